@@ -1,0 +1,84 @@
+# latlab: the two commands are `make demo` and `make test`; everything else is for those who work on it.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+EXTRAS ?= plots,tui,simulate,test,lint
+JOBS   ?= $(shell nproc)
+PYTEST_ARGS ?=
+
+SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
+CXX_FILES = $(shell find include native benchmarks examples -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
+
+.PHONY: help demo test test-core test-python test-types test-imports test-sanitizers lint format stubs proof bench clean install
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	@touch $@
+
+# The dependencies change seldom and take long, the package changes often: two stamps.
+$(VENV)/.dependencies: pyproject.toml $(VENV)/.created
+	$(BIN)/python tools/requirements.py $(EXTRAS) > $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements.txt
+	@touch $@
+
+$(VENV)/.installed: $(SOURCES) $(VENV)/.dependencies
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+	@touch $@
+
+install: $(VENV)/.installed ## build and install into .venv
+
+demo: install ## run a trading pipeline, observe it from outside, name its bottleneck
+	$(BIN)/latlab demo $(ARGS)
+
+test: install test-core test-python test-types test-imports ## every test: core, Python, types, imports
+
+test-core: $(VENV)/.dependencies
+	@mkdir -p build
+	@$(BIN)/cmake -S . -B build/tests -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DLATLAB_TESTS=ON > build/tests.log 2>&1 || { cat build/tests.log; exit 1; }
+	$(BIN)/cmake --build build/tests -j $(JOBS)
+	build/tests/latlab-core-tests
+
+test-python: install
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-types: install
+	$(BIN)/python -m mypy
+
+test-imports: install
+	$(BIN)/lint-imports
+
+test-sanitizers: $(VENV)/.dependencies ## the core's tests under ASan+UBSan, then TSan
+	@for s in address,undefined thread; do \
+	  $(BIN)/cmake -S . -B build/sanitize-$${s%%,*} -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DLATLAB_TESTS=ON -DLATLAB_SANITIZE=$$s >/dev/null && \
+	  $(BIN)/cmake --build build/sanitize-$${s%%,*} -j $(JOBS) && \
+	  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/sanitize-$${s%%,*}/latlab-core-tests || exit 1; \
+	done
+
+lint: install ## ruff, mypy, import-linter, clang-format, clang-tidy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
+	$(BIN)/python tools/tidy.py $(BIN)/clang-tidy build/tests
+
+format: $(VENV)/.dependencies ## reformat everything
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CXX_FILES)
+
+stubs: install ## write the compiled modules' type stubs again
+	$(BIN)/python tools/stubs.py src/latlab/_core
+
+bench: install ## every benchmark, in ratios
+	$(BIN)/python -m benchmarks
+
+proof: install ## the long series of planted bottlenecks (hours)
+	$(BIN)/python -m benchmarks.proof
+
+clean: ## remove everything that was built
+	rm -rf build $(VENV)

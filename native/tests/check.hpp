@@ -1,0 +1,61 @@
+// Threads: tests are registered before main and run one after another on the main thread.
+//
+// The smallest test framework that does: a test is a sentence, and a check shows both of its sides.
+#pragma once
+
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace check {
+
+struct Test {
+  std::string sentence;
+  std::function<void()> body;
+};
+
+inline std::vector<Test>& tests() {
+  static std::vector<Test> all;
+  return all;
+}
+
+struct Registrar {
+  Registrar(const char* sentence, std::function<void()> body) {
+    tests().push_back({sentence, std::move(body)});
+  }
+};
+
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+template <class A, class B>
+void equal(const A& expected, const B& actual, const char* text, const char* file, int line) {
+  if (expected == actual) return;
+  std::ostringstream out;
+  out << file << ':' << line << ": " << text << ": expected " << expected << ", got " << actual;
+  throw Failure(out.str());
+}
+
+inline void truth(bool value, const char* text, const char* file, int line) {
+  if (value) return;
+  std::ostringstream out;
+  out << file << ':' << line << ": not true: " << text;
+  throw Failure(out.str());
+}
+
+}  // namespace check
+
+#define LATLAB_JOIN2(a, b) a##b
+#define LATLAB_JOIN(a, b) LATLAB_JOIN2(a, b)
+// TEST("a sentence that states one fact") { ... }
+#define TEST(sentence)                                                                                     \
+  static void LATLAB_JOIN(test_, __LINE__)();                                                              \
+  static const check::Registrar LATLAB_JOIN(registrar_, __LINE__){sentence, LATLAB_JOIN(test_, __LINE__)}; \
+  static void LATLAB_JOIN(test_, __LINE__)()
+#define CHECK_EQUAL(expected, actual) check::equal(expected, actual, #actual, __FILE__, __LINE__)
+#define CHECK(condition) check::truth(static_cast<bool>(condition), #condition, __FILE__, __LINE__)

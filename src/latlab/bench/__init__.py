@@ -1,0 +1,1 @@
+"""How fast is a piece of code, and did a change help."""

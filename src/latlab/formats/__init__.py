@@ -1,0 +1,1 @@
+"""Readers and writers of recordings, counter files and foreign formats."""

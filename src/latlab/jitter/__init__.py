@@ -1,0 +1,1 @@
+"""How quiet is this machine, and who disturbs it."""

@@ -1,0 +1,1 @@
+"""Composes the domains: the demo pipeline and the diagnosis."""

@@ -1,0 +1,1 @@
+"""Market data: feeds, books and their statistics."""

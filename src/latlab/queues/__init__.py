@@ -1,0 +1,1 @@
+"""Where do events wait inside a running application."""

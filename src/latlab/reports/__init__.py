@@ -1,0 +1,1 @@
+"""Results as text, JSON, HTML and other outputs: one module per output."""

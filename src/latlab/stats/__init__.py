@@ -1,0 +1,1 @@
+"""Pure functions on arrays: quantiles, deviations, tests, change points."""

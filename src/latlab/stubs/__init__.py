@@ -1,0 +1,1 @@
+"""What would be gained by making a part faster."""

@@ -1,0 +1,1 @@
+"""The machine: its clock, its environment and its settings."""

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from latlab.errors import InputError, UsageError
+
+
+def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "latlab", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_an_unknown_command_is_named_on_one_line_with_exit_code_2() -> None:
+    done = latlab("nonsense")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "latlab: there is no command 'nonsense'; see 'latlab --help'\n"
+
+
+def test_help_goes_to_stdout_with_exit_code_0() -> None:
+    done = latlab("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "latency laboratory" in done.stdout
+
+
+def test_an_input_error_says_file_place_fault_and_remedy() -> None:
+    error = InputError("feed.itch", "the frame is cut short", place="offset 12", remedy="copy the file again")
+    assert str(error) == "feed.itch: offset 12: the frame is cut short; copy the file again"
+
+
+def test_a_usage_error_leaves_with_2() -> None:
+    assert UsageError("no").exit_code == 2

@@ -1,0 +1,12 @@
+"""Print what `pip install .[extras]` would install besides latlab itself, from pyproject.toml."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+project = tomllib.loads(Path("pyproject.toml").read_text())
+wanted = sys.argv[1].split(",")
+names = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+for extra in wanted:
+    names += project["project"]["optional-dependencies"][extra]
+print("\n".join(sorted(set(names))))
