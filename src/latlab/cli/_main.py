@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("latlab: interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output has gone (`latlab … | head`): nothing is wrong, and nothing more can be said.
+        # Our reader has gone (`latlab … | head`): nothing is wrong, and nothing more can be said.
         sys.stderr.close()
         sys.exit(ExitCode.OK)
     sys.exit(status if isinstance(status, int) else ExitCode.OK)
