@@ -7,7 +7,7 @@ JOBS   ?= $(shell nproc)
 PYTEST_ARGS ?=
 
 SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
-CXX_FILES = $(shell find include native benchmarks examples -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
+CXX_FILES = $(shell find include native benchmarks examples 2>/dev/null -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
 
 .PHONY: help demo test test-core test-python test-types test-imports test-sanitizers lint format stubs proof bench clean install
 help: ## list the targets

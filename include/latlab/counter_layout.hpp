@@ -62,7 +62,7 @@ struct SharedText {
       while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;
     }
     std::array<char, Bytes> bytes{};
-    if (size > 0) std::memcpy(bytes.data(), text.data(), size);
+    if (size > 0) text.copy(bytes.data(), size);
     for (std::size_t i = 0; i < words.size(); ++i) {
       std::uint64_t word;
       std::memcpy(&word, bytes.data() + i * 8, 8);

@@ -147,6 +147,7 @@ TEST("a pool counts takings and returns, and an empty one says so") {
 TEST("many threads register queues at once and each gets a slot of its own") {
   std::vector<std::thread> threads;
   std::vector<std::vector<std::unique_ptr<SpscRing<int>>>> made(4);
+  threads.reserve(made.size());
   for (auto& mine : made) {
     threads.emplace_back([&mine] {
       for (int i = 0; i < 50; ++i) mine.push_back(std::make_unique<SpscRing<int>>(2, QueueInfo{}, file()));
