@@ -1,8 +1,11 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <latlab/clock.hpp>
 
 #include <tuple>
+
+#include "system/machine.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -19,4 +22,9 @@ NB_MODULE(clock, m) {
         return std::make_tuple(reference.ticks, reference.ns);
       },
       "attempts"_a = 16, "(ticks, CLOCK_MONOTONIC in ns) at one instant.");
+  m.def("invariant", &latlab::system::counter_is_invariant,
+        "Whether the counter keeps one rate through changes of frequency and sleep.");
+  m.def("hypervisor", &latlab::system::hypervisor,
+        "The hypervisor by the name that it gives itself; empty on bare metal.");
+  m.def("compiler", &latlab::system::compiler, "What built the compiled modules.");
 }

@@ -13,3 +13,14 @@ def ticks_ordered() -> int:
 
 def reference(attempts: int = 16) -> tuple[int, int]:
     """(ticks, CLOCK_MONOTONIC in ns) at one instant."""
+
+def invariant() -> bool:
+    """
+    Whether the counter keeps one rate through changes of frequency and sleep.
+    """
+
+def hypervisor() -> str:
+    """The hypervisor by the name that it gives itself; empty on bare metal."""
+
+def compiler() -> str:
+    """What built the compiled modules."""

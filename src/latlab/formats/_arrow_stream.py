@@ -1,0 +1,99 @@
+"""The framing of an Arrow IPC stream: where its messages end, so that a stream cut anywhere yields its whole
+chunks.
+
+Arrow's own reader either decodes a message or throws; it doesn't say up to which byte a stream is good. An
+encapsulated message is `FF FF FF FF`, the length of its metadata (int32), the metadata (a flatbuffer, padded
+to 8 bytes), and a body whose length stands in the metadata (Arrow columnar format, "Encapsulated message
+format").
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["DICTIONARY_BATCH", "RECORD_BATCH", "SCHEMA", "FramingError", "Message", "messages"]
+
+# Message.header_type of format/Message.fbs.
+SCHEMA, DICTIONARY_BATCH, RECORD_BATCH = 1, 2, 3
+_CONTINUATION = b"\xff\xff\xff\xff"
+_END_OF_STREAM = _CONTINUATION + b"\0\0\0\0"
+# Slots of the Message table's fields in its flatbuffer vtable.
+_HEADER_TYPE, _BODY_LENGTH = 1, 3
+
+
+class FramingError(Exception):
+    """Bytes that are no Arrow message.
+
+    Args:
+        offset: where they begin.
+        what: what is wrong with them.
+    """
+
+    def __init__(self, offset: int, what: str) -> None:
+        super().__init__(what)
+        self.offset = offset
+        self.what = what
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One whole message of a stream: what it is, and the bytes [begin, end) that it takes."""
+
+    kind: int
+    begin: int
+    end: int
+
+
+def messages(data: memoryview) -> Iterator[Message]:
+    """The whole messages at the start of `data`; ends at the end-of-stream mark or at an unfinished message.
+
+    Raises:
+        FramingError: where something else than a message begins.
+    """
+    at = 0
+    while len(data) - at >= 8:
+        if data[at : at + 4] != _CONTINUATION:
+            raise FramingError(at, "no Arrow message begins here")
+        (metadata_length,) = struct.unpack_from("<i", data, at + 4)
+        if metadata_length == 0:
+            return
+        if metadata_length < 0:
+            raise FramingError(at + 4, f"an Arrow message of {metadata_length} bytes")
+        body = at + 8 + metadata_length
+        if body > len(data):
+            return
+        kind, body_length = _header(data[at + 8 : body], at + 8)
+        end = body + body_length
+        if end > len(data):
+            return
+        yield Message(kind, at, end)
+        at = end
+
+
+def _header(metadata: memoryview, offset: int) -> tuple[int, int]:
+    """The kind of a message and its body's length, from its flatbuffer."""
+    try:
+        (table,) = struct.unpack_from("<I", metadata, 0)
+        (back,) = struct.unpack_from("<i", metadata, table)
+        vtable = table - back
+        if vtable < 0:
+            raise FramingError(offset, "an Arrow message whose metadata point outside it")
+        (size,) = struct.unpack_from("<H", metadata, vtable)
+
+        def field(slot: int, layout: str) -> int:
+            entry = 4 + 2 * slot
+            if entry + 2 > size:
+                return 0
+            (distance,) = struct.unpack_from("<H", metadata, vtable + entry)
+            return int(struct.unpack_from(layout, metadata, table + distance)[0]) if distance else 0
+
+        kind, body_length = field(_HEADER_TYPE, "<B"), field(_BODY_LENGTH, "<q")
+    except struct.error:
+        raise FramingError(offset, "an Arrow message whose metadata point outside it") from None
+    if body_length < 0 or body_length % 8:
+        raise FramingError(offset, f"an Arrow message with a body of {body_length} bytes")
+    if kind not in (SCHEMA, DICTIONARY_BATCH, RECORD_BATCH):
+        raise FramingError(offset, f"an Arrow message of kind {kind}, which no series has")
+    return kind, body_length

@@ -1,0 +1,107 @@
+"""JSON as latlab writes it: strict, numpy-safe, written whole or not at all; and read without a traceback."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import json
+import math
+import os
+from collections.abc import Mapping, Set
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from latlab.errors import InputError
+
+__all__ = ["dumps", "plain", "read", "write"]
+
+
+def plain(value: Any) -> Any:
+    """Turn a result into what JSON can say.
+
+    Dataclasses and mappings become objects, arrays and sets lists, numpy scalars their Python values, paths
+    and dates text, enumerations their values. NaN and the infinities become None: JSON has no word for them,
+    and a quantity that is not defined is not a number.
+
+    Raises:
+        TypeError: for anything else, since its text would not be read back as what it was.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value.value if isinstance(value, enum.Enum) else value
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        return number if math.isfinite(number) else None
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, Set):
+        return sorted((plain(item) for item in value), key=str)
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, datetime.date | datetime.datetime):
+        return value.isoformat()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    raise TypeError(f"a {type(value).__name__} can't be written as JSON")
+
+
+def dumps(value: Any, *, indent: int | None = 2) -> str:
+    """`plain`, as JSON text; non-ASCII letters stay themselves."""
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def write(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
+    """Write a document so that a reader, or a kill, finds the old one or the new one and never a half."""
+    target = Path(path)
+    text = dumps(document) + "\n"
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a JSON document whose top is an object.
+
+    Raises:
+        InputError: when the file is missing, no UTF-8, no JSON, or no object; with the offset.
+    """
+    source = Path(path)
+    try:
+        raw = source.read_bytes()
+    except FileNotFoundError:
+        raise InputError(source, "there is no such file") from None
+    except OSError as error:
+        raise InputError(source, f"can't be read ({error.strerror})") from None
+    try:
+        document = json.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise InputError(
+            source, "not UTF-8, so not JSON", place=f"offset {error.start}", remedy=_AGAIN
+        ) from None
+    except json.JSONDecodeError as error:
+        place = f"offset {len(error.doc[: error.pos].encode())}"
+        raise InputError(source, f"not JSON ({error.msg.lower()})", place=place, remedy=_AGAIN) from None
+    except (RecursionError, ValueError):
+        # Nested a thousand deep, or a number of a thousand digits: no writer of ours does that.
+        raise InputError(source, "nested or long beyond what latlab writes", remedy=_AGAIN) from None
+    if not isinstance(document, dict):
+        raise InputError(source, f"holds a {type(document).__name__}, not an object", remedy=_AGAIN)
+    return document
+
+
+_AGAIN = "copy the file again from where it was written"

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latlab.errors import InputError
+from latlab.formats import documents
+
+
+class Wait(Enum):
+    BLOCK = "block"
+
+
+@dataclass(frozen=True)
+class Result:
+    p50_ns: float
+    wait: Wait
+    fills: np.ndarray
+
+
+def test_results_become_strict_json() -> None:
+    result = Result(float("nan"), Wait.BLOCK, np.array([1, 2], dtype=np.uint64))
+    found = json.loads(
+        documents.dumps({"r": result, "x": np.float32("inf"), 3: (np.int8(1), Path("a"), {"b"})})
+    )
+    assert found == {"r": {"p50_ns": None, "wait": "block", "fills": [1, 2]}, "x": None, "3": [1, "a", ["b"]]}
+
+
+def test_what_json_cannot_say_is_refused() -> None:
+    with pytest.raises(TypeError, match="object can't be written"):
+        documents.dumps({"x": object()})
+
+
+def test_a_document_that_fails_to_be_written_leaves_the_old_one(tmp_path: Path) -> None:
+    documents.write(tmp_path / "a.json", {"n": 1})
+    with pytest.raises(TypeError):
+        documents.write(tmp_path / "a.json", {"n": object()})
+    assert documents.read(tmp_path / "a.json") == {"n": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", "offset 0: not JSON"),
+        (b'{"a": ', "offset 6: not JSON"),
+        (b'{"\xff": 1}', "offset 2: not UTF-8"),
+        (b"[1]", "holds a list, not an object"),
+        (b"[" * 200_000, "nested or long"),
+        (b'{"a": ' + b"9" * 10_000 + b"}", "nested or long"),
+    ],
+)
+def test_a_damaged_document_is_an_input_error_with_its_offset(tmp_path: Path, raw: bytes, said: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(raw)
+    with pytest.raises(InputError) as caught:
+        documents.read(path)
+    assert str(path) in str(caught.value)
+    assert said in str(caught.value)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(), json_values))
+def test_plain_documents_come_back_as_they_were(document: dict[str, object]) -> None:
+    assert json.loads(documents.dumps(document)) == document
