@@ -1,0 +1,369 @@
+#include "stubs/player.hpp"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <latlab/clock.hpp>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "stubs/sleep.hpp"
+#include "stubs/spin.hpp"
+
+namespace latlab::stubs {
+namespace {
+
+std::int64_t now_ns() noexcept {
+  return static_cast<std::int64_t>(monotonic_ns());
+}
+
+// A counting semaphore on a futex. Its waits end by themselves after a while, so that a player that was told
+// to give up never hangs.
+class alignas(64) Semaphore {  // 64: two of them never share a cache line
+ public:
+  void set(std::int64_t value) noexcept {
+    count_.store(static_cast<std::uint32_t>(value), std::memory_order_relaxed);
+  }
+
+  void post(std::uint32_t times = 1) noexcept {
+    // release: what the poster did before is seen by the one that is let through
+    count_.fetch_add(times, std::memory_order_release);
+    syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, static_cast<int>(times), nullptr, nullptr, 0);
+  }
+
+  bool wait(const std::atomic<bool>& giving_up) noexcept {
+    std::uint32_t value = count_.load(std::memory_order_relaxed);
+    for (;;) {
+      while (value > 0) {
+        // acquire: pairs with the release in post()
+        if (count_.compare_exchange_weak(value, value - 1, std::memory_order_acquire,
+                                         std::memory_order_relaxed)) {
+          return true;
+        }
+      }
+      // relaxed: seen one turn late it costs a tenth of a second
+      if (giving_up.load(std::memory_order_relaxed)) return false;
+      const timespec turn{0, 100'000'000};
+      syscall(SYS_futex, &count_, FUTEX_WAIT_PRIVATE, 0, &turn, nullptr, 0);
+      value = count_.load(std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  std::atomic<std::uint32_t> count_{0};
+  static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "a futex is four bytes");
+};
+
+// A gate stays open for everybody, however many pass.
+class alignas(64) Gate {
+ public:
+  void open() noexcept {
+    // release: pairs with the acquire of those that pass
+    open_.store(1, std::memory_order_release);
+    syscall(SYS_futex, &open_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+  }
+  bool pass(const std::atomic<bool>& giving_up) noexcept {
+    while (open_.load(std::memory_order_acquire) == 0) {
+      if (giving_up.load(std::memory_order_relaxed)) return false;
+      const timespec turn{0, 100'000'000};
+      syscall(SYS_futex, &open_, FUTEX_WAIT_PRIVATE, 0, &turn, nullptr, 0);
+    }
+    return true;
+  }
+  bool pass_before(std::int64_t limit_ns) noexcept {
+    // acquire: pairs with the release in open()
+    while (open_.load(std::memory_order_acquire) == 0) {
+      const std::int64_t left = limit_ns - now_ns();
+      if (left <= 0) return false;
+      const timespec turn{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+      syscall(SYS_futex, &open_, FUTEX_WAIT_PRIVATE, 0, &turn, nullptr, 0);
+    }
+    return true;
+  }
+
+ private:
+  std::atomic<std::uint32_t> open_{0};
+};
+
+struct Shared {
+  const PlayPlan* plan = nullptr;
+  std::vector<Semaphore> semaphores;
+  std::vector<Gate> begin;
+  std::vector<Gate> done;
+  std::vector<Gate> over;
+  Gate barrier;
+  std::atomic<bool> giving_up{false};
+  std::atomic<std::uint32_t> ready{0};
+  std::int64_t zero_ns = 0;  // written before the barrier opens
+  int file = -1;
+  PlayResult result;
+
+  explicit Shared(const PlayPlan& of)
+      : plan(&of),
+        semaphores(of.semaphores.size()),
+        begin(of.threads.size()),
+        done(of.threads.size()),
+        over(of.threads.size()) {}
+  ~Shared() {
+    if (file >= 0) close(file);
+  }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+};
+
+class SchedStat {
+ public:
+  SchedStat() noexcept : fd_(open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+  ~SchedStat() {
+    if (fd_ >= 0) close(fd_);
+  }
+  SchedStat(const SchedStat&) = delete;
+  SchedStat& operator=(const SchedStat&) = delete;
+  // Time spent ready and not running, so far.
+  [[nodiscard]] std::int64_t ready_ns() const noexcept {
+    char text[128] = {};
+    if (fd_ < 0 || pread(fd_, text, sizeof text - 1, 0) <= 0) return 0;
+    char* end = nullptr;
+    std::strtoll(text, &end, 10);
+    return std::strtoll(end, nullptr, 10);
+  }
+
+ private:
+  int fd_;
+};
+
+class HeldMemory {
+ public:
+  ~HeldMemory() { hold(0); }
+  void hold(std::int64_t bytes) noexcept {
+    if (memory_ != nullptr) munmap(memory_, static_cast<std::size_t>(bytes_));
+    memory_ = nullptr;
+    bytes_ = bytes;
+    if (bytes <= 0) return;
+    void* got = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (got == MAP_FAILED) return;
+    memory_ = got;
+    auto* cells = static_cast<volatile char*>(got);
+    for (std::int64_t i = 0; i < bytes; i += 4096) cells[i] = 1;
+  }
+
+ private:
+  void* memory_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+class Player {
+ public:
+  Player(Shared& shared, std::size_t index)
+      : shared_(shared), index_(index), played_(shared.result.threads[index]) {
+    loops_.reserve(16);
+    // Written once now: no page fault while playing.
+    played_.slices.resize(
+        shared.plan->max_slices * 3 / std::max<std::size_t>(shared.plan->threads.size(), 1) + 3);
+    played_.slices.clear();
+    buffer_.assign(shared.file >= 0 ? kBuffer : 1, 'x');
+  }
+
+  void thread() noexcept {
+    thread_sleeper();
+    thread_sleeper().learn(200'000, 5);
+    // release: the main thread counts those that stand at the barrier
+    shared_.ready.fetch_add(1, std::memory_order_release);
+    const bool first = !shared_.plan->created[index_];
+    Gate& gate = first ? shared_.barrier : shared_.begin[index_];
+    if (!gate.pass(shared_.giving_up)) return;
+    const std::int64_t start = now_ns();
+    cpu_start_ = thread_cpu_ns();
+    account_ = cpu_start_;
+    const std::int64_t ready = stat_.ready_ns();
+    rusage before{};
+    getrusage(RUSAGE_THREAD, &before);
+    played_.started = true;
+    played_.start_ns = start - shared_.zero_ns;
+    play();
+    const std::int64_t end = now_ns();
+    const std::int64_t cpu = thread_cpu_ns();
+    if (!ended_) finish();
+    rusage after{};
+    getrusage(RUSAGE_THREAD, &after);
+    played_.run_ns = cpu - cpu_start_;
+    played_.ready_ns = stat_.ready_ns() - ready;
+    played_.blocked_ns = std::max<std::int64_t>(0, end - start - played_.run_ns - played_.ready_ns);
+    played_.switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw;
+    played_.faults = after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
+    played_.end_ns = end - shared_.zero_ns;
+    shared_.over[index_].open();
+  }
+
+ private:
+  static constexpr std::size_t kBuffer = 1U << 16U;
+
+  void finish() noexcept {
+    ended_ = true;
+    shared_.done[index_].open();
+  }
+
+  void slice(std::int64_t from, std::int64_t to, std::int64_t kind) noexcept {
+    if (played_.slices.size() + 3 > played_.slices.capacity()) return;
+    played_.slices.insert(played_.slices.end(), {from - shared_.zero_ns, to - shared_.zero_ns, kind});
+  }
+
+  void transfer(const Action& action) noexcept {
+    const auto block =
+        static_cast<std::int64_t>(std::min<std::size_t>(static_cast<std::size_t>(action.target), kBuffer));
+    for (std::int64_t done = 0; done < action.amount;) {
+      const auto size = static_cast<std::size_t>(std::min(block, action.amount - done));
+      const auto moved = action.verb == Verb::kRead ? pread(shared_.file, buffer_.data(), size, done)
+                                                    : pwrite(shared_.file, buffer_.data(), size, done);
+      if (moved <= 0) return;  // the end of a file that is shorter than what is read
+      done += moved;
+    }
+  }
+
+  void play() noexcept {
+    const auto& actions = shared_.plan->threads[index_];
+    std::size_t at = 0;
+    while (at < actions.size()) {
+      const Action& action = actions[at];
+      const std::int64_t from = now_ns();
+      // A wait's own cost lies in the account of the run that follows it, as in the program that was
+      // captured.
+      switch (action.verb) {
+        case Verb::kRun:
+          account_ += action.amount;
+          played_.budget_ns += action.amount;
+          spin_cpu_until(account_);
+          slice(from, now_ns(), 0);
+          break;
+        case Verb::kSleep:
+          thread_sleeper().sleep_until(from + action.amount, SleepMode::kCorrected);
+          slice(from, now_ns(), 1);
+          break;
+        case Verb::kCreate:
+          shared_.begin[static_cast<std::size_t>(action.target)].open();
+          break;
+        case Verb::kJoin:
+          if (!shared_.done[static_cast<std::size_t>(action.target)].pass(shared_.giving_up)) return;
+          slice(from, now_ns(), 1);
+          break;
+        case Verb::kSignal:
+          shared_.semaphores[static_cast<std::size_t>(action.target)].post();
+          break;
+        case Verb::kWait:
+          if (!shared_.semaphores[static_cast<std::size_t>(action.target)].wait(shared_.giving_up)) return;
+          slice(from, now_ns(), 1);
+          break;
+        case Verb::kRepeat:
+          if (action.amount == 0) {
+            at = static_cast<std::size_t>(action.target);
+          } else {
+            loops_.push_back(action.amount);
+          }
+          break;
+        case Verb::kEnd:
+          if (--loops_.back() > 0) {
+            at = static_cast<std::size_t>(action.target);
+          } else {
+            loops_.pop_back();
+          }
+          break;
+        case Verb::kMemory:
+          memory_.hold(action.amount);
+          break;
+        case Verb::kRead:
+        case Verb::kWrite:
+          transfer(action);
+          slice(from, now_ns(), 1);
+          break;
+        case Verb::kFsync:
+          fsync(shared_.file);
+          slice(from, now_ns(), 1);
+          break;
+        case Verb::kExit:
+          finish();
+          break;
+      }
+      if (shared_.giving_up.load(std::memory_order_relaxed)) return;  // relaxed: one action late does no harm
+      ++at;
+    }
+  }
+
+  Shared& shared_;
+  std::size_t index_;
+  PlayedThread& played_;
+  SchedStat stat_;
+  HeldMemory memory_;
+  std::vector<std::int64_t> loops_;
+  std::vector<char> buffer_;
+  std::int64_t cpu_start_ = 0;
+  std::int64_t account_ = 0;
+  bool ended_ = false;
+};
+
+bool uses_file(const PlayPlan& plan) noexcept {
+  for (const auto& thread : plan.threads) {
+    for (const auto& action : thread) {
+      if (action.verb == Verb::kRead || action.verb == Verb::kWrite || action.verb == Verb::kFsync)
+        return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+PlayResult play(const PlayPlan& plan) {
+  spin_calibration();
+  Shared shared(plan);
+  shared.result.threads.resize(plan.threads.size());
+  for (std::size_t i = 0; i < plan.semaphores.size(); ++i) shared.semaphores[i].set(plan.semaphores[i]);
+  if (uses_file(plan)) {
+    shared.file = open(plan.io_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (shared.file < 0) throw std::runtime_error(plan.io_path + ": " + std::strerror(errno));
+  }
+  std::vector<std::unique_ptr<Player>> players;
+  std::vector<std::thread> threads;
+  threads.reserve(plan.threads.size());
+  try {
+    for (std::size_t i = 0; i < plan.threads.size(); ++i) {
+      players.push_back(std::make_unique<Player>(shared, i));
+      threads.emplace_back(&Player::thread, players.back().get());
+    }
+  } catch (...) {
+    shared.giving_up.store(true, std::memory_order_relaxed);  // join() publishes
+    for (auto& thread : threads) thread.join();
+    throw;
+  }
+  // acquire: pairs with the release of each thread that has come to the barrier
+  while (shared.ready.load(std::memory_order_acquire) < threads.size())
+    thread_sleeper().sleep(100'000, SleepMode::kPlain);
+  thread_sleeper().sleep(2'000'000, SleepMode::kPlain);  // the last of them reaches its futex
+  shared.zero_ns = now_ns();
+  const std::int64_t limit = shared.zero_ns + plan.timeout_ns;
+  shared.barrier.open();
+  for (auto& over : shared.over) {
+    if (over.pass_before(limit)) continue;
+    shared.giving_up.store(true, std::memory_order_relaxed);  // the waits look at it every turn
+    shared.result.timed_out = true;
+    break;
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& thread : shared.result.threads) {
+    shared.result.total_ns = std::max(shared.result.total_ns, thread.end_ns);
+  }
+  return std::move(shared.result);
+}
+
+}  // namespace latlab::stubs

@@ -1,0 +1,69 @@
+// Threads: play() makes its own threads and returns when all have ended; call it from one thread at a time.
+//
+// Re-executes the action lists of a multi-threaded program with real threads: runs of a given CPU time,
+// sleeps, and the communication between them. All threads exist before the start, so that `create` costs a
+// wake-up and not a clone, and CPU time is kept on a running account per thread: what an action costs is
+// taken from the run after it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace latlab::stubs {
+
+enum class Verb : std::uint8_t {
+  kRun,     // amount: ns of CPU time
+  kSleep,   // amount: ns of wall time
+  kCreate,  // target: index of the thread
+  kJoin,    // target: index of the thread
+  kSignal,  // target: index of the semaphore
+  kWait,    // target: index of the semaphore
+  kRepeat,  // amount: how often; target: index of the matching kEnd
+  kEnd,     // target: index of the matching kRepeat
+  kMemory,  // amount: bytes of heap from now on
+  kRead,    // amount: bytes; target: block
+  kWrite,   // amount: bytes; target: block
+  kFsync,
+  kExit,  // those who join this thread go on; what follows is its teardown
+};
+
+struct Action {
+  Verb verb = Verb::kRun;
+  std::int64_t amount = 0;
+  std::int64_t target = 0;
+};
+
+struct PlayedThread {
+  std::int64_t run_ns = 0;      // thread CPU time from start to end
+  std::int64_t blocked_ns = 0;  // wall time that is neither run nor ready
+  std::int64_t ready_ns = 0;    // waited for a CPU (schedstat)
+  std::int64_t start_ns = 0;    // after the start barrier
+  std::int64_t end_ns = 0;
+  std::int64_t budget_ns = 0;  // CPU time that its actions asked for
+  std::int64_t switches = 0;
+  std::int64_t faults = 0;
+  bool started = false;
+  // Three numbers a slice: begin, end (ns after the barrier), 0 for a run and 1 for a wait or a sleep.
+  std::vector<std::int64_t> slices;
+};
+
+struct PlayPlan {
+  std::vector<std::vector<Action>> threads;
+  std::vector<bool> created;             // by another thread; the others start at the barrier
+  std::vector<std::int64_t> semaphores;  // their first values: 0 for an event, 1 for a lock
+  std::string io_path;                   // file of read and write actions
+  std::int64_t timeout_ns = 60'000'000'000;
+  std::size_t max_slices = 1U << 16U;  // a thread
+};
+
+struct PlayResult {
+  std::int64_t total_ns = 0;
+  bool timed_out = false;
+  std::vector<PlayedThread> threads;
+};
+
+// Throws std::runtime_error where the threads or the file can't be had.
+PlayResult play(const PlayPlan& plan);
+
+}  // namespace latlab::stubs

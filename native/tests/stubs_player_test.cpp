@@ -1,0 +1,104 @@
+#include <latlab/clock.hpp>
+#include <thread>
+
+#include "check.hpp"
+#include "stubs/io.hpp"
+#include "stubs/memory.hpp"
+#include "stubs/player.hpp"
+#include "stubs/preemption.hpp"
+#include "stubs/sleep.hpp"
+#include "stubs/spin.hpp"
+
+using latlab::stubs::Action;
+using latlab::stubs::Verb;
+
+TEST("a spin on the CPU clock delivers no less than was asked for") {
+  for (const std::int64_t ns : {10'000, 300'000, 2'000'000}) {
+    const std::int64_t before = latlab::stubs::thread_cpu_ns();
+    const auto result = latlab::stubs::spin_cpu(ns);
+    CHECK(latlab::stubs::thread_cpu_ns() - before >= ns - 200);
+    CHECK(result.cpu_ns >= ns - 200);
+    CHECK(result.wall_ns >= ns - 200);
+  }
+}
+
+TEST("a spin that is switched out in the middle says so") {
+  if (!latlab::stubs::SwitchFlag::available()) return;
+  latlab::stubs::SwitchFlag flag;
+  flag.arm();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(flag.down());
+}
+
+TEST("no sleep ends before its deadline by more than what was learnt, and a spun end never does") {
+  latlab::stubs::Sleeper sleeper;
+  for (int i = 0; i < 5; ++i) {
+    const auto result = sleeper.sleep(300'000, latlab::stubs::SleepMode::kSpinEnd);
+    CHECK(result.wall_ns >= 299'000);
+    CHECK(result.burned_ns >= 0);
+  }
+}
+
+TEST("a created thread starts after its creator and a join waits for its end") {
+  latlab::stubs::PlayPlan plan;
+  plan.threads = {{{Verb::kRun, 200'000, 0}, {Verb::kCreate, 0, 1}, {Verb::kJoin, 0, 1}},
+                  {{Verb::kRun, 300'000, 0}, {Verb::kSleep, 500'000, 0}}};
+  plan.created = {false, true};
+  const auto played = latlab::stubs::play(plan);
+  CHECK(!played.timed_out);
+  CHECK(played.threads[1].start_ns >= 200'000);
+  CHECK(played.threads[0].end_ns >= played.threads[1].end_ns - 200'000);
+  CHECK_EQUAL(300'000, played.threads[1].budget_ns);
+  CHECK(played.threads[1].run_ns >= 300'000);
+}
+
+TEST("a repeated block of runs under a lock spends the budget of all its turns") {
+  latlab::stubs::PlayPlan plan;
+  const std::vector<Action> loop = {{Verb::kRepeat, 5, 4},
+                                    {Verb::kWait, 0, 0},
+                                    {Verb::kRun, 20'000, 0},
+                                    {Verb::kSignal, 0, 0},
+                                    {Verb::kEnd, 0, 0}};
+  plan.threads = {loop, loop};
+  plan.created = {false, false};
+  plan.semaphores = {1};
+  const auto played = latlab::stubs::play(plan);
+  CHECK_EQUAL(100'000, played.threads[0].budget_ns);
+  CHECK_EQUAL(100'000, played.threads[1].budget_ns);
+}
+
+TEST("a wait that nobody ends is given up at the time limit") {
+  latlab::stubs::PlayPlan plan;
+  plan.threads = {{{Verb::kWait, 0, 0}}};
+  plan.created = {false};
+  plan.semaphores = {0};
+  plan.timeout_ns = 50'000'000;
+  CHECK(latlab::stubs::play(plan).timed_out);
+}
+
+TEST("the cache stub visits every line of its working set") {
+  latlab::stubs::CacheStub stub(4096, 64, 0.5, 1);
+  CHECK_EQUAL(128, stub.run(128).accesses);
+}
+
+TEST("the memory plan touches what it asks for, on heap and stack") {
+  const auto result =
+      latlab::stubs::run_memory_plan({{0, 1 << 20, 0}, {1'000'000, 0, 256 << 10}, {2'000'000, 0, 0}});
+  CHECK(result.page_faults >= 250);
+  CHECK(result.wall_ns >= 1'900'000);
+}
+
+TEST("bytes that are sent over loopback at a rate arrive, no faster than the rate") {
+  const auto result = latlab::stubs::run_network(100'000, 20e6, 1'000'000, 10'000);
+  CHECK_EQUAL(100'000, result.bytes);
+  CHECK(result.wall_ns >= 4'000'000);
+  CHECK(result.first_byte_ns >= 900'000);
+}
+
+TEST("a global load is busy for its part of the time and ends when it is told to") {
+  latlab::stubs::GlobalLoad load({.cpus = {0}, .duty = 0.2, .period_ns = 2'000'000, .disk_path = {}});
+  load.start();
+  latlab::stubs::thread_sleeper().sleep(20'000'000, latlab::stubs::SleepMode::kPlain);
+  load.stop();
+  CHECK(load.busy_ns() > 0);
+}
