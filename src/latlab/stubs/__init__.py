@@ -1,1 +1,26 @@
-"""What would be gained by making a part faster."""
+"""What would be gained by making a part faster: dynamic performance stubs."""
+
+from latlab.stubs._actions import Action, Program, check, scale
+from latlab.stubs._actions import load as load_actions
+from latlab.stubs._actions import save as save_actions
+from latlab.stubs._calibrate import calibrate
+from latlab.stubs._play import play
+from latlab.stubs._timeline import compare
+from latlab.stubs._timeline import load as load_timeline
+from latlab.stubs._timeline import save as save_timeline
+from latlab.stubs._timeline import to_perfetto
+
+__all__ = [
+    "Action",
+    "Program",
+    "calibrate",
+    "check",
+    "compare",
+    "load_actions",
+    "load_timeline",
+    "play",
+    "save_actions",
+    "save_timeline",
+    "scale",
+    "to_perfetto",
+]

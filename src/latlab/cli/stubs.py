@@ -1,0 +1,42 @@
+"""`latlab stubs`: what would be gained by making a part faster."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+# One line a subcommand: the module in latlab.cli that holds it (as a click command of that name) and its help.
+SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "calibrate": ("_stubs_machine", "What this machine's stubs can hold: requested against achieved."),
+    "compare": ("_stubs_timeline", "Two timelines, and the error of each thread."),
+    "edit": ("_stubs_timeline", "Make one thread of the action files faster, slower or idle."),
+    "play": ("_stubs_timeline", "Re-execute action files with real threads."),
+}
+
+
+class LazySubcommands(click.Group):
+    """Imports a subcommand when it is called, and not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every subcommand's name."""
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the subcommand's module."""
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        module = importlib.import_module(f"latlab.cli.{SUBCOMMANDS[cmd_name][0]}")
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the subcommands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in SUBCOMMANDS.items()])
+
+
+@click.group(cls=LazySubcommands)
+def stubs() -> None:
+    """What would I gain if this part were faster?"""

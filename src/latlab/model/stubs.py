@@ -1,0 +1,167 @@
+"""Results of `latlab stubs`: calibrations, timelines and their comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class StubAccuracy:
+    """Requested against achieved, for one kind of stub, one length and one condition.
+
+    Attributes:
+        kind: "spin-wall", "spin-cpu", "sleep-corrected", …
+        condition: "idle", or "competitor" (another thread is busy on the same core).
+        measure: the clock that the error is taken on: "wall" or "cpu".
+        holds: the median error is within the tolerance.
+    """
+
+    kind: str
+    condition: str
+    measure: str
+    requested_ns: int
+    repetitions: int
+    p50_error_ns: float
+    p99_error_ns: float
+    mean_error_ratio: float
+    preempted: int
+    burned_ns: float
+    holds: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The row as JSON, the burned time included."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class StubCalibration:
+    """What this machine's stubs can hold.
+
+    Attributes:
+        calibration_s: time that the calibration itself took (the rest is the check of it).
+        exact_preemption: preemption is known exactly (rseq) and not guessed from gaps.
+        refused: one line for each kind and length that is not held, with one that is.
+    """
+
+    calibration_s: float
+    ticks_per_ns: float
+    instructions_per_ns: float
+    cpu_clock_cost_ns: float
+    exact_preemption: bool
+    tolerance: float
+    rows: tuple[StubAccuracy, ...]
+    refused: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole calibration as JSON."""
+        result: dict[str, Any] = {"schema": SCHEMA, **vars(self)}
+        result["rows"] = [row.as_json() for row in self.rows]
+        result["refused"] = list(self.refused)
+        return result
+
+
+@dataclass(frozen=True)
+class TimelineThread:
+    """One thread of a timeline; times in ns after the timeline's start.
+
+    Attributes:
+        id: the number of its action file.
+        parent: the id of the thread that created it, or None.
+        pid: process number in the captured system; 0 where it was played.
+        run_ns: CPU time. blocked_ns: waited for something. ready_ns: waited for a CPU.
+        budget_ns: CPU time that its action file asks for.
+        slices: (begin_ns, end_ns, state) with state "running", "ready" or "blocked", in order of time.
+        marks: (time_ns, what): page faults, switches of CPU, lost events.
+    """
+
+    id: int
+    parent: int | None
+    pid: int
+    name: str
+    run_ns: int
+    blocked_ns: int
+    ready_ns: int
+    start_ns: int
+    end_ns: int
+    budget_ns: int = 0
+    switches: int = 0
+    faults: int = 0
+    slices: tuple[tuple[int, int, str], ...] = ()
+    marks: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Threads over time: captured from a real program, or played from action files."""
+
+    kind: str
+    total_ns: int
+    threads: tuple[TimelineThread, ...]
+    notes: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The timeline as JSON."""
+        threads = []
+        for thread in self.threads:
+            row = dict(vars(thread))
+            row["slices"] = [list(each) for each in thread.slices]
+            row["marks"] = [list(each) for each in thread.marks]
+            threads.append(row)
+        return {
+            "schema": SCHEMA,
+            "kind": self.kind,
+            "total_ns": self.total_ns,
+            "notes": list(self.notes),
+            "threads": threads,
+        }
+
+    def thread(self, thread_id: int) -> TimelineThread:
+        """The thread of this id; KeyError where there is none."""
+        for thread in self.threads:
+            if thread.id == thread_id:
+                return thread
+        raise KeyError(thread_id)
+
+
+@dataclass(frozen=True)
+class ThreadError:
+    """Relative errors of one thread of B against A.
+
+    run_error and blocked_error are relative to A's own time, start_error and end_error to A's total.
+    """
+
+    id: int
+    run_error: float
+    blocked_error: float
+    start_error: float
+    end_error: float
+    run_difference_ns: int
+
+
+@dataclass(frozen=True)
+class TimelineComparison:
+    """B against A.
+
+    Attributes:
+        total_error: (total of B minus total of A) / total of A.
+        order_same: threads start and end in the same order.
+        missing: ids that only one of the two has.
+    """
+
+    total_error: float
+    threads: tuple[ThreadError, ...]
+    order_same: bool
+    missing: tuple[int, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as JSON."""
+        return {
+            "schema": SCHEMA,
+            "total_error": self.total_error,
+            "order_same": self.order_same,
+            "missing": list(self.missing),
+            "threads": [dict(vars(thread)) for thread in self.threads],
+        }

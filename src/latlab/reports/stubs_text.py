@@ -1,0 +1,67 @@
+"""Stubs' results as text for a terminal."""
+
+from __future__ import annotations
+
+from latlab.model.stubs import StubCalibration, Timeline, TimelineComparison
+
+_SYMBOLS = {"running": "█", "ready": "▒", "blocked": "·"}
+
+
+def calibration(result: StubCalibration) -> str:
+    """A table of requested against achieved, then what is refused."""
+    lines = [
+        f"calibrated in {result.calibration_s:.3f} s: {result.ticks_per_ns:.4f} ticks and "
+        f"{result.instructions_per_ns:.2f} instructions a ns; the thread CPU clock costs "
+        f"{result.cpu_clock_cost_ns:.0f} ns; preemption is "
+        f"{'known exactly' if result.exact_preemption else 'guessed from gaps'}",
+        "",
+        f"{'stub':18} {'condition':10} {'requested':>12} {'p50 error':>12} {'p99 error':>12} {'mean':>8}  "
+        f"preempted  held",
+    ]
+    for row in result.rows:
+        lines.append(
+            f"{row.kind:18} {row.condition:10} {row.requested_ns / 1e3:9.0f} us {row.p50_error_ns / 1e3:9.2f} us "
+            f"{row.p99_error_ns / 1e3:9.2f} us {row.mean_error_ratio:8.2%}  {row.preempted:4}/{row.repetitions:<4}  "
+            f"{'yes' if row.holds else 'no'}"
+        )
+    if result.refused:
+        lines += ["", "refused:", *(f"  {line}" for line in result.refused)]
+    return "\n".join(lines)
+
+
+def timeline(result: Timeline, width: int = 100) -> str:
+    """One row a thread: running, ready and blocked over time."""
+    total = max(result.total_ns, 1)
+    lines = [f"{result.kind}: {result.total_ns / 1e6:.3f} ms, {len(result.threads)} threads"]
+    for thread in result.threads:
+        cells = [" "] * width
+        for begin, end, state in thread.slices:
+            first = min(width - 1, max(0, begin * width // total))
+            last = min(width - 1, max(first, end * width // total))
+            for cell in range(first, last + 1):
+                # A short run must stay visible beside a long wait.
+                if state == "running" or cells[cell] == " ":
+                    cells[cell] = _SYMBOLS[state]
+        parent = "-" if thread.parent is None else str(thread.parent)
+        lines.append(
+            f"{thread.id:4} {thread.name[:12]:12} {thread.pid or '':>7} <{parent:>4} "
+            f"{thread.run_ns / 1e6:9.3f} run {thread.blocked_ns / 1e6:9.3f} blocked |{''.join(cells)}|"
+        )
+    lines += [f"note: {note}" for note in result.notes]
+    return "\n".join(lines)
+
+
+def comparison(a: Timeline, b: Timeline, result: TimelineComparison, width: int = 100) -> str:
+    """Both timelines and the error of every thread."""
+    lines = [timeline(a, width), "", timeline(b, width), ""]
+    lines.append(f"{'thread':>6} {'run':>9} {'blocked':>9} {'start':>9} {'end':>9}   (start, end: of the total)")
+    for thread in result.threads:
+        lines.append(
+            f"{thread.id:6} {thread.run_error:9.3%} {thread.blocked_error:9.3%} {thread.start_error:9.3%} "
+            f"{thread.end_error:9.3%}"
+        )
+    order = "the same" if result.order_same else "NOT the same"
+    lines.append(f"total: {result.total_error:+.3%}; the threads start in {order} order")
+    if result.missing:
+        lines.append(f"in one of them only: threads {', '.join(map(str, result.missing))}")
+    return "\n".join(lines)
