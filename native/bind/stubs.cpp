@@ -19,6 +19,8 @@ using namespace nb::literals;
 
 namespace {
 
+using Fields = nb::typed<nb::dict, nb::str, nb::any>;
+
 // A C++ vector that becomes a numpy array which owns it.
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> to_array(std::vector<T> values) {
@@ -27,8 +29,8 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> to_array(std::vector<T> values) {
   return {owned->data(), {owned->size()}, owner};
 }
 
-nb::dict to_dict(st::Achieved achieved) {
-  nb::dict result;
+Fields to_dict(st::Achieved achieved) {
+  Fields result;
   result["wall_ns"] = to_array(std::move(achieved.wall_ns));
   result["cpu_ns"] = to_array(std::move(achieved.cpu_ns));
   result["burned_ns"] = to_array(std::move(achieved.burned_ns));
@@ -39,9 +41,9 @@ nb::dict to_dict(st::Achieved achieved) {
 
 using RawAction = std::tuple<int, std::int64_t, std::int64_t>;
 
-nb::dict play(const std::vector<std::vector<RawAction>>& threads, const std::vector<bool>& created,
-              const std::vector<std::int64_t>& semaphores, const std::string& io_path,
-              std::int64_t timeout_ns) {
+Fields play(const std::vector<std::vector<RawAction>>& threads, const std::vector<bool>& created,
+            const std::vector<std::int64_t>& semaphores, const std::string& io_path,
+            std::int64_t timeout_ns) {
   st::PlayPlan plan;
   plan.created = created;
   plan.semaphores = semaphores;
@@ -69,11 +71,11 @@ nb::dict play(const std::vector<std::vector<RawAction>>& threads, const std::vec
     row["budget_ns"] = thread.budget_ns;
     row["switches"] = thread.switches;
     row["faults"] = thread.faults;
-    row["started"] = thread.started;
+    row["finished"] = thread.finished;
     row["slices"] = to_array(std::move(thread.slices));
     rows.append(row);
   }
-  nb::dict result;
+  Fields result;
   result["total_ns"] = played.total_ns;
   result["timed_out"] = played.timed_out;
   result["threads"] = rows;

@@ -298,6 +298,7 @@ class Player {
       if (shared_.giving_up.load(std::memory_order_relaxed)) return;  // relaxed: one action late does no harm
       ++at;
     }
+    played_.finished = true;
   }
 
   Shared& shared_;

@@ -44,6 +44,7 @@ struct PlayedThread {
   std::int64_t switches = 0;
   std::int64_t faults = 0;
   bool started = false;
+  bool finished = false;  // came to the end of its actions
   // Three numbers a slice: begin, end (ns after the barrier), 0 for a run and 1 for a wait or a sleep.
   std::vector<std::int64_t> slices;
 };

@@ -186,7 +186,8 @@ SpinResult spin_cpu(std::int64_t ns) noexcept {
   flag.arm();
   const std::uint64_t start = ticks();
   const std::int64_t cpu = thread_cpu_ns();
-  SpinResult result = run_cpu(flag, start, cpu, cpu + ns, static_cast<std::int64_t>(spin_calibration().cpu_clock_ns));
+  SpinResult result =
+      run_cpu(flag, start, cpu, cpu + ns, static_cast<std::int64_t>(spin_calibration().cpu_clock_ns));
   result.requested_ns = ns;
   ++result.checkpoints;
   return result;

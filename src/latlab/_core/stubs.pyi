@@ -5,6 +5,7 @@ Performance stubs: chosen amounts of CPU time, sleep, memory and I/O, and the pl
 
 from collections.abc import Sequence
 import enum
+from typing import Any
 
 
 class SpinResult:
@@ -95,10 +96,10 @@ class SpinMode(enum.Enum):
 
     INSTRUCTIONS = 2
 
-def measure_spins(mode: SpinMode, ns: int, repetitions: int) -> dict:
+def measure_spins(mode: SpinMode, ns: int, repetitions: int) -> dict[str, Any]:
     """Achieved wall and CPU time of each repetition, measured from outside."""
 
-def measure_sleeps(mode: SleepMode, ns: int, repetitions: int, default_slack: bool = False) -> dict:
+def measure_sleeps(mode: SleepMode, ns: int, repetitions: int, default_slack: bool = False) -> dict[str, Any]:
     """Achieved wall time of each sleep."""
 
 class CacheResult:
@@ -185,7 +186,7 @@ class GlobalLoad:
     @property
     def disk_bytes(self) -> int: ...
 
-def play(threads: Sequence[Sequence[tuple[int, int, int]]], created: Sequence[bool], semaphores: Sequence[int], io_path: str, timeout_ns: int) -> dict:
+def play(threads: Sequence[Sequence[tuple[int, int, int]]], created: Sequence[bool], semaphores: Sequence[int], io_path: str, timeout_ns: int) -> dict[str, Any]:
     """
     Play action lists of (verb, amount, target); verbs are numbered as in player.hpp.
     """

@@ -12,7 +12,9 @@ from latlab.errors import ExitCode
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--kind", "kinds", multiple=True, help="Only this kind of stub (repeatable).")
-@click.option("--time", "times_us", multiple=True, type=float, help="Only this many microseconds (repeatable).")
+@click.option(
+    "--time", "times_us", multiple=True, type=float, help="Only this many microseconds (repeatable)."
+)
 @click.option("--tolerance", default=0.01, show_default=True, help="Median error that still counts as held.")
 @click.option("--seconds", default=0.1, show_default=True, help="Time for one kind, length and condition.")
 def calibrate(

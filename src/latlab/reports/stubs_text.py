@@ -20,9 +20,9 @@ def calibration(result: StubCalibration) -> str:
     ]
     for row in result.rows:
         lines.append(
-            f"{row.kind:18} {row.condition:10} {row.requested_ns / 1e3:9.0f} us {row.p50_error_ns / 1e3:9.2f} us "
-            f"{row.p99_error_ns / 1e3:9.2f} us {row.mean_error_ratio:8.2%}  {row.preempted:4}/{row.repetitions:<4}  "
-            f"{'yes' if row.holds else 'no'}"
+            f"{row.kind:18} {row.condition:10} {row.requested_ns / 1e3:9.0f} us "
+            f"{row.p50_error_ns / 1e3:9.2f} us {row.p99_error_ns / 1e3:9.2f} us {row.mean_error_ratio:8.2%}  "
+            f"{row.preempted:4}/{row.repetitions:<4}  {'yes' if row.holds else 'no'}"
         )
     if result.refused:
         lines += ["", "refused:", *(f"  {line}" for line in result.refused)]
@@ -54,7 +54,9 @@ def timeline(result: Timeline, width: int = 100) -> str:
 def comparison(a: Timeline, b: Timeline, result: TimelineComparison, width: int = 100) -> str:
     """Both timelines and the error of every thread."""
     lines = [timeline(a, width), "", timeline(b, width), ""]
-    lines.append(f"{'thread':>6} {'run':>9} {'blocked':>9} {'start':>9} {'end':>9}   (start, end: of the total)")
+    lines.append(
+        f"{'thread':>6} {'run':>9} {'blocked':>9} {'start':>9} {'end':>9}   (start, end: of the total)"
+    )
     for thread in result.threads:
         lines.append(
             f"{thread.id:6} {thread.run_error:9.3%} {thread.blocked_error:9.3%} {thread.start_error:9.3%} "

@@ -5,10 +5,9 @@ from latlab.stubs._actions import load as load_actions
 from latlab.stubs._actions import save as save_actions
 from latlab.stubs._calibrate import calibrate
 from latlab.stubs._play import play
-from latlab.stubs._timeline import compare
+from latlab.stubs._timeline import compare, to_perfetto
 from latlab.stubs._timeline import load as load_timeline
 from latlab.stubs._timeline import save as save_timeline
-from latlab.stubs._timeline import to_perfetto
 
 __all__ = [
     "Action",

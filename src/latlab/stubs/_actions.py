@@ -113,9 +113,7 @@ def _time_ns(word: str, source: str, line: int, verb: str) -> int:
     try:
         value = float(word)
     except ValueError:
-        raise InputError(
-            source, f"'{verb}' wants microseconds, not '{word}'", place=f"line {line}"
-        ) from None
+        raise InputError(source, f"'{verb}' wants microseconds, not '{word}'", place=f"line {line}") from None
     if value < 0:
         raise InputError(source, f"a time can't be negative ({word})", place=f"line {line}")
     if not math.isfinite(value) or value * 1e3 > LONGEST_NS:
@@ -129,8 +127,8 @@ def _parse_line(words: list[str], source: str, line: int) -> Action:
         verb, rest = f"io {rest[0].lower()}", rest[1:]
     wanted = {
         "run": (1, 1), "sleep": (1, 1), "create": (1, 1), "join": (1, 1), "signal": (1, 1), "wait": (1, 1),
-        "lock": (1, 1), "unlock": (1, 1), "repeat": (1, 1), "end": (0, 0), "memory": (1, 1), "io read": (1, 2),
-        "io write": (1, 2), "io fsync": (0, 0), "exit": (0, 0),
+        "lock": (1, 1), "unlock": (1, 1), "repeat": (1, 1), "end": (0, 0), "memory": (1, 1),
+        "io read": (1, 2), "io write": (1, 2), "io fsync": (0, 0), "exit": (0, 0),
     }  # fmt: skip
     if verb not in wanted:
         import difflib
@@ -144,9 +142,7 @@ def _parse_line(words: list[str], source: str, line: int) -> Action:
         )
     least, most = wanted[verb]
     if not least <= len(rest) <= most:
-        raise InputError(
-            source, f"'{verb}' takes {least} argument(s), not {len(rest)}", place=f"line {line}"
-        )
+        raise InputError(source, f"'{verb}' takes {least} argument(s), not {len(rest)}", place=f"line {line}")
     if verb in ("run", "sleep"):
         return Action(verb, amount=_time_ns(rest[0], source, line, verb), line=line)
     if verb in ("create", "join"):
@@ -362,7 +358,7 @@ def scale(program: Program, number: int, *, factor: float | None = None, idle: b
 def compile_threads(
     program: Program,
 ) -> tuple[list[list[tuple[int, int, int]]], list[bool], list[int], list[int]]:
-    """What the native player takes: lists of (verb, amount, target), created, semaphores, the threads' numbers."""
+    """What the native player takes: (verb, amount, target) lists, created, semaphores, the numbers."""
     numbers = sorted(program.threads)
     index = {number: i for i, number in enumerate(numbers)}
     created = program.creator_of()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 
 from latlab._core import stubs as native
 from latlab.errors import LatlabError, UnavailableError
@@ -32,9 +33,9 @@ def play(program: _actions.Program, *, timeout_s: float = 60.0) -> Timeline:
     except RuntimeError as error:
         raise UnavailableError(f"{program.source} can't be played: {error}") from error
     finally:
-        os.unlink(path)
+        Path(path).unlink()
     if played["timed_out"]:
-        stuck = [str(n) for n, row in zip(numbers, played["threads"], strict=True) if row["end_ns"] == 0]
+        stuck = [str(n) for n, row in zip(numbers, played["threads"], strict=True) if not row["finished"]]
         raise LatlabError(
             f"{program.source}: not at an end after {timeout_s:g} s (threads {', '.join(stuck) or 'all'})",
             remedy="look for a 'wait' whose 'signal' comes too seldom, or raise --timeout",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ def save(timeline: Timeline, folder: str | Path) -> Path:
     path = folder / FILE
     part = path.with_suffix(".part")
     part.write_text(json.dumps(timeline.as_json()), encoding="utf-8")
-    os.replace(part, path)
+    part.replace(path)
     return path
 
 
@@ -43,7 +42,9 @@ def load(source: str | Path) -> Timeline:
     if not isinstance(document, dict) or "threads" not in document or "total_ns" not in document:
         raise InputError(path, "is no timeline: it has no threads or no total")
     if document.get("schema") != SCHEMA:
-        raise InputError(path, f"is of version {document.get('schema')}, and {SCHEMA} is read", place="schema")
+        raise InputError(
+            path, f"is of version {document.get('schema')}, and {SCHEMA} is read", place="schema"
+        )
     return Timeline(
         kind=str(document.get("kind", "timeline")),
         total_ns=int(document["total_ns"]),
