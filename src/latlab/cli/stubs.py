@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-# One line a subcommand: the module in latlab.cli that holds it, as a click command of that name, and its help.
+# One line a subcommand: the module of latlab.cli with a click command of that name, and its help.
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "calibrate": ("_stubs_machine", "What this machine's stubs can hold: requested against achieved."),
     "compare": ("_stubs_timeline", "Two timelines, and the error of each thread."),
