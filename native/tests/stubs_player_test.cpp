@@ -83,7 +83,7 @@ TEST("the cache stub visits every line of its working set") {
 
 TEST("the memory plan touches what it asks for, on heap and stack") {
   const auto result =
-      latlab::stubs::run_memory_plan({{0, 1 << 20, 0}, {1'000'000, 0, 256 << 10}, {2'000'000, 0, 0}});
+      latlab::stubs::run_memory_plan({{0, 1'048'576, 0}, {1'000'000, 0, 262'144}, {2'000'000, 0, 0}});
   CHECK(result.page_faults >= 250);
   CHECK(result.wall_ns >= 1'900'000);
 }

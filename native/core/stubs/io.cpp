@@ -204,7 +204,7 @@ void GlobalLoad::write() noexcept {
   while (!stopping_.load(std::memory_order_relaxed)) {
     try {
       const IoResult done = run_io(
-          {.path = plan_.disk_path, .write_bytes = 1 << 20, .block_bytes = 1 << 16, .fsync_every = 16});
+          {.path = plan_.disk_path, .write_bytes = 1'048'576, .block_bytes = 65'536, .fsync_every = 16});
       written_.fetch_add(done.written_bytes, std::memory_order_relaxed);
     } catch (const std::exception&) {
       return;  // the disk is full or gone: disk_bytes() stops growing, and that is what the caller checks

@@ -53,7 +53,7 @@ struct LoadPlan {
   double duty = 1.0;      // part of each period that is busy
   std::int64_t period_ns = 10'000'000;
   int memory_threads = 0;  // each streams through a set that no cache holds
-  std::int64_t memory_bytes = 64 << 20;
+  std::int64_t memory_bytes = 67'108'864;
   std::string disk_path;  // written and synced over and over; empty: no disk load
 };
 

@@ -16,7 +16,7 @@ namespace latlab::stubs {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::int64_t kFrame = 16 * 1024;
+constexpr std::int64_t kFrame = 16'384;
 
 std::int64_t now_ns() noexcept {
   return static_cast<std::int64_t>(monotonic_ns());
@@ -25,8 +25,11 @@ std::int64_t now_ns() noexcept {
 // Chunks of one size, so that shrinking returns pages to the kernel at once.
 class Heap {
  public:
-  static constexpr std::int64_t kChunk = 64 * 1024;
-  ~Heap() { resize(0); }
+  static constexpr std::int64_t kChunk = 65'536;
+  Heap() = default;
+  ~Heap() { shrink(0); }
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
   void resize(std::int64_t bytes) {
     const auto wanted = static_cast<std::size_t>((bytes + kChunk - 1) / kChunk);
     while (chunks_.size() < wanted) {
@@ -36,13 +39,17 @@ class Heap {
       for (std::size_t i = 0; i < kChunk; i += kPage) bytes_of[i] = 1;
       chunks_.push_back(memory);
     }
+    shrink(wanted);
+  }
+
+ private:
+  void shrink(std::size_t wanted) noexcept {
     while (chunks_.size() > wanted) {
       munmap(chunks_.back(), kChunk);
       chunks_.pop_back();
     }
   }
 
- private:
   std::vector<void*> chunks_;
 };
 

@@ -92,7 +92,7 @@ void execute(std::uint64_t iterations) noexcept {
 #if defined(__x86_64__)
   std::uint64_t value = 0x9E3779B97F4A7C15ULL;
   // Eight instructions with one chain of dependencies: neither the compiler nor a wider core can shorten it.
-  while (iterations != 0) {
+  while (iterations != 0) {  // NOLINT(bugprone-infinite-loop): the assembly counts down
     asm volatile(
         "imulq $0x5851F42D, %0, %0\n\tincq %0\n\trorq $7, %0\n\txorq $0x55, %0\n\t"
         "imulq $0x4C957F2D, %0, %0\n\tincq %0\n\tdecq %1\n\ttestq %1, %1"
