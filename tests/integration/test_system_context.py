@@ -44,7 +44,7 @@ def test_a_refused_affinity_is_ignored_warned_of_or_an_error() -> None:
     ):
         pass
     with (
-        pytest.raises(UnavailableError, match="cpus 4096 was refused .*latlab system show"),
+        pytest.raises(UnavailableError, match=r"cpus 4096 was refused .*latlab system show"),
         measuring(cpus=[ABSENT], on_failure="error"),
     ):
         pass

@@ -58,14 +58,12 @@ def test_an_event_that_carries_a_count_comes_once() -> None:
 
 @rights
 @pytest.mark.rights
-def test_what_does_not_fit_into_the_ring_is_counted_as_lost() -> None:
+def test_every_sample_is_either_there_or_counted_as_lost() -> None:
     with Tracer(["raw_syscalls:sys_enter"], ring_bytes=4096) as tracer:
         for _ in range(20_000):
             os.getppid()
-    events = tracer.events()
-    seen = np.count_nonzero(events["raw_syscalls:sys_enter"]["pid"] == os.getpid())
-    assert seen < 20_000
-    assert events.lost + len(events["raw_syscalls:sys_enter"]) >= 20_000
+    table, lost = tracer.events()["raw_syscalls:sys_enter"], tracer.lost
+    assert len(table) + lost >= 20_000
 
 
 @rights
