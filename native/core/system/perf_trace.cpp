@@ -26,6 +26,11 @@ namespace {
 
 constexpr std::uint64_t kFormatLost = 1U << 4U;  // PERF_FORMAT_LOST, Linux 6.0; older headers lack the name
 
+constexpr unsigned kGone = unsigned{POLLHUP} + unsigned{POLLERR};
+constexpr std::uint64_t kSampleType = std::uint64_t{PERF_SAMPLE_IDENTIFIER} + PERF_SAMPLE_TID +
+                                      PERF_SAMPLE_TIME + PERF_SAMPLE_CPU + PERF_SAMPLE_PERIOD +
+                                      PERF_SAMPLE_RAW;
+
 struct Ring {
   int leader = -1;
   int cpu = 0;
@@ -46,8 +51,7 @@ perf_event_attr attributes_of(const TraceRequest& request, std::uint64_t id) {
   attributes.type = PERF_TYPE_TRACEPOINT;
   attributes.config = id;
   attributes.sample_period = 1;
-  attributes.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU |
-                           PERF_SAMPLE_PERIOD | PERF_SAMPLE_RAW;
+  attributes.sample_type = kSampleType;
   attributes.read_format = PERF_FORMAT_ID | kFormatLost;
   attributes.disabled = 1;
   attributes.inherit = request.inherit ? 1 : 0;
@@ -140,7 +144,7 @@ struct PerfTrace::State {
       if (poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) return;
       // A task that has ended hangs up for ever, and would make poll spin; stop() drains what its ring holds.
       for (pollfd& one : waiting)
-        if ((one.revents & (POLLHUP | POLLERR)) != 0) one.fd = -1;
+        if ((static_cast<unsigned>(one.revents) & kGone) != 0) one.fd = -1;
       drain();
     }
   }
@@ -224,14 +228,18 @@ void PerfTrace::stop() {
 
 std::uint64_t PerfTrace::lost() {
   State& state = *state_;
-  const std::scoped_lock held(state.lock);
-  if (!state.kernel_counts_lost) return state.lost_records;
+  std::uint64_t recorded = 0;
+  {
+    const std::scoped_lock held(state.lock);
+    recorded = state.lost_records;
+  }
+  if (!state.kernel_counts_lost) return recorded;
   std::uint64_t sum = 0;
   for (const int descriptor : state.descriptors) {
     std::uint64_t values[3] = {};  // value, id, lost
     if (read(descriptor, values, sizeof(values)) == static_cast<ssize_t>(sizeof(values))) sum += values[2];
   }
-  return std::max(sum, state.lost_records);
+  return std::max(sum, recorded);
 }
 
 std::vector<TraceSamples> PerfTrace::take() {
