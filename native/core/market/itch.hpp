@@ -1,0 +1,178 @@
+// Threads: pure functions and cursors; a cursor belongs to one thread.
+//
+// NASDAQ TotalView-ITCH 5.0: message lengths, framing (BinaryFILE: a 2-byte big-endian length before each
+// message) and decoding in place. Source: "NASDAQ TotalView-ITCH 5.0" and "NASDAQ BinaryFILE 1.00".
+//
+// How to use it:
+//
+//   itch::FrameCursor frames(bytes);                  // bytes: std::span<const std::uint8_t>
+//   itch::Frame frame;
+//   while (frames.next(frame)) {                      // false: at the end, or inside a truncated frame
+//     if (!itch::well_formed(frame)) continue;        // unknown type, or a length that disagrees with its
+//     type const Event event = itch::decode(frame);        // type, kind, locate, ts_ns, ref, side, qty,
+//     price books.apply(event);                             // market/book.hpp
+//   }
+//   if (frames.truncated()) ...                       // frames.offset() is where the torn frame begins
+//
+// Policy for a zero length: BinaryFILE ends a session with one. It is a frame without a message; the cursor
+// returns it (size 0), readers count it and go on.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "market/event.hpp"
+
+namespace latlab::market::itch {
+
+inline constexpr char kTypes[] = "SRHYLVWKJhAFECXDUPQBINO";
+inline constexpr std::size_t kTypeCount = sizeof(kTypes) - 1;
+static_assert(kTypeCount == 23);
+
+// The length on the wire of each type; 0: not a type of ITCH 5.0.
+inline constexpr std::array<std::uint8_t, 256> kLengths = [] {
+  std::array<std::uint8_t, 256> lengths{};
+  constexpr std::array<std::uint8_t, kTypeCount> known{12, 39, 25, 20, 26, 35, 12, 28, 35, 21, 36, 40,
+                                                       31, 36, 23, 19, 35, 44, 40, 19, 50, 20, 48};
+  for (std::size_t i = 0; i < kTypeCount; ++i) lengths[static_cast<unsigned char>(kTypes[i])] = known[i];
+  return lengths;
+}();
+inline constexpr std::size_t kMaxLength = 50;
+
+template <class T>
+[[nodiscard]] inline T big_endian(const std::uint8_t* at) noexcept {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  if constexpr (std::endian::native == std::endian::little) {
+    if constexpr (sizeof(T) == 2) value = __builtin_bswap16(value);
+    if constexpr (sizeof(T) == 4) value = __builtin_bswap32(value);
+    if constexpr (sizeof(T) == 8) value = __builtin_bswap64(value);
+  }
+  return value;
+}
+
+// The six bytes of a time stamp, without reading beyond them.
+[[nodiscard]] inline std::uint64_t big_endian_48(const std::uint8_t* at) noexcept {
+  return std::uint64_t{big_endian<std::uint16_t>(at)} << 32 | big_endian<std::uint32_t>(at + 2);
+}
+
+struct Frame {
+  const std::uint8_t* data = nullptr;  // the message, behind its length
+  std::uint64_t offset = 0;            // of the length field in the stream
+  std::uint16_t size = 0;              // of the message
+
+  [[nodiscard]] char type() const noexcept { return size ? static_cast<char>(data[0]) : '\0'; }
+};
+
+// True when the type is known and the length is the type's; only then may the message be decoded.
+[[nodiscard]] inline bool well_formed(const Frame& frame) noexcept {
+  return frame.size != 0 && kLengths[frame.data[0]] == frame.size;
+}
+
+class FrameCursor {
+ public:
+  // base: the stream's offset of the first byte, when the stream comes in pieces.
+  explicit FrameCursor(std::span<const std::uint8_t> bytes, std::uint64_t base = 0) noexcept
+      : bytes_(bytes), base_(base) {}
+
+  bool next(Frame& frame) noexcept {
+    if (bytes_.size() - at_ < 2) return false;
+    const auto size = big_endian<std::uint16_t>(bytes_.data() + at_);
+    if (bytes_.size() - at_ - 2 < size) return false;
+    frame = {.data = bytes_.data() + at_ + 2, .offset = base_ + at_, .size = size};
+    at_ += 2U + size;
+    return true;
+  }
+
+  // After next() returned false: are there bytes that are no whole frame?
+  [[nodiscard]] bool truncated() const noexcept { return at_ != bytes_.size(); }
+  [[nodiscard]] std::uint64_t offset() const noexcept { return base_ + at_; }
+  [[nodiscard]] std::size_t consumed() const noexcept { return at_; }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+  std::size_t at_ = 0;
+  std::uint64_t base_;
+};
+
+namespace detail {
+[[nodiscard]] inline Side side_of(std::uint8_t indicator) noexcept {
+  return indicator == 'S' ? Side::offer : Side::bid;
+}
+}  // namespace detail
+
+// The message as an event. The frame must be well formed.
+[[nodiscard]] inline Event decode(const Frame& frame) noexcept {
+  using detail::side_of;
+  const std::uint8_t* m = frame.data;
+  Event event;
+  event.offset = frame.offset;
+  event.type = static_cast<char>(m[0]);
+  event.locate = big_endian<std::uint16_t>(m + 1);
+  event.ts_ns = big_endian_48(m + 5);
+  switch (m[0]) {
+    case 'A':
+    case 'F':
+      event.kind = Kind::add;
+      event.ref = big_endian<std::uint64_t>(m + 11);
+      event.side = side_of(m[19]);
+      event.qty = big_endian<std::uint32_t>(m + 20);
+      event.price = big_endian<std::uint32_t>(m + 32);
+      break;
+    case 'E':
+      event.kind = Kind::execute;
+      event.ref = big_endian<std::uint64_t>(m + 11);
+      event.qty = big_endian<std::uint32_t>(m + 19);
+      event.new_ref = big_endian<std::uint64_t>(m + 23);
+      break;
+    case 'C':
+      event.kind = Kind::execute_at;
+      event.ref = big_endian<std::uint64_t>(m + 11);
+      event.qty = big_endian<std::uint32_t>(m + 19);
+      event.new_ref = big_endian<std::uint64_t>(m + 23);
+      event.printable = m[31] != 'N';
+      event.price = big_endian<std::uint32_t>(m + 32);
+      break;
+    case 'X':
+      event.kind = Kind::reduce;
+      event.ref = big_endian<std::uint64_t>(m + 11);
+      event.qty = big_endian<std::uint32_t>(m + 19);
+      break;
+    case 'D':
+      event.kind = Kind::remove;
+      event.ref = big_endian<std::uint64_t>(m + 11);
+      break;
+    case 'U':
+      event.kind = Kind::replace;
+      event.ref = big_endian<std::uint64_t>(m + 11);
+      event.new_ref = big_endian<std::uint64_t>(m + 19);
+      event.qty = big_endian<std::uint32_t>(m + 27);
+      event.price = big_endian<std::uint32_t>(m + 31);
+      break;
+    case 'P':
+      event.kind = Kind::trade;
+      event.ref = big_endian<std::uint64_t>(m + 11);
+      event.side = side_of(m[19]);
+      event.qty = big_endian<std::uint32_t>(m + 20);
+      event.price = big_endian<std::uint32_t>(m + 32);
+      event.new_ref = big_endian<std::uint64_t>(m + 36);
+      break;
+    case 'Q': {
+      const auto shares = big_endian<std::uint64_t>(m + 11);  // 8 bytes here alone
+      event.kind = Kind::cross;
+      event.qty = shares > UINT32_MAX ? UINT32_MAX : static_cast<std::uint32_t>(shares);
+      event.price = big_endian<std::uint32_t>(m + 27);
+      event.new_ref = big_endian<std::uint64_t>(m + 31);
+      break;
+    }
+    default:
+      break;
+  }
+  return event;
+}
+
+}  // namespace latlab::market::itch
