@@ -1,0 +1,312 @@
+"""From scheduler events to timelines and action files: pure, after the capture."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from latlab.errors import InputError
+from latlab.model.stubs import Timeline, TimelineThread
+from latlab.stubs._actions import Action, Program
+from latlab.stubs._events import DEAD, Event, EventLog
+
+# A blocked slice shorter than this can't be slept (the kernel's own wake-up takes about as long): it becomes a run.
+MERGE_NS = 20_000
+# What a woken thread waits for an idle CPU. More than this is waiting for others, which the player has of its own.
+WAKE_LATENCY_NS = 60_000
+# Switches against sched_stat_runtime; beyond this the difference is stated.
+RUNTIME_TOLERANCE = 0.01
+
+
+@dataclass
+class _Slice:
+    begin: int
+    end: int
+    state: str
+    woken_by: int = 0  # of a blocked slice: the thread that ended it; 0 for an interrupt or a stranger
+    woken_at: int = 0
+
+
+@dataclass
+class _Thread:
+    tid: int
+    parent: int | None
+    begin: int
+    end: int = 0
+    slices: list[_Slice] = field(default_factory=list)
+    marks: list[tuple[int, str]] = field(default_factory=list)
+    state: str = "ready"
+    since: int = 0
+    exiting_at: int = 0
+    woken_by: int = 0
+    woken_at: int = 0
+    runtime: int = 0
+    runtime_since_switch: int = 0
+    repaired: int = 0
+    faults: int = 0
+    switches: int = 0
+    cpu: int = -1
+    waits: list[tuple[int, int]] = field(default_factory=list)  # of wait4: when, for which pid (or 0: any)
+
+    def close(self, at: int) -> None:
+        if at > self.since or self.state == "blocked":
+            self.slices.append(_Slice(self.since, at, self.state, self.woken_by, self.woken_at))
+        self.since = at
+
+
+class _Reader:
+    """Follows a process tree through the events."""
+
+    def __init__(self, root: int) -> None:
+        self.root = root
+        self.threads: dict[int, _Thread] = {}
+        self.zero = 0
+
+    def feed(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if not self.threads:
+                # The tree begins when its root program is executed; what forked it is not part of it.
+                if event.kind == "exec" and event.tid == self.root:
+                    self.zero = event.time_ns
+                    self.threads[self.root] = _Thread(self.root, None, event.time_ns, state="running",
+                                                      since=event.time_ns, cpu=event.cpu)  # fmt: skip
+                continue
+            getattr(self, f"_{event.kind}")(event)
+
+    def _switch(self, event: Event) -> None:
+        leaving = self.threads.get(event.tid)
+        if leaving is not None and not leaving.end:
+            self._leave(leaving, event)
+        coming = self.threads.get(event.other)
+        if coming is not None and not coming.end:
+            if coming.state == "blocked":  # its waking was lost
+                coming.close(event.time_ns)
+            elif coming.state == "ready":
+                coming.close(event.time_ns)
+            coming.state, coming.runtime_since_switch, coming.woken_by = "running", 0, 0
+            coming.switches += 1
+            if coming.cpu not in (-1, event.cpu):
+                coming.marks.append((event.time_ns, f"to CPU {event.cpu}"))
+            coming.cpu = event.cpu
+
+    def _leave(self, leaving: _Thread, event: Event) -> None:
+        if leaving.state != "running":
+            # Its switch-in was lost: sched_stat_runtime says for how long it ran before this switch.
+            came = max(leaving.since, event.time_ns - leaving.runtime_since_switch)
+            leaving.close(came)
+            leaving.state = "running"
+            leaving.repaired += 1
+            leaving.marks.append((came, "switch-in lost"))
+        leaving.close(event.time_ns)
+        leaving.runtime_since_switch = 0
+        if event.value & DEAD:
+            leaving.end = event.time_ns
+        elif event.value == 0:
+            leaving.state = "ready"
+            leaving.marks.append((event.time_ns, "preempted"))
+        else:
+            leaving.state, leaving.woken_by, leaving.woken_at = "blocked", 0, 0
+
+    def _waking(self, event: Event) -> None:
+        woken = self.threads.get(event.other)
+        if woken is None or woken.end or woken.state != "blocked":
+            return
+        by_us = not event.value and event.tid in self.threads
+        woken.woken_by = event.tid if by_us else 0
+        woken.woken_at = event.time_ns
+        woken.close(event.time_ns)
+        woken.state, woken.woken_by = "ready", 0
+
+    def _fork(self, event: Event) -> None:
+        if event.tid in self.threads:
+            self.threads[event.other] = _Thread(event.other, event.tid, event.time_ns, since=event.time_ns)
+
+    def _exec(self, event: Event) -> None:
+        if event.tid in self.threads:
+            self.threads[event.tid].marks.append((event.time_ns, "exec"))
+
+    def _exit(self, event: Event) -> None:
+        thread = self.threads.get(event.tid)
+        if thread is not None and not thread.exiting_at:
+            thread.exiting_at = event.time_ns
+
+    def _wait(self, event: Event) -> None:
+        thread = self.threads.get(event.tid)
+        if thread is not None:
+            thread.waits.append((event.time_ns, event.other))
+
+    def _runtime(self, event: Event) -> None:
+        thread = self.threads.get(event.tid)
+        if thread is not None and not thread.end:
+            thread.runtime += event.value
+            thread.runtime_since_switch += event.value
+
+    def _fault(self, event: Event) -> None:
+        thread = self.threads.get(event.tid)
+        if thread is not None:
+            thread.faults += 1
+            thread.marks.append((event.time_ns, "page fault"))
+
+
+def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timeline, Program]:
+    """The timeline of a process tree, and the action files that rebuild it.
+
+    Args:
+        log: the events of the whole machine.
+        root: process number of the program that was started.
+        merge_ns: blocked slices shorter than this become part of the run around them.
+
+    Raises:
+        InputError: the root is never executed in these events.
+    """
+    reader = _Reader(root)
+    reader.feed(log.events)
+    if not reader.threads:
+        raise InputError("events", f"process {root} is never executed in them")
+    last = max((event.time_ns for event in log.events), default=reader.zero)
+    threads = list(reader.threads.values())
+    for thread in threads:
+        if not thread.end:
+            thread.close(last)
+            thread.end = last
+    ids = {thread.tid: index for index, thread in enumerate(threads)}
+    cutter = _Cutter(reader.threads, ids, merge_ns)
+    program = Program({ids[thread.tid]: cutter.actions(thread) for thread in threads}, "capture")
+    budgets = program.budgets_ns()
+    rows = tuple(_row(thread, ids, reader.zero, log, budgets[ids[thread.tid]]) for thread in threads)
+    total = max(thread.end for thread in threads) - reader.zero
+    notes = tuple(_notes(threads, ids, log, merge_ns, cutter.merged))
+    return Timeline("captured", total, rows, notes), program
+
+
+class _Cutter:
+    """Cuts each thread's running time at what it does to others, and names what it waits for."""
+
+    def __init__(self, threads: dict[int, _Thread], ids: dict[int, int], merge_ns: int) -> None:
+        self.merge_ns = merge_ns
+        self.ids = ids
+        self.merged = 0
+        # What happens within a thread's runs, by time.
+        self.inside: dict[int, list[tuple[int, Action]]] = defaultdict(list)
+        self.instead: dict[tuple[int, int], Action] = {}  # of (thread, begin of a blocked slice)
+        joined: set[tuple[int, int]] = set()
+        exits: set[int] = set()
+        count = 0
+        for thread in threads.values():
+            if thread.parent is not None:
+                self.inside[thread.parent].append((thread.begin, Action("create", thread=ids[thread.tid])))
+        for thread in threads.values():
+            for part in thread.slices:
+                if part.state != "blocked" or not part.woken_by:
+                    continue
+                waker = threads[part.woken_by]
+                if waker.exiting_at and part.woken_at >= waker.exiting_at:
+                    if waker.tid not in exits:
+                        exits.add(waker.tid)
+                        self.inside[waker.tid].append((part.woken_at, Action("exit")))
+                    self.instead[thread.tid, part.begin] = Action("join", thread=ids[waker.tid])
+                    joined.add((thread.tid, waker.tid))
+                else:
+                    name = f"e{count}"
+                    count += 1
+                    self.inside[waker.tid].append((part.woken_at, Action("signal", name=name)))
+                    self.instead[thread.tid, part.begin] = Action("wait", name=name)
+        self._reaped(threads, joined)
+        for each in self.inside.values():
+            each.sort(key=lambda item: item[0])
+
+    def _reaped(self, threads: dict[int, _Thread], joined: set[tuple[int, int]]) -> None:
+        """A wait for a child that was dead already blocks nobody, and is a join all the same."""
+        for thread in threads.values():
+            children = sorted((c for c in threads.values() if c.parent == thread.tid), key=lambda c: c.end)
+            for at, pid in thread.waits:
+                for child in children:
+                    dead = child.end and child.end <= at
+                    if dead and pid in (0, -1, child.tid) and (thread.tid, child.tid) not in joined:
+                        joined.add((thread.tid, child.tid))
+                        self.inside[thread.tid].append((at, Action("join", thread=self.ids[child.tid])))
+                        break
+
+    def actions(self, thread: _Thread) -> tuple[Action, ...]:
+        found: list[Action] = []
+        pending = list(self.inside[thread.tid])
+        budget = 0
+
+        def flush() -> None:
+            nonlocal budget
+            if budget > 0:
+                found.append(Action("run", amount=budget))
+            budget = 0
+
+        slices = thread.slices
+        for index, part in enumerate(slices):
+            if part.state == "running":
+                at = part.begin
+                while pending and pending[0][0] <= part.end:
+                    when, action = pending.pop(0)
+                    budget += max(0, when - at)
+                    at = max(at, when)
+                    flush()
+                    found.append(action)
+                budget += part.end - at
+            elif part.state == "blocked":
+                action = self.instead.get((thread.tid, part.begin))
+                after = slices[index + 1] if index + 1 < len(slices) else None
+                ready = after.end - after.begin if after is not None and after.state == "ready" else 0
+                length = part.end - part.begin + min(ready, WAKE_LATENCY_NS)
+                if action is not None:
+                    flush()
+                    found.append(action)
+                elif length < self.merge_ns:
+                    budget += length
+                    self.merged += 1
+                else:
+                    flush()
+                    found.append(Action("sleep", amount=length))
+        for _, action in pending:
+            flush()
+            found.append(action)
+        flush()
+        return tuple(found)
+
+
+def _row(thread: _Thread, ids: dict[int, int], zero: int, log: EventLog, budget: int) -> TimelineThread:
+    spent: dict[str, int] = defaultdict(int)
+    for part in thread.slices:
+        spent[part.state] += part.end - part.begin
+    first = next((part.begin for part in thread.slices if part.state == "running"), thread.begin)
+    return TimelineThread(
+        id=ids[thread.tid],
+        parent=None if thread.parent is None else ids[thread.parent],
+        pid=thread.tid,
+        name=log.names.get(thread.tid, ""),
+        run_ns=spent["running"],
+        blocked_ns=spent["blocked"],
+        ready_ns=spent["ready"],
+        start_ns=first - zero,
+        end_ns=thread.end - zero,
+        budget_ns=budget,
+        switches=thread.switches,
+        faults=thread.faults,
+        slices=tuple((part.begin - zero, part.end - zero, part.state) for part in thread.slices),
+        marks=tuple((at - zero, what) for at, what in thread.marks),
+    )
+
+
+def _notes(
+    threads: list[_Thread], ids: dict[int, int], log: EventLog, merge_ns: int, merged: int
+) -> Iterable[str]:
+    yield f"blocked slices below {merge_ns / 1e3:g} us are part of the runs around them ({merged} of them)"
+    if log.lost:
+        yield f"the kernel lost {log.lost} events"
+    for thread in threads:
+        run = sum(part.end - part.begin for part in thread.slices if part.state == "running")
+        if thread.repaired:
+            yield f"thread {ids[thread.tid]}: {thread.repaired} lost switch-ins, from sched_stat_runtime"
+        # Below a millisecond the kernel's own accounting of forks and exits is the difference.
+        if thread.runtime and abs(run - thread.runtime) > max(RUNTIME_TOLERANCE * run, 1_000_000):
+            yield (
+                f"thread {ids[thread.tid]}: {run / 1e6:.3f} ms by its switches, "
+                f"{thread.runtime / 1e6:.3f} ms by sched_stat_runtime"
+            )
