@@ -105,6 +105,7 @@ struct Shared {
   Gate barrier;
   std::atomic<bool> giving_up{false};
   std::atomic<std::uint32_t> ready{0};
+  std::atomic<bool> refused{false};
   std::int64_t zero_ns = 0;  // written before the barrier opens
   int file = -1;
   PlayResult result;
@@ -177,7 +178,13 @@ class Player {
   }
 
   void thread() noexcept {
-    thread_sleeper();
+    const SchedStat stat;  // of this thread, so it is opened here
+    if (shared_.plan->real_time) {
+      const sched_param priority{.sched_priority = 10};
+      if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority) != 0) {
+        shared_.refused.store(true, std::memory_order_relaxed);  // the count of those ready publishes it
+      }
+    }
     thread_sleeper().learn(200'000, 5);
     // release: the main thread counts those that stand at the barrier
     shared_.ready.fetch_add(1, std::memory_order_release);
@@ -187,7 +194,7 @@ class Player {
     const std::int64_t start = now_ns();
     cpu_start_ = thread_cpu_ns();
     account_ = cpu_start_;
-    const std::int64_t ready = stat_.ready_ns();
+    const std::int64_t ready = stat.ready_ns();
     rusage before{};
     getrusage(RUSAGE_THREAD, &before);
     played_.started = true;
@@ -199,7 +206,7 @@ class Player {
     rusage after{};
     getrusage(RUSAGE_THREAD, &after);
     played_.run_ns = cpu - cpu_start_;
-    played_.ready_ns = stat_.ready_ns() - ready;
+    played_.ready_ns = stat.ready_ns() - ready;
     played_.blocked_ns = std::max<std::int64_t>(0, end - start - played_.run_ns - played_.ready_ns);
     played_.switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw;
     played_.faults = after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
@@ -304,7 +311,6 @@ class Player {
   Shared& shared_;
   std::size_t index_;
   PlayedThread& played_;
-  SchedStat stat_;
   HeldMemory memory_;
   std::vector<std::int64_t> loops_;
   std::vector<char> buffer_;
@@ -351,6 +357,7 @@ PlayResult play(const PlayPlan& plan) {
   while (shared.ready.load(std::memory_order_acquire) < threads.size())
     thread_sleeper().sleep(100'000, SleepMode::kPlain);
   thread_sleeper().sleep(2'000'000, SleepMode::kPlain);  // the last of them reaches its futex
+  shared.result.real_time = plan.real_time && !shared.refused.load(std::memory_order_relaxed);
   shared.zero_ns = now_ns();
   const std::int64_t limit = shared.zero_ns + plan.timeout_ns;
   shared.barrier.open();

@@ -55,12 +55,14 @@ struct PlayPlan {
   std::vector<std::int64_t> semaphores;  // their first values: 0 for an event, 1 for a lock
   std::string io_path;                   // file of read and write actions
   std::int64_t timeout_ns = 60'000'000'000;
+  bool real_time = false;              // SCHED_FIFO, so that a woken thread always gets the CPU that is idle
   std::size_t max_slices = 1U << 16U;  // a thread
 };
 
 struct PlayResult {
   std::int64_t total_ns = 0;
   bool timed_out = false;
+  bool real_time = false;  // asked for, and allowed
   std::vector<PlayedThread> threads;
 };
 

@@ -16,14 +16,20 @@ from latlab.errors import UsageError
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Keep the timeline in this folder.")
 @click.option("--perfetto", type=click.Path(path_type=Path), help="Write a trace for ui.perfetto.dev.")
 @click.option("--timeout", default=60.0, show_default=True, help="Seconds after which the player gives up.")
-def play(folder: Path, as_json: bool, output: Path | None, perfetto: Path | None, timeout: float) -> None:
+@click.option(
+    "--scheduling", type=click.Choice(["auto", "fifo", "other"]), default="auto", show_default=True,
+    help="fifo: a woken thread gets the idle CPU at once; auto: fifo where no CPU has to be shared.",
+)  # fmt: skip
+def play(
+    folder: Path, as_json: bool, output: Path | None, perfetto: Path | None, timeout: float, scheduling: str
+) -> None:
     """Re-execute the action files of FOLDER with real threads, from one start barrier."""
     from latlab import stubs
     from latlab.reports import stubs_text
 
     if timeout <= 0:
         raise UsageError("--timeout must be greater than 0")
-    played = stubs.play(stubs.load_actions(folder), timeout_s=timeout)
+    played = stubs.play(stubs.load_actions(folder), timeout_s=timeout, scheduling=scheduling)
     if output is not None:
         stubs.save_timeline(played, output)
     if perfetto is not None:

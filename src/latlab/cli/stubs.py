@@ -9,8 +9,10 @@ import click
 # One line a subcommand: the module of latlab.cli with a click command of that name, and its help.
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "calibrate": ("_stubs_machine", "What this machine's stubs can hold: requested against achieved."),
+    "capture": ("_stubs_capture", "Follow a real program and derive its action files."),
     "compare": ("_stubs_timeline", "Two timelines, and the error of each thread."),
     "edit": ("_stubs_timeline", "Make one thread of the action files faster, slower or idle."),
+    "emit": ("_stubs_capture", "Write action files as a C++ or Python program."),
     "play": ("_stubs_timeline", "Re-execute action files with real threads."),
 }
 

@@ -130,7 +130,8 @@ class Timeline:
 class ThreadError:
     """Relative errors of one thread of B against A.
 
-    run_error and blocked_error are relative to A's own time, start_error and end_error to A's total.
+    run_error and blocked_error (of the time that it doesn't run, ready or blocked) are relative to A's own
+    time, start_error and end_error to A's total.
     """
 
     id: int

@@ -11,10 +11,12 @@ from latlab.model.stubs import Timeline, TimelineThread
 from latlab.stubs._actions import Action, Program
 from latlab.stubs._events import DEAD, Event, EventLog
 
-# A blocked slice shorter than this can't be slept (the kernel's own wake-up takes about as long): it becomes a run.
+# A shorter blocked slice can't be slept (the kernel's own wake-up takes about as long): it becomes a run.
 MERGE_NS = 20_000
-# What a woken thread waits for an idle CPU. More than this is waiting for others, which the player has of its own.
+# What a woken thread waits for an idle CPU at most; the player's threads do that too.
 WAKE_LATENCY_NS = 60_000
+# What the player's own threads wait for when they are woken (median, SCHED_FIFO).
+PLAYED_LATENCY_NS = 20_000
 # Switches against sched_stat_runtime; beyond this the difference is stated.
 RUNTIME_TOLERANCE = 0.01
 
@@ -80,9 +82,7 @@ class _Reader:
             self._leave(leaving, event)
         coming = self.threads.get(event.other)
         if coming is not None and not coming.end:
-            if coming.state == "blocked":  # its waking was lost
-                coming.close(event.time_ns)
-            elif coming.state == "ready":
+            if coming.state == "blocked" or coming.state == "ready":  # its waking was lost
                 coming.close(event.time_ns)
             coming.state, coming.runtime_since_switch, coming.woken_by = "running", 0, 0
             coming.switches += 1
@@ -171,7 +171,7 @@ def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timel
             thread.close(last)
             thread.end = last
     ids = {thread.tid: index for index, thread in enumerate(threads)}
-    cutter = _Cutter(reader.threads, ids, merge_ns)
+    cutter = _Cutter(reader.threads, ids, merge_ns, _crowded(threads, log))
     program = Program({ids[thread.tid]: cutter.actions(thread) for thread in threads}, "capture")
     budgets = program.budgets_ns()
     rows = tuple(_row(thread, ids, reader.zero, log, budgets[ids[thread.tid]]) for thread in threads)
@@ -183,8 +183,11 @@ def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timel
 class _Cutter:
     """Cuts each thread's running time at what it does to others, and names what it waits for."""
 
-    def __init__(self, threads: dict[int, _Thread], ids: dict[int, int], merge_ns: int) -> None:
+    def __init__(
+        self, threads: dict[int, _Thread], ids: dict[int, int], merge_ns: int, crowded: list[tuple[int, int]]
+    ) -> None:
         self.merge_ns = merge_ns
+        self.crowded = crowded
         self.ids = ids
         self.merged = 0
         # What happens within a thread's runs, by time.
@@ -251,24 +254,53 @@ class _Cutter:
                     found.append(action)
                 budget += part.end - at
             elif part.state == "blocked":
-                action = self.instead.get((thread.tid, part.begin))
+                instead = self.instead.get((thread.tid, part.begin))
                 after = slices[index + 1] if index + 1 < len(slices) else None
                 ready = after.end - after.begin if after is not None and after.state == "ready" else 0
                 length = part.end - part.begin + min(ready, WAKE_LATENCY_NS)
-                if action is not None:
+                if instead is not None:
                     flush()
-                    found.append(action)
+                    found.append(instead)
                 elif length < self.merge_ns:
                     budget += length
                     self.merged += 1
                 else:
                     flush()
                     found.append(Action("sleep", amount=length))
+            else:
+                # Held up by strangers, or queued while another CPU was idle: the player must be told to wait.
+                extra = part.end - part.begin - self._shared(part)
+                if extra > WAKE_LATENCY_NS:
+                    flush()
+                    woken = index > 0 and slices[index - 1].state == "blocked"
+                    found.append(Action("sleep", amount=extra - PLAYED_LATENCY_NS if woken else extra))
         for _, action in pending:
             flush()
             found.append(action)
         flush()
         return tuple(found)
+
+    def _shared(self, part: _Slice) -> int:
+        """How long, within a ready slice, the program's own threads held every CPU."""
+        return sum(max(0, min(part.end, end) - max(part.begin, begin)) for begin, end in self.crowded)
+
+
+def _crowded(threads: list[_Thread], log: EventLog) -> list[tuple[int, int]]:
+    """When every CPU that the trace saw ran a thread of the program."""
+    cpus = len({event.cpu for event in log.events if event.kind == "switch"})
+    edges = []
+    for thread in threads:
+        for part in thread.slices:
+            if part.state == "running":
+                edges += [(part.begin, 1), (part.end, -1)]
+    found, level, since = [], 0, 0
+    for at, step in sorted(edges):
+        if level < cpus <= level + step:
+            since = at
+        elif level + step < cpus <= level:
+            found.append((since, at))
+        level += step
+    return found
 
 
 def _row(thread: _Thread, ids: dict[int, int], zero: int, log: EventLog, budget: int) -> TimelineThread:

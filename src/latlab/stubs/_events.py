@@ -34,8 +34,8 @@ class Event:
         kind: "switch", "waking", "fork", "exec", "exit", "wait", "runtime" or "fault".
         tid: the current thread (of "switch" the one that leaves; of "runtime" the one that ran).
         other: the thread that comes ("switch"), is woken ("waking"), is made ("fork") or waited for ("wait").
-        value: the leaving thread's state ("switch": 0 is still runnable), ns ("runtime"), and for "waking" whether an
-            interrupt did it.
+        value: the leaving thread's state ("switch": 0 is still runnable), ns ("runtime"), and for "waking"
+            whether an interrupt did it.
     """
 
     time_ns: int
@@ -63,14 +63,18 @@ def from_tracer(events: Any) -> EventLog:
         switch["time_ns"].tolist(), switch["prev_pid"].tolist(), switch["next_pid"].tolist(),
         switch["prev_state"].tolist(), switch["cpu"].tolist(), strict=True,
     )  # fmt: skip
-    found += [Event(t, "switch", prev, following, state & 0xFF, cpu) for t, prev, following, state, cpu in rows]
+    found += [
+        Event(t, "switch", prev, following, state & 0xFF, cpu) for t, prev, following, state, cpu in rows
+    ]
     waking = events["sched:sched_waking"]
-    flags = waking["flags"].tolist() if "flags" in waking.columns else [0] * len(waking)
+    flags = waking["common_flags"].tolist() if "common_flags" in waking.columns else [0] * len(waking)
     rows = zip(
         waking["time_ns"].tolist(), waking["tid"].tolist(), waking["event_pid"].tolist(), flags,
         waking["cpu"].tolist(), strict=True,
     )  # fmt: skip
-    found += [Event(t, "waking", waker, tid, int(bool(f & IN_INTERRUPT)), cpu) for t, waker, tid, f, cpu in rows]
+    found += [
+        Event(t, "waking", waker, tid, int(bool(f & IN_INTERRUPT)), cpu) for t, waker, tid, f, cpu in rows
+    ]
     fork = events["sched:sched_process_fork"]
     found += [
         Event(t, "fork", parent, child)
@@ -95,7 +99,10 @@ def from_tracer(events: Any) -> EventLog:
     found += [
         Event(t, "runtime", pid, 0, ns)
         for t, pid, ns in zip(
-            runtime["time_ns"].tolist(), runtime["event_pid"].tolist(), runtime["runtime"].tolist(), strict=True
+            runtime["time_ns"].tolist(),
+            runtime["event_pid"].tolist(),
+            runtime["runtime"].tolist(),
+            strict=True,
         )
     ]
     if FAULTS in events:

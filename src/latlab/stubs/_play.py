@@ -9,16 +9,38 @@ from pathlib import Path
 from latlab._core import stubs as native
 from latlab.errors import LatlabError, UnavailableError
 from latlab.model.stubs import Timeline, TimelineThread
-from latlab.stubs import _actions
+from latlab.stubs import _actions, _schedule
 
 _STATES = ("running", "blocked")
 
 
-def play(program: _actions.Program, *, timeout_s: float = 60.0) -> Timeline:
+SCHEDULING = ("auto", "fifo", "other")
+
+
+def _needs_turns(program: _actions.Program) -> bool:
+    """Whether more threads than CPUs may want to run at once, so that they need the scheduler's time slices.
+
+    Counted as the program would run if every action took its own time and a CPU were always free.
+    """
+    cpus = len(os.sched_getaffinity(0))
+    spans = _schedule.running_spans(program)
+    level = overlap = last = 0
+    total = sum(end - begin for begin, end in spans)
+    edges = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
+    for at, step in edges:
+        overlap += (at - last) * max(0, level - cpus)
+        level, last = level + step, at
+    return overlap > 0.02 * total
+
+
+def play(program: _actions.Program, *, timeout_s: float = 60.0, scheduling: str = "auto") -> Timeline:
     """Run every thread's actions from one start barrier and say what each did.
 
     Args:
         program: checked action files; see `latlab.stubs.load_actions`.
+        scheduling: "fifo" gives a woken thread the idle CPU at once, "other" leaves that to the fair
+            scheduler, which often queues it behind its waker; "auto" is fifo where it is allowed and no CPU
+            has to be shared.
         timeout_s: after which the player gives up, since a thread waits for an event that never comes.
 
     Raises:
@@ -29,7 +51,8 @@ def play(program: _actions.Program, *, timeout_s: float = 60.0) -> Timeline:
     handle, path = tempfile.mkstemp(prefix="latlab-play-")
     os.close(handle)
     try:
-        played = native.play(threads, created, semaphores, path, int(timeout_s * 1e9))
+        real_time = scheduling == "fifo" or (scheduling == "auto" and not _needs_turns(program))
+        played = native.play(threads, created, semaphores, path, int(timeout_s * 1e9), real_time)
     except RuntimeError as error:
         raise UnavailableError(f"{program.source} can't be played: {error}") from error
     finally:
@@ -61,4 +84,7 @@ def play(program: _actions.Program, *, timeout_s: float = 60.0) -> Timeline:
                 slices=tuple((begin, end, _STATES[kind]) for begin, end, kind in slices),
             )
         )
-    return Timeline("played", played["total_ns"], tuple(rows))
+    notes = ("SCHED_FIFO isn't allowed here: played by the fair scheduler",)
+    return Timeline(
+        "played", played["total_ns"], tuple(rows), notes if real_time and not played["real_time"] else ()
+    )

@@ -94,7 +94,10 @@ def compare(a: Timeline, b: Timeline) -> TimelineComparison:
             ThreadError(
                 id=thread.id,
                 run_error=relative(other.run_ns, thread.run_ns),
-                blocked_error=relative(other.blocked_ns, thread.blocked_ns),
+                # Which part of a wait is blocked and which is ready is the scheduler's choice of the moment.
+                blocked_error=relative(
+                    other.blocked_ns + other.ready_ns, thread.blocked_ns + thread.ready_ns
+                ),
                 start_error=(other.start_ns - thread.start_ns) / total,
                 end_error=(other.end_ns - thread.end_ns) / total,
                 run_difference_ns=other.run_ns - thread.run_ns,

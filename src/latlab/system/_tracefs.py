@@ -92,7 +92,10 @@ def parse_format(text: str, name: str) -> EventFormat:
         )
     if identifier is None or not fields:
         raise InputError(f"{name}/format", "this is no tracepoint's format file")
-    own = tuple(field for field in fields if not field.name.startswith("common_"))
+    # common_flags says whether an interrupt did it: who wakes a thread from one is only who was interrupted.
+    own = tuple(
+        field for field in fields if field.name == "common_flags" or not field.name.startswith("common_")
+    )
     return EventFormat(name, int(identifier[1]), own)
 
 

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from latlab.errors import InputError
+from latlab.stubs._actions import render
+from latlab.stubs._derive import derive
+from latlab.stubs._events import Event, EventLog, from_perf_script
+
+US = 1000
+
+
+def log(*rows: tuple[int, str, int, int, int]) -> EventLog:
+    return EventLog(tuple(Event(t * US, kind, tid, other, value) for t, kind, tid, other, value in rows))
+
+
+def texts(events: EventLog, root: int = 1, merge_us: int = 20) -> list[list[str]]:
+    _, program = derive(events, root, merge_ns=merge_us * US)
+    return [render(actions).splitlines()[1:] for _, actions in sorted(program.threads.items())]
+
+
+FORK_AND_WAIT = log(
+    (0, "exec", 1, 0, 0),
+    (100, "fork", 1, 2, 0),
+    (150, "switch", 1, 0, 1),
+    (160, "switch", 0, 2, 0),
+    (460, "exit", 2, 0, 0),
+    (470, "waking", 2, 1, 0),
+    (480, "switch", 2, 1, 32),
+    (580, "exit", 1, 0, 0),
+    (590, "switch", 1, 0, 32),
+)
+
+
+def test_waiting_for_a_child_is_a_join_and_its_teardown_comes_after_exit() -> None:
+    parent, child = texts(FORK_AND_WAIT)
+    assert parent == ["run 100.000", "create 1", "run 50.000", "join 1", "run 110.000"]
+    assert child == ["run 310.000", "exit", "run 10.000"]
+
+
+def test_the_timeline_has_the_times_and_the_parent_of_every_thread() -> None:
+    timeline, _ = derive(FORK_AND_WAIT, 1)
+    parent, child = timeline.threads
+    assert timeline.total_ns == 590 * US
+    assert (parent.run_ns, parent.blocked_ns, child.run_ns) == (260 * US, 320 * US, 320 * US)
+    assert (child.parent, child.start_ns, child.end_ns) == (0, 160 * US, 480 * US)
+
+
+def test_a_wake_up_by_an_interrupt_is_a_sleep() -> None:
+    (only,) = texts(
+        log((0, "exec", 1, 0, 0), (10, "switch", 1, 0, 1), (510, "waking", 9, 1, 1), (515, "switch", 0, 1, 0),
+            (600, "switch", 1, 0, 32))
+    )  # fmt: skip
+    assert only == ["run 10.000", "sleep 505.000", "run 85.000"]
+
+
+def test_a_blocked_slice_below_the_threshold_becomes_a_run() -> None:
+    (only,) = texts(
+        log((0, "exec", 1, 0, 0), (10, "switch", 1, 0, 1), (18, "waking", 0, 1, 1), (20, "switch", 0, 1, 0),
+            (30, "switch", 1, 0, 32))
+    )  # fmt: skip
+    assert only == ["run 30.000"]
+
+
+def test_preemption_is_not_work() -> None:
+    timeline, _ = derive(
+        log((0, "exec", 1, 0, 0), (10, "switch", 1, 7, 0), (50, "switch", 7, 1, 1), (60, "switch", 1, 0, 32)),
+        1,
+    )
+    assert (timeline.threads[0].run_ns, timeline.threads[0].ready_ns) == (20 * US, 40 * US)
+
+
+def test_a_lost_switch_in_is_mended_from_the_run_time() -> None:
+    timeline, _ = derive(
+        log((0, "exec", 1, 0, 0), (10, "switch", 1, 0, 1), (100, "waking", 0, 1, 1),
+            (190, "runtime", 1, 0, 80 * US), (190, "switch", 1, 0, 32)), 1
+    )  # fmt: skip
+    assert timeline.threads[0].run_ns == 90 * US
+    assert any("lost switch-ins" in note for note in timeline.notes)
+
+
+def test_communication_between_threads_becomes_an_event_and_not_a_sleep() -> None:
+    first, second = texts(
+        log((0, "exec", 1, 0, 0), (5, "fork", 1, 2, 0), (6, "switch", 0, 2, 0), (20, "switch", 2, 0, 1),
+            (120, "waking", 1, 2, 0), (125, "switch", 0, 2, 0), (200, "switch", 2, 0, 32),
+            (220, "switch", 1, 0, 32))
+    )  # fmt: skip
+    assert first == ["run 5.000", "create 1", "run 115.000", "signal e0", "run 100.000"]
+    assert second == ["run 14.000", "wait e0", "run 75.000"]
+
+
+def test_events_without_the_program_are_refused() -> None:
+    with pytest.raises(InputError, match="never executed"):
+        derive(FORK_AND_WAIT, 99)
+
+
+def test_perf_script_text_gives_the_same_events(tmp_path: Path) -> None:
+    text = """
+ bash   10 [000]   0.000001: sched:sched_process_exec: filename=/bin/x pid=1 old_pid=1
+    x    1 [000]   0.000100: sched:sched_process_fork: comm=x pid=1 child_comm=x child_pid=2
+    x    1 [000]   0.000150: sched:sched_switch: prev_pid=1 prev_state=S ==> next_comm=- next_pid=0
+ swapper 0 [001]   0.000160: sched:sched_switch: swapper/1:0 [120] R ==> x:2 [120]
+    x    2 [001]   0.000470: sched:sched_waking: comm=x pid=1 prio=120 target_cpu=000
+"""
+    path = tmp_path / "perf.txt"
+    path.write_text(text)
+    found = from_perf_script(path)
+    assert [(e.kind, e.tid, e.other, e.value) for e in found.events] == [
+        ("exec", 1, 0, 0),
+        ("fork", 1, 2, 0),
+        ("switch", 1, 0, 1),
+        ("switch", 0, 2, 0),
+        ("waking", 2, 1, 0),
+    ]
