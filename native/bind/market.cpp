@@ -1,16 +1,159 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "market/generator.hpp"
+#include "market/pipeline.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 namespace market = latlab::market;
 
-NB_MODULE(market, m) {
-  m.doc() = "Market data: feeds, books, statistics.";
+namespace {
+
+using Buffer = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+auto array(std::vector<T> values) {
+  auto* owned = new std::vector<T>(std::move(values));
+  const nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T, nb::ndim<1>>(owned->data(), {owned->size()}, owner);
+}
+
+// A sink of the kind with the book sides of the name.
+template <template <class> class Kind, class... Args>
+std::unique_ptr<market::AnyBooks> with_sides(const std::string& book, Args&&... args) {
+  if (book == "sorted") return std::make_unique<Kind<market::SortedSide>>(std::forward<Args>(args)...);
+  if (book == "array") return std::make_unique<Kind<market::ArraySide>>(std::forward<Args>(args)...);
+  if (book == "map") return std::make_unique<Kind<market::MapSide>>(std::forward<Args>(args)...);
+  throw std::invalid_argument("no book '" + book + "'");
+}
+
+market::Selection selection(const std::vector<std::string>& symbols, std::uint64_t from_ns,
+                            std::uint64_t to_ns) {
+  return {.symbols = {symbols.begin(), symbols.end()}, .from_ns = from_ns, .to_ns = to_ns};
+}
+
+template <class Result>
+Result& result(market::Pipeline& pipeline) {
+  auto* found = dynamic_cast<Result*>(&pipeline.sink());
+  if (found == nullptr) throw std::invalid_argument("this pipeline makes no such result");
+  return *found;
+}
+
+using Counts = std::map<std::string, std::uint64_t>;
+using Columns = nb::typed<nb::dict, nb::str, nb::object>;
+template <class T>
+using Array = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+Counts counts(const market::Pipeline& pipeline) {
+  const auto& c = pipeline.counts();
+  return {{"messages", c.messages},         {"unknown", c.unknown},       {"empty", c.empty},
+          {"malformed", c.malformed},       {"first_ns", c.first_ns},     {"last_ns", c.last_ns},
+          {"out_of_order", c.out_of_order}, {"offset", pipeline.offset()}};
+}
+
+std::map<int, std::uint64_t> by_type(const market::Pipeline& pipeline) {
+  std::map<int, std::uint64_t> out;
+  const auto& types = pipeline.counts().by_type;
+  for (std::size_t type = 0; type < types.size(); ++type) {
+    if (types[type] != 0) out.emplace(static_cast<int>(type), types[type]);
+  }
+  return out;
+}
+
+Counts transport_counts(const market::Pipeline& pipeline) {
+  const auto c = pipeline.transport_counts();
+  return {{"packets", c.packets},       {"ignored", c.ignored}, {"heartbeats", c.heartbeats},
+          {"duplicates", c.duplicates}, {"gaps", c.gaps},       {"lost", c.lost},
+          {"recovered", c.recovered},   {"ends", c.ends},       {"malformed", c.malformed}};
+}
+
+Counts anomalies(market::Pipeline& pipeline) {
+  const auto& a = pipeline.sink().anomalies();
+  return {{"unknown_order", a.unknown_order},
+          {"beyond_quantity", a.beyond_quantity},
+          {"duplicate_order", a.duplicate_order},
+          {"zero_quantity", a.zero_quantity},
+          {"other_symbol", a.other_symbol}};
+}
+
+Counts side_counts(market::Pipeline& pipeline) {
+  const auto c = pipeline.sink().side_counts();
+  return {{"flushes", c.flushes}, {"refills", c.refills}, {"far", c.far}, {"off_tick", c.off_tick}};
+}
+
+std::map<int, nb::bytes> symbols(const market::Pipeline& pipeline) {
+  std::map<int, nb::bytes> out;
+  const auto* names = pipeline.names();
+  for (int locate = 0; locate < 65'536 && names != nullptr; ++locate) {
+    const auto number = static_cast<std::uint16_t>(locate);
+    if (!names->known(number)) continue;
+    const auto& name = names->name(number);
+    const std::string_view text(name.data(), name.size());
+    out.emplace(locate, nb::bytes(text.data(), text.find_last_not_of(std::string_view(" \0", 2)) + 1));
+  }
+  return out;
+}
+
+std::pair<Array<std::uint64_t>, Array<std::uint64_t>> histogram(const market::Counter& counter) {
+  std::vector<std::uint64_t> values;
+  std::vector<std::uint64_t> times;
+  for (const auto& [value, count] : counter.counts()) {
+    values.push_back(value);
+    times.push_back(count);
+  }
+  return {array(std::move(values)), array(std::move(times))};
+}
+
+template <class T, class Row, class Get>
+auto column(const std::vector<Row>& rows, Get&& get) {
+  std::vector<T> values;
+  values.reserve(rows.size());
+  for (const auto& row : rows) values.push_back(static_cast<T>(get(row)));
+  return array(std::move(values));
+}
+
+Columns take_trades(market::Pipeline& pipeline) {
+  const auto rows = std::exchange(result<market::TradesResult>(pipeline).trades, {});
+  Columns out;
+  out["ts_ns"] = column<std::uint64_t>(rows, [](const auto& t) { return t.ts_ns; });
+  out["locate"] = column<std::uint16_t>(rows, [](const auto& t) { return t.locate; });
+  out["type"] = column<std::uint8_t>(rows, [](const auto& t) { return t.type; });
+  out["side"] = column<std::uint8_t>(rows, [](const auto& t) { return t.side; });
+  out["price"] = column<std::uint32_t>(rows, [](const auto& t) { return t.price; });
+  out["qty"] = column<std::uint64_t>(rows, [](const auto& t) { return t.qty; });
+  out["match"] = column<std::uint64_t>(rows, [](const auto& t) { return t.match; });
+  out["printable"] = column<std::uint8_t>(rows, [](const auto& t) { return t.printable; });
+  return out;
+}
+
+Columns snapshot(market::Pipeline& pipeline) {
+  const auto rows = result<market::SnapshotResult>(pipeline).levels();
+  Columns out;
+  out["locate"] = column<std::uint16_t>(rows, [](const auto& r) { return r.locate; });
+  out["side"] = column<std::uint8_t>(rows, [](const auto& r) { return r.side; });
+  out["level"] = column<std::uint32_t>(rows, [](const auto& r) { return r.level; });
+  out["price"] = column<std::uint32_t>(rows, [](const auto& r) { return r.price; });
+  out["qty"] = column<std::uint64_t>(rows, [](const auto& r) { return r.qty; });
+  out["orders"] = column<std::uint64_t>(rows, [](const auto& r) { return r.orders; });
+  return out;
+}
+
+void bind_generator(nb::module_& m) {
   m.attr("MAX_SYMBOLS") = market::kMaxSymbols;
   nb::class_<market::Generator>(m, "Generator", "A deterministic ITCH-5.0 day.")
       .def(
@@ -33,4 +176,104 @@ NB_MODULE(market, m) {
           "size"_a, "At most so many bytes of whole BinaryFILE frames; empty when the day is over.")
       .def_prop_ro("written", &market::Generator::written)
       .def_prop_ro("symbols", &market::Generator::symbols);
+}
+
+void bind_pipeline(nb::module_& m) {
+  using market::Pipeline;
+  using Names = std::vector<std::string>;
+  nb::class_<Pipeline>(m, "Pipeline", "An input's bytes, through transport, session and books, to a result.")
+      .def_static(
+          "census",
+          [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity) {
+            return Pipeline(framing, lenient, with_sides<market::CensusSink>(book, capacity));
+          },
+          "framing"_a, "lenient"_a, "book"_a = "sorted", "capacity"_a = market::kDefaultCapacity)
+      .def_static(
+          "inside",
+          [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity,
+             std::size_t levels, bool text, std::uint64_t skip, const Names& symbols, std::uint64_t from_ns,
+             std::uint64_t to_ns) {
+            return Pipeline(framing, lenient,
+                            with_sides<market::InsideSink>(book, capacity, levels, text, skip,
+                                                           selection(symbols, from_ns, to_ns)));
+          },
+          "framing"_a, "lenient"_a, "book"_a, "capacity"_a, "levels"_a, "text"_a, "skip"_a, "symbols"_a,
+          "from_ns"_a, "to_ns"_a)
+      .def_static(
+          "depth",
+          [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity,
+             const Names& symbols, std::uint64_t from_ns, std::uint64_t to_ns) {
+            return Pipeline(
+                framing, lenient,
+                with_sides<market::DepthSink>(book, capacity, selection(symbols, from_ns, to_ns)));
+          },
+          "framing"_a, "lenient"_a, "book"_a, "capacity"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
+      .def_static(
+          "trades",
+          [](const std::string& framing, bool lenient, const Names& symbols, std::uint64_t from_ns,
+             std::uint64_t to_ns) {
+            return Pipeline(framing, lenient,
+                            with_sides<market::TradesSink>("sorted", market::kDefaultCapacity,
+                                                           selection(symbols, from_ns, to_ns)));
+          },
+          "framing"_a, "lenient"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
+      .def_static(
+          "snapshot",
+          [](const std::string& framing, bool lenient, std::uint64_t at_ns) {
+            return Pipeline(framing, lenient,
+                            with_sides<market::SnapshotSink>("sorted", market::kDefaultCapacity, at_ns));
+          },
+          "framing"_a, "lenient"_a, "at_ns"_a)
+      .def(
+          "feed",
+          [](Pipeline& self, const Buffer& buffer) {
+            const nb::gil_scoped_release release;
+            self.feed({buffer.data(), buffer.size()});
+          },
+          "bytes"_a)
+      .def("finish", &Pipeline::finish, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("over", &Pipeline::over)
+      .def_prop_ro("stopped", &Pipeline::stopped)
+      .def_prop_ro("dialect", [](const Pipeline& self) { return std::string(1, self.dialect()); })
+      .def("take_errors",
+           [](Pipeline& self) {
+             std::vector<std::pair<std::uint64_t, std::string>> out;
+             for (const auto& error : self.take_errors()) out.emplace_back(error.offset, error.what);
+             return out;
+           })
+      .def("counts", &counts)
+      .def("by_type", &by_type)
+      .def("transport_counts", &transport_counts)
+      .def("anomalies", &anomalies)
+      .def("side_counts", &side_counts)
+      .def("standing", [](Pipeline& self) { return self.sink().standing(); })
+      .def("symbols", &symbols, "Names by number.")
+      .def("changes", [](Pipeline& self) { return result<market::InsideResult>(self).changes; })
+      .def("take_text",
+           [](Pipeline& self) {
+             auto& text = result<market::InsideResult>(self).text;
+             nb::bytes out(text.data(), text.size());
+             text.clear();
+             return out;
+           })
+      .def("take_columns",
+           [](Pipeline& self) {
+             auto& r = result<market::InsideResult>(self);
+             return std::make_tuple(array(std::exchange(r.times, {})), array(std::exchange(r.locates, {})),
+                                    array(std::exchange(r.values, {})));
+           })
+      .def("event_depth",
+           [](Pipeline& self) { return histogram(result<market::DepthResult>(self).event_depth); })
+      .def("book_depth",
+           [](Pipeline& self) { return histogram(result<market::DepthResult>(self).book_depth); })
+      .def("take_trades", &take_trades)
+      .def("snapshot_levels", &snapshot);
+}
+
+}  // namespace
+
+NB_MODULE(market, m) {
+  m.doc() = "Market data: feeds, books, statistics.";
+  bind_generator(m);
+  bind_pipeline(m);
 }

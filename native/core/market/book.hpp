@@ -41,7 +41,7 @@ struct Anomalies {
   std::uint64_t beyond_quantity = 0;  // E, C, X of more than stands: the order leaves
   std::uint64_t duplicate_order = 0;  // a reference that stands already: the newcomer is ignored
   std::uint64_t zero_quantity = 0;    // an order of no shares: it stands, and makes no level
-  std::uint64_t other_symbol = 0;     // the message's locate is not its order's: the order's holds
+  std::uint64_t other_symbol = 0;     // the message names another symbol than its order: the order's holds
 
   [[nodiscard]] std::uint64_t total() const noexcept {
     return unknown_order + beyond_quantity + duplicate_order + zero_quantity + other_symbol;
@@ -121,7 +121,7 @@ Effect apply(const Event& event, OrderTable& orders, Anomalies& anomalies, BookA
     return {};
   }
   const Order order = *standing;
-  if (order.locate != event.locate) ++anomalies.other_symbol;
+  if (event.locate != 0 && order.locate != event.locate) ++anomalies.other_symbol;
   auto& side = book_at(order.locate).side(order.side);
   switch (event.kind) {
     case Kind::execute:
@@ -136,6 +136,15 @@ Effect apply(const Event& event, OrderTable& orders, Anomalies& anomalies, BookA
         standing->qty -= gone;
       }
       return effect_of(order, gone);
+    }
+    case Kind::execute_left: {
+      if (event.qty > order.qty) ++anomalies.beyond_quantity;
+      const auto left = static_cast<std::uint32_t>(event.new_ref);
+      if (order.qty != 0) side.remove(order.price, order.qty);
+      if (left != 0) side.add(order.price, left);
+      standing->qty = left;
+      if (left == 0) orders.erase(standing);
+      return effect_of(order, event.qty);
     }
     case Kind::remove:
       if (order.qty != 0) side.remove(order.price, order.qty);
@@ -166,7 +175,7 @@ class OrderBook {
   explicit OrderBook(const SideOptions& options = {}) : book_(options), orders_(64) {}
 
   bool apply(const Event& event) {
-    if (event.kind == Kind::clear) {
+    if (event.kind >= Kind::clear) {
       orders_.clear();
       book_.side(Side::bid).clear();
       book_.side(Side::offer).clear();
@@ -196,6 +205,7 @@ class Books {
 
   Effect apply(const Event& event) {
     if (event.kind == Kind::clear) return clear(event.locate);
+    if (event.kind == Kind::clear_all) return clear_all();
     return detail::apply(event, orders_, anomalies_,
                          [this](std::uint16_t locate) -> auto& { return at(locate); });
   }
@@ -249,6 +259,18 @@ class Books {
     for (const auto ref : gone) orders_.erase(orders_.find(ref));
     const bool bid = book.settle(Side::bid);
     return {.locate = locate, .applied = true, .changed = book.settle(Side::offer) || bid};
+  }
+
+  Effect clear_all() {
+    orders_.clear();
+    bool changed = false;
+    for (auto& book : books_) {
+      for (const Side which : {Side::bid, Side::offer}) {
+        book.side(which).clear();
+        changed |= book.settle(which);
+      }
+    }
+    return {.applied = true, .changed = changed};
   }
 
   std::unique_ptr<std::pmr::unsynchronized_pool_resource> memory_;  // outlives the books that stand in it

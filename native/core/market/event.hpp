@@ -9,17 +9,20 @@
 namespace latlab::market {
 
 enum class Kind : std::uint8_t {
-  none,        // state, administration, or of an unknown type: never touches a book
-  add,         // a new order rests
-  execute,     // E: a resting order trades at its own price
-  execute_at,  // C: a resting order trades at another price; it still leaves the book at its own
-  reduce,      // X: a resting order loses quantity
-  remove,      // D: a resting order leaves the book
-  replace,     // U: a resting order leaves, another with the same side and symbol enters, in one message
-  modify,      // PITCH: a resting order changes quantity and price and keeps its reference
-  trade,       // P: a trade against a hidden order; never touches the book
-  cross,       // Q: an auction's trade; never touches the book
-  clear,       // PITCH: the symbol's book, or all books, are emptied
+  none,          // state, administration, or of an unknown type: never touches a book
+  add,           // a new order rests
+  execute,       // E: a resting order trades at its own price
+  execute_at,    // C: a resting order trades at another price; it still leaves the book at its own
+  execute_left,  // PITCH: as execute_at, and new_ref is the quantity that is left (it needn't be the
+                 // difference)
+  reduce,        // X: a resting order loses quantity
+  remove,        // D: a resting order leaves the book
+  replace,       // U: a resting order leaves, another with the same side and symbol enters, in one message
+  modify,        // PITCH: a resting order changes quantity and price and keeps its reference
+  trade,         // P: a trade against a hidden order; never touches the book
+  cross,         // Q: an auction's trade; never touches the book
+  clear,         // PITCH: the symbol's book is emptied
+  clear_all,     // PITCH: every book is emptied
 };
 
 enum class Side : std::uint8_t { bid, offer };

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.errors import ExitCode
+from latlab.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from latlab.model.market import Census
+
+_FILE = click.argument("file", type=click.Path(path_type=Path))
+_OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, schema 1.")
+_LENIENT = click.option("--lenient", is_flag=True, help="Skip and count malformed messages.")
+_SYMBOLS = click.option("--symbols", default="", help="Only these, separated by commas.")
+_FROM = click.option("--from", "from_", help="Time of day, HH:MM:SS[.fraction] or ns since midnight.")
+_TO = click.option("--to", help="Likewise; both ends belong to it.")
+_BOOK = click.option(
+    "--book", default="sorted", show_default=True, type=click.Choice(["sorted", "array", "map"])
+)
+_CAPACITY = click.option("--capacity", default=8192, show_default=True, help="Ticks that the array holds.")
 
 
 @click.group()
@@ -18,13 +35,206 @@ def market() -> None:
 @click.option("--seed", default=1, show_default=True, help="Of the generator.")
 @click.option("--messages", default=1_000_000, show_default=True, help="Exactly so many.")
 @click.option("--symbols", default=500, show_default=True, help="At most so many.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Compressed if *.gz or *.zst."
-)
+@_OUTPUT
 def generate(seed: int, messages: int, symbols: int, output: Path) -> int:
-    """Write a deterministic ITCH-5.0 day with the character of the real feed."""
+    """Write a deterministic ITCH-5.0 day with the character of the real feed (*.gz, *.zst: compressed)."""
     from latlab.market import generate as write
 
     size = write(output, seed=seed, messages=messages, symbols=symbols)
     click.echo(f"latlab: wrote {messages:,} messages ({size:,} bytes) to {output}", err=True)
     return ExitCode.OK
+
+
+@market.command()
+@_FILE
+@_JSON
+@_LENIENT
+def census(file: Path, as_json: bool, lenient: bool) -> int:
+    """Count the messages of FILE by type, and list its errors with their offsets."""
+    from latlab.market import census as count
+
+    found = count(file, lenient=lenient)
+    if as_json:
+        click.echo(json.dumps(found.document()))
+    else:
+        from latlab.reports.market_text import census_text
+
+        click.echo(census_text(found))
+    _warn(found)
+    if found.errors and not lenient:
+        first = found.errors[0]
+        click.echo(
+            f"latlab: {file}: offset {first.offset}: {first.what}; read on behind it with --lenient", err=True
+        )
+        return ExitCode.FAILED
+    return ExitCode.OK
+
+
+@market.command()
+@_FILE
+@_OUTPUT
+@_BOOK
+@_CAPACITY
+@click.option("--levels", default=1, show_default=True, help="The best so many levels.")
+@_SYMBOLS
+@_FROM
+@_TO
+@_LENIENT
+@click.option("--resume", is_flag=True, help="Go on behind what a killed run wrote.")
+@_JSON
+def inside(
+    file: Path,
+    output: Path,
+    book: str,
+    capacity: int,
+    levels: int,
+    symbols: str,
+    from_: str | None,
+    to: str | None,
+    lenient: bool,
+    resume: bool,
+    as_json: bool,
+) -> int:
+    """Write every true change of the inside: ts_ns locate symbol bid_px bid_qty offer_px offer_qty.
+
+    Text (*.gz, *.zst: compressed) or *.parquet; prices are in 1/10,000, an empty side is 0 0.
+    """
+    from latlab.market import inside as write
+
+    done = write(
+        file,
+        output,
+        book=book,
+        capacity=capacity,
+        levels=levels,
+        symbols=_names(symbols),
+        lenient=lenient,
+        resume=resume,
+        **_period(from_, to),
+    )
+    _warn(done.census)
+    if as_json:
+        document: dict[str, Any] = {"schema": 1, "changes": done.rows, "messages": done.census.messages}
+        document |= {"anomalies": done.census.anomalies, "array": done.side_counts}
+        click.echo(json.dumps(document))
+    click.echo(
+        f"latlab: wrote {done.rows:,} changes of {done.census.messages:,} messages to {output}", err=True
+    )
+    return ExitCode.OK
+
+
+@market.command()
+@_FILE
+@_BOOK
+@_CAPACITY
+@_SYMBOLS
+@_FROM
+@_TO
+@_LENIENT
+@_JSON
+def depth(
+    file: Path,
+    book: str,
+    capacity: int,
+    symbols: str,
+    from_: str | None,
+    to: str | None,
+    lenient: bool,
+    as_json: bool,
+) -> int:
+    """How many ticks from the inside the book events of FILE are, and how many levels the books have."""
+    from latlab.market import depth as measure
+
+    found = measure(
+        file,
+        book=book,
+        capacity=capacity,
+        symbols=_names(symbols),
+        lenient=lenient,
+        **_period(from_, to),
+    )
+    _warn(found.census)
+    if as_json:
+        click.echo(json.dumps(found.document()))
+    else:
+        from latlab.reports.market_text import depth_text
+
+        click.echo(depth_text(found))
+    return ExitCode.OK
+
+
+@market.command()
+@_FILE
+@_OUTPUT
+@_SYMBOLS
+@_FROM
+@_TO
+@_LENIENT
+def trades(file: Path, output: Path, symbols: str, from_: str | None, to: str | None, lenient: bool) -> int:
+    """Write every trade of FILE (*.csv, *.csv.gz or *.parquet)."""
+    from latlab.market import trades as collect
+    from latlab.market import write_table
+
+    table = collect(file, symbols=_names(symbols), lenient=lenient, **_period(from_, to))
+    write_table(table, output)
+    click.echo(f"latlab: wrote {table.num_rows:,} trades to {output}", err=True)
+    return ExitCode.OK
+
+
+@market.command()
+@_FILE
+@_OUTPUT
+@click.option("--at", required=True, help="Time of day, HH:MM:SS[.fraction] or ns since midnight.")
+@_LENIENT
+def snapshot(file: Path, output: Path, at: str, lenient: bool) -> int:
+    """Write every level of every book as it stood at a time (*.csv, *.csv.gz or *.parquet)."""
+    from latlab.market import snapshot as take
+    from latlab.market import write_table
+
+    table = take(file, at_ns=_time(at, "--at"), lenient=lenient)
+    write_table(table, output)
+    click.echo(f"latlab: wrote {table.num_rows:,} levels to {output}", err=True)
+    return ExitCode.OK
+
+
+def _names(symbols: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in symbols.split(",") if name.strip())
+
+
+def _period(from_: str | None, to: str | None) -> dict[str, Any]:
+    period = {}
+    if from_ is not None:
+        period["from_ns"] = _time(from_, "--from")
+    if to is not None:
+        period["to_ns"] = _time(to, "--to")
+    return period
+
+
+def _time(text: str, option: str) -> int:
+    """A time of day in ns since midnight."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        if ":" not in text:
+            ns = int(text)
+        else:
+            hours, minutes, seconds = (text + ":0").split(":")[:3]
+            ns = int((Decimal(hours) * 3600 + Decimal(minutes) * 60 + Decimal(seconds)) * 1_000_000_000)
+    except (ValueError, InvalidOperation):
+        ns = -1
+    if not 0 <= ns < 1 << 63:
+        raise UsageError(f"{option} must be HH:MM:SS[.fraction] or ns since midnight, not '{text}'")
+    return ns
+
+
+def _warn(found: Census) -> None:
+    """Say on stderr what was skipped, lost or could not be applied: nothing is absorbed silently."""
+    parts = [f"{n:,} {kind.replace('_', ' ')}" for kind, n in found.anomalies.items() if n]
+    if parts:
+        click.echo(f"latlab: warning: the books could not apply as they came: {', '.join(parts)}", err=True)
+    if found.malformed:
+        click.echo(f"latlab: warning: {found.malformed:,} malformed messages; see `census --json`", err=True)
+    if found.transport.get("lost"):
+        click.echo(f"latlab: warning: {found.transport['lost']:,} messages were lost in gaps", err=True)
+    if found.out_of_order:
+        click.echo(f"latlab: warning: {found.out_of_order:,} messages go back in time", err=True)

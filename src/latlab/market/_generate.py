@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterator
-from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import IO, cast
 
 from latlab._core.market import MAX_SYMBOLS, Generator
 from latlab.errors import InputError, UsageError
+from latlab.market._output import create
 
 _CHUNK_BYTES = 4 << 20
 
@@ -42,26 +39,10 @@ def generate(
     generator = Generator(seed, messages, symbols)
     size = 0
     try:
-        with _create(Path(path)) as file:
+        with create(Path(path)) as file:
             while chunk := generator.fill(_CHUNK_BYTES):
                 file.write(chunk)
                 size += len(chunk)
     except OSError as error:
         raise InputError(path, f"can't be written: {error.strerror or error}") from error
     return size
-
-
-@contextmanager
-def _create(path: Path) -> Iterator[IO[bytes]]:
-    """The file to write to; its compressed bytes carry neither name nor time, so that they are repeatable."""
-    with path.open("wb") as raw:
-        if path.suffix == ".gz":
-            with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=raw, mtime=0) as file:
-                yield cast("IO[bytes]", file)
-        elif path.suffix == ".zst":
-            import pyarrow as pa
-
-            with pa.CompressedOutputStream(raw, "zstd") as file:
-                yield file
-        else:
-            yield raw

@@ -1,0 +1,152 @@
+#include "market/session.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace latlab::market {
+namespace {
+
+constexpr std::size_t kMaxErrors = 1000;  // beyond it they are only counted: memory is bounded on any input
+
+std::string quoted(char type) {
+  if (type >= 0x21 && type < 0x7f) return std::string("'") + type + "'";
+  constexpr char kHex[] = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(type);
+  return std::string("0x") + kHex[byte >> 4] + kHex[byte & 15];
+}
+
+// Where a message names its symbol: 11 in the directory and others, 24 in orders and trades; 0: nowhere.
+constexpr std::array<std::uint8_t, 256> kNameAt = [] {
+  std::array<std::uint8_t, 256> at{};
+  for (const char type : {'R', 'H', 'Y', 'K', 'J', 'h', 'N', 'O'}) at[static_cast<unsigned char>(type)] = 11;
+  for (const char type : {'A', 'F', 'P'}) at[static_cast<unsigned char>(type)] = 24;
+  at['L'] = 15;
+  at['Q'] = 19;
+  at['I'] = 28;
+  return at;
+}();
+
+}  // namespace
+
+Session::Session(char dialect, bool lenient, Sink& sink)
+    : sink_(sink), dialect_(dialect), lenient_(lenient) {}
+
+void Session::feed(Bytes frames) {
+  if (stopped_) return;
+  // A frame that a piece has torn is completed from the next, and the rest is read where it lies.
+  while (!rest_.empty() && !frames.empty() && !stopped_) {
+    std::size_t want = 2;
+    if (rest_.size() >= 2) want = 2U + itch::big_endian<std::uint16_t>(rest_.data());
+    const std::size_t take = std::min(want - rest_.size(), frames.size());
+    rest_.insert(rest_.end(), frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(take));
+    frames = frames.subspan(take);
+    if (rest_.size() >= 2 && rest_.size() == 2U + itch::big_endian<std::uint16_t>(rest_.data())) {
+      run(rest_);
+      rest_.clear();
+    }
+  }
+  if (stopped_ || frames.empty()) return;
+  const std::size_t used = run(frames);
+  if (!stopped_) rest_.assign(frames.begin() + static_cast<std::ptrdiff_t>(used), frames.end());
+}
+
+void Session::finish() {
+  if (!stopped_ && !rest_.empty()) {
+    errors_.push_back({.offset = offset_,
+                       .what = "the stream ends inside a message: " + std::to_string(rest_.size()) +
+                               " bytes are no whole frame"});
+  }
+  sink_.finish(names_);
+}
+
+std::size_t Session::run(Bytes frames) {
+  std::size_t used = 0;
+  if (dialect_ == 'I') {
+    used = run_with(frames, [this](const itch::Frame& frame, Event& event) {
+      if (!itch::well_formed(frame)) {
+        return itch::kLengths[frame.data[0]] == 0 ? pitch::Result::unknown : pitch::Result::malformed;
+      }
+      event = itch::decode(frame);
+      const std::uint8_t at = kNameAt[frame.data[0]];
+      if (at != 0 && (frame.data[0] == 'R' || !names_.known(event.locate)))
+        names_.set(event.locate, frame.data + at);
+      return pitch::Result::event;
+    });
+  } else {
+    used = run_with(frames, [this](const itch::Frame& frame, Event& event) {
+      event = Event{};
+      event.offset = frame.offset;
+      const auto result = dialect_ == 'P' ? binary_.decode(frame.data, frame.size, event)
+                                          : ascii_.decode(frame.data, frame.size, event);
+      const auto& names = (dialect_ == 'P' ? binary_.symbols() : ascii_.symbols()).names();
+      for (; named_ < names.size(); ++named_) {
+        names_.set(static_cast<std::uint16_t>(named_ + 1),
+                   reinterpret_cast<const std::uint8_t*>(names[named_].data()));
+      }
+      return result;
+    });
+  }
+  flush();
+  return used;
+}
+
+template <class Decode>
+std::size_t Session::run_with(Bytes frames, Decode&& decode) {
+  itch::FrameCursor cursor(frames, offset_);
+  itch::Frame frame;
+  while (cursor.next(frame)) {
+    if (frame.size == 0) {
+      ++counts_.empty;
+      continue;
+    }
+    Event& event = events_[batched_];
+    const pitch::Result result = decode(frame, event);
+    if (result == pitch::Result::malformed) {
+      malformed(frame);
+      if (stopped_) break;
+      continue;
+    }
+    const bool unknown = result == pitch::Result::unknown;
+    ++counts_.by_type[unknown && dialect_ == 'I' ? frame.data[0] : static_cast<unsigned char>(event.type)];
+    ++counts_.messages;
+    if (unknown) {
+      ++counts_.unknown;
+      continue;
+    }
+    if (counts_.messages - counts_.unknown == 1) counts_.first_ns = event.ts_ns;
+    counts_.out_of_order += event.ts_ns < counts_.last_ns;
+    counts_.last_ns = event.ts_ns;
+    if (++batched_ == kBatch) flush();
+  }
+  offset_ = cursor.offset();
+  return cursor.consumed();
+}
+
+void Session::malformed(const itch::Frame& frame) {
+  ++counts_.malformed;
+  stopped_ = !lenient_;
+  if (errors_.size() >= kMaxErrors) return;
+  std::string what =
+      "a message of type " + quoted(frame.type()) + " and length " + std::to_string(frame.size);
+  if (dialect_ == 'I') {
+    what += ", which should be " + std::to_string(itch::kLengths[frame.data[0]]);
+  } else if (dialect_ == 'P') {
+    what = "a PITCH message of type " + quoted(frame.size > 2 ? static_cast<char>(frame.data[2]) : '\0') +
+           " whose length or price is out of range";
+  } else {
+    what = "a line that is no PITCH message: '" +
+           std::string(reinterpret_cast<const char*>(frame.data), std::min<std::size_t>(frame.size, 24)) +
+           "'";
+    for (auto& c : what) {
+      if (c < 0x20 || c > 0x7e) c = '?';
+    }
+  }
+  errors_.push_back({.offset = frame.offset, .what = std::move(what)});
+}
+
+void Session::flush() {
+  if (batched_ != 0) sink_.batch(std::span<const Event>(events_.data(), batched_), names_);
+  batched_ = 0;
+}
+
+}  // namespace latlab::market

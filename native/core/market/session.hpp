@@ -1,0 +1,107 @@
+// Threads: one thread owns a session and its sink.
+//
+// Frames in, events out: counts what passes, reports what is wrong with its offset, and hands events to a
+// sink in batches (a batch lets a book ask for the memory of the next hundred messages before it needs the
+// first).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "market/event.hpp"
+#include "market/itch.hpp"
+#include "market/pitch.hpp"
+#include "market/transport.hpp"
+
+namespace latlab::market {
+
+using Symbol = std::array<char, 8>;
+
+struct FeedCounts {
+  std::array<std::uint64_t, 256> by_type{};  // well-formed messages, those of unknown types too
+  std::uint64_t messages = 0;
+  std::uint64_t unknown = 0;       // of which of a type that the protocol has not
+  std::uint64_t empty = 0;         // frames of length zero
+  std::uint64_t malformed = 0;     // messages whose length disagrees with their type: skipped
+  std::uint64_t out_of_order = 0;  // messages with an earlier time than the one before
+  std::uint64_t first_ns = 0;
+  std::uint64_t last_ns = 0;
+};
+
+// What the sink may ask of the session.
+class SymbolNames {
+ public:
+  // The symbol's name, blank while it is not known.
+  [[nodiscard]] const Symbol& name(std::uint16_t locate) const noexcept { return names_[locate]; }
+  [[nodiscard]] bool known(std::uint16_t locate) const noexcept { return names_[locate][0] != '\0'; }
+  void set(std::uint16_t locate, const std::uint8_t* name) noexcept {
+    std::memcpy(names_[locate].data(), name, 8);
+  }
+  [[nodiscard]] std::size_t count() const noexcept {
+    std::size_t known_names = 0;
+    for (const auto& name : names_) known_names += name[0] != '\0';
+    return known_names;
+  }
+
+ private:
+  std::vector<Symbol> names_{65'536, Symbol{}};
+};
+
+class Sink {
+ public:
+  Sink() = default;
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
+  virtual ~Sink() = default;
+  virtual void batch(std::span<const Event> events, const SymbolNames& names) = 0;
+  virtual void finish(const SymbolNames& /*names*/) {}
+};
+
+class Session {
+ public:
+  // dialect: 'I' ITCH, 'P' binary PITCH, 'T' ASCII PITCH. A lenient session skips and counts malformed
+  // messages where a strict one stops.
+  Session(char dialect, bool lenient, Sink& sink);
+
+  // Frames in pieces of any size.
+  void feed(Bytes frames);
+  // The stream is over: a torn frame is an error.
+  void finish();
+
+  [[nodiscard]] bool stopped() const noexcept { return stopped_; }
+  [[nodiscard]] const FeedCounts& counts() const noexcept { return counts_; }
+  [[nodiscard]] const SymbolNames& names() const noexcept { return names_; }
+  [[nodiscard]] const std::vector<TransportError>& errors() const noexcept { return errors_; }
+  // The stream offset behind the last whole frame: where a reading may be resumed.
+  [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
+
+ private:
+  static constexpr std::size_t kBatch = 128;
+
+  std::size_t run(Bytes frames);
+  template <class Decode>
+  std::size_t run_with(Bytes frames, Decode&& decode);
+  void malformed(const itch::Frame& frame);
+  void flush();
+
+  Sink& sink_;
+  FeedCounts counts_;
+  SymbolNames names_;
+  std::vector<TransportError> errors_;
+  std::array<Event, kBatch> events_;
+  std::size_t batched_ = 0;
+  std::vector<std::uint8_t> rest_;
+  pitch::BinaryDecoder binary_;
+  pitch::AsciiDecoder ascii_;
+  std::size_t named_ = 0;
+  std::uint64_t offset_ = 0;
+  char dialect_;
+  bool lenient_;
+  bool stopped_ = false;
+};
+
+}  // namespace latlab::market

@@ -1,0 +1,391 @@
+// Threads: one thread owns a sink.
+//
+// What is made of events: every true change of the inside, the depth of events and books, trades, a snapshot.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "market/book.hpp"
+#include "market/session.hpp"
+
+namespace latlab::market {
+
+struct Selection {
+  std::unordered_set<std::string> symbols;  // empty: all
+  std::uint64_t from_ns = 0;
+  std::uint64_t to_ns = UINT64_MAX;  // both ends belong to it
+};
+
+class Filter {
+ public:
+  explicit Filter(Selection selection) : selection_(std::move(selection)) {}
+
+  [[nodiscard]] bool takes(std::uint64_t ts_ns, std::uint16_t locate, const SymbolNames& names) {
+    if (ts_ns < selection_.from_ns || ts_ns > selection_.to_ns) return false;
+    if (selection_.symbols.empty()) return true;
+    auto& verdict = verdicts_[locate];
+    if (verdict == 0 && names.known(locate)) {
+      const auto& name = names.name(locate);
+      std::string_view text(name.data(), name.size());
+      text = text.substr(0, text.find_last_not_of(std::string_view(" \0", 2)) + 1);
+      verdict = selection_.symbols.contains(std::string(text)) ? 1 : 2;
+    }
+    return verdict == 1;
+  }
+
+ private:
+  Selection selection_;
+  std::vector<std::uint8_t> verdicts_ = std::vector<std::uint8_t>(65'536);  // 0: not known yet, 1: yes, 2: no
+};
+
+// What a sink with books can be asked, whatever its book sides are.
+class AnyBooks : public Sink {
+ public:
+  [[nodiscard]] virtual const Anomalies& anomalies() const = 0;
+  [[nodiscard]] virtual SideCounts side_counts() const = 0;
+  [[nodiscard]] virtual std::size_t standing() const = 0;
+  // True when nothing that may still come can change the result.
+  [[nodiscard]] virtual bool over() const { return false; }
+};
+
+// Applies events to books, with the memory of the whole batch asked for ahead.
+template <class S>
+class BookSink : public AnyBooks {
+ public:
+  explicit BookSink(std::size_t capacity = kDefaultCapacity) : books_(capacity) {}
+  [[nodiscard]] const Books<S>& books() const noexcept { return books_; }
+  [[nodiscard]] const Anomalies& anomalies() const override { return books_.anomalies(); }
+  [[nodiscard]] std::size_t standing() const override { return books_.orders(); }
+  [[nodiscard]] SideCounts side_counts() const override {
+    SideCounts all;
+    for (std::size_t locate = 0; locate < books_.symbols(); ++locate) {
+      for (const Side which : {Side::bid, Side::offer}) {
+        const SideCounts one = books_.find(static_cast<std::uint16_t>(locate))->side(which).counts();
+        all.flushes += one.flushes;
+        all.refills += one.refills;
+        all.far += one.far;
+        all.off_tick += one.off_tick;
+      }
+    }
+    return all;
+  }
+
+ protected:
+  template <class F>
+  void apply(std::span<const Event> events, F&& on) {
+    for (const auto& event : events) books_.prefetch(event);
+    for (const auto& event : events) books_.prefetch_levels(event);
+    for (const auto& event : events) on(event, books_.apply(event));
+  }
+  Books<S> books_;
+};
+
+template <class S>
+class CensusSink final : public BookSink<S> {
+ public:
+  using BookSink<S>::BookSink;
+  void batch(std::span<const Event> events, const SymbolNames&) override {
+    this->apply(events, [](const Event&, const Effect&) {});
+  }
+};
+
+struct InsideResult {
+  std::uint64_t changes = 0;  // found; those of them that were to be skipped are not in the columns
+  std::string text;
+  std::vector<std::uint64_t> times;
+  std::vector<std::uint16_t> locates;
+  std::vector<std::uint64_t>
+      values;  // a row for each time: bid price, quantity, offer price, quantity by level
+};
+
+// Every true change of the inside (of the best `levels`), as text lines or columns.
+template <class S>
+class InsideSink final : public BookSink<S>, public InsideResult {
+ public:
+  InsideSink(std::size_t capacity, std::size_t levels, bool as_text, std::uint64_t skip, Selection selection)
+      : BookSink<S>(capacity),
+        filter_(std::move(selection)),
+        levels_(levels),
+        skip_(skip),
+        as_text_(as_text) {}
+
+  void batch(std::span<const Event> events, const SymbolNames& names) override {
+    // A message that empties every book is split off: it changes many insides, and is as rare as a restart.
+    const auto all = [](const Event& event) { return event.kind == Kind::clear_all; };
+    while (!events.empty()) {
+      const auto at = std::find_if(events.begin(), events.end(), all);
+      const auto count = static_cast<std::size_t>(at - events.begin());
+      this->apply(events.first(count), [&](const Event& event, const Effect& effect) {
+        if (!effect.applied) return;
+        const bool changed = levels_ == 1 ? effect.changed : deep_change(effect.locate);
+        if (changed) emit(event.ts_ns, effect.locate, names);
+      });
+      if (at == events.end()) return;
+      clear_all(*at, names);
+      events = events.subspan(count + 1);
+    }
+  }
+
+ private:
+  using Best = std::vector<std::uint64_t>;  // bid price, quantity, offer price, quantity of each level
+
+  Best best_of(std::uint16_t locate) const {
+    Best best(levels_ * 4);
+    const auto* book = this->books_.find(locate);
+    for (std::size_t which = 0; which < 2 && book != nullptr; ++which) {
+      std::size_t at = which * 2;
+      book->side(static_cast<Side>(which)).visit([&](const Level& level) {
+        best[at] = level.price;
+        best[at + 1] = level.qty;
+        at += 4;
+        return at < best.size();
+      });
+    }
+    return best;
+  }
+
+  bool deep_change(std::uint16_t locate) {
+    Best now = best_of(locate);
+    auto& last = last_[locate];
+    if (last.empty()) last.resize(now.size());
+    if (now == last) return false;
+    last = std::move(now);
+    return true;
+  }
+
+  void clear_all(const Event& event, const SymbolNames& names) {
+    std::vector<std::uint16_t> standing;
+    for (std::size_t locate = 0; locate < this->books_.symbols(); ++locate) {
+      const auto number = static_cast<std::uint16_t>(locate);
+      if (this->books_.inside(number) != Inside{}) standing.push_back(number);
+    }
+    this->books_.apply(event);
+    for (const auto locate : standing) {
+      if (levels_ > 1) deep_change(locate);
+      emit(event.ts_ns, locate, names);
+    }
+  }
+
+  void emit(std::uint64_t ts_ns, std::uint16_t locate, const SymbolNames& names) {
+    const Inside& inside = this->books_.inside(locate);
+    if (!filter_.takes(ts_ns, locate, names)) return;
+    ++changes;
+    if (changes <= skip_) return;
+    if (!as_text_) {
+      times.push_back(ts_ns);
+      locates.push_back(locate);
+      if (levels_ == 1) {
+        values.insert(values.end(), {inside.bid_px, inside.bid_qty, inside.offer_px, inside.offer_qty});
+      } else {
+        const Best best = best_of(locate);
+        values.insert(values.end(), best.begin(), best.end());
+      }
+      return;
+    }
+    number(ts_ns, ' ');
+    number(locate, ' ');
+    const auto& name = names.name(locate);
+    for (const char c : name) {
+      if (c > ' ') text.push_back(c);
+    }
+    text.push_back(' ');
+    if (levels_ == 1) {
+      number(inside.bid_px, ' ');
+      number(inside.bid_qty, ' ');
+      number(inside.offer_px, ' ');
+      number(inside.offer_qty, '\n');
+    } else {
+      const Best best = best_of(locate);
+      for (std::size_t i = 0; i < best.size(); ++i) number(best[i], i + 1 == best.size() ? '\n' : ' ');
+    }
+  }
+
+  void number(std::uint64_t value, char after) {
+    std::array<char, 21> digits;
+    char* const end = std::to_chars(digits.data(), digits.data() + 20, value).ptr;
+    *end = after;
+    text.append(digits.data(), end + 1);
+  }
+
+  Filter filter_;
+  std::size_t levels_;
+  std::uint64_t skip_;
+  bool as_text_;
+  std::unordered_map<std::uint16_t, Best> last_;
+};
+
+// Counts of small values exactly, and of large ones in a map.
+class Counter {
+ public:
+  void record(std::uint64_t value) {
+    if (value < dense_.size()) {
+      ++dense_[value];
+    } else {
+      ++sparse_[value];
+    }
+  }
+  [[nodiscard]] std::map<std::uint64_t, std::uint64_t> counts() const {
+    std::map<std::uint64_t, std::uint64_t> all(sparse_.begin(), sparse_.end());
+    for (std::size_t value = 0; value < dense_.size(); ++value) {
+      if (dense_[value] != 0) all.emplace(value, dense_[value]);
+    }
+    return all;
+  }
+
+ private:
+  std::vector<std::uint64_t> dense_ = std::vector<std::uint64_t>(65'536);
+  std::unordered_map<std::uint64_t, std::uint64_t> sparse_;
+};
+
+struct DepthResult {
+  Counter event_depth;
+  Counter book_depth;
+};
+
+// How many ticks behind the inside of its side each book event is (after it; 0: at the inside, or it moved
+// it), and how many levels the side of the event has. Definition: JayBeams, itch5eventdepth.
+template <class S>
+class DepthSink final : public BookSink<S>, public DepthResult {
+ public:
+  DepthSink(std::size_t capacity, Selection selection)
+      : BookSink<S>(capacity), filter_(std::move(selection)) {}
+
+  void batch(std::span<const Event> events, const SymbolNames& names) override {
+    this->apply(events, [&](const Event& event, const Effect& effect) {
+      if (!effect.applied || event.kind == Kind::clear_all) return;
+      if (!filter_.takes(event.ts_ns, effect.locate, names)) return;
+      const auto& inside = this->books_.inside(effect.locate);
+      const bool bid = effect.side == Side::bid;
+      const std::uint32_t best = bid ? inside.bid_px : inside.offer_px;
+      std::uint64_t depth = 0;
+      if (best != 0 && (bid ? effect.price < best : effect.price > best)) {
+        const std::uint32_t a = detail::tick_of(best);
+        const std::uint32_t b = detail::tick_of(effect.price);
+        depth = a > b ? a - b : b - a;
+      }
+      event_depth.record(depth);
+      book_depth.record(this->books_.find(effect.locate)->side(effect.side).levels());
+    });
+  }
+
+ private:
+  Filter filter_;
+};
+
+struct Trade {
+  std::uint64_t ts_ns;
+  std::uint64_t match;
+  std::uint64_t qty;
+  std::uint32_t price;
+  std::uint16_t locate;
+  char type;
+  char side;  // of the resting order: B or S
+  std::uint8_t printable;
+};
+
+struct TradesResult {
+  std::vector<Trade> trades;
+};
+
+// Every trade: executions at the resting order's price or another, trades against hidden orders, crosses.
+template <class S>
+class TradesSink final : public BookSink<S>, public TradesResult {
+ public:
+  TradesSink(std::size_t capacity, Selection selection)
+      : BookSink<S>(capacity), filter_(std::move(selection)) {}
+
+  void batch(std::span<const Event> events, const SymbolNames& names) override {
+    this->apply(events, [&](const Event& event, const Effect& effect) {
+      const bool resting =
+          event.kind == Kind::execute || event.kind == Kind::execute_at || event.kind == Kind::execute_left;
+      const bool hidden = event.kind == Kind::trade || event.kind == Kind::cross;
+      if (!(resting && effect.applied) && !hidden) return;
+      const std::uint16_t locate = resting ? effect.locate : event.locate;
+      if (!filter_.takes(event.ts_ns, locate, names)) return;
+      const Side side = resting ? effect.side : event.side;
+      const std::uint64_t match = event.kind == Kind::execute_left ? 0 : event.new_ref;
+      const std::uint32_t price = event.kind == Kind::execute ? effect.price : event.price;
+      trades.push_back({.ts_ns = event.ts_ns,
+                        .match = match,
+                        .qty = resting ? effect.qty : event.qty,
+                        .price = price,
+                        .locate = locate,
+                        .type = event.type,
+                        .side = side == Side::bid ? 'B' : 'S',
+                        .printable = event.printable});
+    });
+  }
+
+ private:
+  Filter filter_;
+};
+
+struct SnapshotLevel {
+  std::uint64_t qty;
+  std::uint64_t orders;
+  std::uint32_t price;
+  std::uint32_t level;  // 0 is the inside
+  std::uint16_t locate;
+  char side;
+};
+
+struct SnapshotResult {
+  [[nodiscard]] virtual std::vector<SnapshotLevel> levels() const = 0;
+  virtual ~SnapshotResult() = default;
+};
+
+// The whole market as it stood when the last message of the given time had been applied.
+template <class S>
+class SnapshotSink final : public BookSink<S>, public SnapshotResult {
+ public:
+  SnapshotSink(std::size_t capacity, std::uint64_t at_ns) : BookSink<S>(capacity), at_ns_(at_ns) {}
+
+  void batch(std::span<const Event> events, const SymbolNames&) override {
+    if (over_) return;
+    std::size_t count = 0;
+    while (count < events.size() && events[count].ts_ns <= at_ns_) ++count;
+    over_ = count < events.size();
+    this->apply(events.first(count), [](const Event&, const Effect&) {});
+  }
+  [[nodiscard]] bool over() const override { return over_; }
+
+  [[nodiscard]] std::vector<SnapshotLevel> levels() const override {
+    std::unordered_map<std::uint64_t, std::uint64_t> orders;  // by locate, side and price
+    const auto key = [](std::uint16_t locate, Side side, std::uint32_t price) {
+      return std::uint64_t{locate} << 33 | static_cast<std::uint64_t>(side) << 32 | price;
+    };
+    this->books_.table().for_each(
+        [&](const Order& order) { ++orders[key(order.locate, order.side, order.price)]; });
+    std::vector<SnapshotLevel> all;
+    for (std::size_t locate = 0; locate < this->books_.symbols(); ++locate) {
+      const auto number = static_cast<std::uint16_t>(locate);
+      for (const Side side : {Side::bid, Side::offer}) {
+        std::uint32_t at = 0;
+        this->books_.find(number)->side(side).visit([&](const Level& level) {
+          all.push_back({.qty = level.qty,
+                         .orders = orders[key(number, side, level.price)],
+                         .price = level.price,
+                         .level = at++,
+                         .locate = number,
+                         .side = side == Side::bid ? 'B' : 'S'});
+          return true;
+        });
+      }
+    }
+    return all;
+  }
+
+ private:
+  std::uint64_t at_ns_;
+  bool over_ = false;
+};
+
+}  // namespace latlab::market

@@ -1,0 +1,140 @@
+// Threads: one thread owns a transport.
+//
+// What carries messages: a transport takes an input's bytes in pieces of any size and gives frames (a 2-byte
+// big-endian length before each message: BinaryFILE) with the input's offset of each packet. Memory is
+// bounded by one packet, and by what arbitration holds back.
+//
+//   Pcap      pcap and pcapng, Ethernet (VLANs)/IPv4/IPv6/UDP; MoldUDP64 or PITCH units inside, told by
+//   content Soup      a recorded SoupBinTCP stream: sequenced data packets Units     PITCH sequenced units,
+//   one behind the other Lines     text, one message a line Mold      the arbitration of MoldUDP64 lines, for
+//   packets from anywhere (a capture, sockets)
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace latlab::market {
+
+using Bytes = std::span<const std::uint8_t>;
+
+// Where frames come from: at stream offset `stream` begin those of the input's offset `input`.
+struct Origin {
+  std::uint64_t stream = 0;
+  std::uint64_t input = 0;
+};
+
+struct TransportCounts {
+  std::uint64_t packets = 0;
+  std::uint64_t ignored = 0;  // packets of other protocols
+  std::uint64_t heartbeats = 0;
+  std::uint64_t duplicates = 0;  // messages that another line had brought already
+  std::uint64_t gaps = 0;        // runs of messages that no line brought
+  std::uint64_t lost = 0;        // the messages in them
+  std::uint64_t recovered = 0;   // messages that arrived late, but in time
+  std::uint64_t ends = 0;        // ends of session
+  std::uint64_t malformed = 0;   // packets whose inside is not what it says
+};
+
+struct TransportError {
+  std::uint64_t offset = 0;
+  std::string what;
+};
+
+class Transport {
+ public:
+  Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  virtual ~Transport() = default;
+
+  // Takes a piece; the frames found are appended to frames().
+  virtual void feed(Bytes bytes) = 0;
+  // The input is over: what is held back comes out; a torn packet is an error.
+  virtual void finish() = 0;
+
+  [[nodiscard]] const std::vector<std::uint8_t>& frames() const noexcept { return frames_; }
+  [[nodiscard]] const std::vector<Origin>& origins() const noexcept { return origins_; }
+  // 'I' ITCH, 'P' binary PITCH, 'T' ASCII PITCH; 0: not known yet
+  [[nodiscard]] char dialect() const noexcept { return dialect_; }
+  [[nodiscard]] const TransportCounts& counts() const noexcept { return counts_; }
+  [[nodiscard]] const std::vector<TransportError>& errors() const noexcept { return errors_; }
+  // Forget the frames that were taken.
+  void drop() {
+    stream_ += frames_.size();
+    frames_.clear();
+    origins_.clear();
+    errors_.clear();
+  }
+
+ protected:
+  // The frame of a message with an optional byte before it.
+  void emit(Bytes message, std::uint64_t input_offset, int prefix = -1);
+  void fail(std::uint64_t offset, std::string what);
+
+  std::vector<std::uint8_t> frames_;
+  std::vector<Origin> origins_;
+  std::vector<TransportError> errors_;
+  TransportCounts counts_;
+  std::uint64_t stream_ = 0;  // of frames_[0]
+  char dialect_ = 0;
+  friend class Mold;
+  friend class PitchUnits;
+};
+
+// Arbitrates MoldUDP64 packets of any number of lines: in sequence, once each. A packet that comes too early
+// is held back until the gap is filled or kHeldPackets wait; then the gap is counted as lost. Sequence 0,
+// which no session gives, is passed on as it comes (captures that were made anonymous have it).
+class Mold {
+ public:
+  static constexpr std::size_t kHeldPackets = 4096;
+
+  explicit Mold(Transport& out) : out_(out) {}
+  // True when the payload is a MoldUDP64 packet in form.
+  static bool recognises(Bytes payload);
+  void packet(Bytes payload, std::uint64_t input_offset);
+  // Give up waiting for what is missing.
+  void flush();
+  // The first missing message and how many are missing before what is held; {0, 0}: none.
+  [[nodiscard]] std::array<std::uint64_t, 2> missing() const;
+  [[nodiscard]] std::uint64_t expected() const noexcept { return expected_; }
+  [[nodiscard]] const std::array<char, 10>& session() const noexcept { return session_; }
+  [[nodiscard]] bool ended() const noexcept { return ended_; }
+
+ private:
+  struct Held {
+    std::vector<std::uint8_t> payload;
+    std::uint64_t offset;
+  };
+  void deliver(Bytes payload, std::uint64_t sequence, std::uint64_t input_offset);
+  void release();
+
+  Transport& out_;
+  std::array<char, 10> session_{};
+  std::uint64_t expected_ = 0;  // 0: no packet yet
+  std::map<std::uint64_t, Held> held_;
+  bool ended_ = false;
+};
+
+// PITCH sequenced units: in sequence per unit, once each.
+class PitchUnits {
+ public:
+  explicit PitchUnits(Transport& out) : out_(out) {}
+  static bool recognises(Bytes payload);
+  void packet(Bytes payload, std::uint64_t input_offset);
+
+ private:
+  Transport& out_;
+  std::array<std::uint32_t, 256> expected_{};
+};
+
+// Which: "pcap", "soup", "units", "lines" or "mold" (whose feed() takes one packet each).
+std::unique_ptr<Transport> make_transport(const std::string& which);
+
+}  // namespace latlab::market

@@ -1,0 +1,150 @@
+"""An input file as pieces of bytes: plain, gzip or zstd, whatever the framing inside."""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from latlab.errors import InputError
+
+Piece = npt.NDArray[np.uint8]
+
+_PIECE_BYTES = 4 << 20
+_HEAD_BYTES = 1 << 16
+_AHEAD = 4  # pieces that decompression may be ahead of decoding: 16 MiB at most
+
+ITCH_LENGTHS = dict(
+    zip(
+        b"SRHYLVWKJhAFECXDUPQBINO",
+        (12, 39, 25, 20, 26, 35, 12, 28, 35, 21, 36, 40, 31, 36, 23, 19, 35, 44, 40, 19, 50, 20, 48),
+        strict=True,
+    )
+)
+_CAPTURES = (b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1", b"\n\r\r\n")
+_PITCH_TYPES = {*range(0x20, 0x32), 0x95, 0x96, 0x97, 0x98}
+_SOUP_FIRST = {b"A": 31, b"L": 47, b"H": 1, b"R": 1, b"Z": 1, b"O": 1, b"J": 2}
+
+
+class Source:
+    """An input that was opened and recognised.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        InputError: it can't be opened, is empty, or is none of the kinds that are known.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        try:
+            with self.path.open("rb") as file:
+                magic = file.read(4)
+        except OSError as error:
+            raise InputError(path, f"can't be opened: {error.strerror}") from error
+        self.compression = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}.get(magic[:2])
+        if not magic:
+            raise InputError(path, "is empty", remedy="give a file of ITCH or PITCH messages")
+        with self.pieces(_HEAD_BYTES) as pieces:
+            head = next(pieces, np.empty(0, np.uint8)).tobytes()
+        framing = recognise(head)
+        if framing is None:
+            raise InputError(
+                path,
+                "holds neither ITCH nor PITCH messages",
+                place="offset 0",
+                remedy="known are BinaryFILE, SoupBinTCP, pcap, pcapng, PITCH units and ASCII PITCH, "
+                "plain, gzip or zstd",
+            )
+        self.framing = framing
+
+    @contextmanager
+    def pieces(self, size: int = _PIECE_BYTES) -> Iterator[Iterator[Piece]]:
+        """Decompressed pieces in order; the decompression runs in a thread of its own, some pieces ahead."""
+        if self.compression is None:
+            mapped = (
+                np.memmap(self.path, np.uint8, "r") if self.path.stat().st_size else np.empty(0, np.uint8)
+            )
+            step = size * 8
+            yield (mapped[at : at + step] for at in range(0, len(mapped), step))
+            return
+        yielded: queue.Queue[Piece | BaseException | None] = queue.Queue(_AHEAD)
+        over = threading.Event()
+        thread = threading.Thread(target=self._decompress, args=(yielded, over, size), daemon=True)
+        thread.start()
+        try:
+            yield self._drain(yielded)
+        finally:
+            over.set()
+            while thread.is_alive():
+                try:
+                    yielded.get(timeout=0.01)
+                except queue.Empty:
+                    continue
+            thread.join()
+
+    def _decompress(
+        self, yielded: queue.Queue[Piece | BaseException | None], over: threading.Event, size: int
+    ) -> None:
+        import pyarrow as pa
+
+        try:
+            with pa.input_stream(str(self.path), compression=self.compression, buffer_size=1 << 20) as stream:
+                while not over.is_set() and (block := stream.read(size)):
+                    yielded.put(np.frombuffer(block, np.uint8))
+            yielded.put(None)
+        except OSError as error:
+            yielded.put(error)
+
+    def _drain(self, yielded: queue.Queue[Piece | BaseException | None]) -> Iterator[Piece]:
+        done = 0
+        while (piece := yielded.get()) is not None:
+            if isinstance(piece, BaseException):
+                raise InputError(
+                    self.path,
+                    f"its {self.compression} stream is torn or damaged: {str(piece).splitlines()[0]}",
+                    place=f"decompressed offset {done} or later",
+                )
+            done += len(piece)
+            yield piece
+
+
+def recognise(head: bytes) -> str | None:
+    """Which framing an input's first bytes are of: binary, pcap, soup, units, lines, or None."""
+    if head[:4] in _CAPTURES:
+        return "pcap"
+    if re.match(rb"S?\d{8}[A-Za-z]", head):
+        return "lines"
+    if _frames(head, 1):
+        return "binary"
+    if len(head) >= 4:
+        size, kind = int.from_bytes(head[:2], "big"), head[2:3]
+        if _SOUP_FIRST.get(kind) == size or kind == b"+":
+            return "soup"
+        if kind in b"SU" and ITCH_LENGTHS.get(head[3]) == size - 1:
+            return "soup"
+        unit = int.from_bytes(head[:2], "little")
+        if (unit == 8 and head[2] == 0) or (unit >= 10 and len(head) >= 10 and head[9] in _PITCH_TYPES):
+            return "units"
+    return "binary" if _frames(head, 64) else None
+
+
+def _frames(head: bytes, count: int) -> bool:
+    """Whether one of the first frames is a well-formed ITCH message."""
+    at = 0
+    for _ in range(count):
+        if at + 3 > len(head):
+            return False
+        size = int.from_bytes(head[at : at + 2], "big")
+        if size and ITCH_LENGTHS.get(head[at + 2]) == size:
+            return True
+        at += 2 + size
+    return False

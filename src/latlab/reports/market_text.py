@@ -1,0 +1,39 @@
+"""Market results as plain text."""
+
+from __future__ import annotations
+
+from latlab.model.market import Census, Depth
+
+
+def census_text(census: Census) -> str:
+    """One line a message type, then what was wrong."""
+    lines = [
+        f"{census.dialect} ({census.framing}): {census.messages:,} messages of {census.symbols:,} symbols, "
+        f"{_clock(census.first_ns)} to {_clock(census.last_ns)}"
+    ]
+    for kind, count in sorted(census.by_type.items(), key=lambda item: -item[1]):
+        lines.append(f"  {kind:<5}{count:>14,}  {count / max(census.messages, 1):7.2%}")
+    facts = {"unknown type": census.unknown, "empty frames": census.empty, "malformed": census.malformed}
+    facts |= {"go back in time": census.out_of_order}
+    facts |= {f"book: {kind}": n for kind, n in census.anomalies.items()}
+    facts |= {f"transport: {kind}": n for kind, n in census.transport.items()}
+    lines += [f"  {name.replace('_', ' ')}: {n:,}" for name, n in facts.items() if n]
+    lines += [f"  error at offset {error.offset}: {error.what}" for error in census.errors[:10]]
+    return "\n".join(lines)
+
+
+def depth_text(depth: Depth) -> str:
+    """Both distributions, a quantile a column."""
+    names = list(depth.event_depth)
+    lines = [f"{depth.events:,} book events", " " * 24 + "".join(f"{name:>12}" for name in names)]
+    for title, row in (
+        ("ticks from the inside", depth.event_depth),
+        ("levels of the side", depth.book_depth),
+    ):
+        lines.append(f"{title:<24}" + "".join(f"{row[name]:>12,}" for name in names))
+    return "\n".join(lines)
+
+
+def _clock(ns: int) -> str:
+    seconds, rest = divmod(ns, 1_000_000_000)
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:09}"
