@@ -57,8 +57,9 @@ struct ClockReference {
 };
 
 // Reads both clocks together. Of `attempts` the one whose two counter readings lie closest is kept, since an
-// interruption between them would be taken for an offset.
-inline ClockReference clock_reference(int attempts = 16) noexcept {
+// interruption between them would be taken for an offset. `width_ticks`, where given, is set to the distance
+// of those two readings: the reference is off by half of it at most.
+inline ClockReference clock_reference(int attempts = 16, std::uint64_t* width_ticks = nullptr) noexcept {
   ClockReference best{};
   std::uint64_t narrowest = ~0ULL;
   for (int i = 0; i < attempts; ++i) {
@@ -70,6 +71,7 @@ inline ClockReference clock_reference(int attempts = 16) noexcept {
       best = {before + (after - before) / 2, ns};
     }
   }
+  if (width_ticks != nullptr) *width_ticks = narrowest;
   return best;
 }
 

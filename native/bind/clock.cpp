@@ -5,6 +5,7 @@
 
 #include <tuple>
 
+#include "system/counter.hpp"
 #include "system/machine.hpp"
 
 namespace nb = nanobind;
@@ -18,12 +19,32 @@ NB_MODULE(clock, m) {
   m.def(
       "reference",
       [](int attempts) {
-        const auto reference = latlab::clock_reference(attempts);
-        return std::make_tuple(reference.ticks, reference.ns);
+        std::uint64_t width = 0;
+        const auto reference = latlab::clock_reference(attempts, &width);
+        return std::make_tuple(reference.ticks, reference.ns, width);
       },
-      "attempts"_a = 16, "(ticks, CLOCK_MONOTONIC in ns) at one instant.");
+      "attempts"_a = 16,
+      "(ticks, CLOCK_MONOTONIC in ns, width in ticks) at one instant, which lies within that width.");
   m.def("invariant", &latlab::system::counter_is_invariant,
         "Whether the counter keeps one rate through changes of frequency and sleep.");
+  m.def(
+      "quantum_ticks",
+      [](std::size_t readings) {
+        return latlab::system::counter_quantum(latlab::system::uneven_readings(readings));
+      },
+      "readings"_a = 4096, "The step that the counter moves in, from readings at uneven distances.");
+  m.def(
+      "read_cost_ticks",
+      [](std::size_t batches) {
+        using latlab::system::Read;
+        using latlab::system::read_cost_ticks;
+        return std::make_tuple(read_cost_ticks(Read::plain, batches), read_cost_ticks(Read::ordered, batches),
+                               read_cost_ticks(Read::monotonic, batches));
+      },
+      "batches"_a = 31,
+      "Ticks that a reading takes: of the counter, of the ordered counter, of CLOCK_MONOTONIC.");
+  m.def("largest_backward_step", &latlab::system::largest_backward_step, "count"_a,
+        "The largest backward step in that many ordered readings; 0 for a monotonic counter.");
   m.def("hypervisor", &latlab::system::hypervisor,
         "The hypervisor by the name that it gives itself; empty on bare metal.");
   m.def("compiler", &latlab::system::compiler, "What built the compiled modules.");

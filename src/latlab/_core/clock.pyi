@@ -11,12 +11,27 @@ def ticks() -> int:
 def ticks_ordered() -> int:
     """The time-stamp counter, ordered against everything around it."""
 
-def reference(attempts: int = 16) -> tuple[int, int]:
-    """(ticks, CLOCK_MONOTONIC in ns) at one instant."""
+def reference(attempts: int = 16) -> tuple[int, int, int]:
+    """
+    (ticks, CLOCK_MONOTONIC in ns, width in ticks) at one instant, which lies within that width.
+    """
 
 def invariant() -> bool:
     """
     Whether the counter keeps one rate through changes of frequency and sleep.
+    """
+
+def quantum_ticks(readings: int = 4096) -> int:
+    """The step that the counter moves in, from readings at uneven distances."""
+
+def read_cost_ticks(batches: int = 31) -> tuple[float, float, float]:
+    """
+    Ticks that a reading takes: of the counter, of the ordered counter, of CLOCK_MONOTONIC.
+    """
+
+def largest_backward_step(count: int) -> int:
+    """
+    The largest backward step in that many ordered readings; 0 for a monotonic counter.
     """
 
 def hypervisor() -> str:

@@ -144,6 +144,8 @@ def _questions(root: Path, directory: Path) -> Iterator[tuple[str, Callable[[], 
         "clock.source",
         lambda: _text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
     )
+    yield "clock.invariant", _invariant
+    yield "clock.quantum_ticks", _quantum
     yield "process.id", os.getpid
     yield "process.scheduling", _scheduling
     yield "process.priority", lambda: os.sched_getparam(0).sched_priority
@@ -269,6 +271,18 @@ def _memory(proc: Path) -> int:
 def _chosen(path: Path) -> str:
     """The bracketed word of a file such as "always [madvise] never"."""
     return _text(path).partition("[")[2].partition("]")[0]
+
+
+def _invariant() -> bool:
+    from latlab._core import clock
+
+    return clock.invariant()
+
+
+def _quantum() -> int:
+    from latlab._core import clock
+
+    return clock.quantum_ticks()
 
 
 def _compiler() -> str:
