@@ -118,8 +118,8 @@ def read_log(path: str | os.PathLike[str]) -> Log:
 def merged(intervals: Iterable[Interval]) -> Histogram:
     """All intervals in one histogram that has room for every one of them, with at least three digits.
 
-    Counts of a coarser histogram are placed as `Histogram.merge` says, so totals are those that HdrHistogram's own
-    tools show for the same log.
+    Counts of a coarser histogram are placed as `Histogram.merge` says, so totals are those that
+    HdrHistogram's own tools show for the same log.
 
     Raises:
         ValueError: without any interval, or when values of different scale would be mixed.

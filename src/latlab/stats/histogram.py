@@ -170,8 +170,8 @@ class Histogram:
     def merge(self, other: Histogram) -> None:
         """Add another histogram's counts.
 
-        Where the other's bins are unlike ours, each of its counts goes to the bin of that bin's smallest value,
-        as HdrHistogram's own `add` has it: by less than the width of its bin too low.
+        Where the other's bins are unlike ours, each of its counts goes to the bin of that bin's smallest
+        value, as HdrHistogram's own `add` has it: by less than the width of its bin too low.
         """
         if other.bins == self.bins:
             self.counts += other.counts

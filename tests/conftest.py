@@ -1,0 +1,13 @@
+"""What every test runs under."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+# A test suite that fails by the day's dice, or because the machine is busy, teaches people to run it again.
+# New examples are for those who look for them: HYPOTHESIS_PROFILE=explore.
+settings.register_profile("house", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
