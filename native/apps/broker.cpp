@@ -1,0 +1,97 @@
+// latlab-broker IN OUT key=value...: forwards messages between two inherited descriptors in a process of its
+// own.
+#include <sys/prctl.h>
+#include <unistd.h>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "messaging/forward.hpp"
+
+namespace {
+
+latlab::messaging::StopFlag stop{false};
+
+std::uint64_t number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (bad != std::errc{} || end != text.data() + text.size()) {
+    throw std::invalid_argument("'" + std::string(text) + "' is not a number");
+  }
+  return value;
+}
+
+int run(const std::vector<std::string_view>& arguments) {
+  if (arguments.size() < 3) throw std::invalid_argument("usage: latlab-broker IN OUT key=value...");
+  latlab::messaging::ChannelSpec in{.text = std::string(arguments[1])};
+  latlab::messaging::ChannelSpec out{.text = std::string(arguments[2])};
+  latlab::messaging::ForwardPlan plan;
+  for (std::size_t i = 3; i < arguments.size(); ++i) {
+    const auto equals = arguments[i].find('=');
+    const auto key = arguments[i].substr(0, equals);
+    const auto value =
+        equals == std::string_view::npos ? std::string_view{} : arguments[i].substr(equals + 1);
+    if (key == "size")
+      in.size = out.size = number(value);
+    else if (key == "batch")
+      out.batch = number(value);
+    else if (key == "poll")
+      in.poll = out.poll = number(value) != 0;
+    else if (key == "yield")
+      in.yield = out.yield = number(value) != 0;
+    else if (key == "library")
+      in.library = out.library = std::string(value);
+    else if (key == "sample")
+      plan.sample_every = number(value);
+    else if (key == "work")
+      plan.work_ns = number(value);
+    else if (key == "drop")
+      plan.drop_every = number(value);
+    else if (key == "repeat")
+      plan.repeat_every = number(value);
+    else if (key == "swap")
+      plan.swap_every = number(value);
+    else if (key == "damage")
+      plan.damage_every = number(value);
+    else if (key == "cpu")
+      plan.cpu = static_cast<int>(number(value));
+    else if (key == "stall") {  // MESSAGE:NS
+      const auto colon = value.find(':');
+      if (colon == std::string_view::npos) throw std::invalid_argument("stall=MESSAGE:NS");
+      plan.stalls.push_back({number(value.substr(0, colon)), number(value.substr(colon + 1))});
+    } else {
+      throw std::invalid_argument("there is no setting '" + std::string(key) + "'");
+    }
+  }
+  const auto receiver = latlab::messaging::make_receiver(in, stop);
+  const auto sender = latlab::messaging::make_sender(out, stop);
+  latlab::messaging::pin_thread(plan.cpu);
+  if (std::puts("ready") < 0 || std::fflush(stdout) != 0) return 1;  // who started us waits for this line
+  const auto result = latlab::messaging::forward(*receiver, *sender, in.size, plan, stop);
+  std::printf("forwarded=%llu cpu_ns=%llu error=%d\n", static_cast<unsigned long long>(result.forwarded),
+              static_cast<unsigned long long>(result.cpu_ns), result.error);
+  return result.error == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A broker never outlives the run that started it, however that ends.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::signal(SIGPIPE, SIG_IGN);
+  struct sigaction action{};
+  action.sa_handler = [](int) { stop.store(true); };
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGTERM, &action, nullptr);
+  try {
+    return run({argv, argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "latlab-broker: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,190 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "messaging/channel.hpp"
+#include "messaging/forward.hpp"
+#include "messaging/run.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+namespace lm = latlab::messaging;
+
+namespace {
+
+using Array = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<1>>;
+
+// The run's own memory: it lives as long as the array does.
+Array view(const lm::Words& words, nb::handle owner) {
+  return {words.data(), {words.size()}, owner};
+}
+
+nb::dict side(const lm::Side& s) {
+  nb::dict d;
+  d["count"] = s.count;
+  d["duplicated"] = s.duplicated;
+  d["reordered"] = s.reordered;
+  d["corrupted"] = s.corrupted;
+  d["cpu_ns"] = s.cpu_ns;
+  d["minor_faults"] = s.minor_faults;
+  d["major_faults"] = s.major_faults;
+  d["voluntary_switches"] = s.voluntary_switches;
+  d["involuntary_switches"] = s.involuntary_switches;
+  d["error"] = s.error;
+  d["pinned"] = s.pinned;
+  return d;
+}
+
+// Shape (samples, 5): message, ticks, CPU ns, ticks in the broker, the broker's CPU us.
+nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<2>> samples(const lm::Side& s) {
+  auto* values = new std::vector<std::uint64_t>();
+  values->reserve(s.samples.size() * 5);
+  for (const auto& x : s.samples) {
+    values->insert(values->end(), {x.message, x.at_ticks, x.cpu_ns, x.dwell_ticks, x.broker_cpu_us});
+  }
+  const nb::capsule owner(values,
+                          [](void* p) noexcept { delete static_cast<std::vector<std::uint64_t>*>(p); });
+  return {values->data(), {s.samples.size(), 5}, owner};
+}
+
+std::tuple<std::uint64_t, std::uint64_t> pair(const latlab::ClockReference& r) {
+  return {r.ticks, r.ns};
+}
+
+}  // namespace
+
+NB_MODULE(messaging, m) {
+  m.doc() = "Sends, forwards and receives numbered messages, and keeps when each was sent and received.";
+
+  nb::class_<lm::ChannelSpec>(m, "ChannelSpec",
+                              "One end of a transport: KIND:DESCRIPTOR and how to wait for it.")
+      .def(
+          "__init__",
+          [](lm::ChannelSpec* self, std::string text, std::size_t size, std::size_t batch, bool poll,
+             bool yield, bool kernel_stamps, std::string library) {
+            new (self) lm::ChannelSpec{.text = std::move(text),
+                                       .size = size,
+                                       .batch = batch,
+                                       .poll = poll,
+                                       .yield = yield,
+                                       .kernel_stamps = kernel_stamps,
+                                       .library = std::move(library)};
+          },
+          "text"_a, nb::kw_only(), "size"_a, "batch"_a = 1, "poll"_a = false, "yield_"_a = false,
+          "kernel_stamps"_a = false, "library"_a = "");
+
+  nb::class_<lm::RunPlan>(m, "RunPlan", "What to send, when, and on which cores.")
+      .def(
+          "__init__",
+          [](lm::RunPlan* self, std::uint64_t messages, double period_ns, std::uint64_t burst,
+             std::vector<std::uint32_t> gaps_ns, bool sleep, std::uint64_t sample_every,
+             std::uint64_t receiver_work_ns, int sender_cpu, int receiver_cpu, bool pingpong) {
+            new (self) lm::RunPlan{.messages = messages,
+                                   .period_ns = period_ns,
+                                   .burst = burst,
+                                   .gaps_ns = std::move(gaps_ns),
+                                   .sleep = sleep,
+                                   .sample_every = sample_every,
+                                   .receiver_work_ns = receiver_work_ns,
+                                   .sender_cpu = sender_cpu,
+                                   .receiver_cpu = receiver_cpu,
+                                   .pingpong = pingpong};
+          },
+          nb::kw_only(), "messages"_a, "period_ns"_a = 0.0, "burst"_a = 1,
+          "gaps_ns"_a = std::vector<std::uint32_t>{}, "sleep"_a = true, "sample_every"_a = 1000,
+          "receiver_work_ns"_a = 0, "sender_cpu"_a = -1, "receiver_cpu"_a = -1, "pingpong"_a = false);
+
+  nb::class_<lm::Run>(m, "Run", "One measured run.")
+      .def(nb::init<const lm::ChannelSpec&, const lm::ChannelSpec&, lm::RunPlan>(), "out"_a, "in_"_a,
+           "plan"_a)
+      .def("start", &lm::Run::start, nb::call_guard<nb::gil_scoped_release>())
+      .def("wait", &lm::Run::wait, "seconds"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "True once both loops have ended.")
+      .def("stop", &lm::Run::stop, nb::call_guard<nb::gil_scoped_release>(), "End both loops.")
+      .def(
+          "progress",
+          [](const lm::Run& run) {
+            const auto p = run.progress();
+            return std::make_tuple(p.sent, p.received, p.sender_done, p.receiver_done);
+          },
+          "(sent, received, sender has ended, receiver has ended)")
+      .def("sender", [](const lm::Run& run) { return side(run.sender()); })
+      .def("receiver", [](const lm::Run& run) { return side(run.receiver()); })
+      .def("sender_samples", [](const lm::Run& run) { return samples(run.sender()); })
+      .def("receiver_samples", [](const lm::Run& run) { return samples(run.receiver()); })
+      .def("sent_ticks", [](nb::handle self) { return view(nb::cast<lm::Run&>(self).sent(), self); })
+      .def("received_ticks", [](nb::handle self) { return view(nb::cast<lm::Run&>(self).received(), self); })
+      .def("kernel_ns",
+           [](nb::handle self) -> nb::object {
+             const auto* words = nb::cast<lm::Run&>(self).kernel();
+             return words == nullptr ? nb::none() : nb::cast(view(*words, self));
+           })
+      .def_prop_ro("base_ticks", &lm::Run::base_ticks)
+      .def_prop_ro("ticks_per_ns", &lm::Run::ticks_per_ns)
+      .def_prop_ro("realtime_offset_ns", &lm::Run::realtime_offset_ns)
+      .def_prop_ro("process_cpu_ns", &lm::Run::process_cpu)
+      .def_prop_ro("locked", &lm::Run::locked)
+      .def_prop_ro("from_", [](const lm::Run& run) { return pair(run.from()); })
+      .def_prop_ro("to", [](const lm::Run& run) { return pair(run.to()); });
+
+  nb::class_<lm::ForwardPlan>(m, "ForwardPlan", "What the trivial broker does besides forwarding.")
+      .def(
+          "__init__",
+          [](lm::ForwardPlan* self, const std::vector<std::tuple<std::uint64_t, std::uint64_t>>& stalls,
+             std::uint64_t sample, std::uint64_t work, std::uint64_t drop, std::uint64_t repeat,
+             std::uint64_t swap, std::uint64_t damage, int cpu) {
+            new (self) lm::ForwardPlan{.sample_every = sample,
+                                       .work_ns = work,
+                                       .drop_every = drop,
+                                       .repeat_every = repeat,
+                                       .swap_every = swap,
+                                       .damage_every = damage,
+                                       .cpu = cpu};
+            for (const auto& [message, ns] : stalls) self->stalls.push_back({message, ns});
+          },
+          nb::kw_only(), "stalls"_a = std::vector<std::tuple<std::uint64_t, std::uint64_t>>{}, "sample"_a = 0,
+          "work"_a = 0, "drop"_a = 0, "repeat"_a = 0, "swap"_a = 0, "damage"_a = 0, "cpu"_a = -1);
+
+  nb::class_<lm::Forwarder>(m, "Forwarder", "The trivial broker on a thread of this process.")
+      .def(nb::init<const lm::ChannelSpec&, const lm::ChannelSpec&, lm::ForwardPlan>(), "in_"_a, "out"_a,
+           "plan"_a)
+      .def("stop", &lm::Forwarder::stop, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "result",
+          [](lm::Forwarder& self) {
+            lm::ForwardResult r;
+            {
+              const nb::gil_scoped_release release;
+              r = self.result();
+            }
+            return std::make_tuple(r.forwarded, r.cpu_ns, r.error);
+          },
+          "Wait for the end: (messages forwarded, CPU ns, errno).")
+      .def("cpu_ns", &lm::Forwarder::cpu_ns);
+
+  m.def("ring_create", &lm::ring_create, "fd"_a, "size"_a, "slots"_a,
+        "Lay a ring out in a memory descriptor.");
+  m.def("ring_bytes", &lm::ring_bytes, "size"_a, "slots"_a);
+  m.def(
+      "open_message_queue",
+      [](std::size_t size, std::size_t depth) {
+        const auto ends = lm::open_message_queue(size, depth);
+        return std::make_tuple(ends.receive, ends.send);
+      },
+      "size"_a, "depth"_a, "(receiving, sending) descriptor of a POSIX queue without a name.");
+  m.def(
+      "harness_cost",
+      [](std::size_t size, int rounds) {
+        const auto c = lm::harness_cost(size, rounds);
+        return std::make_tuple(c.sender_ns, c.receiver_ns, c.clock_ns);
+      },
+      "size"_a, "rounds"_a = 25, nb::call_guard<nb::gil_scoped_release>(),
+      "(sender, receiver, clock): ns that the harness adds to a message.");
+}

@@ -1,0 +1,125 @@
+// Threads: each loop runs on one thread and owns what it is given.
+//
+// The two loops that a message passes; everything else in the harness happens before or after them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <latlab/clock.hpp>
+
+#include "messaging/forward.hpp"
+#include "messaging/message.hpp"
+#include "messaging/run.hpp"
+
+namespace latlab::messaging {
+
+struct SendLoop {
+  const Pattern& pattern;
+  std::uint64_t* sent;
+  std::uint64_t total;
+  std::uint64_t batch;
+  std::uint64_t sample_every;
+  std::atomic<std::uint64_t>& progress;
+  Side& side;
+
+  // `ready(n)` waits for the message's time; false ends the loop.
+  template <class S, class Ready>
+  void run(S& out, Ready&& ready) {
+    const bool keeps = out.keeps_bodies();
+    const std::size_t size = pattern.size();
+    std::uint64_t in_batch = 0;
+    std::uint64_t until_sample = 1;
+    std::uint64_t n = 0;
+    for (; n < total; ++n) {
+      if (!ready(n)) break;
+      std::byte* room = out.claim();
+      if (room == nullptr) break;
+      if (!keeps || n < batch) std::memcpy(room, pattern.data(), size);
+      pattern.stamp(room, static_cast<std::uint32_t>(n));
+      sent[n] = ticks();
+      out.commit();
+      if (++in_batch == batch) {
+        in_batch = 0;
+        if (!out.flush()) break;
+        progress.store(n + 1, std::memory_order_relaxed);
+      }
+      if (--until_sample == 0) {
+        until_sample = sample_every;
+        side.samples.push_back({n, sent[n], thread_cpu_ns(), 0, 0});
+      }
+    }
+    // A rest that doesn't fill a batch; nothing is left after a failed flush.
+    if (in_batch != 0 && n == total && !out.flush()) n -= in_batch;
+    side.count = n;
+    side.error = out.error();
+    progress.store(n, std::memory_order_relaxed);
+  }
+};
+
+struct ReceiveLoop {
+  const Pattern& pattern;
+  std::uint64_t* received;
+  std::uint64_t* kernel;  // or nullptr
+  std::uint64_t total;
+  std::uint64_t sample_every;
+  std::uint64_t work_ns;
+  std::atomic<std::uint64_t>& progress;
+  Side& side;
+  std::uint64_t expected = 0;
+  std::uint64_t until_sample = 1;
+
+  template <class R>
+  void run(R& in) {
+    while (side.count < total) {
+      const Block block = in.receive();
+      if (block.count == 0) break;
+      take(block);
+      progress.store(side.count, std::memory_order_relaxed);
+    }
+    side.error = in.error();
+  }
+
+  void take(const Block& block) {
+    for (std::size_t i = 0; i < block.count; ++i) {
+      const std::byte* body = block.data + i * block.stride;
+      const std::uint64_t now = ticks();
+      const std::uint64_t sequence = pattern.sequence(body, static_cast<std::uint32_t>(expected));
+      if (!pattern.intact(body) || sequence >= total) [[unlikely]] {
+        ++side.corrupted;
+        continue;
+      }
+      if (sequence >= expected) [[likely]] {
+        expected = sequence + 1;
+      } else if (received[sequence] != 0) {
+        ++side.duplicated;
+        continue;
+      } else {
+        ++side.reordered;
+      }
+      received[sequence] = now;
+      ++side.count;
+      if (kernel != nullptr) kernel[sequence] = block.kernel_ns;
+      if (--until_sample == 0) [[unlikely]] {
+        until_sample = sample_every;
+        sample(body, sequence, now);
+      }
+      if (work_ns != 0) [[unlikely]] {
+        const std::uint64_t end = monotonic_ns() + work_ns;
+        while (monotonic_ns() < end) {
+        }
+      }
+    }
+  }
+
+  void sample(const std::byte* body, std::uint64_t sequence, std::uint64_t now) {
+    Sample s{sequence, now, thread_cpu_ns(), 0, 0};
+    if (pattern.size() >= kBrokered) {
+      std::memcpy(&s.dwell_ticks, body + 8, 4);
+      std::memcpy(&s.broker_cpu_us, body + 12, 4);
+    }
+    side.samples.push_back(s);
+  }
+};
+
+}  // namespace latlab::messaging

@@ -1,0 +1,360 @@
+#include "messaging/run.hpp"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <new>
+#include <span>
+#include <stdexcept>
+#include <utility>
+
+#include "messaging/loops.hpp"
+#include "messaging/ring.hpp"
+
+namespace latlab::messaging {
+namespace {
+
+struct Usage {
+  Usage() { getrusage(RUSAGE_THREAD, &start); }
+  void add_to(Side& side) const {
+    rusage now{};
+    getrusage(RUSAGE_THREAD, &now);
+    side.cpu_ns = thread_cpu_ns() - cpu;
+    side.minor_faults = static_cast<std::uint64_t>(now.ru_minflt - start.ru_minflt);
+    side.major_faults = static_cast<std::uint64_t>(now.ru_majflt - start.ru_majflt);
+    side.voluntary_switches = static_cast<std::uint64_t>(now.ru_nvcsw - start.ru_nvcsw);
+    side.involuntary_switches = static_cast<std::uint64_t>(now.ru_nivcsw - start.ru_nivcsw);
+  }
+  rusage start{};
+  std::uint64_t cpu = thread_cpu_ns();
+};
+
+std::int64_t realtime_offset() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const std::int64_t real = static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+  return real - static_cast<std::int64_t>(monotonic_ns());
+}
+
+// The stack of a new thread faults on its first use: before the measurement, then.
+void touch_stack() {
+  std::array<volatile char, 64 * 1024> stack;  // NOLINT: written, never read
+  for (std::size_t at = 0; at < stack.size(); at += 4096) stack[at] = 1;
+}
+
+}  // namespace
+
+Words::Words(std::size_t count) : count_(count), bytes_(std::max<std::size_t>(count * 8, 8)) {
+  void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  madvise(at, bytes_, MADV_HUGEPAGE);
+  locked_ = mlock(at, bytes_) == 0;  // which also touches it …
+  data_ = static_cast<std::uint64_t*>(at);
+  std::fill_n(static_cast<volatile std::uint64_t*>(data_), count_,
+              0);  // … as this does where it is not allowed
+}
+
+Words::~Words() {
+  munmap(data_, bytes_);
+}
+
+Run::Run(const ChannelSpec& out, const ChannelSpec& in, RunPlan plan)
+    : plan_(std::move(plan)), out_spec_(out), in_spec_(in), pattern_(out.size) {
+  if (plan_.messages == 0 || plan_.messages >= 0xFFFFFFFFULL || plan_.burst == 0 || plan_.sample_every == 0) {
+    throw std::invalid_argument(
+        "a run has 1 to 2^32 - 2 messages, and bursts and samples of at least one message");
+  }
+  if (!plan_.gaps_ns.empty() && plan_.gaps_ns.size() < plan_.messages) {
+    throw std::invalid_argument("fewer gaps than messages");
+  }
+  install_interrupt();
+  sent_ = std::make_unique<Words>(plan_.messages);
+  received_ = std::make_unique<Words>(plan_.messages);
+  if (in.kernel_stamps) kernel_ = std::make_unique<Words>(plan_.messages);
+  const std::size_t samples = plan_.messages / plan_.sample_every + 2;
+  for (Side* side : {&sender_, &receiver_}) side->samples.reserve(samples);
+  for (Side* side : {&sender_, &receiver_}) {  // touched, so that they don't fault later
+    side->samples.resize(samples);
+    side->samples.clear();
+  }
+  // A receiver that binds must be there before a sender connects.
+  in_ = make_receiver(in_spec_, stop_);
+  out_ = make_sender(out_spec_, stop_);
+}
+
+Run::~Run() {
+  stop();
+  if (sending_.joinable()) sending_.join();
+  if (receiving_.joinable()) receiving_.join();
+}
+
+void Run::start() {
+  const ClockReference before = clock_reference();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ticks_per_ns_ = ticks_hz(before, clock_reference()) / 1e9;
+  realtime_offset_ = realtime_offset();
+  process_cpu_ = process_cpu_ns();
+  from_ = clock_reference();
+  const std::scoped_lock lock(mutex_);
+  if (plan_.pingpong) {
+    running_ = 1;
+    sending_ = std::thread([this] { pingpong(); });
+  } else {
+    running_ = 2;
+    receiving_ = std::thread([this] { receive(); });
+    sending_ = std::thread([this] { send(); });
+  }
+}
+
+bool Run::wait(double seconds) {
+  std::unique_lock lock(mutex_);
+  return end_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return running_ == 0; });
+}
+
+void Run::stop() {
+  stop_.store(true);
+  for (;;) {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (running_ == 0) return;
+      // Under the lock, so that neither thread has gone. Again and again: a signal that comes just before the
+      // system call interrupts nothing.
+      if (sending_.joinable()) interrupt_thread(sending_.native_handle());
+      if (receiving_.joinable()) interrupt_thread(receiving_.native_handle());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+Progress Run::progress() const {
+  return {.sent = sent_count_.load(std::memory_order_relaxed),
+          .received = received_count_.load(std::memory_order_relaxed),
+          .sender_done = sender_done_.load(),
+          .receiver_done = receiver_done_.load()};
+}
+
+void Run::ended() {
+  const std::scoped_lock lock(mutex_);
+  if (--running_ == 0) {
+    to_ = clock_reference();
+    process_cpu_ = process_cpu_ns() - process_cpu_;
+    end_.notify_all();
+  }
+}
+
+std::uint64_t Run::intended(std::uint64_t n) {
+  double offset = 0.0;
+  if (!plan_.gaps_ns.empty()) {
+    if (n != 0) gap_sum_ += plan_.gaps_ns[n - 1];
+    offset = static_cast<double>(gap_sum_);
+  } else {
+    offset = static_cast<double>(n / plan_.burst) * plan_.period_ns;
+  }
+  return base_ + static_cast<std::uint64_t>(offset * ticks_per_ns_);
+}
+
+bool Run::wait_until(std::uint64_t target) {
+  constexpr double kSpinNs = 100'000.0;  // a sleeper wakes up to some 60 us late
+  for (;;) {
+    const std::uint64_t now = ticks();
+    if (now >= target) return true;
+    if (stop_.load(std::memory_order_relaxed)) return false;
+    const double left = static_cast<double>(target - now) / ticks_per_ns_;
+    if (plan_.sleep && left > 2 * kSpinNs) {
+      const auto ns = static_cast<std::uint64_t>(std::min(left - kSpinNs, 1e8));
+      const timespec rest{0, static_cast<long>(std::min<std::uint64_t>(ns, 99'999'999U))};
+      nanosleep(&rest, nullptr);
+    } else {
+      pause_cpu();
+    }
+  }
+}
+
+template <class S>
+void Run::send_through(S& out) {
+  SendLoop loop{.pattern = pattern_,
+                .sent = sent_->data(),
+                .total = plan_.messages,
+                .batch = out_spec_.batch,
+                .sample_every = plan_.sample_every,
+                .progress = sent_count_,
+                .side = sender_};
+  const bool paced = plan_.period_ns > 0.0 || !plan_.gaps_ns.empty();
+  if (paced)
+    loop.run(out, [this](std::uint64_t n) { return wait_until(intended(n)); });
+  else
+    loop.run(out, [](std::uint64_t) { return true; });
+}
+
+void Run::send() {
+  sender_.pinned = pin_thread(plan_.sender_cpu);
+  prctl(PR_SET_TIMERSLACK, 1);
+  touch_stack();
+  while (!receiver_ready_.load(std::memory_order_acquire)) std::this_thread::yield();
+  base_ = ticks() + static_cast<std::uint64_t>(1e6 * ticks_per_ns_);  // 1 ms on, so that message 0 isn't late
+  const Usage usage;
+  if (auto* ring = dynamic_cast<RingSender*>(out_.get()))
+    send_through(*ring);  // no virtual call a message
+  else
+    send_through(*out_);
+  usage.add_to(sender_);
+  out_->close();
+  sender_done_.store(true);
+  ended();
+}
+
+void Run::receive() {
+  receiver_.pinned = pin_thread(plan_.receiver_cpu);
+  touch_stack();
+  ReceiveLoop loop{.pattern = pattern_,
+                   .received = received_->data(),
+                   .kernel = kernel_ ? kernel_->data() : nullptr,
+                   .total = plan_.messages,
+                   .sample_every = plan_.sample_every,
+                   .work_ns = plan_.receiver_work_ns,
+                   .progress = received_count_,
+                   .side = receiver_};
+  const Usage usage;
+  receiver_ready_.store(true, std::memory_order_release);
+  loop.run(*in_);
+  usage.add_to(receiver_);
+  receiver_done_.store(true);
+  ended();
+}
+
+void Run::pingpong() {
+  sender_.pinned = pin_thread(plan_.sender_cpu);
+  prctl(PR_SET_TIMERSLACK, 1);
+  touch_stack();
+  ReceiveLoop back{.pattern = pattern_,
+                   .received = received_->data(),
+                   .kernel = kernel_ ? kernel_->data() : nullptr,
+                   .total = plan_.messages,
+                   .sample_every = plan_.sample_every,
+                   .work_ns = plan_.receiver_work_ns,
+                   .progress = received_count_,
+                   .side = receiver_};
+  base_ = ticks() + static_cast<std::uint64_t>(1e6 * ticks_per_ns_);
+  const bool paced = plan_.period_ns > 0.0 || !plan_.gaps_ns.empty();
+  const Usage usage;
+  SendLoop forth{.pattern = pattern_,
+                 .sent = sent_->data(),
+                 .total = plan_.messages,
+                 .batch = 1,
+                 .sample_every = plan_.sample_every,
+                 .progress = sent_count_,
+                 .side = sender_};
+  forth.run(*out_, [&](std::uint64_t n) {
+    // The answer to the message before is waited for here; a lost one ends the run, since nobody would ever
+    // send.
+    while (n != 0 && receiver_.count < n) {
+      const Block block = in_->receive();
+      if (block.count == 0) return false;
+      back.take(block);
+    }
+    received_count_.store(receiver_.count, std::memory_order_relaxed);
+    return !paced || wait_until(intended(n));
+  });
+  while (receiver_.count < sender_.count) {
+    const Block block = in_->receive();
+    if (block.count == 0) break;
+    back.take(block);
+  }
+  receiver_.error = in_->error();
+  received_count_.store(receiver_.count, std::memory_order_relaxed);
+  usage.add_to(sender_);
+  out_->close();
+  sender_done_.store(true);
+  receiver_done_.store(true);
+  ended();
+}
+
+namespace {
+
+class Nowhere final : public Sender {
+ public:
+  explicit Nowhere(std::size_t size) : room_(size) {}
+  std::byte* claim() override { return room_.data(); }
+  void commit() override { asm volatile("" : : "r"(room_.data()) : "memory"); }
+  bool flush() override { return true; }
+
+ private:
+  std::vector<std::byte> room_;
+};
+
+class Replay final : public Receiver {
+ public:
+  Replay(const Pattern& pattern, std::size_t count) : size_(pattern.size()), messages_(size_ * count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(messages_.data() + i * size_, pattern.data(), size_);
+      pattern.stamp(messages_.data() + i * size_, static_cast<std::uint32_t>(i));
+    }
+  }
+  Block receive() override {
+    return {.data = messages_.data(), .stride = size_, .count = messages_.size() / size_};
+  }
+
+ private:
+  std::size_t size_;
+  std::vector<std::byte> messages_;
+};
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// ns a step of `work`, which does `count` of them: the median of the rounds.
+template <class Work>
+double cost(std::size_t count, int rounds, Work&& work) {
+  std::vector<double> each;
+  for (int round = 0; round < rounds; ++round) {
+    const std::uint64_t start = monotonic_ns();
+    work();
+    each.push_back(static_cast<double>(monotonic_ns() - start) / static_cast<double>(count));
+  }
+  return median(each);
+}
+
+}  // namespace
+
+HarnessCost harness_cost(std::size_t size, int rounds) {
+  const Pattern pattern(size);
+  const std::size_t count = std::clamp<std::size_t>((4U << 20) / size, 4, 8192);
+  std::vector<std::uint64_t> words(count);
+  std::atomic<std::uint64_t> progress{0};
+  Nowhere out(size);
+  Replay in(pattern, count);
+  const auto with = cost(count, rounds, [&] {
+    Side side;
+    side.samples.reserve(16);
+    SendLoop{pattern, words.data(), count, 1, 1000, progress, side}.run(out,
+                                                                        [](std::uint64_t) { return true; });
+  });
+  const auto without =
+      cost(count, rounds, [&] {  // what anybody's sender does: write the message, hand it over
+        for (std::size_t i = 0; i < count; ++i) {
+          std::byte* room = out.claim();
+          if (i == 0) std::memcpy(room, pattern.data(), size);
+          std::memcpy(room, &i, std::min<std::size_t>(size, 8));
+          out.commit();
+          out.flush();
+        }
+      });
+  const auto received = cost(count, rounds, [&] {
+    Side side;
+    side.samples.reserve(16);
+    ReceiveLoop{pattern, words.data(), nullptr, count, 1000, 0, progress, side}.run(in);
+  });
+  const auto clock = cost(count, rounds, [&] {
+    for (auto& word : words) word = ticks();
+  });
+  return {.sender_ns = std::max(with - without, 0.0), .receiver_ns = received, .clock_ns = clock};
+}
+
+}  // namespace latlab::messaging
