@@ -115,8 +115,12 @@ NB_MODULE(messaging, m) {
             return std::make_tuple(p.sent, p.received, p.sender_done, p.receiver_done);
           },
           "(sent, received, sender has ended, receiver has ended)")
-      .def("sender", [](const lm::Run& run) { return side(run.sender()); })
-      .def("receiver", [](const lm::Run& run) { return side(run.receiver()); })
+      .def(
+          "sender", [](const lm::Run& run) { return side(run.sender()); },
+          nb::sig("def sender(self) -> dict[str, int]"))
+      .def(
+          "receiver", [](const lm::Run& run) { return side(run.receiver()); },
+          nb::sig("def receiver(self) -> dict[str, int]"))
       .def("sender_samples", [](const lm::Run& run) { return samples(run.sender()); })
       .def("receiver_samples", [](const lm::Run& run) { return samples(run.receiver()); })
       .def("sent_ticks", [](nb::handle self) { return view(nb::cast<lm::Run&>(self).sent(), self); })

@@ -146,6 +146,15 @@ void Run::ended() {
   }
 }
 
+bool Run::paced() const {
+  return plan_.period_ns > 0.0 || !plan_.gaps_ns.empty();
+}
+
+void Run::set_base() {
+  // 1 ms on where messages are due at times of their own, so that message 0 isn't late.
+  base_ = ticks() + (paced() ? static_cast<std::uint64_t>(1e6 * ticks_per_ns_) : 0);
+}
+
 std::uint64_t Run::intended(std::uint64_t n) {
   double offset = 0.0;
   if (!plan_.gaps_ns.empty()) {
@@ -195,7 +204,7 @@ void Run::send() {
   prctl(PR_SET_TIMERSLACK, 1);
   touch_stack();
   while (!receiver_ready_.load(std::memory_order_acquire)) std::this_thread::yield();
-  base_ = ticks() + static_cast<std::uint64_t>(1e6 * ticks_per_ns_);  // 1 ms on, so that message 0 isn't late
+  set_base();
   const Usage usage;
   if (auto* ring = dynamic_cast<RingSender*>(out_.get()))
     send_through(*ring);  // no virtual call a message
@@ -238,8 +247,7 @@ void Run::pingpong() {
                    .work_ns = plan_.receiver_work_ns,
                    .progress = received_count_,
                    .side = receiver_};
-  base_ = ticks() + static_cast<std::uint64_t>(1e6 * ticks_per_ns_);
-  const bool paced = plan_.period_ns > 0.0 || !plan_.gaps_ns.empty();
+  set_base();
   const Usage usage;
   SendLoop forth{.pattern = pattern_,
                  .sent = sent_->data(),
@@ -257,7 +265,7 @@ void Run::pingpong() {
       back.take(block);
     }
     received_count_.store(receiver_.count, std::memory_order_relaxed);
-    return !paced || wait_until(intended(n));
+    return !paced() || wait_until(intended(n));
   });
   while (receiver_.count < sender_.count) {
     const Block block = in_->receive();

@@ -114,6 +114,8 @@ class Run {
   void send_through(S& out);
   bool wait_until(std::uint64_t target);
   std::uint64_t intended(std::uint64_t n);
+  bool paced() const;
+  void set_base();
   void ended();
 
   RunPlan plan_;

@@ -18,7 +18,7 @@ namespace {
 // libzmq's numbers, from its zmq.h; they are part of its stable interface.
 constexpr int kPush = 8, kPull = 7, kPub = 1, kSub = 2, kPair = 0;
 constexpr int kSubscribe = 6, kLinger = 17, kReceiveTimeout = 27, kSendTimeout = 28;
-constexpr int kSendHighWater = 23, kReceiveHighWater = 24, kDontWait = 1, kTerminated = 156384765;
+constexpr int kDontWait = 1, kTerminated = 156384765, kReconnect = 18;
 
 struct Library {
   void* (*context)() = nullptr;
@@ -93,6 +93,7 @@ class Socket {
     socket_ = lib_.socket(shared_context(lib_, spec.library), role->second);
     if (socket_ == nullptr) refuse("zmq_socket");
     set(kLinger, 1000);
+    set(kReconnect, 1);  // ms; who connects before the other side is bound must not wait its usual 100
     set(kReceiveTimeout,
         50);  // libzmq goes on waiting after a signal: it must look at the stop flag by itself
     set(kSendTimeout, 50);

@@ -15,6 +15,7 @@ from latlab.errors import ExitCode, LatlabError
 # The help stands here too, so that `latlab --help` imports no command.
 COMMANDS: dict[str, str] = {
     "market": "Market data: ITCH and PITCH to the inside, statistics, delays.",
+    "messaging": "How fast do messages travel, through anything from a ring to a product?",
     "stubs": "What would I gain if this part were faster? Performance stubs.",
 }
 

@@ -1,0 +1,205 @@
+"""The options of a messaging run, and how they become its settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from latlab.errors import UsageError
+from latlab.model.messaging import Settings
+
+_SIZES = {"": 1, "b": 1, "k": 1000, "kb": 1000, "m": 1_000_000, "mb": 1_000_000, "kib": 1024, "mib": 1 << 20}
+_TIMES = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
+_RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+
+
+def number_of(text: str) -> int:
+    """A size or a count: 64, 1k, 1M, 64MiB.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text.strip())
+    if found is None or found[2].lower() not in _SIZES:
+        raise UsageError(f"'{text}' is no size or count", remedy="write 64, 1k or 1M")
+    return round(float(found[1]) * _SIZES[found[2].lower()])
+
+
+def ns_of(text: str) -> int:
+    """A time with its unit: 50us, 1.5ms.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s)", text.strip())
+    if found is None:
+        raise UsageError(f"'{text}' is no time", remedy="write 50us, 10ms or 1s")
+    return round(float(found[1]) * _TIMES[found[2]])
+
+
+def bits_of(text: str) -> float:
+    """A network rate: 1gbit, 100mbit.
+
+    Raises:
+        UsageError: for anything else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
+    if found is None or found[2] not in _RATES:
+        raise UsageError(f"'{text}' is no network rate", remedy="write 1gbit or 100mbit")
+    return float(found[1]) * _RATES[found[2]]
+
+
+class ListOptions(click.Group):
+    """A group that names the nearest command for one that it doesn't know."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with a hint."""
+        import difflib
+
+        name = args[0] if args else ""
+        if name and name not in self.commands and not name.startswith("-"):
+            near = difflib.get_close_matches(name, self.commands, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise click.UsageError(f"there is no command '{name}'{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Every option that shapes a run."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_OPTIONS = [
+    click.option(
+        "--transport", required=True, help="What carries the messages; see 'latlab messaging transports'."
+    ),
+    click.option("--size", default="64", show_default=True, help="Bytes a message: 1 to 64M."),
+    click.option("--messages", default="10000", show_default=True, help="Messages to measure."),
+    click.option(
+        "--warmup", default=None, help="Messages before them, kept apart. [default: a tenth, at most 1000]"
+    ),
+    click.option(
+        "--topology", type=click.Choice(["broker", "direct", "pingpong"]), default="broker", show_default=True
+    ),
+    click.option("--half", is_flag=True, help="Report half of a ping-pong's round trip."),
+    click.option("--rate", type=float, help="Messages a second, open loop. [default: as fast as possible]"),
+    click.option("--poisson", is_flag=True, help="Poisson arrivals at --rate."),
+    click.option("--burst", type=int, default=1, show_default=True, help="Messages a burst, with --every."),
+    click.option("--every", help="From burst to burst, such as 10ms."),
+    click.option("--load-file", type=click.Path(), help="Send at the times of a market-data file."),
+    click.option(
+        "--speed", type=float, default=1.0, show_default=True, help="How many times faster than the file."
+    ),
+    click.option("--batch", type=int, default=1, show_default=True, help="Messages handed over at once."),
+    click.option("--buffer", help="Bytes of socket buffer, pipe or ring. [default: the transport's own]"),
+    click.option("--window", "-M", type=int, default=100, show_default=True, help="M of the overheads."),
+    click.option(
+        "--sample-every", type=int, default=1000, show_default=True, help="Read CPU clocks every k messages."
+    ),
+    click.option(
+        "--wait", type=click.Choice(["auto", "block", "poll", "both"]), default="auto", show_default=True
+    ),
+    click.option("--cpus", help="Cores of sender, broker and receiver: 0,1,2; - for any."),
+    click.option("--seed", type=int, default=0, show_default=True),
+    click.option("--stall", multiple=True, help="The broker stands still: MESSAGE:TIME, such as 5000:300ms."),
+    click.option(
+        "--fault", multiple=True, help="The broker errs on every k-th message: drop|repeat|swap|damage=K."
+    ),
+    click.option("--receiver-delay", default="0ns", help="Time that the receiver spends on a message."),
+    click.option("--broker-delay", default="0ns", help="Time that the broker spends on a message."),
+    click.option("--timeout", type=float, default=10.0, show_default=True, help="Seconds without progress."),
+    click.option(
+        "--server", default="auto", show_default=True, help="A product's server: HOST:PORT, or auto."
+    ),
+    click.option("--kernel-stamps", is_flag=True, help="Split latencies at the kernel (SO_TIMESTAMPING)."),
+]
+
+
+def settings_from(o: dict[str, Any]) -> Settings:
+    """The settings that the options ask for.
+
+    Raises:
+        UsageError: for values that mean nothing.
+    """
+    messages = number_of(o["messages"])
+    warmup = min(messages // 10, 1000) if o["warmup"] is None else number_of(o["warmup"])
+    load = "max"
+    if o["load_file"] is not None:
+        load = "file"
+    elif o["every"] is not None:
+        load = "bursts"
+    elif o["rate"] is not None:
+        load = "poisson" if o["poisson"] else "rate"
+    elif o["poisson"]:
+        raise UsageError("--poisson needs a rate", remedy="say --rate 10000 --poisson")
+    elif o["burst"] != 1:
+        raise UsageError("--burst needs a period", remedy="say --burst 100 --every 10ms")
+    return Settings(
+        transport=o["transport"],
+        size=number_of(o["size"]),
+        messages=messages,
+        warmup=warmup,
+        topology=o["topology"],
+        half=o["half"],
+        load=load,
+        rate_hz=o["rate"] or 0.0,
+        burst=o["burst"],
+        burst_period_ns=0 if o["every"] is None else ns_of(o["every"]),
+        load_file=o["load_file"],
+        speed=o["speed"],
+        batch=o["batch"],
+        buffer_bytes=None if o["buffer"] is None else number_of(o["buffer"]),
+        window=o["window"],
+        sample_every=o["sample_every"],
+        wait=o["wait"],
+        cpus=None if o["cpus"] is None else _cpus(o["cpus"]),
+        seed=o["seed"],
+        stalls=tuple(sorted(_stall(text) for text in o["stall"])),
+        faults=dict(_fault(text) for text in o["fault"]),
+        receiver_delay_ns=ns_of(o["receiver_delay"]),
+        broker_delay_ns=ns_of(o["broker_delay"]),
+        timeout_s=o["timeout"],
+        server=o["server"],
+        kernel_stamps=o["kernel_stamps"],
+    )
+
+
+def _cpus(text: str) -> tuple[int, int, int]:
+    words = text.split(",")
+    try:
+        found = [-1 if word.strip() == "-" else int(word) for word in words]
+    except ValueError:
+        found = []
+    if len(found) == 2:  # sender and receiver
+        found.insert(1, -1)
+    if len(found) != 3:
+        raise UsageError(
+            f"'{text}' is no list of cores", remedy="write 0,1,2 for sender, broker and receiver"
+        )
+    return found[0], found[1], found[2]
+
+
+def _stall(text: str) -> tuple[int, int]:
+    message, colon, time = text.partition(":")
+    if not colon or not message.isdigit():
+        raise UsageError(f"'{text}' is no stall", remedy="write MESSAGE:TIME, such as 5000:300ms")
+    return int(message), ns_of(time)
+
+
+def _fault(text: str) -> tuple[str, int]:
+    name, equals, every = text.partition("=")
+    if (
+        not equals
+        or name not in ("drop", "repeat", "swap", "damage")
+        or not every.isdigit()
+        or int(every) < 1
+    ):
+        raise UsageError(f"'{text}' is no fault", remedy="write drop=100, repeat=100, swap=100 or damage=100")
+    return name, int(every)

@@ -1,0 +1,299 @@
+"""From a measurement to its meaning: pure, and after the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from latlab.messaging._summaries import summarise
+from latlab.model.messaging import Cpu, Hump, Measurement, Peak, Result, Throughput
+from latlab.model.stats import Summary
+from latlab.stats.humps import find_humps
+from latlab.stats.quantiles import REPORTED, quantile_name, rank
+
+__all__ = ["analyse", "latencies", "overheads", "stability"]
+
+Integers = npt.NDArray[np.int64]
+
+
+def latencies(m: Measurement) -> tuple[Integers, Integers]:
+    """L_n = I_n - O_n of the measured messages that arrived: (n, L), n counted after the warm-up."""
+    sent, received = m.sent_ns[m.settings.warmup :], m.received_ns[m.settings.warmup :]
+    if sent.size and received.min() >= 0 and sent.min() >= 0:
+        return np.arange(sent.size), received - sent
+    arrived = np.flatnonzero((received >= 0) & (sent >= 0))
+    return arrived, received[arrived] - sent[arrived]
+
+
+def overheads(at: Integers, window: int) -> Integers:
+    """at_n - at_{n-M}: M times the overhead, an integer; empty for the first M messages."""
+    return at[window:] - at[:-window] if 0 < window < at.size else at[:0]
+
+
+def analyse(m: Measurement) -> Result:
+    """Everything that the run says. Shapes and units are those of the model."""
+    s = m.settings
+    numbers, latency = latencies(m)
+    if s.half:
+        latency = latency // 2
+    ordered = np.sort(latency)
+    count = int(np.count_nonzero(m.sent_ns[s.warmup :] >= 0)) if m.sender.count < s.total else s.messages
+    notes = list(m.notes)
+    due = None if m.intended_ns is None else m.intended_ns[s.warmup :]
+    sent, received = m.sent_ns[s.warmup :], m.received_ns[s.warmup :]
+    complete = numbers.size == sent.size
+    sent_of = sent if complete else sent[numbers]
+    received_of = received if complete else received[numbers]
+    sent_order = sent if m.sender.count >= s.total else sent[sent >= 0]
+    if s.window >= max(count, 1):
+        notes.append(
+            f"the window M = {s.window} is not smaller than the {count} messages: overheads are undefined"
+        )
+    steps = int(np.count_nonzero(np.diff(sent_order) < 0)) + int(ordered.size and np.searchsorted(ordered, 0))
+    if steps:
+        notes.append(f"{steps} time stamps run backwards: the clock stepped or the cores' clocks differ")
+    received_order = received_of if m.receiver.reordered == 0 else np.sort(received_of)
+    intended, waited = None, latency
+    if due is not None:
+        # A sender that is held up hides the queue from its own latency; the intended one shows it.
+        waited = received_of - (due if complete else due[numbers])
+        intended = summarise(waited)
+    identity = _identity(sent_of, received_of, latency if not s.half else received_of - sent_of)
+    harness = m.harness_ns[0] + m.harness_ns[1]
+    summary = summarise(ordered, ordered=True)
+    near = summary is not None and summary.median <= 3 * harness
+    if near:
+        notes.append(f"the median is within 3 x the harness's own {harness:.0f} ns")
+    verdict, drift = stability(sent_of, waited)
+    humps = find_humps(_thinned(latency), quantum=None)
+    kernel = _kernel(m, numbers, sent_of, received_of)
+    lost = max(0, count - int(latency.size) - m.receiver.corrupted)
+    return Result(
+        settings=s,
+        facts=m.facts,
+        wait=m.wait,
+        sent=count,
+        received=int(latency.size),
+        lost=lost,
+        duplicated=m.receiver.duplicated,
+        reordered=m.receiver.reordered,
+        corrupted=m.receiver.corrupted,
+        warmup=_warmup(m),
+        latency=summary,
+        intended_latency=intended,
+        sending_overhead=_scaled(summarise(overheads(sent_order, s.window)), s.window),
+        receiving_overhead=_scaled(summarise(overheads(received_order, s.window)), s.window),
+        sending_throughput=_throughput(sent_order, s.window, s.size),
+        receiving_throughput=_throughput(received_order, s.window, s.size),
+        wire_to_kernel=kernel[0],
+        kernel_to_application=kernel[1],
+        broker_stay=summarise(_stays(m)),
+        cpu=_cpu(m),
+        cpu_windows=_cpu_windows(m, 0 if summary is None else int(summary.maximum)),
+        humps=tuple(Hump(h.at, h.weight) for h in humps.humps),
+        humps_p_value=humps.p_value if latency.size else None,
+        peaks=_peaks(numbers, latency, ordered, sent_of if due is None else due[numbers], s.messages),
+        stability=verdict,
+        drift=drift,
+        signs=_signs(latency),
+        identity_violations=identity,
+        clock_steps=steps,
+        harness_ns=m.harness_ns,
+        near_harness=near,
+        page_faults=m.sender.minor_faults
+        + m.sender.major_faults
+        + m.receiver.minor_faults
+        + m.receiver.major_faults,
+        sleeps_per_message=(m.sender.voluntary_switches + m.receiver.voluntary_switches) / max(1, s.total),
+        network_bytes=m.network_bytes,
+        bytes_per_message=m.bytes_per_message,
+        partial=m.partial,
+        notes=tuple(notes),
+    )
+
+
+def _identity(sent: Integers, received: Integers, latency: Integers) -> int:
+    """For how many messages RO_n - SO_n = L_n - L_{n-1} (M = 1) doesn't hold; in integers it always does."""
+    left = np.diff(received)
+    left -= np.diff(sent)
+    return int(np.count_nonzero(left != np.diff(latency)))
+
+
+def _signs(latency: Integers) -> dict[str, int]:
+    change = np.diff(latency)
+    rising, falling = int(np.count_nonzero(change > 0)), int(np.count_nonzero(change < 0))
+    return {"rising": rising, "falling": falling, "stable": int(change.size) - rising - falling}
+
+
+def _thinned(latency: Integers, keep: int = 20_000) -> Integers:
+    """Evenly spaced messages: neighbours are alike, and the hump test is one of independent values."""
+    return latency if latency.size <= keep else latency[:: latency.size // keep]
+
+
+def _scaled(summary: Summary | None, window: int) -> Summary | None:
+    """A summary of differences over M messages, per message."""
+    if summary is None:
+        return None
+    return Summary(
+        count=summary.count,
+        minimum=summary.minimum / window,
+        maximum=summary.maximum / window,
+        mean=summary.mean / window,
+        median=summary.median / window,
+        robust_deviation=summary.robust_deviation / window,
+        rms_distance=summary.rms_distance / window,
+        median_distance=summary.median_distance / window,
+        quantiles={name: value / window for name, value in summary.quantiles.items()},
+    )
+
+
+def _throughput(at: Integers, window: int, size: int) -> Throughput:
+    """Over the whole run, and by windows: 1 / overhead, undefined (and counted) where the overhead is 0."""
+    span = int(at[-1] - at[0]) if at.size > 1 else 0
+    rate = (at.size - 1) * 1e9 / span if span > 0 else None
+    apart = np.sort(overheads(at, window))
+    undefined = int(np.searchsorted(apart, 0, side="right"))
+    defined = apart[undefined:]
+    windows = None
+    if defined.size:
+        # Quantiles of 1/x are those of x from the other end, so one sort serves both.
+        def rank_of(q: float) -> float:
+            return float(window * 1e9 / defined[defined.size - rank(q, defined.size)])
+
+        middle = rank_of(0.5)
+        thin = defined[:: max(1, defined.size // 1_000_000)]
+        distance = np.abs(window * 1e9 / thin - middle)
+        windows = Summary(
+            count=int(defined.size),
+            minimum=float(window * 1e9 / defined[-1]),
+            maximum=float(window * 1e9 / defined[0]),
+            mean=float(np.mean(window * 1e9 / thin)),
+            median=middle,
+            robust_deviation=float(distance.mean()),
+            rms_distance=float(np.sqrt(np.mean(distance**2))),
+            median_distance=float(np.sort(distance)[rank(0.5, distance.size) - 1]),
+            quantiles={quantile_name(q): rank_of(q) for q in REPORTED},
+        )
+    return Throughput(rate, None if rate is None else rate * size, window, windows, undefined)
+
+
+def _warmup(m: Measurement) -> Summary | None:
+    sent, received = m.sent_ns[: m.settings.warmup], m.received_ns[: m.settings.warmup]
+    arrived = (sent >= 0) & (received >= 0)
+    return summarise(received[arrived] - sent[arrived])
+
+
+def _kernel(m: Measurement, numbers: Integers, sent: Integers, received: Integers) -> tuple[Any, Any]:
+    if m.kernel_ns is None:
+        return None, None
+    kernel = m.kernel_ns[m.settings.warmup :][numbers]
+    known = kernel >= 0
+    return summarise((kernel - sent)[known]), summarise((received - kernel)[known])
+
+
+def _stays(m: Measurement) -> Integers:
+    stays = m.receiver_samples
+    return (
+        stays[(stays[:, 3] > 0) & (stays[:, 0] >= m.settings.warmup), 3]
+        if stays.size
+        else np.zeros(0, np.int64)
+    )
+
+
+def _cpu(m: Measurement) -> Cpu:
+    """CPU ns per message, warm-up included, since the clocks ran during it."""
+    count = m.sender.count
+    if count == 0:
+        return Cpu(None, None, None, None, None, None)
+    parts = m.sender.cpu_ns + m.receiver.cpu_ns + (m.broker_cpu_ns or 0)
+    return Cpu(
+        sender=m.sender.cpu_ns / count,
+        broker=None if m.broker_cpu_ns is None else m.broker_cpu_ns / count,
+        receiver=m.receiver.cpu_ns / count,
+        total=m.process_cpu_ns / count,
+        other=(m.process_cpu_ns - parts) / count,
+        foreign=None if m.foreign_cpu_ns is None else m.foreign_cpu_ns / count,
+    )
+
+
+def _cpu_windows(m: Measurement, longest_stay_ns: int) -> dict[str, Summary]:
+    """(U_n - U_{n-k}) / (T_n - T_{n-k}), in millionths of a CPU (so that the series is integer).
+
+    The window is as many samples wide as the longest stay of a message asks for.
+    """
+    found = {}
+    columns = {"sender": (m.sender_samples, 2), "receiver": (m.receiver_samples, 2)}
+    if m.receiver_samples.size and m.receiver_samples[:, 4].any():
+        columns["broker"] = (m.receiver_samples[m.receiver_samples[:, 4] > 0], 4)
+    for name, (samples, column) in columns.items():
+        at, used = samples[:, 1], samples[:, column]
+        if at.size < 2:
+            continue
+        step = max(1, int(np.median(np.diff(at))))
+        width = min(max(1, -(-longest_stay_ns // step)), at.size - 1)
+        apart = at[width:] - at[:-width]
+        share = (used[width:] - used[:-width])[apart > 0] * 1_000_000 // apart[apart > 0]
+        if (summary := summarise(share)) is not None:
+            found[name] = summary
+    return found
+
+
+def stability(sent: Integers, latency: Integers, blocks: int = 40) -> tuple[str, float | None]:
+    """Whether the latency is stable, rising (a queue that grows) or falling, and by how many ns a second.
+
+    Medians of `blocks` equal parts of the run, Kendall's tau against time at the 0.1 % level (Mann,
+    Nonparametric tests against trend, Econometrica 13 (1945)), and a change over the run of more than half the median
+    latency: a trend that is sure but small is no queue that grows. With M = 1 the change is the sum of
+    RO_n - SO_n.
+    """
+    if latency.size < 4 * blocks:
+        return "undecided", None
+    size = latency.size // blocks
+    parts = np.sort(latency[: size * blocks].reshape(blocks, size), axis=1)[:, (size - 1) // 2].astype(
+        np.float64
+    )
+    pairs = np.sign(parts[None, :] - parts[:, None])[np.triu_indices(blocks, 1)]
+    score = float(pairs.sum())
+    deviation = np.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18.0)
+    slopes = (parts[None, :] - parts[:, None])[np.triu_indices(blocks, 1)]
+    apart = np.subtract(*np.triu_indices(blocks, 1)[::-1])
+    change = float(np.median(slopes / apart)) * (blocks - 1)
+    seconds = float(sent[-1] - sent[0]) / 1e9
+    drift = change / seconds if seconds > 0 else None
+    if abs(score) / deviation < 3.29 or abs(change) <= 0.5 * float(np.median(parts)):
+        return "stable", drift
+    return ("rising" if change > 0 else "falling"), drift
+
+
+def _peaks(
+    numbers: Integers, latency: Integers, ordered: Integers, due: Integers, total: int
+) -> tuple[Peak, ...]:
+    """The ten highest groups of messages above p99.9 that stand at least ten robust deviations out."""
+    if latency.size < 10:
+        return ()
+    middle = int(ordered[rank(0.5, ordered.size) - 1])
+    spread = float(ordered[rank(0.9, ordered.size) - 1]) - middle
+    limit = max(int(ordered[rank(0.999, ordered.size) - 1]), int(middle + 10 * spread), middle + 1)
+    out = np.flatnonzero(latency >= limit)
+    if out.size == 0:
+        return ()
+    near = max(1, total // 1000)
+    groups = np.split(out, np.flatnonzero(np.diff(numbers[out]) > near) + 1)
+    groups = sorted(groups, key=lambda g: -int(latency[g].max()))[:10]
+    gaps = np.diff(due)
+    usual = float(np.median(gaps[:100_000])) if gaps.size else 0.0
+    found = []
+    for group in sorted(groups, key=lambda g: int(g[0])):
+        first, last = int(numbers[group[0]]), int(numbers[group[-1]])
+        if first < near:
+            where = "start"
+        elif last >= total - near:
+            where = "end"
+        else:
+            before = gaps[max(0, int(group[0]) - 2) : int(group[0]) + 1]
+            changed = before.size > 0 and usual > 0 and float(before.max()) > 4 * usual
+            where = "load change" if changed else "middle"
+        found.append(Peak(first, last, int(group.size), int(latency[group].max()), where))
+    return tuple(found)

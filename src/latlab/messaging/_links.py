@@ -1,0 +1,236 @@
+"""The two ends of each transport that the native loop serves, as descriptors that a process can inherit.
+
+Everything here is anonymous (memory descriptors, socket pairs, connected sockets, a queue that is unlinked
+at once),
+so that a run which is killed leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from latlab.errors import UnavailableError, UsageError
+from latlab.model.messaging import Facts, Settings
+
+AFTER_READ = "application, after the read that brought it"
+
+
+@dataclass
+class Link:
+    """One hop: what the sending and what the receiving end are, and the descriptors that they need."""
+
+    out: str
+    in_: str
+    out_fds: tuple[int, ...] = ()
+    in_fds: tuple[int, ...] = ()
+
+    def close(self, *, out: bool = True, in_: bool = True) -> None:
+        """Give up this process's descriptors of one or both ends."""
+        ends = [*(self.out_fds if out else ()), *(self.in_fds if in_ else ())]
+        for fd in dict.fromkeys(ends):
+            with contextlib.suppress(OSError):
+                os.close(fd)
+        self.out_fds = () if out else self.out_fds
+        self.in_fds = () if in_ else self.in_fds
+
+
+BOTH = ("block", "poll")
+ALL = ("broker", "direct", "pingpong")
+NATIVE: dict[str, Facts] = {
+    f.name: f
+    for f in [
+        Facts(
+            "ring",
+            "ring of slots between threads of one process",
+            True,
+            True,
+            1 << 30,
+            "application, when the slot is seen",
+            "native",
+            ("broker", "direct", "pingpong"),
+            BOTH,
+        ),
+        Facts(
+            "shm",
+            "ring of slots in memory shared between processes",
+            True,
+            True,
+            1 << 30,
+            "application, when the slot is seen",
+            "native",
+            ("broker", "direct", "pingpong"),
+            BOTH,
+        ),
+        Facts("pipe", "pipe", True, True, 1 << 30, AFTER_READ, "native", ALL, BOTH),
+        Facts("unix", "Unix stream socket", True, True, 1 << 30, AFTER_READ, "native", ALL, BOTH),
+        Facts("unix-datagram", "Unix datagram socket", True, True, 200_000, AFTER_READ, "native", ALL, BOTH),
+        Facts(
+            "tcp", "TCP on loopback with TCP_NODELAY", True, True, 1 << 30, AFTER_READ, "native", ALL, BOTH
+        ),
+        Facts(
+            "tcp-nagle",
+            "TCP on loopback without TCP_NODELAY",
+            True,
+            True,
+            1 << 30,
+            AFTER_READ,
+            "native",
+            ALL,
+            BOTH,
+        ),
+        Facts("udp", "UDP on loopback", False, True, 65_507, AFTER_READ, "native", ALL, BOTH),
+        Facts("multicast", "UDP multicast on loopback", False, True, 65_507, AFTER_READ, "native", ALL, BOTH),
+        Facts("mq", "POSIX message queue", True, True, 16 << 20, AFTER_READ, "native", ALL, BOTH),
+    ]
+}
+ALIASES = {
+    "in-process-ring": "ring", "inproc": "ring", "shared-memory": "shm", "shm-ring": "shm",
+    "unix-stream": "unix",
+    "tcp-nodelay": "tcp", "tcp-delay": "tcp-nagle", "udp-multicast": "multicast", "posix-mq": "mq",
+    "unix-dgram": "unix-datagram",
+}  # fmt: skip
+
+
+def open_link(name: str, settings: Settings) -> Link:
+    """A fresh hop of a native transport.
+
+    Raises:
+        UnavailableError: when the machine refuses, with what to change.
+    """
+    try:
+        return _OPENERS[name](settings)
+    except OSError as error:
+        raise UnavailableError(f"{name}: {error.strerror or error}", remedy=_remedy(name, error)) from None
+    except RuntimeError as error:  # the compiled core's std::system_error
+        raise UnavailableError(f"{name}: {error}", remedy=_remedy(name, error)) from None
+
+
+def _remedy(name: str, error: Exception) -> str:
+    if name == "mq":
+        return "see /proc/sys/fs/mqueue/msg_max and msgsize_max for what the kernel allows"
+    if isinstance(error, OSError) and error.errno == errno.EMFILE:
+        return "raise 'ulimit -n'"
+    return "see 'latlab messaging transports' for what works here"
+
+
+def _ring(settings: Settings) -> Link:
+    from latlab._core import messaging as core
+
+    stride = -(-settings.size // 64) * 64
+    # 64 KiB by default: it stays in the second-level cache of both cores, which a longer ring would fall
+    # out of.
+    wanted = settings.buffer_bytes or max(2 * stride, 65_536)
+    slots = max(2, min(wanted // stride, 1 << 20))
+    if settings.batch > slots:
+        raise UsageError(f"a batch of {settings.batch} in a ring of {slots} slots", remedy="raise --buffer")
+    fd = os.memfd_create("latlab-ring")
+    try:
+        core.ring_create(fd, settings.size, slots)
+    except RuntimeError:
+        os.close(fd)
+        raise
+    return Link(f"ring:{fd}", f"ring:{fd}", (fd,), (fd,))
+
+
+def _pipe(settings: Settings) -> Link:
+    import fcntl
+
+    r, w = os.pipe()
+    if settings.buffer_bytes:
+        with contextlib.suppress(PermissionError):
+            fcntl.fcntl(w, 1031, settings.buffer_bytes)  # F_SETPIPE_SZ
+    return Link(f"stream:{w}", f"stream:{r}", (w,), (r,))
+
+
+def _sized(settings: Settings, *sockets: socket.socket) -> None:
+    for s in sockets:
+        if settings.buffer_bytes:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.buffer_bytes)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.buffer_bytes)
+
+
+def _link(kind: str, out: socket.socket, in_: socket.socket) -> Link:
+    o, i = out.detach(), in_.detach()
+    return Link(f"{kind}:{o}", f"{kind}:{i}", (o,), (i,))
+
+
+def _unix(settings: Settings) -> Link:
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    _sized(settings, a, b)
+    return _link("stream", a, b)
+
+
+def _unix_datagram(settings: Settings) -> Link:
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    _sized(settings, a, b)
+    if settings.size * 2 > a.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF):
+        a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.size * 2)
+    return _link("datagram", a, b)
+
+
+def tcp_pair(settings: Settings, *, nodelay: bool) -> tuple[socket.socket, socket.socket]:
+    """Both ends of a loopback connection."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+        _sized(settings, listener)  # before listen: the window is agreed on in the handshake
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        out = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        _sized(settings, out)
+        out.connect(listener.getsockname())
+        in_, _ = listener.accept()
+    for s in (out, in_):
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(nodelay))
+    return out, in_
+
+
+def _tcp(settings: Settings) -> Link:
+    return _link("stream", *tcp_pair(settings, nodelay=True))
+
+
+def _tcp_nagle(settings: Settings) -> Link:
+    return _link("stream", *tcp_pair(settings, nodelay=False))
+
+
+def _udp(settings: Settings) -> Link:
+    in_ = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    _sized(settings, in_, out)
+    in_.bind(("127.0.0.1", 0))
+    out.connect(in_.getsockname())
+    return _link("datagram", out, in_)
+
+
+def _multicast(settings: Settings) -> Link:
+    group = f"239.{os.getpid() >> 8 & 255}.{os.getpid() & 255}.77"
+    in_ = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    _sized(settings, in_, out)
+    in_.bind((group, 0))
+    here = socket.inet_aton("127.0.0.1")
+    in_.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + here)
+    out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, here)
+    out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+    out.connect((group, in_.getsockname()[1]))
+    return _link("datagram", out, in_)
+
+
+def _mq(settings: Settings) -> Link:
+    from latlab._core import messaging as core
+
+    largest = int(Path("/proc/sys/fs/mqueue/msg_max").read_text())
+    depth = largest
+    if settings.buffer_bytes:
+        depth = max(1, min(largest, settings.buffer_bytes // settings.size))
+    receive, send = core.open_message_queue(settings.size, depth)
+    return Link(f"queue:{send}", f"queue:{receive}", (send,), (receive,))
+
+
+_OPENERS = {
+    "ring": _ring, "shm": _ring, "pipe": _pipe, "unix": _unix, "unix-datagram": _unix_datagram, "tcp": _tcp,
+    "tcp-nagle": _tcp_nagle, "udp": _udp, "multicast": _multicast, "mq": _mq,
+}  # fmt: skip

@@ -1,0 +1,77 @@
+"""One run: checked, measured, analysed."""
+
+from __future__ import annotations
+
+from latlab.errors import UsageError
+from latlab.messaging import _registry
+from latlab.messaging._analysis import analyse
+from latlab.model.messaging import Facts, Measurement, Result, Settings
+
+__all__ = ["check", "measure", "measure_and_analyse"]
+
+LARGEST = 64 << 20
+MOST = 2**32 - 2
+
+
+def check(settings: Settings) -> tuple[Settings, Facts]:
+    """The settings with their transport's own name, and its facts.
+
+    Raises:
+        UsageError: for what no run can do, with the option to change.
+        MissingExtraError, UnavailableError: for what isn't installed.
+    """
+    facts = _registry.facts_of(settings.transport)
+    settings = settings.with_(transport=facts.name)
+    if settings.messages < 1:
+        raise UsageError("a run needs at least 1 message", remedy="say --messages 1000")
+    if settings.total > MOST:
+        raise UsageError(
+            f"{settings.total} messages are more than a run can number", remedy=f"at most {MOST}"
+        )
+    if settings.size < 1 or settings.size > LARGEST:
+        raise UsageError(f"a message of {settings.size} bytes", remedy="sizes go from 1 byte to 64 MB")
+    if settings.size > facts.max_bytes:
+        raise UsageError(
+            f"{facts.name} takes messages of at most {facts.max_bytes} bytes, not {settings.size}",
+            remedy="choose a smaller --size or another transport",
+        )
+    if settings.topology not in facts.topologies:
+        raise UsageError(
+            f"{facts.name} can't run as {settings.topology}",
+            remedy=f"it can as {', '.join(facts.topologies)}",
+        )
+    for name, value, least in (
+        ("batch", settings.batch, 1), ("window", settings.window, 1),
+        ("sample-every", settings.sample_every, 1),
+        ("warmup", settings.warmup, 0), ("burst", settings.burst, 1),
+    ):  # fmt: skip
+        if value < least:
+            raise UsageError(f"--{name} {value}", remedy=f"it is at least {least}")
+    if settings.topology == "pingpong" and settings.batch > 1:
+        raise UsageError("a ping-pong sends one message at a time", remedy="leave --batch out")
+    if settings.half and settings.topology != "pingpong":
+        raise UsageError("--half is of a round trip", remedy="say --topology pingpong")
+    if settings.topology == "direct" and (settings.stalls or settings.faults or settings.broker_delay_ns):
+        raise UsageError("there is no broker to plant something in", remedy="say --topology broker")
+    if settings.kernel_stamps and facts.name not in ("tcp", "tcp-nagle", "udp", "multicast"):
+        raise UsageError(f"{facts.name} has no kernel time stamps", remedy="tcp, udp and multicast have them")
+    _registry.require(facts)
+    return settings, facts
+
+
+def measure(settings: Settings) -> Measurement:
+    """Run.
+
+    Raises:
+        LatlabError: where nothing could be measured; a run that broke off is returned, as partial.
+    """
+    settings, facts = check(settings)
+    from latlab.messaging._native_run import run_native
+
+    return run_native(settings, facts)
+
+
+def measure_and_analyse(settings: Settings) -> tuple[Measurement, Result]:
+    """Run and say what it means."""
+    measurement = measure(settings)
+    return measurement, analyse(measurement)

@@ -1,0 +1,349 @@
+"""Runs through the native loops: opens the hops, starts the broker, watches, and brings the words home."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from latlab.errors import LatlabError, UsageError
+from latlab.messaging import _links, _processes
+from latlab.messaging._schedule import Schedule, schedule
+from latlab.model.messaging import Facts, Measurement, Settings, Side
+
+_POLL_S = 0.1  # the watcher's own CPU time is some 50 us a look
+
+
+@dataclass
+class _Stage:
+    """What stands between the loops, and what has to go in the end."""
+
+    out: str = ""
+    in_: str = ""
+    links: list[_links.Link] = field(default_factory=list)
+    child: _processes.Child | None = None
+    forwarder: Any = None
+    library: str = ""
+
+    def broker_cpu_ns(self) -> int | None:
+        """So far; None where no broker is, or nobody can tell."""
+        if self.forwarder is not None:
+            return int(self.forwarder.cpu_ns())
+        return None if self.child is None else _processes.cpu_ns(self.child.pid)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self.forwarder is not None:
+            self.forwarder.stop()
+        if self.child is not None:
+            self.child.close()
+        for link in self.links:
+            link.close()
+
+
+def waiting(settings: Settings, facts: Facts) -> str:
+    """How the loops wait: rings spin unless told otherwise, everything else sleeps in the kernel."""
+    wanted = settings.wait
+    if wanted == "auto":
+        wanted = "poll" if facts.name in ("ring", "shm") else "block"
+    if wanted not in facts.waits:
+        raise UsageError(f"{facts.name} can't {wanted}", remedy=f"say --wait {facts.waits[0]}")
+    return wanted
+
+
+def placement(settings: Settings) -> tuple[int, int, int]:
+    """Cores of sender, broker and receiver: one each where there are enough, else the scheduler's choice."""
+    if settings.cpus is not None:
+        allowed = os.sched_getaffinity(0)
+        for cpu in settings.cpus:
+            if cpu >= 0 and cpu not in allowed:
+                raise UsageError(f"CPU {cpu} is not ours", remedy=f"choose among {sorted(allowed)}")
+        return settings.cpus
+    cpus = sorted(os.sched_getaffinity(0))
+    if settings.topology == "direct" and len(cpus) >= 2:
+        return cpus[0], -1, cpus[1]
+    if settings.topology == "broker" and len(cpus) >= 3:
+        return cpus[0], cpus[1], cpus[2]
+    if settings.topology == "pingpong" and len(cpus) >= 2:
+        return cpus[0], cpus[1], cpus[0]
+    return -1, -1, -1
+
+
+def run_native(settings: Settings, facts: Facts) -> Measurement:
+    """Measure.
+
+    Raises:
+        UsageError, UnavailableError, LatlabError: before anything was sent. Once messages flow, what goes
+            wrong ends the run and is its `partial`.
+    """
+    from latlab._core import messaging as core
+
+    wait = waiting(settings, facts)
+    cpus = placement(settings)
+    plan = schedule(settings)
+    stage = _Stage()
+    try:
+        _set_up(stage, settings, facts, wait, cpus)
+        # A spinning thread without a core of its own would keep the one from running that it waits for.
+        threads = 2 if settings.topology != "broker" else 3
+        crowded = threads > len(os.sched_getaffinity(0))
+        common: dict[str, Any] = {
+            "size": settings.size, "poll": wait == "poll", "yield_": crowded, "library": stage.library,
+        }  # fmt: skip
+        run = core.Run(
+            core.ChannelSpec(stage.out, batch=settings.batch, **common),
+            core.ChannelSpec(stage.in_, kernel_stamps=settings.kernel_stamps, **common),
+            core.RunPlan(
+                messages=settings.total,
+                period_ns=plan.period_ns,
+                burst=plan.burst,
+                gaps_ns=[] if plan.gaps_ns is None else plan.gaps_ns.tolist(),
+                sleep=wait == "block" or crowded,
+                sample_every=settings.sample_every,
+                receiver_work_ns=settings.receiver_delay_ns,
+                sender_cpu=cpus[0],
+                receiver_cpu=cpus[2],
+                pingpong=settings.topology == "pingpong",
+            ),
+        )
+        if stage.library:
+            time.sleep(0.1)  # its connections are made by a thread of its own
+        return _watch(run, stage, settings, facts, wait, plan)
+    except (ValueError, RuntimeError) as error:
+        raise LatlabError(f"{settings.transport}: {error}") from None
+    finally:
+        stage.close()
+
+
+def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tuple[int, int, int]) -> None:
+    if facts.name.startswith("zeromq"):
+        from latlab.messaging._zeromq import set_up
+
+        set_up(stage, settings, facts, lambda *ends: _start_broker(stage, settings, wait, cpus, *ends))
+        return
+    if settings.topology == "direct":
+        link = _links.open_link(facts.name, settings)
+        stage.links = [link]
+        stage.out, stage.in_ = link.out, link.in_
+        return
+    there, back = _links.open_link(facts.name, settings), None
+    stage.links = [there]
+    if settings.topology == "pingpong" and facts.name in ("tcp", "tcp-nagle", "unix"):
+        # One connection, both ways, as everybody's ping-pong has it.
+        stage.out, stage.in_ = there.out, there.out.replace(there.out, f"stream:{there.out_fds[0]}")
+        _start_broker(stage, settings, wait, cpus, there.in_, there.in_, there.in_fds)
+        there.close(out=False)
+        return
+    back = _links.open_link(facts.name, settings)
+    stage.links.append(back)
+    stage.out, stage.in_ = there.out, back.in_
+    fds = (*there.in_fds, *back.out_fds)
+    _start_broker(stage, settings, wait, cpus, there.in_, back.out, fds)
+    if stage.child is not None and not there.in_.startswith("ring"):
+        there.close(out=False)
+        back.close(in_=False)
+
+
+def _start_broker(
+    stage: _Stage,
+    settings: Settings,
+    wait: str,
+    cpus: tuple[int, int, int],
+    in_: str,
+    out: str,
+    fds: tuple[int, ...] = (),
+    *,
+    thread: bool = False,
+) -> None:
+    crowded = len(os.sched_getaffinity(0)) < 3
+    if thread or settings.transport in ("ring", "zeromq-inproc"):
+        from latlab._core import messaging as core
+
+        common: dict[str, Any] = {
+            "size": settings.size, "poll": wait == "poll", "yield_": crowded, "library": stage.library,
+        }  # fmt: skip
+        faults = {name: int(every) for name, every in settings.faults.items()}
+        stage.forwarder = core.Forwarder(
+            core.ChannelSpec(in_, **common),
+            core.ChannelSpec(out, batch=256, **common),
+            core.ForwardPlan(
+                stalls=list(settings.stalls),
+                sample=settings.sample_every,
+                work=settings.broker_delay_ns,
+                cpu=cpus[1],
+                **faults,
+            ),
+        )
+        return
+    words = [f"size={settings.size}", "batch=256" if settings.size <= 65536 else "batch=1"]
+    words += [f"poll={int(wait == 'poll')}", f"yield={int(crowded)}", f"sample={settings.sample_every}"]
+    words += [f"work={settings.broker_delay_ns}", *(f"stall={n}:{ns}" for n, ns in settings.stalls)]
+    words += [f"{name}={every}" for name, every in settings.faults.items()]
+    words += [f"cpu={cpus[1]}"] if cpus[1] >= 0 else []
+    words += [f"library={stage.library}"] if stage.library else []
+    stage.child = _processes.Child([_processes.native_program("broker"), in_, out, *words], pass_fds=fds)
+    stage.child.expect("ready")
+
+
+def _watch(
+    run: Any, stage: _Stage, settings: Settings, facts: Facts, wait: str, plan: Schedule
+) -> Measurement:
+    broker_start, busy_start = stage.broker_cpu_ns(), _processes.machine_busy_ns()
+    network_start = _processes.device_bytes()
+    started = time.monotonic_ns()
+    run.start()
+    partial, broker_end = _until_the_end(run, stage, settings)
+    elapsed = time.monotonic_ns() - started
+    broker_end = stage.broker_cpu_ns() if stage.broker_cpu_ns() is not None else broker_end
+    busy_end, network_end = _processes.machine_busy_ns(), _processes.device_bytes()
+    broker = None
+    if broker_start is not None and broker_end is not None:
+        broker = max(0, broker_end - broker_start)
+    own = run.process_cpu_ns + (broker or 0 if stage.child is not None else 0)
+    foreign = None if busy_start is None or busy_end is None else max(0, busy_end - busy_start - own)
+    network = None
+    if (
+        network_start
+        and network_end
+        and facts.name not in ("ring", "shm", "pipe", "unix", "unix-datagram", "mq")
+    ):
+        network = (network_end[1] - network_start[1], network_end[0] - network_start[0])
+    return _collect(
+        run, settings, facts, plan, wait=wait, partial=partial, broker_cpu_ns=broker, process_cpu_ns=own,
+        foreign_cpu_ns=foreign, elapsed_ns=elapsed, network_bytes=network,
+    )  # fmt: skip
+
+
+def _until_the_end(run: Any, stage: _Stage, settings: Settings) -> tuple[str | None, int | None]:
+    """Wait for both loops, or end them. Returns (why it is partial, the broker's CPU ns)."""
+    moved, last, broker, complaint = time.monotonic(), -1, None, None
+    gap_s = {"rate": 1 / (settings.rate_hz or 1), "bursts": settings.burst_period_ns / 1e9}.get(
+        settings.load, 4.3
+    )
+    # A sender of one message a minute may wait for its time, but what was sent should arrive.
+    patience = (
+        settings.timeout_s if settings.load in ("max", "poisson") else max(settings.timeout_s, 3 * gap_s)
+    )
+    try:
+        while not run.wait(_POLL_S):
+            sent, received, sender_done, _ = run.progress()
+            now = time.monotonic()
+            if received != last or sent == received:
+                moved, last = now, received
+            idle = now - moved
+            if stage.child is not None:
+                broker = stage.broker_cpu_ns() or broker
+                end = stage.child.ended()
+                if end is not None and idle > 0.2:
+                    # Its last messages may still be under way, but it will not forward another one.
+                    if not (sender_done and end == "ended with status 0"):
+                        complaint = _ending(end)
+                    break
+            if sender_done and idle > settings.drain_s and not (stage.child and stage.child.stopped()):
+                break
+            if idle > patience:
+                still = stage.child is not None and stage.child.stopped()
+                complaint = f"{'the broker is stopped' if still else 'nothing arrived'} for {patience:g} s"
+                break
+    except KeyboardInterrupt:
+        complaint = "interrupted"
+    if complaint is not None and stage.child is not None:
+        stage.child.kill()
+    run.stop()
+    while not run.wait(1.0):
+        run.stop()
+    sender, receiver = run.sender(), run.receiver()
+    broken = sender["count"] < settings.total or receiver["count"] < settings.total
+    if complaint is None and broken and stage.child is not None:
+        end = stage.child.ended()
+        if end is not None and end != "ended with status 0":
+            complaint = _ending(end)
+    for side, who in ((sender, "sender"), (receiver, "receiver")):
+        if complaint is None and side["error"]:
+            complaint = f"the {who} was refused: {os.strerror(side['error'])}"
+    if complaint is None and sender["count"] < settings.total:
+        complaint = f"the sender ended after {sender['count']} of {settings.total} messages"
+    return complaint, broker
+
+
+def _ending(end: str) -> str:
+    return f"the broker was {end}" if end.startswith("killed") else f"the broker {end}"
+
+
+def _collect(run: Any, settings: Settings, facts: Facts, plan: Schedule, **known: Any) -> Measurement:
+    from latlab._core import messaging as core
+
+    (t0, ns0), (t1, ns1) = run.from_, run.to
+    hz = (t1 - t0) * 1e9 / (ns1 - ns0)
+    base = run.base_ticks
+    sender, receiver = run.sender(), run.receiver()
+    intended = None
+    if plan.paced:
+        due = (plan.due_ns(settings.total) * run.ticks_per_ns).astype(np.int64)
+        intended = np.rint(due * (1e9 / hz)).astype(np.int64)
+    kernel = run.kernel_ns()
+    if kernel is not None:
+        # CLOCK_REALTIME -> CLOCK_MONOTONIC -> since the base.
+        base_ns = ns0 + (base - t0) * 1e9 / hz
+        known_stamps = kernel != 0
+        shifted = kernel.astype(np.int64) - run.realtime_offset_ns - int(base_ns)
+        kernel = np.where(known_stamps, shifted, -1)
+        known["notes"] = (f"the kernel stamped {int(known_stamps.sum())} of {settings.total} messages",)
+    return Measurement(
+        settings=settings,
+        facts=facts,
+        sent_ns=_since(run.sent_ticks(), base, hz),
+        received_ns=_since(run.received_ticks(), base, hz),
+        intended_ns=intended,
+        kernel_ns=kernel,
+        sender=_side(sender),
+        receiver=_side(receiver),
+        sender_samples=_sample_ns(run.sender_samples(), base, hz)[:, :3],
+        receiver_samples=_sample_ns(run.receiver_samples(), base, hz),
+        ticks_hz=hz,
+        harness_ns=core.harness_cost(settings.size, rounds=15),
+        bytes_per_message=_memory(run, settings, plan),
+        locked=run.locked,
+        **known,
+    )
+
+
+def _since(ticks: npt.NDArray[np.uint64], base: int, hz: float) -> npt.NDArray[np.int64]:
+    """Ticks as whole ns since the base, -1 where there is none. Rounded once: differences are integers."""
+    never = ticks == 0
+    ns: npt.NDArray[np.int64] = np.rint((ticks - np.uint64(base)).view(np.int64) * (1e9 / hz)).astype(
+        np.int64
+    )
+    if never.any():
+        ns[never] = -1
+    return ns
+
+
+def _sample_ns(samples: npt.NDArray[np.uint64], base: int, hz: float) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = samples.astype(np.int64)
+    found[:, 1] = np.rint((found[:, 1] - base) * (1e9 / hz))
+    found[:, 3] = np.rint(found[:, 3] * (1e9 / hz))
+    found[:, 4] *= 1000
+    return found
+
+
+def _memory(run: Any, settings: Settings, plan: Schedule) -> float:
+    samples = 2 * (settings.total // settings.sample_every + 2) * 32
+    words = 16 + (4 if plan.gaps_ns is not None else 0) + (8 if settings.kernel_stamps else 0)
+    return words + samples / settings.total
+
+
+def _side(d: dict[str, Any]) -> Side:
+    number = int(d["error"])
+    return Side(
+        **{key: int(d[key]) for key in (
+            "count", "duplicated", "reordered", "corrupted", "cpu_ns", "minor_faults", "major_faults",
+            "voluntary_switches", "involuntary_switches",
+        )},
+        errno=number,
+        error=os.strerror(number) if number else None,
+    )  # fmt: skip

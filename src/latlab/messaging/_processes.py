@@ -1,0 +1,218 @@
+"""Processes of a run: started so that they end with it, watched without being reaped, and their CPU time."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import latlab
+from latlab.errors import LatlabError, UnavailableError
+
+_PR_SET_PDEATHSIG = 1
+
+
+def native_program(name: str) -> str:
+    """The path of one of latlab's own programs.
+
+    Raises:
+        UnavailableError: when the installed package has none.
+    """
+    path = Path(latlab.__file__).parent / "bin" / f"latlab-{name}"
+    if not path.is_file():
+        raise UnavailableError(f"{path} is missing", remedy="install latlab again")
+    return str(path)
+
+
+def end_with_parent() -> None:
+    """Ask the kernel to kill this (child) process when its parent dies, however that happens."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Child:
+    """A process of ours: ends with us, and is stopped by `close`."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        pass_fds: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        own_group: bool = False,
+    ) -> None:
+        self.name = Path(command[0]).name
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=list(pass_fds),
+                env=None if environment is None else {**os.environ, **environment},
+                cwd=cwd,
+                start_new_session=own_group,
+                preexec_fn=end_with_parent,
+            )
+        except OSError as error:
+            raise UnavailableError(f"{command[0]} can't be started: {error.strerror}") from None
+        self.pid = self._process.pid
+        self._group = own_group
+
+    def expect(self, line: str, seconds: float = 10.0) -> None:
+        """Wait for a line on its stdout.
+
+        Raises:
+            LatlabError: when it ends instead, or says something else.
+        """
+        assert self._process.stdout is not None
+        ready, _, _ = select.select([self._process.stdout], [], [], seconds)
+        said = self._process.stdout.readline().decode(errors="replace").strip() if ready else ""
+        if said != line:
+            ended = self._process.poll() is not None or (ready and not said)
+            self.close()
+            why = self.complaint() if ended else f"said nothing for {seconds:.0f} s"
+            raise LatlabError(f"{self.name} did not start: {why or said or 'no reason given'}")
+
+    def complaint(self) -> str:
+        """The last line of what it wrote to stderr, once it has ended."""
+        if self._process.stderr is None or self._process.stderr.closed:
+            return self._said
+        return ""
+
+    _said = ""
+
+    def ended(self) -> str | None:
+        """How it ended, or None while it lives. It is not reaped, so that its CPU time stays readable."""
+        with contextlib.suppress(ChildProcessError):
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if found is None:
+                return None
+            if found.si_code in (os.CLD_KILLED, os.CLD_DUMPED):
+                return f"killed by {signal.Signals(found.si_status).name}"
+            return f"ended with status {found.si_status}"
+        return "ended"
+
+    def stopped(self) -> bool:
+        """Whether it stands still by SIGSTOP."""
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        return False
+
+    def close(self, seconds: float = 2.0) -> None:
+        """End it: politely, then not."""
+        process = self._process
+        if process.poll() is None:
+            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGCONT)
+            try:
+                process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self._signal(signal.SIGKILL)
+                process.wait()
+        if self._group:  # what it started itself, too
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        for stream in (process.stdout, process.stderr):
+            if stream is not None and not stream.closed:
+                if stream is process.stderr:
+                    os.set_blocking(stream.fileno(), False)
+                    lines = (stream.read() or b"").decode(errors="replace").strip().splitlines()
+                    self._said = lines[-1].removeprefix(f"{self.name}: ") if lines else ""
+                stream.close()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._group:
+                os.killpg(self.pid, number)
+            else:
+                self._process.send_signal(number)
+
+
+def cpu_ns(pid: int) -> int | None:
+    """CPU time of a process, all its threads also of a zombie; None once it is gone.
+
+    The scheduler's own nanoseconds, not the clock ticks of /proc/PID/stat.
+    """
+    total = 0
+    try:
+        for task in os.scandir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                total += int(Path(task.path, "schedstat").read_text().split()[0])
+    except OSError:
+        return None
+    return total
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that it started, now."""
+    found = [pid]
+    for parent in found:
+        with contextlib.suppress(OSError):
+            for task in os.scandir(f"/proc/{parent}/task"):
+                found += [int(child) for child in Path(task.path, "children").read_text().split()]
+    return found
+
+
+def machine_busy_ns() -> int | None:
+    """CPU time that everybody on this machine used since it booted (in steps of 10 ms)."""
+    try:
+        words = Path("/proc/stat").read_text().splitlines()[0].split()
+    except OSError:
+        return None
+    user, nice, system, _idle, _wait, irq, softirq = (int(word) for word in words[1:8])
+    return (user + nice + system + irq + softirq) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+
+
+def device_bytes(device: str = "lo") -> tuple[int, int] | None:
+    """(received, sent) bytes of a network device so far."""
+    try:
+        lines = Path("/proc/net/dev").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        name, _, rest = line.partition(":")
+        if name.strip() == device:
+            words = rest.split()
+            return int(words[0]), int(words[8])
+    return None
+
+
+def wait_for_port(host: str, port: int, child: Child, seconds: float) -> None:
+    """Wait until a server answers.
+
+    Raises:
+        UnavailableError: when it ends first, or takes longer.
+    """
+    import socket
+
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=0.5):
+            return
+        if child.ended() is not None:
+            child.close()
+            raise UnavailableError(f"{child.name} did not start: {child.complaint() or 'no reason given'}")
+        time.sleep(0.02)
+    child.close()
+    raise UnavailableError(f"{child.name} did not answer on {host}:{port} within {seconds:.0f} s")
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens on now."""
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port

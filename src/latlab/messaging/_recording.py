@@ -1,0 +1,120 @@
+"""A messaging run as a recording, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from latlab.errors import InputError
+from latlab.formats.recording import RecordingWriter, open_recording
+from latlab.model.messaging import Facts, Measurement, Settings, Side
+from latlab.system.environment import capture
+
+KIND = "messaging"
+_CHUNK = 1_000_000
+
+
+def save_run(
+    path: str | os.PathLike[str], m: Measurement, *, result: Mapping[str, Any], command: str | None = None
+) -> None:
+    """Write a measurement: the series `messages` (n, sent, received, due), both sides' samples, the result.
+
+    Raises:
+        UsageError: when the folder holds something already.
+    """
+    s = m.settings
+    with RecordingWriter(
+        path, KIND, parameters=s.to_json(), environment=capture(), seed=s.seed, command=command
+    ) as writer:
+        about = asdict(m)
+        for name in (
+            "sent_ns",
+            "received_ns",
+            "intended_ns",
+            "kernel_ns",
+            "sender_samples",
+            "receiver_samples",
+        ):
+            about.pop(name)
+        writer.put("measurement", {"schema": 1, **about, "settings": s.to_json()})
+        writer.put("result", dict(result))
+        for start in range(0, s.total, _CHUNK):
+            part = slice(start, start + _CHUNK)
+            columns: dict[str, Any] = {
+                "n": np.arange(start, min(start + _CHUNK, s.total)) - s.warmup,
+                "sent_ns": m.sent_ns[part],
+                "received_ns": m.received_ns[part],
+            }
+            if m.intended_ns is not None:
+                columns["intended_ns"] = m.intended_ns[part]
+            if m.kernel_ns is not None:
+                columns["kernel_ns"] = m.kernel_ns[part]
+            writer.append("messages", columns)
+        writer.append("sender", _columns(m.sender_samples, ("message", "at_ns", "cpu_ns")))
+        names = ("message", "at_ns", "cpu_ns", "broker_stay_ns", "broker_cpu_ns")
+        writer.append("receiver", _columns(m.receiver_samples, names))
+
+
+def _columns(samples: npt.NDArray[np.int64], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: np.ascontiguousarray(samples[:, i]) for i, name in enumerate(names)}
+
+
+def load_run(path: str | os.PathLike[str]) -> Measurement:
+    """Read a recording back.
+
+    Raises:
+        InputError: when it is none, of something else, or damaged.
+    """
+    recording = open_recording(path)
+    if recording.kind != KIND:
+        raise InputError(
+            path, f"is a recording of {recording.kind}", remedy="give one of 'latlab messaging run -o'"
+        )
+    try:
+        about = recording.document("measurement")
+        settings = Settings.from_json(about["settings"])
+        messages = {c: t.to_numpy() for c, t in zip(*_table(recording.series("messages")), strict=True)}
+        sender = _stack(recording.series("sender"))
+        receiver = _stack(recording.series("receiver"))
+        facts = about["facts"]
+        facts.update(topologies=tuple(facts["topologies"]), waits=tuple(facts["waits"]))
+        network = about["network_bytes"]
+        return Measurement(
+            settings=settings,
+            facts=Facts(**facts),
+            sent_ns=messages["sent_ns"],
+            received_ns=messages["received_ns"],
+            intended_ns=messages.get("intended_ns"),
+            kernel_ns=messages.get("kernel_ns"),
+            sender=Side(**about["sender"]),
+            receiver=Side(**about["receiver"]),
+            sender_samples=sender,
+            receiver_samples=receiver,
+            broker_cpu_ns=about["broker_cpu_ns"],
+            process_cpu_ns=about["process_cpu_ns"],
+            foreign_cpu_ns=about["foreign_cpu_ns"],
+            elapsed_ns=about["elapsed_ns"],
+            network_bytes=None if network is None else (network[0], network[1]),
+            ticks_hz=about["ticks_hz"],
+            harness_ns=tuple(about["harness_ns"]),
+            bytes_per_message=about["bytes_per_message"],
+            locked=about["locked"],
+            wait=about["wait"],
+            partial=about["partial"],
+            notes=tuple(about["notes"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(path, f"is not a whole messaging run ({error})") from None
+
+
+def _table(table: Any) -> tuple[list[str], list[Any]]:
+    return table.column_names, table.columns
+
+
+def _stack(table: Any) -> npt.NDArray[np.int64]:
+    return np.stack([column.to_numpy() for column in table.columns], axis=1).astype(np.int64)

@@ -1,0 +1,84 @@
+"""Every transport that there is here: ours, the products', and the plug-ins'."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import shutil
+
+from latlab.errors import MissingExtraError, UnavailableError, UsageError
+from latlab.messaging._links import ALIASES, BOTH, NATIVE
+from latlab.model.messaging import Facts
+
+_ZEROMQ = {
+    f"zeromq-{how}": Facts(
+        f"zeromq-{how}", f"ZeroMQ PUSH/PULL over {how}", True, True, 1 << 30,
+        "application, after zmq_recv", "native", ("broker", "direct"), BOTH, package="pyzmq", extra="brokers",
+    )
+    for how in ("inproc", "ipc", "tcp")
+}  # fmt: skip
+
+
+def every_transport() -> dict[str, Facts]:
+    """All known transports by name, installed or not."""
+    return {**NATIVE, **_ZEROMQ}
+
+
+def facts_of(name: str) -> Facts:
+    """A transport's facts.
+
+    Raises:
+        UsageError: for a name that nobody knows.
+    """
+    known = every_transport()
+    found = known.get(ALIASES.get(name, name))
+    if found is None:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"there is no transport '{name}'", remedy=f"{hint}'latlab messaging transports' lists them"
+        )
+    return found
+
+
+def missing(facts: Facts) -> str | None:
+    """What a transport needs that isn't here, as the command that brings it; None where it is."""
+    if facts.loop == "native" and facts.name.startswith("zeromq"):
+        from latlab.messaging._zeromq import library
+
+        return None if library() is not None else "pip install 'latlab[brokers]'"
+    if facts.package is not None and not _importable(facts.package):
+        return f"pip install {facts.package if facts.extra is None else repr(f'latlab[{facts.extra}]')}"
+    if facts.program is not None and shutil.which(facts.program) is None:
+        return f"apt install {facts.debian}"
+    return None
+
+
+def require(facts: Facts) -> None:
+    """Raise the one helpful line for a transport that can't run here.
+
+    Raises:
+        MissingExtraError: without its Python package.
+        UnavailableError: without its server.
+    """
+    if facts.package is not None and missing(facts) is not None and not _importable(facts.package):
+        if facts.extra is None:
+            raise UnavailableError(
+                f"{facts.package} is not installed", remedy=f"run: pip install {facts.package}"
+            )
+        raise MissingExtraError(facts.package, facts.extra)
+    if facts.program is not None and shutil.which(facts.program) is None:
+        remedy = f"run: apt install {facts.debian}, or give --server HOST:PORT"
+        raise UnavailableError(f"{facts.program} is not installed", remedy=remedy)
+
+
+_MODULES = {
+    "pyzmq": "zmq", "nats-py": "nats", "paho-mqtt": "paho.mqtt", "eclipse-zenoh": "zenoh", "pynng": "pynng",
+}  # fmt: skip
+
+
+def _importable(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(_MODULES.get(package, package)) is not None
+    except ModuleNotFoundError:
+        return False

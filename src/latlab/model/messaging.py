@@ -1,0 +1,291 @@
+"""What a messaging run was asked for, what it measured, and what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from latlab.model.stats import Summary
+
+__all__ = [
+    "Cpu",
+    "Facts",
+    "Hump",
+    "Measurement",
+    "Peak",
+    "Result",
+    "Settings",
+    "Side",
+    "Throughput",
+]
+
+Nanoseconds = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a transport is and what it promises.
+
+    Attributes:
+        name: what `--transport` takes.
+        title: in words.
+        lossless: every message that was sent arrives, or sending fails.
+        ordered: messages of one sender arrive in the order in which they were sent.
+        max_bytes: the largest message.
+        received_at: where I_n is taken: in the application after which call, or in a library's thread.
+        loop: "native", or "python" where the harness's own cost is microseconds.
+        topologies: those that it can serve.
+        waits: "block" (asleep in the kernel), "poll" (spinning), or both.
+        broker: the product's server that stands in the middle; None where ours does.
+        package: the Python distribution that it needs; None where none.
+        extra: latlab's extra that brings the package.
+        program: the server's program; None where none is needed.
+        debian: the distribution's package that brings the program.
+    """
+
+    name: str
+    title: str
+    lossless: bool
+    ordered: bool
+    max_bytes: int
+    received_at: str
+    loop: str = "python"
+    topologies: tuple[str, ...] = ("broker", "direct")
+    waits: tuple[str, ...] = ("block",)
+    broker: str | None = None
+    package: str | None = None
+    extra: str | None = None
+    program: str | None = None
+    debian: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run is asked for. Times in ns, sizes in bytes.
+
+    Attributes:
+        warmup: messages before the measured ones, kept apart.
+        load: "max", "rate", "poisson", "bursts" or "file".
+        rate_hz: messages a second of "rate" and "poisson".
+        burst: messages a burst; burst_period_ns: from one burst to the next.
+        load_file: a market-data file whose timing is replayed; speed: how many times faster.
+        batch: messages that the sender hands over at once.
+        buffer_bytes: of the transport (socket buffer, ring); None for its own.
+        window: M of the overheads.
+        sample_every: k; CPU clocks and the broker's times are read at every k-th message.
+        cpus: of sender, broker and receiver; -1 for any; None lets the run choose.
+        stalls: (message, ns) at which the broker stands still.
+        faults: what the broker does wrong to every k-th message ("drop", "repeat", "swap", "damage").
+        receiver_delay_ns: what the receiver spends on every message; broker_delay_ns: likewise.
+        timeout_s: how long nothing may move before the run is ended as partial.
+        drain_s: how long messages may still arrive after the last was sent.
+        server: "auto" starts a product's server on loopback; otherwise its address.
+        network: "host", or "namespace" for a broker in a network namespace of its own.
+        half: report half the round trip (topology "pingpong").
+    """
+
+    transport: str
+    size: int = 64
+    messages: int = 10_000
+    warmup: int = 0
+    topology: str = "broker"
+    wait: str = "auto"
+    load: str = "max"
+    rate_hz: float = 0.0
+    burst: int = 1
+    burst_period_ns: int = 0
+    load_file: str | None = None
+    speed: float = 1.0
+    batch: int = 1
+    buffer_bytes: int | None = None
+    window: int = 100
+    sample_every: int = 1000
+    cpus: tuple[int, int, int] | None = None
+    seed: int = 0
+    stalls: tuple[tuple[int, int], ...] = ()
+    faults: Mapping[str, int] = field(default_factory=dict)
+    receiver_delay_ns: int = 0
+    broker_delay_ns: int = 0
+    timeout_s: float = 10.0
+    drain_s: float = 1.0
+    server: str = "auto"
+    network: str = "host"
+    network_rate_bits: float | None = None
+    network_delay_ns: int = 0
+    network_jitter_ns: int = 0
+    network_loss: float = 0.0
+    kernel_stamps: bool = False
+    half: bool = False
+
+    @property
+    def total(self) -> int:
+        """Messages to send, warm-up included."""
+        return self.warmup + self.messages
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object; `from_json` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Settings:
+        """Read what `to_json` wrote; unknown keys of a later version are left aside."""
+        known = {f.name for f in fields(cls)}
+        values = {key: value for key, value in document.items() if key in known}
+        values["stalls"] = tuple((int(a), int(b)) for a, b in values.get("stalls", ()))
+        if values.get("cpus") is not None:
+            values["cpus"] = tuple(values["cpus"])
+        return cls(**values)
+
+    def with_(self, **changes: Any) -> Settings:
+        """A copy with some settings changed."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one loop counted. `errno` is 0 where nothing went wrong."""
+
+    count: int = 0
+    duplicated: int = 0
+    reordered: int = 0
+    corrupted: int = 0
+    cpu_ns: int = 0
+    minor_faults: int = 0
+    major_faults: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+    errno: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A run's own words, before anybody draws conclusions. Times in ns since the first intended message.
+
+    Attributes:
+        sent_ns: O_n by message, shape (total,); messages never sent are -1 … as is
+        received_ns: I_n of one that never arrived.
+        intended_ns: when each message was due; None for a load of "max".
+        kernel_ns: when the kernel received it; -1 where it didn't say; None where it wasn't asked.
+        sender_samples: shape (k, 3): message, ns, CPU ns.
+        receiver_samples: shape (k, 5): message, ns, CPU ns, ns inside a broker of ours, the broker's CPU ns.
+        broker_cpu_ns: None where nobody could read it.
+        process_cpu_ns: of all processes of the run, as the system counts them.
+        foreign_cpu_ns: that everybody else on this machine used meanwhile; None where unknown.
+        network_bytes: (sent, received) by the loopback or namespace device meanwhile; None where none is.
+        bytes_per_message: memory that the measurement took.
+        partial: why the run ended before its end; None where it didn't.
+        notes: what the reader should know.
+    """
+
+    settings: Settings
+    facts: Facts
+    sent_ns: Nanoseconds
+    received_ns: Nanoseconds
+    intended_ns: Nanoseconds | None
+    kernel_ns: Nanoseconds | None
+    sender: Side
+    receiver: Side
+    sender_samples: Nanoseconds
+    receiver_samples: Nanoseconds
+    broker_cpu_ns: int | None
+    process_cpu_ns: int
+    foreign_cpu_ns: int | None
+    elapsed_ns: int
+    network_bytes: tuple[int, int] | None
+    ticks_hz: float
+    harness_ns: tuple[float, float, float]
+    bytes_per_message: float
+    locked: bool
+    wait: str
+    partial: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Messages and bytes per second: over the whole run, and over windows of M messages."""
+
+    messages_per_s: float | None
+    bytes_per_s: float | None
+    window: int
+    windows: Summary | None
+    undefined: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """CPU ns per measured message of each part; `other` is what the parts leave of the total."""
+
+    sender: float | None
+    broker: float | None
+    receiver: float | None
+    total: float | None
+    other: float | None
+    foreign: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hump:
+    """A mode of the latencies."""
+
+    at_ns: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Messages close together that stand out. `where`: "start", "end", "load change" or "middle"."""
+
+    first: int
+    last: int
+    messages: int
+    max_ns: int
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run means. None where a value is not defined."""
+
+    settings: Settings
+    facts: Facts
+    wait: str
+    sent: int
+    received: int
+    lost: int
+    duplicated: int
+    reordered: int
+    corrupted: int
+    warmup: Summary | None
+    latency: Summary | None
+    intended_latency: Summary | None
+    sending_overhead: Summary | None
+    receiving_overhead: Summary | None
+    sending_throughput: Throughput
+    receiving_throughput: Throughput
+    wire_to_kernel: Summary | None
+    kernel_to_application: Summary | None
+    broker_stay: Summary | None
+    cpu: Cpu
+    cpu_windows: Mapping[str, Summary]
+    humps: tuple[Hump, ...]
+    humps_p_value: float | None
+    peaks: tuple[Peak, ...]
+    stability: str
+    drift: float | None
+    signs: Mapping[str, int]
+    identity_violations: int
+    clock_steps: int
+    harness_ns: tuple[float, float, float]
+    near_harness: bool
+    page_faults: int
+    sleeps_per_message: float
+    network_bytes: tuple[int, int] | None
+    bytes_per_message: float
+    partial: str | None
+    notes: tuple[str, ...]

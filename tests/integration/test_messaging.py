@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from latlab.messaging import analyse, load_run, measure, overheads
+from latlab.messaging._links import NATIVE
+from latlab.model.messaging import Settings
+
+KEYS = {
+    "schema", "transport", "size", "sent", "received", "lost", "duplicated", "reordered", "latency_ns",
+    "intended_latency_ns", "sending_throughput", "receiving_throughput", "cpu", "humps", "harness_ns",
+    "partial",
+}  # fmt: skip
+
+
+def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "latlab", "messaging", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def run(*arguments: str) -> dict[str, Any]:
+    done = latlab("run", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def children() -> set[int]:
+    found = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
+    return {int(line.split()[0]) for line in found.splitlines() if "latlab-broker" in line}
+
+
+@pytest.mark.parametrize("topology", ["broker", "direct", "pingpong"])
+@pytest.mark.parametrize("name", NATIVE)
+def test_every_message_of_a_paced_run_arrives(name: str, topology: str) -> None:
+    settings = Settings(name, messages=400, warmup=50, topology=topology, load="rate", rate_hz=4000.0)
+    result = analyse(measure(settings))
+    if NATIVE[name].lossless:
+        assert (result.sent, result.received, result.lost) == (400, 400, 0)
+    assert (result.duplicated, result.corrupted, result.partial) == (0, 0, None)
+    assert result.identity_violations == 0
+    assert result.latency is not None
+    assert result.latency.minimum > 0
+
+
+@pytest.mark.parametrize("name", ["shm", "unix", "udp"])
+@pytest.mark.parametrize("wait", ["block", "poll"])
+def test_both_ways_of_waiting_bring_every_message(name: str, wait: str) -> None:
+    settings = Settings(name, messages=300, wait=wait, load="rate", rate_hz=3000.0)
+    result = analyse(measure(settings))
+    assert (result.received + result.lost, result.wait) == (300, wait)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 9, 16, 100, 70_000, 3_000_000])
+def test_sizes_from_a_byte_to_megabytes_come_through_a_stream(size: int) -> None:
+    result = analyse(measure(Settings("unix", messages=20, size=size)))
+    assert (result.received, result.corrupted, result.reordered) == (20, 0, 0)
+
+
+def test_the_contract_for_machines_holds() -> None:
+    document = run("--transport", "tcp", "--size", "64", "--messages", "2000", "--rate", "20000")
+    assert document.keys() >= KEYS
+    assert (document["schema"], document["sent"], document["received"], document["partial"]) == (
+        1,
+        2000,
+        2000,
+        False,
+    )
+    keys = {"average", "median", "robust_deviation", "p50", "p90", "p99", "p99.9", "max"}
+    assert document["latency_ns"].keys() >= keys
+    assert document["intended_latency_ns"].keys() >= keys
+    assert document["latency_ns"]["median"] == document["latency_ns"]["p50"]
+    assert document["cpu"].keys() >= {"sender", "broker", "receiver"}
+    assert document["harness_ns"].keys() >= {"sender", "receiver"}
+    assert sum(hump["weight"] for hump in document["humps"]) == pytest.approx(1.0)
+
+
+def test_without_a_rate_there_is_no_intended_latency() -> None:
+    assert run("--transport", "shm", "--messages", "1000")["intended_latency_ns"] is None
+
+
+def test_planted_faults_are_counted_as_what_they_are() -> None:
+    faults = ["--fault", "drop=100", "--fault", "repeat=250", "--fault", "swap=70", "--fault", "damage=333"]
+    document = run("--transport", "unix", "--messages", "1000", "--warmup", "0", *faults)
+    dropped, swapped = {*range(99, 1000, 100)}, {*range(69, 1000, 70)}
+    damaged = [n for n in range(332, 1000, 333) if n not in dropped and n not in swapped]
+    repeated = [n for n in range(249, 1000, 250) if n not in dropped and n not in swapped]
+    assert document["lost"] == len(dropped)
+    assert document["corrupted"] == len(damaged)
+    assert document["duplicated"] == len(repeated)
+    assert document["reordered"] == len(swapped - dropped)
+
+
+def test_a_recording_keeps_every_message_and_reads_back_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    document = run("--transport", "pipe", "--messages", "3000", "-o", str(folder))
+    again = load_run(folder)
+    result = analyse(again)
+    assert result.latency is not None
+    assert result.latency.median == document["latency_ns"]["median"]
+    ro, so = overheads(again.received_ns, 1), overheads(again.sent_ns, 1)
+    assert np.array_equal(ro - so, np.diff(again.received_ns - again.sent_ns))
+
+
+def test_a_stall_in_the_broker_reaches_the_intended_latency_and_not_the_number_of_messages() -> None:
+    stall = 60_000_000
+    settings = Settings("unix", messages=2000, load="rate", rate_hz=10_000.0, stalls=((1000, stall),))
+    m = measure(settings)
+    latency = m.received_ns - m.intended_ns
+    assert latency[1000] >= stall
+    assert analyse(m).received == 2000
+
+
+@pytest.mark.parametrize("name", ["unix", "shm", "udp"])
+def test_a_broker_that_is_killed_ends_the_run_as_partial_and_leaves_nothing(name: str) -> None:
+    before = children()
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", name, "--messages", "100k"]
+    command += ["--rate", "5000", "--json", "--timeout", "3"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        broker = _broker_of(process.pid)
+        time.sleep(0.7)
+        os.kill(broker, signal.SIGKILL)
+        out, err = process.communicate(timeout=40)
+    finally:
+        process.kill()
+    document = json.loads(out)
+    assert process.returncode == 1
+    assert document["partial"]
+    assert 0 < document["received"] < 100_000
+    assert "the broker was killed by SIGKILL" in err
+    assert "Traceback" not in err
+    assert children() <= before
+
+
+def test_a_broker_that_is_stopped_is_named_after_the_timeout() -> None:
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
+    command += ["--rate", "5000", "--json", "--timeout", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        broker = _broker_of(process.pid)
+        time.sleep(0.5)
+        os.kill(broker, signal.SIGSTOP)
+        out, err = process.communicate(timeout=40)
+    finally:
+        process.kill()
+    assert json.loads(out)["received"] > 0
+    assert "the broker is stopped" in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(broker, 0)
+
+
+def test_killing_the_command_itself_leaves_no_broker_behind() -> None:
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
+    process = subprocess.Popen(
+        [*command, "--rate", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    broker = _broker_of(process.pid)
+    process.kill()
+    process.wait()
+    for _ in range(200):
+        if broker not in children():
+            break
+        time.sleep(0.02)
+    assert broker not in children()
+
+
+def _broker_of(pid: int) -> int:
+    for _ in range(400):
+        found = subprocess.run(
+            ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
+        ).stdout.split()
+        for child in map(int, found):
+            if b"latlab-broker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return child
+        time.sleep(0.02)
+    raise AssertionError("the run started no broker")
+
+
+def test_a_receiver_slower_than_its_sender_loses_nothing_over_a_lossless_transport() -> None:
+    settings = Settings(
+        "shm", messages=500, receiver_delay_ns=50_000, buffer_bytes=1024, load="rate", rate_hz=100_000.0
+    )
+    result = analyse(measure(settings))
+    assert (result.received, result.lost) == (500, 0)
+    assert result.stability == "rising"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--transport", "udp", "--size", "70000"], 2, "65507"),
+        (["--transport", "tcp", "--messages", "0"], 2, "at least 1 message"),
+        (["--transport", "nothing"], 2, "latlab messaging transports"),
+        (["--transport", "tcp", "--size", "x"], 2, "no size"),
+    ],
+)
+def test_bad_input_is_one_line_without_a_traceback(arguments: list[str], code: int, said: str) -> None:
+    done = latlab("run", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_window_as_long_as_the_run_is_a_note_and_not_an_error() -> None:
+    document = run("--transport", "pipe", "--messages", "50", "--window", "50")
+    assert document["sending_throughput"]["windows_messages_per_s"] is None
+    assert any("overheads are undefined" in note for note in document["notes"])
+
+
+def test_the_list_of_transports_says_what_each_one_needs() -> None:
+    done = latlab("transports", "--json")
+    found = {t["name"]: t for t in json.loads(done.stdout)["transports"]}
+    assert found["shm"]["available"]
+    assert all((t["needs"] is None) == t["available"] for t in found.values())
+
+
+def test_the_text_names_what_was_measured() -> None:
+    done = latlab("run", "--transport", "unix", "--messages", "500", "--rate", "5000")
+    assert done.returncode == 0
+    for part in (
+        "latency (from the intended sending)",
+        "receiving throughput",
+        "CPU per message",
+        "humps",
+        "harness",
+    ):
+        assert part in done.stdout

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latlab.errors import UsageError
+from latlab.messaging import analyse, check, overheads, stability
+from latlab.messaging._schedule import schedule
+from latlab.messaging._summaries import summarise
+from latlab.model.messaging import Facts, Measurement, Settings, Side
+from latlab.reports.messaging_json import result_json
+from latlab.stats.quantiles import summary
+
+FACTS = Facts("ring", "a ring", True, True, 1 << 20, "here", "native")
+
+
+def measured(
+    sent: list[int], received: list[int], intended: list[int] | None = None, **changes: object
+) -> Measurement:
+    asked = Settings("ring", messages=len(sent), **changes)  # type: ignore[arg-type]
+    return Measurement(
+        settings=asked,
+        facts=FACTS,
+        sent_ns=np.array(sent, dtype=np.int64),
+        received_ns=np.array(received, dtype=np.int64),
+        intended_ns=None if intended is None else np.array(intended, dtype=np.int64),
+        kernel_ns=None,
+        sender=Side(count=len(sent), cpu_ns=100),
+        receiver=Side(count=len(sent), cpu_ns=300),
+        sender_samples=np.zeros((0, 3), dtype=np.int64),
+        receiver_samples=np.zeros((0, 5), dtype=np.int64),
+        broker_cpu_ns=None,
+        process_cpu_ns=500,
+        foreign_cpu_ns=None,
+        elapsed_ns=1,
+        network_bytes=None,
+        ticks_hz=1e9,
+        harness_ns=(1.0, 1.0, 1.0),
+        bytes_per_message=16.0,
+        locked=True,
+        wait="poll",
+    )
+
+
+def test_latency_is_received_minus_sent_message_by_message() -> None:
+    result = analyse(measured([0, 10, 20, 30], [5, 18, 25, 60]))
+    assert result.latency is not None
+    assert (result.latency.median, result.latency.maximum) == (5, 30)
+    assert result.latency.mean == (5 + 8 + 5 + 30) / 4
+
+
+def test_overheads_are_undefined_for_the_first_m_messages() -> None:
+    assert overheads(np.array([0, 10, 30, 60]), 2).tolist() == [30, 50]
+    result = analyse(measured([0, 10, 30, 60], [1, 2, 3, 4], window=4))
+    assert (result.sending_overhead, result.sending_throughput.windows) == (None, None)
+    assert any("overheads are undefined" in note for note in result.notes)
+
+
+def test_the_throughput_of_an_overhead_of_zero_is_undefined_and_counted() -> None:
+    result = analyse(measured([0, 0, 0, 10], [1, 1, 1, 11], window=1))
+    assert result.sending_throughput.undefined == 2
+    assert result.sending_throughput.windows is not None
+    assert result.sending_throughput.windows.median == 1e8
+
+
+def test_sending_and_receiving_throughput_are_two_numbers() -> None:
+    result = analyse(measured([0, 10, 20], [100, 200, 300], window=1))
+    assert result.sending_throughput.messages_per_s == 1e8
+    assert result.receiving_throughput.messages_per_s == 1e7
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=2, max_size=60))
+@settings(max_examples=60, deadline=None)
+def test_the_identity_holds_in_integers_for_every_message(steps: list[tuple[int, int]]) -> None:
+    sent = np.cumsum([a for a, _ in steps])
+    received = sent + [b for _, b in steps]
+    ro, so = overheads(received, 1), overheads(sent, 1)
+    assert (ro - so).tolist() == np.diff(received - sent).tolist()
+    assert analyse(measured(sent.tolist(), received.tolist())).identity_violations == 0
+
+
+def test_lost_messages_are_counted_and_not_averaged() -> None:
+    result = analyse(measured([0, 10, 20], [4, -1, 26]))
+    assert (result.sent, result.received, result.lost) == (3, 2, 1)
+    assert result.latency is not None
+    assert result.latency.mean == 5.0
+
+
+def test_a_run_in_which_nothing_arrives_has_latencies_of_null() -> None:
+    document = result_json(analyse(measured([0, 10], [-1, -1])))
+    assert document["lost"] == 2
+    assert document["latency_ns"]["p99.9"] is None
+
+
+def test_intended_latency_counts_from_when_the_message_was_due() -> None:
+    result = analyse(measured([0, 50], [5, 55], intended=[0, 10]))
+    assert result.intended_latency is not None
+    assert result.intended_latency.maximum == 45
+
+
+def test_a_clock_that_steps_back_is_reported() -> None:
+    assert analyse(measured([0, 10, 5], [20, 21, 22])).clock_steps == 1
+    assert analyse(measured([10, 20], [5, 25])).clock_steps == 1
+
+
+def test_cpu_parts_and_the_rest_add_up_to_the_total() -> None:
+    cpu = analyse(measured([0, 1], [2, 3])).cpu
+    assert (cpu.sender, cpu.receiver, cpu.other, cpu.total) == (50.0, 150.0, 50.0, 250.0)
+
+
+@pytest.mark.parametrize(("slope", "verdict"), [(0.0, "stable"), (2.0, "rising"), (-2.0, "falling")])
+def test_a_queue_that_grows_is_told_from_a_stable_run(slope: float, verdict: str) -> None:
+    random = np.random.default_rng(1)
+    n = np.arange(8000)
+    latency = (20_000 + slope * n + random.exponential(500, n.size)).astype(np.int64)
+    assert stability(n * 1000, latency)[0] == verdict
+
+
+def test_peaks_are_placed_at_start_end_and_load_changes() -> None:
+    sent = np.arange(10_000) * 100
+    sent[5000:] += 1_000_000
+    latency = np.full(10_000, 50)
+    latency[[0, 5000, 9999]] = 5000
+    latency[7000] = 4000
+    result = analyse(measured(sent.tolist(), (sent + latency).tolist()))
+    assert [(p.first, p.where) for p in result.peaks] == [
+        (0, "start"), (5000, "load change"), (7000, "middle"), (9999, "end"),
+    ]  # fmt: skip
+
+
+@given(st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=100))
+@settings(max_examples=80, deadline=None)
+def test_the_sorted_summary_is_the_houses_summary(values: list[int]) -> None:
+    mine, house = summarise(np.array(values)), summary(np.array(values))
+    assert mine is not None
+    assert (mine.median, mine.maximum, mine.quantiles) == (house.median, house.maximum, dict(house.quantiles))
+    assert mine.median_distance == house.median_distance
+    assert mine.robust_deviation == pytest.approx(house.robust_deviation)
+    assert mine.rms_distance == pytest.approx(house.rms_distance)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"messages": 0}, "at least 1 message"),
+        ({"size": 0}, "0 bytes"),
+        ({"transport": "udp", "size": 70_000}, "65507"),
+        ({"transport": "upd"}, "did you mean udp"),
+        ({"batch": 0}, "--batch"),
+        ({"topology": "direct", "stalls": ((1, 1),)}, "no broker"),
+        ({"half": True}, "pingpong"),
+    ],
+)
+def test_what_no_run_can_do_is_refused_with_the_option_to_change(
+    change: dict[str, object], named: str
+) -> None:
+    with pytest.raises(UsageError, match=named):
+        check(Settings(**{"transport": "ring", **change}))  # type: ignore[arg-type]
+
+
+def test_schedules_are_due_when_their_shape_says() -> None:
+    bursts = Settings("ring", messages=5, load="bursts", burst=2, burst_period_ns=100)
+    assert schedule(bursts).due_ns(5).tolist() == [0, 0, 100, 100, 200]
+    steady = Settings("ring", messages=3, load="rate", rate_hz=1e6)
+    assert schedule(steady).due_ns(3).tolist() == [0, 1000, 2000]
+    poisson = Settings("ring", messages=20_000, load="poisson", rate_hz=1e6, seed=3)
+    gaps = np.diff(schedule(poisson).due_ns(20_000))
+    assert gaps.mean() == pytest.approx(1000, rel=0.03)
+    assert gaps.std() == pytest.approx(1000, rel=0.05)
