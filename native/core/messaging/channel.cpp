@@ -123,7 +123,7 @@ class StreamReceiver final : public Receiver {
  public:
   StreamReceiver(int fd, const ChannelSpec& spec, const StopFlag& stop)
       : fd_(fd), size_(spec.size), poll_(spec.poll), stamps_(spec.kernel_stamps), stop_(stop) {
-    constexpr std::size_t kUsual = 256 * 1024;
+    constexpr std::size_t kUsual = 262'144;
     buffer_.resize(size_ >= kUsual ? size_ : kUsual / size_ * size_);
     set_waiting(fd, spec.poll);
     if (stamps_) ask_for_stamps(fd);

@@ -84,6 +84,11 @@ ForwardResult forward(Receiver& in, Sender& out, std::size_t size, const Forward
     if (room != nullptr) std::memcpy(room, data, size);
     return room;
   };
+  const auto pass_on = [&](const std::byte* data) {
+    if (pass(data) == nullptr) return false;
+    out.commit();
+    return true;
+  };
   for (bool open = true; open;) {
     const Block block = in.receive();
     if (block.count == 0) break;
@@ -118,17 +123,9 @@ ForwardResult forward(Receiver& in, Sender& out, std::size_t size, const Forward
       if (every(n, plan.damage_every)) room[size - 1] ^= std::byte{0x10};
       out.commit();
       ++result.forwarded;
-      if (every(n, plan.repeat_every)) {
-        if ((room = pass(message)) == nullptr)
-          open = false;
-        else
-          out.commit();
-      }
+      if (every(n, plan.repeat_every)) open = pass_on(message);
       if (!held.empty() && open) {
-        if ((room = pass(held.data())) == nullptr)
-          open = false;
-        else
-          out.commit();
+        open = pass_on(held.data());
         held.clear();
       }
     }

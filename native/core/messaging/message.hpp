@@ -90,8 +90,7 @@ class Pattern {
     std::uint32_t low = 0;
     std::memcpy(&low, body, width());
     if (width() == 4) return low;
-    const std::uint32_t bits = 8U * static_cast<std::uint32_t>(width());
-    const std::uint32_t mask = (1U << bits) - 1U;
+    const std::uint32_t mask = width() == 1 ? 0xFFU : 0xFFFFU;
     const std::uint32_t ahead = (low - expected) & mask;
     return ahead <= mask / 2 ? expected + ahead : expected - (mask + 1U - ahead);
   }

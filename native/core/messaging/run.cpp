@@ -161,7 +161,8 @@ std::uint64_t Run::intended(std::uint64_t n) {
     if (n != 0) gap_sum_ += plan_.gaps_ns[n - 1];
     offset = static_cast<double>(gap_sum_);
   } else {
-    offset = static_cast<double>(n / plan_.burst) * plan_.period_ns;
+    const std::uint64_t bursts = n / plan_.burst;
+    offset = static_cast<double>(bursts) * plan_.period_ns;
   }
   return base_ + static_cast<std::uint64_t>(offset * ticks_per_ns_);
 }
