@@ -1,1 +1,55 @@
 """How quiet is this machine, and who disturbs it."""
+
+from latlab.jitter._analyse import analyse, name_period
+from latlab.jitter._beat import find_periods, merge_bursts, spectrum
+from latlab.jitter._files import (
+    cyclictest_json,
+    read_outliers,
+    sysjitter_raw,
+    write_outliers,
+    write_text,
+)
+from latlab.jitter._histogram import (
+    INFINITE,
+    Histogram,
+    automatic_range,
+    bin_bounds,
+    histogram,
+    recommendations,
+)
+from latlab.jitter._measure import allowed_cpus, measure
+from latlab.jitter._recorded import Comparison, compare_runs, merge_runs, read_run, record_run
+from latlab.jitter._study import Study, run_study
+from latlab.jitter._task import measure_task
+from latlab.jitter._topology import CoreMatrix, core_to_core
+
+__all__ = [
+    "INFINITE",
+    "Comparison",
+    "CoreMatrix",
+    "Histogram",
+    "Study",
+    "allowed_cpus",
+    "analyse",
+    "automatic_range",
+    "bin_bounds",
+    "compare_runs",
+    "core_to_core",
+    "cyclictest_json",
+    "find_periods",
+    "histogram",
+    "measure",
+    "measure_task",
+    "merge_bursts",
+    "merge_runs",
+    "name_period",
+    "read_outliers",
+    "read_run",
+    "recommendations",
+    "record_run",
+    "run_study",
+    "spectrum",
+    "sysjitter_raw",
+    "write_outliers",
+    "write_text",
+]

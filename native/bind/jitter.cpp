@@ -1,0 +1,124 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <utility>
+
+#include "jitter/collector.hpp"
+#include "jitter/core_to_core.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using latlab::jitter::Collector;
+using latlab::jitter::CoreRequest;
+using latlab::jitter::CoreResult;
+
+namespace {
+
+using Columns = nb::typed<nb::dict, nb::str, nb::any>;
+
+template <class T>
+nb::ndarray<nb::numpy, T> column(std::vector<T>&& values) {
+  auto owned = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = owned->data();
+  const std::size_t count = owned->size();
+  nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T>(data, {count}, owner);
+}
+
+template <class T, class Pick>
+nb::ndarray<nb::numpy, T> gap_column(const CoreResult& result, Pick pick) {
+  std::vector<T> values;
+  values.reserve(result.ring.size());
+  for (const auto& gap : result.ring) values.push_back(static_cast<T>(pick(gap)));
+  return column(std::move(values));
+}
+
+nb::dict to_dict(CoreResult& result) {
+  nb::dict out;
+  out["cpu"] = result.cpu;
+  out["affinity_error"] = result.affinity_error;
+  out["scheduling_error"] = result.scheduling_error;
+  out["threshold_ticks"] = result.threshold_ticks;
+  out["first_ticks"] = result.first_ticks;
+  out["last_ticks"] = result.last_ticks;
+  out["deltas"] = result.deltas;
+  out["bridges"] = result.bridges;
+  out["pure_ticks"] = result.pure_ticks;
+  out["bridge_ticks"] = result.bridge_ticks;
+  out["gap_ticks"] = result.gap_ticks;
+  out["paused_ticks"] = result.paused_ticks;
+  out["gaps"] = result.gaps;
+  out["migrations"] = result.migrations;
+  out["max_ticks"] = result.max_ticks;
+  out["begin"] = nb::make_tuple(result.begin.ticks, result.begin.ns);
+  out["end"] = nb::make_tuple(result.end.ticks, result.end.ns);
+  out["gap_end_ticks"] = gap_column<std::uint64_t>(result, [](const auto& gap) { return gap.end_ticks; });
+  out["gap_ticks_each"] = gap_column<std::uint64_t>(result, [](const auto& gap) { return gap.delta_ticks; });
+  out["gap_preempted"] = gap_column<std::uint8_t>(result, [](const auto& gap) { return gap.preempted; });
+  out["linear"] = column(std::move(result.linear));
+  out["log"] = column(std::move(result.log));
+  return out;
+}
+
+}  // namespace
+
+NB_MODULE(jitter, m) {
+  m.doc() = "System latency jitter: back-to-back readings of the time-stamp counter, a pinned thread a core.";
+  nb::class_<Collector>(m, "Collector",
+                        "Measures until its time is over or it is stopped; join() gives the results.")
+      .def(
+          "__init__",
+          [](Collector* self, const std::vector<int>& cpus, std::uint64_t duration_ns,
+             std::uint64_t threshold_ticks, std::size_t ring, std::uint64_t pause_ns, int fifo_priority) {
+            std::vector<CoreRequest> requests;
+            requests.reserve(cpus.size());
+            for (const int cpu : cpus)
+              requests.push_back({cpu, duration_ns, threshold_ticks, ring, pause_ns, fifo_priority});
+            new (self) Collector(requests);
+          },
+          "cpus"_a, "duration_ns"_a, "threshold_ticks"_a, "ring"_a = 10'000, "pause_ns"_a = 0,
+          "fifo_priority"_a = 0)
+      .def("start", &Collector::start, nb::call_guard<nb::gil_scoped_release>())
+      .def("stop", &Collector::stop)
+      .def("finished", &Collector::finished)
+      .def("join", [](Collector& self) {
+        std::vector<CoreResult> results;
+        {
+          nb::gil_scoped_release release;
+          results = self.join();
+        }
+        nb::list out;
+        for (auto& result : results) out.append(to_dict(result));
+        return nb::typed<nb::list, Columns>(out);
+      });
+  m.def("automatic_threshold", &latlab::jitter::automatic_threshold, "hz"_a, "floor_ns"_a,
+        "readings"_a = 20'000, "10 times the median of back-to-back deltas in ticks, but at least floor_ns.");
+  m.def("bare_readings_per_second", &latlab::jitter::bare_readings_per_second, "duration_ns"_a,
+        nb::call_guard<nb::gil_scoped_release>(), "Readings a second of a loop that does nothing else.");
+  m.def("log_bin_upper", &latlab::jitter::log_bin_upper, "bin"_a,
+        "The largest delta in ticks of a bin of `log`.");
+  m.attr("LINEAR") = latlab::jitter::kLinear;
+  m.def(
+      "core_to_core",
+      [](const std::vector<int>& cpus, std::size_t batches, std::size_t round_trips, std::uint64_t limit_ns) {
+        std::vector<latlab::jitter::PairLatency> pairs;
+        {
+          nb::gil_scoped_release release;
+          pairs = latlab::jitter::core_to_core(cpus, batches, round_trips, limit_ns);
+        }
+        nb::list out;
+        for (auto& pair : pairs) {
+          nb::dict one;
+          one["from"] = pair.from;
+          one["to"] = pair.to;
+          one["error"] = pair.error;
+          one["one_way_ns"] = column(std::move(pair.one_way_ns));
+          out.append(one);
+        }
+        return nb::typed<nb::list, Columns>(out);
+      },
+      "cpus"_a, "batches"_a, "round_trips"_a, "limit_ns"_a,
+      "The latency of a cache line between each pair of CPUs, in ns one way, batch by batch.");
+}

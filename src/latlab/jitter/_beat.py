@@ -1,0 +1,175 @@
+"""Periods in the times of outliers, with their significance. Pure.
+
+Bursts are merged first, until the intervals are no burstier than chance's. The spectrum of the remaining
+points (power
+|Σ exp 2πift|² / N, which is exponential with mean 1 for points without a beat: the Rayleigh test; Mardia
+and Jupp,
+Directional Statistics, 5.3) is divided by its running median, so that a slowly changing rate raises no
+peak; the p-value
+counts all frequencies that were looked at (Bonferroni). A peak is a period only if most of its expected
+beats came, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from latlab.model.jitter import Period
+
+__all__ = ["Spectrum", "find_periods", "merge_bursts", "spectrum"]
+
+_SIGNIFICANT = 1e-4
+_SHARE = 0.6  # of the expected beats must have come
+_WINDOW = 0.1  # of the period to both sides is "on the beat"
+_LEAST = 12  # points; fewer can't be told from chance
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Power over frequency: 1 is what points without a beat have on average."""
+
+    frequency_hz: Array
+    power: Array
+
+
+def merge_bursts(times_ns: Array) -> Array:
+    """The first point of each burst.
+
+    Points closer than a dead time are one burst. The dead time is the smallest, of a geometric series,
+    that leaves
+    intervals whose coefficient of variation is at most that of a Poisson process; without bursts nothing
+    is merged.
+    """
+    times = np.sort(np.asarray(times_ns, dtype=np.float64))
+    if len(times) < 3:
+        return times
+    dead = 1_000.0
+    merged = times
+    while len(merged) >= 3:
+        gaps = np.diff(merged)
+        if gaps.std() <= 1.1 * gaps.mean() or dead > (times[-1] - times[0]) / 20:
+            break
+        merged = times[np.concatenate([[True], np.diff(times) > dead])]
+        dead *= 1.5
+    return merged
+
+
+def spectrum(times_ns: Array) -> Spectrum:
+    """The whitened power spectrum of points, up to twice their mean rate.
+
+    A period whose beats mostly come has at most one beat a point, so that higher frequencies hold
+    harmonics alone.
+    """
+    span = (times_ns[-1] - times_ns[0]) / 1e9
+    count = len(times_ns)
+    highest = 2.0 * count / span
+    # Four bins a highest period keep the loss at the edge under 1 dB; fourfold padding keeps peaks between
+    # lines.
+    bins = int(4 * highest * span) + 1
+    seconds = (times_ns - times_ns[0]) / 1e9
+    series = np.bincount((seconds / span * (bins - 1)).astype(np.int64), minlength=bins).astype(float)
+    padded = 1 << (4 * bins - 1).bit_length()
+    power = np.abs(np.fft.rfft(series - series.mean(), padded)) ** 2 / count
+    frequency = np.arange(len(power)) * (bins - 1) / (span * padded)
+    keep = (frequency >= 3.0 / span) & (frequency <= highest)
+    power, frequency = power[keep], frequency[keep]
+    return Spectrum(frequency, power / _floor(power))
+
+
+def _floor(power: Array) -> Array:
+    """The running median as the mean of an exponential (median / ln 2), at least 1."""
+    width = max(65, len(power) // 50) | 1
+    centres = np.arange(0, len(power), max(1, width // 4))
+    medians = [np.median(power[max(0, c - width // 2) : c + width // 2 + 1]) for c in centres]
+    return np.asarray(np.maximum(np.interp(np.arange(len(power)), centres, medians) / np.log(2.0), 1.0))
+
+
+def _rayleigh(times: Array, frequency: Array) -> Array:
+    """Power at each frequency, exactly."""
+    phase = np.exp(2j * np.pi * np.outer(frequency, times / 1e9))
+    return np.asarray(np.abs(phase.sum(axis=1)) ** 2 / len(times))
+
+
+def _refined(times: Array, near_hz: float, span_s: float) -> tuple[float, float]:
+    width = 1.0 / span_s
+    for _ in range(3):
+        grid = np.linspace(near_hz - width, near_hz + width, 81)
+        power = _rayleigh(times, grid)
+        best = int(np.argmax(power))
+        near_hz, width = float(grid[best]), width / 20
+    return near_hz, float(power[best])
+
+
+def _beats(times: Array, frequency_hz: float) -> tuple[Array, float, float]:
+    """The one point nearest to each beat, the share of expected beats that came, and the first beat's time.
+
+    One point a beat: where two periods coincide, the other's point must stay for its own search.
+    """
+    turns = times / 1e9 * frequency_hz
+    phase = float(np.angle(np.exp(2j * np.pi * turns).sum()) / (2 * np.pi))
+    number = np.round(turns - phase)
+    off = np.abs(turns - phase - number)
+    on = np.zeros(len(times), dtype=bool)
+    if not (off <= _WINDOW).any():
+        return on, 0.0, 0.0
+    order = np.lexsort((off, number))
+    first = np.concatenate([[True], np.diff(number[order]) > 0])
+    on[order[first]] = True
+    on &= off <= _WINDOW
+    came = number[on]
+    share = len(came) / max(1.0, float(came[-1] - came[0] + 1))
+    return on, share, (float(came[0]) + phase) * 1e9 / frequency_hz
+
+
+def find_periods(times_ns: Array, *, start_ns: float = 0.0, most: int = 5) -> list[Period]:
+    """Periods in points of time, the strongest first; causes are not named here.
+
+    Args:
+        times_ns: when outliers began, any order.
+        start_ns: the start of the run; phases count from it.
+        most: at most so many periods.
+    """
+    found: list[Period] = []
+    rest = merge_bursts(np.asarray(times_ns, dtype=np.float64) - start_ns)
+    while len(found) < most and len(rest) >= _LEAST and rest[-1] > rest[0]:
+        one = _strongest(rest)
+        if one is None:
+            break
+        period, on = one
+        found.append(period)
+        rest = rest[~on]
+    return found
+
+
+def _strongest(times: Array) -> tuple[Period, Array] | None:
+    span = (times[-1] - times[0]) / 1e9
+    seen = spectrum(times)
+    if not len(seen.power):
+        return None
+    tried = len(seen.power)
+    # p = tried × exp(-power) for the most powerful of so many.
+    needed = np.log(tried / _SIGNIFICANT)
+    inner = seen.power[1:-1]
+    peaks = 1 + np.nonzero((inner >= seen.power[:-2]) & (inner > seen.power[2:]) & (inner > 0.5 * needed))[0]
+    best: tuple[float, Period, Array] | None = None
+    for peak in peaks[np.argsort(seen.power[peaks])[::-1][:30]]:
+        whitened = float(seen.power[peak])
+        frequency, power = _refined(times, float(seen.frequency_hz[peak]), span)
+        on, share, first = _beats(times, frequency)
+        # The whitening of the coarse line holds for the refined one; what chance puts on the beat must not
+        # explain it.
+        coarse = max(float(_rayleigh(times, seen.frequency_hz[peak : peak + 1])[0]), 1e-9)
+        adjusted = power * min(1.0, whitened / coarse)
+        p_value = min(1.0, tried * float(np.exp(-min(adjusted, 700.0))))
+        chance = 1.0 - float(np.exp(-2 * _WINDOW * len(times) / (span * frequency)))
+        if p_value > _SIGNIFICANT or share < max(_SHARE, 1.5 * chance):
+            continue
+        gained = float(np.count_nonzero(on)) * (share - chance)
+        if best is None or gained > best[0]:
+            phase = first % (1e9 / frequency)
+            best = (gained, Period(1e9 / frequency, phase, p_value, "", share), on)
+    return None if best is None else (best[1], best[2])

@@ -1,0 +1,122 @@
+"""Outlier files (`x,y` a line: ms since the start, µs).
+
+Cyclictest-style JSON and sysjitter-style raw files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latlab.errors import InputError, UsageError
+from latlab.model.jitter import CoreJitter, JitterResult
+
+__all__ = ["cyclictest_json", "read_outliers", "sysjitter_raw", "write_outliers", "write_text"]
+
+Array = np.ndarray[Any, Any]
+
+
+def read_outliers(path: str | os.PathLike[str]) -> tuple[Array, Array]:
+    """Times and lengths in ns of an outlier file, by time.
+
+    Blank lines, ``#`` lines and a heading are skipped.
+
+    Raises:
+        InputError: it can't be read, or a line is no pair of numbers.
+    """
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError as error:
+        raise InputError(path, error.strerror or "can't be read") from None
+    except UnicodeDecodeError:
+        raise InputError(
+            path, "this is no text", remedy="give lines of x,y: ms since the start, µs"
+        ) from None
+    times: list[float] = []
+    lengths: list[float] = []
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        parts = text.replace(",", " ").split()
+        try:
+            x, y = (float(part) for part in parts)
+            if not (np.isfinite(x) and np.isfinite(y)):
+                raise ValueError
+        except ValueError:
+            if not times and not any(part[:1].isdigit() for part in parts):
+                continue  # a heading
+            raise InputError(
+                path,
+                f"'{text[:40]}' is no pair of numbers",
+                place=f"line {number}",
+                remedy="write x,y: ms, µs",
+            ) from None
+        times.append(x * 1e6)
+        lengths.append(y * 1e3)
+    order = np.argsort(times, kind="stable")
+    return np.array(times)[order], np.array(lengths)[order]
+
+
+def write_outliers(path: str, cores: Sequence[CoreJitter]) -> None:
+    """Write the kept outliers as ``x,y``: ms since the start, µs; each core's under a comment line.
+
+    Raises:
+        UsageError: the file can't be written.
+    """
+    parts = []
+    for core in cores:
+        rows = zip((core.gap_start_ns - core.start_ns) / 1e6, core.gap_each_ns / 1e3, strict=True)
+        parts.append(f"# cpu {core.cpu}\n" if len(cores) > 1 else "")
+        parts += [f"{x:f},{y:f}\n" for x, y in rows]
+    write_text(path, "".join(parts))
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file, or say in one line why not.
+
+    Raises:
+        UsageError: it can't be written.
+    """
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        raise UsageError(f"{path} can't be written ({error.strerror})", remedy="name another file") from None
+
+
+def cyclictest_json(result: JitterResult) -> str:
+    """The histogram of each core in µs, as ``cyclictest --json`` lays it out (file_version 1)."""
+    threads = {}
+    for index, core in enumerate(result.cores):
+        micro = np.floor(core.values_ticks * 1e6 / core.counter_hz).astype(np.int64)
+        kept = {}
+        for value in np.unique(micro).tolist():
+            kept[str(value)] = int(core.counts[micro == value].sum())
+        threads[str(index)] = {
+            "histogram": kept,
+            "cycles": int(core.counts.sum()),
+            "min": int(core.ns(core.min_ticks) // 1000),
+            "max": int(core.ns(core.max_ticks) // 1000),
+            "avg": core.ns(core.mean_ticks) / 1000,
+            "cpu": core.cpu,
+            "node": 0,
+        }
+    document = {"file_version": 1, "num_threads": len(threads), "resolution_in_ns": 0, "thread": threads}
+    return json.dumps(document, indent=2) + "\n"
+
+
+def sysjitter_raw(cores: Sequence[CoreJitter]) -> str:
+    """One interruption a line: when it began and how long it took.
+
+    In ns since the start (sysjitter's --raw).
+    """
+    parts = []
+    for core in cores:
+        rows = zip(core.gap_start_ns - core.start_ns, core.gap_each_ns, strict=True)
+        parts.append(f"# cpu {core.cpu}\n" + "".join(f"{start:.0f} {length:.0f}\n" for start, length in rows))
+    return "".join(parts)

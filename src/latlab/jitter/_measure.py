@@ -1,0 +1,286 @@
+"""Collects jitter: chooses cores, runs the native collector, traces beside it, and hands on plain results."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latlab._core import clock as native_clock
+from latlab._core import jitter as native
+from latlab.errors import UnavailableError, UsageError
+from latlab.jitter._histogram import detect_quantum
+from latlab.model.jitter import CoreJitter
+from latlab.system.tracing import Events, Tracer, online_cpus, parse_cpu_list
+
+__all__ = ["Measured", "allowed_cpus", "cpu_throttling", "interrupt_counts", "measure"]
+
+# What fills gaps. irq_vectors one by one: the kernel refuses a few of them, irq_work's exit among them.
+DISTURBANCES: tuple[str, ...] = (
+    "sched:sched_switch",
+    "irq:irq_handler_entry",
+    "irq:irq_handler_exit",
+    "irq:softirq_entry",
+    "irq:softirq_exit",
+    "irq_vectors:local_timer_*",
+    "irq_vectors:reschedule_*",
+    "irq_vectors:call_function_*",
+    "irq_vectors:thermal_apic_*",
+    "irq_vectors:x86_platform_ipi_*",
+    "irq_vectors:irq_work_entry",
+    "exceptions:page_fault_*",
+)
+_GAP_FLOOR_NS = 1_000  # below, a delta is the memory system's or the hypervisor's business, not a disturber's
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run's raw outcome, for the analysis.
+
+    Attributes:
+        own_tids: the measuring threads by CPU, where the trace shows them.
+        interrupts: how often each line of /proc/interrupts counted up on each CPU.
+        throttled: how often the CPU quota of our cgroup stopped us, or None where there is none.
+    """
+
+    cores: tuple[CoreJitter, ...]
+    events: Events | None
+    trace_refused: str | None
+    interrupts: dict[int, dict[str, int]]
+    throttled: int | None
+    fifo: bool
+    warnings: tuple[str, ...] = field(default=())
+
+
+def allowed_cpus(root: Path = Path("/")) -> list[int]:
+    """The CPUs that we may use: our cpuset's, and isolated ones with them.
+
+    Not only those of the inherited mask.
+    """
+    allowed = set(os.sched_getaffinity(0))
+    try:
+        status = (root / "proc/self/status").read_text()
+    except OSError:
+        status = ""
+    online = set(online_cpus(root))
+    for name in ("sys/fs/cgroup/cpuset.cpus.effective", "sys/fs/cgroup/cpuset/cpuset.effective_cpus"):
+        try:
+            allowed |= set(parse_cpu_list((root / name).read_text()))
+        except (OSError, UsageError):
+            continue
+    try:
+        allowed |= set(parse_cpu_list((root / "sys/devices/system/cpu/isolated").read_text()))
+    except OSError:
+        pass
+    for line in status.splitlines():
+        if line.startswith("Cpus_allowed_list:"):
+            allowed |= set(parse_cpu_list(line.partition(":")[2]))
+    return sorted(allowed & online) or sorted(os.sched_getaffinity(0))
+
+
+def interrupt_counts(text: str) -> dict[int, dict[str, int]]:
+    """``/proc/interrupts`` as counts by CPU and line; a line's name is its description, or its label."""
+    lines = text.splitlines()
+    cpus = [int(word[3:]) for word in lines[0].split()] if lines else []
+    counts: dict[int, dict[str, int]] = {cpu: {} for cpu in cpus}
+    for line in lines[1:]:
+        label, _, rest = line.partition(":")
+        words = rest.split()
+        numbers = words[: len(cpus)]
+        if len(numbers) < len(cpus) or not all(word.isdigit() for word in numbers):
+            continue  # ERR and MIS have one number for all
+        name = " ".join(words[len(cpus) :]) or label.strip()
+        for cpu, number in zip(cpus, numbers, strict=True):
+            counts[cpu][name] = counts[cpu].get(name, 0) + int(number)
+    return counts
+
+
+def _interrupts() -> dict[int, dict[str, int]]:
+    try:
+        return interrupt_counts(Path("/proc/interrupts").read_text())
+    except OSError:
+        return {}
+
+
+def cpu_throttling(root: Path = Path("/")) -> int | None:
+    """How often a CPU quota has stopped our cgroup so far; None where there is no quota."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            folders = [root / f"sys/fs/cgroup{path}", root / "sys/fs/cgroup"]
+            quota_file = "cpu.max"
+        elif "cpu" in controllers.split(","):
+            folders = [root / f"sys/fs/cgroup/{name}{path}" for name in (controllers, "cpu", "cpu,cpuacct")]
+            folders += [root / "sys/fs/cgroup/cpu"]
+            quota_file = "cpu.cfs_quota_us"
+        else:
+            continue
+        for folder in folders:
+            quota = _read(folder / quota_file).split()
+            if not quota or quota[0] in ("max", "-1"):
+                continue
+            for stat in _read(folder / "cpu.stat").splitlines():
+                if stat.startswith("nr_throttled "):
+                    return int(stat.split()[1])
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def measure(
+    cpus: Sequence[int],
+    seconds: float,
+    *,
+    threshold_ticks: int = 0,
+    ring: int = 10_000,
+    pause_ms: int = 0,
+    fifo_priority: int = 0,
+    trace: bool = True,
+) -> Measured:
+    """Spin on every one of `cpus` for `seconds`, and note who disturbs.
+
+    Args:
+        threshold_ticks: deltas above are gaps; 0 chooses 10 times the median delta, at least 1 µs.
+        ring: how many gaps a core keeps, the latest ones.
+        pause_ms: sleep before each block of readings.
+        fifo_priority: SCHED_FIFO at this priority; 0 keeps the scheduling class.
+        trace: join kernel tracepoints, where they may be read.
+
+    Raises:
+        UsageError: no CPU, or no time.
+        UnavailableError: every one of the CPUs refused us.
+    """
+    if not cpus:
+        raise UsageError("no CPU is named to measure on", remedy="give --cpus, for example --cpus 0-3,7")
+    if not seconds > 0:
+        raise UsageError(f"a run of {seconds:g} s measures nothing", remedy="give -r more than 0")
+    threshold = threshold_ticks or native.automatic_threshold(_counter_hz(), _GAP_FLOOR_NS)
+    collector = native.Collector(
+        list(cpus), int(seconds * 1e9), threshold, ring, pause_ms * 1_000_000, fifo_priority
+    )
+    refused: str | None = "it was not asked for"
+    tracer: Tracer | None = None
+    with ExitStack() as stack:
+        if trace:
+            try:
+                tracer = stack.enter_context(
+                    Tracer(DISTURBANCES, cpus=[c for c in cpus if c in online_cpus()])
+                )
+                refused = None
+            except (UnavailableError, UsageError) as error:
+                refused = str(error)
+        throttled_before, interrupts_before = cpu_throttling(), _interrupts()
+        interrupted = _run(collector, seconds)
+        interrupts_after, throttled_after = _interrupts(), cpu_throttling()
+    raw = collector.join()
+    cores = tuple(_core(one) for one in raw if one["affinity_error"] == 0)
+    warnings = [
+        *_refusals(raw),
+        *(["stopped by the user: what was measured until then is kept"] if interrupted else []),
+    ]
+    if not cores:
+        raise UnavailableError(warnings[0], remedy="`latlab system show` lists the CPUs that are allowed")
+    return Measured(
+        cores,
+        tracer.events() if tracer else None,
+        refused,
+        _difference(interrupts_before, interrupts_after, cpus),
+        None if throttled_after is None else throttled_after - (throttled_before or 0),
+        fifo_priority > 0 and not any(one["scheduling_error"] for one in raw),
+        tuple(warnings),
+    )
+
+
+def _run(collector: native.Collector, seconds: float) -> bool:
+    collector.start()
+    try:
+        # One long sleep: a waiting loop here would be a disturbance on somebody's core.
+        time.sleep(seconds + 0.005)
+        while not collector.finished():
+            time.sleep(0.01)
+    except KeyboardInterrupt:
+        collector.stop()
+        return True
+    return False
+
+
+def _counter_hz() -> float:
+    first = native_clock.reference()
+    time.sleep(0.005)
+    second = native_clock.reference()
+    return (second[0] - first[0]) * 1e9 / (second[1] - first[1])
+
+
+def _refusals(raw: Sequence[dict[str, Any]]) -> list[str]:
+    warnings = []
+    for one in raw:
+        if one["affinity_error"]:
+            why = os.strerror(one["affinity_error"])
+            warnings.append(f"CPU {one['cpu']} was refused ({why}): it is offline or outside of our cpuset")
+        if one["scheduling_error"]:
+            why = os.strerror(one["scheduling_error"])
+            warnings.append(
+                f"SCHED_FIFO was refused on CPU {one['cpu']} ({why}); run as root or raise `ulimit -r`"
+            )
+        if one["migrations"]:
+            warnings.append(
+                f"CPU {one['cpu']} went away while measuring (taken offline?): the rest ran elsewhere"
+            )
+    return warnings
+
+
+def _difference(
+    before: dict[int, dict[str, int]], after: dict[int, dict[str, int]], cpus: Sequence[int]
+) -> dict[int, dict[str, int]]:
+    return {
+        cpu: {
+            name: count - before.get(cpu, {}).get(name, 0)
+            for name, count in after.get(cpu, {}).items()
+            if count > before.get(cpu, {}).get(name, 0)
+        }
+        for cpu in cpus
+    }
+
+
+def _core(one: dict[str, Any]) -> CoreJitter:
+    begin, end = one["begin"], one["end"]
+    hz = (end[0] - begin[0]) * 1e9 / max(1, end[1] - begin[1])
+    linear, log = one["linear"], one["log"]
+    exact, coarse = np.nonzero(linear)[0], np.nonzero(log)[0]
+    uppers = np.array([native.log_bin_upper(int(at)) for at in coarse], dtype=np.int64)
+    values = np.concatenate([exact.astype(np.int64), np.minimum(uppers, one["max_ticks"])])
+    counts = np.concatenate([linear[exact], log[coarse]]).astype(np.int64)
+    length = one["gap_ticks_each"].astype(np.float64)
+    start = (one["gap_end_ticks"] - np.uint64(begin[0])).astype(np.float64) - length
+    return CoreJitter(
+        cpu=one["cpu"],
+        deltas=one["deltas"],
+        wall_ticks=one["last_ticks"] - one["first_ticks"],
+        pure_ticks=one["pure_ticks"],
+        bridge_ticks=one["bridge_ticks"],
+        gap_ticks=one["gap_ticks"],
+        paused_ticks=one["paused_ticks"],
+        threshold_ticks=one["threshold_ticks"],
+        counter_hz=hz,
+        quantum_ticks=detect_quantum(exact, linear[exact]),
+        start_ns=begin[1] + int((one["first_ticks"] - begin[0]) * 1e9 / hz),
+        values_ticks=values,
+        counts=counts,
+        outliers=one["gaps"],
+        max_ticks=one["max_ticks"],
+        gap_start_ns=begin[1] + start * 1e9 / hz,
+        gap_each_ns=length * 1e9 / hz,
+        preempted=one["gap_preempted"],
+        migrations=one["migrations"],
+    )

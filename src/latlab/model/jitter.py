@@ -1,0 +1,201 @@
+"""What a measurement of system latency jitter found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["SCHEMA", "CoreJitter", "JitterResult", "Period", "Source"]
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class CoreJitter:
+    """One core.
+
+    Attributes:
+        deltas: distances between two back-to-back readings of the counter, inside of blocks.
+        wall_ticks: from the first reading to the last; pure + bridge + gap + paused is exactly this.
+        threshold_ticks: a delta above is a gap (an outlier).
+        quantum_ticks: the step by which the counter advances. A delta of 1 on a coarser counter says that
+        it stood still.
+        values_ticks: the distinct deltas (from 4,096 ticks on: the upper bounds of bins of at most 0.8 %),
+            ascending.
+        counts: how often each of them came.
+        outliers: gaps, also those that the ring did not keep.
+        gap_start_ns: when each kept gap began, CLOCK_MONOTONIC, ascending.
+        gap_each_ns: how long it was.
+        host: the machine, where runs of several are merged.
+        preempted: 1 where the kernel ran something else meanwhile, 0 where not, 2 where unknown.
+    """
+
+    cpu: int
+    deltas: int
+    wall_ticks: int
+    pure_ticks: int
+    bridge_ticks: int
+    gap_ticks: int
+    paused_ticks: int
+    threshold_ticks: int
+    counter_hz: float
+    quantum_ticks: int
+    start_ns: int
+    values_ticks: np.ndarray[Any, Any]
+    counts: np.ndarray[Any, Any]
+    outliers: int
+    max_ticks: int
+    gap_start_ns: np.ndarray[Any, Any]
+    gap_each_ns: np.ndarray[Any, Any]
+    preempted: np.ndarray[Any, Any]
+    migrations: int = 0
+    host: str = ""
+
+    def ns(self, ticks: float) -> float:
+        """Ticks of this core's counter in nanoseconds, by the rate over the measured interval."""
+        return ticks * 1e9 / self.counter_hz
+
+    @property
+    def min_ticks(self) -> int:
+        """The smallest delta that is one: at least the counter's step."""
+        real = self.values_ticks[self.values_ticks >= max(1, self.quantum_ticks - 1)]
+        return max(int(real[0]), self.quantum_ticks) if len(real) else self.quantum_ticks
+
+    def percentile_ticks(self, percent: float) -> int:
+        """The nearest-rank percentile: the upper bound of the bin that holds it."""
+        total = np.cumsum(self.counts)
+        if not len(total):
+            return 0
+        rank = max(1, int(np.ceil(percent / 100.0 * float(total[-1]))))
+        at = int(self.values_ticks[int(np.searchsorted(total, rank))])
+        return min(max(at, self.quantum_ticks), self.max_ticks)
+
+    @property
+    def mean_ticks(self) -> float:
+        """The average of all counted deltas."""
+        total = int(self.counts.sum())
+        return float((self.values_ticks * self.counts.astype(float)).sum() / total) if total else 0.0
+
+    @property
+    def std_dev_ticks(self) -> float:
+        """The population standard deviation of all counted deltas."""
+        total = int(self.counts.sum())
+        if not total:
+            return 0.0
+        off = self.values_ticks - self.mean_ticks
+        return float(np.sqrt((off * off * self.counts).sum() / total))
+
+    def to_json(self) -> dict[str, Any]:
+        """The core's entry of the JSON contract."""
+        return {
+            **({"host": self.host} if self.host else {}),
+            "cpu": self.cpu,
+            "deltas": self.deltas,
+            "wall_ns": self.ns(self.wall_ticks),
+            "pure_ns": self.ns(self.pure_ticks),
+            "bridge_ns": self.ns(self.bridge_ticks),
+            "gap_ns": self.ns(self.gap_ticks),
+            "paused_ns": self.ns(self.paused_ticks),
+            "wall_ticks": self.wall_ticks,
+            "pure_ticks": self.pure_ticks,
+            "bridge_ticks": self.bridge_ticks,
+            "gap_ticks": self.gap_ticks,
+            "paused_ticks": self.paused_ticks,
+            "counter_hz": self.counter_hz,
+            "quantum_ticks": self.quantum_ticks,
+            "threshold_ns": self.ns(self.threshold_ticks),
+            "min_ns": self.ns(self.min_ticks),
+            "mean_ns": self.ns(self.mean_ticks),
+            "std_dev_ns": self.ns(self.std_dev_ticks),
+            "p50_ns": self.ns(self.percentile_ticks(50)),
+            "p99_ns": self.ns(self.percentile_ticks(99)),
+            "p99.9_ns": self.ns(self.percentile_ticks(99.9)),
+            "max_ns": self.ns(self.max_ticks),
+            "outliers": self.outliers,
+            "outliers_kept": len(self.gap_start_ns),
+        }
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something that filled gaps.
+
+    Attributes:
+        kind: ``thread``, ``interrupt``, ``softirq``, ``fault``, ``preemption``, ``throttling`` or
+        ``unknown``.
+        layer: ``hardware``, ``hypervisor or firmware``, ``kernel`` or ``other threads``.
+        total_ns: the gap time that it filled; None where it could only be counted.
+    """
+
+    kind: str
+    layer: str
+    name: str
+    cpu: int
+    count: int
+    total_ns: float | None
+    max_ns: float | None
+    rate_hz: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The source's entry of the JSON contract."""
+        return {key: getattr(self, key) for key in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class Period:
+    """A beat in the outliers.
+
+    Attributes:
+        phase_ns: when its first beat came, after the start.
+        p_value: how likely aperiodic outliers show as strong a beat anywhere in the searched range.
+        share: of the expected beats, how many came.
+    """
+
+    period_ns: float
+    phase_ns: float
+    p_value: float
+    cause: str
+    share: float = 0.0
+    cpu: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The period's entry of the JSON contract."""
+        return {key: getattr(self, key) for key in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class JitterResult:
+    """A run over some cores.
+
+    Attributes:
+        attributed: the share of gap time with a known source; None where nothing could be traced.
+        layers_ns: gap time per layer.
+        task: the task whose durations stand in ``cores`` of a run with ``--task``; None for the machine
+        alone.
+    """
+
+    cores: tuple[CoreJitter, ...]
+    sources: tuple[Source, ...] = ()
+    periods: tuple[Period, ...] = ()
+    warnings: tuple[str, ...] = ()
+    attributed: float | None = None
+    layers_ns: Mapping[str, float] = field(default_factory=dict)
+    task: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The document that ``latlab jitter --json`` prints."""
+        document: dict[str, Any] = {
+            "schema": SCHEMA,
+            "cores": [core.to_json() for core in self.cores],
+            "sources": [source.to_json() for source in self.sources],
+            "periods": [period.to_json() for period in self.periods],
+            "warnings": list(self.warnings),
+            "attributed": self.attributed,
+            "layers_ns": dict(self.layers_ns),
+        }
+        if self.task is not None:
+            document["task"] = self.task
+        return document

@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latlab.errors import InputError, UsageError
+from latlab.jitter import (
+    INFINITE,
+    automatic_range,
+    bin_bounds,
+    cyclictest_json,
+    find_periods,
+    histogram,
+    merge_bursts,
+    name_period,
+    read_outliers,
+    recommendations,
+    sysjitter_raw,
+    write_outliers,
+)
+from latlab.jitter._attribution import attribute, count_only, disturbances
+from latlab.jitter._histogram import detect_quantum
+from latlab.jitter._measure import allowed_cpus, cpu_throttling, interrupt_counts
+from latlab.model.jitter import CoreJitter, JitterResult
+from latlab.reports.jitter_text import classic, human
+from latlab.system.tracing import Events, EventTable
+
+SECOND = 1e9
+
+
+def core(**changes: object) -> CoreJitter:
+    values = {
+        "cpu": 1,
+        "deltas": 1003,
+        "wall_ticks": 52_000,
+        "pure_ticks": 50_000,
+        "bridge_ticks": 1_000,
+        "gap_ticks": 1_000,
+        "paused_ticks": 0,
+        "threshold_ticks": 500,
+        "counter_hz": 2.6e9,
+        "quantum_ticks": 26,
+        "start_ns": 1_000_000,
+        "values_ticks": np.array([1, 26, 52, 1_000]),
+        "counts": np.array([2, 900, 100, 1]),
+        "outliers": 1,
+        "max_ticks": 1_000,
+        "gap_start_ns": np.array([2_000_000.0]),
+        "gap_each_ns": np.array([384.6]),
+        "preempted": np.array([1], np.uint8),
+    }
+    return CoreJitter(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_the_two_spacings_are_linear_to_the_knee_and_then_by_2_and_10() -> None:
+    assert bin_bounds(20, 10, 50) == (
+        *(14, 18, 22, 26, 30, 34, 38, 42, 46, 50),
+        *(100, 500, 1000, 5000, 10_000, 50_000, 100_000, 500_000, 1_000_000, INFINITE),
+    )
+
+
+@pytest.mark.parametrize(
+    ("bins", "low", "knee"), [(21, 10, 50), (0, 10, 50), (20, 50, 50), (20, 60, 50), (20, 45, 50)]
+)
+def test_bins_that_make_no_sense_are_refused(bins: int, low: int, knee: int) -> None:
+    with pytest.raises(UsageError):
+        bin_bounds(bins, low, knee)
+
+
+@given(
+    st.dictionaries(st.integers(0, 1 << 40), st.integers(1, 1 << 30), min_size=1, max_size=30),
+    st.integers(1, 10),
+    st.integers(0, 1000),
+    st.integers(10, 10_000),
+)
+def test_every_delta_is_in_exactly_one_bin_whose_bound_it_does_not_exceed(
+    deltas: dict[int, int], half: int, low: int, room: int
+) -> None:
+    values, counts = np.array(sorted(deltas)), np.array([deltas[key] for key in sorted(deltas)])
+    seen = histogram(values, counts, 2 * half, low, low + room)
+    assert sum(seen.counts) == counts.sum()
+    for bound, running in zip(seen.bounds_ticks, np.cumsum(seen.counts), strict=True):
+        assert running == counts[values <= bound].sum()
+
+
+def test_recommendations_follow_the_settings_faults() -> None:
+    values, counts = np.array([26, 400]), np.array([95, 5])
+    assert recommendations(histogram(values, counts, 20, 10, 50), 26) == []
+    assert recommendations(histogram(values, counts, 20, 100, 390), 26) == ["set min to 21 ticks"]
+    [low] = recommendations(histogram(values, np.array([80, 20]), 20, 10, 50), 26)
+    [high] = recommendations(histogram(values, np.array([995, 5]), 20, 10, 50), 26)
+    assert low.startswith("raise the knee")
+    assert high.startswith("lower the knee")
+
+
+def test_the_step_of_a_coarse_counter_is_found_and_one_tick_is_no_minimum() -> None:
+    random = np.random.default_rng(1)
+    steps = random.integers(1, 120, 4000) * 26 - random.integers(0, 2, 4000)
+    values, counts = np.unique(
+        np.concatenate([steps, np.full(9000, 26), np.ones(200, int)]), return_counts=True
+    )
+    assert detect_quantum(values, counts) == 26
+    one = core(values_ticks=values, counts=counts)
+    assert one.min_ticks == 26
+
+
+def test_a_fine_counter_has_a_step_of_1_or_2() -> None:
+    values = np.unique(np.random.default_rng(1).integers(18, 4000, 900))
+    assert detect_quantum(values, np.ones_like(values)) == 1
+    assert detect_quantum(np.unique(values // 2 * 2), np.ones_like(np.unique(values // 2 * 2))) == 2
+
+
+def test_percentiles_are_nearest_rank_and_never_below_the_step() -> None:
+    one = core()
+    assert [one.percentile_ticks(p) for p in (0.1, 50, 99, 99.9, 100)] == [26, 26, 52, 52, 1000]
+
+
+def test_the_classic_view_is_28_lines_by_80_columns_and_its_largest_bin_fills_the_width() -> None:
+    lines = classic(core()).splitlines()
+    assert len(lines) == 28
+    assert max(len(line) for line in lines) == 80
+    assert lines[1:].count("") == 2
+    assert sum(len(line) == 80 and line.endswith("*") for line in lines) == 1
+    assert "Infinite Infinite" in lines[21]
+
+
+def test_the_classic_view_with_sums_shows_time() -> None:
+    assert "ms" not in classic(core())
+    assert "9us" in classic(core(), sums=True)  # 900 times 26 ticks
+
+
+def test_an_automatic_range_is_one_that_the_view_accepts() -> None:
+    low, knee = automatic_range(core(), 20)
+    assert bin_bounds(20, low, knee)
+    assert low <= 26 <= knee
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"), [(10, "10ns"), (999.9, "1us"), (1500, "1.5us"), (2e6, "2ms"), (3e9, "3s")]
+)
+def test_times_have_three_digits_and_a_unit(ns: float, text: str) -> None:
+    assert human(ns) == text
+
+
+def planted(seconds: float, period: float, seed: int) -> np.ndarray:  # type: ignore[type-arg]
+    random = np.random.default_rng(seed)
+    beat = np.arange(3e6, seconds * SECOND, period)
+    return np.sort(
+        np.concatenate([beat + random.normal(0, 5e4, len(beat)), random.uniform(0, seconds * SECOND, 400)])
+    )
+
+
+def test_a_planted_100_hz_beat_is_found_with_its_phase() -> None:
+    [one] = find_periods(planted(5, 1e7, 1))
+    assert one.period_ns == pytest.approx(1e7, rel=1e-4)
+    assert one.phase_ns == pytest.approx(3e6, abs=2e5)
+    assert one.p_value < 1e-6
+
+
+def test_two_beats_are_told_apart() -> None:
+    times = np.concatenate([planted(5, 1e7, 1), np.arange(1e6, 5 * SECOND, 4e6)])
+    assert sorted(round(one.period_ns / 1e6, 2) for one in find_periods(times)) == [4.0, 10.0]
+
+
+def test_bursts_on_a_beat_have_the_beat_of_the_bursts() -> None:
+    times = (np.arange(0, 5 * SECOND, 1e7)[:, None] + np.arange(5) * 1e5).ravel()
+    assert [round(one.period_ns / 1e6, 3) for one in find_periods(times)] == [10.0]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_aperiodic_bursts_have_no_period(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    starts = random.uniform(0, 5 * SECOND, random.integers(5, 200))
+    regular = [start + np.arange(random.integers(2, 60)) * (1e5 if seed % 2 else 1e6) for start in starts]
+    assert find_periods(np.concatenate(regular)) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_points_by_chance_have_no_period(seed: int) -> None:
+    random = np.random.default_rng(100 + seed)
+    assert find_periods(random.uniform(0, 5 * SECOND, random.integers(2, 2000))) == []
+
+
+@given(st.lists(st.floats(0, 1e10), max_size=60))
+def test_any_points_are_searched_without_an_error_and_bursts_only_lose_points(times: list[float]) -> None:
+    merged = merge_bursts(np.array(times))
+    assert set(merged) <= set(times)
+    for one in find_periods(np.array(times)):
+        assert one.period_ns > 0
+
+
+def test_the_scheduler_tick_is_named() -> None:
+    assert name_period(4e6) == "4.000 ms: the scheduler tick, HZ=250, or a timer of that rate"
+    assert name_period(4e6, ["vandal", "vandal", ""]) == "4.000 ms: vandal"
+
+
+def test_outliers_are_read_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    write_outliers(str(path), [core(), core(cpu=2)])
+    times, lengths = read_outliers(path)
+    assert times.tolist() == pytest.approx([1e6, 1e6])
+    assert lengths.tolist() == pytest.approx([385, 385], abs=0.5)
+
+
+def test_an_outlier_file_may_have_a_heading_and_spaces(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("x,y\n\n# later\n2.5, 4\n1.5,3\n")
+    assert [list(column) for column in read_outliers(path)] == [[1.5e6, 2.5e6], [3e3, 4e3]]
+
+
+@pytest.mark.parametrize("text", ["1,2\n3\n", "1,2\nx,y\n", "1,nan\n", "1,2,3\n"])
+def test_a_line_that_is_no_pair_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "out"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"line [12]: "):
+        read_outliers(path)
+
+
+def test_cyclictest_and_sysjitter_exports_keep_every_count() -> None:
+    result = JitterResult((core(),))
+    assert '"cycles": 1003' in cyclictest_json(result)
+    assert sysjitter_raw(result.cores) == "# cpu 1\n1000000 385\n"
+
+
+def events(**tables: dict[str, list[object]]) -> Events:
+    made = {}
+    for name, columns in tables.items():
+        filled = {key: np.array(value) for key, value in columns.items()}
+        filled["cpu"] = np.full(len(filled["time_ns"]), 1)
+        full = name.replace("__", ":")
+        made[full] = EventTable(full, filled)
+    return Events(made, 0, (1,))
+
+
+VANDAL = {
+    "sched__sched_switch": {
+        "time_ns": [2_000_100, 2_050_100],
+        "next_pid": [1 << 22, 7],
+        "next_comm": [b"vandal", b"latlab-jitter"],
+    },
+    "irq_vectors__local_timer_entry": {"time_ns": [2_001_000]},
+    "irq_vectors__local_timer_exit": {"time_ns": [2_003_000]},
+}
+
+
+def test_a_gap_is_given_to_the_innermost_disturbance_and_its_edges_to_the_main_one() -> None:
+    one = core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000)
+    found = attribute([one], events(**VANDAL), "latlab-jitter", 1.0)
+    shares = {source.name: source.total_ns for source in found.sources}
+    assert shares == pytest.approx({"vandal": 49_000.0, "local_timer": 2_000.0})
+    assert found.share == 1.0
+    assert found.main[1] == ("vandal",)
+    assert {source.layer for source in found.sources} == {"other threads", "kernel"}
+
+
+def test_a_gap_without_a_disturbance_is_unknown() -> None:
+    one = core(gap_start_ns=np.array([5_000_000.0]), wall_ticks=26_000_000)
+    found = attribute([one], events(**VANDAL), "latlab-jitter", 1.0)
+    assert found.share == 0.0
+    assert [source.layer for source in found.sources] == ["hypervisor or firmware"]
+
+
+def test_what_a_short_disturbance_can_not_explain_stays_unknown() -> None:
+    one = core(gap_start_ns=np.array([2_000_500.0]), gap_each_ns=np.array([1e6]), wall_ticks=26_000_000)
+    ran = disturbances(events(**VANDAL), 1, "latlab-jitter", 10**9)
+    assert [item.name for item in ran] == ["vandal", "local_timer"]
+    found = attribute([one], events(**VANDAL), "latlab-jitter", 1.0)
+    assert 0.08 < found.share < 0.12
+
+
+def test_without_tracing_preemptions_are_told_from_the_rest_and_interrupts_are_counted() -> None:
+    one = core(
+        gap_start_ns=np.array([1.0, 2.0]), gap_each_ns=np.array([9.0, 4.0]), preempted=np.array([1, 0])
+    )
+    sources, layers = count_only([one], {1: {"LOC timer": 5}}, 1.0)
+    assert [(source.kind, source.total_ns, source.count) for source in sources] == [
+        ("preemption", 9.0, 1),
+        ("unknown", 4.0, 1),
+        ("interrupt", None, 5),
+    ]
+    assert layers == {"other threads": 9.0, "kernel or below": 4.0}
+
+
+def test_interrupt_lines_are_read_by_cpu() -> None:
+    text = (
+        "           CPU0       CPU1\n  4:   1   2   IO-APIC  ttyS0\n"
+        "LOC:  10  20  Local timer interrupts\nERR:  0\n"
+    )
+    assert interrupt_counts(text) == {
+        0: {"IO-APIC ttyS0": 1, "Local timer interrupts": 10},
+        1: {"IO-APIC ttyS0": 2, "Local timer interrupts": 20},
+    }
+
+
+def put(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+def test_a_quota_is_found_in_both_versions_of_cgroups(tmp_path: Path) -> None:
+    put(tmp_path, "proc/self/cgroup", "0::/box\n")
+    assert cpu_throttling(tmp_path) is None
+    put(tmp_path, "sys/fs/cgroup/box/cpu.max", "50000 100000\n")
+    put(tmp_path, "sys/fs/cgroup/box/cpu.stat", "usage_usec 1\nnr_throttled 7\n")
+    assert cpu_throttling(tmp_path) == 7
+    other = tmp_path / "v1"
+    put(other, "proc/self/cgroup", "3:cpu,cpuacct:/box\n")
+    put(other, "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "50000\n")
+    put(other, "sys/fs/cgroup/cpu,cpuacct/box/cpu.stat", "nr_periods 9\nnr_throttled 3\n")
+    assert cpu_throttling(other) == 3
+
+
+def test_isolated_cpus_are_allowed_though_the_inherited_mask_lacks_them(tmp_path: Path) -> None:
+    put(tmp_path, "sys/devices/system/cpu/online", "0-4000\n")
+    put(tmp_path, "sys/devices/system/cpu/isolated", "3000-3001\n")
+    assert {3000, 3001} < set(allowed_cpus(tmp_path))
+
+
+def test_json_has_the_contracts_keys() -> None:
+    [one] = JitterResult((replace(core(), host="a"),)).to_json()["cores"]
+    keys = "cpu deltas wall_ns pure_ns bridge_ns gap_ns counter_hz quantum_ticks"
+    keys += " min_ns p50_ns p99_ns p99.9_ns max_ns outliers"
+    assert set(keys.split()) <= set(one)
