@@ -24,10 +24,10 @@ from latlab.jitter import (
     write_outliers,
 )
 from latlab.jitter._attribution import attribute, count_only, disturbances
-from latlab.jitter._histogram import detect_quantum
 from latlab.jitter._measure import allowed_cpus, cpu_throttling, interrupt_counts
 from latlab.model.jitter import CoreJitter, JitterResult
 from latlab.reports.jitter_text import classic, human
+from latlab.stats.quantum import detect_quantum
 from latlab.system.tracing import Events, EventTable
 
 SECOND = 1e9

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "market": "Market data: ITCH and PITCH to the inside, statistics, delays.",
     "messaging": "How fast do messages travel, through anything from a ring to a product?",
     "stubs": "What would I gain if this part were faster? Performance stubs.",
+    "system": "The measuring environment: show, check, clocks, tune, restore.",
 }
 
 

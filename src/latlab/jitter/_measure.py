@@ -15,8 +15,8 @@ import numpy as np
 from latlab._core import clock as native_clock
 from latlab._core import jitter as native
 from latlab.errors import UnavailableError, UsageError
-from latlab.jitter._histogram import detect_quantum
 from latlab.model.jitter import CoreJitter
+from latlab.stats.quantum import detect_quantum
 from latlab.system.tracing import Events, Tracer, online_cpus, parse_cpu_list
 
 __all__ = ["Measured", "allowed_cpus", "cpu_throttling", "interrupt_counts", "measure"]

@@ -1,0 +1,131 @@
+"""`latlab system`: the measuring environment, what disturbs it, and settings that help."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import click
+
+from latlab.errors import ExitCode, UsageError
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+@click.group()
+def system() -> None:
+    """The measuring environment: show, check, clocks, tune, restore."""
+
+
+@system.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def show(as_json: bool) -> int:
+    """Everything that a reader needs to reproduce or doubt a number."""
+    from latlab.reports.system_text import environment
+    from latlab.system.environment import capture
+
+    seen = capture()
+    if as_json:
+        _print_json(seen.to_json())
+    else:
+        click.echo(environment(seen), nl=False)
+    return ExitCode.OK
+
+
+@system.command()
+@click.option("--cpus", help="The cores that measure, as 0-3,7.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def check(cpus: str | None, as_json: bool) -> int:
+    """Each setting that disturbs measurements: its value, its cost, and the command that mends it."""
+    from latlab.reports.system_text import findings
+    from latlab.system import settings
+
+    found = settings.check(cpus=_cpus(cpus))
+    if as_json:
+        _print_json({"schema": 1, "settings": [one.to_json() for one in found]})
+    else:
+        click.echo(findings(found), nl=False)
+    return ExitCode.OK
+
+
+@system.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def clocks(as_json: bool) -> int:
+    """Cost, step and kind of every clock, and which one to take for what."""
+    from latlab.reports.system_text import clock_table
+    from latlab.system import clocks as measured
+
+    found = measured.clocks()
+    use = measured.recommend(found)
+    if as_json:
+        _print_json({"schema": 1, "clocks": [one.to_json() for one in found], "use": use})
+    else:
+        click.echo(clock_table(found, use), nl=False)
+    return ExitCode.OK
+
+
+@system.command()
+@click.option("--apply", "really", is_flag=True, help="Write the settings; without it nothing is changed.")
+@click.option(
+    "--for",
+    "profile",
+    type=click.Choice(["bench", "jitter", "messaging"]),
+    default="bench",
+    show_default=True,
+)
+@click.option("--cpus", help="The cores that measure, as 0-3,7.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def tune(really: bool, profile: str, cpus: str | None, as_json: bool, command: tuple[str, ...]) -> int:
+    """Make the machine fit for measuring; a dry run unless --apply is given.
+
+    With a COMMAND after `--` the settings hold while it runs; without one they hold until `latlab system
+    restore`.
+    """
+    from latlab.reports.system_text import changes
+    from latlab.system import tuning
+
+    chosen = _cpus(cpus)
+    if command and not really:
+        raise UsageError("a dry run runs no command", remedy="add --apply")
+    if command:
+        with tuning.tuned(profile, cpus=chosen) as done:
+            click.echo(changes(done), nl=False, err=True)
+            try:
+                return subprocess.run(command, check=False).returncode
+            except OSError as error:
+                raise UsageError(f"{command[0]} can't be run ({error.strerror})") from None
+    done = tuning.apply(profile, cpus=chosen) if really else tuning.plan(profile, cpus=chosen)
+    if as_json:
+        _print_json({"schema": 1, "applied": really, "changes": [one.to_json() for one in done]})
+    else:
+        click.echo(changes(done), nl=False)
+    if not really:
+        click.echo("latlab system tune: nothing was written; add --apply to write", err=True)
+    elif any(one.outcome == "applied" for one in done):
+        click.echo("latlab system tune: run `latlab system restore` to go back", err=True)
+    return ExitCode.FAILED if any(one.outcome == "refused" for one in done) else ExitCode.OK
+
+
+@system.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def restore(as_json: bool) -> int:
+    """Give back the settings that were before `tune --apply`, also after a crash."""
+    from latlab.reports.system_text import changes
+    from latlab.system import tuning
+
+    done = tuning.restore()
+    if as_json:
+        _print_json({"schema": 1, "changes": [one.to_json() for one in done]})
+    else:
+        click.echo(changes(done) or "nothing to restore\n", nl=False)
+    return ExitCode.FAILED if any(one.outcome == "refused" for one in done) else ExitCode.OK
+
+
+def _cpus(text: str | None) -> list[int]:
+    from latlab.system.tracing import parse_cpu_list
+
+    return [] if text is None else parse_cpu_list(text)

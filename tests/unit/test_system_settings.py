@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latlab.errors import InputError, UnavailableError, UsageError
+from latlab.system.clocks import facts_of, recommend
+from latlab.system.settings import check
+from latlab.system.shield import cpuset_version, shielded
+from latlab.system.tuning import apply, plan, restore, tuned
+
+CPU = "sys/devices/system/cpu"
+
+
+def tree(root: Path, files: dict[str, str]) -> Path:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+@pytest.fixture
+def noisy(tmp_path: Path) -> Path:
+    """A bare-metal machine with everything set wrongly."""
+    return tree(
+        tmp_path / "noisy",
+        {
+            f"{CPU}/online": "0-3\n",
+            f"{CPU}/cpu0/cpufreq/scaling_governor": "powersave\n",
+            f"{CPU}/cpu1/cpufreq/scaling_governor": "performance\n",
+            f"{CPU}/intel_pstate/no_turbo": "0\n",
+            f"{CPU}/cpu0/topology/thread_siblings_list": "0,2\n",
+            f"{CPU}/cpu1/topology/thread_siblings_list": "1,3\n",
+            f"{CPU}/isolated": "\n",
+            f"{CPU}/nohz_full": "(null)\n",
+            f"{CPU}/vulnerabilities/meltdown": "Mitigation: PTI\n",
+            f"{CPU}/vulnerabilities/mds": "Not affected\n",
+            "proc/irq/30/smp_affinity_list": "0-3\n",
+            "proc/irq/31/smp_affinity_list": "0\n",
+            "proc/sys/kernel/sched_rt_runtime_us": "950000\n",
+            "sys/kernel/debug/sched/fair_server/cpu0/runtime": "50000000\n",
+            "sys/kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n",
+            "proc/swaps": "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n",
+            "sys/devices/system/clocksource/clocksource0/current_clocksource": "hpet\n",
+            "proc/sys/kernel/randomize_va_space": "2\n",
+            "proc/sys/kernel/nmi_watchdog": "1\n",
+            "proc/sys/kernel/numa_balancing": "1\n",
+            "proc/sys/kernel/timer_migration": "1\n",
+            "proc/loadavg": "7.00 5.00 1.00 9/300 12\n",
+            "proc/stat": "cpu 1000 0 1000 100000 0 0 0 5000 0 0\n",
+            "proc/self/timerslack_ns": "50000\n",
+        },
+    )
+
+
+def test_every_wrong_setting_is_found_with_its_value_cost_and_command(noisy: Path) -> None:
+    found = {one.name: one for one in check(noisy, [2, 3])}
+    assert {name for name, one in found.items() if one.good is not False} == {"turbo"}
+    assert found["governor"].value == "powersave, performance"
+    assert found["governor"].command.startswith("echo performance | sudo tee /sys/devices/system/cpu/cpu")
+    assert found["interrupt affinity"].value == "1 of 2 may come to CPUs 2,3"
+    assert found["SMT siblings"].value == "cores shared by 0,2; 1,3"
+    assert found["mitigations"].value == "meltdown"
+    assert found["transparent huge pages"].value == "always"
+    assert all(one.cost and one.command for one in found.values() if one.good is False)
+
+
+def test_what_a_machine_lacks_is_said_and_not_skipped(tmp_path: Path) -> None:
+    empty = check(tmp_path)
+    assert len(empty) == len(check(Path("/")))
+    assert all(one.unavailable and one.value is None for one in empty)
+    assert "virtual machine" in str({one.name: one for one in empty}["governor"].unavailable)
+
+
+def test_a_plan_writes_nothing(noisy: Path) -> None:
+    before = {path: path.read_text() for path in noisy.rglob("*") if path.is_file()}
+    outcomes = {change.name: change.outcome for change in plan("jitter", root=noisy, cpus=[2, 3])}
+    assert outcomes["real-time limit"] == "planned"
+    assert outcomes["turbo"] == "unavailable"
+    assert before == {path: path.read_text() for path in noisy.rglob("*") if path.is_file()}
+
+
+def test_settings_are_applied_read_back_and_restored(noisy: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    governor = noisy / CPU / "cpu0/cpufreq/scaling_governor"
+    pages = noisy / "sys/kernel/mm/transparent_hugepage/enabled"
+    changes = {change.name: change for change in apply("jitter", root=noisy, cpus=[2, 3], state=state)}
+    assert changes["governor"].outcome == "applied"
+    assert changes["governor"].detail == "reads performance"
+    assert governor.read_text() == "performance"
+    assert (noisy / "proc/irq/30/smp_affinity_list").read_text() == "0,1"
+    assert (noisy / "proc/irq/31/smp_affinity_list").read_text() == "0\n"
+    assert json.loads(state.read_text())["files"][str(governor)] == "powersave"
+    restore(state=state)
+    assert governor.read_text() == "powersave"
+    assert pages.read_text() == "always"
+    assert (noisy / "proc/irq/30/smp_affinity_list").read_text() == "0-3"
+    assert not state.exists()
+
+
+def test_applying_twice_is_refused_since_the_first_state_would_be_lost(noisy: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    apply("bench", root=noisy, state=state)
+    with pytest.raises(UsageError, match="latlab system restore"):
+        apply("bench", root=noisy, state=state)
+    with pytest.raises(UsageError), tuned("bench", root=noisy, state=state):
+        pass
+    assert state.exists()  # the block did not restore what it did not apply
+
+
+def test_a_state_that_can_not_be_saved_stops_before_the_first_write(noisy: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnavailableError, match="nothing was changed"):
+        apply("bench", root=noisy, state=tmp_path / "file" / "state.json")
+    assert (noisy / "proc/sys/kernel/randomize_va_space").read_text() == "2\n"
+
+
+def test_the_block_restores_after_an_exception(noisy: Path, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), tuned("bench", root=noisy, state=tmp_path / "s"):
+        raise ZeroDivisionError
+    assert (noisy / "proc/sys/kernel/randomize_va_space").read_text() == "2"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_restores_and_after_a_kill_restore_does(noisy: Path, tmp_path: Path, number: int) -> None:
+    state, setting = tmp_path / "s", noisy / "proc/sys/kernel/randomize_va_space"
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with tuned("bench", root=noisy, state=state):
+                os.write(write, b"x")
+                time.sleep(60)
+        except BaseException:  # noqa: BLE001 (a forked test must not run the rest of the suite)
+            os._exit(1)
+        os._exit(0)
+    os.read(read, 1)
+    assert setting.read_text() == "0"
+    os.kill(child, number)
+    os.waitpid(child, 0)
+    if number == signal.SIGKILL:
+        assert setting.read_text() == "0"
+        restore(state=state)
+    assert setting.read_text() == "2"
+    assert not state.exists()
+
+
+def test_a_damaged_state_is_named_and_nothing_to_restore_is_fine(tmp_path: Path) -> None:
+    assert restore(state=tmp_path / "none") == []
+    (tmp_path / "bad").write_text("{}")
+    with pytest.raises(InputError, match="no saved state"):
+        restore(state=tmp_path / "bad")
+
+
+def test_a_shield_moves_tasks_into_a_cpuset_and_back(tmp_path: Path) -> None:
+    root = tree(
+        tmp_path,
+        {
+            f"{CPU}/online": "0-3\n",
+            "sys/fs/cgroup/cpuset/cpuset.cpus": "0-3\n",
+            "sys/fs/cgroup/cpuset/cpuset.mems": "0\n",
+            "sys/fs/cgroup/cpuset/tasks": "11\n12\n",
+            "sys/fs/cgroup/cpuset/latlab-others/tasks": "",
+        },
+    )
+    group = root / "sys/fs/cgroup/cpuset/latlab-others"
+    assert cpuset_version(root) == (1, root / "sys/fs/cgroup/cpuset")
+    with shielded([2, 3], root=root) as shield:
+        assert (shield.version, shield.others, shield.moved) == (1, (0, 1), 2)
+        assert (group / "cpuset.cpus").read_text() == "0,1\n"
+        assert (group / "tasks").read_text() == "11\n12\n"
+    assert (root / "sys/fs/cgroup/cpuset/tasks").read_text() == "11\n12\n11\n12\n"  # written back, one a line
+
+
+def test_a_shield_of_version_2_confines_the_other_groups_and_frees_them(tmp_path: Path) -> None:
+    root = tree(
+        tmp_path,
+        {
+            f"{CPU}/online": "0-3\n",
+            "sys/fs/cgroup/cgroup.controllers": "cpuset cpu\n",
+            "sys/fs/cgroup/system.slice.test/cpuset.cpus": "\n",
+            "sys/fs/cgroup/user.slice.test/cpuset.cpus": "0-2\n",
+        },
+    )
+    with shielded([3], root=root) as shield:
+        assert (shield.version, shield.moved) == (2, 2)
+        assert (root / "sys/fs/cgroup/user.slice.test/cpuset.cpus").read_text() == "0,1,2"
+    assert (root / "sys/fs/cgroup/user.slice.test/cpuset.cpus").read_text() == "0-2"
+    assert (root / "sys/fs/cgroup/system.slice.test/cpuset.cpus").read_text() == "\n"
+
+
+def test_a_shield_needs_cpusets_and_a_core_for_the_others(tmp_path: Path) -> None:
+    root = tree(tmp_path, {f"{CPU}/online": "0\n"})
+    with pytest.raises(UnavailableError, match="no cpuset"), shielded([0], root=root):
+        pass
+    tree(tmp_path, {"sys/fs/cgroup/cpuset/cpuset.cpus": "0\n"})
+    with pytest.raises(UsageError, match="every CPU"), shielded([0], root=root):
+        pass
+
+
+def counting(values: list[int]) -> object:
+    source = cycle(values)
+    return lambda: next(source)
+
+
+def test_a_clocks_step_and_its_steps_back_are_seen() -> None:
+    at = 0
+
+    def coarse() -> int:
+        nonlocal at
+        at += 1
+        return at // 10 * 4_000_000
+
+    seen = facts_of("coarse", "cpu time", coarse, "", readings=1000)
+    assert (seen.quantum_ns, seen.monotonic) == (4e6, True)
+    back = facts_of("back", "wall", counting([1, 5, 3]), "", readings=9)  # type: ignore[arg-type]
+    assert not back.monotonic
+
+
+def test_the_quantum_of_a_counter_is_found_though_its_reading_takes_several() -> None:
+    random = np.random.default_rng(1)
+    values = (np.cumsum(random.integers(3, 12, 200_000)) * 26).tolist()
+    assert facts_of("tsc", "counter", counting(values), "", readings=5000).quantum_ns == 26.0  # type: ignore[arg-type]
+
+
+def test_a_clock_that_steps_back_is_recommended_for_nothing() -> None:
+    found = [
+        facts_of("CLOCK_A", "monotonic", counting([5, 3]), "", readings=10),  # type: ignore[arg-type]
+        facts_of("CLOCK_B", "monotonic", time.monotonic_ns, "", readings=10),
+    ]
+    assert recommend(found)["intervals in Python"] == "CLOCK_B"
