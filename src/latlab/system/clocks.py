@@ -107,7 +107,7 @@ def facts_of(
 
 
 def _quantum(steps: np.ndarray[Any, Any], cost: float) -> float:
-    """The lattice that the steps lie on; a clock without one moves in steps far longer than its reading, or by 1."""
+    """The lattice of the steps; a clock without one moves by far more than its reading takes, or by 1."""
     if not len(steps):
         return float("nan")
     values, counts = np.unique(steps, return_counts=True)
