@@ -1,0 +1,199 @@
+"""A report as one HTML page that needs nothing else: no network, no second file, light or dark as the reader
+likes.
+
+The order of calls is the order of the page, so a report reads like its argument: the verdict, then the
+evidence, then how to reproduce it.
+
+    page = Page("Where does the latency come from?", "demo pipeline, 20 s of market data")
+    page.verdict("The stage 'book' limits: it is busy 97 % of the time.", "bad")
+    page.section("Queues", "How full each queue was.")
+    page.table(["queue", "p99 fill"], [["feed → book", 1023]])
+    page.figure(figures.steps({"feed → book": (t_s, fill)}, "s", "fill"), "Fill over time.")
+    page.reproduce(recording.command, recording.environment, recording.seed)
+    page.write("report.html")
+"""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from latlab import __version__
+from latlab.errors import MissingExtraError
+from latlab.formats import documents
+from latlab.model.environment import Environment
+from latlab.reports import text as _text
+from latlab.reports._page_style import EARLY_SCRIPT, SCRIPT, STYLE
+
+__all__ = ["Page"]
+
+Tone = Literal["plain", "good", "warn", "bad"]
+
+
+class Page:
+    """A report. Every method takes plain text and escapes it; only `svg` takes markup, of our own making.
+
+    Args:
+        title: the question that it answers.
+        lead: what was measured, in one line.
+    """
+
+    def __init__(self, title: str, lead: str = "") -> None:
+        self._title, self._lead = title, lead
+        self._parts: list[str] = []
+        self._sections: list[tuple[str, str]] = []
+        self._has_figures = False
+
+    def verdict(self, text: str, tone: Tone = "plain") -> None:
+        """The answer, set apart: one sentence, or several separated by empty lines."""
+        self._parts.append(f'<div class="verdict {tone}">{_paragraphs(text)}</div>')
+
+    def section(self, title: str, text: str = "") -> None:
+        """A heading, which the page's index lists, and what it is about."""
+        anchor = f"s{len(self._sections) + 1}"
+        self._sections.append((anchor, title))
+        self._parts.append(f'<h2 id="{anchor}">{html.escape(title)}</h2>{_paragraphs(text)}')
+
+    def paragraph(self, text: str) -> None:
+        """Text; an empty line separates paragraphs."""
+        self._parts.append(_paragraphs(text))
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> None:
+        """A table; columns of numbers are right-aligned, None is shown as "–".
+
+        Raises:
+            ValueError: when a row is longer or shorter than the columns.
+        """
+        self._parts.append(f'<div class="card">{_table(columns, rows)}{_caption(caption)}</div>')
+
+    def figure(self, figure: Any, caption: str = "", *, height: int = 360) -> None:
+        """A plotly figure: from `latlab.reports.figures`, a dict of data and layout, or plotly's own object.
+
+        Args:
+            figure: what to draw.
+            caption: what it shows, and what to see in it.
+            height: in pixels.
+        """
+        plotted = figure.to_plotly_json() if hasattr(figure, "to_plotly_json") else figure
+        drawn = {"data": plotted["data"], "layout": {"height": height, **plotted.get("layout", {})}}
+        # plotly's own theme of ours stands in the page's script: its template would only repeat defaults.
+        drawn["layout"].pop("template", None)
+        source = documents.dumps(drawn, indent=None).replace("<", "\\u003c")
+        self._has_figures = True
+        self._parts.append(
+            f'<div class="card"><div class="plot" style="height:{height}px"></div>'
+            f'<script type="application/json" class="figure">{source}</script>{_caption(caption)}</div>'
+        )
+
+    def svg(self, markup: str, caption: str = "") -> None:
+        """A drawing of our own, such as `latlab.reports.topology.draw` makes; inserted as it is."""
+        self._parts.append(f'<div class="card">{markup}{_caption(caption)}</div>')
+
+    def details(self, summary: str, text: str) -> None:
+        """Preformatted text that is folded away until somebody wants it."""
+        self._parts.append(
+            f"<details><summary>{html.escape(summary)}</summary><pre>{html.escape(text)}</pre></details>"
+        )
+
+    def reproduce(
+        self,
+        command: str | None,
+        environment: Environment,
+        seed: int | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The section "How to reproduce": command, seed, versions, parameters and environment."""
+        self.section("How to reproduce")
+        if command:
+            self._parts.append(f"<pre>{html.escape(command)}</pre>")
+        stated = [("seed", "none: nothing in this run was drawn by chance" if seed is None else str(seed))]
+        stated.append(("latlab", str(environment.get("latlab.version", __version__))))
+        stated.append(("revision", _revision(environment)))
+        stated.append(("measured at", str(environment.get("captured_at", "unknown"))))
+        stated.append(("machine", environment.summary()))
+        self._parts.append(f'<div class="card">{_table(["", ""], stated)}</div>')
+        if parameters:
+            self.details("Parameters", documents.dumps(parameters))
+        self.details("Environment", "\n".join(f"{name:34} {environment[name]}" for name in environment))
+
+    def html(self) -> str:
+        """The whole page.
+
+        Raises:
+            MissingExtraError: when it has figures and plotly is not installed.
+        """
+        index = "".join(f'<a href="#{anchor}">{html.escape(title)}</a>' for anchor, title in self._sections)
+        library = f"<script>{_plotly_js()}</script>" if self._has_figures else ""
+        # Without a figure there is nothing to redraw, and no library to draw it with.
+        script = SCRIPT if self._has_figures else SCRIPT.replace("Plotly.react", "void")
+        return (
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f"<title>{html.escape(self._title)}</title><link rel='icon' href='data:,'>"
+            f"<style>{STYLE}</style><script>{EARLY_SCRIPT}</script></head><body><main>"
+            f"<header><h1>{html.escape(self._title)}</h1><p class='lead'>{html.escape(self._lead)}</p>"
+            '<button id="theme" title="light or dark" aria-label="light or dark">◐</button>'
+            f"<nav>{index}</nav></header>{''.join(self._parts)}"
+            f"<footer>Made by latlab {__version__}. This page is complete: it needs no network.</footer>"
+            f"</main>{library}<script>{script}</script></body></html>\n"
+        )
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page, whole or not at all.
+
+        Returns:
+            Where it lies.
+
+        Raises:
+            MissingExtraError: when it has figures and plotly is not installed.
+        """
+        target = Path(path)
+        unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            unfinished.write_text(self.html(), encoding="utf-8")
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        return target
+
+
+def _paragraphs(text: str) -> str:
+    blocks = (block.strip() for block in text.split("\n\n"))
+    return "".join(f"<p>{html.escape(block)}</p>" for block in blocks if block)
+
+
+def _caption(text: str) -> str:
+    return f'<p class="caption">{html.escape(text)}</p>' if text else ""
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    cells = _text.cells(columns, rows)
+    right = _text.right_aligned(columns, rows)
+    mark = [' class="n"' if is_right else "" for is_right in right]
+    head = "".join(f"<th{m}>{html.escape(name)}</th>" for m, name in zip(mark, columns, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td{m}>{html.escape(c)}</td>" for m, c in zip(mark, row, strict=True)) + "</tr>"
+        for row in cells
+    )
+    heading = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
+    return f"<table>{heading}<tbody>{body}</tbody></table>"
+
+
+def _revision(environment: Environment) -> str:
+    revision = environment.get("git.revision")
+    if revision is None:
+        return "unknown"
+    return f"{revision} (with uncommitted changes)" if environment.get("git.modified") else str(revision)
+
+
+def _plotly_js() -> str:
+    """plotly.js from the plotly distribution, without the second that importing that takes."""
+    try:
+        script = resources.files("plotly") / "package_data" / "plotly.min.js"
+        return script.read_text(encoding="utf-8")
+    except (ModuleNotFoundError, FileNotFoundError):
+        raise MissingExtraError("plotly", "plots") from None

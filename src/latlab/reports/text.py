@@ -1,0 +1,155 @@
+"""Results as text: quantities for human eyes, and tables that stay plain where nobody wants colour."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+__all__ = ["cells", "count", "duration", "right_aligned", "share", "table", "wants_style"]
+
+
+class Stream(Protocol):
+    """Where text goes to: what is asked of it is whether somebody watches."""
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+
+
+def wants_style(stream: Stream, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether colour and box drawing are welcome: on a terminal, unless NO_COLOR or TERM=dumb asks for
+    none."""
+    variables = os.environ if environment is None else environment
+    # https://no-color.org: present and not empty, whatever its value.
+    if variables.get("NO_COLOR") or variables.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def duration(ns: float | None, *, digits: int = 3) -> str:
+    """Nanoseconds in the unit that reads best: "850 ns", "12.3 µs", "4.56 ms", "1.2 s"; "–" for None or
+    NaN."""
+    if ns is None or ns != ns:
+        return "–"
+    size = abs(ns)
+    for limit, unit in ((1e3, "ns"), (1e6, "µs"), (1e9, "ms")):
+        # Half a unit in the last place below the limit would be written as the limit itself.
+        if size < limit * (1 - 0.5 * 10**-digits):
+            return f"{_significant(ns / (limit / 1e3), digits)} {unit}"
+    return f"{_significant(ns / 1e9, digits)} s"
+
+
+def count(value: float | None) -> str:
+    """A number of things with its thousands apart: "1,234,567"; "–" for None."""
+    return "–" if value is None else f"{value:,.0f}"
+
+
+def share(value: float | None, *, digits: int = 1) -> str:
+    """A share as per cent: 0.123 is "12.3 %"; "–" for None or NaN."""
+    return "–" if value is None or value != value else f"{100 * value:.{digits}f} %"
+
+
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    title: str | None = None,
+    styled: bool = False,
+    width: int | None = None,
+) -> str:
+    """A table: columns of numbers right-aligned, the others left.
+
+    Args:
+        columns: the headings.
+        rows: one sequence per row, as long as `columns`; None is shown as "–".
+        title: a line above it.
+        styled: with box drawing and colour, for a terminal (see `wants_style`).
+        width: of the terminal, where styled; wide cells are wrapped to it.
+
+    Raises:
+        ValueError: when a row is longer or shorter than the columns.
+    """
+    texts, right = cells(columns, rows), right_aligned(columns, rows)
+    if styled:
+        return _boxed(columns, texts, right, title, width)
+    widths = [max(len(text) for text in (name, *(row[i] for row in texts))) for i, name in enumerate(columns)]
+    lines = [] if title is None else [title]
+    for row in [list(columns), ["-" * width for width in widths], *texts]:
+        aligned = (t.rjust(w) if r else t.ljust(w) for t, w, r in zip(row, widths, right, strict=True))
+        lines.append("  ".join(aligned).rstrip())
+    return "\n".join(lines)
+
+
+def cells(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+    """The text of every cell of a table.
+
+    Raises:
+        ValueError: when a row is longer or shorter than the columns.
+    """
+    for row in rows:
+        if len(row) != len(columns):
+            raise ValueError(f"a row of {len(row)} cells under {len(columns)} columns")
+    return [[_cell(value) for value in row] for row in rows]
+
+
+def right_aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[bool]:
+    """Which columns read as numbers: they are, or their texts begin with a digit."""
+    return [_is_numeric([row[i] for row in rows]) for i in range(len(columns))]
+
+
+def _boxed(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[bool],
+    title: str | None,
+    width: int | None,
+) -> str:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, is_right in zip(columns, right, strict=True):
+        drawn.add_column(Text(name), justify="right" if is_right else "left", header_style="bold cyan")
+    for row in rows:
+        # Text and not markup: a queue may well be called "[red]".
+        drawn.add_row(*(Text(cell) for cell in row))
+    out = io.StringIO()
+    Console(file=out, force_terminal=True, width=width).print(drawn)
+    return out.getvalue().rstrip("\n")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return "–" if value != value else _significant(value, 4)
+    return " ".join(str(value).split())
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    known = [(value, text) for value in values if (text := _cell(value)) not in ("–", "")]
+    return bool(known) and all(
+        (isinstance(value, int | float) and not isinstance(value, bool)) or _begins_with_digit(text)
+        for value, text in known
+    )
+
+
+def _begins_with_digit(text: str) -> bool:
+    return text.lstrip("-+±<>≤≥~ ")[:1].isdigit()
+
+
+def _significant(value: float, digits: int) -> str:
+    """So many significant digits, without an exponent in the range that a human reads."""
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e15:
+        return f"{value:.{digits}g}"
+    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    if whole >= digits:
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.{digits}g}'):.12f}".rstrip("0").rstrip(".")

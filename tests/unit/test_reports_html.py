@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latlab.model.environment import Environment, Fact
+from latlab.model.histogram import Histogram
+from latlab.reports import figures, topology
+from latlab.reports.html import Page
+from latlab.reports.topology import Edge, Node
+
+ENVIRONMENT = Environment({"cpu.model": Fact("Z80"), "cpu.governor": Fact(unavailable="no cpufreq")})
+EVIL = "</script><script>alert(1)</script>"
+
+
+class Tags(HTMLParser):
+    """Every start tag with its attributes, and the text outside of scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def page() -> Page:
+    made = Page("Why <slow>?", "a & b")
+    made.verdict("The stage 'book' limits.\n\nIt is busy.", "bad")
+    made.section("Queues", "How full.")
+    made.table(["queue", "fill"], [[EVIL, 7], ["b", None]], "Fills.")
+    return made
+
+
+def test_what_is_said_is_escaped_and_stands_in_the_order_of_the_calls() -> None:
+    text = page().html()
+    assert EVIL not in text
+    assert "Why &lt;slow&gt;?" in text
+    order = [text.index(part) for part in ("a &amp; b", "It is busy.", "How full.", "Fills.")]
+    assert order == sorted(order)
+
+
+def test_a_page_without_figures_carries_no_library() -> None:
+    assert len(page().html()) < 30_000
+
+
+def test_a_page_loads_nothing_from_anywhere(tmp_path: Path) -> None:
+    made = page()
+    made.figure(figures.steps({EVIL: ([0, 1], [1, 2])}, "s", "fill"))
+    made.figure(figures.steps({"b": ([0, 1], [1, 2])}, "s", "fill"))
+    made.reproduce("latlab demo", ENVIRONMENT, 7, {"n": 1})
+    path = made.write(tmp_path / "r.html")
+    tags = Tags(path.read_text())
+    for tag, attributes in tags.found:
+        assert tag not in ("img", "iframe", "object", "embed")
+        assert "src" not in attributes
+        assert tag != "link" or attributes["href"] == "data:,"
+    assert len([tag for tag, _ in tags.found if tag == "script"]) == 5
+    assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
+
+
+def test_a_figures_data_survive_the_page() -> None:
+    made = Page("t")
+    made.figure({"data": [{"y": np.array([1.5, np.nan]), "name": EVIL}], "layout": {"title": "x"}})
+    (source,) = re.findall(r'class="figure">(.*?)</script>', made.html())
+    assert json.loads(source)["data"] == [{"y": [1.5, None], "name": EVIL}]
+
+
+def test_how_to_reproduce_states_command_seed_and_what_is_unavailable() -> None:
+    made = Page("t")
+    made.reproduce("latlab demo --slow 'a=3'", ENVIRONMENT, 7)
+    text = "".join(Tags(made.html()).text)
+    for part in ("latlab demo --slow 'a=3'", "7", "Z80", "unavailable (no cpufreq)"):
+        assert part in text
+
+
+def test_thinning_a_series_keeps_its_ends_and_its_peaks() -> None:
+    y = np.zeros(1_000_000)
+    y[123_457], y[777_777] = 5.0, -3.0
+    x, thin = figures.thinned(np.arange(y.size), y)
+    assert (thin.size <= 4002, x[0], x[-1]) == (True, 0, 999_999)
+    assert {5.0, -3.0} <= set(thin.tolist())
+    assert (np.diff(x) > 0).all()
+
+
+def test_a_percentile_curve_ends_at_the_largest_value() -> None:
+    histogram = Histogram.of([1000] * 999 + [50_000])
+    (curve,) = figures.percentiles({"a": histogram, "none": Histogram()})["data"]
+    assert curve["y"][-1] == histogram.maximum / 1e3
+    assert curve["x"][-1] == pytest.approx(2000)
+
+
+def test_the_bars_of_a_distribution_hold_every_value() -> None:
+    values = np.random.default_rng(1).lognormal(10, 2, 5000).astype(np.int64)
+    (bars,) = figures.density({"a": Histogram.of(values, highest=1_000_000)})["data"]
+    assert sum(bars["y"]) == 5000
+
+
+def test_a_box_shows_quartiles_by_nearest_rank() -> None:
+    (box,) = figures.boxes({"a": np.arange(1, 101), "none": []}, "ns")["data"]
+    assert (box["q1"], box["median"], box["q3"]) == ([25], [50], [75])
+    assert (box["lowerfence"], box["upperfence"], box["y"]) == ([1], [99], [[1, 100]])
+
+
+def test_a_stage_stands_to_the_right_of_all_that_feed_it() -> None:
+    edges = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("d", "b")]
+    assert topology.layers(list("abcd"), edges) == [["a"], ["b"], ["c"], ["d"]]
+
+
+names = st.sampled_from("abcdefgh")
+
+
+@given(edges=st.lists(st.tuples(names, names), max_size=20))
+def test_any_graph_is_laid_out_with_every_stage_once(edges: list[tuple[str, str]]) -> None:
+    known = list(dict.fromkeys([name for edge in edges for name in edge])) or ["a"]
+    found = topology.layers(known, edges)
+    assert sorted(name for layer in found for name in layer) == sorted(known)
+    assert all(found)
+
+
+def test_a_topology_names_every_stage_and_queue_and_escapes_them() -> None:
+    drawn = topology.draw([Node("book", "97 %", 0.97, True)], [Edge("feed", "book", EVIL, 0.99)])
+    assert EVIL not in drawn
+    assert [drawn.count(f">{name}</text>") for name in ("feed", "book", "97 %")] == [1, 1, 1]
+    assert 'class="wire f4"' in drawn
+    assert topology.draw([], []).startswith("<svg")

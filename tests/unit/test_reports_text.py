@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from latlab.reports import text
+from latlab.reports.json import document
+
+
+class Terminal:
+    def __init__(self, watched: bool) -> None:
+        self.watched = watched
+
+    def isatty(self) -> bool:
+        return self.watched
+
+
+@pytest.mark.parametrize(
+    ("ns", "shown"),
+    [
+        (0, "0 ns"),
+        (9.6, "9.6 ns"),
+        (850, "850 ns"),
+        (999.6, "1 µs"),
+        (12_345, "12.3 µs"),
+        (4_560_000, "4.56 ms"),
+        (1_200_000_000, "1.2 s"),
+        (3.6e12, "3,600 s"),
+        (-2500, "-2.5 µs"),
+        (None, "–"),
+        (float("nan"), "–"),
+    ],
+)
+def test_a_duration_is_shown_in_the_unit_that_reads_best(ns: float | None, shown: str) -> None:
+    assert text.duration(ns) == shown
+
+
+def test_counts_and_shares_read_as_they_are_spoken() -> None:
+    assert (text.count(1234567), text.share(0.1234), text.share(None)) == ("1,234,567", "12.3 %", "–")
+
+
+def test_a_plain_table_aligns_numbers_to_the_right_and_has_no_escape_codes() -> None:
+    found = text.table(
+        ["queue", "fill", "p99"], [["a", 7, "12 ns"], ["book → x", 1024, None]], title="Queues"
+    )
+    assert found.splitlines() == [
+        "Queues",
+        "queue     fill    p99",
+        "--------  ----  -----",
+        "a            7  12 ns",
+        "book → x  1024      –",
+    ]
+
+
+def test_a_styled_table_shows_markup_as_the_text_that_it_is() -> None:
+    found = text.table(["queue"], [["[red]evil[/red]"]], styled=True, width=60)
+    assert "\x1b[" in found
+    assert "[red]evil[/red]" in found
+
+
+def test_a_row_that_does_not_fit_the_columns_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 cells under 1"):
+        text.table(["a"], [[1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("watched", "environment", "expected"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb"}, False),
+    ],
+)
+def test_style_is_for_those_who_watch_and_did_not_decline(
+    watched: bool, environment: dict[str, str], expected: bool
+) -> None:
+    assert text.wants_style(Terminal(watched), environment) is expected
+
+
+def test_a_json_document_begins_with_its_schema_and_is_strict() -> None:
+    found = document({"p50": np.float64("nan"), "fills": np.arange(3), "schema": 7})
+    assert found.startswith('{\n  "schema": 1,')
+    assert json.loads(found) == {"schema": 1, "p50": None, "fills": [0, 1, 2]}
+
+
+def test_a_json_result_that_is_no_object_is_refused() -> None:
+    with pytest.raises(TypeError, match="a JSON result is an object"):
+        document([1])
