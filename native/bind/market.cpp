@@ -4,6 +4,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
@@ -17,6 +18,9 @@
 
 #include "market/generator.hpp"
 #include "market/pipeline.hpp"
+#include "market/records.hpp"
+#include "market/stats.hpp"
+#include "market/transport.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -75,8 +79,7 @@ std::map<int, std::uint64_t> by_type(const market::Pipeline& pipeline) {
   return out;
 }
 
-Counts transport_counts(const market::Pipeline& pipeline) {
-  const auto c = pipeline.transport_counts();
+Counts transport_counts(const market::TransportCounts& c) {
   return {{"packets", c.packets},       {"ignored", c.ignored}, {"heartbeats", c.heartbeats},
           {"duplicates", c.duplicates}, {"gaps", c.gaps},       {"lost", c.lost},
           {"recovered", c.recovered},   {"ends", c.ends},       {"malformed", c.malformed}};
@@ -153,6 +156,111 @@ Columns snapshot(market::Pipeline& pipeline) {
   return out;
 }
 
+template <class Weight>
+nb::tuple distribution(const market::LogHistogram<Weight>& histogram) {
+  return nb::make_tuple(array(std::vector<Weight>(histogram.bins())), histogram.min(), histogram.max());
+}
+
+nb::tuple distributions(const market::SymbolRates& rates) {
+  return nb::make_tuple(rates.samples(), distribution(rates.rate(0)), distribution(rates.rate(1)),
+                        distribution(rates.rate(2)), distribution(rates.arrival()),
+                        distribution(rates.processing()));
+}
+
+// Samples and the five distributions (rates in 1 s, 1 ms, 1 us; arrival; processing in ticks) by symbol
+// number, those of all symbols under -1; each distribution is its bins, least and greatest value.
+nb::typed<nb::dict, nb::int_, nb::object> statistics(market::Pipeline& pipeline) {
+  const auto& r = result<market::StatsResult>(pipeline);
+  nb::typed<nb::dict, nb::int_, nb::object> out;
+  out[nb::int_(-1)] = distributions(r.all);
+  for (std::size_t locate = 0; locate < r.symbols.size(); ++locate) {
+    if (r.symbols[locate] != nullptr) out[nb::int_(locate)] = distributions(*r.symbols[locate]);
+  }
+  return out;
+}
+
+void bind_records(nb::module_& m) {
+  using market::RecordDecoder;
+  m.def(
+      "record_layouts",
+      [] {
+        std::vector<std::tuple<std::string, int, std::vector<std::tuple<std::string, int, int, bool>>>> out;
+        for (const auto& layout : market::record_layouts()) {
+          std::vector<std::tuple<std::string, int, int, bool>> fields;
+          for (const auto& f : layout.fields) fields.emplace_back(f.name, f.record, f.width, f.text);
+          out.emplace_back(std::string(1, layout.type), layout.size, std::move(fields));
+        }
+        return out;
+      },
+      "(type, bytes of a record, [(field, offset, bytes, text)]) of each type; the last 8 bytes are the "
+      "frame's offset.");
+  m.def(
+      "decode_sum",
+      [](const Buffer& buffer, int permutation) {
+        const nb::gil_scoped_release release;
+        return RecordDecoder::sum({buffer.data(), buffer.size()},
+                                  static_cast<market::Permutation>(permutation));
+      },
+      "frames"_a, "permutation"_a,
+      "Decode a buffer of whole frames into the same small space; for measuring.");
+  m.def("best_permutation", [] { return static_cast<int>(market::best_permutation()); });
+  nb::class_<RecordDecoder>(m, "RecordDecoder", "All fields of ITCH messages as arrays of records.")
+      .def(
+          "__init__",
+          [](RecordDecoder* self, bool lenient, int permutation) {
+            new (self)
+                RecordDecoder(lenient, permutation < 0 ? market::best_permutation()
+                                                       : static_cast<market::Permutation>(permutation));
+          },
+          "lenient"_a, "permutation"_a = -1)
+      .def(
+          "feed",
+          [](RecordDecoder& self, const Buffer& buffer) {
+            const nb::gil_scoped_release release;
+            self.feed({buffer.data(), buffer.size()});
+          },
+          "frames"_a)
+      .def("finish", &RecordDecoder::finish)
+      .def(
+          "take",
+          [](RecordDecoder& self) {
+            std::vector<std::pair<std::size_t, Array<std::uint8_t>>> arrays;
+            for (auto& column : self.take())
+              arrays.emplace_back(column.count, array(std::move(column.bytes)));
+            return arrays;
+          },
+          "(count, bytes) of the records of each type since the last take.")
+      .def_prop_ro("stopped", &RecordDecoder::stopped)
+      .def_prop_ro("messages", &RecordDecoder::messages)
+      .def_prop_ro("unknown", &RecordDecoder::unknown)
+      .def_prop_ro("malformed", &RecordDecoder::malformed)
+      .def_prop_ro("offset", &RecordDecoder::offset)
+      .def("errors", [](const RecordDecoder& self) {
+        std::vector<std::pair<std::uint64_t, std::string>> out;
+        for (const auto& error : self.errors()) out.emplace_back(error.offset, error.what);
+        return out;
+      });
+
+  nb::class_<market::Transport>(m, "Transport", "Frames out of captures, streams and packets.")
+      .def(nb::new_([](const std::string& which) { return market::make_transport(which); }), "which"_a)
+      .def(
+          "feed",
+          [](market::Transport& self, const Buffer& buffer) { self.feed({buffer.data(), buffer.size()}); },
+          "bytes"_a)
+      .def("finish", &market::Transport::finish)
+      .def(
+          "take",
+          [](market::Transport& self) {
+            std::vector<std::uint8_t> frames(self.frames());
+            self.drop();
+            return array(std::move(frames));
+          },
+          "The frames since the last take.")
+      .def("missing", &market::Transport::missing, "First missing sequence number, and how many are missing.")
+      .def_prop_ro("dialect", [](const market::Transport& self) { return std::string(1, self.dialect()); })
+      .def("counts", [](const market::Transport& self) { return transport_counts(self.counts()); });
+}
+
 void bind_generator(nb::module_& m) {
   m.attr("MAX_SYMBOLS") = market::kMaxSymbols;
   nb::class_<market::Generator>(m, "Generator", "A deterministic ITCH-5.0 day.")
@@ -224,6 +332,18 @@ void bind_pipeline(nb::module_& m) {
                             with_sides<market::SnapshotSink>("sorted", market::kDefaultCapacity, at_ns));
           },
           "framing"_a, "lenient"_a, "at_ns"_a)
+      .def_static(
+          "stats",
+          [](const std::string& framing, bool lenient, const std::string& book, bool over_messages) {
+            return Pipeline(framing, lenient, with_sides<market::StatsSink>(book, over_messages));
+          },
+          "framing"_a, "lenient"_a, "book"_a, "over_messages"_a)
+      .def_static(
+          "events",
+          [](const std::string& framing, bool lenient) {
+            return Pipeline(framing, lenient, std::make_unique<market::EventsSink>());
+          },
+          "framing"_a, "lenient"_a)
       .def(
           "feed",
           [](Pipeline& self, const Buffer& buffer) {
@@ -243,7 +363,7 @@ void bind_pipeline(nb::module_& m) {
            })
       .def("counts", &counts)
       .def("by_type", &by_type)
-      .def("transport_counts", &transport_counts)
+      .def("transport_counts", [](const Pipeline& self) { return transport_counts(self.transport_counts()); })
       .def("anomalies", &anomalies)
       .def("side_counts", &side_counts)
       .def("standing", [](Pipeline& self) { return self.sink().standing(); })
@@ -266,6 +386,20 @@ void bind_pipeline(nb::module_& m) {
            [](Pipeline& self) { return histogram(result<market::DepthResult>(self).event_depth); })
       .def("book_depth",
            [](Pipeline& self) { return histogram(result<market::DepthResult>(self).book_depth); })
+      .def("statistics", &statistics)
+      .def("ns_per_tick",
+           [](Pipeline& self) {
+             const auto& r = result<market::StatsResult>(self);
+             const double hz = latlab::ticks_hz(r.begin, r.end);
+             return hz > 0 ? 1e9 / hz : 0.0;
+           })
+      .def(
+          "take_events",
+          [](Pipeline& self) {
+            const auto events = std::exchange(result<market::EventsSink>(self).events, {});
+            return nb::bytes(events.data(), events.size() * sizeof(market::Event));
+          },
+          "Book events as bytes of 48 each.")
       .def("take_trades", &take_trades)
       .def("snapshot_levels", &snapshot);
 }
@@ -276,4 +410,5 @@ NB_MODULE(market, m) {
   m.doc() = "Market data: feeds, books, statistics.";
   bind_generator(m);
   bind_pipeline(m);
+  bind_records(m);
 }

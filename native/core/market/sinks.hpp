@@ -245,6 +245,22 @@ class Counter {
   std::unordered_map<std::uint64_t, std::uint64_t> sparse_;
 };
 
+// The events as they are, without books.
+class EventsSink final : public AnyBooks {
+ public:
+  void batch(std::span<const Event> found, const SymbolNames&) override {
+    events.insert(events.end(), found.begin(), found.end());
+  }
+  [[nodiscard]] const Anomalies& anomalies() const override { return none_; }
+  [[nodiscard]] SideCounts side_counts() const override { return {}; }
+  [[nodiscard]] std::size_t standing() const override { return 0; }
+
+  std::vector<Event> events;
+
+ private:
+  Anomalies none_;
+};
+
 struct DepthResult {
   Counter event_depth;
   Counter book_depth;

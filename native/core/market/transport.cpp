@@ -338,6 +338,7 @@ class Packets final : public Transport {
     offset_ += packet.size();
   }
   void finish() override { mold_.flush(); }
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> missing() const override { return mold_.missing(); }
 
  private:
   Mold mold_{*this};
@@ -450,7 +451,7 @@ void Mold::flush() {
   while (!held_.empty()) release();
 }
 
-std::array<std::uint64_t, 2> Mold::missing() const {
+std::pair<std::uint64_t, std::uint64_t> Mold::missing() const {
   if (held_.empty()) return {0, 0};
   return {expected_, held_.begin()->first - expected_};
 }

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace latlab::market {
@@ -61,6 +62,8 @@ class Transport {
 
   [[nodiscard]] const std::vector<std::uint8_t>& frames() const noexcept { return frames_; }
   [[nodiscard]] const std::vector<Origin>& origins() const noexcept { return origins_; }
+  // The first sequence number that packets in hand wait for, and how many are missing; {0, 0}: none.
+  [[nodiscard]] virtual std::pair<std::uint64_t, std::uint64_t> missing() const { return {0, 0}; }
   // 'I' ITCH, 'P' binary PITCH, 'T' ASCII PITCH; 0: not known yet
   [[nodiscard]] char dialect() const noexcept { return dialect_; }
   [[nodiscard]] const TransportCounts& counts() const noexcept { return counts_; }
@@ -102,7 +105,7 @@ class Mold {
   // Give up waiting for what is missing.
   void flush();
   // The first missing message and how many are missing before what is held; {0, 0}: none.
-  [[nodiscard]] std::array<std::uint64_t, 2> missing() const;
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> missing() const;
   [[nodiscard]] std::uint64_t expected() const noexcept { return expected_; }
   [[nodiscard]] const std::array<char, 10>& session() const noexcept { return session_; }
   [[nodiscard]] bool ended() const noexcept { return ended_; }

@@ -44,6 +44,12 @@ class Pipeline:
     @staticmethod
     def snapshot(framing: str, lenient: bool, at_ns: int) -> Pipeline: ...
 
+    @staticmethod
+    def stats(framing: str, lenient: bool, book: str, over_messages: bool) -> Pipeline: ...
+
+    @staticmethod
+    def events(framing: str, lenient: bool) -> Pipeline: ...
+
     def feed(self, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 
     def finish(self) -> None: ...
@@ -84,6 +90,74 @@ class Pipeline:
 
     def book_depth(self) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]: ...
 
+    def statistics(self) -> dict[int, object]: ...
+
+    def ns_per_tick(self) -> float: ...
+
+    def take_events(self) -> bytes:
+        """Book events as bytes of 48 each."""
+
     def take_trades(self) -> dict[str, object]: ...
 
     def snapshot_levels(self) -> dict[str, object]: ...
+
+def record_layouts() -> list[tuple[str, int, list[tuple[str, int, int, bool]]]]:
+    """
+    (type, bytes of a record, [(field, offset, bytes, text)]) of each type; the last 8 bytes are the frame's offset.
+    """
+
+def decode_sum(frames: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], permutation: int) -> int:
+    """
+    Decode a buffer of whole frames into the same small space; for measuring.
+    """
+
+def best_permutation() -> int: ...
+
+class RecordDecoder:
+    """All fields of ITCH messages as arrays of records."""
+
+    def __init__(self, lenient: bool, permutation: int = -1) -> None: ...
+
+    def feed(self, frames: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def take(self) -> list[tuple[int, Annotated[NDArray[numpy.uint8], dict(shape=(None,))]]]:
+        """(count, bytes) of the records of each type since the last take."""
+
+    @property
+    def stopped(self) -> bool: ...
+
+    @property
+    def messages(self) -> int: ...
+
+    @property
+    def unknown(self) -> int: ...
+
+    @property
+    def malformed(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    def errors(self) -> list[tuple[int, str]]: ...
+
+class Transport:
+    """Frames out of captures, streams and packets."""
+
+    def __init__(self, which: str) -> None: ...
+
+    def feed(self, bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def take(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+        """The frames since the last take."""
+
+    def missing(self) -> tuple[int, int]:
+        """First missing sequence number, and how many are missing."""
+
+    @property
+    def dialect(self) -> str: ...
+
+    def counts(self) -> dict[str, int]: ...

@@ -197,6 +197,49 @@ def snapshot(file: Path, output: Path, at: str, lenient: bool) -> int:
     return ExitCode.OK
 
 
+@market.command()
+@_FILE
+@_OUTPUT
+@click.option("--per", default="type", show_default=True, type=click.Choice(["type", "event"]))
+@_LENIENT
+@click.option("--resume", is_flag=True, help="Go on behind the parts that a killed run wrote.")
+def decode(file: Path, output: Path, per: str, lenient: bool, resume: bool) -> int:
+    """Write every field of every message as Parquet: a folder with a table a type, or one of book events."""
+    from latlab.market import decode as write
+
+    rows = write(file, output, per=per, lenient=lenient, resume=resume)
+    click.echo(f"latlab: wrote {sum(rows.values()):,} rows of {len(rows)} tables to {output}", err=True)
+    return ExitCode.OK
+
+
+@market.command()
+@_FILE
+@_OUTPUT
+@click.option("--over", default="inside", show_default=True, type=click.Choice(["inside", "messages"]))
+@click.option("--scheduler", help="FILE is a folder: its files over Dask, at ADDRESS or 'local'.")
+@_LENIENT
+def stats(file: Path, output: Path, over: str, scheduler: str | None, lenient: bool) -> int:
+    """Statistics per symbol as CSV: counts, rates, inter-arrival and processing times.
+
+    FILE may be a folder of days: their histograms are merged, and OUT.parts keeps each day's to resume.
+    """
+    from latlab.market import stats as measure
+    from latlab.market import stats_archive, write_stats
+
+    if file.is_dir():
+        parts = output.with_name(output.name + ".parts")
+        tell = lambda name: click.echo(f"latlab: {name} done", err=True)  # noqa: E731
+        found = stats_archive(file, parts, over=over, lenient=lenient, scheduler=scheduler, notice=tell)
+    elif scheduler is not None:
+        raise UsageError("--scheduler is for a folder of files")
+    else:
+        found, census = measure(file, over=over, lenient=lenient)
+        _warn(census)
+    write_stats(found, output)
+    click.echo(f"latlab: wrote {len(found) - 1:,} symbols and the aggregate to {output}", err=True)
+    return ExitCode.OK
+
+
 def _names(symbols: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in symbols.split(",") if name.strip())
 

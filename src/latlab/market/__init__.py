@@ -5,5 +5,24 @@ from __future__ import annotations
 from latlab.market._generate import generate
 from latlab.market._output import write_table
 from latlab.market._passes import census, depth, inside, snapshot, trades
+from latlab.market._records import EVENT_KINDS, RECORD_TYPES, decode, read, read_events
+from latlab.market._stats import stats, stats_archive, stats_csv, write_stats
 
-__all__ = ["census", "depth", "generate", "inside", "snapshot", "trades", "write_table"]
+__all__ = [
+    "EVENT_KINDS",
+    "RECORD_TYPES",
+    "census",
+    "decode",
+    "depth",
+    "generate",
+    "inside",
+    "read",
+    "read_events",
+    "snapshot",
+    "stats",
+    "stats_archive",
+    "stats_csv",
+    "trades",
+    "write_stats",
+    "write_table",
+]

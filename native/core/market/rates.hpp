@@ -1,0 +1,148 @@
+// Threads: one thread owns a symbol's statistics.
+//
+// Rates, inter-arrival and processing times of one symbol's events, in bounded memory and O(1) an event.
+//
+// Rate: at any instant t, the number of events in the trailing window (t - w, t]. Its distribution is
+// weighted by time: each value counts for as long as it held, from the symbol's first event to its last.
+// Nothing is sampled.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace latlab::market {
+
+// A histogram with exact bins below 256 and 128 bins an octave above (a bin is at most 0.8 % wide), grown
+// only as far as its largest value: a day has 8,000 symbols with five of them each.
+template <class Weight>
+class LogHistogram {
+ public:
+  static std::size_t index(std::uint64_t value) noexcept {
+    if (value < 256) return value;
+    const auto shift = static_cast<std::size_t>(56 - std::countl_zero(value));  // 1 for 256..511
+    return 256 + (shift - 1) * 128 + ((value >> shift) - 128);
+  }
+  // The largest value of a bin.
+  static std::uint64_t upper(std::size_t index) noexcept {
+    if (index < 256) return index;
+    const std::size_t shift = (index - 256) / 128 + 1;
+    const std::uint64_t mantissa = (index - 256) % 128 + 128;
+    return ((mantissa + 1) << shift) - 1;
+  }
+
+  void record(std::uint64_t value, std::uint64_t weight) {
+    const std::size_t at = index(value);
+    if (at >= bins_.size()) bins_.resize(at + 1 + at / 8);
+    bins_[at] += static_cast<Weight>(weight);
+    if (value > max_) max_ = value;
+    if (value < min_) min_ = value;
+  }
+  void restore(std::size_t at, std::uint64_t weight) {
+    if (at >= bins_.size()) bins_.resize(at + 1);
+    bins_[at] += static_cast<Weight>(weight);
+  }
+  [[nodiscard]] const std::vector<Weight>& bins() const noexcept { return bins_; }
+  [[nodiscard]] std::uint64_t min() const noexcept { return min_ == UINT64_MAX ? 0 : min_; }
+  [[nodiscard]] std::uint64_t max() const noexcept { return max_; }
+
+ private:
+  std::vector<Weight> bins_;
+  std::uint64_t min_ = UINT64_MAX;
+  std::uint64_t max_ = 0;
+};
+
+class SymbolRates {
+ public:
+  static constexpr std::array<std::uint64_t, 3> kWindowsNs{1'000'000'000, 1'000'000, 1'000};
+
+  // Time must not run backwards; where a feed's does, the event counts at the latest time seen.
+  void record(std::uint64_t ts_ns, std::uint64_t processing) {
+    if (samples_ == 0) {
+      first_ = last_ = ts_ns;
+      changed_.fill(ts_ns);
+    } else {
+      if (ts_ns < last_) ts_ns = last_;
+      arrival_.record(ts_ns - last_, 1);
+    }
+    for (std::size_t w = 0; w < kWindowsNs.size(); ++w) {
+      expire(w, ts_ns);
+      hold(w, ts_ns);
+      ++counts_[w];
+    }
+    push(ts_ns);
+    processing_.record(processing, 1);
+    last_ = ts_ns;
+    ++samples_;
+  }
+
+  [[nodiscard]] std::uint64_t samples() const noexcept { return samples_; }
+  [[nodiscard]] const LogHistogram<std::uint64_t>& rate(std::size_t window) const noexcept {
+    return rates_[window];
+  }
+  [[nodiscard]] const LogHistogram<std::uint32_t>& arrival() const noexcept { return arrival_; }
+  [[nodiscard]] const LogHistogram<std::uint32_t>& processing() const noexcept { return processing_; }
+
+ private:
+  struct Run {  // events at one instant: any number of them takes one place
+    std::uint64_t ts_ns;
+    std::uint64_t count;
+  };
+  // A hostile feed of events one nanosecond apart must not fill the memory: beyond this many places, events
+  // of different instants share one.
+  static constexpr std::size_t kMaxRuns = 1 << 18;
+
+  void hold(std::size_t w, std::uint64_t now) {
+    if (now == changed_[w]) return;
+    rates_[w].record(counts_[w], now - changed_[w]);
+    changed_[w] = now;
+  }
+
+  void expire(std::size_t w, std::uint64_t now) {
+    while (tails_[w] != head_) {
+      const Run& run = ring_[tails_[w] & (ring_.size() - 1)];
+      if (run.ts_ns + kWindowsNs[w] > now) return;
+      hold(w, run.ts_ns + kWindowsNs[w]);
+      counts_[w] -= run.count;
+      ++tails_[w];
+    }
+  }
+
+  void push(std::uint64_t now) {
+    if (head_ != tails_[0]) {
+      Run& newest = ring_[(head_ - 1) & (ring_.size() - 1)];
+      // A run that a shorter window has dropped already can't take more events.
+      const bool open = tails_[1] != head_ && tails_[2] != head_;
+      if (open && (newest.ts_ns == now || head_ - tails_[0] >= kMaxRuns)) {
+        newest.count += 1;
+        newest.ts_ns = now;
+        return;
+      }
+    }
+    if (head_ - tails_[0] == ring_.size()) grow();
+    ring_[head_ & (ring_.size() - 1)] = {.ts_ns = now, .count = 1};
+    ++head_;
+  }
+
+  void grow() {
+    std::vector<Run> wider(ring_.empty() ? 4 : ring_.size() * 2);
+    for (std::uint64_t i = tails_[0]; i != head_; ++i)
+      wider[i & (wider.size() - 1)] = ring_[i & (ring_.size() - 1)];
+    ring_ = std::move(wider);
+  }
+
+  std::uint64_t samples_ = 0;
+  std::uint64_t first_ = 0;
+  std::uint64_t last_ = 0;
+  std::vector<Run> ring_;
+  std::uint64_t head_ = 0;
+  std::array<std::uint64_t, 3> tails_{};   // the oldest run in each window; that of the longest is the ring's
+  std::array<std::uint64_t, 3> counts_{};  // events in each window
+  std::array<std::uint64_t, 3> changed_{};
+  std::array<LogHistogram<std::uint64_t>, 3> rates_;
+  LogHistogram<std::uint32_t> arrival_;
+  LogHistogram<std::uint32_t> processing_;
+};
+
+}  // namespace latlab::market

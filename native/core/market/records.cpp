@@ -1,0 +1,377 @@
+#include "market/records.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace latlab::market {
+namespace {
+
+constexpr std::size_t kSlack = 64;  // a permutation loads and stores up to 64 bytes
+constexpr std::size_t kMaxErrors = 1000;
+
+struct Wire {
+  const char* name;
+  std::uint8_t size;
+  bool text;
+};
+
+// The fields behind the header of each type, in the order of the wire, which is without holes.
+std::vector<Wire> wire_of(char type) {
+  constexpr bool kText = true;
+  constexpr bool kInt = false;
+  switch (type) {
+    case 'S':
+      return {{"event_code", 1, kText}};
+    case 'R':
+      return {{"stock", 8, kText},         {"market_category", 1, kText}, {"financial_status", 1, kText},
+              {"round_lot_size", 4, kInt}, {"round_lots_only", 1, kText}, {"issue_classification", 1, kText},
+              {"issue_subtype", 2, kText}, {"authenticity", 1, kText},    {"short_sale_threshold", 1, kText},
+              {"ipo_flag", 1, kText},      {"luld_tier", 1, kText},       {"etp_flag", 1, kText},
+              {"etp_leverage", 4, kInt},   {"inverse", 1, kText}};
+    case 'H':
+      return {{"stock", 8, kText}, {"trading_state", 1, kText}, {"reserved", 1, kText}, {"reason", 4, kText}};
+    case 'Y':
+      return {{"stock", 8, kText}, {"reg_sho_action", 1, kText}};
+    case 'L':
+      return {{"mpid", 4, kText},
+              {"stock", 8, kText},
+              {"primary_market_maker", 1, kText},
+              {"market_maker_mode", 1, kText},
+              {"participant_state", 1, kText}};
+    case 'V':
+      return {{"level1", 8, kInt}, {"level2", 8, kInt}, {"level3", 8, kInt}};
+    case 'W':
+      return {{"breached_level", 1, kText}};
+    case 'K':
+      return {{"stock", 8, kText},
+              {"release_time_s", 4, kInt},
+              {"release_qualifier", 1, kText},
+              {"ipo_price", 4, kInt}};
+    case 'J':
+      return {{"stock", 8, kText},
+              {"reference_price", 4, kInt},
+              {"upper_price", 4, kInt},
+              {"lower_price", 4, kInt},
+              {"extension", 4, kInt}};
+    case 'h':
+      return {{"stock", 8, kText}, {"market_code", 1, kText}, {"halt_action", 1, kText}};
+    case 'A':
+    case 'F': {
+      std::vector<Wire> fields{
+          {"ref", 8, kInt}, {"side", 1, kText}, {"shares", 4, kInt}, {"stock", 8, kText}, {"price", 4, kInt}};
+      if (type == 'F') fields.push_back({"attribution", 4, kText});
+      return fields;
+    }
+    case 'E':
+      return {{"ref", 8, kInt}, {"shares", 4, kInt}, {"match", 8, kInt}};
+    case 'C':
+      return {{"ref", 8, kInt},
+              {"shares", 4, kInt},
+              {"match", 8, kInt},
+              {"printable", 1, kText},
+              {"price", 4, kInt}};
+    case 'X':
+      return {{"ref", 8, kInt}, {"shares", 4, kInt}};
+    case 'D':
+      return {{"ref", 8, kInt}};
+    case 'U':
+      return {{"ref", 8, kInt}, {"new_ref", 8, kInt}, {"shares", 4, kInt}, {"price", 4, kInt}};
+    case 'P':
+      return {{"ref", 8, kInt},    {"side", 1, kText}, {"shares", 4, kInt},
+              {"stock", 8, kText}, {"price", 4, kInt}, {"match", 8, kInt}};
+    case 'Q':
+      return {{"shares", 8, kInt},
+              {"stock", 8, kText},
+              {"price", 4, kInt},
+              {"match", 8, kInt},
+              {"cross_type", 1, kText}};
+    case 'B':
+      return {{"match", 8, kInt}};
+    case 'I':
+      return {{"paired_shares", 8, kInt},   {"imbalance_shares", 8, kInt}, {"imbalance_direction", 1, kText},
+              {"stock", 8, kText},          {"far_price", 4, kInt},        {"near_price", 4, kInt},
+              {"reference_price", 4, kInt}, {"cross_type", 1, kText},      {"price_variation", 1, kText}};
+    case 'N':
+      return {{"stock", 8, kText}, {"interest", 1, kText}};
+    default:  // O
+      return {{"stock", 8, kText},       {"open_eligible", 1, kText}, {"min_price", 4, kInt},
+              {"max_price", 4, kInt},    {"near_price", 4, kInt},     {"near_time_ns", 8, kInt},
+              {"lower_collar", 4, kInt}, {"upper_collar", 4, kInt}};
+  }
+}
+
+// What a permutation does with one type.
+struct Plan {
+  std::array<std::uint8_t, 64> index{};  // of the message's byte for each of the record's; 0x80: zero
+  std::array<std::uint8_t, 4> base{};    // where each 16 bytes of the record begin in the message
+  std::array<std::array<std::uint8_t, 16>, 4> mask{};
+  std::uint64_t keep = 0;  // a bit for each byte of the record that is not zero
+  std::uint8_t size = 0;
+  std::uint8_t column = 0;
+};
+
+RecordLayout layout_of(char type) {
+  RecordLayout layout{.type = type, .fields = {}, .size = 0};
+  auto& fields = layout.fields;
+  fields.push_back({"type", 0, 1, true, 0, 1});
+  fields.push_back({"locate", 1, 2, false, 2, 2});
+  fields.push_back({"tracking", 3, 2, false, 4, 2});
+  fields.push_back({"ts_ns", 5, 6, false, 8, 8});
+  std::uint8_t wire = 11;
+  std::uint8_t at = 16;
+  for (const auto& field : wire_of(type)) {
+    // Aligned, so that no field crosses 16 bytes of the record; and each 16 bytes of the record come from at
+    // most 16 bytes of the message, since padding only ever spreads.
+    const std::uint8_t align = field.size;
+    at = static_cast<std::uint8_t>((at + align - 1) / align * align);
+    fields.push_back({field.name, wire, field.size, field.text, at, field.size});
+    wire = static_cast<std::uint8_t>(wire + field.size);
+    at = static_cast<std::uint8_t>(at + field.size);
+  }
+  layout.size = static_cast<std::uint8_t>((at + 7) / 8 * 8 + 8);
+  return layout;
+}
+
+Plan plan_of(const RecordLayout& layout, std::uint8_t column) {
+  Plan plan;
+  plan.index.fill(0x80);
+  for (const auto& field : layout.fields) {
+    for (std::uint8_t i = 0; i < field.size; ++i) {
+      const std::uint8_t from = static_cast<std::uint8_t>(field.wire + (field.text ? i : field.size - 1 - i));
+      plan.index[field.record + i] = from;
+      plan.keep |= std::uint64_t{1} << (field.record + i);
+    }
+  }
+  for (std::size_t chunk = 0; chunk < 4; ++chunk) {
+    std::uint8_t least = 0x80;
+    for (std::size_t i = 0; i < 16; ++i) least = std::min(least, plan.index[chunk * 16 + i]);
+    plan.base[chunk] = least == 0x80 ? 0 : least;
+    for (std::size_t i = 0; i < 16; ++i) {
+      const std::uint8_t from = plan.index[chunk * 16 + i];
+      plan.mask[chunk][i] = from == 0x80 ? 0x80 : static_cast<std::uint8_t>(from - plan.base[chunk]);
+    }
+  }
+  plan.size = layout.size;
+  plan.column = column;
+  return plan;
+}
+
+const std::array<Plan, 256>& plans() {
+  static const std::array<Plan, 256> all = [] {
+    std::array<Plan, 256> made;
+    const auto& layouts = record_layouts();
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      made[static_cast<unsigned char>(layouts[i].type)] = plan_of(layouts[i], static_cast<std::uint8_t>(i));
+    }
+    return made;
+  }();
+  return all;
+}
+
+struct Scalar {
+  static void permute(const Plan& plan, const std::uint8_t* from, std::uint8_t* to) {
+    for (std::size_t i = 0; i < 64; ++i) to[i] = plan.index[i] == 0x80 ? 0 : from[plan.index[i]];
+  }
+};
+
+// The loop over frames, as a function so that each permutation's loop is compiled for its instructions.
+// place(plan) -> where the record goes. Stops before a frame that is not well formed or too near to the end.
+#define LATLAB_DECODE_LOOP(PERMUTE)                                             \
+  const auto& all = plans();                                                    \
+  const std::uint8_t* at = begin;                                               \
+  while (static_cast<std::size_t>(end - at) > 2 + kSlack) {                     \
+    const auto size = itch::big_endian<std::uint16_t>(at);                      \
+    const std::uint8_t type = at[2];                                            \
+    if (size == 0 || itch::kLengths[type] != size) break;                       \
+    const Plan& plan = all[type];                                               \
+    std::uint8_t* to = place(plan);                                             \
+    PERMUTE(plan, at + 2, to);                                                  \
+    const std::uint64_t offset = base + static_cast<std::uint64_t>(at - begin); \
+    std::memcpy(to + plan.size - 8, &offset, 8);                                \
+    at += 2U + size;                                                            \
+    ++count;                                                                    \
+  }                                                                             \
+  return static_cast<std::size_t>(at - begin)
+
+template <class Place>
+std::size_t loop_scalar(const std::uint8_t* begin, const std::uint8_t* end, std::uint64_t base,
+                        std::uint64_t& count, Place&& place) {
+  LATLAB_DECODE_LOOP(Scalar::permute);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("ssse3"), always_inline)) inline void permute_ssse3(const Plan& plan,
+                                                                          const std::uint8_t* from,
+                                                                          std::uint8_t* to) {
+  for (std::size_t chunk = 0; chunk < 4; ++chunk) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + plan.base[chunk]));
+    const __m128i mask = _mm_loadu_si128(reinterpret_cast<const __m128i*>(plan.mask[chunk].data()));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + chunk * 16), _mm_shuffle_epi8(bytes, mask));
+  }
+}
+
+__attribute__((target("avx512f,avx512bw,avx512vbmi"), always_inline)) inline void permute_avx512(
+    const Plan& plan, const std::uint8_t* from, std::uint8_t* to) {
+  const __m512i bytes = _mm512_loadu_si512(from);
+  const __m512i index = _mm512_loadu_si512(plan.index.data());
+  _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi8(plan.keep, index, bytes));
+}
+
+template <class Place>
+__attribute__((target("ssse3"))) std::size_t loop_ssse3(const std::uint8_t* begin, const std::uint8_t* end,
+                                                        std::uint64_t base, std::uint64_t& count,
+                                                        Place&& place) {
+  LATLAB_DECODE_LOOP(permute_ssse3);
+}
+
+template <class Place>
+__attribute__((target("avx512f,avx512bw,avx512vbmi"))) std::size_t loop_avx512(const std::uint8_t* begin,
+                                                                               const std::uint8_t* end,
+                                                                               std::uint64_t base,
+                                                                               std::uint64_t& count,
+                                                                               Place&& place) {
+  LATLAB_DECODE_LOOP(permute_avx512);
+}
+#endif
+#undef LATLAB_DECODE_LOOP
+
+template <class Place>
+std::size_t loop(Permutation permutation, const std::uint8_t* begin, const std::uint8_t* end,
+                 std::uint64_t base, std::uint64_t& count, Place&& place) {
+#if defined(__x86_64__)
+  if (permutation == Permutation::avx512vbmi) return loop_avx512(begin, end, base, count, place);
+  if (permutation == Permutation::ssse3) return loop_ssse3(begin, end, base, count, place);
+#endif
+  (void)permutation;
+  return loop_scalar(begin, end, base, count, place);
+}
+
+}  // namespace
+
+const std::vector<RecordLayout>& record_layouts() {
+  static const std::vector<RecordLayout> layouts = [] {
+    std::vector<RecordLayout> made;
+    made.reserve(itch::kTypeCount);
+    for (std::size_t i = 0; i < itch::kTypeCount; ++i) made.push_back(layout_of(itch::kTypes[i]));
+    return made;
+  }();
+  return layouts;
+}
+
+Permutation best_permutation() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bw"))
+    return Permutation::avx512vbmi;
+  if (__builtin_cpu_supports("ssse3")) return Permutation::ssse3;
+#endif
+  return Permutation::scalar;
+}
+
+RecordDecoder::RecordDecoder(bool lenient, Permutation permutation)
+    : columns_(itch::kTypeCount), permutation_(permutation), lenient_(lenient) {}
+
+void RecordDecoder::grow(std::size_t index) {
+  auto& column = columns_[index];
+  const std::size_t records = std::max<std::size_t>(column.count * 2, 64);
+  column.bytes.resize(records * record_layouts()[index].size + kSlack);
+}
+
+std::size_t RecordDecoder::run(Bytes frames) {
+  const auto place = [this](const Plan& plan) {
+    auto& column = columns_[plan.column];
+    if ((column.count + 1) * plan.size + kSlack > column.bytes.size()) grow(plan.column);
+    return column.bytes.data() + plan.size * column.count++;
+  };
+  std::size_t at = 0;
+  while (!stopped_) {
+    at +=
+        loop(permutation_, frames.data() + at, frames.data() + frames.size(), offset_ + at, messages_, place);
+    // Here stands a frame that is odd, or so near to the end that its bytes must be copied before they are
+    // read.
+    itch::FrameCursor cursor(frames.subspan(at), offset_ + at);
+    itch::Frame frame;
+    if (!cursor.next(frame)) break;
+    if (itch::well_formed(frame)) {
+      std::array<std::uint8_t, 2 + itch::kMaxLength + 2 * kSlack> padded{};
+      std::memcpy(padded.data(), frame.data - 2, frame.size + 2U);
+      // A frame of length zero behind it stops the loop.
+      loop(permutation_, padded.data(), padded.data() + frame.size + 2 + kSlack + 1, frame.offset, messages_,
+           place);
+    } else if (frame.size != 0) {
+      reject(frame);
+    }
+    at += cursor.consumed();
+  }
+  offset_ += at;
+  return at;
+}
+
+void RecordDecoder::reject(const itch::Frame& frame) {
+  if (itch::kLengths[frame.data[0]] == 0) {
+    ++unknown_;
+    return;
+  }
+  ++malformed_;
+  stopped_ = !lenient_;
+  if (errors_.size() < kMaxErrors) {
+    errors_.push_back({.offset = frame.offset,
+                       .what = std::string("a message of type '") + frame.type() + "' and length " +
+                               std::to_string(frame.size) + ", which should be " +
+                               std::to_string(itch::kLengths[frame.data[0]])});
+  }
+}
+
+void RecordDecoder::feed(Bytes frames) {
+  while (!rest_.empty() && !frames.empty() && !stopped_) {
+    std::size_t want = 2;
+    if (rest_.size() >= 2) want = 2U + itch::big_endian<std::uint16_t>(rest_.data());
+    const std::size_t take = std::min(want - rest_.size(), frames.size());
+    rest_.insert(rest_.end(), frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(take));
+    frames = frames.subspan(take);
+    if (rest_.size() >= 2 && rest_.size() == 2U + itch::big_endian<std::uint16_t>(rest_.data())) {
+      run(rest_);
+      rest_.clear();
+    }
+  }
+  if (stopped_ || frames.empty()) return;
+  const std::size_t used = run(frames);
+  if (!stopped_) rest_.assign(frames.begin() + static_cast<std::ptrdiff_t>(used), frames.end());
+}
+
+void RecordDecoder::finish() {
+  if (!stopped_ && !rest_.empty()) {
+    errors_.push_back({.offset = offset_,
+                       .what = "the stream ends inside a message: " + std::to_string(rest_.size()) +
+                               " bytes are no whole frame"});
+  }
+}
+
+std::vector<RecordDecoder::Column> RecordDecoder::take() {
+  std::vector<Column> taken(itch::kTypeCount);
+  taken.swap(columns_);
+  return taken;
+}
+
+std::uint64_t RecordDecoder::sum(Bytes frames, Permutation permutation) {
+  constexpr std::size_t kRing = 1024;
+  std::vector<std::uint8_t> ring(kRing * 72 + kSlack);
+  std::uint64_t count = 0;
+  std::uint64_t sum = 0;
+  std::size_t next = 0;
+  loop(permutation, frames.data(), frames.data() + frames.size(), 0, count, [&](const Plan&) {
+    std::uint8_t* const to = ring.data() + next * 72;
+    next = (next + 1) % kRing;
+    std::uint64_t word = 0;
+    std::memcpy(&word, to + 8, 8);  // of the record that stood here before
+    sum += word;
+    return to;
+  });
+  return sum + count;
+}
+
+}  // namespace latlab::market

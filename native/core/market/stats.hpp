@@ -1,0 +1,65 @@
+// Threads: one thread owns a sink.
+//
+// Statistics per symbol and of all symbols, over changes of the inside or over all messages.
+#pragma once
+
+#include <latlab/clock.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "market/rates.hpp"
+#include "market/sinks.hpp"
+
+namespace latlab::market {
+
+struct StatsResult {
+  std::vector<std::unique_ptr<SymbolRates>> symbols{65'536};  // by locate; null where nothing was counted
+  SymbolRates all;
+  ClockReference begin{};
+  ClockReference end{};
+};
+
+// The processing time of a message is the time from its predecessor's books being up to date to its own being
+// so, its batch's share of fetching memory ahead included; decoding and the keeping of these statistics are
+// not. In ticks of the time-stamp counter: the histograms are scaled when they are read.
+template <class S>
+class StatsSink final : public BookSink<S>, public StatsResult {
+ public:
+  explicit StatsSink(bool over_messages) : BookSink<S>(kDefaultCapacity), over_messages_(over_messages) {
+    begin = clock_reference();
+  }
+
+  void batch(std::span<const Event> events, const SymbolNames&) override {
+    std::uint64_t before = ticks();
+    for (const auto& event : events) this->books_.prefetch(event);
+    for (const auto& event : events) this->books_.prefetch_levels(event);
+    std::uint64_t now = ticks();
+    const std::uint64_t share = (now - before) / events.size();
+    for (const auto& event : events) {
+      before = ticks();
+      const Effect effect = this->books_.apply(event);
+      now = ticks();
+      const std::uint64_t spent = now - before + share;
+      const std::uint16_t locate = effect.applied ? effect.locate : event.locate;
+      if (over_messages_ || effect.changed) count(event.ts_ns, locate, spent);
+    }
+  }
+
+  void finish(const SymbolNames&) override { end = clock_reference(); }
+
+ private:
+  void count(std::uint64_t ts_ns, std::uint16_t locate, std::uint64_t spent) {
+    all.record(ts_ns, spent);
+    if (locate == 0) return;  // of the whole market
+    auto& symbol = symbols[locate];
+    if (symbol == nullptr) symbol = std::make_unique<SymbolRates>();
+    symbol->record(ts_ns, spent);
+  }
+
+  bool over_messages_;
+};
+
+}  // namespace latlab::market

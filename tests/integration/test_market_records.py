@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import struct
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from latlab._core.market import RecordDecoder, best_permutation
+from latlab.errors import InputError
+from latlab.market import (
+    RECORD_TYPES,
+    census,
+    decode,
+    generate,
+    read,
+    read_events,
+    stats,
+    stats_archive,
+    stats_csv,
+)
+from latlab.market._records import Records
+
+SHARED = Path(os.environ.get("LATLAB_SHARED", Path(__file__).parents[3] / "shared"))
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("market") / "day.itch.gz"
+    generate(path, seed=4, messages=20_000, symbols=40)
+    return path
+
+
+def frames(data: bytes) -> list[tuple[int, bytes]]:
+    found, at = [], 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 2], "big")
+        found.append((at, data[at + 2 : at + 2 + size]))
+        at += 2 + size
+    return found
+
+
+def slow_records(data: bytes) -> list[tuple[int, str, tuple[object, ...]]]:
+    """Every field by the wire's order, from the widths that the record types give."""
+    rows = []
+    for offset, message in frames(data):
+        kind = chr(message[0])
+        at, values = 0, []
+        for name in RECORD_TYPES[kind].names or ():
+            if name == "offset":
+                continue
+            dtype = RECORD_TYPES[kind][name]
+            size = 6 if name == "ts_ns" else dtype.itemsize
+            raw = message[at : at + size]
+            values.append(raw.rstrip(b"\0") if dtype.kind == "S" else int.from_bytes(raw, "big"))
+            at += size
+        assert at == len(message)
+        rows.append((offset, kind, tuple(values)))
+    return rows
+
+
+@pytest.mark.parametrize("permutation", range(best_permutation() + 1))
+def test_every_field_of_every_type_is_decoded_by_every_permutation(day: Path, permutation: int) -> None:
+    data = gzip.decompress(day.read_bytes())
+    decoder = RecordDecoder(False, permutation)
+    rows = []
+    for at in range(0, len(data), 10_007):
+        decoder.feed(np.frombuffer(data, np.uint8)[at : at + 10_007])
+        for (kind, dtype), (count, raw) in zip(RECORD_TYPES.items(), decoder.take(), strict=True):
+            for row in raw[: count * dtype.itemsize].view(dtype).tolist():
+                rows.append((row[-1], kind, tuple(row[:-1])))
+    decoder.finish()
+    assert sorted(rows) == slow_records(data)
+    assert {kind for _, kind, _ in rows} == set(RECORD_TYPES)
+
+
+def test_reading_yields_all_messages_with_their_offsets(day: Path) -> None:
+    batches = list(read(day))
+    offsets = np.sort(np.concatenate([r["offset"] for b in batches for r in b.values()]))
+    assert offsets.tolist() == [at for at, _ in frames(gzip.decompress(day.read_bytes()))]
+
+
+def test_decoding_writes_one_table_a_type_and_goes_on_behind_finished_parts(
+    day: Path, tmp_path: Path
+) -> None:
+    rows = decode(day, tmp_path / "out.parquet")
+    assert rows == census(day).by_type
+    table = pq.read_table(tmp_path / "out.parquet" / "A")
+    assert table.num_rows == rows["A"]
+    part = next((tmp_path / "out.parquet" / "A").iterdir())
+    before = part.stat().st_mtime_ns
+    assert decode(day, tmp_path / "out.parquet", resume=True) == rows
+    assert part.stat().st_mtime_ns == before
+
+
+def test_events_are_the_same_in_one_table(day: Path, tmp_path: Path) -> None:
+    decode(day, tmp_path / "events.parquet", per="event")
+    table = pq.read_table(tmp_path / "events.parquet")
+    events = np.concatenate(list(read_events(day)))
+    assert table.num_rows == len(events) == 20_000
+    assert table["price"].to_numpy().tolist() == events["price"].tolist()
+
+
+def test_pitch_is_read_as_events() -> None:
+    path = SHARED / "data/pitch/bats-pitch-ascii-20k.txt"
+    if not path.exists():
+        pytest.skip(f"no sample data in {SHARED}")
+    events = np.concatenate([batch["events"] for batch in read(path)])
+    assert len(events) == 20_000
+    assert (events["ref"][0], events["price"][0], events["qty"][0]) == (int("AK27GA0000DT", 36), 619_200, 100)
+
+
+def test_a_torn_file_yields_what_came_before_the_tear(tmp_path: Path) -> None:
+    generate(tmp_path / "day", seed=1, messages=1000, symbols=5)
+    (tmp_path / "torn").write_bytes((tmp_path / "day").read_bytes()[:-1])
+    batches: list[dict[str, Records]] = []
+    with pytest.raises(InputError, match="offset"):
+        batches.extend(read(tmp_path / "torn"))
+    assert sum(len(records) for batch in batches for records in batch.values()) == 999
+
+
+def delete(ts: int, locate: int) -> bytes:
+    return b"\x00\x13D" + struct.pack(">HHHIQ", locate, 0, ts >> 32, ts & 0xFFFFFFFF, 1)
+
+
+def test_rates_are_weighted_by_time_and_gaps_are_counted_exactly(tmp_path: Path) -> None:
+    # One event at 0, one at 0.5 s, two at 2 s: for 0.5 s one in the trailing second, for 0.5 s two, for 0.5 s
+    # one, for 0.5 s none.
+    times = [0, 500_000_000, 2_000_000_000, 2_000_000_000]
+    (tmp_path / "a").write_bytes(b"".join(delete(t, 1) for t in times))
+    found, _ = stats(tmp_path / "a", over="messages")
+    one = found["__aggregate__"]
+    second = one.distributions[0]
+    assert second.bins[:3].tolist() == [500_000_000, 1_000_000_000, 500_000_000]
+    assert (second.quantile(0.25), second.quantile(0.5), second.quantile(0.75), second.greatest) == (
+        0,
+        1,
+        1,
+        2,
+    )
+    gaps = one.distributions[3]
+    assert (one.samples, gaps.least, gaps.greatest) == (4, 0, 1_500_000_000)
+    assert gaps.quantile(0.5) == pytest.approx(500_000_000, rel=0.01)
+
+
+def slow_rates(times: list[int], window: int) -> dict[int, int]:
+    """Time spent at each count of events in the trailing window, by looking at every edge."""
+    edges = sorted({*times, *(t + window for t in times)})
+    edges = [e for e in edges if e <= times[-1]]
+    spent: dict[int, int] = {}
+    for begin, end in pairwise(edges):
+        count = sum(begin - window < t <= begin for t in times)
+        spent[count] = spent.get(count, 0) + end - begin
+    return spent
+
+
+@pytest.mark.parametrize("scale", [10, 3_000, 400_000_000])
+def test_rates_agree_with_a_slow_count_in_all_windows(tmp_path: Path, scale: int) -> None:
+    times = np.cumsum(np.random.default_rng(scale).integers(0, scale, 300)).tolist()
+    (tmp_path / "a").write_bytes(b"".join(delete(t, 1) for t in times))
+    found, _ = stats(tmp_path / "a", over="messages")
+    for distribution, window in zip(
+        found["__aggregate__"].distributions[:3], (10**9, 10**6, 10**3), strict=True
+    ):
+        bins = {i: int(w) for i, w in enumerate(distribution.bins) if w}
+        if max(bins) < 256:
+            assert bins == slow_rates(times, window)
+
+
+def test_the_columns_are_those_of_the_published_statistics(day: Path) -> None:
+    found, _ = stats(day)
+    rows = list(csv.reader(stats_csv(found).splitlines()))
+    path = SHARED / "data/statistics/nasdaq-itch-per-symbol.csv.gz"
+    if path.exists():
+        with gzip.open(path, "rt") as file:
+            assert rows[0] == next(csv.reader(file))
+    assert rows[-1][0] == "__aggregate__"
+    assert int(rows[-1][1]) == sum(int(row[1]) for row in rows[1:-1])
+
+
+def without_processing(text: str) -> list[list[str]]:
+    rows = list(csv.reader(text.splitlines()))
+    kept = [i for i, name in enumerate(rows[0]) if "Processing" not in name]
+    return [[row[i] for i in kept] for row in rows]
+
+
+def test_an_archive_merges_histograms_and_is_resumed(tmp_path: Path) -> None:
+    days = tmp_path / "days"
+    days.mkdir()
+    for seed in (1, 2):
+        generate(days / f"{seed}.itch.gz", seed=seed, messages=3_000, symbols=10)
+    whole = stats_archive(days, tmp_path / "parts")
+    assert whole["__aggregate__"].samples == sum(
+        stats(days / f"{seed}.itch.gz")[0]["__aggregate__"].samples for seed in (1, 2)
+    )
+    seen: list[str] = []
+    again = stats_archive(days, tmp_path / "parts", notice=seen.append)
+    assert seen == []
+    assert without_processing(stats_csv(again)) == without_processing(stats_csv(whole))
+
+
+def test_json_of_a_census_is_schema_1(day: Path) -> None:
+    assert json.loads(json.dumps(census(day).document()))["schema"] == 1
