@@ -54,6 +54,10 @@ def test_a_plain_table_aligns_numbers_to_the_right_and_has_no_escape_codes() -> 
     ]
 
 
+def test_a_table_without_headings_has_no_line_for_them() -> None:
+    assert text.table(["", ""], [["seed", "x"], ["state", "y"]]) == "seed   x\nstate  y"
+
+
 def test_a_styled_table_shows_markup_as_the_text_that_it_is() -> None:
     found = text.table(["queue"], [["[red]evil[/red]"]], styled=True, width=60)
     assert "\x1b[" in found

@@ -128,7 +128,7 @@ class Environment:
             f"{self.get('cpu.model', 'unknown CPU')} × {self.get('cpu.count', '?')}",
             f"{self.get('kernel.name', 'kernel')} {self.get('kernel.release', 'unknown')}",
         ]
-        hypervisor = self.get("host.hypervisor", "none")
+        hypervisor = self.get("host.hypervisor", "an unknown machine")
         parts.append("bare metal" if hypervisor == "none" else f"on {hypervisor}")
         parts.append(f"governor {self.get('cpu.governor', 'unavailable')}")
         parts.append(f"clock source {self.get('clock.source', 'unavailable')}")

@@ -75,7 +75,8 @@ def table(
         return _boxed(columns, texts, right, title, width)
     widths = [max(len(text) for text in (name, *(row[i] for row in texts))) for i, name in enumerate(columns)]
     lines = [] if title is None else [title]
-    for row in [list(columns), ["-" * width for width in widths], *texts]:
+    heading = [list(columns), ["-" * width for width in widths]] if any(columns) else []
+    for row in [*heading, *texts]:
         aligned = (t.rjust(w) if r else t.ljust(w) for t, w, r in zip(row, widths, right, strict=True))
         lines.append("  ".join(aligned).rstrip())
     return "\n".join(lines)
@@ -111,6 +112,7 @@ def _boxed(
     from rich.text import Text
 
     drawn = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn.show_header = any(columns)
     for name, is_right in zip(columns, right, strict=True):
         drawn.add_column(Text(name), justify="right" if is_right else "left", header_style="bold cyan")
     for row in rows:

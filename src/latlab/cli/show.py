@@ -1,0 +1,77 @@
+"""`latlab show`: what is in a file, of whatever kind."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from latlab.errors import InputError
+from latlab.model.shown import Reader
+
+# Who can show what, as module:attribute: imported when a file is shown, and asked in this order. A domain
+# adds a line.
+READERS = (
+    "latlab.formats.views:RECORDING",
+    "latlab.formats.views:HLOG",
+    "latlab.formats.views:HGRM",
+)
+_HEAD_BYTES = 4096
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(file: Path, as_json: bool) -> None:
+    """Say what is in FILE: a recording, or any foreign file that latlab reads."""
+    found = reader_of(file).show(file)
+    if as_json:
+        from latlab.reports.json import document
+
+        click.echo(document(found.document))
+        return
+    from latlab.reports.text import table, wants_style
+
+    click.echo(f"{file}: {found.what}")
+    styled = wants_style(sys.stdout)
+    for part in found.tables:
+        click.echo("\n" + table(part.columns, part.rows, title=part.title or None, styled=styled))
+
+
+def reader_of(file: Path) -> Reader:
+    """Who can show a file.
+
+    Raises:
+        InputError: when it isn't there, can't be read, or nobody knows it.
+    """
+    head = _head(file)
+    readers = [_load(name) for name in READERS]
+    for reader in readers:
+        if reader.recognises(file, head):
+            return reader
+    known = ", ".join(reader.name for reader in readers)
+    what = "is empty" if file.is_file() and not head else "is nothing that latlab reads"
+    raise InputError(file, what, remedy=f"it reads {known}")
+
+
+def _load(name: str) -> Reader:
+    module, _, attribute = name.partition(":")
+    reader = getattr(import_module(module), attribute)
+    assert isinstance(reader, Reader)
+    return reader
+
+
+def _head(file: Path) -> bytes:
+    if file.is_dir():
+        return b""
+    if not file.exists():
+        raise InputError(file, "there is no such file")
+    if not file.is_file():
+        raise InputError(file, "is neither a file nor a folder")
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_HEAD_BYTES)
+    except OSError as error:
+        raise InputError(file, f"can't be read ({error.strerror})") from None

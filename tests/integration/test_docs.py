@@ -1,0 +1,112 @@
+"""Every command in the documentation works: fenced ```console blocks are run, page by page, in a folder of
+their own.
+
+A block's lines that begin with `$ ` are commands and `> ` continues one; the rest is output, which is
+compared only after a comment `<!-- output compared -->`. A block after `<!-- not run: reason -->` is not run,
+and is listed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+_FENCE = re.compile(r"^(?P<indent> *)```console\s*$")
+_NOT_RUN = re.compile(r"<!--\s*not run:\s*(?P<reason>.+?)\s*-->")
+_COMPARED = re.compile(r"<!--\s*output compared\s*-->")
+
+
+@dataclass(frozen=True)
+class Block:
+    line: int
+    commands: tuple[str, ...]
+    output: str
+    compared: bool
+    not_run: str | None
+
+
+def blocks(text: str) -> Iterator[Block]:
+    lines = text.splitlines()
+    number = 0
+    while number < len(lines):
+        fence = _FENCE.match(lines[number])
+        number += 1
+        if not fence:
+            continue
+        begin, body = number, []
+        while number < len(lines) and lines[number].strip() != "```":
+            body.append(lines[number][len(fence["indent"]) :])
+            number += 1
+        before = next((line for line in reversed(lines[: begin - 1]) if line.strip()), "")
+        why = _NOT_RUN.search(before)
+        commands: list[str] = []
+        for line in body:
+            if line.startswith("$ "):
+                commands.append(line[2:])
+            elif line.startswith("> ") and commands:
+                commands[-1] += "\n" + line[2:]
+        output = "\n".join(line for line in body if not line.startswith(("$ ", "> ")))
+        yield Block(
+            begin, tuple(commands), output, bool(_COMPARED.search(before)), why["reason"] if why else None
+        )
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def test_blocks_are_told_apart_from_text_and_from_output() -> None:
+    text = (
+        "# Page\n```console\n$ echo a\na\n$ printf '%s' \\\n> b\n```\n\n"
+        "<!-- not run: needs root -->\n```console\n$ reboot\n```\n"
+        "<!-- output compared -->\n\n```console\n$ echo c\nc\n```\n```python\n$ no\n```\n"
+    )
+    found = list(blocks(text))
+    assert [block.commands for block in found] == [("echo a", "printf '%s' \\\nb"), ("reboot",), ("echo c",)]
+    assert [block.not_run for block in found] == [None, "needs root", None]
+    assert [(block.compared, block.output) for block in found][2] == (True, "c")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_command_of_a_page_works(page: Path, tmp_path: Path) -> None:
+    found = list(blocks(page.read_text(encoding="utf-8")))
+    skipped = [f"{name_of(page)}:{block.line}: {block.not_run}" for block in found if block.not_run]
+    run = [block for block in found if block.not_run is None and block.commands]
+    if not run:
+        pytest.skip("; ".join(skipped) or f"{name_of(page)} has no commands")
+    # One shell for the page, so that what one command made is there for the next.
+    script = ["set -e", "trap 'echo \"line $latlab_line: $BASH_COMMAND\" >&2' ERR"]
+    for number, block in enumerate(run):
+        script.append(f"latlab_line={block.line}")
+        script.append(f"exec >block-{number}.out")
+        script += block.commands
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "NO_COLOR": "1",
+        "COLUMNS": "100",
+        "LATLAB_ROOT": str(ROOT),
+    }
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(script)],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{name_of(page)}: exit code {done.returncode}\n{done.stderr}"
+    for number, block in enumerate(run):
+        if block.compared:
+            assert (tmp_path / f"block-{number}.out").read_text().rstrip("\n") == block.output
