@@ -122,6 +122,22 @@ def test_runs_are_recorded_merged_and_compared(tmp_path: Path) -> None:
     assert {change["verdict"] for change in same["changes"]} == {"no change"}
 
 
+def test_every_export_is_written(tmp_path: Path) -> None:
+    names = ("html", "hlog", "hgrm", "cyclictest", "sysjitter")
+    options = [word for name in names for word in (f"--{name}", str(tmp_path / name))]
+    done = latlab("--cpus", str(CPU), "-r", "0.1", "--spectrum", *options)
+    assert "CPU" in done.stdout
+    assert all((tmp_path / name).stat().st_size > 100 for name in names if name != "sysjitter")
+    assert (tmp_path / "html").read_text().lower().startswith("<!doctype html>")
+    assert json.loads((tmp_path / "cyclictest").read_text())["num_threads"] == 1
+
+
+def test_a_study_measures_each_condition_in_a_random_order() -> None:
+    document = json.loads(latlab("study", "--cpus", str(CPU), "-r", "0.05", "--rounds", "1", "--json").stdout)
+    names = {row["condition"] for row in document["runs"]}
+    assert names == {f"CPU {CPU}", "thread slept before", "four times as long", "SCHED_FIFO"}
+
+
 def test_a_beat_in_a_file_is_found(tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_text("".join(f"{k * 10.0 + 1},{5}\n" for k in range(300)))

@@ -15,12 +15,14 @@ from latlab.jitter import (
     bin_bounds,
     cyclictest_json,
     find_periods,
+    hdr_of,
     histogram,
     merge_bursts,
     name_period,
     read_outliers,
     recommendations,
     sysjitter_raw,
+    write_hdr,
     write_outliers,
 )
 from latlab.jitter._attribution import attribute, count_only, disturbances
@@ -225,6 +227,32 @@ def test_cyclictest_and_sysjitter_exports_keep_every_count() -> None:
     result = JitterResult((core(),))
     assert '"cycles": 1003' in cyclictest_json(result)
     assert sysjitter_raw(result.cores) == "# cpu 1\n1000000 385\n"
+
+
+def test_the_hdr_log_agrees_with_the_hdrhistogram_package_count_for_count(tmp_path: Path) -> None:
+    from hdrh.histogram import HdrHistogram
+    from hdrh.log import HistogramLogReader
+
+    random = np.random.default_rng(3)
+    values, counts = np.unique((26 * random.lognormal(2, 2, 5000)).astype(int) + 26, return_counts=True)
+    one = core(values_ticks=values, counts=counts)
+    write_hdr(JitterResult((one, core(cpu=2))), hlog=str(tmp_path / "x.hlog"), hgrm=str(tmp_path / "x.hgrm"))
+    theirs = HdrHistogram(1, 3_600_000_000_000, 3)
+    for value, count in zip(np.rint(values * 1e9 / 2.6e9).astype(int).tolist(), counts.tolist(), strict=True):
+        theirs.record_value(value, count)
+    reader = HistogramLogReader(str(tmp_path / "x.hlog"), HdrHistogram(1, 3_600_000_000_000, 3))
+    first = reader.get_next_interval_histogram()
+    reader.close()
+    assert first.get_tag() == "cpu1"
+    read = {
+        item.value_iterated_to: item.count_added_in_this_iter_step for item in first.get_recorded_iterator()
+    }
+    recorded = {
+        item.value_iterated_to: item.count_added_in_this_iter_step for item in theirs.get_recorded_iterator()
+    }
+    assert read == recorded
+    assert hdr_of(one).count == counts.sum()
+    assert "Total count" in (tmp_path / "x.hgrm").read_text()
 
 
 def events(**tables: dict[str, list[object]]) -> Events:

@@ -95,8 +95,9 @@ def merge(runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
     "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Times that each condition runs."
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the order.")
+@click.option("--html", type=click.Path(), help="Write the plots.")
 @click.option("--json", "as_json", is_flag=True, help="The table as JSON.")
-def study(cpus: str | None, seconds: float, rounds: int, seed: int, as_json: bool) -> int:
+def study(cpus: str | None, seconds: float, rounds: int, seed: int, html: str | None, as_json: bool) -> int:
     """The same measurement under many conditions, in random order."""
     from latlab.jitter import allowed_cpus, run_study
     from latlab.reports.jitter_text import study_table
@@ -112,6 +113,11 @@ def study(cpus: str | None, seconds: float, rounds: int, seed: int, as_json: boo
         seed=seed,
         progress=lambda text: click.echo(f"study: {text}", err=True),
     )
+    if html:
+        from latlab.reports.jitter_html import study_report
+        from latlab.system.environment import capture
+
+        study_report(found, capture()).write(html)
     if as_json:
         print_json(found.to_json())
     else:

@@ -55,6 +55,10 @@ _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "
 @click.option("--core-to-core", is_flag=True, help="The latency of a cache line between every pair of cores.")
 @click.option("--live", is_flag=True, help="Measure again and again until Ctrl-C.")
 @click.option("--output", type=click.Path(), help="Record the run in this folder.")
+@click.option("--spectrum", is_flag=True, help="Plot the spectrum of the outliers.")
+@click.option("--html", type=click.Path(), help="Write a page with scatter, spectrum and cumulative curve.")
+@click.option("--hlog", type=click.Path(), help="Export an HdrHistogram log, an interval a core.")
+@click.option("--hgrm", type=click.Path(), help="Export a percentile table for HdrHistogram's plotter.")
 @click.option("--cyclictest", type=click.Path(), help="Export JSON as cyclictest writes it.")
 @click.option("--sysjitter", type=click.Path(), help="Export raw interruptions as sysjitter writes them.")
 @click.pass_context
@@ -119,7 +123,7 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError("-m can't be negative")
     if options["output"] and Path(options["output"]).exists() and any(Path(options["output"]).iterdir()):
         raise UsageError(f"{options['output']} already holds something", remedy="name a new folder")
-    for key in ("outfile", "cyclictest", "sysjitter"):
+    for key in ("outfile", "html", "hlog", "hgrm", "cyclictest", "sysjitter"):
         path = options[key]
         if path is None:
             continue
@@ -158,7 +162,14 @@ def _measured(cpus: list[int], options: dict[str, Any]) -> JitterResult:
 
 
 def _exports(result: JitterResult, options: dict[str, Any]) -> None:
-    from latlab.jitter import cyclictest_json, record_run, sysjitter_raw, write_outliers, write_text
+    from latlab.jitter import (
+        cyclictest_json,
+        record_run,
+        sysjitter_raw,
+        write_hdr,
+        write_outliers,
+        write_text,
+    )
 
     if options["output"]:
         from latlab.formats.recording import RecordingWriter
@@ -174,13 +185,20 @@ def _exports(result: JitterResult, options: dict[str, Any]) -> None:
         write_outliers(options["outfile"], machine)
     if options["cyclictest"]:
         write_text(options["cyclictest"], cyclictest_json(result))
+    if options["hlog"] or options["hgrm"]:
+        write_hdr(result, hlog=options["hlog"], hgrm=options["hgrm"])
+    if options["html"]:
+        from latlab.reports.jitter_html import report
+        from latlab.system.environment import capture
+
+        report(result, capture(), " ".join(sys.argv)).write(options["html"])
     if options["sysjitter"]:
         write_text(options["sysjitter"], sysjitter_raw(machine))
 
 
 def _show(result: JitterResult, options: dict[str, Any], cpus: list[int]) -> None:
     from latlab.cli._jitter_files import print_json
-    from latlab.reports.jitter_text import above_floor, classic, summary
+    from latlab.reports.jitter_text import above_floor, classic, spectrum_plot, summary
 
     if options["as_json"]:
         print_json(result.to_json())
@@ -194,6 +212,8 @@ def _show(result: JitterResult, options: dict[str, Any], cpus: list[int]) -> Non
         first = classic(result.cores[0], min_ticks=options["least"], knee_ticks=options["knee"], **view)
         text = f"{first}\n{summary(result)}"
     click.echo(text, nl=False)
+    if options["spectrum"]:
+        click.echo("\n" + spectrum_plot(result, options["width"]), nl=False)
 
 
 def _show_matrix(found: CoreMatrix, *, as_json: bool) -> None:

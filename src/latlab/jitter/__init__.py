@@ -9,6 +9,7 @@ from latlab.jitter._files import (
     write_outliers,
     write_text,
 )
+from latlab.jitter._hdr import hdr_of, write_hdr
 from latlab.jitter._histogram import (
     INFINITE,
     Histogram,
@@ -37,6 +38,7 @@ __all__ = [
     "core_to_core",
     "cyclictest_json",
     "find_periods",
+    "hdr_of",
     "histogram",
     "measure",
     "measure_task",
@@ -50,6 +52,7 @@ __all__ = [
     "run_study",
     "spectrum",
     "sysjitter_raw",
+    "write_hdr",
     "write_outliers",
     "write_text",
 ]

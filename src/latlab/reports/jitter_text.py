@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from latlab.jitter import (
     INFINITE,
@@ -16,11 +17,22 @@ from latlab.jitter import (
     Study,
     automatic_range,
     histogram,
+    merge_bursts,
     recommendations,
+    spectrum,
 )
 from latlab.model.jitter import CoreJitter, JitterResult
 
-__all__ = ["above_floor", "classic", "comparison", "human", "matrix", "study_table", "summary"]
+__all__ = [
+    "above_floor",
+    "classic",
+    "comparison",
+    "human",
+    "matrix",
+    "spectrum_plot",
+    "study_table",
+    "summary",
+]
 
 _HEAD = "Time     Ticks      {what:<13} Percent  Cumulative  "
 
@@ -200,4 +212,25 @@ def study_table(found: Study) -> str:
             f"{name:<22} {times} {middle['gaps_per_second']:<10.1f} "
             f"{100 * middle['gap_share']:8.3f}%  {len(rows)}"
         )
+    return "\n".join(lines) + "\n"
+
+
+def spectrum_plot(result: JitterResult, width: int = 80, *, rows: int = 16) -> str:
+    """The highest power in each of `rows` bands of frequency, a bar each."""
+    lines = []
+    for core in result.cores:
+        times = merge_bursts(core.gap_start_ns)
+        if len(times) < 12:
+            lines.append(f"CPU {core.cpu}: {len(times)} outliers are too few for a spectrum")
+            continue
+        seen = spectrum(times)
+        low, high = float(seen.frequency_hz[0]), float(seen.frequency_hz[-1])
+        edges = [low * (high / low) ** (k / rows) for k in range(rows + 1)]
+        bands = [seen.power[(seen.frequency_hz >= a) & (seen.frequency_hz <= b)] for a, b in pairwise(edges)]
+        peaks = [float(band.max()) if len(band) else 0.0 for band in bands]
+        scale = max(1, width - 34) / max(math.log1p(max(peaks)), 1e-9)
+        lines.append(f"CPU {core.cpu}: frequency            power")
+        for (a, b), peak in zip(pairwise(edges), peaks, strict=True):
+            stars = "*" * round(scale * math.log1p(peak))
+            lines.append(f"{a:9.2f} to {b:9.2f} Hz {peak:8.1f}  {stars}")
     return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""Ratios, interleaved in one run; nothing here is asserted in a test."""

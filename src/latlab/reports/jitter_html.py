@@ -1,0 +1,174 @@
+"""A run of jitter as a page: outliers over time, their spectrum, the cumulative curve, cores compared."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from latlab.jitter import Study, automatic_range, merge_bursts, spectrum
+from latlab.model.environment import Environment
+from latlab.model.jitter import CoreJitter, JitterResult
+from latlab.reports.html import Page
+
+__all__ = ["report", "study_report"]
+
+_MOST_POINTS = 5_000
+
+
+def report(result: JitterResult, environment: Environment, command: str | None = None) -> Page:
+    """The page of one run."""
+    page = Page("How quiet is this machine?", environment.summary())
+    worst = max(result.cores, key=lambda core: core.ns(core.max_ticks))
+    share = sum(core.gap_ticks for core in result.cores) / max(
+        1, sum(core.wall_ticks for core in result.cores)
+    )
+    page.verdict(
+        f"{100 * share:.3f} % of the time went to gaps; "
+        f"the longest took {worst.ns(worst.max_ticks) / 1e3:.1f} µs on CPU {worst.cpu}."
+    )
+    for warning in result.warnings:
+        page.paragraph(warning)
+    page.section("Cores")
+    page.table(
+        ["CPU", "deltas", "pure %", "gaps", "p50 ns", "p99.9 ns", "max µs"],
+        [_core_row(core) for core in result.cores],
+    )
+    page.figure(
+        _cumulative(result),
+        "Share of readings that took at most so long; the line marks the first core's knee.",
+    )
+    if result.sources:
+        page.section("Who did it")
+        page.table(
+            ["layer", "kind", "source", "CPU", "count", "total µs", "worst µs"],
+            [
+                [one.layer, one.kind, one.name, one.cpu, one.count, _micro(one.total_ns), _micro(one.max_ns)]
+                for one in result.sources[:30]
+            ],
+        )
+    page.section("Outliers")
+    page.figure(_scatter(result), "Each kept gap: when it began, and how long it took.")
+    page.section("The beat")
+    for period in result.periods:
+        page.paragraph(f"CPU {period.cpu}: {period.cause}, p {period.p_value:.1g}")
+    page.figure(_spectrum(result), "Power of the merged outliers; without a beat it is 1 on average.")
+    page.reproduce(command, environment)
+    return page
+
+
+def _micro(ns: float | None) -> float | None:
+    return None if ns is None else round(ns / 1e3, 1)
+
+
+def _core_row(core: CoreJitter) -> list[Any]:
+    return [
+        core.cpu,
+        core.deltas,
+        round(100 * core.pure_ticks / (core.wall_ticks or 1), 2),
+        core.outliers,
+        round(core.ns(core.percentile_ticks(50)), 1),
+        round(core.ns(core.percentile_ticks(99.9)), 1),
+        round(core.ns(core.max_ticks) / 1e3, 1),
+    ]
+
+
+def _figure(
+    data: list[dict[str, Any]], x: str, y: str, *, log_x: bool, log_y: bool, **more: Any
+) -> dict[str, Any]:
+    kinds = ("log" if log_x else "linear", "log" if log_y else "linear")
+    axes = {
+        name: {"title": {"text": title}, "type": kind}
+        for name, title, kind in zip("xy", (x, y), kinds, strict=True)
+    }
+    return {"data": data, "layout": {"xaxis": axes["x"], "yaxis": axes["y"], **more}}
+
+
+def _cumulative(result: JitterResult) -> dict[str, Any]:
+    data = []
+    for core in result.cores:
+        running = np.cumsum(core.counts) / max(1, int(core.counts.sum()))
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "line": {"shape": "hv"},
+                "name": f"CPU {core.cpu}",
+                "x": (core.values_ticks * 1e9 / core.counter_hz).tolist(),
+                "y": running.tolist(),
+            }
+        )
+    first = result.cores[0]
+    knee = first.ns(automatic_range(first, 20)[1])
+    line = {
+        "type": "line",
+        "x0": knee,
+        "x1": knee,
+        "yref": "paper",
+        "y0": 0,
+        "y1": 1,
+        "line": {"dash": "dot"},
+    }
+    return _figure(data, "ns between two readings", "share", log_x=True, log_y=False, shapes=[line])
+
+
+def _scatter(result: JitterResult) -> dict[str, Any]:
+    data = []
+    for core in result.cores:
+        # The longest are drawn where not all can be: they are what the page is read for.
+        shown = np.sort(np.argsort(core.gap_each_ns)[-_MOST_POINTS:])
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": f"CPU {core.cpu}",
+                "x": ((core.gap_start_ns[shown] - core.start_ns) / 1e6).tolist(),
+                "y": (core.gap_each_ns[shown] / 1e3).tolist(),
+            }
+        )
+    return _figure(data, "ms since the start", "µs", log_x=False, log_y=True)
+
+
+def _spectrum(result: JitterResult) -> dict[str, Any]:
+    data = []
+    for core in result.cores:
+        times = merge_bursts(core.gap_start_ns)
+        if len(times) < 12:
+            continue
+        seen = spectrum(times)
+        shown = np.sort(np.argsort(seen.power)[-_MOST_POINTS:])
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": f"CPU {core.cpu}",
+                "x": seen.frequency_hz[shown].tolist(),
+                "y": seen.power[shown].tolist(),
+            }
+        )
+    return _figure(data, "Hz", "power", log_x=True, log_y=True)
+
+
+def study_report(found: Study, environment: Environment) -> Page:
+    """The page of a study: one point a run, one column a condition."""
+    page = Page("Under which conditions is this machine quiet?", environment.summary())
+    names = sorted({row.condition for row in found.rows})
+    for title, key in (
+        ("Gap time, share", "gap_share"),
+        ("Longest gap, ns", "max_ns"),
+        ("p99.9, ns", "p999_ns"),
+    ):
+        data = [
+            {
+                "type": "box",
+                "name": name,
+                "boxpoints": "all",
+                "y": [getattr(row, key) for row in found.rows if row.condition == name],
+            }
+            for name in names
+        ]
+        page.section(title)
+        page.figure({"data": data, "layout": {"yaxis": {"type": "log"}, "showlegend": False}})
+    page.reproduce(" ".join(sys.argv), environment, found.seed)
+    return page
