@@ -74,25 +74,40 @@ class PreemptionFlag {
 #endif
 };
 
+constexpr std::size_t kTables = 4;
+
 struct Block {
   std::array<std::uint64_t, kBlock> at;
 };
 
-// kBlock readings without a branch; the first one's distance to `last` is the bridge, and not counted here.
-// Returns how many deltas are over `slow`.
-[[gnu::always_inline]] inline std::uint64_t read_block(Block& block, std::uint64_t* linear,
-                                                       std::uint64_t slow) noexcept {
-  std::uint64_t over = 0;
-  std::uint64_t last = block.at[0] = read_counter();
+// kBlock readings without a branch, and nothing between them but their stores: this counter waits for what is
+// before it, so that counting in between made a reading 13.7 ns long in place of 9.8.
+[[gnu::always_inline]] inline void read_block(Block& block) noexcept {
 #pragma GCC unroll 64
-  for (std::size_t i = 1; i < kBlock; ++i) {
-    const std::uint64_t now = read_counter();
-    const std::uint64_t delta = now - last;
-    last = block.at[i] = now;
-    over += static_cast<std::uint64_t>(delta > slow);
-    linear[delta < kLinear ? delta : kLinear] += 1;  // a conditional move: the last slot takes the rest
+  for (std::size_t i = 0; i < kBlock; ++i) block.at[i] = read_counter();
+}
+
+// Counts the deltas inside of a block; the first reading's distance to the block before is the bridge, and
+// not counted here. Returns whether one is over `slow`.
+[[gnu::always_inline]] inline bool count_block(const Block& block, std::uint64_t* linear,
+                                               std::uint64_t slow) noexcept {
+  if (block.at[kBlock - 1] - block.at[0] <= slow) {
+    // The whole block is no longer than one delta may be: nothing to test, which takes 10 ns in place of 45.
+#pragma GCC unroll 63
+    for (std::size_t i = 1; i < kBlock; ++i)
+      linear[(i % kTables) * (kLinear + 1) + (block.at[i] - block.at[i - 1])] += 1;
+    return false;
   }
-  return over;
+  std::uint64_t over = 0;
+#pragma GCC unroll 63
+  for (std::size_t i = 1; i < kBlock; ++i) {
+    const std::uint64_t delta = block.at[i] - block.at[i - 1];
+    over |= slow - delta;  // the sign says that it is longer; no delta is of 2^63 ticks
+    // A conditional move: the last slot takes the rest. Four tables in turn: most deltas are equal, and an
+    // increment would wait for the one before.
+    linear[(i % kTables) * (kLinear + 1) + (delta < kLinear ? delta : kLinear)] += 1;
+  }
+  return (over >> 63U) != 0;
 }
 
 }  // namespace
@@ -150,7 +165,7 @@ void Collector::Core::prepare() {
   }
   // Allocated and touched here, on the measuring core: its own node's memory, and no page fault later.
   result.cpu = request.cpu;
-  result.linear.assign(kLinear + 1, 0);
+  result.linear.assign(kTables * (kLinear + 1), 0);
   result.log.assign(kLogBins, 0);
   ring.assign(request.ring, Gap{});
 }
@@ -165,7 +180,7 @@ void Collector::Core::slow_block(const Block& block, PreemptionFlag& flag) noexc
     const std::uint64_t delta = block.at[i] - block.at[i - 1];
     if (delta > request.threshold_ticks) {
       result.pure_ticks -= delta;
-      if (delta < kLinear) --result.linear[delta];  // gap() counts it again
+      if (delta < kLinear) --result.linear[(i % kTables) * (kLinear + 1) + delta];  // gap() counts it again
       // One flag a block: it tells of the block's longest gap, which a preemption is.
       gap(block.at[i], delta, delta == longest || preempted == 2 ? preempted : 0);
     } else if (delta >= kLinear) {
@@ -202,7 +217,7 @@ void Collector::Core::measure() noexcept {
       last = now;
       flag.take();
     }
-    const std::uint64_t over = read_block(block, linear, slow);
+    read_block(block);
     const std::uint64_t bridge = block.at[0] - last;
     result.pure_ticks += block.at[kBlock - 1] - block.at[0];
     last = block.at[kBlock - 1];
@@ -212,7 +227,7 @@ void Collector::Core::measure() noexcept {
     } else {
       result.bridge_ticks += bridge;
     }
-    if (over != 0) slow_block(block, flag);
+    if (count_block(block, linear, slow)) slow_block(block, flag);
   }
   result.last_ticks = last;
   result.end = clock_reference();
@@ -304,6 +319,9 @@ std::vector<CoreResult> Collector::join() {
     pthread_join(core->thread, nullptr);
     CoreResult& result = core->result;
     result.threshold_ticks = core->request.threshold_ticks;
+    for (std::size_t table = 1; table < kTables && result.linear.size() > kLinear + 1; ++table)
+      for (std::size_t bin = 0; bin < kLinear; ++bin)
+        result.linear[bin] += result.linear[table * (kLinear + 1) + bin];
     result.linear.resize(kLinear);
     for (std::size_t bin = 0; bin < result.linear.size(); ++bin)
       if (result.linear[bin] != 0) result.max_ticks = std::max<std::uint64_t>(result.max_ticks, bin);

@@ -19,7 +19,7 @@
 namespace latlab::jitter {
 
 inline constexpr std::size_t kBlock = 64;       // readings; 98 % of the time is then inside of blocks
-inline constexpr std::uint64_t kLinear = 4096;  // deltas below are counted each on its own (32 KiB: fits L1)
+inline constexpr std::uint64_t kLinear = 4096;  // deltas below are counted each on its own
 inline constexpr unsigned kSubBits = 7;         // above: 128 bins an octave, at most 0.8 % wide
 inline constexpr unsigned kLinearBits = 12;
 inline constexpr std::size_t kLogBins = (64 - kLinearBits) << kSubBits;
