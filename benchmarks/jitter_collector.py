@@ -43,7 +43,7 @@ def collect(cpu: int) -> tuple[float, float, float, int]:
 
 
 def undisturbed(cpu: int, pairs: int = 60) -> tuple[float, float, float]:
-    """The best slice of the bare loop and of the collector in readings a second, and the best share of pure time."""
+    """The best slice of the bare loop and of the collector in readings a second, and of pure time."""
     everywhere, bares, rates, pures = os.sched_getaffinity(0), [0.0], [0.0], [0.0]
     for _ in range(pairs):
         os.sched_setaffinity(0, {cpu})
@@ -79,7 +79,8 @@ def main() -> None:
         lefts.append(left)
     bare, rate, pure = undisturbed(cpu)
     print(
-        f"best slice: {rate / 1e6:.1f} M a second of {bare / 1e6:.1f} M bare, {100 * rate / bare:.1f} % (bar >= 95 %)"
+        f"best slice: {rate / 1e6:.1f} M a second of {bare / 1e6:.1f} M bare, "
+        f"{100 * rate / bare:.1f} % (bar >= 95 %)"
     )
     print(f"best slice: {100 * pure:.1f} % inside of pure deltas (bar >= 90 %)")
     done = subprocess.run(
