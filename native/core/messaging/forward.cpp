@@ -23,12 +23,15 @@ std::uint64_t clock_ns(clockid_t clock) noexcept {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Sleeps to an absolute time, so that an interruption doesn't lengthen the stall.
+// Sleeps to an absolute time, so that an interruption doesn't lengthen the stall; the last 200 us spinning,
+// since a sleeper wakes up late.
 void stand_still(std::uint64_t ns, const StopFlag& stop) {
   const std::uint64_t end = monotonic_ns() + ns;
-  const timespec until{static_cast<time_t>(end / 1'000'000'000U), static_cast<long>(end % 1'000'000'000U)};
+  const std::uint64_t wake = end - std::min<std::uint64_t>(ns, 200'000);
+  const timespec until{static_cast<time_t>(wake / 1'000'000'000U), static_cast<long>(wake % 1'000'000'000U)};
   while (!stop.load() && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
   }
+  while (!stop.load() && monotonic_ns() < end) pause_cpu();
 }
 
 void spin(std::uint64_t ns) {

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from latlab.cli._messaging_commands import COMMANDS
 from latlab.cli._messaging_options import ListOptions, run_options, settings_from
 from latlab.errors import ExitCode
 
@@ -46,6 +47,10 @@ def run(as_json: bool, output: str | None, **options: Any) -> int:
     if as_json:
         click.echo(json.dumps(documents[0] if len(documents) == 1 else {"schema": 1, "variants": documents}))
     return code
+
+
+for command in COMMANDS:
+    messaging.add_command(command)
 
 
 @messaging.command()

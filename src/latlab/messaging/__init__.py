@@ -1,21 +1,31 @@
 """How fast do messages travel."""
 
 from latlab.messaging._analysis import analyse, latencies, overheads, stability
-from latlab.messaging._measure import check, measure, measure_and_analyse
+from latlab.messaging._experiments import calibrate, compare, find_limit, parse_objective, sweep
+from latlab.messaging._measure import check, conform, measure, measure_and_analyse
 from latlab.messaging._recording import load_run, save_run
 from latlab.messaging._registry import every_transport, facts_of, missing
+from latlab.messaging._transport import Transport, TransportClosed
 
 __all__ = [
+    "Transport",
+    "TransportClosed",
     "analyse",
+    "calibrate",
     "check",
+    "compare",
+    "conform",
     "every_transport",
     "facts_of",
+    "find_limit",
     "latencies",
     "load_run",
     "measure",
     "measure_and_analyse",
     "missing",
     "overheads",
+    "parse_objective",
     "save_run",
     "stability",
+    "sweep",
 ]

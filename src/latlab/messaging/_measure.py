@@ -20,8 +20,9 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
         UsageError: for what no run can do, with the option to change.
         MissingExtraError, UnavailableError: for what isn't installed.
     """
-    facts = _registry.facts_of(settings.transport)
-    settings = settings.with_(transport=facts.name)
+    facts, _ = _registry.resolve(settings.transport)
+    if ":" not in settings.transport:
+        settings = settings.with_(transport=facts.name)
     if settings.messages < 1:
         raise UsageError("a run needs at least 1 message", remedy="say --messages 1000")
     if settings.total > MOST:
@@ -66,9 +67,29 @@ def measure(settings: Settings) -> Measurement:
         LatlabError: where nothing could be measured; a run that broke off is returned, as partial.
     """
     settings, facts = check(settings)
+    _, target = _registry.resolve(settings.transport)
+    if target is not None:
+        from latlab.messaging._python_run import run_python
+
+        return run_python(settings, facts, target)
     from latlab.messaging._native_run import run_native
 
     return run_native(settings, facts)
+
+
+def conform(settings: Settings) -> list[tuple[str, str | None]]:
+    """Check a transport of the Python loop against its own promises: (what, what is wrong or None).
+
+    Raises:
+        UsageError: for a native transport, which has tests of its own.
+    """
+    facts, target = _registry.resolve(settings.transport)
+    if target is None:
+        raise UsageError(f"{facts.name} is native", remedy="this checks transports of the Python loop")
+    from latlab.messaging._python_run import conformity
+
+    settings, facts = check(settings)
+    return conformity(target, facts, settings)
 
 
 def measure_and_analyse(settings: Settings) -> tuple[Measurement, Result]:

@@ -49,7 +49,7 @@ def waiting(settings: Settings, facts: Facts) -> str:
     """How the loops wait: rings spin unless told otherwise, everything else sleeps in the kernel."""
     wanted = settings.wait
     if wanted == "auto":
-        wanted = "poll" if facts.name in ("ring", "shm") else "block"
+        wanted = "poll" if facts.name in ("ring", "shm") or "block" not in facts.waits else "block"
     if wanted not in facts.waits:
         raise UsageError(f"{facts.name} can't {wanted}", remedy=f"say --wait {facts.waits[0]}")
     return wanted
@@ -296,8 +296,8 @@ def _collect(run: Any, settings: Settings, facts: Facts, plan: Schedule, **known
     return Measurement(
         settings=settings,
         facts=facts,
-        sent_ns=_since(run.sent_ticks(), base, hz),
-        received_ns=_since(run.received_ticks(), base, hz),
+        sent_ns=since(run.sent_ticks(), base, hz),
+        received_ns=since(run.received_ticks(), base, hz),
         intended_ns=intended,
         kernel_ns=kernel,
         sender=_side(sender),
@@ -312,7 +312,7 @@ def _collect(run: Any, settings: Settings, facts: Facts, plan: Schedule, **known
     )
 
 
-def _since(ticks: npt.NDArray[np.uint64], base: int, hz: float) -> npt.NDArray[np.int64]:
+def since(ticks: npt.NDArray[np.uint64], base: int, hz: float) -> npt.NDArray[np.int64]:
     """Ticks as whole ns since the base, -1 where there is none. Rounded once: differences are integers."""
     never = ticks == 0
     ns: npt.NDArray[np.int64] = np.rint((ticks - np.uint64(base)).view(np.int64) * (1e9 / hz)).astype(

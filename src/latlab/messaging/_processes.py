@@ -46,14 +46,20 @@ class Child:
         environment: Mapping[str, str] | None = None,
         cwd: str | None = None,
         own_group: bool = False,
+        label: str | None = None,
+        quiet: bool = False,
+        open_stdin: bool = False,
     ) -> None:
-        self.name = Path(command[0]).name
+        self.name = label or Path(command[0]).name
+        said = (
+            subprocess.DEVNULL if quiet else subprocess.PIPE
+        )  # nobody reads what a server says while it runs
         try:
             self._process = subprocess.Popen(
                 list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdin=subprocess.PIPE if open_stdin else subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
                 pass_fds=list(pass_fds),
                 env=None if environment is None else {**os.environ, **environment},
                 cwd=cwd,
@@ -119,7 +125,7 @@ class Child:
         if self._group:  # what it started itself, too
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-        for stream in (process.stdout, process.stderr):
+        for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None and not stream.closed:
                 if stream is process.stderr:
                     os.set_blocking(stream.fileno(), False)

@@ -8,6 +8,7 @@ import shutil
 
 from latlab.errors import MissingExtraError, UnavailableError, UsageError
 from latlab.messaging._links import ALIASES, BOTH, NATIVE
+from latlab.messaging._products import PRODUCTS
 from latlab.model.messaging import Facts
 
 _ZEROMQ = {
@@ -19,9 +20,53 @@ _ZEROMQ = {
 }  # fmt: skip
 
 
+GROUP = "latlab.transports"
+
+
+def python_transports() -> dict[str, tuple[str, Facts]]:
+    """The class ("module:Class") and the facts of every transport of the Python loop, plug-ins included.
+
+    Raises:
+        UsageError: for a plug-in that can't be imported or has no facts.
+    """
+    from importlib.metadata import entry_points
+
+    found = dict(PRODUCTS)
+    for point in entry_points(group=GROUP):
+        try:
+            facts = point.load().facts
+        except Exception as error:
+            raise UsageError(
+                f"the transport plug-in '{point.name}' ({point.value}) can't be loaded: {error}",
+                remedy="mend or uninstall it",
+            ) from None
+        found[facts.name] = (point.value, facts)
+    return found
+
+
 def every_transport() -> dict[str, Facts]:
     """All known transports by name, installed or not."""
-    return {**NATIVE, **_ZEROMQ}
+    return {**NATIVE, **_ZEROMQ, **{name: facts for name, (_, facts) in python_transports().items()}}
+
+
+def resolve(name: str) -> tuple[Facts, str | None]:
+    """A transport's facts, and the class behind it where the Python loop serves it.
+
+    Raises:
+        UsageError: for a name that nobody knows, or a "module:Class" that is none.
+    """
+    if ":" in name:  # a plug-in that isn't installed
+        import importlib
+
+        module, _, attribute = name.partition(":")
+        try:
+            facts = getattr(importlib.import_module(module), attribute).facts
+        except (ImportError, AttributeError) as error:
+            raise UsageError(f"{name} is no transport: {error}", remedy="write module:Class") from None
+        return facts, name
+    facts = facts_of(name)
+    served = python_transports().get(facts.name)
+    return facts, None if served is None else served[0]
 
 
 def facts_of(name: str) -> Facts:
@@ -73,7 +118,7 @@ def require(facts: Facts) -> None:
 
 
 _MODULES = {
-    "pyzmq": "zmq", "nats-py": "nats", "paho-mqtt": "paho.mqtt", "eclipse-zenoh": "zenoh", "pynng": "pynng",
+    "pyzmq": "zmq", "nats-py": "nats", "paho-mqtt": "paho.mqtt", "eclipse-zenoh": "zenoh", "aio-pika": "aio_pika",
 }  # fmt: skip
 
 

@@ -1,0 +1,45 @@
+"""The harness's own bars: ns a message and side, messages/s through the shared ring, and ten million messages analysed.
+
+python -m benchmarks.messaging_harness
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from latlab._core import messaging as core
+from latlab.messaging import analyse, measure
+from latlab.model.messaging import Settings
+
+
+def main() -> int:
+    """Exit status 1 when a bar is missed."""
+    failed = 0
+    sender, receiver, clock = min(
+        (core.harness_cost(64, rounds=201) for _ in range(3)), key=lambda c: c[0] + c[1]
+    )
+    failed += max(sender, receiver) > 10
+    print(
+        f"harness (bar 10 ns): sender {sender:.2f} ns, receiver {receiver:.2f} ns, clock alone {clock:.2f} ns"
+    )
+    best = 0.0
+    for _ in range(5):
+        m = measure(Settings("shm", topology="direct", messages=10_000_000, load="max"))
+        span = m.received_ns[-1] - m.received_ns[0]
+        best = max(best, (m.settings.messages - 1) / span * 1e3)
+    failed += best < 35
+    print(f"stamped 64-byte messages through the shared ring (bar 35 M/s): best of 5 {best:.1f} M/s")
+    start = time.perf_counter()
+    result = analyse(m)
+    took = time.perf_counter() - start
+    failed += took > 1 or result.identity_violations > 0 or m.bytes_per_message > 20 or result.page_faults > 0
+    print(
+        f"10 M messages: analysed in {took:.2f} s (bar 1 s), {m.bytes_per_message:.2f} bytes a message (bar 20), "
+        f"{result.page_faults} page faults (bar 0), {result.identity_violations} violations of the identity (bar 0)"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

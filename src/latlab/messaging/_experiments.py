@@ -1,0 +1,308 @@
+"""More than one run: sweeps, the search for a limit, the harness's own cost, and comparisons."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from latlab.errors import UsageError
+from latlab.messaging._analysis import latencies
+from latlab.messaging._measure import check, measure_and_analyse
+from latlab.model.messaging import Measurement, Result, Settings
+from latlab.stats.quantiles import nearest_rank
+
+__all__ = [
+    "Change",
+    "Limit",
+    "Objective",
+    "Probe",
+    "calibrate",
+    "compare",
+    "find_limit",
+    "parse_objective",
+    "sweep",
+]
+
+# What can be swept, and the setting behind it.
+SWEPT = {
+    "size": "size", "batch": "batch", "buffer": "buffer_bytes", "rate": "rate_hz", "burst": "burst",
+    "window": "window", "messages": "messages", "wait": "wait", "topology": "topology", "transport": "transport",
+    "cpus": "cpus", "frequency": "frequency",
+}  # fmt: skip
+PERCENTILES = ("p50", "p90", "p99", "p99.9")
+
+
+def sweep(
+    settings: Settings,
+    axes: Mapping[str, list[Any]],
+    *,
+    after: Callable[[Measurement, Result], None] | None = None,
+) -> Iterator[tuple[dict[str, Any], Measurement, Result]]:
+    """One run for each combination of the axes' values (one axis, or two crossed), each handed out as it ends.
+
+    Raises:
+        UsageError: for an axis that is none.
+    """
+    for name in axes:
+        if name not in SWEPT:
+            raise UsageError(f"'{name}' can't be swept", remedy=f"these can: {', '.join(SWEPT)}")
+    if len(axes) > 2:
+        raise UsageError("more than two axes", remedy="cross two, and run again for the third")
+    for values in itertools.product(*axes.values()):
+        point = dict(zip(axes, values, strict=True))
+        frequency = point.get("frequency")
+        changed = settings.with_(
+            **{SWEPT[name]: value for name, value in point.items() if name != "frequency"}
+        )
+        if "rate" in point and changed.load == "max":
+            changed = changed.with_(load="rate")
+        with _frequency(frequency):
+            measurement, result = measure_and_analyse(changed)
+        if after is not None:
+            after(measurement, result)
+        yield point, measurement, result
+
+
+def _frequency(khz: int | None) -> Any:
+    """The clock frequency held for the time of a run, where it can be set."""
+    import contextlib
+    from pathlib import Path
+
+    if khz is None:
+        return contextlib.nullcontext()
+    places = sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_max_freq"))
+    if not places:
+        raise UsageError("the clock frequency can't be set on this machine", remedy="leave that axis out")
+
+    @contextlib.contextmanager
+    def held() -> Iterator[None]:
+        before = [place.read_text() for place in places]
+        try:
+            for place in places:
+                place.write_text(str(khz))
+            yield
+        finally:
+            for place, value in zip(places, before, strict=True):
+                place.write_text(value)
+
+    return held()
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A percentile of the intended-time latency, and what it must stay below."""
+
+    quantile: float
+    name: str
+    limit_ns: int
+
+
+def parse_objective(text: str) -> Objective:
+    """Read "p99.9<200us".
+
+    Raises:
+        UsageError: for anything else.
+    """
+    units = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
+    found = re.fullmatch(r"\s*p(\d+(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s)\s*", text)
+    if found is None or not 0.0 < float(found[1]) < 100.0:
+        raise UsageError(f"'{text}' is no objective", remedy="write p99.9<200us")
+    return Objective(float(found[1]) / 100, f"p{found[1]}", round(float(found[2]) * units[found[3]]))
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One rate that was tried."""
+
+    rate_hz: float
+    value_ns: int | None
+    holds: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The highest rate that held the objective.
+
+    Attributes:
+        rate_hz: None where not even the lowest rate held it.
+        fails_at_hz: the lowest rate that didn't; None where every one did.
+        held, repeats: how often `rate_hz` held when it was tried again.
+        confidence: with what confidence it holds in more than half of all runs: 1 - P(so many successes by chance).
+    """
+
+    rate_hz: float | None
+    fails_at_hz: float | None
+    held: int
+    repeats: int
+    confidence: float
+    probes: tuple[Probe, ...]
+
+
+def find_limit(
+    settings: Settings,
+    objective: Objective,
+    *,
+    low_hz: float = 1000.0,
+    high_hz: float = 1e8,
+    seconds: float = 0.5,
+    precision: float = 0.05,
+    repeats: int = 5,
+    probe: Callable[[float], Probe] | None = None,
+    told: Callable[[Probe], None] = lambda _: None,
+) -> Limit:
+    """Search the highest rate at which the objective holds: doubling, then halving the bracket on a log scale.
+
+    The found rate is tried `repeats` more times, and lowered by the precision until it holds in most of them: one
+    lucky run is no limit.
+
+    Args:
+        probe: runs one rate; injected in tests.
+        told: hears of every probe as it ends.
+    """
+    done: list[Probe] = []
+
+    def run(rate: float) -> bool:
+        found = (probe or _prober(settings, objective, seconds))(rate)
+        done.append(found)
+        told(found)
+        return found.holds
+
+    passing, failing, rate = None, None, low_hz
+    while rate <= high_hz:
+        if not run(rate):
+            failing = rate
+            break
+        passing, rate = rate, rate * 2
+    if passing is None:
+        return Limit(None, failing, 0, 1, 0.0, tuple(done))
+    while failing is not None and failing / passing > 1 + precision:
+        middle = math.sqrt(passing * failing)
+        if run(middle):
+            passing = middle
+        else:
+            failing = middle
+    held = 0
+    for _ in range(20):
+        held = sum(run(passing) for _ in range(repeats))
+        if held * 2 > repeats or passing <= low_hz:
+            break
+        failing, passing = passing, max(low_hz, passing / (1 + 2 * precision))
+    chance = sum(math.comb(repeats, k) for k in range(held, repeats + 1)) / 2**repeats
+    return Limit(passing, failing, held, repeats, 1.0 - chance, tuple(done))
+
+
+def _prober(settings: Settings, objective: Objective, seconds: float) -> Callable[[float], Probe]:
+    # A p99.9 takes ten messages above it before it means anything.
+    least = math.ceil(10 / (1.0 - objective.quantile))
+
+    def probe(rate: float) -> Probe:
+        count = max(least, min(int(rate * seconds), 5_000_000))
+        load = settings.load if settings.load == "poisson" else "rate"
+        one = settings.with_(rate_hz=rate, load=load, messages=count, warmup=min(1000, count // 10))
+        measurement, result = measure_and_analyse(one)
+        _, latency = latencies(measurement)
+        if measurement.intended_ns is not None:
+            arrived = measurement.received_ns >= 0
+            late = (measurement.received_ns - measurement.intended_ns)[arrived]
+            latency = late[one.warmup :] if late.size > one.warmup else late
+        if result.partial is not None or result.lost or not latency.size:
+            return Probe(rate, None, False, result.partial or f"{result.lost} messages lost")
+        value = int(nearest_rank(latency, objective.quantile))
+        holds = value < objective.limit_ns
+        return Probe(rate, value, holds, "holds" if holds else f"{objective.name} is above the objective")
+
+    return probe
+
+
+def calibrate(size: int = 64) -> dict[str, Any]:
+    """What the harness itself costs: ns a message and side, the clock, and the floor through an in-process ring."""
+    from latlab._core import messaging as core
+
+    sender, receiver, clock = core.harness_cost(size, rounds=101)
+    settings, _ = check(Settings("ring", topology="direct", messages=50_000, warmup=5000, size=size))
+    _, fast = measure_and_analyse(settings)
+    _, paced = measure_and_analyse(
+        settings.with_(load="rate", rate_hz=100_000.0, messages=20_000, warmup=2000)
+    )
+    return {
+        "size": size,
+        "sender_ns": sender,
+        "receiver_ns": receiver,
+        "clock_ns": clock,
+        "floor_ns": None if paced.latency is None else paced.latency.median,
+        "floor_messages_per_s": fast.receiving_throughput.messages_per_s,
+    }
+
+
+@dataclass(frozen=True)
+class Change:
+    """One percentile of two runs.
+
+    Attributes:
+        ratio: after / before. low, high: its 95 % interval, from the blocks of both runs.
+        verdict: "slower", "faster" or "no difference shown".
+    """
+
+    name: str
+    before_ns: float
+    after_ns: float
+    ratio: float
+    low: float
+    high: float
+    verdict: str
+
+
+def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: int = 0) -> list[Change]:
+    """How the latencies of two runs differ.
+
+    Messages that follow one another are alike, so whole blocks of them are drawn (moving-block bootstrap, Künsch,
+    Annals of Statistics 17 (1989)): 20 blocks a run, 1,000 draws. A change counts when its interval leaves out 1 and
+    its size is above `threshold`.
+
+    Raises:
+        UsageError: when a run has too few messages.
+    """
+    latency = []
+    for m in (a, b):
+        value = latencies(m)[1]
+        if m.intended_ns is not None:
+            value = (m.received_ns - m.intended_ns)[m.received_ns >= 0]
+        if value.size < 100:
+            raise UsageError(
+                "a run of fewer than 100 received messages can't be compared", remedy="measure longer"
+            )
+        latency.append(value)
+    random = np.random.default_rng(seed)
+    found = []
+    for name in PERCENTILES:
+        q = float(name[1:]) / 100
+        if min(v.size for v in latency) * (1 - q) < 5:
+            continue
+        before, after = (float(nearest_rank(v, q)) for v in latency)
+        draws = np.log(_draws(latency[1], q, random)) - np.log(_draws(latency[0], q, random))
+        low, high = np.exp(np.quantile(draws, [0.025, 0.975]))
+        ratio = after / before if before > 0 else math.inf
+        verdict = "no difference shown"
+        if low > 1.0 and ratio > 1 + threshold:
+            verdict = "slower"
+        elif high < 1.0 and ratio < 1 / (1 + threshold):
+            verdict = "faster"
+        found.append(Change(name, before, after, ratio, float(low), float(high), verdict))
+    return found
+
+
+def _draws(latency: Any, q: float, random: np.random.Generator, blocks: int = 20, draws: int = 1000) -> Any:
+    """The q-quantile of each draw of whole blocks, from each block's counts over a grid of values."""
+    edges = np.unique(np.quantile(latency, np.linspace(0, 1, 2001), method="inverted_cdf"))
+    parts = np.array_split(latency, blocks)
+    counts = np.stack([np.bincount(np.searchsorted(edges, part), minlength=edges.size + 1) for part in parts])
+    drawn = counts[random.integers(0, blocks, (draws, blocks))].sum(axis=1).cumsum(axis=1)
+    at = (drawn < q * drawn[:, -1:]).sum(axis=1)
+    return np.maximum(edges[np.minimum(at, edges.size - 1)].astype(np.float64), 1.0)

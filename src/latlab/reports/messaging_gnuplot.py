@@ -1,0 +1,165 @@
+"""A messaging run's data and the script that draws the seven classic graphs with gnuplot; CSV of the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["histogram", "write_csv", "write_gnuplot"]
+
+Integers = npt.NDArray[np.int64]
+# More points than a screen has columns show nothing more; the histogram and the CSV have them all.
+_POINTS = 50_000
+
+
+def histogram(
+    values: Integers, bins: int | None = None, overlap: float = 0.0
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Centres and counts of equally wide bins from the smallest value to p99.9, which a tail can't flatten.
+
+    Args:
+        bins: how many; None for the Freedman-Diaconis width (Z. Wahrscheinlichkeitstheorie 57 (1981)), 10 to 500.
+        overlap: what part of its width a bin shares with each neighbour, from 0 to below 1: smoother, same height.
+    """
+    if values.size == 0:
+        return np.zeros(0), np.zeros(0, dtype=np.int64)
+    ordered = np.sort(values)
+    low, high = float(ordered[0]), float(ordered[min(ordered.size - 1, int(0.999 * ordered.size))])
+    high = max(high, low + 1.0)
+    if bins is None:
+        spread = float(ordered[int(0.75 * (ordered.size - 1))] - ordered[int(0.25 * (ordered.size - 1))])
+        width = 2 * spread / ordered.size ** (1 / 3)
+        bins = int(np.clip(np.ceil((high - low) / width) if width > 0 else 10, 10, 500))
+    width = (high - low) / bins
+    centres: npt.NDArray[np.float64] = low + (np.arange(bins, dtype=np.float64) + 0.5) * width
+    reach = width * (0.5 + overlap)
+    left = np.searchsorted(ordered, centres - reach, side="left")
+    right = np.searchsorted(ordered, centres + reach, side="left")
+    right[-1] = np.searchsorted(ordered, high + reach - width / 2, side="right")
+    return centres, (right - left).astype(np.int64)
+
+
+def write_csv(path: Path, columns: Mapping[str, Any]) -> None:
+    """One line a message, times in ns; -1 where a message didn't arrive."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    csv.write_csv(pa.table(dict(columns)), path)
+
+
+def write_gnuplot(
+    folder: Path,
+    *,
+    sent: Integers,
+    received: Integers,
+    sizes: Sequence[tuple[int, float, float, float]],
+    windows: Sequence[int] = (1, 10, 100, 1000),
+    bins: int | None = None,
+    overlap: float = 0.0,
+    title: str = "",
+) -> list[Path]:
+    """Write data files and `plot.gp`, which draws seven PNG files beside them.
+
+    Args:
+        sent, received: ns by message, those that arrived.
+        sizes: of a sweep: (bytes, median latency in ns, messages/s, bytes/s); of one run: its one point.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    latency = received - sent
+    step = max(1, sent.size // _POINTS)
+    rows = np.arange(0, sent.size, step)
+    _table(folder / "latency.dat", "n latency_us", rows, latency[rows] / 1e3)
+    for window in windows:
+        if window < sent.size:
+            at = np.arange(window, sent.size, step)
+            columns = [at]
+            for series in (sent, np.sort(received)):
+                apart = (series[at] - series[at - window]).astype(np.float64)
+                columns.append(np.divide(window * 1e9, apart, out=np.full(at.size, np.nan), where=apart > 0))
+            _table(folder / f"throughput-{window}.dat", "n sending_per_s receiving_per_s", *columns)
+    centres, counts = histogram(latency, bins, overlap)
+    _table(folder / "histogram.dat", "latency_us messages", centres / 1e3, counts)
+    _table(
+        folder / "sizes.dat",
+        "bytes median_us messages_per_s bytes_per_s",
+        *np.array(sizes, dtype=float).reshape(-1, 4).T,
+    )
+    _table(folder / "average.dat", "n average_us median_us", *_running(latency))
+    shown = [w for w in windows if w < sent.size]
+    script = folder / "plot.gp"
+    script.write_text(_script(shown, title.replace('"', "'"), int(sent.size)))
+    return sorted(folder.iterdir())
+
+
+def _table(path: Path, header: str, *columns: Any) -> None:
+    np.savetxt(
+        path,
+        np.column_stack(columns) if len(columns[0]) else np.zeros((0, len(columns))),
+        fmt="%.9g",
+        header=header,
+    )
+
+
+def _running(latency: Integers, blocks: int = 200) -> tuple[Any, Any, Any]:
+    """Average and median of equal parts of the run, in us."""
+    parts = [part for part in np.array_split(latency, min(blocks, max(1, latency.size))) if part.size]
+    at = np.cumsum([part.size for part in parts])
+    average = np.array([part.mean() for part in parts]) / 1e3
+    median = np.array([np.sort(part)[(part.size - 1) // 2] for part in parts]) / 1e3
+    return at, average, median
+
+
+def _script(windows: Sequence[int], title: str, count: int) -> str:
+    middle = windows[len(windows) // 2] if windows else 1
+    drawn = ", ".join(
+        f"'throughput-{w}.dat' using 1:3 with lines title 'M = {w}'" for w in windows
+    ) or "NaN title 'too few messages'"  # fmt: skip
+    both = (
+        f"'throughput-{middle}.dat' using 1:2 with lines title 'sending', '' using 1:3 with lines title 'receiving'"
+        if windows
+        else "NaN title 'too few messages'"
+    )
+    zoom = max(1, count // 100)
+    return f"""# gnuplot plot.gp: seven graphs of one messaging run.
+set terminal pngcairo size 1000,600
+set grid
+set datafile missing 'nan'
+set title "{title}"
+set xlabel 'message'
+set ylabel 'messages/s'
+set output '1-throughput.png'
+plot {drawn}
+set ylabel 'latency, us'
+set output '2-average-median.png'
+plot 'average.dat' using 1:2 with lines title 'average', '' using 1:3 with lines title 'median'
+set xlabel 'bytes a message'
+set ylabel 'messages/s'
+set y2label 'bytes/s'
+set y2tics
+set logscale x
+set output '3-sizes.png'
+plot 'sizes.dat' using 1:3 with linespoints title 'messages/s', '' using 1:4 axes x1y2 with linespoints title 'bytes/s'
+unset logscale x
+unset y2tics
+unset y2label
+set xlabel 'message'
+set ylabel 'latency, us'
+set output '4-latency.png'
+plot 'latency.dat' using 1:2 with dots title 'latency'
+set xlabel 'latency, us'
+set ylabel 'messages'
+set output '5-histogram.png'
+plot 'histogram.dat' using 1:2 with boxes title 'latency'
+set xlabel 'message'
+set ylabel 'messages/s'
+set output '6-sender-receiver.png'
+plot {both}
+set ylabel 'latency, us'
+set xrange [0:{zoom}]
+set output '7-zoom.png'
+plot 'latency.dat' using 1:2 with linespoints title 'the first {zoom} messages'
+"""
