@@ -1,4 +1,5 @@
-"""The harness's own bars: ns a message and side, messages/s through the shared ring, and ten million messages analysed.
+"""The harness's own bars: ns a message and side, messages/s through the shared ring, and ten million
+messages analysed.
 
 python -m benchmarks.messaging_harness
 """
@@ -35,8 +36,9 @@ def main() -> int:
     took = time.perf_counter() - start
     failed += took > 1 or result.identity_violations > 0 or m.bytes_per_message > 20 or result.page_faults > 0
     print(
-        f"10 M messages: analysed in {took:.2f} s (bar 1 s), {m.bytes_per_message:.2f} bytes a message (bar 20), "
-        f"{result.page_faults} page faults (bar 0), {result.identity_violations} violations of the identity (bar 0)"
+        f"10 M messages: analysed in {took:.2f} s (bar 1 s), {m.bytes_per_message:.2f} bytes a message "
+        f"(bar 20), {result.page_faults} page faults (bar 0), {result.identity_violations} violations of the "
+        "identity (bar 0)"
     )
     return 1 if failed else 0
 

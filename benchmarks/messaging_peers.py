@@ -1,7 +1,7 @@
-"""Against other people's programs: sockperf's ping-pong over TCP, libzmq's own throughput programs, and who used the CPU.
+"""Against other people's programs: sockperf's ping-pong, libzmq's throughput programs, and who used the CPU.
 
-sockperf is the distribution's package; libzmq's `local_thr` and `remote_thr` are built from its perf/ folder and
-looked for on PATH. What isn't there is said and left out.
+sockperf is the distribution's package; libzmq's `local_thr` and `remote_thr` are built from its perf/
+folder and looked for on PATH. What isn't there is said and left out.
 
     python -m benchmarks.messaging_peers
 """
@@ -96,9 +96,7 @@ def against_libzmq(rounds: int = 5, count: int = 2_000_000) -> bool:
         ours = analyse(measure(settings)).receiving_throughput.messages_per_s or 0.0
         theirs = libzmq_rate(64, count)
         ratios.append(ours / theirs)
-        print(
-            f"  ZeroMQ over TCP: ours {ours / 1e6:.2f} M/s, libzmq's {theirs / 1e6:.2f} M/s, ratio {ratios[-1]:.3f}"
-        )
+        print(f"  ZeroMQ over TCP: {ours / 1e6:.2f} M/s, libzmq's {theirs / 1e6:.2f} M/s, {ratios[-1]:.3f}")
     middle = statistics.median(ratios)
     print(f"ZeroMQ throughput against libzmq's own programs (bar 1): median ratio {middle:.3f}")
     return middle >= 1.0
@@ -112,8 +110,8 @@ def cpu_adds_up() -> bool:
         parts = (cpu.sender or 0) + (cpu.broker or 0) + (cpu.receiver or 0)
         foreign = cpu.foreign if cpu.foreign is not None else float("nan")
         print(
-            f"CPU of sender + broker + receiver over {name} (bar within 1 % of the total): {parts / cpu.total:.4f}; "
-            f"foreign CPU {foreign / cpu.total:.1%} of it"
+            f"CPU of sender + broker + receiver over {name} (bar within 1 % of the total): "
+            f"{parts / cpu.total:.4f}; foreign CPU {foreign / cpu.total:.1%} of it"
         )
         good = good and abs(parts / cpu.total - 1) <= 0.01
     return good

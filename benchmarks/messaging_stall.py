@@ -1,7 +1,9 @@
 """Stall certificate: a broker that stands still must show in the percentiles as the closed form says.
 
-Messages are due every T. The broker stands still for D when message s arrives. Message n (n >= s, due less than D
-later) then arrives D - (n - s) T after it was due, plus what a message takes without a stall. A percentile of rank r
+Messages are due every T. The broker stands still for D when message s arrives. Message n (n >= s, due less
+than D
+later) then arrives D - (n - s) T after it was due, plus what a message takes without a stall. A percentile
+of rank r
 among N messages is the (N - r)-th largest of these values wherever the stall reached that many messages.
 
     python -m benchmarks.messaging_stall [transport ...]

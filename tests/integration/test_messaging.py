@@ -236,3 +236,55 @@ def test_the_text_names_what_was_measured() -> None:
         "harness",
     ):
         assert part in done.stdout
+
+
+def test_a_sweep_gives_one_point_for_each_combination(tmp_path: Path) -> None:
+    done = latlab(
+        "run", "--transport", "unix", "--messages", "300", "--sweep", "size=1,100,1k", "--sweep", "batch=1,8",
+        "--json", "-o", str(tmp_path / "sweep"),
+    )  # fmt: skip
+    document = json.loads(done.stdout)
+    assert [p["point"] for p in document["points"]] == [
+        {"size": s, "batch": b} for s in (1, 100, 1000) for b in (1, 8)
+    ]
+    assert len(list((tmp_path / "sweep").iterdir())) == 6
+
+
+def test_a_recording_is_exported_and_compared_with_itself(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run("--transport", "unix", "--messages", "2000", "--rate", "10000", "-o", str(folder))
+    done = latlab("export", str(folder), "-o", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    names = {Path(line).name for line in done.stdout.splitlines()}
+    assert names >= {"plot.gp", "messages.csv", "latency.hlog", "result.json"}
+    assert len((tmp_path / "out" / "messages.csv").read_text().splitlines()) == 2201
+    same = latlab("compare", str(folder), str(folder), "--json")
+    assert same.returncode == 0
+    assert {c["verdict"] for c in json.loads(same.stdout)["changes"]} == {"no difference shown"}
+
+
+def test_a_run_with_a_slower_broker_compares_as_a_regression(tmp_path: Path) -> None:
+    run("--transport", "unix", "--messages", "200", "--rate", "200", "-o", str(tmp_path / "a"))
+    run(
+        "--transport",
+        "unix",
+        "--messages",
+        "400",
+        "--rate",
+        "200",
+        "--broker-delay",
+        "3ms",
+        "-o",
+        str(tmp_path / "b"),
+    )
+    done = latlab("compare", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert done.returncode == 4
+    assert "slower" in done.stdout
+
+
+def test_the_harness_states_its_own_cost() -> None:
+    done = latlab("calibrate", "--json")
+    found = json.loads(done.stdout)
+    assert found["schema"] == 1
+    assert found["clock_ns"] > 0
+    assert found["floor_ns"] > 0

@@ -12,7 +12,7 @@ import click
 from latlab.cli._messaging_options import number_of, run_options, settings_from
 from latlab.errors import ExitCode, UsageError
 
-FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
+FORMATS = ("gnuplot", "csv", "hlog", "json")
 
 
 @click.command("find-limit")
@@ -143,20 +143,16 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
     "--overlap", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Overlap of the bins."
 )
 def export_command(recording: str, output: str, formats: str, bins: int | None, overlap: float) -> int:
-    """Write a recording as gnuplot data and script, CSV, .hlog, JSON and HTML."""
-    from latlab.messaging import export_run as export
-    from latlab.messaging import load_run
+    """Write a recording as gnuplot data and script, CSV, .hlog and JSON."""
+    from latlab.messaging import analyse, load_run
+    from latlab.reports.messaging_export import write
 
     wanted = [name.strip() for name in formats.split(",") if name.strip()]
     for name in wanted:
         if name not in FORMATS:
             raise UsageError(f"there is no format '{name}'", remedy=f"choose among {', '.join(FORMATS)}")
     measurement = load_run(recording)
-    from latlab.reports.messaging_export import write
-
-    for path in write(
-        measurement, export(measurement), Path(output), wanted, bins=bins, overlap=overlap, source=recording
-    ):
+    for path in write(measurement, analyse(measurement), Path(output), wanted, bins=bins, overlap=overlap):
         click.echo(str(path))
     return ExitCode.OK
 

@@ -171,6 +171,23 @@ def settings_from(o: dict[str, Any]) -> Settings:
     )
 
 
+def axis_of(text: str) -> tuple[str, list[Any]]:
+    """An axis of a sweep: "size=1,100,1k".
+
+    Raises:
+        UsageError: for anything else.
+    """
+    name, equals, values = text.partition("=")
+    words = [word.strip() for word in values.split(",") if word.strip()]
+    if not equals or not words:
+        raise UsageError(f"'{text}' is no sweep", remedy="write size=1,100,1k")
+    if name in ("wait", "topology", "transport"):
+        return name, words
+    if name == "cpus":  # one placement a word: 0+1+1
+        return name, [_cpus(word.replace("+", ",")) for word in words]
+    return name, [float(number_of(word)) if name == "rate" else number_of(word) for word in words]
+
+
 def _cpus(text: str) -> tuple[int, int, int]:
     words = text.split(",")
     try:

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from latlab.cli._messaging_commands import COMMANDS
-from latlab.cli._messaging_options import ListOptions, run_options, settings_from
+from latlab.cli._messaging_options import ListOptions, axis_of, run_options, settings_from
 from latlab.errors import ExitCode
+from latlab.model.messaging import Settings
 
 
 @click.group(cls=ListOptions)
@@ -19,10 +20,15 @@ def messaging() -> None:
 
 @messaging.command()
 @run_options
+@click.option(
+    "--sweep", "axes", multiple=True, help="Run for each of several values: size=1,100,1k; two cross."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Keep the recording in this folder.")
-def run(as_json: bool, output: str | None, **options: Any) -> int:
+def run(as_json: bool, output: str | None, axes: tuple[str, ...], **options: Any) -> int:
     """Measure one run: every message's latency, both throughputs, losses, CPU time."""
+    if axes:
+        return _sweep(settings_from(options), axes, as_json=as_json, output=output)
     from latlab.messaging import measure_and_analyse, save_run
     from latlab.reports.messaging_json import result_json
     from latlab.reports.messaging_text import render
@@ -47,6 +53,43 @@ def run(as_json: bool, output: str | None, **options: Any) -> int:
     if as_json:
         click.echo(json.dumps(documents[0] if len(documents) == 1 else {"schema": 1, "variants": documents}))
     return code
+
+
+def _sweep(settings: Settings, axes: tuple[str, ...], *, as_json: bool, output: str | None) -> int:
+    """One run a point; each is saved and shown as it ends."""
+    from latlab.messaging import save_run, sweep
+    from latlab.reports.messaging_json import result_json
+    from latlab.reports.messaging_text import duration, rate, table
+
+    parsed = dict(axis_of(text) for text in axes)
+    points, rows, code = [], [], ExitCode.OK
+    for point, measurement, result in sweep(settings, parsed):
+        document = {"point": point, **result_json(result)}
+        points.append(document)
+        name = "-".join(f"{axis}={value}" for axis, value in point.items())
+        if output is not None:
+            save_run(f"{output}/{name}", measurement, result=document)
+        code = ExitCode.FAILED if result.partial is not None else code
+        latency, both = result.latency, (result.sending_throughput, result.receiving_throughput)
+        rows.append(
+            [
+                name,
+                *[duration(None if latency is None else x) for x in (_p(latency, "p50"), _p(latency, "p99"))],
+                *[rate(t.messages_per_s, "messages") for t in both],
+                rate(both[1].bytes_per_s, "B"),
+                str(result.lost),
+            ]
+        )
+        click.echo(f"{name}: {rows[-1][1]}, {rows[-1][4]}", err=True)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "sweep": list(parsed), "points": points}))
+    else:
+        click.echo("\n".join(table(("", "p50", "p99", "sent", "received", "bytes", "lost"), rows)))
+    return code
+
+
+def _p(summary: Any, name: str) -> float | None:
+    return None if summary is None else summary.quantiles[name]
 
 
 for command in COMMANDS:

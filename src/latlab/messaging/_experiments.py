@@ -32,7 +32,8 @@ __all__ = [
 # What can be swept, and the setting behind it.
 SWEPT = {
     "size": "size", "batch": "batch", "buffer": "buffer_bytes", "rate": "rate_hz", "burst": "burst",
-    "window": "window", "messages": "messages", "wait": "wait", "topology": "topology", "transport": "transport",
+    "window": "window", "messages": "messages", "wait": "wait", "topology": "topology",
+    "transport": "transport",
     "cpus": "cpus", "frequency": "frequency",
 }  # fmt: skip
 PERCENTILES = ("p50", "p90", "p99", "p99.9")
@@ -44,7 +45,7 @@ def sweep(
     *,
     after: Callable[[Measurement, Result], None] | None = None,
 ) -> Iterator[tuple[dict[str, Any], Measurement, Result]]:
-    """One run for each combination of the axes' values (one axis, or two crossed), each handed out as it ends.
+    """One run for each combination of the values of one axis or two, handed out as it ends.
 
     Raises:
         UsageError: for an axis that is none.
@@ -113,7 +114,9 @@ def parse_objective(text: str) -> Objective:
     found = re.fullmatch(r"\s*p(\d+(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s)\s*", text)
     if found is None or not 0.0 < float(found[1]) < 100.0:
         raise UsageError(f"'{text}' is no objective", remedy="write p99.9<200us")
-    return Objective(float(found[1]) / 100, f"p{found[1]}", round(float(found[2]) * units[found[3]]))
+    return Objective(
+        round(float(found[1]) / 100, 12), f"p{found[1]}", round(float(found[2]) * units[found[3]])
+    )
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,8 @@ class Limit:
         rate_hz: None where not even the lowest rate held it.
         fails_at_hz: the lowest rate that didn't; None where every one did.
         held, repeats: how often `rate_hz` held when it was tried again.
-        confidence: with what confidence it holds in more than half of all runs: 1 - P(so many successes by chance).
+        confidence: with what confidence it holds in more than half of all runs: 1 - P(so many successes by
+        chance).
     """
 
     rate_hz: float | None
@@ -157,10 +161,10 @@ def find_limit(
     probe: Callable[[float], Probe] | None = None,
     told: Callable[[Probe], None] = lambda _: None,
 ) -> Limit:
-    """Search the highest rate at which the objective holds: doubling, then halving the bracket on a log scale.
+    """Search the highest rate at which the objective holds: double it, then halve the bracket's ratio.
 
-    The found rate is tried `repeats` more times, and lowered by the precision until it holds in most of them: one
-    lucky run is no limit.
+    The found rate is tried `repeats` more times, and lowered by the precision until it holds in most of
+    them: one lucky run is no limit.
 
     Args:
         probe: runs one rate; injected in tests.
@@ -222,7 +226,7 @@ def _prober(settings: Settings, objective: Objective, seconds: float) -> Callabl
 
 
 def calibrate(size: int = 64) -> dict[str, Any]:
-    """What the harness itself costs: ns a message and side, the clock, and the floor through an in-process ring."""
+    """What the harness costs: ns a message and side, the clock, and the floor through a ring."""
     from latlab._core import messaging as core
 
     sender, receiver, clock = core.harness_cost(size, rounds=101)
@@ -262,9 +266,10 @@ class Change:
 def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: int = 0) -> list[Change]:
     """How the latencies of two runs differ.
 
-    Messages that follow one another are alike, so whole blocks of them are drawn (moving-block bootstrap, Künsch,
-    Annals of Statistics 17 (1989)): 20 blocks a run, 1,000 draws. A change counts when its interval leaves out 1 and
-    its size is above `threshold`.
+    Messages that follow one another are alike, so whole blocks of them are drawn (moving-block bootstrap,
+    Künsch,
+    Annals of Statistics 17 (1989)): 20 blocks a run, 1,000 draws. A change counts when its interval leaves
+    out 1 and its size is above `threshold`.
 
     Raises:
         UsageError: when a run has too few messages.

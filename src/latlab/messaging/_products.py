@@ -28,7 +28,7 @@ def _facts(name: str, title: str, at: str, **rest: Any) -> Facts:
 
 
 def _module(name: str) -> Any:
-    """A product's module, untyped: what its stubs say depends on its version and on whether it is installed."""
+    """A product's module, untyped: its stubs depend on its version and on whether it is installed."""
     return importlib.import_module(name)
 
 
@@ -325,7 +325,8 @@ class Nats(_Asynchronous):
 class RabbitMq(_Asynchronous):
     """AMQP 0-9-1 through the default exchange, no confirms."""
 
-    facts: ClassVar = _facts("rabbitmq", "RabbitMQ (AMQP, a queue of its own)", "application, after the consumer's queue",
+    facts: ClassVar = _facts("rabbitmq", "RabbitMQ (AMQP, a queue of its own)",
+                             "application, after the consumer's queue",
                              package="aio-pika", broker="rabbitmq-server", program="rabbitmq-server",
                              debian="rabbitmq-server", topologies=("broker",))  # fmt: skip
 
@@ -557,7 +558,8 @@ class Iceoryx2:
     """iceoryx2 publish/subscribe in shared memory, polled."""
 
     facts: ClassVar = _facts("iceoryx2", "iceoryx2 publish/subscribe, polled", "application, after receive",
-                             package="iceoryx2", topologies=_DIRECT, waits=("poll",), max_bytes=1 << 20)  # fmt: skip
+                             package="iceoryx2", topologies=_DIRECT, waits=("poll",),
+                             max_bytes=1 << 20)  # fmt: skip
 
     @classmethod
     def prepare(cls, settings: Settings, server: tuple[str, int] | None) -> dict[str, Any]:
@@ -634,6 +636,7 @@ class Iceoryx2:
 PRODUCTS: dict[str, tuple[str, Facts]] = {
     kind.facts.name: (f"{__name__}:{kind.__name__}", kind.facts)
     for kind in (
-        ProcessQueue, Nng, RedisList, RedisPubsub, RedisStream, Nats, Mqtt, RabbitMq, Zenoh, CycloneDds, Iceoryx2,
+        ProcessQueue, Nng, RedisList, RedisPubsub, RedisStream, Nats, Mqtt, RabbitMq, Zenoh, CycloneDds,
+        Iceoryx2,
     )
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """The Python loop: one end of a transport in a process of its own, `python -m latlab.messaging._python_loop`.
 
-Both ends share one memory of 64-bit words: a header, then when each message was sent, then when it was received,
-both in ticks of the one clock that they share.
+Both ends share one memory of 64-bit words: a header, then when each message was sent, then when it was
+received, both in ticks of the one clock that they share.
 """
 
 from __future__ import annotations

@@ -203,9 +203,8 @@ def _until_the_end(cast: _Cast, words: memoryview, settings: Settings) -> str | 
                 if end is not None and child is not None:
                     child.close()
                     name = child.name if child is cast.server else f"the {role}"
-                    return f"{name} {'was ' if end.startswith('killed') else ''}{end}: {child.complaint()}".rstrip(
-                        ": "
-                    )
+                    how = f"was {end}" if end.startswith("killed") else end
+                    return f"{name} {how}: {child.complaint()}".rstrip(": ")
             if done and idle > settings.drain_s:
                 break
             if idle > patience:

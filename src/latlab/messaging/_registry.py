@@ -35,7 +35,7 @@ def python_transports() -> dict[str, tuple[str, Facts]]:
     for point in entry_points(group=GROUP):
         try:
             facts = point.load().facts
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (whatever a plug-in raises at import is one line)
             raise UsageError(
                 f"the transport plug-in '{point.name}' ({point.value}) can't be loaded: {error}",
                 remedy="mend or uninstall it",
@@ -118,7 +118,8 @@ def require(facts: Facts) -> None:
 
 
 _MODULES = {
-    "pyzmq": "zmq", "nats-py": "nats", "paho-mqtt": "paho.mqtt", "eclipse-zenoh": "zenoh", "aio-pika": "aio_pika",
+    "pyzmq": "zmq", "nats-py": "nats", "paho-mqtt": "paho.mqtt", "eclipse-zenoh": "zenoh",
+    "aio-pika": "aio_pika",
 }  # fmt: skip
 
 

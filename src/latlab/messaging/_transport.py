@@ -1,6 +1,7 @@
 """What a transport is to the Python loop: four calls, and the facts about it.
 
-A plug-in is a class that has them, registered under the entry point group ``latlab.transports``; the loops, the
+A plug-in is a class that has them, registered under the entry point group ``latlab.transports``; the loops,
+the
 stamps, the counting and the analysis are latlab's. `latlab messaging conform NAME` tells whether it behaves.
 """
 
@@ -22,8 +23,8 @@ class Transport(Protocol):
     """One end of a connection. Each end lives in a process of its own.
 
     A class attribute ``facts`` says what it promises. ``prepare`` runs once, in the controlling process, and
-    returns whatever both ends need to find one another (addresses, names), as JSON. A ``clean_up`` class method,
-    where there is one, is given that again when the run is over, however it ended.
+    returns whatever both ends need to find one another (addresses, names), as JSON. A ``clean_up`` class
+    method, where there is one, is given that again when the run is over, however it ended.
     """
 
     facts: Facts

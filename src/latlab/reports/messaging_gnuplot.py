@@ -22,8 +22,10 @@ def histogram(
     """Centres and counts of equally wide bins from the smallest value to p99.9, which a tail can't flatten.
 
     Args:
-        bins: how many; None for the Freedman-Diaconis width (Z. Wahrscheinlichkeitstheorie 57 (1981)), 10 to 500.
-        overlap: what part of its width a bin shares with each neighbour, from 0 to below 1: smoother, same height.
+        bins: how many; None for the Freedman-Diaconis width (Z. Wahrscheinlichkeitstheorie 57 (1981)), 10
+        to 500.
+        overlap: what part of its width a bin shares with each neighbour, from 0 to below 1: smoother, same
+        height.
     """
     if values.size == 0:
         return np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -56,7 +58,7 @@ def write_gnuplot(
     *,
     sent: Integers,
     received: Integers,
-    sizes: Sequence[tuple[int, float, float, float]],
+    sizes: Sequence[tuple[float, float, float, float]],
     windows: Sequence[int] = (1, 10, 100, 1000),
     bins: int | None = None,
     overlap: float = 0.0,
@@ -119,7 +121,8 @@ def _script(windows: Sequence[int], title: str, count: int) -> str:
         f"'throughput-{w}.dat' using 1:3 with lines title 'M = {w}'" for w in windows
     ) or "NaN title 'too few messages'"  # fmt: skip
     both = (
-        f"'throughput-{middle}.dat' using 1:2 with lines title 'sending', '' using 1:3 with lines title 'receiving'"
+        f"'throughput-{middle}.dat' using 1:2 with lines title 'sending', "
+        "'' using 1:3 with lines title 'receiving'"
         if windows
         else "NaN title 'too few messages'"
     )
@@ -142,8 +145,8 @@ set y2label 'bytes/s'
 set y2tics
 set logscale x
 set output '3-sizes.png'
-plot 'sizes.dat' using 1:3 with linespoints title 'messages/s', '' using 1:4 axes x1y2 with linespoints title 'bytes/s'
-unset logscale x
+plot 'sizes.dat' using 1:3 with linespoints title 'messages/s', '' using 1:4 axes x1y2 with linespoints
+title 'bytes/s' unset logscale x
 unset y2tics
 unset y2label
 set xlabel 'message'

@@ -1,0 +1,140 @@
+"""Transports of the Python loop, each for real where its package and its server are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from latlab.messaging import analyse, every_transport, measure, missing
+from latlab.messaging._products import PRODUCTS
+from latlab.model.messaging import Settings
+
+ZEROMQ = [name for name in every_transport() if name.startswith("zeromq")]
+
+
+def skip_where_missing(name: str) -> None:
+    need = missing(every_transport()[name])
+    if need is not None:
+        pytest.skip(f"{name} did not run: {need}")
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", [*PRODUCTS, *ZEROMQ])
+def test_a_products_messages_arrive_numbered_and_whole(name: str) -> None:
+    skip_where_missing(name)
+    result = analyse(
+        measure(Settings(name, messages=150, warmup=10, load="rate", rate_hz=500.0, timeout_s=30.0))
+    )
+    assert (result.partial, result.corrupted, result.duplicated) == (None, 0, 0)
+    assert result.received + result.lost == 150
+    if every_transport()[name].lossless:
+        assert result.lost == 0
+    assert result.cpu.broker is not None
+
+
+@pytest.mark.peer
+def test_a_server_that_is_killed_leaves_a_partial_result_and_no_process() -> None:
+    skip_where_missing("redis-list")
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "redis-list", "--json"]
+    command += ["--messages", "100k", "--rate", "500", "--timeout", "5"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        server = _child(process.pid, b"redis-server")
+        time.sleep(2.0)
+        os.kill(server, signal.SIGKILL)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    document = json.loads(out)
+    assert (process.returncode, document["partial"]) == (1, True)
+    assert "Traceback" not in err
+
+
+def _child(pid: int, name: bytes) -> int:
+    for _ in range(500):
+        found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout
+        for child in map(int, found.split()):
+            if name in Path(f"/proc/{child}/cmdline").read_bytes():
+                return child
+        time.sleep(0.02)
+    raise AssertionError(f"the run started no {name.decode()}")
+
+
+PLUGIN = """
+import socket, time
+from latlab.messaging import TransportClosed
+from latlab.model.messaging import Facts
+
+class Datagrams:
+    facts = Facts("my-datagrams", "datagrams of mine", False, True, 60000, "application, after recv",
+                  topologies=("broker", "direct"))
+
+    @classmethod
+    def prepare(cls, settings, server):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.bind(("127.0.0.1", 0))
+            return {"address": s.getsockname()}
+
+    def connect(self, role, where):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        if role == "receiver":
+            self.socket.bind(tuple(where["address"]))
+        else:
+            self.socket.connect(tuple(where["address"]))
+
+    def send(self, message):
+        self.socket.send(message)
+
+    def receive(self, timeout_s):
+        self.socket.settimeout(timeout_s)
+        try:
+            return self.socket.recv(65536)
+        except TimeoutError:
+            return None
+
+    def close(self):
+        self.socket.close()
+
+class Liar(Datagrams):
+    facts = Facts("liar", "loses and says it doesn't", True, True, 60000, "nowhere")
+    sent = 0
+
+    def send(self, message):
+        Liar.sent += 1
+        if Liar.sent % 10:
+            self.socket.send(message)
+"""
+
+
+def conform(tmp_path: Path, name: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "plugin_of_mine.py").write_text(PLUGIN)
+    command = [
+        sys.executable,
+        "-m",
+        "latlab",
+        "messaging",
+        "conform",
+        "--transport",
+        f"plugin_of_mine:{name}",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=100)
+
+
+def test_a_plug_in_that_keeps_its_promises_conforms(tmp_path: Path) -> None:
+    done = conform(tmp_path, "Datagrams")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("ok") == 4
+
+
+def test_a_plug_in_that_loses_what_it_promised_to_keep_does_not_conform(tmp_path: Path) -> None:
+    done = conform(tmp_path, "Liar")
+    assert done.returncode == 1
+    assert "promises to lose nothing and lost" in done.stdout

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latlab.errors import UsageError
+from latlab.messaging import find_limit, parse_objective
+from latlab.messaging._experiments import Probe
+from latlab.messaging._feed import arrival_ns
+from latlab.messaging._python_loop import Body
+from latlab.model.messaging import Settings
+from latlab.reports.messaging_gnuplot import histogram, write_gnuplot
+
+
+def limit_at(rate: float) -> object:
+    def probe(tried: float) -> Probe:
+        return Probe(tried, int(tried), tried <= rate, "holds" if tried <= rate else "fails")
+
+    return find_limit(Settings("ring"), parse_objective("p99<1ms"), low_hz=1000.0, high_hz=1e7, probe=probe)
+
+
+def test_the_search_ends_within_its_precision_below_the_true_limit() -> None:
+    found = limit_at(77_000.0)
+    assert found.rate_hz is not None  # type: ignore[attr-defined]
+    assert 77_000 / 1.06 < found.rate_hz <= 77_000 < found.fails_at_hz  # type: ignore[attr-defined]
+    assert (found.held, found.confidence) == (5, 1 - 1 / 32)  # type: ignore[attr-defined]
+
+
+def test_an_objective_that_never_holds_has_no_limit() -> None:
+    assert limit_at(10.0).rate_hz is None  # type: ignore[attr-defined]
+
+
+def test_an_objective_that_always_holds_ends_at_the_highest_rate() -> None:
+    found = limit_at(1e9)
+    assert found.fails_at_hz is None  # type: ignore[attr-defined]
+    assert 5e6 < found.rate_hz <= 1e7  # type: ignore[attr-defined]
+
+
+def test_objectives_are_read() -> None:
+    objective = parse_objective("p99.9<200us")
+    assert (objective.quantile, objective.name, objective.limit_ns) == (0.999, "p99.9", 200_000)
+    for bad in ("p99.9", "p100<1ms", "99<1ms", "p50<1"):
+        with pytest.raises(UsageError, match="no objective"):
+            parse_objective(bad)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 15, 16, 17, 64, 5000])
+def test_the_python_loops_message_carries_its_number_and_shows_damage(size: int) -> None:
+    body = Body(size)
+    number = 200 if size == 1 else 60_000
+    body.stamp(number)
+    message = bytearray(body.data)
+    assert body.number(bytes(message), number - 30) == number
+    if size > 16:
+        message[-1] ^= 1
+        assert body.number(bytes(message), number) is None
+    assert body.number(b"", 0) is None
+
+
+def test_histogram_bins_hold_every_value_and_overlap_adds_neighbours() -> None:
+    values = np.arange(1000)
+    _, counts = histogram(values, bins=10)
+    assert counts.tolist() == [100] * 10
+    _, smoother = histogram(values, bins=10, overlap=0.5)
+    assert smoother[1:-1].tolist() == [200] * 8
+
+
+def test_the_gnuplot_script_draws_seven_graphs_from_files_that_are_there(tmp_path: Path) -> None:
+    sent = np.arange(5000) * 1000
+    write_gnuplot(tmp_path, sent=sent, received=sent + 500, sizes=[(64.0, 500.0, 1e6, 6.4e7)])
+    script = (tmp_path / "plot.gp").read_text()
+    assert script.count("set output") == 7
+    for name in ("latency.dat", "histogram.dat", "sizes.dat", "average.dat", "throughput-100.dat"):
+        assert name in script
+        assert np.loadtxt(tmp_path / name).size > 0
+
+
+def test_arrival_times_are_read_from_itch_and_from_lines(tmp_path: Path) -> None:
+    def itch(ns: int) -> bytes:
+        body = b"S" + bytes(4) + ns.to_bytes(6, "big") + b"O"
+        return len(body).to_bytes(2, "big") + body
+
+    feed = tmp_path / "feed.itch"
+    feed.write_bytes(itch(1000) + itch(1500) + itch(4000))
+    assert arrival_ns(str(feed), 10).tolist() == [0, 500, 3000]
+    lines = tmp_path / "times.txt"
+    lines.write_text("10\n30\n35\n")
+    assert arrival_ns(str(lines), 2).tolist() == [0, 20]
