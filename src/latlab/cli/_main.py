@@ -14,6 +14,7 @@ from latlab.errors import ExitCode, LatlabError
 # One line a command: its module in latlab.cli (which holds a click command of the same name) and its help.
 # The help stands here too, so that `latlab --help` imports no command.
 COMMANDS: dict[str, str] = {
+    "bench": "How fast is this piece of code, and did my change help?",
     "jitter": "How quiet is this machine, and who disturbs it.",
     "market": "Market data: ITCH and PITCH to the inside, statistics, delays.",
     "messaging": "How fast do messages travel, through anything from a ring to a product?",

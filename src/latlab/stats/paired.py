@@ -13,6 +13,7 @@ as Wilcoxon's signed-rank interval does.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -154,6 +155,7 @@ def experiment(
     alpha: float = 0.05,
     block_pairs: int = BLOCK_PAIRS,
     max_pairs: int = 1_000_000,
+    earlier: Sequence[float] = (),
     on_pair: Callable[[int, tuple[Side, Side], float, float], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> PairedResult:
@@ -167,14 +169,19 @@ def experiment(
         alpha: level.
         block_pairs: as in `interleaving`.
         max_pairs: budget in pairs.
+        earlier: log-ratios of the first pairs of this seed, measured before an interruption; a last half
+            block is measured again.
         on_pair: told of each pair when it is done (index, order, A's time, B's time), to record it.
         clock: seconds, injected by tests.
     """
     deadline = clock() + seconds
-    ratios: list[float] = []
+    ratios = [float(r) for r in earlier[: len(earlier) // block_pairs * block_pairs]]
     result = judge(ratios, smallest_effect=smallest_effect, alpha=alpha, block_pairs=block_pairs)
     look = 1
-    for index, order in enumerate(interleaving(seed, block_pairs=block_pairs)):
+    if settled(result):
+        return result
+    order_of = interleaving(seed, block_pairs=block_pairs)
+    for index, order in enumerate(itertools.islice(order_of, len(ratios), None), len(ratios)):
         times = {side: measure(side) for side in order}
         if min(times.values()) <= 0:
             raise ValueError(f"pair {index}: a time is not positive: A {times['A']}, B {times['B']}")

@@ -1,0 +1,109 @@
+// Threads: the thread that calls is the one that is measured; nothing here is shared.
+//
+// The measuring loop: everything is allocated and touched beforehand, and between two readings of the clock
+// lies nothing but the test. Where an iteration needs no set-up, one reading ends it and begins the next.
+#pragma once
+
+#include <latlab/clock.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace latlab::bench {
+
+// A reading that waits for all that comes before it. What comes after may begin some cycles early, which the
+// next reading waits for; the second fence of ticks_ordered() would cost 4 of its 19 ns at every iteration.
+inline std::uint64_t stamp() noexcept {
+#if defined(__x86_64__)
+  _mm_lfence();
+  return __rdtsc();
+#else
+  return ticks_ordered();
+#endif
+}
+
+// What the clock of this machine can resolve, found by reading it.
+struct ClockGrain {
+  std::uint64_t quantum_ticks = 1;  // smallest step between two different readings
+  double read_ticks = 0.0;          // what a reading costs
+};
+
+inline ClockGrain clock_grain() noexcept {
+  constexpr int steps = 2000;
+  std::uint64_t step[steps];
+  int count = 0;
+  std::uint64_t previous = ticks();
+  for (int tries = 0; count < steps && tries < 100 * steps; ++tries) {
+    const std::uint64_t now = ticks();
+    if (now > previous) step[count++] = now - previous;
+    previous = now;
+  }
+  ClockGrain out;
+  // Not the least: a hypervisor that scales the counter shows a few steps of 1 between those of 10 ns.
+  if (count > 0) {
+    std::nth_element(step, step + count / 20, step + count);
+    out.quantum_ticks = step[count / 20];
+  }
+  // The cost of a reading, as the loop uses it: the least over groups, free of interruptions.
+  std::uint64_t least = ~0ULL;
+  for (int group = 0; group < 32; ++group) {
+    const std::uint64_t from = stamp();
+    for (int i = 0; i < 63; ++i) stamp();
+    least = std::min(least, stamp() - from);
+  }
+  out.read_ticks = static_cast<double>(least) / 64.0;
+  return out;
+}
+
+// A batch lasts this many quanta, so that the clock's step is a thousandth of what is measured.
+inline constexpr std::uint64_t quanta_per_batch = 1000;
+
+// The smallest power of two of runs that lasts long enough. `run(batch)` makes so many runs. The shortest
+// of three tries counts, since an interruption would make a batch look long enough.
+template <class Run>
+std::uint64_t find_batch(Run&& run, std::uint64_t quantum_ticks) {
+  for (std::uint64_t batch = 1; batch < (1ULL << 40U); batch *= 2) {
+    std::uint64_t shortest = ~0ULL;
+    for (int i = 0; i < 3; ++i) {
+      const std::uint64_t from = stamp();
+      run(batch);
+      shortest = std::min(shortest, stamp() - from);
+      if (shortest < quantum_ticks * quanta_per_batch) break;
+    }
+    if (shortest >= quantum_ticks * quanta_per_batch) return batch;
+  }
+  return 1ULL << 40U;
+}
+
+// Runs `count` iterations of `run(i)` and stores the ticks of each in `out`. `run` returns whether to go on.
+// Returns the iterations that were finished.
+template <class Run>
+std::size_t measure_back_to_back(std::uint64_t* out, std::size_t count, Run&& run) {
+  std::uint64_t from = stamp();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!run(i)) return i;
+    const std::uint64_t to = stamp();
+    out[i] = to - from;
+    from = to;
+  }
+  return count;
+}
+
+// The same with work before and after each iteration, outside of the measured time.
+template <class SetUp, class Run, class TearDown>
+std::size_t measure_with_setup(std::uint64_t* out, std::size_t count, SetUp&& set_up, Run&& run,
+                               TearDown&& tear_down) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!set_up()) return i;
+    const std::uint64_t from = stamp();
+    const bool go_on = run(i);
+    const std::uint64_t to = stamp();
+    if (!go_on) return i;
+    out[i] = to - from;
+    if (!tear_down()) return i;
+  }
+  return count;
+}
+
+}  // namespace latlab::bench

@@ -1,0 +1,276 @@
+// Threads: everything runs on the main thread of a process of its own.
+//
+// One process measures one side of a benchmark once: it sets itself up (processor, scheduling, memory),
+// constructs the fixture, warms up, measures, and writes one line of JSON and the raw ticks to what was its
+// standard output. `latlab bench` starts such processes; a program of fixtures becomes one by
+// LATLAB_BENCHMARK_MAIN().
+#pragma once
+
+#include <latlab/bench.hpp>
+#include <latlab/bench_loop.hpp>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace latlab::bench {
+
+// Found in a file, it tells `latlab bench` that the program speaks this protocol.
+[[gnu::used]] inline const char program_marker[] = "latlab-bench-program 1";
+
+// How the process ends; `latlab bench` turns each into a sentence.
+enum Exit : int {
+  exit_ok = 0,
+  exit_usage = 2,
+  exit_threw = 10,
+  exit_uneven = 11,
+  exit_affinity = 12,
+  exit_memory = 13,
+  exit_missing = 14,
+  exit_command = 16,
+};
+
+struct Config {
+  std::string fixture;
+  std::vector<Parameter> parameters;
+  std::size_t iterations = 100;
+  std::size_t warmup = 10;
+  std::uint64_t batch = 0;  // 0: find it
+  int cpu = -1;
+  int priority = 0;  // of SCHED_FIFO; 0: leave the scheduling alone
+  bool lock = false;
+  std::uint64_t memory_bytes = 0;
+};
+
+// What the process could bring about of what was asked; the rest is said, and not an error.
+struct Context {
+  bool pinned = false;
+  bool fifo = false;
+  bool locked = false;
+};
+
+inline Context enter(const Config& config) noexcept {
+  Context out;
+  if (config.memory_bytes != 0) {
+    const rlimit limit{config.memory_bytes, config.memory_bytes};
+    setrlimit(RLIMIT_AS, &limit);
+  }
+  if (config.cpu >= 0) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(config.cpu, &set);
+    out.pinned = sched_setaffinity(0, sizeof set, &set) == 0;
+  }
+  if (config.priority > 0) {
+    const sched_param parameters{.sched_priority = config.priority};
+    out.fifo = sched_setscheduler(0, SCHED_FIFO, &parameters) == 0;
+  }
+  if (config.lock) out.locked = mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
+  return out;
+}
+
+struct Outcome {
+  std::vector<std::uint64_t> ticks;  // of each iteration, a whole batch
+  std::uint64_t operations = 1;      // of one run
+  std::uint64_t batch = 1;
+  double hz = 0.0;
+  ClockGrain grain;
+};
+
+// Measures a fixture. Throws what the fixture throws; `operations` is `uneven` where run() didn't always
+// return the same count.
+inline Outcome measure(const Descriptor& test, const Config& config) {
+  Outcome out;
+  out.grain = clock_grain();
+  const Parameters parameters{config.parameters.data(), config.parameters.size()};
+  struct Owner {
+    const Descriptor& test;
+    void* fixture;
+    ~Owner() { test.destroy(fixture); }
+  } const owner{test, test.create(parameters)};
+  void* const fixture = owner.fixture;
+  const bool prepares = test.set_up != nullptr || test.tear_down != nullptr;
+
+  bool even = true;
+  std::uint64_t operations = 0;
+  const auto run = [&](std::uint64_t batch) {
+    const std::uint64_t now = test.run(fixture, batch);
+    if (operations == 0) operations = now;
+    even = even && now == operations;
+    return even;
+  };
+  const auto set_up = [&] {
+    if (test.set_up != nullptr) test.set_up(fixture);
+    return true;
+  };
+  const auto tear_down = [&] {
+    if (test.tear_down != nullptr) test.tear_down(fixture);
+    return true;
+  };
+  const auto once = [&](std::uint64_t batch) {
+    set_up();
+    run(batch);
+    tear_down();
+  };
+
+  // A batch would hide all but the first of its runs from set_up().
+  out.batch = prepares ? 1 : config.batch;
+  once(1);
+  if (out.batch == 0) out.batch = find_batch(run, out.grain.quantum_ticks);
+  out.ticks.assign(config.iterations, 0);  // written, so its pages are there
+  for (std::size_t i = 0; i < config.warmup && even; ++i) once(out.batch);
+
+  const ClockReference begin = clock_reference();
+  std::size_t finished = 0;
+  if (prepares) {
+    finished = measure_with_setup(
+        out.ticks.data(), config.iterations, set_up, [&](std::size_t) { return run(1); }, tear_down);
+  } else {
+    finished = measure_back_to_back(out.ticks.data(), config.iterations,
+                                    [&](std::size_t) { return run(out.batch); });
+  }
+  out.ticks.resize(finished);
+  // A rate over a very short interval would carry the uncertainty of its ends.
+  ClockReference end = clock_reference();
+  while (end.ns - begin.ns < 200'000) end = clock_reference();
+  out.hz = ticks_hz(begin, end);
+  out.operations = even && operations != uneven ? operations : uneven;
+  return out;
+}
+
+inline void write_all(int file, const void* data, std::size_t size) noexcept {
+  const char* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t done = write(file, at, size);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return;
+    at += done;
+    size -= static_cast<std::size_t>(done);
+  }
+}
+
+inline void publish(int file, const Outcome& outcome, const Context& context) {
+  char head[512];
+  const int length = std::snprintf(
+      head, sizeof head,
+      "{\"latlab_bench\":1,\"iterations\":%zu,\"batch\":%llu,\"operations\":%llu,\"hz\":%.17g,"
+      "\"quantum_ticks\":%llu,\"read_ticks\":%.17g,\"pinned\":%s,\"fifo\":%s,\"locked\":%s}\n",
+      outcome.ticks.size(), static_cast<unsigned long long>(outcome.batch),
+      static_cast<unsigned long long>(outcome.operations), outcome.hz,
+      static_cast<unsigned long long>(outcome.grain.quantum_ticks), outcome.grain.read_ticks,
+      context.pinned ? "true" : "false", context.fifo ? "true" : "false", context.locked ? "true" : "false");
+  write_all(file, head, static_cast<std::size_t>(length));
+  write_all(file, outcome.ticks.data(), outcome.ticks.size() * sizeof(std::uint64_t));
+}
+
+// From here on what the fixture prints goes to standard error, and the results alone to standard output.
+inline int claim_output() noexcept {
+  const int file = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  return file;
+}
+
+// Reads the options that `latlab bench` gives; false on one that is unknown.
+inline bool parse(std::span<char*> arguments, Config& config) {
+  for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
+    const std::string_view name = arguments[i];
+    char* const value = arguments[i + 1];
+    if (name == "--fixture") {
+      config.fixture = value;
+    } else if (name == "--iterations") {
+      config.iterations = std::strtoull(value, nullptr, 10);
+    } else if (name == "--warmup") {
+      config.warmup = std::strtoull(value, nullptr, 10);
+    } else if (name == "--batch") {
+      config.batch = std::strtoull(value, nullptr, 10);
+    } else if (name == "--cpu") {
+      config.cpu = static_cast<int>(std::strtol(value, nullptr, 10));
+    } else if (name == "--fifo") {
+      config.priority = static_cast<int>(std::strtol(value, nullptr, 10));
+    } else if (name == "--lock") {
+      config.lock = *value == '1';
+    } else if (name == "--memory") {
+      config.memory_bytes = std::strtoull(value, nullptr, 10);
+    } else if (name == "--param") {
+      char* const equals = std::strchr(value, '=');
+      if (equals == nullptr) return false;
+      *equals = '\0';
+      config.parameters.push_back({value, equals + 1});
+    } else {
+      return false;
+    }
+  }
+  return arguments.size() % 2 == 0;
+}
+
+inline int fail(Exit code, const char* what) noexcept {
+  std::fprintf(stderr, "%s\n", what);
+  return code;
+}
+
+// Measures one fixture of a list and publishes the result; returns the exit code.
+inline int run_one(const Descriptor* first, const Config& config, int file) {
+  const Descriptor* test = first;
+  while (test != nullptr && config.fixture != test->name) test = test->next;
+  if (test == nullptr) return fail(exit_missing, "there is no such fixture");
+  if (test->version != descriptor_version)
+    return fail(exit_missing, "built with another version of bench.hpp");
+  const Context context = enter(config);
+  cpu_set_t before;
+  CPU_ZERO(&before);
+  sched_getaffinity(0, sizeof before, &before);
+  try {
+    const Outcome outcome = measure(*test, config);
+    cpu_set_t after;
+    CPU_ZERO(&after);
+    sched_getaffinity(0, sizeof after, &after);
+    if (CPU_EQUAL(&before, &after) == 0) return fail(exit_affinity, "the fixture changed its own affinity");
+    if (outcome.operations == uneven) return fail(exit_uneven, "run() returned different counts");
+    publish(file, outcome, context);
+  } catch (const std::bad_alloc&) {
+    return fail(exit_memory, "the memory limit was reached");
+  } catch (const std::exception& error) {
+    return fail(exit_threw, error.what());
+  } catch (...) {
+    return fail(exit_threw, "something that is no std::exception");
+  }
+  return exit_ok;
+}
+
+inline int list(const Descriptor* first, int file) {
+  std::string out = "{\"latlab_bench\":1,\"fixtures\":[";
+  for (const Descriptor* test = first; test != nullptr; test = test->next) {
+    out += std::string(test == first ? "\"" : ",\"") + test->name + '"';
+  }
+  out += "]}\n";
+  write_all(file, out.data(), out.size());
+  return exit_ok;
+}
+
+// The main function of a program of fixtures: `--list 1`, or one measurement.
+inline int main(const Descriptor* first, std::span<char*> arguments) {
+  const int file = claim_output();
+  if (arguments.size() == 2 && std::string_view(arguments[0]) == "--list") return list(first, file);
+  Config config;
+  if (!parse(arguments, config)) return fail(exit_usage, "run me by: latlab bench run PROGRAM");
+  return run_one(first, config, file);
+}
+
+}  // namespace latlab::bench
+
+#define LATLAB_BENCHMARK_MAIN()                                                                      \
+  int main(int argc, char** argv) {                                                                  \
+    if (latlab::bench::program_marker[0] == '\0') return 1;                                          \
+    return latlab::bench::main(latlab_benchmarks(), {argv + 1, static_cast<std::size_t>(argc - 1)}); \
+  }

@@ -1,0 +1,112 @@
+// Threads: one. The process that measures a fixture or a C function of a shared object, or a whole command.
+#include <dlfcn.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <latlab/bench_runner.hpp>
+
+#include <cstring>
+
+extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX wants it declared by the program
+
+namespace bench = latlab::bench;
+
+namespace {
+
+// A C function by its symbol. It is given the parameter "size" in the register where a first argument
+// lies, which a function without arguments doesn't notice; what it returns is not looked at.
+using Function = std::uint64_t (*)(std::uint64_t);
+Function called = nullptr;
+std::uint64_t argument = 0;
+
+std::uint64_t run_function(void* /*fixture*/, std::uint64_t batch) {
+  for (std::uint64_t i = 0; i < batch; ++i) {
+    bench::do_not_optimize(called(argument));
+    bench::clobber();
+  }
+  return 1;
+}
+
+const bench::Descriptor& as_descriptor(const char* name) {
+  static bench::Descriptor out{
+      bench::descriptor_version, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  out.name = name;
+  out.create = [](const bench::Parameters& parameters) -> void* {
+    argument = parameters.get("size", 0);
+    return nullptr;
+  };
+  out.destroy = [](void* /*fixture*/) {};
+  out.run = &run_function;
+  return out;
+}
+
+int run_object(const char* path, std::span<char*> arguments, int file) {
+  void* const object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (object == nullptr) return bench::fail(bench::exit_missing, dlerror());
+  using List = const bench::Descriptor* (*)();
+  const auto list = reinterpret_cast<List>(dlsym(object, "latlab_benchmarks"));
+  const bench::Descriptor* first = list == nullptr ? nullptr : list();
+  if (arguments.size() == 2 && std::string_view(arguments[0]) == "--list") return bench::list(first, file);
+  bench::Config config;
+  if (!bench::parse(arguments, config)) return bench::fail(bench::exit_usage, "unknown option");
+  for (const bench::Descriptor* test = first; test != nullptr; test = test->next) {
+    if (config.fixture == test->name) return bench::run_one(first, config, file);
+  }
+  called = reinterpret_cast<Function>(dlsym(object, config.fixture.c_str()));
+  if (called == nullptr) return bench::fail(bench::exit_missing, "there is no such fixture or function");
+  return bench::run_one(&as_descriptor(config.fixture.c_str()), config, file);
+}
+
+// A command's time is from just before it is started until it has been waited for.
+int run_command(char** command, const bench::Config& config, int file) {
+  const bench::Context context = bench::enter(config);
+  bench::Outcome out;
+  out.grain = bench::clock_grain();
+  out.ticks.assign(config.iterations, 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  const latlab::ClockReference begin = latlab::clock_reference();
+  for (std::size_t i = 0; i < config.warmup + config.iterations; ++i) {
+    pid_t child = 0;
+    int status = 0;
+    const std::uint64_t from = latlab::ticks_ordered();
+    const int error = posix_spawnp(&child, command[0], &actions, nullptr, command, environ);
+    if (error != 0)
+      return bench::fail(bench::exit_missing, std::strerror(error));  // NOLINT(concurrency-mt-unsafe)
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    const std::uint64_t to = latlab::ticks_ordered();
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+      const std::string how = WIFEXITED(status) ? "exit status " + std::to_string(WEXITSTATUS(status))
+                                                : "signal " + std::to_string(WTERMSIG(status));
+      return bench::fail(bench::exit_command, ("the command ended with " + how).c_str());
+    }
+    if (i >= config.warmup) out.ticks[i - config.warmup] = to - from;
+  }
+  out.hz = latlab::ticks_hz(begin, latlab::clock_reference());
+  bench::publish(file, out, context);
+  return bench::exit_ok;
+}
+
+}  // namespace
+
+// latlab-bench object FILE OPTIONS... | latlab-bench command OPTIONS... -- CMD...
+int main(int argc, char** argv) try {
+  const std::span<char*> arguments{argv + 1, static_cast<std::size_t>(argc - 1)};
+  const int file = bench::claim_output();
+  if (arguments.size() >= 2 && std::string_view(arguments[0]) == "object") {
+    return run_object(arguments[1], arguments.subspan(2), file);
+  }
+  if (!arguments.empty() && std::string_view(arguments[0]) == "command") {
+    std::size_t dashes = 1;
+    while (dashes < arguments.size() && std::string_view(arguments[dashes]) != "--") ++dashes;
+    bench::Config config;
+    if (dashes + 1 < arguments.size() && bench::parse(arguments.subspan(1, dashes - 1), config)) {
+      return run_command(argv + 1 + dashes + 1, config, file);
+    }
+  }
+  return bench::fail(bench::exit_usage, "this program is started by: latlab bench");
+} catch (const std::exception& error) {
+  return bench::fail(bench::exit_threw, error.what());
+}

@@ -1,0 +1,147 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/tuple.h>
+#include <sys/mman.h>
+#include <latlab/bench_loop.hpp>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace nb = nanobind;
+namespace bench = latlab::bench;
+using namespace nb::literals;
+
+namespace {
+
+// One call without arguments, by vectorcall: no tuple, no keyword dictionary.
+class Call {
+ public:
+  Call(nb::handle target, bool counted) : target_(target.ptr()), counted_(counted) {}
+
+  // False where the call raised, or returned something else than before.
+  bool operator()() {
+    PyObject* const result = PyObject_Vectorcall(target_, nullptr, 0, nullptr);
+    if (result == nullptr) return false;
+    if (counted_ && result != last_) {
+      if (!check(result)) {
+        Py_DECREF(result);
+        return false;
+      }
+    }
+    Py_DECREF(result);
+    return true;
+  }
+  bool times(std::uint64_t batch) {
+    for (std::uint64_t i = 0; i < batch; ++i) {
+      if (!(*this)()) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] bool even() const { return even_; }
+  [[nodiscard]] long long operations() const { return operations_ < 0 ? 1 : operations_; }
+
+ private:
+  // The same small integer or None is the same object, so this is seldom reached. `last_` is only compared
+  // with, and only kept where the object is immortal or held by the caller's code.
+  bool check(PyObject* result) {
+    long long operations = 1;
+    if (result != Py_None) {
+      operations = PyLong_AsLongLong(result);
+      if (operations == -1 && PyErr_Occurred() != nullptr) return false;
+      if (operations < 1) {
+        PyErr_SetString(PyExc_ValueError, "run() must return a number of operations above 0, or None");
+        return false;
+      }
+    }
+    if (operations_ >= 0 && operations != operations_) {
+      even_ = false;
+      return false;
+    }
+    operations_ = operations;
+    if (result == Py_None || operations < 256) last_ = result;
+    return true;
+  }
+
+  PyObject* target_;
+  bool counted_;
+  bool even_ = true;
+  PyObject* last_ = nullptr;
+  long long operations_ = -1;
+};
+
+nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup, std::uint64_t batch,
+                   bool counted, nb::object set_up, nb::object tear_down) {
+  const bench::ClockGrain grain = bench::clock_grain();
+  Call call(run, counted);
+  const bool prepares = !set_up.is_none() || !tear_down.is_none();
+  const auto prepare = [](nb::handle what) {
+    if (what.is_none()) return true;
+    PyObject* const result = PyObject_Vectorcall(what.ptr(), nullptr, 0, nullptr);
+    Py_XDECREF(result);
+    return result != nullptr;
+  };
+  std::vector<std::uint64_t> out(iterations, 0);
+  bool good = true;
+  const auto once = [&](std::uint64_t runs) {
+    good = good && prepare(set_up) && call.times(runs) && prepare(tear_down);
+  };
+  if (prepares) batch = 1;
+  once(1);
+  if (batch == 0 && good) {
+    batch = bench::find_batch(
+        [&](std::uint64_t runs) {
+          if (good) once(runs);
+          // A failed call must not look like a short one for ever.
+          if (!good) throw nb::python_error();
+        },
+        grain.quantum_ticks);
+  }
+  for (std::size_t i = 0; i < warmup && good; ++i) once(batch);
+  const latlab::ClockReference begin = latlab::clock_reference();
+  std::size_t finished = 0;
+  if (good && prepares) {
+    finished = bench::measure_with_setup(
+        out.data(), iterations, [&] { return prepare(set_up); }, [&](std::size_t) { return call(); },
+        [&] { return prepare(tear_down); });
+  } else if (good && batch == 1) {
+    finished = bench::measure_back_to_back(out.data(), iterations, [&](std::size_t) { return call(); });
+  } else if (good) {
+    finished =
+        bench::measure_back_to_back(out.data(), iterations, [&](std::size_t) { return call.times(batch); });
+  }
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  latlab::ClockReference end = latlab::clock_reference();
+  while (end.ns - begin.ns < 200'000) end = latlab::clock_reference();
+  return nb::make_tuple(nb::bytes(out.data(), finished * sizeof(std::uint64_t)), call.even(), batch,
+                        call.operations(), latlab::ticks_hz(begin, end), grain.quantum_ticks,
+                        grain.read_ticks);
+}
+
+}  // namespace
+
+NB_MODULE(bench, m) {
+  m.doc() = "The measuring loop for Python callables.";
+  m.def("measure", &measure,
+        nb::sig("def measure(run: typing.Callable[[], object], iterations: int, warmup: int, batch: int, "
+                "counted: bool, "
+                "set_up: typing.Callable[[], object] | None = None, "
+                "tear_down: typing.Callable[[], object] | None = None) -> tuple[bytes, bool, int, int, "
+                "float, int, float]"),
+        "run"_a, "iterations"_a, "warmup"_a, "batch"_a, "counted"_a, "set_up"_a = nb::none(),
+        "tear_down"_a = nb::none(),
+        "Measure a callable: (ticks of each iteration as uint64 bytes, whether every count was the same, "
+        "batch, "
+        "operations of a call, counter steps a second, the counter's step, cost of a reading in counter "
+        "steps).");
+  m.def(
+      "lock_memory", [] { return mlockall(MCL_CURRENT | MCL_FUTURE) == 0; },
+      "Lock all memory of the process, present and future; whether that was allowed.");
+  m.def(
+      "clock_grain",
+      [] {
+        const bench::ClockGrain grain = bench::clock_grain();
+        return std::make_tuple(grain.quantum_ticks, grain.read_ticks);
+      },
+      "(the counter's step, cost of a reading), both in counter steps.");
+}

@@ -1,0 +1,135 @@
+"""What the command line does with targets and raw results before and after measuring."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from latlab.bench import _raw
+from latlab.bench._experiment import Recorder, raw_of
+from latlab.bench._process import fixtures
+from latlab.bench._targets import Target, named, parse
+from latlab.errors import UsageError
+from latlab.model.bench import Judgement, Sample
+from latlab.model.paired import Verdict
+from latlab.stats.multiple import benjamini_hochberg
+
+__all__ = ["carry_over", "couples", "expand", "read_any", "settle", "with_discovery_rate"]
+
+
+def settle(target: Target, *, timeout_s: float = 60.0) -> Target:
+    """The target with its fixture, where the file holds just one.
+
+    Raises:
+        UsageError: it holds none or several.
+    """
+    if target.kind == "command" or target.fixture is not None:
+        return target
+    return named(target, fixtures(target, timeout_s=timeout_s)[0])
+
+
+def expand(target: Target, *, timeout_s: float = 60.0) -> tuple[list[Target], dict[str, str]]:
+    """Every fixture of a target's file with every combination of its declared parameters, and the user's
+    words.
+
+    Parameters that were given stand in for those that the fixture declares.
+
+    Raises:
+        UsageError: the file holds no fixture.
+    """
+    found, report = fixtures(target, timeout_s=timeout_s)
+    names = list(found) if target.fixture is None else [target.fixture]
+    if not names:
+        raise UsageError(
+            f"{target.text} holds no fixture", remedy="write a class with a method run(), or name a function"
+        )
+    out = []
+    for name in names:
+        declared = {k: v for k, v in found.get(name, {}).items() if k not in target.parameters}
+        for values in itertools.product(*declared.values()):
+            parameters = {**target.parameters, **dict(zip(declared, values, strict=True))}
+            out.append(dataclasses.replace(target, fixture=name, parameters=parameters))
+    return out, report
+
+
+def couples(
+    a: str, b: str, parameters: Mapping[str, Any], *, timeout_s: float = 60.0
+) -> tuple[dict[str, tuple[Target, Target]], dict[str, str]]:
+    """What is compared with what: two fixtures, or all that two files have under the same name.
+
+    Raises:
+        UsageError: the two don't go together.
+    """
+    one, other = parse(a, parameters), parse(b, parameters)
+    if "command" in (one.kind, other.kind) or (one.fixture and other.fixture):
+        ones, others = [one], [other]
+        report: dict[str, str] = {}
+        if one.kind != "command" and one.fixture:
+            ones, report = expand(one, timeout_s=timeout_s)
+            others, _ = expand(other, timeout_s=timeout_s) if other.kind != "command" else ([other], {})
+    else:
+        ones, report = expand(one, timeout_s=timeout_s)
+        others, _ = expand(other, timeout_s=timeout_s)
+    if len(ones) == len(others) == 1:
+        return {_title(ones[0], others[0]): (ones[0], others[0])}, report
+    by_name = {t.name: t for t in others}
+    common = {t.name: (t, by_name[t.name]) for t in ones if t.name in by_name}
+    if not common and len(ones) == len(others):
+        common = {_title(x, y): (x, y) for x, y in zip(ones, others, strict=True)}
+    if not common:
+        raise UsageError(
+            f"{a} and {b} have no fixture of one name in common", remedy=f"name them: {a}:NAME {b}:NAME"
+        )
+    return common, report
+
+
+def read_any(path: Path) -> _raw.Raw:
+    """Raw results from a CSV or a recording.
+
+    Raises:
+        InputError: it is neither, or damaged.
+    """
+    return _raw.read(path) if path.is_file() else raw_of(path)
+
+
+def carry_over(earlier: _raw.Raw | None, name: str, recorder: Recorder) -> list[tuple[Sample, Sample]]:
+    """The whole pairs of an interrupted run; they become part of the new recording."""
+    if earlier is None:
+        return []
+    pairs = earlier.pairs(name)
+    pairs = pairs[: len(pairs) // 2 * 2]
+    for row in earlier.rows:
+        if row.test == name and row.pair < len(pairs):
+            recorder.add(row)
+    return pairs
+
+
+def with_discovery_rate(judged: Mapping[str, Judgement]) -> dict[str, Judgement]:
+    """Many verdicts at once: a difference stands only if its adjusted p-value does.
+
+    Benjamini and Hochberg's adjustment; a verdict that doesn't stand becomes inconclusive and says why.
+    """
+    if len(judged) < 2:
+        return dict(judged)
+    adjusted = benjamini_hochberg([j.result.p_value for j in judged.values()])
+    out = {}
+    for (name, judgement), p_value in zip(judged.items(), adjusted, strict=True):
+        result = judgement.result
+        if result.verdict in (Verdict.FASTER, Verdict.SLOWER) and p_value > result.alpha:
+            why = (
+                f"{result.verdict} alone (p = {result.p_value:.3g}), but not among {len(judged)} comparisons "
+                f"(adjusted p = {p_value:.3g})"
+            )
+            result = dataclasses.replace(
+                result, verdict=Verdict.INCONCLUSIVE, why=why, needed_pairs=2 * result.pairs
+            )
+        details = {**judgement.details, "adjusted_p_value": float(p_value)}
+        out[name] = dataclasses.replace(judgement, result=result, details=details)
+    return out
+
+
+def _title(a: Target, b: Target) -> str:
+    return a.name if a.name == b.name else f"{a.name} / {b.name}"

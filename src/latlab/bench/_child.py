@@ -1,0 +1,190 @@
+"""The process that measures one side written in Python; started by `_process` as a script of its own.
+
+Its imports are few on purpose: a process is one replicate, and an interpreter with the standard `site`,
+`json` and `numpy` takes 100 ms to start where this takes 12. Arguments come by `marshal`, which is built in.
+"""
+
+import marshal
+import os
+import sys
+import types
+from typing import Any
+
+EXIT_THREW, EXIT_UNEVEN, EXIT_AFFINITY, EXIT_MEMORY, EXIT_MISSING = 10, 11, 12, 13, 14
+CO_COROUTINE = 0x80
+
+
+class Uneven(Exception):
+    """run() returned different counts."""
+
+
+def say(what: str) -> None:
+    """The one line that the parent turns into an error."""
+    sys.stderr.write(what + "\n")
+
+
+def load(path: str) -> types.ModuleType:
+    """The user's file as a module, with its folder first in the search path, as `python FILE` has it."""
+    sys.path.insert(0, os.path.dirname(path))  # noqa: PTH120 - pathlib takes 5 ms to import
+    name = os.path.basename(path).removesuffix(".py")  # noqa: PTH119
+    module = types.ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module
+    with open(path, "rb") as file:
+        exec(compile(file.read(), path, "exec"), module.__dict__)
+    return module
+
+
+def is_fixture(module: types.ModuleType, thing: Any) -> bool:
+    """Whether something in the user's file is a fixture: a class of the file with a method `run`."""
+    return (
+        isinstance(thing, type)
+        and thing.__module__ == module.__name__
+        and callable(getattr(thing, "run", None))
+    )
+
+
+def listing(module: types.ModuleType) -> dict[str, Any]:
+    """What the file offers."""
+    fixtures = {
+        name: {key: list(values) for key, values in getattr(thing, "parameters", {}).items()}
+        for name, thing in vars(module).items()
+        if is_fixture(module, thing) and not name.startswith("_")
+    }
+    return {"fixtures": fixtures, "report": dict(getattr(module, "report", {}))}
+
+
+def prepare(config: dict[str, Any]) -> dict[str, bool]:
+    """Set up the process: memory limit, processor, scheduling, locked memory. Says what came about."""
+    done = {"pinned": False, "fifo": False, "locked": False}
+    if config["memory"]:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (config["memory"], config["memory"]))
+    if config["cpu"] >= 0:
+        try:
+            os.sched_setaffinity(0, {config["cpu"]})
+            done["pinned"] = True
+        except OSError:
+            pass
+    if config["fifo"]:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(config["fifo"]))
+            done["fifo"] = True
+        except OSError:
+            pass
+    if config["lock"]:
+        from latlab._core import bench
+
+        done["locked"] = bench.lock_memory()
+    return done
+
+
+def measure(target: Any, config: dict[str, Any]) -> tuple[bytes, int, int, float, int, float]:
+    """(ticks, batch, operations, ticks a second, quantum, cost of a reading) of one fixture or function."""
+    from latlab._core import bench
+
+    is_class = isinstance(target, type)
+    fixture = target(**config["parameters"]) if is_class else None
+    run = fixture.run if is_class else target  # type: ignore[union-attr]
+    set_up, tear_down = getattr(fixture, "set_up", None), getattr(fixture, "tear_down", None)
+    code = getattr(run, "__code__", None)
+    if code is not None and code.co_flags & CO_COROUTINE:
+        return measure_async(run, set_up, tear_down, config)
+    ticks, even, batch, operations, hz, quantum, read = bench.measure(
+        run, config["iterations"], config["warmup"], config["batch"], is_class, set_up, tear_down
+    )
+    if not even:
+        raise Uneven
+    return ticks, batch, operations, hz, quantum, read
+
+
+def measure_async(run: Any, set_up: Any, tear_down: Any, config: dict[str, Any]) -> Any:
+    """The same of a coroutine function: every call is awaited on one loop, whose start is not measured."""
+    import asyncio
+    from array import array
+
+    from latlab._core import bench, clock
+
+    batch = config["batch"] or 1
+    out, counts = array("Q", bytes(8 * config["iterations"])), set()
+    stamp = clock.ticks_ordered
+
+    async def once(calls: int) -> int:
+        if set_up is not None:
+            await set_up() if asyncio.iscoroutinefunction(set_up) else set_up()
+        begin = stamp()
+        for _ in range(calls):
+            result = await run()
+        end = stamp()
+        counts.add(result)
+        if tear_down is not None:
+            await tear_down() if asyncio.iscoroutinefunction(tear_down) else tear_down()
+        return end - begin
+
+    async def all_of_it() -> float:
+        for _ in range(config["warmup"] + 1):
+            await once(batch)
+        begin = clock.reference()
+        for i in range(len(out)):
+            out[i] = await once(batch)
+        end = clock.reference()
+        while end[1] - begin[1] < 200_000:
+            end = clock.reference()
+        return (end[0] - begin[0]) * 1e9 / (end[1] - begin[1])
+
+    hz = asyncio.run(all_of_it())
+    if len(counts) != 1:
+        raise Uneven
+    count = counts.pop()
+    quantum, read = bench.clock_grain()
+    return out.tobytes(), batch, 1 if count is None else int(count), hz, quantum, read
+
+
+def main() -> int:
+    """Measure, or list, as the first argument says, and write the result to what was standard output."""
+    config = marshal.loads(bytes.fromhex(sys.argv[1]))
+    sys.path[:] = config["sys_path"]
+    results = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        module = load(config["path"])
+        if config["list"]:
+            with os.fdopen(results, "wb") as file:
+                file.write(marshal.dumps(listing(module)))
+            return 0
+        target = getattr(module, config["fixture"], None)
+        if not callable(target) or (isinstance(target, type) and not callable(getattr(target, "run", None))):
+            say("there is no such fixture or function")
+            return EXIT_MISSING
+        done = prepare(config)
+        before = os.sched_getaffinity(0)
+        import gc
+
+        gc.collect()
+        gc.disable()  # a collection is the work of all that ran before, as in timeit
+        out = measure(target, config)
+        if os.sched_getaffinity(0) != before:
+            say("the fixture changed its own affinity")
+            return EXIT_AFFINITY
+        with os.fdopen(results, "wb") as file:
+            file.write(marshal.dumps((out, done)))
+    except Uneven:
+        say("run() returned different counts")
+        return EXIT_UNEVEN
+    except MemoryError:
+        say("the memory limit was reached")
+        return EXIT_MEMORY
+    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises becomes one line
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        where = f" (line {trace.tb_lineno})" if trace is not None else ""
+        say(f"{type(error).__name__}: {error}{where}")
+        return EXIT_THREW
+    return 0
+
+
+if __name__ == "__main__":
+    sys.stdout.flush()
+    os._exit(main())  # the interpreter's own end takes 5 ms and measures nothing

@@ -1,0 +1,315 @@
+"""The experiments: plain runs, A against B, and A against A."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latlab.bench import _control, _judge
+from latlab.bench._plan import make_plan
+from latlab.bench._process import measure_once
+from latlab.bench._raw import Raw, Row
+from latlab.bench._targets import Target
+from latlab.errors import LatlabError
+from latlab.formats.recording import Recording, RecordingWriter, open_recording
+from latlab.model.bench import Control, Judgement, Plan, Sample, Settings
+from latlab.stats import paired
+from latlab.stats.variance import midmean
+
+__all__ = ["Recorder", "default_settings", "rows_of", "run", "run_aa", "run_ab"]
+
+DEFAULT_PROCESSES = 5
+
+
+def default_settings() -> Settings:
+    """On the last processor allowed, SCHED_FIFO at the top, with a memory limit that spares the machine."""
+    import psutil
+
+    return Settings(
+        cpu=max(os.sched_getaffinity(0)),
+        priority=os.sched_get_priority_max(os.SCHED_FIFO),
+        memory_limit_bytes=int(0.8 * psutil.virtual_memory().available),
+    )
+
+
+@dataclass
+class Recorder:
+    """Keeps every process as it ends: in memory for the judgement, and in a recording where one is wanted."""
+
+    writer: RecordingWriter | None = None
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, row: Row) -> None:
+        """Keep one process; it is safe from a kill once this returns."""
+        self.rows.append(row)
+        if self.writer is None:
+            return
+        sample = row.sample
+        count = len(sample.times_ns)
+        self.writer.append(
+            "iterations",
+            {
+                "test": np.full(count, row.test),
+                "pair": np.full(count, row.pair, dtype=np.int32),
+                "position": np.full(count, row.position, dtype=np.int8),
+                "side": np.full(count, row.side),
+                "batch": np.full(count, sample.batch, dtype=np.int64),
+                "operations": np.full(count, sample.operations, dtype=np.int64),
+                "quantum_ns": np.full(count, sample.quantum_ns),
+                "read_ns": np.full(count, sample.read_ns),
+                "iteration": np.arange(count, dtype=np.int32),
+                "nanoseconds": sample.times_ns,
+            },
+        )
+
+
+def rows_of(recording: Recording) -> list[Row]:
+    """The processes that a recording holds, finished or not."""
+    if "iterations" not in recording.names():
+        return []
+    table = recording.series("iterations")
+    columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
+    starts = np.flatnonzero(columns["iteration"] == 0)
+    rows = []
+    for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
+        at = {name: values[start] for name, values in columns.items()}
+        sample = Sample(
+            np.asarray(columns["nanoseconds"][start:end], dtype=np.float64),
+            int(at["batch"]), int(at["operations"]), float(at["quantum_ns"]), float(at["read_ns"]),
+        )  # fmt: skip
+        rows.append(Row(str(at["test"]), int(at["pair"]), int(at["position"]), str(at["side"]), sample))
+    return rows
+
+
+def raw_of(path: Path) -> Raw:
+    """A recording of `bench run` or `bench ab` as raw results."""
+    recording = open_recording(path)
+    return Raw(
+        {"kind": recording.kind, **recording.parameters, "environment": recording.environment.to_json()},
+        rows_of(recording),
+    )
+
+
+def run(
+    target: Target,
+    settings: Settings,
+    recorder: Recorder,
+    *,
+    seconds: float,
+    processes: int | None = None,
+    iterations: int | None = None,
+) -> list[Sample]:
+    """Measure one benchmark in several processes.
+
+    Args:
+        target: with its fixture settled.
+        settings: how a process measures; its iterations are chosen here unless given.
+        recorder: keeps what is measured.
+        seconds: budget, unless both numbers are given.
+        processes: by default 5, of a command as many as fit (at least 3).
+        iterations: a process; by default as many as fit, up to 2,000.
+    """
+    deadline = time.monotonic() + seconds
+    command = target.kind == "command"
+    if iterations is None:
+        probe = measure_once(target, dataclasses.replace(settings, iterations=1 if command else 10))
+        settings = dataclasses.replace(settings, batch=probe.batch)
+        one_s = max(1e-8, midmean(probe.times_ns) * probe.batch * probe.operations * 1e-9)
+        share = seconds / (processes or DEFAULT_PROCESSES)
+        iterations = 1 if command else min(max(10, int(share / 2 / one_s)), 2000)
+    settings = dataclasses.replace(settings, iterations=iterations, warmup=min(settings.warmup, iterations))
+    samples: list[Sample] = []
+    fewest = processes or (3 if command else DEFAULT_PROCESSES)
+    while len(samples) < fewest or (command and processes is None and time.monotonic() < deadline):
+        samples.append(measure_once(target, settings))
+        recorder.add(Row(target.name, len(samples) - 1, 0, "A", samples[-1]))
+    return samples
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of an A/B experiment.
+
+    Attributes:
+        smallest_effect: relative; None for the default.
+        alpha: level.
+        seconds: budget, the pilot included.
+        seed: of the order.
+        iterations: a process; None lets the pilot choose.
+        max_pairs: budget in pairs.
+        build: a shell command that makes both sides anew before each block of pairs; None leaves them.
+    """
+
+    smallest_effect: float | None = None
+    alpha: float = 0.05
+    seconds: float = 10.0
+    seed: int = 1
+    iterations: int | None = None
+    max_pairs: int = 100_000
+    build: str | None = None
+
+
+def run_ab(
+    a: Target,
+    b: Target,
+    settings: Settings,
+    asked: Asked,
+    recorder: Recorder,
+    *,
+    name: str | None = None,
+    finished: Sequence[tuple[Sample, Sample]] = (),
+    control: bool = True,
+    planned: Callable[[Mapping[str, Any]], None] | None = None,
+) -> tuple[Judgement, Plan]:
+    """Measure A and B in interleaved process pairs until a verdict is settled or the budget is spent.
+
+    Args:
+        a: the side that is compared with.
+        b: the side that is judged.
+        settings: how a process measures.
+        asked: budget, level, effect.
+        recorder: keeps every process.
+        name: of the comparison.
+        finished: pairs of an earlier, interrupted run of the same seed, which count.
+        control: whether a host that failed its null control is refused.
+        planned: told what the pilot settled, to keep it.
+    """
+    begin = time.monotonic()
+    targets = {"A": a, "B": b}
+    command = any(t.kind == "command" for t in targets.values())
+    if command and asked.iterations is None:
+        settings = dataclasses.replace(settings, iterations=1, warmup=0, batch=1)
+    elif asked.iterations is not None:
+        settings = dataclasses.replace(settings, iterations=asked.iterations)
+    plan, settings, effect, effect_why = make_plan(
+        [lambda s: measure_once(a, s), lambda s: measure_once(b, s)],
+        settings,
+        smallest_effect=asked.smallest_effect,
+        alpha=asked.alpha,
+        fixed_iterations=command or asked.iterations is not None,
+        budget_s=asked.seconds,
+    )
+    if planned is not None:
+        planned(
+            {"smallest_effect": effect, "smallest_effect_why": effect_why, "plan": dataclasses.asdict(plan)}
+        )
+    title = name or f"{a.name} / {b.name}"
+    pairs = list(finished[: len(finished) // paired.BLOCK_PAIRS * paired.BLOCK_PAIRS])
+    latest: dict[str, Sample] = {}
+    position = 0
+
+    def measure(side: paired.Side) -> float:
+        nonlocal position
+        if asked.build is not None and position == 0 and len(pairs) % paired.BLOCK_PAIRS == 0:
+            _build(asked.build, len(pairs) // paired.BLOCK_PAIRS)
+        sample = measure_once(targets[side], settings)
+        recorder.add(Row(title, len(pairs), position, side, sample))
+        latest[side] = sample
+        position = 1 - position
+        return midmean(sample.times_ns)
+
+    paired.experiment(
+        measure,
+        smallest_effect=effect,
+        seconds=asked.seconds - (time.monotonic() - begin),
+        seed=asked.seed,
+        alpha=asked.alpha,
+        max_pairs=asked.max_pairs,
+        earlier=[_judge.log_ratio(x, y) for x, y in pairs],
+        on_pair=lambda _index, _order, _a, _b: pairs.append((latest["A"], latest["B"])),
+    )
+    judgement = _judge.judge_pairs(
+        pairs,
+        smallest_effect=effect,
+        smallest_effect_why=effect_why,
+        alpha=asked.alpha,
+        refused=_control.refusal() if control else None,
+    )
+    return judgement, plan
+
+
+def run_aa(
+    target: Target,
+    settings: Settings,
+    asked: Asked,
+    *,
+    comparisons: int,
+    on_comparison: Callable[[int, bool], None] | None = None,
+) -> Control:
+    """Compare a fixture with itself, again and again, exactly as `run_ab` compares two.
+
+    One pilot serves all comparisons. Each is judged as `run_ab` would judge it, and spends its whole budget
+    where no verdict stops it.
+
+    Args:
+        target: with its fixture settled.
+        settings: how a process measures.
+        asked: budget of each comparison.
+        comparisons: how many.
+        on_comparison: told of each (its number, whether it was called different).
+    """
+    if comparisons < 1:
+        raise LatlabError("a null control needs at least one comparison")
+    command = target.kind == "command"
+    if command and asked.iterations is None:
+        settings = dataclasses.replace(settings, iterations=1, warmup=0, batch=1)
+    elif asked.iterations is not None:
+        settings = dataclasses.replace(settings, iterations=asked.iterations)
+    measure_one = lambda s: measure_once(target, s)  # noqa: E731 - the two sides of the pilot are this one thing
+    _, settings, effect, _ = make_plan(
+        [measure_one, measure_one],
+        settings,
+        smallest_effect=asked.smallest_effect,
+        alpha=asked.alpha,
+        fixed_iterations=command or asked.iterations is not None,
+        budget_s=asked.seconds,
+    )
+    called = 0
+    for index in range(comparisons):
+        result = paired.experiment(
+            lambda _side: midmean(measure_once(target, settings).times_ns),
+            smallest_effect=effect,
+            seconds=asked.seconds,
+            seed=asked.seed + index,
+            alpha=asked.alpha,
+            max_pairs=asked.max_pairs,
+        )
+        different = result.verdict.value in ("faster", "slower")
+        called += different
+        if on_comparison is not None:
+            on_comparison(index, different)
+    return _control.control_of(comparisons, called, asked.alpha)
+
+
+def _build(command: str, number: int) -> None:
+    done = subprocess.run(
+        command,
+        shell=True,
+        env={**os.environ, "LATLAB_BUILD": str(number)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise LatlabError(f"the build ended with {done.returncode}: {lines[-1]}")
+
+
+def orders(seed: int, pairs: int) -> list[str]:
+    """The order in which an experiment of this seed measures, "AB" or "BA" by pair."""
+    return ["".join(order) for order in islice(paired.interleaving(seed), pairs)]
+
+
+def finite(value: float | None) -> float | None:
+    """None for what JSON can't say."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,155 @@
+"""From what the processes measured to the judgement; pure, so that raw results can be judged again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from latlab.model.bench import Judgement, Sample, Shift
+from latlab.model.paired import PairedResult, Verdict
+from latlab.stats import paired
+from latlab.stats.change_points import change_points
+from latlab.stats.quantiles import nearest_rank
+from latlab.stats.variance import effective_size, midmean
+
+__all__ = ["SHIFTED", "judge_pairs", "log_ratio"]
+
+Pair = tuple[Sample, Sample]
+SHIFTED = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
+# A process carries a quantile where this many of its effective values lie beyond it.
+_BEYOND = 5
+
+
+def log_ratio(a: Sample, b: Sample) -> float:
+    """log(B / A) of the processes' typical times."""
+    return math.log(midmean(b.times_ns) / midmean(a.times_ns))
+
+
+def judge_pairs(
+    pairs: Sequence[Pair],
+    *,
+    smallest_effect: float,
+    smallest_effect_why: str,
+    alpha: float,
+    refused: str | None = None,
+) -> Judgement:
+    """Judge interleaved process pairs (A, B), in the order measured.
+
+    Args:
+        pairs: as measured in the order of `paired.interleaving`.
+        smallest_effect: relative change that matters.
+        smallest_effect_why: where it comes from.
+        alpha: level.
+        refused: why no verdict may be given, or None.
+    """
+    ratios = [log_ratio(a, b) for a, b in pairs]
+    result = paired.judge(ratios, smallest_effect=smallest_effect, alpha=alpha)
+    warnings: list[str] = []
+    details: dict[str, Any] = {}
+    for index, side in enumerate("AB"):
+        samples = [pair[index] for pair in pairs]
+        details[side] = _look(samples)
+        warnings += [f"{side}: {w}" for w in _warnings(details[side])]
+    counts = [sorted({pair[i].operations for pair in pairs}) for i in (0, 1)]
+    if any(len(c) > 1 for c in counts):
+        refused = refused or "a side's operation count changed from process to process"
+    elif pairs and counts[0] != counts[1]:
+        warnings.append(
+            f"A does {counts[0][0]} operations a run and B {counts[1][0]}: times are compared per operation"
+        )
+    if refused is not None:
+        result = PairedResult(
+            Verdict.REFUSED, result.effect, result.interval, result.p_value, result.pairs,
+            None, alpha, smallest_effect, refused,
+        )  # fmt: skip
+    typical = [
+        float(np.median([midmean(pair[i].times_ns) for pair in pairs])) if pairs else math.nan for i in (0, 1)
+    ]
+    return Judgement(
+        result, _shifts(pairs, alpha), smallest_effect_why, (typical[0], typical[1]), tuple(warnings), details
+    )
+
+
+def _shifts(pairs: Sequence[Pair], alpha: float) -> tuple[Shift, ...]:
+    out = []
+    for q in SHIFTED:
+        name = f"p{q * 100:g}"
+        least = min((effective_size(s.times_ns) for pair in pairs for s in pair), default=0.0)
+        needed = _BEYOND / (1 - q)
+        if least < needed:
+            why = f"needs {needed:.0f} effective iterations a process, has {least:.0f}"
+            out.append(Shift(name, None, (None, None), why))
+            continue
+        ratios = [math.log(nearest_rank(b.times_ns, q) / nearest_rank(a.times_ns, q)) for a, b in pairs]
+        result = paired.judge(ratios, smallest_effect=0.0, alpha=alpha)
+        out.append(Shift(name, result.effect, result.interval))
+    return tuple(out)
+
+
+def _look(samples: Sequence[Sample]) -> Mapping[str, Any]:
+    """What a reader of the verdict should know of one side."""
+    if not samples:
+        return {}
+    typical = np.array([midmean(s.times_ns) for s in samples])
+    longest = max(samples, key=lambda s: len(s.times_ns))
+    relative = [s.times_ns / t for s, t in zip(samples, typical, strict=True)]
+    count = min(map(len, relative))
+    # The mean course of a process, over all of them: warm-up shows here, and single disturbances don't.
+    course = np.median(np.vstack([r[:count] for r in relative]), axis=0)
+    warm = (
+        [p for p in change_points(course, alpha=0.01) if abs(p.after / p.before - 1) > 0.005]
+        if count >= 10
+        else []
+    )
+    drift = change_points(typical, alpha=0.01)
+    return {
+        "processes": len(samples),
+        "iterations": int(sum(len(s.times_ns) for s in samples)),
+        "process_typical_ns": [float(t) for t in typical],
+        "effective_share": float(np.mean([effective_size(s.times_ns) / len(s.times_ns) for s in samples])),
+        "warm_up_until": warm[0].index if warm and warm[0].index < count / 2 else 0,
+        "drift_at_process": [p.index for p in drift],
+        "humps": _humps(typical),
+        "quantum_ns": longest.quantum_ns,
+        "read_ns": longest.read_ns,
+        "shortest_iteration_ns": float(
+            min(float(s.times_ns.min()) * s.batch * s.operations for s in samples)
+        ),
+        "context": list(longest.context),
+    }
+
+
+def _humps(typical: np.ndarray[Any, np.dtype[np.float64]]) -> int:
+    """Humps of the distribution over processes; 1 where too few to tell."""
+    if len(typical) < 20:
+        return 1
+    from latlab.stats import humps
+
+    return len(humps.find_humps(typical, alpha=0.01).humps)
+
+
+def _warnings(look: Mapping[str, Any]) -> list[str]:
+    out: list[str] = []
+    if not look:
+        return out
+    if look["warm_up_until"]:
+        out.append(f"a process is still warming up until iteration {look['warm_up_until']}; raise --warmup")
+    if look["drift_at_process"]:
+        out.append(
+            "the level changed during the experiment (at process "
+            + ", ".join(map(str, look["drift_at_process"][:3]))
+            + "); pairs bear it, single runs don't"
+        )
+    if look["humps"] > 1:
+        out.append(
+            f"processes fall into {look['humps']} groups; see the report's densities, and compare layouts"
+        )
+    if look["quantum_ns"] and look["shortest_iteration_ns"] < 20 * look["quantum_ns"]:
+        out.append(
+            f"an iteration of {look['shortest_iteration_ns']:.3g} ns is less than 20 steps of the clock "
+            f"({look['quantum_ns']:.3g} ns); raise --batch or drop set_up()"
+        )
+    return out

@@ -1,0 +1,170 @@
+"""Raw results as CSV: what was measured, iteration by iteration, and all that a verdict is made from.
+
+Version 1: the first line is `# latlab-bench-raw 1`, the second `# ` and one JSON object (kind, what was
+asked, the environment), the third the columns' names. Times are written with as many digits as they have.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latlab.errors import InputError
+from latlab.model.bench import Sample
+
+__all__ = ["Raw", "Row", "read", "sniff", "write"]
+
+FIRST_LINE = "# latlab-bench-raw 1"
+COLUMNS = (
+    "test",
+    "pair",
+    "position",
+    "side",
+    "batch",
+    "operations",
+    "quantum_ns",
+    "read_ns",
+    "iteration",
+    "nanoseconds",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One process of an experiment.
+
+    Attributes:
+        test: the benchmark's name.
+        pair: its pair (or, of a plain run, its process).
+        position: 0 if it was the first of the pair.
+        side: "A" or "B".
+        sample: what it measured.
+    """
+
+    test: str
+    pair: int
+    position: int
+    side: str
+    sample: Sample
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A raw file's content."""
+
+    meta: Mapping[str, Any]
+    rows: Sequence[Row] = field(default_factory=list)
+
+    def tests(self) -> list[str]:
+        """Names, in the order measured."""
+        return list(dict.fromkeys(row.test for row in self.rows))
+
+    def samples(self, test: str) -> list[Sample]:
+        """Every process of a test, in the order measured."""
+        return [row.sample for row in self.rows if row.test == test]
+
+    def pairs(self, test: str) -> list[tuple[Sample, Sample]]:
+        """Whole pairs (A, B) of a test, in the order measured; a pair that was cut short is left out."""
+        sides: dict[int, dict[str, Sample]] = {}
+        for row in self.rows:
+            if row.test == test:
+                sides.setdefault(row.pair, {})[row.side] = row.sample
+        return [(s["A"], s["B"]) for _, s in sorted(sides.items()) if len(s) == 2]
+
+
+def write(path: Path, meta: Mapping[str, Any], rows: Iterable[Row]) -> None:
+    """Write a raw file."""
+    with open(path, "w", newline="") as file:
+        file.write(f"{FIRST_LINE}\n# {json.dumps(meta, sort_keys=True)}\n")
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(COLUMNS)
+        for row in rows:
+            s = row.sample
+            head = [
+                row.test,
+                row.pair,
+                row.position,
+                row.side,
+                s.batch,
+                s.operations,
+                s.quantum_ns,
+                s.read_ns,
+            ]
+            out.writerows([*head, i, repr(float(t))] for i, t in enumerate(s.times_ns))
+        file.write("# end\n")
+
+
+def sniff(path: Path) -> bool:
+    """Whether a file is one of these."""
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.readline().rstrip() == FIRST_LINE.encode()
+
+
+def read(path: Path) -> Raw:
+    """Read a raw file.
+
+    Raises:
+        InputError: it is foreign, damaged or truncated; with the line.
+    """
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(path, f"can't be read ({error})") from None
+    lines = text.split("\n")
+    if lines[0] != FIRST_LINE or len(lines) < 3:
+        raise InputError(path, "is no raw result of latlab bench", place="line 1")
+    try:
+        meta = json.loads(lines[1].removeprefix("# "))
+    except ValueError:
+        raise InputError(path, "the description is damaged", place="line 2") from None
+    if not isinstance(meta, dict) or tuple(lines[2].split(",")) != COLUMNS:
+        raise InputError(path, "has other columns than a raw result", place="line 3")
+    if lines[-2:] != ["# end", ""]:
+        raise InputError(
+            path, "is truncated: its end mark is missing", place=f"line {len(lines)}",
+            remedy="copy it again, or judge the recording instead, which keeps what was finished",
+        )  # fmt: skip
+    rows: list[Row] = []
+    head: tuple[str, ...] | None = None
+    times: list[float] = []
+
+    def flush() -> None:
+        if head is not None:
+            rows.append(_row(head, times))
+
+    for number, fields in enumerate(csv.reader(io.StringIO("\n".join(lines[3:-2]))), 4):
+        try:
+            time_ns = float(fields[9])
+            key = tuple(fields[:8])
+            if len(fields) != len(COLUMNS) or not 0 <= time_ns < np.inf:
+                raise ValueError
+            if key != head or int(fields[8]) == 0:
+                flush()
+                head, times = key, []
+            if int(fields[8]) != len(times):
+                raise ValueError
+            times.append(time_ns)
+        except (ValueError, IndexError):
+            raise InputError(path, "is no measured iteration", place=f"line {number}") from None
+    try:
+        flush()
+    except ValueError:
+        raise InputError(path, "the last process is damaged") from None
+    return Raw(meta, rows)
+
+
+def _row(head: tuple[str, ...], times: list[float]) -> Row:
+    test, pair, position, side, batch, operations, quantum, read_cost = head
+    if side not in ("A", "B"):
+        raise ValueError(side)
+    sample = Sample(np.array(times), int(batch), int(operations), float(quantum), float(read_cost))
+    return Row(test, int(pair), int(position), side, sample)

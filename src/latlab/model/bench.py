@@ -1,0 +1,147 @@
+"""What a benchmark measured: one process at a time, and what was asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from latlab.model.paired import PairedResult
+
+__all__ = ["Control", "Judgement", "Plan", "Sample", "Settings", "Shift"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a process measures.
+
+    Attributes:
+        iterations: measured iterations a process.
+        warmup: iterations before them.
+        batch: runs in one iteration; 0 lets the process find how many the clock needs.
+        cpu: the processor to stay on; None leaves the affinity alone.
+        priority: of SCHED_FIFO; 0 leaves the scheduling alone.
+        lock_memory: whether to lock all memory.
+        memory_limit_bytes: address space that the fixture may take; 0 for no limit.
+        timeout_s: seconds after which a process counts as hung.
+    """
+
+    iterations: int = 100
+    warmup: int = 10
+    batch: int = 0
+    cpu: int | None = None
+    priority: int = 0
+    lock_memory: bool = True
+    memory_limit_bytes: int = 0
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What one process measured of one side.
+
+    Attributes:
+        times_ns: time of one operation in each iteration, in the order measured; float64.
+        batch: runs in one iteration.
+        operations: of one run.
+        quantum_ns: the clock's measured step.
+        read_ns: measured cost of a reading, which is part of every iteration's time.
+        process_s: wall time of the whole process.
+        context: which of "pinned", "fifo", "locked" came about.
+    """
+
+    times_ns: npt.NDArray[np.float64]
+    batch: int = 1
+    operations: int = 1
+    quantum_ns: float = 0.0
+    read_ns: float = 0.0
+    process_s: float = 0.0
+    context: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the pilot found, and what was chosen for it.
+
+    Attributes:
+        iterations: a process.
+        batch: runs in an iteration, the same on both sides.
+        process_deviation: relative standard deviation between processes, beyond what iterations explain.
+        iteration_deviation: relative standard deviation between iterations of a process.
+        effective_share: effective over actual number of iterations, by their autocorrelation.
+        pairs: expected to be needed for the smallest effect; None where that is 0.
+        seconds: expected to be needed.
+        why: sentences.
+    """
+
+    iterations: int
+    batch: int
+    process_deviation: float
+    iteration_deviation: float
+    effective_share: float
+    pairs: int | None
+    seconds: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The relative change of one quantile, with an interval over process pairs."""
+
+    quantile: str
+    effect: float | None
+    interval: tuple[float | None, float | None]
+    withheld: str | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict with everything that a reader may doubt.
+
+    Attributes:
+        result: the verdict on the processes' typical times.
+        shifts: of the distribution's quantiles.
+        smallest_effect_why: where the smallest effect that matters comes from.
+        typical_ns: median over processes of each side's typical time of an operation.
+        warnings: sentences, each with a remedy.
+        details: humps, warm-up, autocorrelation and what else was looked at, by side.
+    """
+
+    result: PairedResult
+    shifts: tuple[Shift, ...]
+    smallest_effect_why: str
+    typical_ns: tuple[float, float]
+    warnings: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Control:
+    """How often this host calls identical code different.
+
+    Attributes:
+        comparisons: made.
+        called_different: of them.
+        upper95: one-sided upper bound of the rate at 95 % (Clopper and Pearson).
+        lower95: one-sided lower bound.
+        alpha: level of each comparison.
+    """
+
+    comparisons: int
+    called_different: int
+    upper95: float
+    lower95: float
+    alpha: float
+
+    @property
+    def rate(self) -> float:
+        """Called different over comparisons."""
+        return self.called_different / self.comparisons if self.comparisons else 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether the host certainly calls more than alpha different."""
+        return self.lower95 > self.alpha
