@@ -29,8 +29,14 @@ namespace latlab::bench {
 // besides a store where the value must lie in memory.
 template <class T>
 inline void do_not_optimize(const T& value) noexcept {
-  if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(void*)) {
-    asm volatile("" : : "r,m"(value) : "memory");
+#if defined(__x86_64__)
+  if constexpr (std::is_floating_point_v<T> && sizeof(T) <= 8) {
+    asm volatile("" : : "x"(value) : "memory");
+    return;
+  }
+#endif
+  if constexpr (std::is_scalar_v<T> && !std::is_floating_point_v<T> && sizeof(T) <= sizeof(void*)) {
+    asm volatile("" : : "r"(value) : "memory");
   } else {
     asm volatile("" : : "m"(value) : "memory");
   }
@@ -41,8 +47,14 @@ inline void do_not_optimize(const T& value) noexcept {
 template <class T>
   requires(!std::is_const_v<T>)
 inline void do_not_optimize(T& value) noexcept {
-  if constexpr (std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(void*)) {
-    asm volatile("" : "+r,m"(value) : : "memory");
+#if defined(__x86_64__)
+  if constexpr (std::is_floating_point_v<T> && sizeof(T) <= 8) {
+    asm volatile("" : "+x"(value) : : "memory");
+    return;
+  }
+#endif
+  if constexpr (std::is_scalar_v<T> && !std::is_floating_point_v<T> && sizeof(T) <= sizeof(void*)) {
+    asm volatile("" : "+r"(value) : : "memory");
   } else {
     asm volatile("" : "+m"(value) : : "memory");
   }

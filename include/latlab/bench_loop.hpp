@@ -25,7 +25,7 @@ inline std::uint64_t stamp() noexcept {
 
 // What the clock of this machine can resolve, found by reading it.
 struct ClockGrain {
-  std::uint64_t quantum_ticks = 1;  // smallest step between two different readings
+  std::uint64_t quantum_ticks = 1;  // usual step between two different readings
   double read_ticks = 0.0;          // what a reading costs
 };
 
@@ -40,10 +40,11 @@ inline ClockGrain clock_grain() noexcept {
     previous = now;
   }
   ClockGrain out;
-  // Not the least: a hypervisor that scales the counter shows a few steps of 1 between those of 10 ns.
+  // The usual step, not the least: a hypervisor that scales the counter shows a few of 1 between those of
+  // 10 ns. Where the counter steps faster than it can be read, this is the time between two readings.
   if (count > 0) {
-    std::nth_element(step, step + count / 20, step + count);
-    out.quantum_ticks = step[count / 20];
+    std::nth_element(step, step + count / 2, step + count);
+    out.quantum_ticks = step[count / 2];
   }
   // The cost of a reading, as the loop uses it: the least over groups, free of interruptions.
   std::uint64_t least = ~0ULL;

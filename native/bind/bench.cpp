@@ -89,13 +89,17 @@ nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup,
   if (prepares) batch = 1;
   once(1);
   if (batch == 0 && good) {
-    batch = bench::find_batch(
-        [&](std::uint64_t runs) {
-          if (good) once(runs);
-          // A failed call must not look like a short one for ever.
-          if (!good) throw nb::python_error();
-        },
-        grain.quantum_ticks);
+    struct Failed {};
+    try {
+      batch = bench::find_batch(
+          [&](std::uint64_t runs) {
+            once(runs);
+            if (!good) throw Failed{};  // or a call that fails would be taken for a short one
+          },
+          grain.quantum_ticks);
+    } catch (const Failed&) {
+      batch = 1;
+    }
   }
   for (std::size_t i = 0; i < warmup && good; ++i) once(batch);
   const latlab::ClockReference begin = latlab::clock_reference();

@@ -99,7 +99,9 @@ def measure(target: Any, config: dict[str, Any]) -> tuple[bytes, int, int, float
     return ticks, batch, operations, hz, quantum, read
 
 
-def measure_async(run: Any, set_up: Any, tear_down: Any, config: dict[str, Any]) -> Any:
+def measure_async(
+    run: Any, set_up: Any, tear_down: Any, config: dict[str, Any]
+) -> tuple[bytes, int, int, float, int, float]:
     """The same of a coroutine function: every call is awaited on one loop, whose start is not measured."""
     import asyncio
     from array import array

@@ -116,6 +116,8 @@ def make_plan(
         f"start and an iteration {iteration_s * 1e6:.3g} us, so {iterations} iterations a process"
     )
     if pairs is not None and seconds is not None:
-        why += f"; {smallest_effect:.3%} at level {alpha:g} and power 0.9 needs {pairs} pairs ({seconds:.3g} s)"
+        why += (
+            f"; {smallest_effect:.3%} at level {alpha:g} and power 0.9 needs {pairs} pairs ({seconds:.3g} s)"
+        )
     plan = Plan(iterations, batch, parts.between, parts.within, parts.effective_share, pairs, seconds, why)
     return plan, dataclasses.replace(settled, iterations=iterations), smallest_effect, effect_why
