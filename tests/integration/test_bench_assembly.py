@@ -35,7 +35,7 @@ def functions(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     command += ["-fno-asynchronous-unwind-tables", "-fcf-protection=none", "code.cpp", "-o", "code.s"]
     subprocess.run(command, cwd=folder, check=True)
     text = (folder / "code.s").read_text()
-    return {name: body for name, body in re.findall(r"^(\w+):\n(.*?)(?=^\s*\.size\s)", text, re.M | re.S)}
+    return dict(re.findall(r"^(\w+):\n(.*?)(?=^\s*\.size\s)", text, re.M | re.S))
 
 
 def test_without_a_barrier_the_compiler_leaves_the_work_out(functions: dict[str, str]) -> None:
