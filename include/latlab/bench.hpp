@@ -35,6 +35,7 @@ inline void do_not_optimize(const T& value) noexcept {
     return;
   }
 #endif
+  // NOLINTNEXTLINE(bugprone-branch-clone): the two differ in their constraints
   if constexpr (std::is_scalar_v<T> && !std::is_floating_point_v<T> && sizeof(T) <= sizeof(void*)) {
     asm volatile("" : : "r"(value) : "memory");
   } else {
@@ -53,6 +54,7 @@ inline void do_not_optimize(T& value) noexcept {
     return;
   }
 #endif
+  // NOLINTNEXTLINE(bugprone-branch-clone): the two differ in their constraints
   if constexpr (std::is_scalar_v<T> && !std::is_floating_point_v<T> && sizeof(T) <= sizeof(void*)) {
     asm volatile("" : "+r"(value) : : "memory");
   } else {
