@@ -1,19 +1,34 @@
 """How fast is a piece of code, and did a change help."""
 
-from latlab.bench._api import carry_over, couples, expand, read_any, settle, with_discovery_rate
+from latlab.bench._api import carry_over, couples, expand, judge_again, read_any, settle, with_discovery_rate
+from latlab.bench._compare import compare_results, environment_differences, judge_unpaired
 from latlab.bench._control import remember
 from latlab.bench._experiment import Asked, Recorder, default_settings, run, run_aa, run_ab
+from latlab.bench._history import history
+from latlab.bench._imports import Results, load
 from latlab.bench._raw import write as write_raw
+from latlab.bench._study import FACTORS, hogs, study
 from latlab.bench._targets import Target, of_command, parse
+from latlab.model.bench import Settings
 
 __all__ = [
+    "FACTORS",
     "Asked",
     "Recorder",
+    "Results",
+    "Settings",
     "Target",
     "carry_over",
+    "compare_results",
     "couples",
     "default_settings",
+    "environment_differences",
     "expand",
+    "history",
+    "hogs",
+    "judge_again",
+    "judge_unpaired",
+    "load",
     "of_command",
     "parse",
     "read_any",
@@ -22,6 +37,7 @@ __all__ = [
     "run_aa",
     "run_ab",
     "settle",
+    "study",
     "with_discovery_rate",
     "write_raw",
 ]

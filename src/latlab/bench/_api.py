@@ -10,14 +10,15 @@ from typing import Any
 
 from latlab.bench import _raw
 from latlab.bench._experiment import Recorder, raw_of
+from latlab.bench._judge import judge_pairs
 from latlab.bench._process import fixtures
 from latlab.bench._targets import Target, named, parse
-from latlab.errors import UsageError
+from latlab.errors import InputError, UsageError
 from latlab.model.bench import Judgement, Sample
 from latlab.model.paired import Verdict
 from latlab.stats.multiple import benjamini_hochberg
 
-__all__ = ["carry_over", "couples", "expand", "read_any", "settle", "with_discovery_rate"]
+__all__ = ["carry_over", "couples", "expand", "judge_again", "read_any", "settle", "with_discovery_rate"]
 
 
 def settle(target: Target, *, timeout_s: float = 60.0) -> Target:
@@ -84,6 +85,47 @@ def couples(
             f"{a} and {b} have no fixture of one name in common", remedy=f"name them: {a}:NAME {b}:NAME"
         )
     return common, report
+
+
+def judge_again(
+    raw: _raw.Raw, *, source: Path, smallest_effect: float | None = None, alpha: float | None = None
+) -> tuple[dict[str, Judgement], dict[str, Any]]:
+    """The verdicts of a `bench ab`, from its raw results alone: bit for bit those it gave, unless asked
+    otherwise.
+
+    Args:
+        raw: what was measured.
+        source: where from, for errors.
+        smallest_effect: instead of the one it was judged by.
+        alpha: instead of the level it was judged at.
+
+    Returns:
+        (judgements by name, plans by name).
+
+    Raises:
+        InputError: it holds no pairs.
+    """
+    plans = raw.meta.get("plans", {})
+    if raw.meta.get("kind") != "bench-ab" or not raw.rows:
+        raise InputError(source, "holds no pairs", remedy="give two results, or those of bench ab")
+    judged = {}
+    for name in raw.tests():
+        try:
+            planned = plans[name]
+            effect, why = float(planned["smallest_effect"]), str(planned["smallest_effect_why"])
+            level = float(raw.meta["asked"]["alpha"])
+        except (KeyError, TypeError, ValueError):
+            raise InputError(source, "doesn't say what was asked", place=name) from None
+        if smallest_effect is not None:
+            effect, why = smallest_effect, f"{smallest_effect:.3%}, as declared"
+        judged[name] = judge_pairs(
+            raw.pairs(name),
+            smallest_effect=effect,
+            smallest_effect_why=why,
+            alpha=level if alpha is None else alpha,
+            refused=planned.get("refused"),
+        )
+    return judged, {name: planned["plan"] for name, planned in plans.items()}
 
 
 def read_any(path: Path) -> _raw.Raw:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +92,9 @@ def rows_of(recording: Recording) -> list[Row]:
 def raw_of(path: Path) -> Raw:
     """A recording of `bench run` or `bench ab` as raw results."""
     recording = open_recording(path)
-    return Raw(
-        {"kind": recording.kind, **recording.parameters, "environment": recording.environment.to_json()},
-        rows_of(recording),
-    )
+    plans = recording.document("plans")["plans"] if "plans" in recording.documents() else {}
+    facts = {"kind": recording.kind, "plans": plans, "environment": recording.environment.to_json()}
+    return Raw({**recording.parameters, **facts}, rows_of(recording))
 
 
 def run(
@@ -199,10 +196,10 @@ def run_ab(
         fixed_iterations=command or asked.iterations is not None,
         budget_s=asked.seconds,
     )
+    refused = _control.refusal() if control else None
     if planned is not None:
-        planned(
-            {"smallest_effect": effect, "smallest_effect_why": effect_why, "plan": dataclasses.asdict(plan)}
-        )
+        found = {"smallest_effect": effect, "smallest_effect_why": effect_why, "refused": refused}
+        planned({**found, "plan": dataclasses.asdict(plan)})
     title = name or f"{a.name} / {b.name}"
     pairs = list(finished[: len(finished) // paired.BLOCK_PAIRS * paired.BLOCK_PAIRS])
     latest: dict[str, Sample] = {}
@@ -233,7 +230,7 @@ def run_ab(
         smallest_effect=effect,
         smallest_effect_why=effect_why,
         alpha=asked.alpha,
-        refused=_control.refusal() if control else None,
+        refused=refused,
     )
     return judgement, plan
 
@@ -303,13 +300,3 @@ def _build(command: str, number: int) -> None:
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["it said nothing"]
         raise LatlabError(f"the build ended with {done.returncode}: {lines[-1]}")
-
-
-def orders(seed: int, pairs: int) -> list[str]:
-    """The order in which an experiment of this seed measures, "AB" or "BA" by pair."""
-    return ["".join(order) for order in islice(paired.interleaving(seed), pairs)]
-
-
-def finite(value: float | None) -> float | None:
-    """None for what JSON can't say."""
-    return value if value is not None and math.isfinite(value) else None

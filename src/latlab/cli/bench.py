@@ -11,8 +11,14 @@ import click
 SUBCOMMANDS = {
     "aa": ("_bench_ab", "Compare a fixture with itself: how often does this host cry wolf?"),
     "ab": ("_bench_ab", "Compare two fixtures or commands in interleaved process pairs."),
+    "compare": (
+        "_bench_compare",
+        "Judge results of latlab, pyperf, Google Benchmark, hyperfine, pytest-benchmark.",
+    ),
     "command": ("_bench_run", "Measure a command; the same as `latlab bench -- CMD`."),
+    "history": ("_bench_compare", "Find the changes of level in a series of results."),
     "run": ("_bench_run", "Measure the fixtures of a file."),
+    "study": ("_bench_study", "Under which conditions do this machine's times scatter least?"),
 }
 
 

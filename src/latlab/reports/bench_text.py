@@ -15,7 +15,15 @@ from latlab.model.bench import Control, Judgement, Plan, Sample
 from latlab.model.environment import Environment
 from latlab.stats.quantiles import nearest_rank
 
-__all__ = ["control_json", "csv_lines", "judgement_json", "judgement_text", "summary_json", "summary_text"]
+__all__ = [
+    "control_json",
+    "csv_lines",
+    "judgement_json",
+    "judgement_text",
+    "study_text",
+    "summary_json",
+    "summary_text",
+]
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 
@@ -158,6 +166,18 @@ def control_json(control: Control) -> dict[str, Any]:
         "alpha": control.alpha,
         "failed": control.failed,
     }
+
+
+def study_text(document: Mapping[str, Any]) -> str:
+    """The study's table, least scatter first, and its recommendation."""
+    lines = [f"{'IQR':>8} {'of processes':>13} {'p50 ns':>12}  conditions"]
+    for row in document["combinations"]:
+        conditions = ", ".join(f"{k} {v}" for k, v in row["levels"].items())
+        scatter = f"{row['iqr']:>8.2%} {row['process_iqr']:>13.2%}"
+        lines.append(f"{scatter} {_number(row['p50_ns']):>12}  {conditions}")
+    for factor, levels in document["effects"].items():
+        lines.append(f"{factor}: " + ", ".join(f"{level} {iqr:.2%}" for level, iqr in levels.items()))
+    return "\n".join([*lines, document["recommendation"]])
 
 
 def _percent(value: float | None) -> str:

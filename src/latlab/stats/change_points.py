@@ -113,12 +113,14 @@ def _correlation_length(ranks: Floats) -> int:
     level hardly show in differences, so they aren't taken for correlation.
     """
     steps = np.diff(ranks)
+    usual = 2 * float(np.median(np.abs(steps)))
+    steps = np.clip(steps, -usual, usual)  # or one change of level would outweigh all else
     square = float(steps @ steps)
     if square == 0:
         return 1
     phi = 1 + 2 * float(steps[1:] @ steps[:-1]) / square
-    # Below 0.25 it can't be told from none in a short series.
-    return 1 if phi < 0.25 else math.ceil(2 * (1 + phi) / max(1 - phi, 0.05))
+    # Less can't be told from none in a short series: its standard error is 2 / sqrt(n).
+    return 1 if phi < max(0.25, 2 / math.sqrt(len(ranks))) else math.ceil(2 * (1 + phi) / max(1 - phi, 0.05))
 
 
 def _ranks(values: Floats) -> Floats:

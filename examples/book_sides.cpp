@@ -1,0 +1,163 @@
+// Threads: one. The two sides of an order book compared: an ordered map of prices against an array of ticks.
+//
+//   g++ -O2 -std=c++20 -shared -fPIC -Iinclude -Inative/core examples/book_sides.cpp -o book_sides.so
+//   latlab bench ab book_sides.so:MapBid book_sides.so:ArrayBid
+//   latlab bench ab book_sides.so:MapOffer book_sides.so:ArrayOffer --param feed=day.itch
+//
+// Without `feed` the operations are synthetic, with the locality of a real feed: most are at the inside or a
+// few levels from it, and a few are far away. With it they are those of an ITCH-5.0 file (2-byte lengths), in
+// its order, of the symbol with most messages. Buy and sell side are apart, since their sizes and speeds are.
+#include <latlab/bench.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "market/itch.hpp"
+#include "market/sides.hpp"
+
+namespace bench = latlab::bench;
+namespace market = latlab::market;
+using market::Side;
+
+namespace {
+
+struct Operation {
+  std::uint32_t price;
+  std::uint32_t qty;
+  bool enters;
+};
+using Operations = std::vector<Operation>;
+
+// Half of the operations concern the inside, and each level further half as many; 1 in 64 lies up to 2,000
+// ticks away. An order that entered leaves later, oldest orders of its price first.
+Operations synthetic(Side side, std::size_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Operations out;
+  std::vector<Operation> standing;
+  std::uint32_t inside = 1'000'000;
+  const std::int64_t away = side == Side::bid ? -100 : 100;
+  while (out.size() < count) {
+    if (random() % 100 == 0) inside += random() % 2 == 0 ? 100U : -100U;  // the price moves by a cent
+    const std::uint64_t draw = random();
+    const int level = draw % 64 == 0 ? static_cast<int>(draw / 64 % 2000) : std::countl_zero(draw | 1U);
+    if (standing.size() < 200 || random() % 2 == 0) {
+      const auto price = static_cast<std::uint32_t>(inside + away * level);
+      standing.push_back({price, static_cast<std::uint32_t>(1 + draw % 500), true});
+      out.push_back(standing.back());
+    } else {
+      const std::size_t at = random() % standing.size();
+      out.push_back({standing[at].price, standing[at].qty, false});
+      standing[at] = standing.back();
+      standing.pop_back();
+    }
+  }
+  return out;
+}
+
+// The operations on one side of the busiest symbol of a file.
+Operations of_feed(Side side, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::uint8_t> bytes(text.begin(), text.end());
+  if (bytes.empty()) throw std::runtime_error(path + ": can't be read, or is empty");
+  struct Order {
+    std::uint32_t price, qty;
+    std::uint16_t locate;
+    Side side;
+  };
+  std::unordered_map<std::uint64_t, Order> orders;
+  std::map<std::uint16_t, Operations> by_symbol;
+  const auto enter = [&](std::uint64_t ref, const Order& order) {
+    orders[ref] = order;
+    if (order.side == side) by_symbol[order.locate].push_back({order.price, order.qty, true});
+  };
+  const auto leave = [&](std::uint64_t ref, std::uint32_t qty) {
+    const auto at = orders.find(ref);
+    if (at == orders.end()) return;
+    qty = std::min(qty, at->second.qty);
+    if (at->second.side == side) by_symbol[at->second.locate].push_back({at->second.price, qty, false});
+    at->second.qty -= qty;
+    if (at->second.qty == 0) orders.erase(at);
+  };
+  market::itch::FrameCursor cursor(bytes);
+  for (market::itch::Frame frame; cursor.next(frame);) {
+    if (!market::itch::well_formed(frame)) {
+      throw std::runtime_error(path + ": offset " + std::to_string(frame.offset) + ": no ITCH-5.0 message");
+    }
+    const market::Event event = market::itch::decode(frame);
+    switch (event.kind) {
+      case market::Kind::add:
+        enter(event.ref, {event.price, event.qty, event.locate, event.side});
+        break;
+      case market::Kind::execute:
+      case market::Kind::execute_at:
+      case market::Kind::reduce:
+        leave(event.ref, event.qty);
+        break;
+      case market::Kind::remove:
+        leave(event.ref, ~0U);
+        break;
+      case market::Kind::replace:
+        if (const auto old = orders.find(event.ref); old != orders.end()) {
+          const Order next{event.price, event.qty, old->second.locate, old->second.side};
+          leave(event.ref, ~0U);
+          enter(event.new_ref, next);
+        }
+        break;
+      default:
+        break;
+    }
+  }
+  Operations busiest;
+  for (auto& [locate, operations] : by_symbol) {
+    if (operations.size() > busiest.size()) busiest = std::move(operations);
+  }
+  if (busiest.empty()) throw std::runtime_error(path + ": has no order on this side");
+  return busiest;
+}
+
+// One run applies all operations to one side, and asks for its best price after each, as a book does.
+template <class Design, Side side>
+class Replay {
+ public:
+  explicit Replay(const bench::Parameters& parameters) {
+    const std::string feed = parameters.text("feed", "");
+    operations_ = feed.empty() ? synthetic(side, parameters.get("size", 50'000), parameters.seed())
+                               : of_feed(side, feed);
+  }
+  std::uint64_t run() {
+    design_.clear();
+    for (const Operation& operation : operations_) {
+      if (operation.enters) {
+        design_.add(operation.price, operation.qty);
+      } else {
+        design_.remove(operation.price, operation.qty);
+      }
+      const market::Level best = design_.best();
+      bench::do_not_optimize(best.price);
+    }
+    return operations_.size();
+  }
+
+ private:
+  Operations operations_;
+  Design design_{side};
+};
+
+}  // namespace
+
+LATLAB_BENCHMARK_NAMED("MapBid", Replay<market::MapSide, Side::bid>)
+LATLAB_BENCHMARK_NAMED("MapOffer", Replay<market::MapSide, Side::offer>)
+LATLAB_BENCHMARK_NAMED("ArrayBid", Replay<market::ArraySide, Side::bid>)
+LATLAB_BENCHMARK_NAMED("ArrayOffer", Replay<market::ArraySide, Side::offer>)
+LATLAB_BENCHMARK_NAMED("SortedBid", Replay<market::SortedSide, Side::bid>)
+LATLAB_BENCHMARK_NAMED("SortedOffer", Replay<market::SortedSide, Side::offer>)

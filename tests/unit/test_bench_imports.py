@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latlab.bench import compare_results, history, judge_unpaired, load
+from latlab.errors import InputError
+from latlab.model.paired import Verdict
+
+RANDOM = np.random.default_rng(1)
+
+
+def seconds(count: int, scale: float = 1.0) -> list[float]:
+    return [float(x) for x in 1e-3 * scale * np.exp(0.01 * RANDOM.normal(size=count))]
+
+
+def pyperf(scale: float = 1.0) -> dict[str, Any]:
+    calibration = {"warmups": [[1, 0.1]], "metadata": {}}
+    runs = [{"values": seconds(3, scale), "metadata": {"hostname": "a"}} for _ in range(20)]
+    return {"version": "1.0", "metadata": {"name": "sort"}, "benchmarks": [{"runs": [calibration, *runs]}]}
+
+
+def google(scale: float = 1.0) -> dict[str, Any]:
+    rows = [
+        {"name": "sort", "run_name": "sort", "run_type": "iteration", "real_time": 1e3 * t, "time_unit": "ms"}
+        for t in seconds(20, scale)
+    ]
+    mean = {
+        "name": "sort_mean",
+        "run_name": "sort",
+        "run_type": "aggregate",
+        "real_time": 5,
+        "time_unit": "ms",
+    }
+    return {"context": {"host_name": "a", "num_cpus": 2}, "benchmarks": [*rows, mean]}
+
+
+def hyperfine(scale: float = 1.0) -> dict[str, Any]:
+    return {
+        "results": [{"command": "sort", "mean": 1e-3, "times": seconds(20, scale), "exit_codes": [0] * 20}]
+    }
+
+
+def pytest_benchmark(scale: float = 1.0) -> dict[str, Any]:
+    machine = {"node": "a", "python_version": "3.11.2", "cpu": {"brand_raw": "x"}}
+    stats = {"data": seconds(50, scale), "min": 1e-3}
+    return {
+        "machine_info": machine,
+        "benchmarks": [{"name": "sort", "fullname": "t.py::sort", "stats": stats}],
+    }
+
+
+TOOLS = {
+    "pyperf": pyperf,
+    "Google Benchmark": google,
+    "hyperfine": hyperfine,
+    "pytest-benchmark": pytest_benchmark,
+}
+
+
+TEXTS = {tool: json.dumps(make()) for tool, make in TOOLS.items()}
+
+
+def written(path: Path, document: object) -> Path:
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_fifth_more_time_in_another_tools_results_is_slower(tool: str, tmp_path: Path) -> None:
+    a = load(written(tmp_path / "a.json", TOOLS[tool]()))
+    b = load(written(tmp_path / "b.json", TOOLS[tool](1.2)))
+    assert a.tool == tool
+    (judgement,) = compare_results(a, b, smallest_effect=None, alpha=0.05).values()
+    assert judgement.result.verdict is Verdict.SLOWER
+    assert judgement.result.effect == pytest.approx(0.2, abs=0.02)
+    low, high = judgement.result.interval
+    assert low is not None
+    assert high is not None
+    assert 0.15 < low < 0.205
+    assert 0.195 < high < 0.25
+    assert judgement.typical_ns[0] == pytest.approx(1e6, rel=0.02)
+    (other,) = compare_results(a, a, smallest_effect=None, alpha=0.05).values()
+    assert other.result.verdict in (Verdict.EQUIVALENT, Verdict.INCONCLUSIVE)
+
+
+def test_one_process_a_side_says_that_the_variance_between_processes_is_assumed(tmp_path: Path) -> None:
+    a = load(written(tmp_path / "a.json", google()))
+    b = load(written(tmp_path / "b.json", google(1.02)))
+    (judgement,) = compare_results(a, b, smallest_effect=None, alpha=0.05).values()
+    assert judgement.result.verdict is Verdict.INCONCLUSIVE
+    assert any("one process" in w for w in judgement.warnings)
+
+
+def test_unlike_environments_are_named(tmp_path: Path) -> None:
+    other = google()
+    other["context"]["host_name"] = "b"
+    a, b = load(written(tmp_path / "a.json", google())), load(written(tmp_path / "b.json", other))
+    (judgement,) = compare_results(a, b, smallest_effect=None, alpha=0.05).values()
+    assert "host_name was a, is b" in judgement.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "{}", '{"benchmarks": []}', '{"results": []}',
+     '{"benchmarks": [{"runs": 5}]}', "\x00\xff",
+     '{"results": [{"command": "x", "times": [-1.0]}]}', '{"results": [{"command": "x", "times": []}]}',
+     '{"machine_info": {}, "benchmarks": [{"name": "x", "stats": {"min": 1}}]}', '{"results": [5]}'],
+)  # fmt: skip
+def test_a_foreign_or_truncated_file_is_an_input_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(InputError, match=r"x\.json"):
+        load(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_damaged_file_of_another_tool_never_gives_anything_but_results_or_an_input_error(
+    tool: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = TEXTS[tool]
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 40)))
+    damaged = (
+        text[:start] + data.draw(st.sampled_from(["", "null", "[]", "1", "-", '"x"', "{}"])) + text[end:]
+    )
+    path = tmp_path_factory.getbasetemp() / "damaged.json"
+    path.write_text(damaged)
+    with contextlib.suppress(InputError):
+        assert load(path).tests
+
+
+def test_apart_measured_sides_that_are_alike_are_called_different_no_more_often_than_alpha() -> None:
+    called = 0
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        a, b = ([np.exp(0.02 * random.standard_t(3, size=1)) for _ in range(12)] for _ in range(2))
+        result, _, _ = judge_unpaired(a, b, smallest_effect=0.0, alpha=0.05)
+        called += result.verdict in (Verdict.FASTER, Verdict.SLOWER)
+    assert called <= 24  # 8 %: at a true rate of 5 % passed with probability 0.99; the seeds are fixed
+
+
+def test_too_few_processes_are_inconclusive() -> None:
+    few = [np.array([1.0]), np.array([1.01])]
+    result, _, _ = judge_unpaired(few, [np.array([9.0]), np.array([9.1])], smallest_effect=0.01, alpha=0.05)
+    assert (result.verdict, result.interval) == (Verdict.INCONCLUSIVE, (None, None))
+
+
+def test_a_step_in_a_history_is_found_where_it_happened(tmp_path: Path) -> None:
+    scales = [1.0] * 10 + [1.1] * 6
+    files = [written(tmp_path / f"{i:02}.json", hyperfine(s)) for i, s in enumerate(scales)]
+    (found,) = history([(p.name, load(p)) for p in files], smallest_effect=0.01)
+    assert found["verdict"] == "slower"
+    assert found["changes"][-1]["at"] == "10.json"
+    (steady,) = history([(p.name, load(p)) for p in files[:10]], smallest_effect=0.01)
+    assert steady["verdict"] == "unchanged"
+    (few,) = history([(p.name, load(p)) for p in files[:4]], smallest_effect=0.01)
+    assert few["verdict"] == "inconclusive"
