@@ -1,7 +1,7 @@
-// Threads: one. What the calibration of `latlab bench` measures: a loop in registers, lookups in a map of 20,000
-// nodes, and an allocation with a system call. `change` makes a side slower by so many thousandths.
-#include <latlab/bench.hpp>
+// Threads: one. What the calibration of `latlab bench` measures: a loop in registers, lookups in a map of
+// 20,000 nodes, and an allocation with a system call. `change` makes a side slower by so many thousandths.
 #include <unistd.h>
+#include <latlab/bench.hpp>
 
 #include <map>
 #include <memory>

@@ -118,7 +118,6 @@ def _look(samples: Sequence[Sample]) -> Mapping[str, Any]:
         "shortest_iteration_ns": float(
             min(float(s.times_ns.min()) * s.batch * s.operations for s in samples)
         ),
-        "context": list(longest.context),
     }
 
 

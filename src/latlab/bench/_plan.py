@@ -119,5 +119,6 @@ def make_plan(
         why += (
             f"; {smallest_effect:.3%} at level {alpha:g} and power 0.9 needs {pairs} pairs ({seconds:.3g} s)"
         )
+    why += f"; {', '.join(samples[0].context) or 'plain scheduling'}"
     plan = Plan(iterations, batch, parts.between, parts.within, parts.effective_share, pairs, seconds, why)
     return plan, dataclasses.replace(settled, iterations=iterations), smallest_effect, effect_why

@@ -82,7 +82,7 @@ class Raw:
 def write(path: Path, meta: Mapping[str, Any], rows: Iterable[Row]) -> None:
     """Write a raw file."""
     with open(path, "w", newline="") as file:
-        file.write(f"{FIRST_LINE}\n# {json.dumps(meta, sort_keys=True)}\n")
+        file.write(f"{FIRST_LINE}\n# {json.dumps(meta)}\n")
         out = csv.writer(file, lineterminator="\n")
         out.writerow(COLUMNS)
         for row in rows:
