@@ -57,6 +57,11 @@ def test_a_verdict_is_made_again_bit_for_bit_from_the_raw_csv_or_the_recording_a
     for source in ("raw.csv", "recording"):
         again = bench(folder, "compare", source, "--json")
         assert (again.stdout, again.returncode) == (first.stdout, 4)
+    assert bench(folder, "compare", "raw.csv", "--html", "report.html").returncode == 4
+    page = (folder / "report.html").read_text()
+    assert all(f">{n}. " in page for n in range(1, 13))
+    assert "Not said: add" in page
+    assert page.count('class="figure"') == 5
 
 
 def test_a_killed_run_keeps_its_pairs_and_goes_on(folder: Path) -> None:

@@ -21,7 +21,12 @@ FILE = click.Path(path_type=Path, exists=True)
 @click.option("--effect", metavar="PERCENT", help="Smallest effect that matters; 1% by default.")
 @click.option("--alpha", type=click.FloatRange(1e-9, 0.5), help="Level; 0.05 by default.")
 @click.option("--json", "as_json", is_flag=True, help="JSON on standard output.")
-def compare(a: Path, b: Path | None, effect: str | None, alpha: float | None, as_json: bool) -> int:
+@click.option(
+    "--html", type=click.Path(path_type=Path), help="The report of a `bench ab` (only A), as a page."
+)
+def compare(
+    a: Path, b: Path | None, effect: str | None, alpha: float | None, as_json: bool, html: Path | None
+) -> int:
     """Judge the results B against A, or those of one `bench ab` once more (only A).
 
     Recordings, raw CSV, and JSON of pyperf, Google Benchmark, hyperfine and pytest-benchmark.
@@ -30,9 +35,12 @@ def compare(a: Path, b: Path | None, effect: str | None, alpha: float | None, as
     from latlab.reports import bench_text
 
     smallest = fraction(effect)
-    if b is None:
-        judged, plans = bench.judge_again(bench.read_any(a), source=a, smallest_effect=smallest, alpha=alpha)
-    else:
+    if html is not None and b is not None:
+        raise UsageError("--html is for the results of one `bench ab`", remedy="leave B out")
+    raw = bench.read_any(a) if b is None else None
+    if raw is not None:
+        judged, plans = bench.judge_again(raw, source=a, smallest_effect=smallest, alpha=alpha)
+    elif b is not None:
         one, other = bench.load(a), bench.load(b)
         judged, plans = bench.compare_results(one, other, smallest_effect=smallest, alpha=alpha or 0.05), {}
         if not judged:
@@ -43,6 +51,10 @@ def compare(a: Path, b: Path | None, effect: str | None, alpha: float | None, as
     judged = bench.with_discovery_rate(judged)
     documents = [bench_text.judgement_json(j, plans.get(n), name=n) for n, j in judged.items()]
     result = {"schema": 1, **(documents[0] if len(documents) == 1 else {"comparisons": documents})}
+    if html is not None and raw is not None:
+        from latlab.reports.bench_html import comparison_page
+
+        comparison_page(documents, {name: raw.pairs(name) for name in raw.tests()}, raw.meta).write(html)
     show(documents, result, as_json=as_json)
     return exit_code([d["verdict"] for d in documents])
 

@@ -1,0 +1,180 @@
+"""The report of a comparison: a reviewer's twelve questions, and every plot, from the raw results alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from latlab.model.bench import Sample
+from latlab.model.environment import Environment
+from latlab.reports import bench_text
+from latlab.reports.figures import Figure, boxes
+from latlab.reports.html import Page
+from latlab.stats.variance import autocorrelation, midmean
+
+__all__ = ["comparison_page"]
+
+Pairs = Sequence[tuple[Sample, Sample]]
+MOST_POINTS = 4000
+# The user's own words: keys of `report` in the benchmark's file.
+OWN_WORDS = (
+    ("context", "1. What is the context?"),
+    ("problem", "2. What problem is solved?"),
+    ("why", "3. Why does efficiency matter?"),
+    ("weakness", "4. What does the code do, and where should it be weak?"),
+)
+_TONES = {"faster": "good", "slower": "bad", "equivalent": "good"}
+
+
+def comparison_page(
+    documents: Sequence[Mapping[str, Any]], pairs: Mapping[str, Pairs], meta: Mapping[str, Any]
+) -> Page:
+    """The report of `bench ab`.
+
+    Args:
+        documents: verdicts, from `bench_text.judgement_json`.
+        pairs: (A, B) of each comparison by name, in the order measured.
+        meta: the raw results' description: what was asked, the user's words, the environment.
+    """
+    asked, words = meta.get("asked", {}), meta.get("report", {})
+    page = Page(f"Is {asked.get('b')} faster than {asked.get('a')}?", "compared by latlab bench ab")
+    for document in documents:
+        tone: Any = _TONES.get(document["verdict"], "plain")
+        page.verdict(bench_text.judgement_text({**document, "shifts": [], "plan": None}), tone)
+    for key, question in OWN_WORDS:
+        page.section(
+            question, str(words.get(key, f"Not said: add '{key}' to `report` in the benchmark's file."))
+        )
+    first = documents[0]
+    plan = first.get("plan", {})
+    page.section(
+        "5. How is time measured, why so, and how are outside variables controlled?",
+        "By the time-stamp counter, tied to CLOCK_MONOTONIC over the measured interval; its step "
+        "and the cost of a "
+        "reading are measured and stated below. Iterations shorter than a thousand steps are "
+        "batched. Each measurement is "
+        "a fresh process on one processor, at real-time priority and with locked memory where that "
+        "is allowed; set-up is "
+        "outside of the measured time; processes of the two sides are interleaved in blocks ABBA "
+        "or BAAB, by a "
+        "coin, so that drift cancels.",
+    )
+    shown = ("processes", "iterations", "quantum_ns", "read_ns", "effective_share", "humps", "warm_up_until")
+    rows = [
+        (d["name"], side, *(look.get(key) for key in shown))
+        for d in documents
+        for side, look in d["details"].items()
+        if isinstance(look, Mapping) and look
+    ]
+    columns = ("comparison", "side", "processes", "iterations", "clock step ns", "reading ns")
+    page.table([*columns, "effective share", "humps", "warm-up until"], rows)
+    page.section(
+        "6. What is success, and is the effect interesting?",
+        f"The smallest effect that matters is {first['smallest_effect_why']}. Within it, sides are "
+        "equivalent.",
+    )
+    page.section(
+        "7. What does faster mean here?",
+        "The time of one operation, typical of a process: the mean of the middle half of its "
+        "iterations. B is faster if "
+        "the shift of its logarithm over process pairs is below 0. The other quantiles have "
+        "intervals of their own:",
+    )
+    shifts = [
+        (d["name"], s["quantile"], s["effect"], *s["interval"], s["withheld"] or "")
+        for d in documents for s in d["shifts"]
+    ]  # fmt: skip
+    page.table(("comparison", "quantile", "relative shift", "from", "to", "withheld"), shifts)
+    page.section(
+        "8. Which inputs, and why do they represent?",
+        str(
+            words.get(
+                "inputs",
+                f"Parameters and seed as below (seed {asked.get('seed')}); the file doesn't say more.",
+            )
+        ),
+    )
+    page.section("9. Is the power sufficient?", f"{plan.get('why', 'No pilot was recorded.')}.")
+    page.section("10. Is the effect significant?")
+    verdicts = [
+        (
+            d["name"],
+            d["verdict"],
+            d["effect"],
+            *d["interval"],
+            d["p_value"],
+            d["pairs"],
+            d["needed_pairs"],
+            d["why"],
+        )
+        for d in documents
+    ]
+    page.table(("comparison", "verdict", "effect", "from", "to", "p", "pairs", "needed", "why"), verdicts)
+    page.section(
+        "11. Why these statistics?",
+        "Processes are the replicates, since iterations share layout and state. The test bets on "
+        "the signs that the coin "
+        "gave (an anytime-valid test: Ramdas et al. 2020, Waudby-Smith and Ramdas 2024), so it "
+        "holds under heavy "
+        "tails, drift and autocorrelation, and one may stop at any pair. Several comparisons are adjusted by "
+        "Benjamini and Hochberg's procedure.",
+    )
+    for name, measured in pairs.items():
+        _plots(page, name, measured)
+    page.section("12. How can it be reproduced?", "By the command, the versions and the seed below.")
+    command = f"latlab bench ab {asked.get('a')} {asked.get('b')} --seed {asked.get('seed')}"
+    environment = Environment.from_json(meta["environment"])
+    page.reproduce(command, environment, asked.get("seed"), dict(asked))
+    return page
+
+
+def _plots(page: Page, name: str, pairs: Pairs) -> None:
+    sides = {side: [pair[i] for pair in pairs] for i, side in enumerate("AB")}
+    page.section(f"{name}: the distributions")
+    every = {side: np.concatenate([s.times_ns for s in samples]) for side, samples in sides.items()}
+    page.figure(boxes(every, "ns an operation", log_y=True), "Every iteration.")
+    typical = {side: np.array([midmean(s.times_ns) for s in samples]) for side, samples in sides.items()}
+    violins = [
+        {
+            "type": "violin",
+            "name": side,
+            "y": values,
+            "box": {"visible": True},
+            "meanline": {"visible": False},
+        }
+        for side, values in typical.items()
+    ]
+    page.figure(_figure(violins, "", "ns an operation"), "The processes' typical times.")
+    page.figure(_densities(every), "Density of every iteration below its 99th percentile.")
+    runs = [
+        {"type": "scatter", "mode": "markers", "name": side, "x": np.arange(len(v)), "y": v}
+        for side, v in typical.items()
+    ]
+    page.figure(_figure(runs, "pair", "ns an operation"), "Run sequence: a drift or a step would show here.")
+    lags = []
+    for side, samples in sides.items():
+        rho = autocorrelation(samples[0].times_ns, 40)
+        lags.append({"type": "bar", "name": side, "x": np.arange(len(rho)), "y": rho})
+    page.figure(_figure(lags, "lag", "correlation"), "Autocorrelation of the first process's iterations.")
+
+
+def _densities(every: Mapping[str, Any]) -> Figure:
+    top = max(float(np.quantile(v, 0.99)) for v in every.values())
+    low = min(float(v.min()) for v in every.values())
+    edges = np.linspace(low, max(top, low * (1 + 1e-9)), 81)
+    data = []
+    for side, values in every.items():
+        counts, _ = np.histogram(values, edges)
+        share = counts / max(1, len(values)) / np.diff(edges)
+        line = {"shape": "hvh"}
+        data.append(
+            {"type": "scatter", "name": side, "x": (edges[1:] + edges[:-1]) / 2, "y": share, "line": line}
+        )
+    return _figure(data, "ns an operation", "density")
+
+
+def _figure(data: list[dict[str, Any]], x_title: str, y_title: str) -> Figure:
+    axes = {"xaxis": {"title": {"text": x_title}}, "yaxis": {"title": {"text": y_title}}}
+    return {"data": data, "layout": {**axes, "showlegend": len(data) > 1}}
