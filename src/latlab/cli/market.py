@@ -240,6 +240,109 @@ def stats(file: Path, output: Path, over: str, scheduler: str | None, lenient: b
     return ExitCode.OK
 
 
+@market.command()
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@_SYMBOLS
+@click.option("--window", default=60.0, show_default=True, help="Seconds of an estimate.")
+@click.option("--max-delay", default=5.0, show_default=True, help="Milliseconds; look no further.")
+@click.option("--resolution", default=1.0, show_default=True, help="Microseconds of a bin of lags.")
+@_LENIENT
+@_JSON
+def delay(
+    a: Path,
+    b: Path,
+    symbols: str,
+    window: float,
+    max_delay: float,
+    resolution: float,
+    lenient: bool,
+    as_json: bool,
+) -> int:
+    """By how much feed B is behind feed A, window by window, by the moves of the inside that both have."""
+    from dataclasses import asdict
+
+    from latlab.market import delay as estimate
+
+    found = estimate(
+        a,
+        b,
+        symbols=_names(symbols),
+        window_ns=int(window * 1e9),
+        max_delay_ns=int(max_delay * 1e6),
+        bin_ns=int(resolution * 1e3),
+        lenient=lenient,
+    )
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found]))
+    else:
+        from latlab.reports.market_text import clock
+
+        for one in found:
+            click.echo(
+                f"{clock(one.at_ns)}  {one.delay_ns / 1e3:>12,.3f} us  confidence {one.confidence:.2f}"
+            )
+    if not found:
+        click.echo("latlab: no window has enough moves that both feeds share", err=True)
+        return ExitCode.NOT_TRUSTWORTHY
+    return ExitCode.OK
+
+
+@market.command()
+@_FILE
+@click.option("--to", "to_", required=True, help="udp://HOST:PORT, tcp://HOST:PORT or a file.")
+@click.option("--fixed", type=float, help="Microseconds between messages.")
+@click.option("--burst", help="B:US: B messages every US microseconds.")
+@click.option("--speed", type=float, help="The feed's own times, so much faster.")
+@click.option("--loss", default=0.0, help="Share of messages dropped on purpose.")
+@click.option("--seed", default=0, help="Of the losses.")
+@click.option("--messages", type=int, help="At most so many.")
+@_JSON
+def replay(
+    file: Path,
+    to_: str,
+    fixed: float | None,
+    burst: str | None,
+    speed: float | None,
+    loss: float,
+    seed: int,
+    messages: int | None,
+    as_json: bool,
+) -> int:
+    """Send the ITCH messages of FILE at planned times, and report how late they went."""
+    from dataclasses import asdict
+
+    from latlab.market import replay as send
+    from latlab.market import target_of
+
+    pair = None
+    if burst is not None:
+        count, _, period = burst.partition(":")
+        try:
+            pair = (int(count), int(float(period) * 1000))
+        except ValueError:
+            raise UsageError(f"--burst must be B:US, not '{burst}'") from None
+    report = send(
+        file,
+        target_of(to_),
+        fixed_ns=None if fixed is None else int(fixed * 1000),
+        burst=pair,
+        speed=speed,
+        loss=loss,
+        seed=seed,
+        limit=messages,
+    )
+    if as_json:
+        click.echo(json.dumps({"schema": 1} | asdict(report)))
+    else:
+        click.echo(
+            f"{report.messages:,} messages in {report.seconds:.3f} s, {report.dropped:,} dropped on purpose; "
+            f"late by p50 {report.error_p50_ns / 1e3:.1f} us, p99 {report.error_p99_ns / 1e3:.1f} us, "
+            f"max {report.error_max_ns / 1e3:.1f} us"
+        )
+    return ExitCode.OK
+
+
 def _names(symbols: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in symbols.split(",") if name.strip())
 

@@ -180,6 +180,24 @@ def _inside_table(pipeline: Pipeline, levels: int) -> pa.Table:
     return pa.table(columns)
 
 
+def inside_columns(
+    path: str | PathLike[str], *, symbols: tuple[str, ...] = (), lenient: bool = False
+) -> tuple[Any, Any, Any, dict[int, str]]:
+    """Every change of the inside as arrays: times, locates, and rows of bid and offer prices and quantities.
+
+    Raises:
+        InputError: the input is bad.
+    """
+    source = Source(path)
+    pipeline = Pipeline.inside(source.framing, lenient, "sorted", 8192, 1, False, 0, list(symbols), 0, MAX_NS)
+    taken: list[Any] = []
+    found = run(source, pipeline, lenient, lambda: taken.append(pipeline.take_columns()))
+    refuse(source, found, lenient)
+    times, locates, values = (np.concatenate(parts) for parts in zip(*taken, strict=True))
+    names = {number: name.decode("latin-1") for number, name in pipeline.symbols().items()}
+    return times, locates, values.reshape(-1, 4), names
+
+
 def symbol_column(pipeline: Pipeline, locates: Any) -> pa.Array:
     """The names of the symbols of these numbers, as a dictionary array."""
     import pyarrow as pa

@@ -9,7 +9,7 @@ def census_text(census: Census) -> str:
     """One line a message type, then what was wrong."""
     lines = [
         f"{census.dialect} ({census.framing}): {census.messages:,} messages of {census.symbols:,} symbols, "
-        f"{_clock(census.first_ns)} to {_clock(census.last_ns)}"
+        f"{clock(census.first_ns)} to {clock(census.last_ns)}"
     ]
     for kind, count in sorted(census.by_type.items(), key=lambda item: -item[1]):
         lines.append(f"  {kind:<5}{count:>14,}  {count / max(census.messages, 1):7.2%}")
@@ -34,6 +34,7 @@ def depth_text(depth: Depth) -> str:
     return "\n".join(lines)
 
 
-def _clock(ns: int) -> str:
+def clock(ns: int) -> str:
+    """ns since midnight as HH:MM:SS and the fraction."""
     seconds, rest = divmod(ns, 1_000_000_000)
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{rest:09}"

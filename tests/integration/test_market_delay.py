@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latlab.cli._main import main
+from latlab.errors import UsageError
+from latlab.market import DelayEstimator, calibrate, delay, generate, lag_histogram, signals
+
+
+@pytest.mark.parametrize("conditioning", ["difference", "whiten"])
+@pytest.mark.parametrize("planted", [0, 1, 17, -30])
+def test_a_planted_delay_of_a_price_is_found(conditioning: str, planted: int) -> None:
+    estimator = DelayEstimator(2048, 1e5, conditioning=conditioning, engine="scipy")  # type: ignore[arg-type]
+    for seed in range(20):
+        price = signals.steps(2048, seed=seed)
+        found = estimator.estimate(price, signals.delayed(price, planted, mode="hold"))
+        assert found.delay_s == pytest.approx(planted / 1e5, abs=1e-6)
+        assert found.confidence > 0.3
+
+
+def test_the_periodic_signals_are_found_within_their_period() -> None:
+    estimator = DelayEstimator(2048, 1.0, conditioning="none", pad=False, max_delay_s=100, engine="scipy")
+    for wave in (signals.square(2048), signals.triangle(2048)):
+        found = estimator.estimate(wave, signals.delayed(wave, 40, mode="periodic"))
+        assert found.delay_s == pytest.approx(40, abs=0.01)
+
+
+def test_several_signals_are_one_estimate_where_each_alone_fails() -> None:
+    random = np.random.default_rng(1)
+    estimator = DelayEstimator(2048, 1.0, engine="scipy")
+    prices = np.array([signals.steps(2048, seed=s) for s in range(20)])
+    late = np.array([signals.delayed(p, 9, mode="hold") for p in prices])
+    noisy = late + np.cumsum(random.normal(0, 0.02, late.shape), axis=1)
+    assert estimator.estimate(prices, noisy).delay_s == pytest.approx(9, abs=0.2)
+
+
+def test_a_delay_between_two_samples_is_interpolated() -> None:
+    at = np.arange(2048)
+    bump = np.exp(-(((at - 900) / 20) ** 2))
+    late = np.exp(-(((at - 905.4) / 20) ** 2))
+    estimator = DelayEstimator(2048, 1.0, conditioning="none", precision="float64", engine="scipy")
+    assert estimator.estimate(bump, late).delay_s == pytest.approx(5.4, abs=0.01)
+
+
+def test_two_signals_that_have_nothing_in_common_give_no_confidence() -> None:
+    estimator = DelayEstimator(2048, 1.0, engine="scipy")
+    found = [
+        estimator.estimate(signals.steps(2048, seed=s), signals.steps(2048, seed=s + 1000)).confidence
+        for s in range(30)
+    ]
+    assert np.median(found) < 0.25
+
+
+def test_windows_at_once_give_what_they_give_one_by_one() -> None:
+    estimator = DelayEstimator(1000, 1.0, engine="scipy")
+    a = np.array([signals.steps(1000, seed=s) for s in range(8)])
+    b = np.array([signals.delayed(p, 3 * s, mode="hold") for s, p in enumerate(a)])
+    many = estimator.estimate_many(a, b)
+    assert [round(e.delay_s) for e in many] == [3 * s for s in range(8)]
+    assert many[5].delay_s == pytest.approx(estimator.estimate(a[5], b[5]).delay_s, abs=1e-3)
+
+
+def test_fftw_gives_the_answers_of_scipy() -> None:
+    pytest.importorskip("pyfftw", reason="pyfftw is not installed (extra fft)")
+    a = np.array([signals.steps(2048, seed=s) for s in range(8)])
+    b = np.array([signals.delayed(p, 11, mode="hold") for p in a])
+    plain = DelayEstimator(2048, 1.0, engine="scipy").estimate_arrays(a, b)
+    planned = DelayEstimator(2048, 1.0, engine="fftw")
+    for _ in range(2):
+        assert np.allclose(planned.estimate_arrays(a, b), plain, atol=1e-3)
+
+
+def test_the_gpu_gives_the_answers_of_the_cpu() -> None:
+    cupy = pytest.importorskip("cupy", reason="cupy is not installed (extra gpu)")
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        pytest.skip("there is no GPU")
+    price = signals.steps(2048)
+    late = signals.delayed(price, 11, mode="hold")
+    assert DelayEstimator(2048, 1.0, engine="gpu").estimate(price, late).delay_s == pytest.approx(
+        11, abs=0.01
+    )
+
+
+def test_confidence_is_calibrated_on_planted_delays() -> None:
+    estimator = DelayEstimator(2048, 1e5, engine="scipy")
+
+    def pairs() -> list[tuple[np.ndarray, np.ndarray, float]]:
+        made = []
+        for seed in range(60):
+            price = signals.steps(2048, rate=0.01 if seed % 2 else 0.001, seed=seed)
+            late = signals.delayed(price, seed % 40, mode="hold", drop=0.2, jitter=seed % 3, seed=seed)
+            made.append((price, late, seed % 40 / 1e5))
+        return made
+
+    found = calibrate(estimator, iter(pairs()), tolerance_s=1e-5)
+    assert found.counts[0] == 60
+    assert found.within[4] >= found.within[0]
+    told = DelayEstimator(2048, 1e5, engine="scipy", calibration=found)
+    one = pairs()[1]
+    assert 0.0 <= told.estimate(one[0], one[1]).confidence <= 1.0
+
+
+@pytest.mark.parametrize("planted", [0, 250, 40_000, -7_000])
+def test_a_delay_of_events_is_found_without_sampling(planted: int) -> None:
+    random = np.random.default_rng(2)
+    a = np.sort(random.integers(0, 10**9, 2000))
+    kept = a[random.random(len(a)) > 0.2]
+    delay_ns, confidence = lag_histogram(a, np.sort(kept + planted + random.integers(-50, 50, len(kept))))
+    assert delay_ns == pytest.approx(planted, abs=100)
+    assert confidence > 0.7
+
+
+def test_price_steps_weigh_pairs_of_events() -> None:
+    random = np.random.default_rng(3)
+    a = np.sort(random.integers(0, 10**8, 3000))
+    step = random.choice((-1.0, 1.0), len(a))
+    delay_ns, _ = lag_histogram(a, a + 5_000, a_steps=step, b_steps=step)
+    assert delay_ns == pytest.approx(5_000, abs=200)
+
+
+def shifted(data: bytes, ns: int) -> bytes:
+    out, at = bytearray(data), 0
+    while at < len(out):
+        size = int.from_bytes(out[at : at + 2], "big")
+        ts = int.from_bytes(out[at + 7 : at + 13], "big") + ns
+        out[at + 7 : at + 13] = struct.pack(">HI", ts >> 32, ts & 0xFFFFFFFF)
+        at += 2 + size
+    return bytes(out)
+
+
+def test_the_delay_of_two_feed_files_is_found_in_every_window(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(tmp_path / "a", seed=1, messages=60_000, symbols=20)
+    (tmp_path / "b").write_bytes(shifted((tmp_path / "a").read_bytes(), 123_456))
+    with pytest.raises(SystemExit) as left:
+        main(["market", "delay", str(tmp_path / "a"), str(tmp_path / "b"), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert left.value.code == 0
+    assert len(found) > 20
+    errors = [abs(row["delay_ns"] - 123_456) for row in found if row["confidence"] > 0.3]
+    assert len(errors) > 20
+    assert np.median(errors) < 1_000
+    assert np.mean(np.array(errors) > 20_000) <= 0.01
+    back = delay(tmp_path / "b", tmp_path / "a")
+    assert np.median([row.delay_ns for row in back]) == pytest.approx(-123_456, abs=1_000)
+
+
+def test_arguments_out_of_range_are_usage_errors() -> None:
+    with pytest.raises(UsageError):
+        DelayEstimator(2, 1.0)
+    with pytest.raises(UsageError):
+        DelayEstimator(2048, 1.0, engine="abacus")
+    with pytest.raises(UsageError):
+        DelayEstimator(16, 1.0, engine="scipy").estimate(np.zeros(15), np.zeros(15))
