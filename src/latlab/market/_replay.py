@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -324,45 +325,45 @@ def replay(
         InputError: the input is bad.
         UsageError: arguments that exclude each other or are out of range.
     """
-    if sum(x is not None for x in (fixed_ns, burst, speed)) > 1:
-        raise UsageError("a fixed delay, bursts and a speed exclude each other")
-    if not 0 <= loss <= 1 or (speed is not None and speed <= 0) or (burst is not None and burst[0] < 1):
-        raise UsageError("a loss is between 0 and 1, a speed positive, a burst of at least one message")
-    chance = random.Random(seed)
-    late: list[int] = []
-    sent = dropped = 0
-    begin = clock()
-    first_ns: int | None = None
-    for ts_ns, message in _messages(path):
-        count = sent + dropped
-        if limit is not None and count >= limit:
-            break
-        first_ns = ts_ns if first_ns is None else first_ns
-        due = 0
-        if fixed_ns is not None:
-            due = count * fixed_ns
-        elif burst is not None:
-            due = count // burst[0] * burst[1]
-        elif speed is not None:
-            due = int((ts_ns - first_ns) / speed)
-        now = clock() - begin
-        while now < due:
-            if due - now > _SPIN_NS:
-                sleep((due - now - _SPIN_NS) / 1e9)
+    with closing(target):
+        if sum(x is not None for x in (fixed_ns, burst, speed)) > 1:
+            raise UsageError("a fixed delay, bursts and a speed exclude each other")
+        if not 0 <= loss <= 1 or (speed is not None and speed <= 0) or (burst is not None and burst[0] < 1):
+            raise UsageError("a loss is between 0 and 1, a speed positive, a burst of at least one message")
+        chance = random.Random(seed)
+        late: list[int] = []
+        sent = dropped = 0
+        begin = clock()
+        first_ns: int | None = None
+        for ts_ns, message in _messages(path):
+            count = sent + dropped
+            if limit is not None and count >= limit:
+                break
+            first_ns = ts_ns if first_ns is None else first_ns
+            due = 0
+            if fixed_ns is not None:
+                due = count * fixed_ns
+            elif burst is not None:
+                due = count // burst[0] * burst[1]
+            elif speed is not None:
+                due = int((ts_ns - first_ns) / speed)
             now = clock() - begin
-        if loss and chance.random() < loss:
-            target.lose(message)
-            dropped += 1
-            continue
-        target.send(message)
-        sent += 1
-        if due or fixed_ns is not None or burst is not None or speed is not None:
-            late.append(now - due)
-    target.close()
-    seconds = (clock() - begin) / 1e9
-    errors = np.sort(np.array(late or [0]))
-    p50, p99 = (int(errors[max(0, -int(-q * len(errors) // 1) - 1)]) for q in (0.5, 0.99))
-    return ReplayReport(sent, dropped, seconds, p50, p99, int(errors[-1]))
+            while now < due:
+                if due - now > _SPIN_NS:
+                    sleep((due - now - _SPIN_NS) / 1e9)
+                now = clock() - begin
+            if loss and chance.random() < loss:
+                target.lose(message)
+                dropped += 1
+                continue
+            target.send(message)
+            sent += 1
+            if due or fixed_ns is not None or burst is not None or speed is not None:
+                late.append(now - due)
+        seconds = (clock() - begin) / 1e9
+        errors = np.sort(np.array(late or [0]))
+        p50, p99 = (int(errors[max(0, -int(-q * len(errors) // 1) - 1)]) for q in (0.5, 0.99))
+        return ReplayReport(sent, dropped, seconds, p50, p99, int(errors[-1]))
 
 
 def _messages(path: str | PathLike[str]) -> Iterator[tuple[int, bytes]]:
