@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <ctime>
 #include <latlab/clock.hpp>
 
@@ -41,6 +42,19 @@ double median_ticks(Measure measure) noexcept {
   for (auto& value : found) value = measure();
   std::nth_element(found.begin(), found.begin() + found.size() / 2, found.end());
   return static_cast<double>(found[found.size() / 2]);
+}
+
+// A study measures once and hands the result to every run, which so starts 20 ms earlier.
+bool read_calibration(SpinCalibration& given) noexcept {
+  const char* text = std::getenv("LATLAB_STUBS_CALIBRATION");
+  if (text == nullptr) return false;
+  char* end = nullptr;
+  given.ticks_per_ns = std::strtod(text, &end);
+  given.iterations_per_ns = std::strtod(end, &end);
+  given.cpu_clock_ns = std::strtod(end, &end);
+  given.spin_bias_ns = std::strtod(end, &end);
+  given.switch_flag = SwitchFlag::available();
+  return given.ticks_per_ns > 0.0 && given.iterations_per_ns > 0.0;
 }
 
 // CPU time until `deadline` on the thread's CPU clock, which reads `cpu` at the counter's `start`.
@@ -148,7 +162,10 @@ SpinCalibration measure_spin_calibration() noexcept {
 }
 
 const SpinCalibration& spin_calibration() noexcept {
-  static const SpinCalibration calibration = measure_spin_calibration();
+  static const SpinCalibration calibration = [] {
+    SpinCalibration given;
+    return read_calibration(given) ? given : measure_spin_calibration();
+  }();
   return calibration;
 }
 

@@ -13,7 +13,11 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("_stubs_timeline", "Two timelines, and the error of each thread."),
     "edit": ("_stubs_timeline", "Make one thread of the action files faster, slower or idle."),
     "emit": ("_stubs_capture", "Write action files as a C++ or Python program."),
+    "decode": ("_stubs_study", "Print a trace as text."),
     "play": ("_stubs_timeline", "Re-execute action files with real threads."),
+    "record": ("_stubs_study", "Record a component's results into a trace."),
+    "study": ("_stubs_study", "Forecast what a faster component buys."),
+    "validate": ("_stubs_study", "Is the component deterministic, and does its stub pass the tests?"),
 }
 
 

@@ -166,3 +166,61 @@ class TimelineComparison:
             "missing": list(self.missing),
             "threads": [dict(vars(thread)) for thread in self.threads],
         }
+
+
+@dataclass(frozen=True)
+class StudyPoint:
+    """One point of the forecast.
+
+    Attributes:
+        speedup: by which part of its busy time the component is faster: 0 to 1.
+        gain: by which part of its time the whole system is then faster.
+        interval: 95 % interval of the gain.
+    """
+
+    speedup: float
+    gain: float
+    interval: tuple[float, float]
+    t_sut_ns: int
+    runs: int
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """What making one component faster would buy.
+
+    Attributes:
+        component_class: "total" (every part of it pays), "limited" (until t_limit) or "none".
+        t_cus_ns: busy time of the component in one run of the system, all calls.
+        t_limit: speedup beyond which nothing is gained; None where there is no such knee.
+        drift: baseline by its own stub against the original, relative; what the simulation adds.
+        steps: what each step of the method found, in words.
+        warnings: what limits the trust in it.
+    """
+
+    component: str
+    component_class: str
+    t_cus_ns: int
+    t_cus_blocked_ns: int
+    t_sut_ns: int
+    t_limit: float | None
+    t_limit_interval: tuple[float, float] | None
+    t_min_sut_ns: int
+    t_min_interval_ns: tuple[int, int]
+    drift: float
+    calls: int
+    pays: float
+    curve: tuple[StudyPoint, ...]
+    sentence: str
+    steps: tuple[str, ...]
+    system: dict[str, float]
+    validated: bool
+    warnings: tuple[str, ...]
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The study as JSON; `class` is the class of the bottleneck."""
+        result: dict[str, Any] = {"schema": SCHEMA, "class": self.component_class, **vars(self)}
+        del result["component_class"]
+        result["curve"] = [dict(vars(point)) for point in self.curve]
+        return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latlab.model.stubs import StubCalibration, Timeline, TimelineComparison
+from latlab.model.stubs import StubCalibration, StudyResult, Timeline, TimelineComparison
 
 _SYMBOLS = {"running": "█", "ready": "▒", "blocked": "·"}
 
@@ -66,4 +66,35 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, width: int 
     lines.append(f"total: {result.total_error:+.3%}; the threads start in {order} order")
     if result.missing:
         lines.append(f"in one of them only: threads {', '.join(map(str, result.missing))}")
+    return "\n".join(lines)
+
+
+def study(result: StudyResult) -> str:
+    """The sentence, the curve and what each step said."""
+    lines = [result.sentence, ""]
+    lines += [f"  {number}. {step}" for number, step in enumerate(result.steps, start=1)]
+    if result.system:
+        busy, ready, blocked = (result.system[f"{key}_ns"] / 1e6 for key in ("busy", "ready", "blocked"))
+        threads = f"{result.system['threads']:.0f} threads"
+        lines.append(
+            f"  the system: {busy:.3f} ms busy, {ready:.3f} ms ready, {blocked:.3f} ms blocked, {threads}"
+        )
+    lines += ["", f"{'faster by':>9} {'gain':>8}  95 % interval      system"]
+    for point in result.curve:
+        bar = "█" * max(0, round(point.gain * 60))
+        low, high = point.interval
+        lines.append(
+            f"{point.speedup:9.0%} {point.gain:8.1%}  {low:7.1%} to {high:6.1%} "
+            f"{point.t_sut_ns / 1e6:9.3f} ms {bar}"
+        )
+    if result.t_limit is not None and result.t_limit_interval is not None:
+        low, high = result.t_limit_interval
+        lines.append(f"limit: {result.t_limit:.0%} faster ({low:.0%} to {high:.0%})")
+    lines.append(
+        f"bottleneck: {result.component_class}; least time {result.t_min_sut_ns / 1e6:.3f} ms; "
+        f"baseline by stub {result.drift:+.2%}; {result.calls} calls; {result.seconds:.0f} s"
+    )
+    if not result.validated:
+        lines.append("the stub is not validated: see 'latlab stubs validate'")
+    lines += [f"warning: {warning}" for warning in result.warnings]
     return "\n".join(lines)

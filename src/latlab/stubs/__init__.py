@@ -1,30 +1,82 @@
-"""What would be gained by making a part faster: dynamic performance stubs."""
+"""What would be gained by making a part faster: dynamic performance stubs.
 
-from latlab.stubs._actions import Action, Program, check, scale
-from latlab.stubs._actions import load as load_actions
-from latlab.stubs._actions import save as save_actions
-from latlab.stubs._calibrate import calibrate
-from latlab.stubs._capture import capture, from_perf_script
-from latlab.stubs._emit import emit
-from latlab.stubs._play import play
-from latlab.stubs._timeline import compare, to_perfetto
-from latlab.stubs._timeline import load as load_timeline
-from latlab.stubs._timeline import save as save_timeline
+Names are imported when they are used: `component` stands in programs under study, whose own start must not
+change.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from latlab.stubs._actions import Action, Program, check, scale
+    from latlab.stubs._actions import load as load_actions
+    from latlab.stubs._actions import save as save_actions
+    from latlab.stubs._calibrate import calibrate
+    from latlab.stubs._capture import capture, from_perf_script
+    from latlab.stubs._component import ReplayError, component, record, replay
+    from latlab.stubs._emit import emit
+    from latlab.stubs._measure import measure
+    from latlab.stubs._play import play
+    from latlab.stubs._study import study
+    from latlab.stubs._timeline import compare, to_perfetto
+    from latlab.stubs._timeline import load as load_timeline
+    from latlab.stubs._timeline import save as save_timeline
 
 __all__ = [
     "Action",
     "Program",
+    "ReplayError",
     "calibrate",
     "capture",
     "check",
     "compare",
+    "component",
     "emit",
     "from_perf_script",
     "load_actions",
     "load_timeline",
+    "measure",
     "play",
+    "record",
+    "replay",
     "save_actions",
     "save_timeline",
     "scale",
+    "study",
     "to_perfetto",
 ]
+
+_PLACES = {
+    "Action": "_actions",
+    "Program": "_actions",
+    "ReplayError": "_component",
+    "calibrate": "_calibrate",
+    "capture": "_capture",
+    "check": "_actions",
+    "compare": "_timeline",
+    "component": "_component",
+    "emit": "_emit",
+    "from_perf_script": "_capture",
+    "load_actions": "_actions:load",
+    "load_timeline": "_timeline:load",
+    "measure": "_measure",
+    "play": "_play",
+    "record": "_component",
+    "replay": "_component",
+    "save_actions": "_actions:save",
+    "save_timeline": "_timeline:save",
+    "scale": "_actions",
+    "study": "_study",
+    "to_perfetto": "_timeline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, renamed = _PLACES[name].partition(":")
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), renamed or name)
+    globals()[name] = value
+    return value

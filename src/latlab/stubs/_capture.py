@@ -21,12 +21,14 @@ def capture(
     *,
     merge_ns: int = _derive.MERGE_NS,
     faults: bool = False,
+    quiet: bool = False,
 ) -> tuple[Timeline, int]:
     """Run a command, follow it and its children, and write their timeline and action files into a folder.
 
     Args:
         command: what to run; its output goes where ours goes.
         merge_ns: blocked slices shorter than this become part of the run around them.
+        quiet: throw the command's own output away.
         faults: record each page fault too (about 1 us each; a compiler has thousands).
 
     Returns:
@@ -44,7 +46,8 @@ def capture(
     tracer = Tracer(wanted, ring_bytes=4 << 20)
     before = os.times()
     with tracer:
-        process = subprocess.Popen(list(command))
+        silent = subprocess.DEVNULL if quiet else None
+        process = subprocess.Popen(list(command), stdout=silent, stderr=silent)
         try:
             code = process.wait()
         except BaseException:

@@ -1,0 +1,404 @@
+// Threads: a Component is used under the GIL, like every Python object.
+//
+// The callable that stands in for a component: it calls the original, or hands out recorded results at the
+// speed of a C function. It is a type of its own, and not a bound function, since a call through nanobind
+// costs more than the whole budget of a replayed immutable (60 ns).
+#include <nanobind/nanobind.h>
+#include <structmember.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <latlab/clock.hpp>
+#include <vector>
+
+#include "stubs/sleep.hpp"
+#include "stubs/spin.hpp"
+
+namespace nb = nanobind;
+namespace st = latlab::stubs;
+
+namespace {
+
+enum Mode : std::uint8_t { kOff, kMeasure, kDelay, kReplay, kSlow };
+enum Kind : std::uint8_t { kShare, kDict, kList, kCopyMethod, kMake };
+// How long a busy stub holds the GIL before it offers it, as the interpreter does between two instructions.
+constexpr std::int64_t kGilTurn_ns = 200'000;
+
+struct Sequence {
+  std::vector<PyObject*> values;
+  std::vector<std::uint8_t> kinds;
+  std::size_t next = 0;
+};
+
+struct Call {
+  std::int64_t busy_ns;
+  std::int64_t blocked_ns;
+};
+
+struct State {
+  std::vector<Sequence> sequences;
+  std::vector<std::pair<std::uint64_t, std::size_t>> threads;  // id of a thread state -> its sequence
+  std::vector<Call> times;                                     // measured, or to be simulated
+  std::size_t next_time = 0;
+  std::uint64_t calls = 0;
+};
+
+struct Component {
+  PyObject_HEAD;
+  vectorcallfunc vectorcall;
+  PyObject* function;
+  PyObject* hook;     // called for what this file doesn't do itself; see _component.py
+  PyObject* wrapped;  // __dict__: __wrapped__, __name__ and the like
+  State* state;
+  double factor;  // of the recorded busy time
+  std::int64_t delay_ns;
+  std::uint64_t cached_thread;
+  Sequence* cached;
+  std::uint8_t mode;
+  bool released;  // the component works without the GIL
+  bool idle;      // sleep instead of spinning
+  bool simulate;
+};
+
+void busy(const Component* self, std::int64_t ns) {
+  if (ns <= 0) return;
+  if (self->idle || self->released) {
+    PyThreadState* saved = PyEval_SaveThread();
+    if (self->idle) {
+      st::thread_sleeper().sleep(ns, st::SleepMode::kCorrected);
+    } else {
+      st::spin_cpu(ns);
+    }
+    PyEval_RestoreThread(saved);
+    return;
+  }
+  static PyObject* breathe = PyUnicode_InternFromString("breathe");
+  const std::int64_t end = st::thread_cpu_ns() + ns;
+  for (std::int64_t now = end - ns; end - now > kGilTurn_ns; now = st::thread_cpu_ns()) {
+    st::spin_cpu_until(now + kGilTurn_ns);
+    // A Python function's entry hands the GIL over where another thread has asked for it. Releasing it here
+    // instead would wake the one that waits, find it too slow, and start its 5 ms anew: it would never come
+    // to its turn.
+    Py_XDECREF(PyObject_CallMethodNoArgs(self->hook, breathe));
+  }
+  st::spin_cpu_until(end);
+}
+
+void simulate(Component* self) {
+  State& state = *self->state;
+  if (state.times.empty()) return;
+  const Call call = state.times[state.next_time++ % state.times.size()];
+  if (call.blocked_ns > 0) {
+    PyThreadState* saved = PyEval_SaveThread();
+    st::thread_sleeper().sleep(call.blocked_ns, st::SleepMode::kCorrected);
+    PyEval_RestoreThread(saved);
+  }
+  busy(self, static_cast<std::int64_t>(static_cast<double>(call.busy_ns) * self->factor));
+}
+
+Sequence* find_sequence(Component* self) {
+  const std::uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
+  if (self->cached != nullptr && self->cached_thread == thread) return self->cached;
+  State& state = *self->state;
+  for (const auto& [id, index] : state.threads) {
+    if (id == thread) {
+      self->cached_thread = thread;
+      return self->cached = &state.sequences[index];
+    }
+  }
+  PyObject* which = PyObject_CallMethod(self->hook, "sequence_of_thread", nullptr);
+  if (which == nullptr) return nullptr;
+  const std::size_t index = PyLong_AsSize_t(which);
+  Py_DECREF(which);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (index >= state.sequences.size()) {
+    PyErr_SetString(PyExc_IndexError, "no such sequence");
+    return nullptr;
+  }
+  state.threads.emplace_back(thread, index);
+  self->cached_thread = thread;
+  return self->cached = &state.sequences[index];
+}
+
+PyObject* hand_out(Component* self, PyObject* value, std::uint8_t kind, PyObject* const* arguments,
+                   std::size_t count, PyObject* names) {
+  switch (kind) {
+    case kShare:
+      Py_INCREF(value);
+      return value;
+    case kDict:
+      return PyDict_Copy(value);
+    case kList:
+      return PyList_GetSlice(value, 0, PyList_GET_SIZE(value));
+    case kCopyMethod: {
+      static PyObject* copy = PyUnicode_InternFromString("copy");
+      return PyObject_CallMethodNoArgs(value, copy);
+    }
+    default: {
+      PyObject* given = PyTuple_New(static_cast<Py_ssize_t>(count));
+      if (given == nullptr) return nullptr;
+      for (std::size_t i = 0; i < count; ++i) {
+        Py_INCREF(arguments[i]);
+        PyTuple_SET_ITEM(given, static_cast<Py_ssize_t>(i), arguments[i]);
+      }
+      PyObject* named = PyDict_New();
+      for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
+        PyDict_SetItem(named, PyTuple_GET_ITEM(names, i), arguments[count + static_cast<std::size_t>(i)]);
+      }
+      PyObject* result = PyObject_CallMethod(self->hook, "make", "OOO", value, given, named);
+      Py_DECREF(given);
+      Py_XDECREF(named);
+      return result;
+    }
+  }
+}
+
+PyObject* replay(Component* self, PyObject* const* arguments, std::size_t count, PyObject* names) {
+  Sequence* sequence = find_sequence(self);
+  if (sequence == nullptr) return nullptr;
+  if (sequence->next >= sequence->values.size()) {
+    PyObject* none =
+        PyObject_CallMethod(self->hook, "exhausted", "n", static_cast<Py_ssize_t>(sequence->next));
+    Py_XDECREF(none);
+    if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_RuntimeError, "more calls than were recorded");
+    return nullptr;
+  }
+  const std::size_t at = sequence->next++;
+  if (self->simulate) simulate(self);
+  return hand_out(self, sequence->values[at], sequence->kinds[at], arguments, count, names);
+}
+
+PyObject* measured(Component* self, PyObject* const* arguments, std::size_t flags, PyObject* names) {
+  const std::int64_t cpu = st::thread_cpu_ns();
+  const std::uint64_t start = latlab::ticks();
+  PyObject* result = PyObject_Vectorcall(self->function, arguments, flags, names);
+  const std::int64_t wall = st::ticks_to_duration_ns(latlab::ticks() - start);
+  const auto clock = static_cast<std::int64_t>(st::spin_calibration().cpu_clock_ns);
+  const std::int64_t used = std::max<std::int64_t>(0, std::min(wall, st::thread_cpu_ns() - cpu - clock));
+  // Below 20 us the difference is the clocks' own error, an interrupt or a preemption.
+  self->state->times.push_back({used, wall - used > 20'000 ? wall - used : 0});
+  return result;
+}
+
+PyObject* call(PyObject* object, PyObject* const* arguments, std::size_t flags, PyObject* names) {
+  auto* self = reinterpret_cast<Component*>(object);
+  switch (self->mode) {
+    case kOff:
+      return PyObject_Vectorcall(self->function, arguments, flags, names);
+    case kReplay: {
+      ++self->state->calls;
+      return replay(self, arguments, static_cast<std::size_t>(PyVectorcall_NARGS(flags)), names);
+    }
+    case kMeasure:
+      ++self->state->calls;
+      return measured(self, arguments, flags, names);
+    case kDelay:
+      ++self->state->calls;
+      busy(self, self->delay_ns);
+      return PyObject_Vectorcall(self->function, arguments, flags, names);
+    default: {
+      ++self->state->calls;
+      PyObject* slow = PyObject_GetAttrString(self->hook, "slow");
+      if (slow == nullptr) return nullptr;
+      PyObject* result = PyObject_Vectorcall(slow, arguments, flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+      Py_DECREF(slow);
+      return result;
+    }
+  }
+}
+
+void clear_values(State& state) {
+  for (auto& sequence : state.sequences) {
+    for (PyObject* value : sequence.values) Py_DECREF(value);
+  }
+  state.sequences.clear();
+  state.threads.clear();
+}
+
+PyObject* make_component(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  PyObject* function = nullptr;
+  PyObject* hook = nullptr;
+  if (PyArg_ParseTuple(arguments, "OO", &function, &hook) == 0) return nullptr;
+  auto* self = reinterpret_cast<Component*>(type->tp_alloc(type, 0));
+  if (self == nullptr) return nullptr;
+  self->vectorcall = call;
+  Py_INCREF(function);
+  Py_INCREF(hook);
+  self->function = function;
+  self->hook = hook;
+  self->wrapped = PyDict_New();
+  self->state = new State();
+  self->factor = 1.0;
+  return reinterpret_cast<PyObject*>(self);
+}
+
+int traverse(PyObject* object, visitproc visit, void* arg) {
+  auto* self = reinterpret_cast<Component*>(object);
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(self->function);
+  Py_VISIT(self->hook);
+  Py_VISIT(self->wrapped);
+  for (auto& sequence : self->state->sequences) {
+    for (PyObject* value : sequence.values) Py_VISIT(value);
+  }
+  return 0;
+}
+
+int clear(PyObject* object) {
+  auto* self = reinterpret_cast<Component*>(object);
+  clear_values(*self->state);
+  Py_CLEAR(self->function);
+  Py_CLEAR(self->hook);
+  Py_CLEAR(self->wrapped);
+  return 0;
+}
+
+void destroy(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  clear(object);
+  delete reinterpret_cast<Component*>(object)->state;
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+PyObject* bind_method(PyObject* object, PyObject* instance, PyObject*) {
+  if (instance == nullptr || instance == Py_None) {
+    Py_INCREF(object);
+    return object;
+  }
+  return PyMethod_New(object, instance);
+}
+
+PyObject* set_mode(PyObject* object, PyObject* arguments) {
+  auto* self = reinterpret_cast<Component*>(object);
+  int mode = 0;
+  double factor = 1.0;
+  long long delay = 0;
+  int idle = 0;
+  int released = 0;
+  int simulated = 0;
+  if (PyArg_ParseTuple(arguments, "idLppp", &mode, &factor, &delay, &idle, &released, &simulated) == 0)
+    return nullptr;
+  if (mode < kOff || mode > kSlow) {
+    PyErr_SetString(PyExc_ValueError, "no such mode");
+    return nullptr;
+  }
+  st::spin_calibration();  // here, and not within the first call
+  self->mode = static_cast<std::uint8_t>(mode);
+  self->factor = factor;
+  self->delay_ns = delay;
+  self->idle = idle != 0;
+  self->released = released != 0;
+  self->simulate = simulated != 0;
+  self->state->calls = 0;
+  self->state->next_time = 0;
+  if (mode == kMeasure) self->state->times.clear();
+  Py_RETURN_NONE;
+}
+
+PyObject* set_sequences(PyObject* object, PyObject* list) {
+  auto* self = reinterpret_cast<Component*>(object);
+  std::vector<Sequence> sequences;
+  const nb::list given = nb::borrow<nb::list>(list);
+  for (const nb::handle pair : given) {
+    Sequence sequence;
+    const nb::list values = nb::borrow<nb::list>(pair[0]);
+    const nb::bytes kinds = nb::borrow<nb::bytes>(pair[1]);
+    for (const nb::handle value : values) sequence.values.push_back(value.ptr());
+    sequence.kinds.assign(kinds.c_str(), kinds.c_str() + kinds.size());
+    if (sequence.kinds.size() != sequence.values.size()) {
+      PyErr_SetString(PyExc_ValueError, "a kind for each value");
+      return nullptr;
+    }
+    sequences.push_back(std::move(sequence));
+  }
+  for (auto& sequence : sequences) {
+    for (PyObject* value : sequence.values) Py_INCREF(value);
+  }
+  clear_values(*self->state);
+  self->state->sequences = std::move(sequences);
+  self->cached = nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* set_times(PyObject* object, PyObject* list) {
+  auto* self = reinterpret_cast<Component*>(object);
+  std::vector<Call> times;
+  for (const nb::handle pair : nb::borrow<nb::list>(list)) {
+    times.push_back(
+        {PyLong_AsLongLong(nb::object(pair[0]).ptr()), PyLong_AsLongLong(nb::object(pair[1]).ptr())});
+  }
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  self->state->times = std::move(times);
+  Py_RETURN_NONE;
+}
+
+PyObject* get_times(PyObject* object, PyObject*) {
+  nb::list result;
+  for (const Call& one : reinterpret_cast<Component*>(object)->state->times) {
+    result.append(nb::make_tuple(one.busy_ns, one.blocked_ns));
+  }
+  return result.release().ptr();
+}
+
+PyObject* get_calls(PyObject* object, PyObject*) {
+  return PyLong_FromUnsignedLongLong(reinterpret_cast<Component*>(object)->state->calls);
+}
+
+PyObject* get_left(PyObject* object, PyObject*) {
+  std::size_t left = 0;
+  for (const auto& sequence : reinterpret_cast<Component*>(object)->state->sequences) {
+    left += sequence.values.size() - sequence.next;
+  }
+  return PyLong_FromSize_t(left);
+}
+
+PyMethodDef kMethods[] = {
+    {"set_mode", set_mode, METH_VARARGS, "set_mode(mode, factor, delay_ns, idle, released, simulate)"},
+    {"set_sequences", set_sequences, METH_O, "Recorded values, one (list, kinds) a thread."},
+    {"set_times", set_times, METH_O, "(busy_ns, blocked_ns) of each call, to be simulated."},
+    {"times", get_times, METH_NOARGS, "(busy_ns, blocked_ns) of each measured call."},
+    {"calls", get_calls, METH_NOARGS, "Calls since the mode was set."},
+    {"left", get_left, METH_NOARGS, "Recorded values that were not handed out."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyMemberDef kMembers[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Component, vectorcall), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(Component, wrapped), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyGetSetDef kProperties[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyType_Slot kSlots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(make_component)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(destroy)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_descr_get, reinterpret_cast<void*>(bind_method)},
+    {Py_tp_methods, kMethods},
+    {Py_tp_members, kMembers},
+    {Py_tp_getset, kProperties},
+    {0, nullptr},
+};
+
+PyType_Spec kSpec = {
+    "latlab._core.stubs_replay.Component", sizeof(Component), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    kSlots};
+
+}  // namespace
+
+NB_MODULE(stubs_replay, m) {
+  m.doc() = "The callable that stands in for a component: the original, or recorded results at C speed.";
+  PyObject* type = PyType_FromSpec(&kSpec);
+  if (type == nullptr) nb::raise_python_error();
+  m.attr("Component") = nb::steal(type);
+}

@@ -1,0 +1,91 @@
+"""`latlab stubs study`, `record`, `decode` and `validate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from latlab.errors import ExitCode, UsageError
+
+_COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("study_toml", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the study's recording.")
+@click.option("--seconds", type=float, help="Time for the repetitions, instead of the file's.")
+@click.option("--seed", type=int, help="Seed of the order of the runs, instead of the file's.")
+@_COMMAND
+def study(
+    study_toml: Path, as_json: bool, output: Path | None, seconds: float | None, seed: int | None,
+    command: tuple[str, ...],
+) -> int:  # fmt: skip
+    """Forecast what making the component of STUDY_TOML faster would buy COMMAND.
+
+    Exit code 3 where the runs scatter so much that the forecast shouldn't be trusted.
+    """
+    from dataclasses import replace
+
+    from latlab.reports import stubs_text
+    from latlab.stubs import _study
+
+    plan = _study.load_plan(study_toml)
+    if seconds is not None:
+        if seconds <= 0:
+            raise UsageError("--seconds must be greater than 0")
+        plan = replace(plan, seconds=seconds)
+    if seed is not None:
+        plan = replace(plan, seed=seed)
+    result = _study.study(
+        plan, command, output=output, progress=lambda text: click.echo(f"latlab: {text}", err=True)
+    )
+    click.echo(json.dumps(result.as_json()) if as_json else stubs_text.study(result))
+    return ExitCode.NOT_TRUSTWORTHY if any("not steady" in w for w in result.warnings) else ExitCode.OK
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--component", "name", required=True, help="module:function or module:Class.method.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("stub.trace"), show_default=True
+)
+@_COMMAND
+def record(name: str, output: Path, command: tuple[str, ...]) -> int:
+    """Run a Python COMMAND and record the component's results, without touching its code."""
+    from latlab.stubs import _validate
+
+    count = _validate.record(name, list(command), output)
+    click.echo(f"{output}: {count} results of {name}", err=True)
+    return ExitCode.OK
+
+
+@click.command()
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--labelled", is_flag=True, help="Name each part.")
+def decode(trace: Path, labelled: bool) -> None:
+    """Print TRACE as text, one line a value.
+
+    run;size of name;name;size of type;type;1 where it is NULL, else 0[;size of the data;members]
+    """
+    from latlab.stubs import _trace
+
+    for line in _trace.as_text(trace, labelled=labelled):
+        click.echo(line)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--component", "name", required=True, help="module:function or module:Class.method.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_COMMAND
+def validate(name: str, as_json: bool, command: tuple[str, ...]) -> int:
+    """Record the component twice while COMMAND (the system's own test) runs, then test its stub.
+
+    Exit code 1 where two recordings differ, or the test fails with the stub.
+    """
+    from latlab.stubs import _validate
+
+    result = _validate.validate(name, list(command))
+    click.echo(json.dumps(result) if as_json else result["verdict"])
+    return ExitCode.OK if result["valid"] else ExitCode.FAILED

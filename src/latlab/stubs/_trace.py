@@ -1,0 +1,318 @@
+"""The trace file of recorded results, written and read alike by Python and by include/latlab/stub.hpp.
+
+Version 1 (little-endian). "LATSTUB\\0", u32 version, u32 zero; then entries of a 32-byte head and a
+payload that
+is padded to 8 bytes:
+
+    u8 tag   1 definition, 2 value, 3 end
+    u8 flag  1: NULL, and no data follows
+    u8 encoding  0 packed members by the definition's layout, 1 pickle
+    u8 zero
+    u32 id   of the definition
+    u32 run  the value's run number within its definition and thread, from 0
+    u32 thread
+    u64 size of the payload
+    u64 zero
+
+A definition's payload is name, type and layout, each with its NUL. An end carries the number of values in
+its size's place and has no payload: a file without one was cut short.
+
+Layout: `b` bool, `i1 i2 i4 i8 u1 u2 u4 u8` integers, `f4 f8` floats, `s` string (u32 length), `N[x]` array
+of N, `v(x)` vector, list or set (u32 length), `m(k,v)` map (u32 length), `o(x)` optional (u8),
+`{a b …}` members, `rN` N bytes as they are.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from latlab.errors import InputError
+
+MAGIC: Final = b"LATSTUB\0"
+VERSION: Final = 1
+_HEAD: Final = struct.Struct("<8sII")
+_ENTRY: Final = struct.Struct("<BBBBIIIQQ")
+_DEFINITION, _VALUE, _END = 1, 2, 3
+PACKED, PICKLE = 0, 1
+
+
+@dataclass
+class Value:
+    """One recorded value; `data` is None where NULL was recorded."""
+
+    run: int
+    thread: int
+    encoding: int
+    data: bytes | None
+
+
+@dataclass
+class Definition:
+    """A named value and its type, with everything that was recorded of it."""
+
+    name: str
+    type: str
+    layout: str
+    values: list[Value] = field(default_factory=list)
+
+
+def write(path: str | os.PathLike[str], definitions: list[Definition]) -> None:
+    """Write a whole trace; an older file stays until the new one is complete."""
+    part = f"{os.fspath(path)}.part"
+    with open(part, "wb") as file:
+        file.write(_HEAD.pack(MAGIC, VERSION, 0))
+        count = 0
+        for number, definition in enumerate(definitions):
+            text = b"".join(t.encode() + b"\0" for t in (definition.name, definition.type, definition.layout))
+            _entry(file, _DEFINITION, 0, 0, number, 0, 0, text)
+            for value in definition.values:
+                null = int(value.data is None)
+                _entry(file, _VALUE, null, value.encoding, number, value.run, value.thread, value.data or b"")
+                count += 1
+        file.write(_ENTRY.pack(_END, 0, 0, 0, 0, 0, 0, count, 0))
+    os.replace(part, path)  # noqa: PTH105  # imports nothing that a program under study would have to wait for
+
+
+def _entry(
+    file: Any, tag: int, flag: int, encoding: int, number: int, run: int, thread: int, data: bytes
+) -> None:
+    file.write(_ENTRY.pack(tag, flag, encoding, 0, number, run, thread, len(data), 0))
+    file.write(data + b"\0" * (-len(data) % 8))
+
+
+def read(path: str | os.PathLike[str]) -> list[Definition]:
+    """Read a whole trace.
+
+    Raises:
+        InputError: it is none, of another version, damaged, or cut short; with the offset.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise InputError(path, f"can't be read ({error.strerror})") from error
+    if len(data) < _HEAD.size or not data.startswith(MAGIC):
+        raise InputError(path, "is no trace of a stub", place="offset 0", remedy="see 'latlab stubs record'")
+    version = _HEAD.unpack_from(data)[1]
+    if version != VERSION:
+        raise InputError(
+            path,
+            f"is of version {version}, and {VERSION} is read",
+            place="offset 8",
+            remedy="record it again",
+        )
+    definitions: dict[int, Definition] = {}
+    at, count = _HEAD.size, 0
+    while True:
+        if at + _ENTRY.size > len(data):
+            raise InputError(path, "is cut short", place=f"offset {at}", remedy="record it again")
+        tag, flag, encoding, _, number, run, thread, size, _ = _ENTRY.unpack_from(data, at)
+        if tag == _END:
+            if size != count:
+                raise InputError(path, f"ends after {count} values, not {size}", place=f"offset {at}")
+            return list(definitions.values())
+        begin = at + _ENTRY.size
+        if tag not in (_DEFINITION, _VALUE) or size > len(data) - begin:
+            what = "is cut short" if tag in (_DEFINITION, _VALUE) else f"holds an unknown entry ({tag})"
+            raise InputError(path, what, place=f"offset {at}", remedy="record it again")
+        payload = data[begin : begin + size]
+        at = begin + size + (-size % 8)
+        if tag == _DEFINITION:
+            parts = payload.split(b"\0")
+            if len(parts) != 4:
+                raise InputError(path, "holds a damaged definition", place=f"offset {begin}")
+            try:
+                name, kind, layout = (part.decode() for part in parts[:3])
+                definitions[number] = Definition(name, kind, layout)
+            except UnicodeDecodeError as error:
+                raise InputError(path, "holds a damaged definition", place=f"offset {begin}") from error
+            continue
+        if number not in definitions:
+            raise InputError(path, "holds a value of no definition", place=f"offset {begin}")
+        definitions[number].values.append(Value(run, thread, encoding, None if flag & 1 else payload))
+        count += 1
+
+
+class _Opaque:
+    """Stands in for a class that isn't loaded: decoding a trace runs nothing of it."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def __repr__(self) -> str:
+        inside = getattr(self, "state", None)
+        return f"{self.__class__.__name__}({self.arguments if inside is None else inside})"
+
+
+_HARMLESS = {"builtins": {"set", "frozenset", "bytearray", "complex", "range", "slice"}}
+
+
+class _Decoder(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if name in _HARMLESS.get(module, ()):
+            return super().find_class(module, name)
+        return type(f"{module}.{name}", (_Opaque,), {})
+
+    def persistent_load(self, pid: Any) -> str:
+        return f"<{pid[0]} {pid[1]}>"
+
+
+def decode_pickle(data: bytes) -> Any:
+    """A pickled value, with every class but the plain ones shown and not loaded."""
+    return _Decoder(io.BytesIO(data)).load()
+
+
+_TOKEN = re.compile(r"\s*(?:([iu][1248]|f[48]|b|s)|r(\d+)|(\d+)\[|([vo])\(|m\(|(\{))")
+_FORMATS = {
+    "b": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
+    "f4": "f", "f8": "d",
+}  # fmt: skip
+
+
+def decode_packed(layout: str, data: bytes) -> list[Any]:
+    """The members of a packed value, nested ones as lists, maps as pairs.
+
+    Raises:
+        ValueError: the layout is none, or the data doesn't fit it.
+    """
+    found, _, at = _unpack(layout, 0, data, 0)
+    if at != len(data):
+        raise ValueError(f"{len(data) - at} bytes are left over")
+    return found if isinstance(found, list) and layout.lstrip().startswith("{") else [found]
+
+
+def _take(data: bytes, at: int, code: str) -> tuple[Any, int]:
+    size = struct.calcsize("<" + code)
+    if at + size > len(data):
+        raise ValueError("the data is shorter than its layout")
+    return struct.unpack_from("<" + code, data, at)[0], at + size
+
+
+def _unpack(layout: str, where: int, data: bytes, at: int) -> tuple[Any, int, int]:
+    """(value, place behind this layout, place behind its data)"""
+    match = _TOKEN.match(layout, where)
+    if match is None:
+        raise ValueError(f"no layout at {where}: {layout[where : where + 10]!r}")
+    where = match.end()
+    simple, raw, array, shape, members = match.groups()
+    if simple == "s":
+        size, at = _take(data, at, "I")
+        if at + size > len(data):
+            raise ValueError("a string is longer than the data")
+        return data[at : at + size].decode(errors="replace"), where, at + size
+    if simple:
+        value, at = _take(data, at, _FORMATS[simple])
+        return value, where, at
+    if raw:
+        if at + int(raw) > len(data):
+            raise ValueError("the data is shorter than its layout")
+        return data[at : at + int(raw)].hex(), where, at + int(raw)
+    if members:
+        found = []
+        while layout[where:].lstrip()[:1] != "}":
+            value, where, at = _unpack(layout, where, data, at)
+            found.append(value)
+        return found, layout.index("}", where) + 1, at
+    if array or shape == "v":
+        count, at = (int(array), at) if array else _take(data, at, "I")
+        found, end = [], where
+        for _ in range(count):
+            value, end, at = _unpack(layout, where, data, at)
+            found.append(value)
+        return found, _skip(layout, where) + 1, at
+    if shape == "o":
+        present, at = _take(data, at, "?")
+        end = _skip(layout, where) + 1
+        if not present:
+            return None, end, at
+        value, _, at = _unpack(layout, where, data, at)
+        return value, end, at
+    count, at = _take(data, at, "I")
+    after_key = _skip(layout, where) + 1
+    pairs = []
+    for _ in range(count):
+        key, _, at = _unpack(layout, where, data, at)
+        value, _, at = _unpack(layout, after_key, data, at)
+        pairs.append([key, value])
+    return pairs, _skip(layout, after_key) + 1, at
+
+
+def _skip(layout: str, where: int) -> int:
+    """The place behind one layout."""
+    match = _TOKEN.match(layout, where)
+    if match is None:
+        raise ValueError(f"no layout at {where}")
+    simple, raw, array, shape, members = match.groups()
+    where = match.end()
+    if simple or raw:
+        return where
+    if members:
+        while layout[where:].lstrip()[:1] != "}":
+            where = _skip(layout, where)
+        return layout.index("}", where) + 1
+    where = _skip(layout, where) + 1
+    return where if array or shape else _skip(layout, where) + 1
+
+
+def flatten(value: Any) -> Iterator[str]:
+    """The plain values within a decoded one, as text."""
+    if isinstance(value, _Opaque):
+        yield from flatten(list(value.arguments))
+        yield from flatten(getattr(value, "state", []))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from flatten(key)
+            yield from flatten(item)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from flatten(item)
+    elif isinstance(value, (bytes, bytearray)):
+        yield value.hex()
+    elif isinstance(value, bool):
+        yield str(int(value))
+    else:
+        yield str(value)
+
+
+def members(definition: Definition, value: Value) -> Any:
+    """A value's members, decoded; None for NULL."""
+    if value.data is None:
+        return None
+    if value.encoding == PICKLE:
+        decoded = decode_pickle(value.data)
+        return decoded.get("v") if isinstance(decoded, dict) and "k" in decoded else decoded
+    return decode_packed(definition.layout, value.data)
+
+
+def as_text(path: str | os.PathLike[str], *, labelled: bool = False) -> Iterator[str]:
+    """One line a value: run;size of name;name;size of type;type;NULL flag[;size of data;members].
+
+    Sizes of name and type count their NUL. With labels, a line a value names each part.
+    """
+    for definition in read(path):
+        for value in definition.values:
+            name, kind = definition.name, definition.type
+            head = [value.run, len(name.encode()) + 1, name, len(kind.encode()) + 1, kind]
+            try:
+                inside = members(definition, value)
+            except Exception as error:  # a damaged pickle raises what it likes
+                raise InputError(
+                    path, f"holds a damaged value ({error})", place=f"{name}, run {value.run}"
+                ) from error
+            if labelled:
+                shown = "NULL" if value.data is None else f"({len(value.data)} bytes) {inside!r}"
+                yield f"run {value.run}, thread {value.thread}: {name} [{kind}] = {shown}"
+            elif value.data is None:
+                yield ";".join(map(str, [*head, 1]))
+            else:
+                yield ";".join([*map(str, [*head, 0, len(value.data)]), *flatten(inside)])

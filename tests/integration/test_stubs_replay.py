@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from latlab import stubs
+from latlab.errors import InputError, LatlabError
+from latlab.stubs import _component, _effects, _trace
+
+
+class Book:
+    def __init__(self) -> None:
+        self.__orders: dict[int, list[int]] = {}
+
+    def add(self, key: int, value: int) -> None:
+        self.__orders.setdefault(key, []).append(value)
+
+    def orders(self) -> dict[int, list[int]]:
+        return self.__orders
+
+
+@pytest.fixture
+def make(request: pytest.FixtureRequest) -> Any:
+    names: list[str] = []
+
+    def component(function: Any, mutates: tuple[str, ...] = ()) -> Any:
+        name = f"{request.node.name}.{len(names)}"
+        names.append(name)
+        return _component.register(name, function, mutates)
+
+    yield component
+    for name in names:
+        _component.components()[name].off()
+        del _component.components()[name]
+
+
+def test_results_none_and_exceptions_are_replayed_in_order(make: Any, tmp_path: Path) -> None:
+    calls = []
+
+    def parse(text: str) -> int | None:
+        calls.append(text)
+        return int(text) if text else None
+
+    stub = make(parse)
+    with stubs.record(tmp_path / "t"):
+        stub("1"), stub("")
+        with pytest.raises(ValueError, match="invalid literal"):
+            stub("x")
+    with stubs.replay(tmp_path / "t"):
+        assert stub("ignored") == 1
+        assert stub("ignored") is None
+        with pytest.raises(ValueError, match="invalid literal"):
+            stub("ignored")
+    assert calls == ["1", "", "x"]
+    assert stub("7") == 7
+
+
+def test_a_mutated_argument_is_overwritten_in_place_with_its_private_members(
+    make: Any, tmp_path: Path
+) -> None:
+    def apply(book: Book, key: int) -> None:
+        book.add(key, 5)
+
+    stub = make(apply, ("book",))
+    with stubs.record(tmp_path / "t"):
+        stub(Book(), 3)
+    book = Book()
+    orders = book.orders()
+    with stubs.replay(tmp_path / "t"):
+        stub(book, 3)
+    assert orders is book.orders()
+    assert orders == {3: [5]}
+
+
+def test_a_result_that_is_an_argument_stays_that_argument(make: Any, tmp_path: Path) -> None:
+    def push(items: list[int], value: int) -> list[int]:
+        items.append(value)
+        return items
+
+    stub = make(push, ("items",))
+    with stubs.record(tmp_path / "t"):
+        stub([], 1)
+    mine: list[int] = []
+    with stubs.replay(tmp_path / "t"):
+        assert stub(mine, 1) is mine
+    assert mine == [1]
+
+
+def test_an_object_that_was_returned_twice_is_one_object_again(make: Any, tmp_path: Path) -> None:
+    held: list[int] = []
+
+    def grow(value: int) -> list[int]:
+        held.append(value)
+        return held
+
+    stub = make(grow)
+    with stubs.record(tmp_path / "t"):
+        stub(1), stub(2)
+    with stubs.replay(tmp_path / "t"):
+        first = stub(1)
+        assert first == [1]
+        assert stub(2) is first
+        assert first == [1, 2]
+
+
+def test_a_replayed_dict_is_fresh_each_time(make: Any, tmp_path: Path) -> None:
+    stub = make(lambda: {"a": 1})
+    with stubs.record(tmp_path / "t"):
+        stub(), stub()
+    with stubs.replay(tmp_path / "t"):
+        one = stub()
+        one["b"] = 2
+        assert stub() == {"a": 1}
+
+
+def test_arrays_are_copies_or_read_only_views(make: Any, tmp_path: Path) -> None:
+    stub = make(lambda: np.arange(4.0))
+    with stubs.record(tmp_path / "t"):
+        stub()
+    with stubs.replay(tmp_path / "t"):
+        stub()[0] = 9
+    with stubs.replay(tmp_path / "t", views=True):
+        view = stub()
+        assert view.tolist() == [0, 1, 2, 3]
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 9
+
+
+def test_each_thread_gets_its_own_results_in_its_own_order(make: Any, tmp_path: Path) -> None:
+    stub = make(lambda value: value * 10)
+
+    def both(results: dict[str, list[int]]) -> None:
+        def work(base: int) -> None:
+            results[threading.current_thread().name] = [stub(base + i) for i in range(50)]
+
+        threads = [threading.Thread(target=work, args=(100 * i,), name=f"worker {i}") for i in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    original: dict[str, list[int]] = {}
+    replayed: dict[str, list[int]] = {}
+    with stubs.record(tmp_path / "t"):
+        both(original)
+    with stubs.replay(tmp_path / "t"):
+        both(replayed)
+    assert replayed == original
+
+
+def test_more_and_fewer_calls_than_recorded_are_named_and_the_original_comes_back(
+    make: Any, tmp_path: Path
+) -> None:
+    stub = make(lambda: 5)
+    with stubs.record(tmp_path / "t"):
+        stub(), stub()
+    with (
+        pytest.raises(stubs.ReplayError, match=r"less often .* \(1 results are left\)"),
+        stubs.replay(tmp_path / "t"),
+    ):
+        stub()
+    with stubs.replay(tmp_path / "t"):
+        stub(), stub()
+        with pytest.raises(stubs.ReplayError, match=r"more often than it was recorded \(2 times\)"):
+            stub()
+    assert stub() == 5
+
+
+def test_keyed_replay_goes_by_the_arguments(make: Any, tmp_path: Path) -> None:
+    stub = make(lambda value: [value])
+    with stubs.record(tmp_path / "t", keyed=True):
+        stub(1), stub(2)
+    with stubs.replay(tmp_path / "t", keyed=True):
+        assert [stub(2), stub(1), stub(2)] == [[2], [1], [2]]
+        with pytest.raises(stubs.ReplayError, match="were not recorded"):
+            stub(3)
+
+
+def test_an_object_without_recorded_data_is_refused() -> None:
+    with pytest.raises(_effects.AmbiguousStateError, match="nothing was recorded"):
+        _effects.overwrite([1], None)
+
+
+def test_a_result_that_cannot_be_serialised_is_named(make: Any, tmp_path: Path) -> None:
+    stub = make(lambda: threading.Lock())
+    with pytest.raises(LatlabError, match=r"type lock can't be serialised"), stubs.record(tmp_path / "t"):
+        stub()
+
+
+def test_the_text_form_is_that_of_the_format(tmp_path: Path) -> None:
+    data = (1).to_bytes(4, "little") + (2).to_bytes(4, "little") + (1).to_bytes(2, "little")
+    data += (302845744).to_bytes(4, "little")
+    values = [_trace.Value(0, 0, _trace.PACKED, None), _trace.Value(1, 0, _trace.PACKED, data)]
+    _trace.write(tmp_path / "t", [_trace.Definition("conn", "class Connection", "{i4i4i2i4}", values)])
+    assert list(_trace.as_text(tmp_path / "t")) == [
+        "0;5;conn;17;class Connection;1",
+        "1;5;conn;17;class Connection;0;14;1;2;1;302845744",
+    ]
+
+
+def test_a_trace_of_another_version_is_refused(tmp_path: Path) -> None:
+    _trace.write(tmp_path / "t", [])
+    raw = bytearray((tmp_path / "t").read_bytes())
+    raw[8] = 9
+    (tmp_path / "t").write_bytes(raw)
+    with pytest.raises(InputError, match="of version 9"):
+        _trace.read(tmp_path / "t")
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(cut=st.integers(0, 300), flip=st.integers(0, 300), bit=st.integers(0, 7))
+def test_a_damaged_trace_is_refused_or_read_but_never_crashes(
+    tmp_path: Path, cut: int, flip: int, bit: int
+) -> None:
+    values = [_trace.Value(i, 0, _trace.PACKED, b"\x05\0\0\0" * 2) for i in range(3)]
+    _trace.write(tmp_path / "t", [_trace.Definition("a", "int", "{i4 v(i4)}", values)])
+    raw = bytearray((tmp_path / "t").read_bytes())
+    raw[flip % len(raw)] ^= 1 << bit
+    (tmp_path / "t").write_bytes(raw[: len(raw) - cut] if cut < len(raw) else b"")
+    try:
+        list(_trace.as_text(tmp_path / "t"))
+    except InputError:
+        pass

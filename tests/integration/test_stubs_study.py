@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latlab.cli import main
+from latlab.stubs import _forecast
+
+WORK = """
+def cus(n):
+    total = 0
+    for i in range(n):
+        total += i * i
+    return total
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as left:
+        main(["stubs", *arguments])
+    out, err = capsys.readouterr()
+    return int(left.value.code or 0), out, err
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "work.py").write_text(WORK)
+    (tmp_path / "app.py").write_text("import work\nfor i in range(5):\n    assert work.cus(200000) > 0\n")
+    (tmp_path / "study.toml").write_text('component = "work:cus"\nseconds = 3\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_system_that_is_nothing_but_its_component_is_a_total_bottleneck(
+    system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(
+        capsys, "study", "study.toml", "--json", "-o", str(system / "kept"), "--", sys.executable, "app.py"
+    )
+    result = json.loads(out)
+    assert code in (0, 3)  # 3: the machine was too loaded to trust the numbers, which stand all the same
+    assert [point["speedup"] for point in result["curve"]] == [round(i / 10, 1) for i in range(11)]
+    assert result["t_cus_ns"] > 0
+    assert result["curve"][-1]["gain"] > 0.2
+    assert result["class"] in ("total", "limited")
+    assert (system / "kept").is_dir()
+
+
+def test_a_component_that_is_never_called_is_one_line(
+    system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (system / "study.toml").write_text('component = "nowhere:nothing"\nseconds = 1\n')
+    code, _, err = run(capsys, "study", "study.toml", "--", sys.executable, "app.py")
+    assert code == 2
+    assert "never called" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("component = 3", "component: is 3"),
+        ('component = "a:b"\nspeed = 1', "there is no key 'speed'"),
+        ("seconds = 1", "names no component"),
+        ("component = [", "can't be read as TOML"),
+        ('component = "a"\nkind = "java"', "one of python, c\\+\\+, command"),
+    ],
+)
+def test_a_bad_study_file_is_refused_with_its_place(
+    system: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
+) -> None:
+    (system / "study.toml").write_text(text)
+    code, _, err = run(capsys, "study", "study.toml", "--", sys.executable, "app.py")
+    assert code == 1
+    assert says.replace("\\", "") in err
+
+
+def test_a_command_is_a_component_too(system: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (system / "study.toml").write_text('component = "sort"\nkind = "command"\nseconds = 2\n')
+    code, out, _ = run(
+        capsys, "study", "study.toml", "--json", "--", "sh", "-c", "seq 20000 | sort -R > a; test -s a"
+    )
+    assert code in (0, 3)
+    assert json.loads(out)["calls"] == 1
+
+
+def test_recording_from_outside_and_decoding_shows_every_call(
+    system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(
+        capsys, "record", "--component", "work:cus", "-o", "t.trace", "--", sys.executable, "app.py"
+    )
+    assert code == 0
+    assert "5 results" in err
+    _, out, _ = run(capsys, "decode", "t.trace")
+    value = sum(i * i for i in range(200000))
+    lines = [line for line in out.splitlines() if ";work:cus;" in line]
+    assert len(lines) == 5
+    assert lines[4].startswith("4;9;work:cus;7;python;0;")
+    assert lines[4].endswith(f";{value}")
+
+
+def test_a_component_that_is_not_deterministic_is_named(
+    system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (system / "work.py").write_text("import os\ndef cus(n):\n    return os.urandom(8)[0] + 1\n")
+    code, out, _ = run(capsys, "validate", "--component", "work:cus", "--", sys.executable, "app.py")
+    # One chance in 256 ** 5 that two recordings are the same.
+    assert code == 1
+    assert "work:cus is not deterministic" in out
+
+
+def rounds(shape: object, noise: float, seed: int) -> list[dict[float, float]]:
+    random = np.random.default_rng(seed)
+    return [
+        {f: shape(f) * (1 + noise * abs(random.standard_normal())) for f in _forecast.FACTORS}  # type: ignore[operator]
+        for _ in range(8)
+    ]
+
+
+def test_a_straight_line_is_a_total_bottleneck() -> None:
+    found = _forecast.forecast(rounds(lambda f: 60 + 40 * f, 0.005, 1), 100.0, 1)
+    assert found.kind == "total"
+    assert abs(found.gains[-1] - 0.4) < 0.01
+
+
+def test_a_flat_line_is_no_bottleneck() -> None:
+    assert _forecast.forecast(rounds(lambda f: 100.0, 0.01, 2), 100.0, 1).kind == "none"
+
+
+def test_a_knee_is_found_where_it_was_planted() -> None:
+    found = _forecast.forecast(rounds(lambda f: 60 + 80 * max(0.0, f - 0.5), 0.005, 3), 100.0, 1)
+    assert found.kind == "limited"
+    assert abs(found.knee - 0.5) < 0.03
