@@ -89,3 +89,21 @@ def validate(name: str, as_json: bool, command: tuple[str, ...]) -> int:
     result = _validate.validate(name, list(command))
     click.echo(json.dumps(result) if as_json else result["verdict"])
     return ExitCode.OK if result["valid"] else ExitCode.FAILED
+
+
+@click.command()
+@click.argument("header", type=click.Path(path_type=Path))
+@click.option("--class", "name", required=True, help="The class, with its namespaces.")
+@click.option("-I", "includes", multiple=True, help="Include folder (repeatable).")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; stdout when it isn't given.")
+def spec(header: Path, name: str, includes: tuple[str, ...], output: Path | None) -> None:
+    """Write a header that records and loads every member of a C++ class of HEADER, private ones too."""
+    from latlab.stubs import _spec
+
+    text, marked = _spec.spec(header, name, [f"-I{folder}" for folder in includes])
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+    if marked:
+        click.echo(f"latlab: {marked} members are marked and not written: look for MARK", err=True)

@@ -16,6 +16,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "decode": ("_stubs_study", "Print a trace as text."),
     "play": ("_stubs_timeline", "Re-execute action files with real threads."),
     "record": ("_stubs_study", "Record a component's results into a trace."),
+    "spec": ("_stubs_study", "Write the serialisation of a C++ class."),
     "study": ("_stubs_study", "Forecast what a faster component buys."),
     "validate": ("_stubs_study", "Is the component deterministic, and does its stub pass the tests?"),
 }

@@ -1,0 +1,104 @@
+#include <unistd.h>
+
+#include <latlab/stub.hpp>
+#include <string>
+#include <thread>
+
+#include "check.hpp"
+
+namespace stub = latlab::stub;
+
+namespace {
+struct Plain {
+  std::array<long, 8> values{};
+};
+std::string path() {
+  return "stub-" + std::to_string(getpid()) + ".trace";
+}
+struct Removed {
+  ~Removed() {
+    stub::stop();
+    std::remove(path().c_str());
+  }
+};
+}  // namespace
+
+TEST("recorded states are loaded in order, in place, and NULL as NULL") {
+  const Removed removed;
+  stub::record(path().c_str());
+  for (long i = 0; i < 10'000; ++i) {
+    Plain value;
+    value.values[7] = i;
+    stub::save_state("plain", "Plain", &value);
+  }
+  stub::save_state<Plain>("nothing", "Plain", nullptr);
+  stub::stop();
+  stub::replay(path().c_str());
+  Plain loaded;
+  for (long i = 0; i < 10'000; ++i) {
+    CHECK_EQUAL(&loaded, stub::load_state("plain", &loaded));
+    CHECK_EQUAL(i, loaded.values[7]);
+  }
+  Plain* none = nullptr;
+  CHECK(stub::load_state("nothing", none) == nullptr);
+}
+
+TEST("a missing object is made, and one that is given where NULL was recorded is refused") {
+  const Removed removed;
+  const std::map<std::string, std::vector<int>> map{{"a", {1, 2}}};
+  stub::record(path().c_str());
+  stub::save_state("map", "map", &map);
+  stub::save_state<int>("null", "int", nullptr);
+  stub::stop();
+  stub::replay(path().c_str());
+  const std::unique_ptr<std::map<std::string, std::vector<int>>> made(
+      stub::load_state<std::map<std::string, std::vector<int>>>("map", nullptr));
+  CHECK(*made == map);
+  int given = 3;
+  bool refused = false;
+  try {
+    stub::load_state("null", &given);
+  } catch (const stub::StateError&) {
+    refused = true;
+  }
+  CHECK(refused);
+}
+
+TEST("each thread has its own sequence") {
+  const Removed removed;
+  stub::record(path().c_str());
+  const auto save = [](int base) {
+    for (int i = base; i < base + 100; ++i) stub::save_state("n", "int", &i);
+  };
+  std::thread(save, 0).join();
+  std::thread(save, 1000).join();
+  stub::stop();
+  stub::replay(path().c_str());
+  bool right = true;
+  const auto load = [&right](int base) {
+    for (int i = base; i < base + 100; ++i) {
+      int value = 0;
+      stub::load_state("n", &value);
+      right = right && value == i;
+    }
+  };
+  std::thread(load, 0).join();
+  std::thread(load, 1000).join();
+  CHECK(right);
+}
+
+TEST("a trace that was cut short is refused") {
+  const Removed removed;
+  stub::record(path().c_str());
+  const int value = 5;
+  stub::save_state("n", "int", &value);
+  stub::stop();
+  CHECK_EQUAL(0, truncate(path().c_str(), 60));
+  bool refused = false;
+  try {
+    stub::replay(path().c_str());
+  } catch (const stub::StateError&) {
+    refused = true;
+  }
+  CHECK(refused);
+}

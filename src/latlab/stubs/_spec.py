@@ -1,0 +1,206 @@
+"""Writes the serialisation of a C++ class: a header that `include/latlab/stub.hpp` uses."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+
+from latlab.errors import InputError, MissingExtraError
+
+# What Serial<> of the library covers: its own members aren't looked into.
+_STANDARD = (
+    "std::basic_string<char",
+    "std::vector<",
+    "std::list<",
+    "std::map<",
+    "std::optional<",
+    "std::array<",
+)
+_INSIDE = re.compile(r"[A-Za-z_][\w:]*")
+
+
+def _castxml() -> str:
+    found = shutil.which("castxml") or shutil.which("castxml", path=str(Path(sys.executable).parent))
+    if found is None:
+        raise MissingExtraError("castxml", "cxx")
+    return found
+
+
+def _parse(header: Path, options: Sequence[str]) -> dict[str, ET.Element]:
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "out.xml"
+        command = [
+            _castxml(), "--castxml-output=1", "--castxml-cc-gnu", "(", "g++", "-std=c++17", ")", "-x", "c++", "-std=c++17", "-fsized-deallocation",
+            *options,
+            str(header), "-o", str(output),
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0 or not output.exists():
+            first = next((line for line in done.stderr.splitlines() if "error" in line), "castxml failed")
+            raise InputError(header, f"doesn't compile: {first}", remedy="give include folders with -I")
+        return {one.attrib["id"]: one for one in ET.parse(output).getroot() if "id" in one.attrib}
+
+
+class _Writer:
+    def __init__(self, header: Path, elements: dict[str, ET.Element]) -> None:
+        self.header, self.elements = header, elements
+        self.done: set[str] = set()
+        self.parts: list[str] = []
+        self.marked = 0
+
+    def full_name(self, element: ET.Element) -> str:
+        outer = self.elements.get(element.attrib.get("context", ""))
+        name = element.attrib.get("name", "")
+        if outer is None or outer.attrib.get("name", "::") == "::":
+            return name
+        return f"{self.full_name(outer)}::{name}"
+
+    def resolve(self, identifier: str) -> ET.Element:
+        """The type behind typedefs and qualifiers."""
+        element = self.elements[identifier]
+        while element.tag in ("Typedef", "ElaboratedType", "CvQualifiedType"):
+            element = self.elements[element.attrib["type"]]
+        return element
+
+    def write(self, element: ET.Element) -> None:
+        identifier = element.attrib["id"]
+        if identifier in self.done:
+            return
+        self.done.add(identifier)
+        name = self.full_name(element)
+        bases = [self.resolve(base.attrib["type"]) for base in element.findall("Base")]
+        for base in bases:
+            self.write(base)
+        members = [
+            self.elements[one] for one in element.attrib.get("members", "").split()
+            if one in self.elements and self.elements[one].tag == "Field"
+        ]  # fmt: skip
+        good: list[tuple[str, str]] = []
+        marked: list[tuple[str, str]] = []
+        for field in members:
+            kind = self.resolve(field.attrib["type"])
+            problem = self._problem(kind, field.attrib["name"], name)
+            (marked if problem else good).append((field.attrib["name"], problem))
+        self.parts.append(self._text(name, [self.full_name(base) for base in bases], good, marked))
+
+    def _problem(self, kind: ET.Element, field: str, owner: str) -> str:
+        """Why a member can't be written, and what to do; empty where it can."""
+        while kind.tag == "ArrayType":
+            kind = self.resolve(kind.attrib["type"])
+        if kind.tag in ("PointerType", "ReferenceType"):
+            self.marked += 1
+            return (
+                f"the extent behind the pointer {owner}::{field} can't be known. One object: write "
+                f"Serial<...>::save(*member, out) where it isn't null; an array: its count first, then each element"
+            )
+        if kind.tag in ("Class", "Struct") and not self.full_name(kind).startswith("std::"):
+            self.write(kind)
+        elif kind.tag in ("Class", "Struct") and not self.full_name(kind).startswith(_STANDARD):
+            self.marked += 1
+            return f"{self.full_name(kind)} has no Serial: write one, or keep the member out"
+        elif kind.tag in ("Class", "Struct"):
+            self._inside(kind)
+        elif kind.tag == "Union":
+            self.marked += 1
+            return "which member of a union holds can't be known: write the one that does"
+        return ""
+
+    def _inside(self, kind: ET.Element) -> None:
+        """Classes named within a container's template arguments are written too."""
+        for name in set(_INSIDE.findall(kind.attrib["name"])):
+            for element in list(self.elements.values()):
+                if element.tag in ("Class", "Struct") and not name.startswith("std::"):
+                    if self.full_name(element) == name:
+                        self.write(element)
+
+    @staticmethod
+    def _text(name: str, bases: list[str], good: list[tuple[str, str]], marked: list[tuple[str, str]]) -> str:
+        space = "spec_" + re.sub(r"\W", "_", name)
+        lines = []
+        for field, _ in good:
+            lines += [
+                f"struct {space}_{field} {{ friend auto open({space}_{field}); }};",
+                f"template struct Open<&{name}::{field}, {space}_{field}>;",
+            ]
+        lines += ["template <>", f"struct Serial<{name}> {{"]
+        types = [f"Serial<{base}>::layout()" for base in bases]
+        types += [f"Serial<Member<{name}, {space}_{field}>>::layout()" for field, _ in good]
+        layout = " + ".join(['std::string("{")', *types, '"}"'])
+        lines.append(f"  static std::string layout() {{ return {layout}; }}")
+        for action, const, stream in (("save", "const ", "Bytes& out"), ("load", "", "Reader& in")):
+            lines.append(
+                f"  static void {action}([[maybe_unused]] {const}{name}& value, [[maybe_unused]] {stream}) {{"
+            )
+            argument = stream.rsplit(" ", 1)[1]
+            for base in bases:
+                lines.append(f"    Serial<{base}>::{action}(static_cast<{const}{base}&>(value), {argument});")
+            for field, _ in good:
+                member = f"Member<{name}, {space}_{field}>"
+                lines.append(f"    Serial<{member}>::{action}(value.*open({space}_{field}{{}}), {argument});")
+            for field, problem in marked:
+                lines.append(f"    // MARK {field}: {problem}.")
+            lines.append("  }")
+        return "\n".join([*lines, "};", ""])
+
+
+def spec(header: str | Path, name: str, options: Sequence[str] = ()) -> tuple[str, int]:
+    """The text of a header that serialises a class with all of its members, private ones included.
+
+    Members are opened by explicit instantiation, for which C++ waives access ([temp.spec]/6): the class stays as
+    it is.
+
+    Args:
+        header: that declares the class.
+        name: of the class, with its namespaces.
+        options: for the compiler, like ``-Iinclude``.
+
+    Returns:
+        the text, and how many members it marks as impossible to write.
+
+    Raises:
+        MissingExtraError: castxml isn't installed.
+        InputError: the header doesn't compile, or has no such class.
+    """
+    header = Path(header)
+    if not header.is_file():
+        raise InputError(header, "is no header")
+    elements = _parse(header, options)
+    writer = _Writer(header, elements)
+    found = [
+        element for element in elements.values()
+        if element.tag in ("Class", "Struct") and writer.full_name(element) == name
+        and element.attrib.get("incomplete") != "1"
+    ]  # fmt: skip
+    if not found:
+        raise InputError(header, f"defines no class '{name}'", remedy="write it with its namespaces")
+    writer.write(found[0])
+    text = "\n".join(
+        [
+            f"// Written by `latlab stubs spec {header.name} --class {name}`.",
+            "#pragma once",
+            f'#include "{header.name}"',
+            "#include <latlab/stub.hpp>",
+            "",
+            '#pragma GCC diagnostic ignored "-Wnon-template-friend"',
+            "namespace latlab::stub {",
+            "#ifndef LATLAB_STUB_OPEN",
+            "#define LATLAB_STUB_OPEN",
+            "template <auto Pointer, class Tag>",
+            "struct Open {",
+            "  friend auto open(Tag) { return Pointer; }",
+            "};",
+            "template <class Owner, class Tag>",
+            "using Member = std::remove_reference_t<decltype(std::declval<Owner&>().*open(Tag{}))>;",
+            "#endif",
+            *writer.parts,
+            "}  // namespace latlab::stub",
+            "",
+        ]
+    )
+    return text, writer.marked
