@@ -35,10 +35,10 @@ def _castxml() -> str:
 def _parse(header: Path, options: Sequence[str]) -> dict[str, ET.Element]:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out.xml"
+        # The same standard for both: castxml reads the headers of the compiler that it imitates.
         command = [
-            _castxml(), "--castxml-output=1", "--castxml-cc-gnu", "(", "g++", "-std=c++17", ")", "-x", "c++", "-std=c++17", "-fsized-deallocation",
-            *options,
-            str(header), "-o", str(output),
+            _castxml(), "--castxml-output=1", "--castxml-cc-gnu", "(", "g++", "-std=c++17", ")", "-x", "c++",
+            "-std=c++17", "-fsized-deallocation", *options, str(header), "-o", str(output),
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not output.exists():
@@ -97,7 +97,8 @@ class _Writer:
             self.marked += 1
             return (
                 f"the extent behind the pointer {owner}::{field} can't be known. One object: write "
-                f"Serial<...>::save(*member, out) where it isn't null; an array: its count first, then each element"
+                "Serial<...>::save(*member, out) where it isn't null; an array: its count first, then "
+                "each element"
             )
         if kind.tag in ("Class", "Struct") and not self.full_name(kind).startswith("std::"):
             self.write(kind)
@@ -115,9 +116,9 @@ class _Writer:
         """Classes named within a container's template arguments are written too."""
         for name in set(_INSIDE.findall(kind.attrib["name"])):
             for element in list(self.elements.values()):
-                if element.tag in ("Class", "Struct") and not name.startswith("std::"):
-                    if self.full_name(element) == name:
-                        self.write(element)
+                ours = element.tag in ("Class", "Struct") and not name.startswith("std::")
+                if ours and self.full_name(element) == name:
+                    self.write(element)
 
     @staticmethod
     def _text(name: str, bases: list[str], good: list[tuple[str, str]], marked: list[tuple[str, str]]) -> str:
