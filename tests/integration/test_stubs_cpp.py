@@ -35,7 +35,13 @@ USE = """#include "spec.hpp"
 int main(int argc, char** argv) {
   using namespace latlab::stub;
   net::Connection made;
-  if (argc > 2) { made.fill(); record(argv[1]); save_state("conn", "class Connection", &made); stop(); return 0; }
+  if (argc > 2) {
+    made.fill();
+    record(argv[1]);
+    save_state("conn", "class Connection", &made);
+    stop();
+    return 0;
+  }
   replay(argv[1]);
   load_state("conn", &made);
   return made.filled() ? 0 : 1;

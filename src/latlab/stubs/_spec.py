@@ -153,8 +153,8 @@ class _Writer:
 def spec(header: str | Path, name: str, options: Sequence[str] = ()) -> tuple[str, int]:
     """The text of a header that serialises a class with all of its members, private ones included.
 
-    Members are opened by explicit instantiation, for which C++ waives access ([temp.spec]/6): the class stays as
-    it is.
+    Members are opened by explicit instantiation, for which C++ waives access ([temp.spec]/6): the class
+    stays as it is.
 
     Args:
         header: that declares the class.
