@@ -1,0 +1,87 @@
+"""Spin, sleep and replay against their bars: python -m benchmarks.stubs_accuracy"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from latlab import stubs
+from latlab._core import stubs as native
+
+
+def show(what: str, measured: float, bar: float, unit: str) -> None:
+    print(f"{what:44} {measured:10.3f} {unit:3} bar {bar:g} {unit:3} {'ok' if measured <= bar else 'MISSED'}")
+
+
+def spins_and_sleeps() -> None:
+    for length in (10_000, 100_000, 1_000_000):
+        error = native.measure_spins(native.SpinMode.WALL, length, 300)["wall_ns"] - length
+        show(f"spin of {length / 1e3:g} us, p50 error", abs(float(np.median(error))) / 1e3, 0.1, "us")
+    for length in (100_000, 1_000_000):
+        for mode, name in (
+            (native.SleepMode.CORRECTED, "corrected"),
+            (native.SleepMode.SPIN_END, "spun end"),
+        ):
+            found = native.measure_sleeps(mode, length, 300)
+            error = found["wall_ns"] - length
+            show(f"sleep of {length / 1e3:g} us {name}, p50", abs(float(np.median(error))) / 1e3, 2.0, "us")
+            print(f"{'':44} {np.mean(found['burned_ns']) / 1e3:10.3f} us  burned on the CPU")
+    show("calibration", native.measure_spin_calibration().took_ns / 1e9, 0.5, "s")
+
+
+def beside_a_competitor() -> None:
+    before = os.sched_getaffinity(0)
+    cpu = max(before)
+    os.sched_setaffinity(0, {cpu})
+    load = native.GlobalLoad([cpu])
+    load.start()
+    time.sleep(0.1)
+    try:
+        for length, count in ((1_000_000, 500), (10_000_000, 60)):
+            for mode, name in ((native.SpinMode.CPU, "CPU time"), (native.SpinMode.WALL, "TSC deadline")):
+                error = native.measure_spins(mode, length, count)["cpu_ns"] - length
+                ratio = abs(float(error.mean())) / length * 100
+                show(f"{length / 1e6:g} ms beside a competitor, {name}", ratio, 0.1, "%")
+    finally:
+        load.stop()
+        os.sched_setaffinity(0, before)
+
+
+def replays() -> None:
+    cases: list[tuple[str, Callable[[], object], float, bool]] = [
+        ("an immutable", lambda: 42, 60.0, False),
+        ("a fresh dict", lambda: {"price": 1.5, "size": 100, "side": "b"}, 600.0, False),
+        ("a 64 KB array, copied", lambda: np.zeros(8192), 2000.0, False),
+        ("a 64 KB array, viewed", lambda: np.zeros(8192), 400.0, True),
+    ]
+    for name, function, bar, views in cases:
+        stub = stubs.component(f"bench {name}")(function)
+        count = 300 if "array" in name else 20_000
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "trace"
+            with stubs.record(path):
+                for _ in range(count):
+                    stub()
+            best = float("inf")
+            for _ in range(5):
+                with stubs.replay(path, views=views):
+                    start = time.perf_counter_ns()
+                    for _ in range(count):
+                        stub()
+                    best = min(best, (time.perf_counter_ns() - start) / count)
+        show(f"replay of {name}, loop included", best, bar, "ns")
+
+
+def main() -> None:
+    spins_and_sleeps()
+    beside_a_competitor()
+    replays()
+
+
+if __name__ == "__main__":
+    main()
