@@ -1,4 +1,4 @@
-"""SPSC throughput beside Boost, moodycamel and the textbook ring; the observed queue beside a private one; a sweep."""
+"""SPSC throughput beside Boost, moodycamel and a textbook ring; observed beside private; one sweep."""
 
 from __future__ import annotations
 
