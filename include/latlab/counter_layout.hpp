@@ -48,6 +48,9 @@ enum class WaitPolicy : std::uint32_t { poll = 0, block = 1, hybrid = 2, unknown
 inline constexpr std::uint32_t kProducerSide = 1;
 inline constexpr std::uint32_t kConsumerSide = 2;
 inline constexpr std::uint32_t kBothSides = 3;
+// A queue between processes whose every process counts its own share: a reader adds them up. Without it the
+// counts of such a queue are tickets of the queue itself, and a reader takes the largest of a side.
+inline constexpr std::uint32_t kSharedCount = 4;
 
 // A short text that one thread may write while others read: words, so that no access is a data race. What is
 // too long is cut at a UTF-8 boundary.
@@ -66,14 +69,15 @@ struct SharedText {
     for (std::size_t i = 0; i < words.size(); ++i) {
       std::uint64_t word;
       std::memcpy(&word, bytes.data() + i * 8, 8);
-      words[i].store(word, std::memory_order_relaxed);  // published by the descriptor's version
+      words[i].store(word, std::memory_order_release);  // not before the descriptor's odd version
     }
   }
 
   [[nodiscard]] std::string load() const {
     std::array<char, Bytes + 1> bytes{};
     for (std::size_t i = 0; i < words.size(); ++i) {
-      const std::uint64_t word = words[i].load(std::memory_order_relaxed);
+      const std::uint64_t word =
+          words[i].load(std::memory_order_acquire);  // before the version is read again
       std::memcpy(bytes.data() + i * 8, &word, 8);
     }
     return {bytes.data()};
@@ -106,7 +110,7 @@ struct FileHeader {
   std::atomic<std::uint32_t> queue_count;  // slots ever used: a reader need look no further
   std::atomic<std::uint32_t> stage_count;
   std::uint32_t reserved0;
-  std::atomic<std::uint64_t> topology_version;  // grows after every change of any descriptor
+  std::atomic<std::uint64_t> topology_version;  // odd while any descriptor is being written
   SharedText<64> application;
   std::array<std::uint8_t, 3872> reserved;
 };
@@ -119,7 +123,7 @@ struct QueueDescriptor {
   std::atomic<std::uint32_t> kind;  // QueueKind
   std::atomic<std::uint64_t> capacity;  // 0: unbounded
   std::atomic<std::uint64_t> identity;  // equal on both sides of a queue between processes, else 0
-  std::atomic<std::uint32_t> sides;     // kProducerSide | kConsumerSide
+  std::atomic<std::uint32_t> sides;     // kProducerSide | kConsumerSide, kSharedCount
   std::atomic<std::uint32_t> pair;      // bidirectional: the other direction's slot + 1, else 0
   std::atomic<std::uint64_t> created_ticks;
   SharedText<48> name;

@@ -215,8 +215,8 @@ class __attribute__((visibility("default"))) CounterFile {
     }
     if (fd_ < 0) return fail(path_ + ": can't be made");
     // The lock tells an observer that this process still runs this program: it goes at exit and at exec.
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 || ::ftruncate(fd_, kBytes) != 0 ||
-        !reserve(0, sizeof(FileHeader))) {
+    // It waits at most for an observer that looks whether it is held, which takes a microsecond.
+    if (::flock(fd_, LOCK_EX) != 0 || ::ftruncate(fd_, kBytes) != 0 || !reserve(0, sizeof(FileHeader))) {
       ::unlink(path_.c_str());
       ::close(std::exchange(fd_, -1));
       return fail(folder + ": no room");
@@ -267,7 +267,7 @@ class __attribute__((visibility("default"))) CounterFile {
     head.clock_ticks = now.ticks;
     head.clock_ns = now.ns;
     head.clock_hz = nominal_hz(now);
-    head.application.store(detail::application_name());
+    if (head.application.load().empty()) head.application.store(detail::application_name());
     head.magic.store(kCounterMagic, std::memory_order_release);
   }
 
@@ -322,6 +322,11 @@ class __attribute__((visibility("default"))) CounterFile {
     }
     reserved_queues_ = queue_count;
     reserved_stages_ = stage_count;
+    // A side of a queue between processes was the parent's; the child's copy must not be taken for a second.
+    for (std::uint32_t i = 0; i < queue_count; ++i) {
+      if (queues()[i].identity.load(std::memory_order_relaxed) == 0) continue;
+      queues()[i].state.store(static_cast<std::uint32_t>(SlotState::retired), std::memory_order_release);
+    }
     fill_header();
   }
 
@@ -366,7 +371,24 @@ class __attribute__((visibility("default"))) CounterFile {
     return true;
   }
 
-  void changed() noexcept { header().topology_version.fetch_add(1, std::memory_order_release); }
+  // Holds the registration lock; the topology's version is odd for as long, so that an observer that read the
+  // same even version before and after its sweep knows that no slot has changed hands meanwhile.
+  class Change {
+   public:
+    explicit Change(CounterFile& file) noexcept : file_(file) {
+      file_.lock_.lock();
+      file_.header().topology_version.fetch_add(1, std::memory_order_acq_rel);
+    }
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+    ~Change() {
+      file_.header().topology_version.fetch_add(1, std::memory_order_release);
+      file_.lock_.unlock();
+    }
+
+   private:
+    CounterFile& file_;
+  };
 
   std::byte* base_ = nullptr;
   int fd_ = -1;
@@ -382,11 +404,11 @@ class __attribute__((visibility("default"))) CounterFile {
 
 namespace detail {
 
-// Writes a descriptor under its version: odd while it is being written.
+// Writes a descriptor under its version: odd while it is being written. Every store of `write` is a release:
+// an acquire on the version would keep none of them behind the odd version on a weakly ordered machine.
 template <class Descriptor, class Write>
 void edit(Descriptor& descriptor, Write&& write) noexcept {
-  // acq_rel: nothing that is written below may be seen before the odd version
-  descriptor.version.fetch_add(1, std::memory_order_acq_rel);
+  descriptor.version.fetch_add(1, std::memory_order_relaxed);
   std::forward<Write>(write)();
   descriptor.version.fetch_add(1, std::memory_order_release);
 }
@@ -430,7 +452,7 @@ class QueueSlot {
     change([&] { descriptor_->group.store(group); });
   }
   void set_pair(std::uint32_t other_slot) noexcept {
-    change([&] { descriptor_->pair.store(other_slot + 1, std::memory_order_relaxed); });
+    change([&] { descriptor_->pair.store(other_slot + 1, std::memory_order_release); });
   }
 
  private:
@@ -447,15 +469,13 @@ class QueueSlot {
   template <class Write>
   void change(Write&& write) noexcept {
     if (descriptor_ == nullptr) return;
-    file_->lock_.lock();
+    const CounterFile::Change change(*file_);
     detail::edit(*descriptor_, std::forward<Write>(write));
-    file_->changed();
-    file_->lock_.unlock();
   }
 
   void retire() noexcept {
     change([&] {
-      descriptor_->state.store(static_cast<std::uint32_t>(SlotState::retired), std::memory_order_relaxed);
+      descriptor_->state.store(static_cast<std::uint32_t>(SlotState::retired), std::memory_order_release);
     });
     if (private_) delete hot_;
   }
@@ -482,7 +502,7 @@ class StageSlot {
     if (descriptor_ != nullptr) {
       enter(StageState::idle, ticks());
       change([&] {
-        descriptor_->state.store(static_cast<std::uint32_t>(SlotState::retired), std::memory_order_relaxed);
+        descriptor_->state.store(static_cast<std::uint32_t>(SlotState::retired), std::memory_order_release);
       });
     }
     if (private_) delete hot_;
@@ -514,8 +534,8 @@ class StageSlot {
   // Called by the stage's thread when it starts.
   void set_thread(std::uint32_t tid, std::int32_t cpu) noexcept {
     change([&] {
-      descriptor_->tid.store(tid, std::memory_order_relaxed);
-      descriptor_->cpu.store(cpu, std::memory_order_relaxed);
+      descriptor_->tid.store(tid, std::memory_order_release);
+      descriptor_->cpu.store(cpu, std::memory_order_release);
     });
   }
 
@@ -532,10 +552,8 @@ class StageSlot {
   template <class Write>
   void change(Write&& write) noexcept {
     if (descriptor_ == nullptr) return;
-    file_->lock_.lock();
+    const CounterFile::Change change(*file_);
     detail::edit(*descriptor_, std::forward<Write>(write));
-    file_->changed();
-    file_->lock_.unlock();
   }
 
   CounterFile* file_ = nullptr;
@@ -546,7 +564,7 @@ class StageSlot {
 
 inline QueueSlot CounterFile::add_queue(const QueueInfo& info) {
   QueueSlot result;
-  lock_.lock();
+  const Change change(*this);
   FileHeader& head = header();
   const std::uint32_t used = head.queue_count.load(std::memory_order_relaxed);
   const std::uint32_t slot = find_slot(queues(), used, kQueues);
@@ -554,14 +572,14 @@ inline QueueSlot CounterFile::add_queue(const QueueInfo& info) {
     QueueDescriptor& to = queues()[slot];
     QueueHot& hot = queue_hot()[slot];
     detail::edit(to, [&] {
-      to.state.store(static_cast<std::uint32_t>(SlotState::init), std::memory_order_relaxed);
-      to.generation.fetch_add(1, std::memory_order_relaxed);
-      to.kind.store(static_cast<std::uint32_t>(info.kind), std::memory_order_relaxed);
-      to.capacity.store(info.kind == QueueKind::unbounded ? 0 : info.capacity, std::memory_order_relaxed);
-      to.identity.store(info.identity, std::memory_order_relaxed);
-      to.sides.store(info.sides, std::memory_order_relaxed);
-      to.pair.store(info.pair, std::memory_order_relaxed);
-      to.created_ticks.store(ticks(), std::memory_order_relaxed);
+      to.state.store(static_cast<std::uint32_t>(SlotState::init), std::memory_order_release);
+      to.generation.fetch_add(1, std::memory_order_release);
+      to.kind.store(static_cast<std::uint32_t>(info.kind), std::memory_order_release);
+      to.capacity.store(info.kind == QueueKind::unbounded ? 0 : info.capacity, std::memory_order_release);
+      to.identity.store(info.identity, std::memory_order_release);
+      to.sides.store(info.sides, std::memory_order_release);
+      to.pair.store(info.pair, std::memory_order_release);
+      to.created_ticks.store(ticks(), std::memory_order_release);
       to.name.store(info.name);
       to.source_type.store(info.source.type);
       to.source_name.store(info.source.name);
@@ -571,16 +589,15 @@ inline QueueSlot CounterFile::add_queue(const QueueInfo& info) {
       to.implementation.store(info.implementation);
       for (auto* count : {&hot.producer.in, &hot.producer.dropped, &hot.producer.blocked, &hot.consumer.out,
                           &hot.consumer.empty}) {
-        count->store(0, std::memory_order_relaxed);
+        count->store(0, std::memory_order_release);
       }
-      hot.producer.tid.store(0, std::memory_order_relaxed);
-      hot.consumer.tid.store(0, std::memory_order_relaxed);
+      hot.producer.tid.store(0, std::memory_order_release);
+      hot.consumer.tid.store(0, std::memory_order_release);
       hot.producer.cached_out = 0;
       hot.consumer.cached_in = 0;
       to.state.store(static_cast<std::uint32_t>(SlotState::live), std::memory_order_release);
     });
     if (slot == used) head.queue_count.store(used + 1, std::memory_order_release);
-    changed();
     result.descriptor_ = &to;
     result.hot_ = &hot;
     result.slot_ = slot;
@@ -589,13 +606,12 @@ inline QueueSlot CounterFile::add_queue(const QueueInfo& info) {
     result.private_ = true;
   }
   result.file_ = this;
-  lock_.unlock();
   return result;
 }
 
 inline StageSlot CounterFile::add_stage(const StageInfo& info) {
   StageSlot result;
-  lock_.lock();
+  const Change change(*this);
   FileHeader& head = header();
   const std::uint32_t used = head.stage_count.load(std::memory_order_relaxed);
   const std::uint32_t slot = find_slot(stages(), used, kStages);
@@ -603,24 +619,23 @@ inline StageSlot CounterFile::add_stage(const StageInfo& info) {
     StageDescriptor& to = stages()[slot];
     StageHot& hot = stage_hot()[slot];
     detail::edit(to, [&] {
-      to.state.store(static_cast<std::uint32_t>(SlotState::init), std::memory_order_relaxed);
-      to.generation.fetch_add(1, std::memory_order_relaxed);
-      to.wait.store(static_cast<std::uint32_t>(info.wait), std::memory_order_relaxed);
-      to.tid.store(info.tid, std::memory_order_relaxed);
-      to.cpu.store(info.cpu, std::memory_order_relaxed);
+      to.state.store(static_cast<std::uint32_t>(SlotState::init), std::memory_order_release);
+      to.generation.fetch_add(1, std::memory_order_release);
+      to.wait.store(static_cast<std::uint32_t>(info.wait), std::memory_order_release);
+      to.tid.store(info.tid, std::memory_order_release);
+      to.cpu.store(info.cpu, std::memory_order_release);
       to.type.store(info.stage.type);
       to.name.store(info.stage.name);
       to.group.store(info.group);
       for (auto* count : {&hot.busy_ticks, &hot.blocked_ticks, &hot.idle_ticks, &hot.events}) {
-        count->store(0, std::memory_order_relaxed);
+        count->store(0, std::memory_order_release);
       }
-      hot.state.store(static_cast<std::uint32_t>(StageState::idle), std::memory_order_relaxed);
-      hot.transitions.store(0, std::memory_order_relaxed);
-      hot.since_ticks.store(ticks(), std::memory_order_relaxed);
+      hot.state.store(static_cast<std::uint32_t>(StageState::idle), std::memory_order_release);
+      hot.transitions.store(0, std::memory_order_release);
+      hot.since_ticks.store(ticks(), std::memory_order_release);
       to.state.store(static_cast<std::uint32_t>(SlotState::live), std::memory_order_release);
     });
     if (slot == used) head.stage_count.store(used + 1, std::memory_order_release);
-    changed();
     result.descriptor_ = &to;
     result.hot_ = &hot;
   } else {
@@ -628,7 +643,6 @@ inline StageSlot CounterFile::add_stage(const StageInfo& info) {
     result.private_ = true;
   }
   result.file_ = this;
-  lock_.unlock();
   return result;
 }
 

@@ -1,0 +1,346 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+#include <latlab/counter_reader.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+#include "queues/sampler.hpp"
+#include "queues/threads.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace latlab::queues;
+
+namespace {
+
+template <class T>
+using Column = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+// A column of a chunk, as an array of its own.
+template <class T, class Rows, class Get>
+nb::object column(const Rows& rows, std::size_t count, Get&& get) {
+  T* const values = new T[count];
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(get(rows[i]));
+  nb::capsule owner(values, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return nb::cast(Column<T>(values, {count}, owner));
+}
+
+// CLOCK_MONOTONIC by the one line that the whole recording uses.
+struct Line {
+  latlab::ClockReference reference;
+  double hz;
+  std::int64_t operator()(std::uint64_t ticks) const {
+    return static_cast<std::int64_t>(latlab::ticks_to_ns(ticks, reference, hz));
+  }
+};
+
+nb::dict samples_of(const Chunk& chunk, const Line& ns) {
+  nb::dict all;
+  const auto add = [&]<class T>(const char* name, T, auto&& get) {
+    all[name] = column<T>(chunk.samples, chunk.sample_count, get);
+  };
+  add("t_ns", std::int64_t{}, [&](const SampleRow& r) { return ns(r.begin_ticks); });
+  add("t_end_ns", std::int64_t{}, [&](const SampleRow& r) { return ns(r.end_ticks); });
+  add("queue", std::uint32_t{}, [](const SampleRow& r) { return r.queue; });
+  add("in", std::uint64_t{}, [](const SampleRow& r) { return r.in; });
+  add("out_low", std::uint64_t{}, [](const SampleRow& r) { return r.out_low; });
+  add("out_high", std::uint64_t{}, [](const SampleRow& r) { return r.out_high; });
+  add("dropped", std::uint64_t{}, [](const SampleRow& r) { return r.dropped; });
+  add("blocked", std::uint64_t{}, [](const SampleRow& r) { return r.blocked; });
+  add("empty", std::uint64_t{}, [](const SampleRow& r) { return r.empty; });
+  add("skipped", std::uint32_t{}, [](const SampleRow& r) { return r.skipped; });
+  return all;
+}
+
+nb::dict sweeps_of(const Chunk& chunk, const Line& ns) {
+  nb::dict all;
+  all["t_ns"] = column<std::int64_t>(chunk.sweeps, chunk.sweep_count,
+                                     [&](const SweepRow& r) { return ns(r.begin_ticks); });
+  all["duration_ns"] = column<std::uint32_t>(chunk.sweeps, chunk.sweep_count, [&](const SweepRow& r) {
+    return static_cast<double>(r.duration_ticks) * 1e9 / ns.hz;
+  });
+  all["read"] =
+      column<std::uint32_t>(chunk.sweeps, chunk.sweep_count, [](const SweepRow& r) { return r.read; });
+  return all;
+}
+
+nb::dict gaps_of(const Chunk& chunk) {
+  nb::dict all;
+  all["from_ns"] =
+      column<std::int64_t>(chunk.gaps, chunk.gap_count, [](const GapRow& r) { return r.from_ns; });
+  all["to_ns"] = column<std::int64_t>(chunk.gaps, chunk.gap_count, [](const GapRow& r) { return r.to_ns; });
+  all["periods"] =
+      column<std::uint32_t>(chunk.gaps, chunk.gap_count, [](const GapRow& r) { return r.periods; });
+  all["cause"] = column<std::uint32_t>(chunk.gaps, chunk.gap_count,
+                                       [](const GapRow& r) { return static_cast<std::uint32_t>(r.cause); });
+  return all;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string path)
+      : reader_(std::make_shared<const latlab::CounterReader>(std::move(path))) {}
+
+  [[nodiscard]] const latlab::CounterReader& readable() const {
+    if (!reader_->readable()) throw std::runtime_error(reader_->path() + ": " + to_text(reader_->state()));
+    return *reader_;
+  }
+  [[nodiscard]] const latlab::CounterReader& any() const { return *reader_; }
+  [[nodiscard]] std::shared_ptr<const latlab::CounterReader> share() const { return reader_; }
+
+  [[nodiscard]] const latlab::CounterReader& at_queue(std::uint32_t slot) const {
+    if (slot >= readable().queue_count()) throw std::out_of_range("there is no such queue slot");
+    return *reader_;
+  }
+
+ private:
+  std::shared_ptr<const latlab::CounterReader> reader_;
+};
+
+nb::dict header_of(const Reader& reader) {
+  const auto& head = reader.readable().header();
+  nb::dict all;
+  all["pid"] = head.pid;
+  all["process_start"] = head.process_start;
+  all["file_number"] = head.file_number;
+  all["boot_id"] = nb::bytes(reinterpret_cast<const char*>(head.boot_id.data()), head.boot_id.size());
+  all["clock_ticks"] = head.clock_ticks;
+  all["clock_ns"] = head.clock_ns;
+  all["clock_hz"] = head.clock_hz;
+  return all;
+}
+
+nb::object queue_of(const Reader& reader, std::uint32_t slot) {
+  latlab::QueueView view;
+  if (!reader.at_queue(slot).describe(slot, view)) return nb::none();
+  nb::dict all;
+  all["slot"] = view.slot;
+  all["version"] = view.version;
+  all["generation"] = view.generation;
+  all["state"] = static_cast<std::uint32_t>(view.state);
+  all["kind"] = static_cast<std::uint32_t>(view.kind);
+  all["capacity"] = view.capacity;
+  all["identity"] = view.identity;
+  all["sides"] = view.sides;
+  all["pair"] = view.pair;
+  all["created_ticks"] = view.created_ticks;
+  const auto text = [&](const char* key, const std::string& value) {
+    // What a foreign writer put there need not be UTF-8.
+    all[key] = nb::steal<nb::str>(
+        PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "replace"));
+  };
+  text("name", view.name);
+  text("source_type", view.source_type);
+  text("source_name", view.source_name);
+  text("drain_type", view.drain_type);
+  text("drain_name", view.drain_name);
+  text("group", view.group);
+  text("implementation", view.implementation);
+  all["producer_tid"] = view.producer_tid;
+  all["consumer_tid"] = view.consumer_tid;
+  return all;
+}
+
+nb::object stage_of(const Reader& reader, std::uint32_t slot) {
+  if (slot >= reader.readable().stage_count()) throw std::out_of_range("there is no such stage slot");
+  latlab::StageView view;
+  if (!reader.any().describe(slot, view)) return nb::none();
+  nb::dict all;
+  all["slot"] = view.slot;
+  all["version"] = view.version;
+  all["generation"] = view.generation;
+  all["state"] = static_cast<std::uint32_t>(view.state);
+  all["wait"] = static_cast<std::uint32_t>(view.wait);
+  all["tid"] = view.tid;
+  all["cpu"] = view.cpu;
+  const auto text = [&](const char* key, const std::string& value) {
+    all[key] = nb::steal<nb::str>(
+        PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "replace"));
+  };
+  text("type", view.type);
+  text("name", view.name);
+  text("group", view.group);
+  return all;
+}
+
+// (producer parts, consumer parts) of (reader, slot, generation) each.
+using Parts = std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>>;
+using TargetTuple = std::tuple<std::uint32_t, bool, Parts, Parts>;
+
+void set_plan(Sampler& sampler, const std::vector<const Reader*>& readers,
+              std::vector<std::uint64_t> versions, const std::vector<TargetTuple>& targets) {
+  if (readers.size() != versions.size()) throw std::invalid_argument("one version for each reader");
+  std::vector<std::shared_ptr<const latlab::CounterReader>> shared;
+  for (const Reader* reader : readers) {
+    static_cast<void>(reader->readable());
+    shared.push_back(reader->share());
+  }
+  const auto convert = [&](const Parts& parts) {
+    std::vector<Part> result;
+    for (const auto& [reader, slot, generation] : parts) {
+      if (reader >= readers.size()) throw std::out_of_range("there is no such reader");
+      static_cast<void>(readers[reader]->at_queue(slot));
+      result.push_back({reader, slot, generation});
+    }
+    return result;
+  };
+  std::vector<Target> plan;
+  plan.reserve(targets.size());
+  for (const auto& [queue, adds, producers, consumers] : targets) {
+    plan.push_back({queue, adds, convert(producers), convert(consumers)});
+  }
+  sampler.set_plan(std::move(shared), std::move(versions), plan);
+}
+
+nb::list drain(Sampler& sampler, std::uint64_t ticks, std::uint64_t ns, double hz) {
+  const Line line{{ticks, ns}, hz};
+  nb::list result;
+  while (const Chunk* const chunk = sampler.front()) {
+    result.append(nb::make_tuple(samples_of(*chunk, line), sweeps_of(*chunk, line), gaps_of(*chunk)));
+    sampler.release();
+  }
+  return result;
+}
+
+nb::dict statistics_of(const Sampler& sampler) {
+  const SamplerStatistics statistics = sampler.statistics();
+  nb::dict all;
+  all["sweeps"] = statistics.sweeps;
+  all["samples"] = statistics.samples;
+  all["reads"] = statistics.reads;
+  all["torn"] = statistics.torn;
+  all["missed_periods"] = statistics.missed_periods;
+  all["lost_periods"] = statistics.lost_periods;
+  all["discarded"] = statistics.discarded;
+  all["cpu_ns"] = statistics.cpu_ns;
+  all["timer_slack_ns"] = statistics.timer_slack_ns;
+  all["trouble"] = statistics.trouble;
+  return all;
+}
+
+}  // namespace
+
+NB_MODULE(queues, m) {
+  m.doc() = "Counter files and the sampler of queues.";
+
+  nb::class_<Reader>(m, "Reader", "A counter file, mapped read-only.")
+      .def(nb::init<std::string>(), "path"_a)
+      .def_prop_ro("path", [](const Reader& r) { return r.any().path(); })
+      .def_prop_ro(
+          "state", [](const Reader& r) { return to_text(r.any().state()); },
+          "What was found: ready, absent, too short, not ready, foreign, other version, bad geometry, "
+          "other boot or dead.")
+      .def_prop_ro("readable", [](const Reader& r) { return r.any().readable(); })
+      .def(
+          "alive", [](const Reader& r) { return r.any().alive(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def("header", &header_of)
+      .def_prop_ro("application",
+                   [](const Reader& r) {
+                     const std::string text = r.readable().header().application.load();
+                     return nb::steal<nb::str>(
+                         PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+                   })
+      .def_prop_ro(
+          "phase",
+          [](const Reader& r) { return r.readable().header().phase.load(std::memory_order_acquire); })
+      .def_prop_ro("topology_version",
+                   [](const Reader& r) {
+                     return r.readable().header().topology_version.load(std::memory_order_acquire);
+                   })
+      .def_prop_ro("queue_count", [](const Reader& r) { return r.readable().queue_count(); })
+      .def_prop_ro("stage_count", [](const Reader& r) { return r.readable().stage_count(); })
+      .def(
+          "queue_version",
+          [](const Reader& r, std::uint32_t slot) {
+            return r.at_queue(slot).queue(slot).version.load(std::memory_order_acquire);
+          },
+          "slot"_a)
+      .def("queue", &queue_of, "slot"_a, "A queue's description, or None while it is being written.")
+      .def("stage", &stage_of, "slot"_a)
+      .def(
+          "counts",
+          [](const Reader& r, std::uint32_t slot, int retries) {
+            const latlab::QueueHot& hot = r.at_queue(slot).counts(slot);
+            const auto counts = latlab::read_counts(hot.producer, hot.consumer, retries);
+            return std::make_tuple(counts.in, counts.out_low, counts.out_high, counts.dropped, counts.blocked,
+                                   counts.empty);
+          },
+          "slot"_a, "retries"_a = 3, "(in, out_low, out_high, dropped, blocked, empty)")
+      .def(
+          "threads_of",
+          [](const Reader& r, std::uint32_t slot) {
+            const latlab::QueueHot& hot = r.at_queue(slot).counts(slot);
+            return std::make_tuple(hot.producer.tid.load(std::memory_order_acquire),
+                                   hot.consumer.tid.load(std::memory_order_acquire));
+          },
+          "slot"_a, "(producer's thread, consumer's thread), 0 where unknown.")
+      .def(
+          "stage_times",
+          [](const Reader& r, std::uint32_t slot) -> nb::object {
+            if (slot >= r.readable().stage_count()) throw std::out_of_range("there is no such stage slot");
+            latlab::StageTimes times;
+            if (!r.any().read_times(slot, times)) return nb::none();
+            return nb::make_tuple(times.at_ticks, times.busy_ticks, times.blocked_ticks, times.idle_ticks,
+                                  times.events, static_cast<std::uint32_t>(times.state), times.transitions);
+          },
+          "slot"_a, "(at, busy, blocked, idle, events, state, transitions) in ticks, or None.");
+
+  nb::class_<Sampler>(m, "Sampler", "Reads a plan of queues at a period, on a thread of its own.")
+      .def(
+          "__init__",
+          [](Sampler* self, std::uint64_t period_ns, std::uint32_t stamp_every, int retries,
+             std::uint32_t longest_skip, std::size_t chunk_samples, std::size_t chunks, int cpu,
+             int priority) {
+            if (period_ns < 1000) throw std::invalid_argument("the period is at least 1000 ns");
+            if (chunk_samples < 64 || chunks < 2) throw std::invalid_argument("too few or too small chunks");
+            new (self) Sampler(SamplerOptions{.period_ns = period_ns,
+                                              .stamp_every = stamp_every,
+                                              .retries = retries,
+                                              .longest_skip = longest_skip,
+                                              .chunk_samples = chunk_samples,
+                                              .chunks = chunks,
+                                              .cpu = cpu,
+                                              .priority = priority});
+          },
+          nb::kw_only(), "period_ns"_a = 100'000, "stamp_every"_a = 4, "retries"_a = 3, "longest_skip"_a = 0,
+          "chunk_samples"_a = 8192, "chunks"_a = 32, "cpu"_a = -1, "priority"_a = 0)
+      .def("set_plan", &set_plan, "readers"_a, "versions"_a, "targets"_a,
+           "targets: (queue, adds, producers, consumers), the last two lists of (reader, slot, generation).")
+      .def("start", &Sampler::start)
+      .def("stop", &Sampler::stop, nb::call_guard<nb::gil_scoped_release>())
+      .def("sweep", &Sampler::sweep)
+      .def("flush", &Sampler::flush)
+      .def("set_period", &Sampler::set_period, "period_ns"_a)
+      .def_prop_ro("stale", &Sampler::stale)
+      .def("drain", &drain, "ticks"_a, "ns"_a, "hz"_a,
+           "[(samples, sweeps, gaps)], a dict of columns each, of the chunks that are full.")
+      .def("statistics", &statistics_of);
+
+  m.def(
+      "read_threads",
+      [](std::uint32_t pid, std::size_t most) {
+        std::vector<ThreadTimes> threads;
+        {
+          nb::gil_scoped_release release;
+          threads = read_threads(pid, most);
+        }
+        nb::list result;
+        for (const ThreadTimes& t : threads) {
+          result.append(
+              nb::make_tuple(t.tid, t.at_ns, t.cpu_ns, t.wait_ns, t.voluntary, t.involuntary,
+                             nb::steal<nb::str>(PyUnicode_DecodeUTF8(
+                                 t.name.data(), static_cast<Py_ssize_t>(t.name.size()), "replace"))));
+        }
+        return result;
+      },
+      "pid"_a, "most"_a = 512, "[(tid, at_ns, cpu_ns, wait_ns, voluntary, involuntary, name)]");
+  m.def("counter_folder", &latlab::counter_folder, "Where this user's counter files are.");
+}
