@@ -241,7 +241,8 @@ class __attribute__((visibility("default"))) CounterFile {
   // Backs a range of the sparse file with memory now: a page that shared memory has no room for later would
   // be a SIGBUS in the application.
   [[nodiscard]] bool reserve(std::size_t offset, std::size_t bytes) const noexcept {
-    return fd_ < 0 || ::posix_fallocate(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
+    return fd_ < 0 || bytes == 0 ||
+           ::posix_fallocate(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
   }
 
   void fill_header() {

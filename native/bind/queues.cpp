@@ -241,7 +241,7 @@ NB_MODULE(queues, m) {
       .def_prop_ro("readable", [](const Reader& r) { return r.any().readable(); })
       .def(
           "alive", [](const Reader& r) { return r.any().alive(); }, nb::call_guard<nb::gil_scoped_release>())
-      .def("header", &header_of)
+      .def("header", &header_of, nb::sig("def header(self) -> dict[str, typing.Any]"))
       .def_prop_ro("application",
                    [](const Reader& r) {
                      const std::string text = r.readable().header().application.load();
@@ -263,8 +263,11 @@ NB_MODULE(queues, m) {
             return r.at_queue(slot).queue(slot).version.load(std::memory_order_acquire);
           },
           "slot"_a)
-      .def("queue", &queue_of, "slot"_a, "A queue's description, or None while it is being written.")
-      .def("stage", &stage_of, "slot"_a)
+      .def("queue", &queue_of, "slot"_a,
+           nb::sig("def queue(self, slot: int) -> dict[str, typing.Any] | None"),
+           "A queue's description, or None while it is being written.")
+      .def("stage", &stage_of, "slot"_a,
+           nb::sig("def stage(self, slot: int) -> dict[str, typing.Any] | None"))
       .def(
           "counts",
           [](const Reader& r, std::uint32_t slot, int retries) {
@@ -291,7 +294,9 @@ NB_MODULE(queues, m) {
             return nb::make_tuple(times.at_ticks, times.busy_ticks, times.blocked_ticks, times.idle_ticks,
                                   times.events, static_cast<std::uint32_t>(times.state), times.transitions);
           },
-          "slot"_a, "(at, busy, blocked, idle, events, state, transitions) in ticks, or None.");
+          "slot"_a,
+          nb::sig("def stage_times(self, slot: int) -> tuple[int, int, int, int, int, int, int] | None"),
+          "(at, busy, blocked, idle, events, state, transitions) in ticks, or None.");
 
   nb::class_<Sampler>(m, "Sampler", "Reads a plan of queues at a period, on a thread of its own.")
       .def(
@@ -319,10 +324,13 @@ NB_MODULE(queues, m) {
       .def("sweep", &Sampler::sweep)
       .def("flush", &Sampler::flush)
       .def("set_period", &Sampler::set_period, "period_ns"_a)
+      .def_prop_ro("period_ns", &Sampler::period_ns)
       .def_prop_ro("stale", &Sampler::stale)
       .def("drain", &drain, "ticks"_a, "ns"_a, "hz"_a,
+           nb::sig("def drain(self, ticks: int, ns: int, hz: float) -> list[tuple[dict[str, typing.Any], "
+                   "dict[str, typing.Any], dict[str, typing.Any]]]"),
            "[(samples, sweeps, gaps)], a dict of columns each, of the chunks that are full.")
-      .def("statistics", &statistics_of);
+      .def("statistics", &statistics_of, nb::sig("def statistics(self) -> dict[str, typing.Any]"));
 
   m.def(
       "read_threads",
@@ -341,6 +349,9 @@ NB_MODULE(queues, m) {
         }
         return result;
       },
-      "pid"_a, "most"_a = 512, "[(tid, at_ns, cpu_ns, wait_ns, voluntary, involuntary, name)]");
+      "pid"_a, "most"_a = 512,
+      nb::sig(
+          "def read_threads(pid: int, most: int = 512) -> list[tuple[int, int, int, int, int, int, str]]"),
+      "[(tid, at_ns, cpu_ns, wait_ns, voluntary, involuntary, name)]");
   m.def("counter_folder", &latlab::counter_folder, "Where this user's counter files are.");
 }

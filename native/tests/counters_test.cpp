@@ -171,6 +171,7 @@ TEST("the child of a fork counts in a file of its own") {
   if (child == 0) {
     ring.try_push(2);
     const bool own = !file().published() || file().path() != parents;
+    ::unlink(file().path().c_str());
     ::_exit(own && ring.slot().producer().in.load() == 2 ? 0 : 1);
   }
   int status = -1;

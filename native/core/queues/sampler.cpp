@@ -300,6 +300,7 @@ void Sampler::discard_strangers(const Plan& plan) noexcept {
     stamped_ = kept;
   }
   add(samples_, chunk_->sample_count - sweep_first_);
+  sweep_first_ = chunk_->sample_count;
 }
 
 bool Sampler::make_room(const Plan& plan, std::size_t samples, std::uint64_t now_ns) noexcept {

@@ -128,6 +128,9 @@ class Sampler {
   void set_period(std::uint64_t period_ns) noexcept {
     period_ns_.store(period_ns, std::memory_order_relaxed);
   }
+  [[nodiscard]] std::uint64_t period_ns() const noexcept {
+    return period_ns_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] SamplerStatistics statistics() const;
 
  private:

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "jitter": "How quiet is this machine, and who disturbs it.",
     "market": "Market data: ITCH and PITCH to the inside, statistics, delays.",
     "messaging": "How fast do messages travel, through anything from a ring to a product?",
+    "queues": "Where do events wait inside a running application? Queues, and what limits.",
     "show": "What is in a file: any recording, any foreign file that latlab reads.",
     "stubs": "What would I gain if this part were faster? Performance stubs.",
     "system": "The measuring environment: show, check, clocks, tune, restore.",

@@ -1,1 +1,13 @@
-"""Where do events wait inside a running application."""
+"""Queues: observe any application's queues live, and name what limits it.
+
+An application publishes its queues' counts in a counter file (`include/latlab/counters.hpp`, or `instrument`
+in Python; `docs/reference/counter-file.md`). `Recorder` samples them from outside into a recording
+(`docs/reference/queue-recording.md` has the schema of every series), `load` reads one back into an
+`Observation`, and `analyse` names what limits.
+"""
+
+from latlab.queues._files import Application, applications
+from latlab.queues._load import load
+from latlab.queues._recorder import Memory, Recorder
+
+__all__ = ["Application", "Memory", "Recorder", "applications", "load"]

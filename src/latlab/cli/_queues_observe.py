@@ -1,0 +1,142 @@
+"""`latlab queues list` and `latlab queues record`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from latlab.cli._durations import DURATION_NS
+from latlab.errors import ExitCode
+
+
+def targets(texts: tuple[str, ...]) -> list[int | str]:
+    """Process ids are numbers, all else are names."""
+    return [int(text) if text.isdecimal() else text for text in texts]
+
+
+class Share(click.ParamType[float]):
+    """A percentage, as a share."""
+
+    name = "percent"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """0.02 of 2%."""
+        if isinstance(value, float):
+            return value
+        try:
+            share = float(str(value).rstrip("%")) / 100
+        except ValueError:
+            self.fail(f"'{value}' is no percentage such as 2%", param, ctx)
+        if not 0 < share <= 1:
+            self.fail(f"'{value}' is not above 0% and at most 100%", param, ctx)
+        return share
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--remove-dead", is_flag=True, help="Remove the files that dead processes left.")
+def list_(as_json: bool, remove_dead: bool) -> None:
+    """Applications that publish counters, live or dead."""
+    from latlab.queues import applications
+
+    found = applications()
+    if remove_dead:
+        for application in found:
+            if application.state in ("dead", "other boot"):
+                Path(application.path).unlink(missing_ok=True)
+    if as_json:
+        print(json.dumps({"schema": 1, "applications": [a.to_json() for a in found]}, indent=2))
+        return
+    if not found:
+        click.echo("no application publishes counters", err=True)
+        return
+    print(f"{'PID':>8}  {'APPLICATION':20}  {'STATE':10}  {'PHASE':9}  {'QUEUES':>6}  {'STAGES':>6}")
+    for a in found:
+        state = "live" if a.live else a.state
+        print(f"{a.pid:>8}  {a.application:20}  {state:10}  {a.phase:9}  {a.queues:>6}  {a.stages:>6}")
+
+
+@click.command("record")
+@click.argument("target", nargs=-1, required=True)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The recording's folder."
+)
+@click.option("--period", type=DURATION_NS, default="100us", show_default=True, help="Between two sweeps.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Stop after so long.")
+@click.option("--budget", type=Share(), help="Of one CPU: idle queues are looked at less, then all of them.")
+@click.option("--cpu", type=click.IntRange(min=0), help="Pin the sampler to this CPU.")
+@click.option("--priority", type=click.IntRange(1, 99), help="SCHED_FIFO priority of the sampler.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def record_(
+    target: tuple[str, ...],
+    output: Path,
+    period: int,
+    seconds: float | None,
+    budget: float | None,
+    cpu: int | None,
+    priority: int | None,
+    as_json: bool,
+) -> None:
+    """Record the queues of TARGET (process ids or application names) from outside.
+
+    It ends after --seconds, at an interrupt, or when every process that it follows has ended.
+    """
+    from latlab.formats.recording import RecordingWriter
+    from latlab.queues import Recorder
+    from latlab.system.environment import capture
+
+    stop = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    names = targets(target)
+    parameters = {"targets": names, "period_ns": period, "budget": budget, "cpu": cpu, "priority": priority}
+    recorder = Recorder(
+        names,
+        period_ns=period,
+        longest_skip=0 if budget is None else 31,
+        budget=budget,
+        cpu=-1 if cpu is None else cpu,
+        priority=priority or 0,
+    )
+    recorder.look()
+    with RecordingWriter(output, "queues", parameters=parameters, environment=capture()) as writer:
+        recorder.sink = writer
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, end)
+        with recorder:
+            until = None if seconds is None else time.monotonic() + seconds
+            click.echo(f"recording {', '.join(target)} into {output}", err=True)
+            while not stop.wait(0.05 if until is None else max(0.0, min(0.05, until - time.monotonic()))):
+                over = until is not None and time.monotonic() >= until
+                if over or recorder.failed or not recorder.anyone_alive:
+                    break
+    sys.exit(_tell(recorder.statistics, recorder.achieved, period, output, as_json))
+
+
+def _tell(
+    statistics: dict[str, object], achieved: dict[str, float], period: int, output: Path, as_json: bool
+) -> ExitCode:
+    if as_json:
+        document = {"schema": 1, "recording": str(output), "period_ns": period, **achieved, **statistics}
+        print(json.dumps(document, indent=2))
+    else:
+        p50, p99 = achieved["period_p50_ns"] / 1e3, achieved["period_p99_ns"] / 1e3
+        print(f"{statistics['sweeps']} sweeps, {statistics['samples']} samples")
+        print(f"period {period / 1e3:g} µs asked, p50 {p50:.1f} µs, p99 {p99:.1f} µs")
+        print(f"timer slack {statistics['timer_slack_ns']} ns")
+        print(f"{statistics['missed_periods']} periods missed, {statistics['lost_periods']} without room")
+    if statistics["trouble"]:
+        click.echo(f"latlab: {statistics['trouble']}", err=True)
+    if statistics["lost_periods"]:
+        click.echo("latlab: the recorder could not write fast enough; use a longer --period", err=True)
+        return ExitCode.NOT_TRUSTWORTHY
+    return ExitCode.OK

@@ -1,0 +1,367 @@
+"""Following an application: its processes as they come and go, its topology as it changes, and the plan by
+which the sampler reads it.
+
+Numbers are given once and never again. A queue is the (process, start, file, slot, generation) that was
+registered
+it; a queue between processes is its identity, whichever processes publish it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from latlab._core import queues as core
+from latlab.errors import InputError
+from latlab.model.queues import Process, Queue, QueueKind, Stage
+from latlab.queues._files import PHASES, counter_files
+
+__all__ = ["Event", "Follower", "Target"]
+
+_LIVE, _RETIRED = 2, 3
+_PRODUCER, _CONSUMER, _SHARES = 1, 2, 4
+_WAITS = ("poll", "block", "hybrid", "unknown")
+_KINDS = tuple(QueueKind)
+_SCAN_NS = 200_000_000  # how often the folder and the processes' lives are looked at
+
+Target = int | str
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change of the topology.
+
+    Attributes:
+        event: added, changed or retired; of a process appeared, ended (by itself) or died; or phase.
+        what: queue, stage or process.
+        number: of it.
+        description: all of it, as it is now.
+    """
+
+    t_ns: int
+    event: str
+    what: str
+    number: int
+    description: dict[str, Any]
+
+
+@dataclass
+class _File:
+    process: Process
+    reader: core.Reader
+    version: int = -1
+    phase: int = -1
+    alive: bool = True
+    queue_versions: dict[int, tuple[int, tuple[int, int]]] = field(default_factory=dict)
+    stage_versions: dict[int, int] = field(default_factory=dict)
+    queues: dict[int, int] = field(default_factory=dict)  # slot: number
+    stages: dict[int, int] = field(default_factory=dict)  # slot: number
+
+
+@dataclass
+class _Side:
+    file: _File
+    slot: int
+    generation: int
+    view: dict[str, Any]
+
+
+class Follower:
+    """The processes that match a target, and all that they publish.
+
+    Args:
+        targets: process ids, names of applications, or both; every process that matches any is followed,
+            also those that start later.
+        files: lists the counter files; for tests.
+        now_ns: the clock; for tests.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        *,
+        files: Callable[[], Any] = counter_files,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._targets = tuple(targets)
+        self._list_files = files
+        self._now_ns = now_ns
+        self._next_scan_ns = 0
+        self._seen: set[Path] = set()
+        self._files: list[_File] = []
+        self._sides: dict[int, list[_Side]] = {}
+        self._numbers: dict[Any, int] = {}
+        self._queues: list[Queue] = []
+        self._stages: list[Stage] = []
+        self.plan_is_stale = True
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """Every queue ever seen, by number."""
+        return tuple(self._queues)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Every stage ever seen, by number."""
+        return tuple(self._stages)
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """Every process ever seen, by number."""
+        return tuple(file.process for file in self._files)
+
+    @property
+    def live_processes(self) -> tuple[Process, ...]:
+        """Those that were alive at the last look."""
+        return tuple(file.process for file in self._files if file.alive)
+
+    def refresh(self) -> list[Event]:
+        """Look what has changed since the last time."""
+        now = self._now_ns()
+        events: list[Event] = []
+        if now >= self._next_scan_ns:
+            self._next_scan_ns = now + _SCAN_NS
+            self._scan(now, events)
+            for file in self._files:
+                self._look_after(file, now, events)
+        for file in self._files:
+            if file.alive:
+                self._look_at(file, now, events)
+        return events
+
+    def plan(self) -> tuple[list[core.Reader], list[int], list[Any]]:
+        """What `Sampler.set_plan` takes: readers, their topology versions, targets."""
+        self.plan_is_stale = False
+        at = {id(file): i for i, file in enumerate(self._files)}
+        targets = []
+        for number, sides in self._sides.items():
+            if not self._queues[number].complete or self._queues[number].retired_ns is not None:
+                continue
+            parts = [(at[id(s.file)], s.slot, s.generation) for s in sides]
+            producers = [p for p, s in zip(parts, sides, strict=True) if s.view["sides"] & _PRODUCER]
+            consumers = [p for p, s in zip(parts, sides, strict=True) if s.view["sides"] & _CONSUMER]
+            adds = any(s.view["sides"] & _SHARES for s in sides)
+            targets.append((number, adds, producers, consumers))
+        return [file.reader for file in self._files], [file.version for file in self._files], targets
+
+    def counts(self, number: int) -> tuple[int, int, int, int, int, int]:
+        """(in, out_low, out_high, dropped, blocked, empty) of a queue now, over all of its registrations."""
+        sides = self._sides[number]
+        adds = any(s.view["sides"] & _SHARES for s in sides)
+        rows = [(s.view["sides"], s.file.reader.counts(s.slot)) for s in sides]
+
+        def join(column: int, side: int) -> int:
+            values = [row[column] for which, row in rows if which & side]
+            if not values:
+                return 0
+            return sum(values) if adds or column >= 3 else max(values)
+
+        return (
+            join(0, _PRODUCER),
+            join(1, _CONSUMER),
+            join(2, _CONSUMER),
+            join(3, _PRODUCER),
+            join(4, _PRODUCER),
+            join(5, _CONSUMER),
+        )
+
+    def stage_times(self) -> list[tuple[int, tuple[int, int, int, int, int, int, int]]]:
+        """(stage's number, its times in ticks) of every stage that lives."""
+        result = []
+        for file in self._files:
+            for slot, number in file.stages.items():
+                if self._stages[number].retired_ns is None and file.alive:
+                    times = file.reader.stage_times(slot)
+                    if times is not None:
+                        result.append((number, times))
+        return result
+
+    def _scan(self, now: int, events: list[Event]) -> None:
+        for path in self._list_files():
+            if path in self._seen:
+                continue
+            reader = core.Reader(str(path))
+            if reader.state == "not ready":
+                continue  # being made: next time
+            self._seen.add(path)
+            if not reader.readable or reader.state != "ready" or not self._matches(reader):
+                if reader.readable and reader.state == "ready":
+                    self._seen.discard(path)  # it may still give itself the name that we follow
+                continue
+            header = reader.header()
+            number = len(self._files)
+            process = Process(
+                number, header["pid"], header["process_start"], reader.application, header["file_number"]
+            )
+            self._files.append(_File(process, reader))
+            self.plan_is_stale = True
+            events.append(Event(now, "appeared", "process", number, asdict(process)))
+
+    def _matches(self, reader: core.Reader) -> bool:
+        pid, name = reader.header()["pid"], reader.application
+        return any(target in (pid, name) for target in self._targets)
+
+    def _look_after(self, file: _File, now: int, events: list[Event]) -> None:
+        if not file.alive:
+            return
+        phase = file.reader.phase
+        if phase != file.phase:
+            file.phase = phase
+            name = PHASES[phase] if phase < len(PHASES) else str(phase)
+            events.append(Event(now, "phase", "process", file.process.number, {"phase": name}))
+        # Threads note themselves in the counts, at their first use, which is no change of the topology.
+        threads = file.reader.threads_of
+        if any(threads(slot) != known for slot, (_, known) in file.queue_versions.items()):
+            file.version = -1
+        if file.reader.alive():
+            return
+        self._look_at(file, now, events)
+        file.alive = False
+        ended = file.reader.phase == PHASES.index("ended")
+        events.append(
+            Event(now, "ended" if ended else "died", "process", file.process.number, asdict(file.process))
+        )
+        for slot, number in file.queues.items():
+            self._retire(file, slot, number, now, events)
+        for number in file.stages.values():
+            if self._stages[number].retired_ns is None:
+                self._stages[number] = replace(self._stages[number], retired_ns=now)
+                events.append(Event(now, "retired", "stage", number, asdict(self._stages[number])))
+
+    def _look_at(self, file: _File, now: int, events: list[Event]) -> None:
+        reader = file.reader
+        version = reader.topology_version
+        if version == file.version:
+            return
+        for slot in range(reader.queue_count):
+            self._look_at_queue(file, slot, now, events)
+        for slot in range(reader.stage_count):
+            self._look_at_stage(file, slot, now, events)
+        # An odd version means that somebody writes: what was read is good, and there will be more.
+        file.version = version
+        self.plan_is_stale = True
+
+    def _look_at_queue(self, file: _File, slot: int, now: int, events: list[Event]) -> None:
+        version, threads = file.reader.queue_version(slot), file.reader.threads_of(slot)
+        if file.queue_versions.get(slot) == (version, threads):
+            return
+        view = file.reader.queue(slot)
+        if view is None:
+            return
+        file.queue_versions[slot] = (view["version"], threads)
+        key: Any = ("slot", file.process.number, slot, view["generation"])
+        if view["identity"]:
+            key = ("identity", view["identity"])
+        number = self._numbers.get(key)
+        previous = file.queues.get(slot)
+        if previous is not None and previous != number:
+            self._retire(file, slot, previous, now, events)
+            del file.queues[slot]
+        if number is None:
+            if view["state"] != _LIVE:
+                return  # it came and went between two looks, or was a parent's
+            number = self._numbers[key] = len(self._queues)
+            self._sides[number] = []
+            self._queues.append(Queue(number, "", QueueKind.BOUNDED, 0, added_ns=now))
+            event = "added"
+        else:
+            event = "changed"
+        sides = [s for s in self._sides[number] if s.file is not file or s.slot != slot]
+        known = len(sides) < len(self._sides[number])
+        if view["state"] != _LIVE and not known:
+            return  # a side that was never seen alive: the copy of a parent's in its child
+        self._sides[number] = [*sides, _Side(file, slot, view["generation"], view)]
+        file.queues[slot] = number
+        self._describe(number, event, now, events)
+
+    def _retire(self, file: _File, slot: int, number: int, now: int, events: list[Event]) -> None:
+        """The slot was taken again, or its process is gone: that ends the registration that it was."""
+        for side in self._sides[number]:
+            if side.file is file and side.slot == slot:
+                side.view = {**side.view, "state": _RETIRED}
+        self._describe(number, "changed", now, events)
+
+    def _describe(self, number: int, event: str, now: int, events: list[Event]) -> None:
+        sides, old = self._sides[number], self._queues[number]
+        first = sides[0].view
+        producer = next((s.view for s in sides if s.view["sides"] & _PRODUCER), first)
+        consumer = next((s.view for s in sides if s.view["sides"] & _CONSUMER), first)
+        gone = all(s.view["state"] != _LIVE for s in sides)
+        published = 0
+        for side in sides:
+            published |= side.view["sides"]
+        pair = -1
+        if first["pair"]:
+            pair = sides[0].file.queues.get(first["pair"] - 1, -1)
+        kind = first["kind"]
+        new = replace(
+            old,
+            name=first["name"] or consumer["name"],
+            kind=_KINDS[kind - 1] if 1 <= kind <= len(_KINDS) else QueueKind.BOUNDED,
+            capacity=max(s.view["capacity"] for s in sides),
+            source_type=producer["source_type"] or consumer["source_type"],
+            source_name=producer["source_name"] or consumer["source_name"],
+            drain_type=consumer["drain_type"] or producer["drain_type"],
+            drain_name=consumer["drain_name"] or producer["drain_name"],
+            group=first["group"],
+            implementation=first["implementation"],
+            identity=f"{first['identity']:016x}" if first["identity"] else "",
+            pair=pair,
+            processes=tuple(dict.fromkeys(s.file.process.number for s in sides)),
+            slots=tuple((s.file.process.number, s.slot, s.generation) for s in sides),
+            complete=published & 3 == 3,
+            retired_ns=(old.retired_ns or now) if gone else None,
+        )
+        if new != old or event == "added":
+            self._queues[number] = new
+            self.plan_is_stale = True
+            what = "retired" if gone and old.retired_ns is None and event != "added" else event
+            events.append(Event(now, what, "queue", number, asdict(new)))
+
+    def _look_at_stage(self, file: _File, slot: int, now: int, events: list[Event]) -> None:
+        view = file.reader.stage(slot)
+        if view is None or file.stage_versions.get(slot) == view["version"]:
+            return
+        file.stage_versions[slot] = view["version"]
+        key = ("stage", file.process.number, slot, view["generation"])
+        number = self._numbers.get(key)
+        event = "changed"
+        if number is None:
+            if view["state"] != _LIVE:
+                return
+            number = self._numbers[key] = len(self._stages)
+            self._stages.append(Stage(number, "", "", process=file.process.number, slot=slot, added_ns=now))
+            event = "added"
+        old = self._stages[number]
+        gone = view["state"] != _LIVE
+        previous = file.stages.get(slot)
+        if previous not in (None, number):
+            self._stages[previous] = replace(self._stages[previous], retired_ns=now)
+        file.stages[slot] = number
+        wait = view["wait"]
+        self._stages[number] = replace(
+            old,
+            type=view["type"],
+            name=view["name"],
+            group=view["group"],
+            wait=_WAITS[wait] if wait < len(_WAITS) else "unknown",
+            tid=view["tid"],
+            cpu=view["cpu"],
+            retired_ns=(old.retired_ns or now) if gone else None,
+        )
+        events.append(Event(now, "retired" if gone else event, "stage", number, asdict(self._stages[number])))
+
+
+def require(follower: Follower, targets: Sequence[Target]) -> None:
+    """Raise InputError with what there is, where nothing matches."""
+    if follower.processes:
+        return
+    names = sorted({core.Reader(str(p)).application for p in counter_files() if core.Reader(str(p)).readable})
+    there = f"there are: {', '.join(names)}" if names else "no application publishes counters now"
+    wanted = ", ".join(str(t) for t in targets)
+    raise InputError(
+        wanted, "no running application of this name or process id publishes counters", remedy=there
+    )

@@ -1,0 +1,188 @@
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from latlab.cli import main
+from latlab.errors import InputError
+from latlab.queues import Recorder, applications, load
+
+APPLICATION = """
+import sys, time
+from latlab._core import counting
+counting.set_application(sys.argv[1])
+slot = counting.Slot(name="orders", capacity=16, source_name="feed", drain_name="book")
+counting.set_phase(1)
+print("ready", flush=True)
+deadline = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < deadline:
+    slot.put(5)
+    time.sleep(0.002)
+    slot.get(5)
+    time.sleep(0.002)
+counting.set_phase(2)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path / "counters"))
+
+
+@pytest.fixture
+def start():
+    running = []
+
+    def begin(name, seconds=30.0, program=APPLICATION):
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, name, str(seconds)],
+            stdout=subprocess.PIPE,
+            stdin=subprocess.PIPE,
+            text=True,
+        )
+        running.append(process)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def record_until(recorder, condition, seconds=20.0):
+    """Run a recorder until a condition holds; the deadline only ends a test that fails."""
+    deadline = time.monotonic() + seconds
+    with recorder:
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.02)
+    return recorder.observation()
+
+
+def test_a_recording_holds_the_fills_that_were_planted_and_no_others(start):
+    start("planted")
+    recorder = Recorder("planted", period_ns=500_000)
+    seen = record_until(recorder, lambda: recorder.statistics["samples"] > 40)
+    fills = seen.samples["in"].astype("i8") - seen.samples["out_low"].astype("i8")
+    assert set(np.unique(fills)) == {0, 5}
+    assert (seen.samples["t_ns"] <= seen.samples["t_end_ns"]).all()
+    assert (np.diff(seen.sweeps["t_ns"]) > 0).all()
+    assert (seen.queues[0].name, seen.queues[0].source, seen.queues[0].drain) == ("orders", "feed", "book")
+
+
+def test_a_killed_process_is_marked_dead_and_its_name_s_next_process_is_followed_apart(start):
+    first = start("again")
+    events = []
+    recorder = Recorder("again", period_ns=1_000_000)
+    recorder.on_event = events.append
+    deadline = time.monotonic() + 20
+    with recorder:
+        first.kill()
+        first.wait()
+        while not any(e.event == "died" for e in events) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        start("again")
+        while len(recorder.observation().queues) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+    seen = recorder.observation()
+    assert [e.event for e in events if e.what == "process" and e.event != "phase"][:3] == [
+        "appeared",
+        "died",
+        "appeared",
+    ]
+    assert [q.retired_ns is None for q in seen.queues] == [False, True]
+    assert [q.processes for q in seen.queues] == [(0,), (1,)]
+
+
+def test_two_applications_at_once_are_told_apart(start):
+    start("one")
+    start("two")
+    recorder = Recorder("one", period_ns=1_000_000)
+    seen = record_until(recorder, lambda: recorder.statistics["samples"] > 5)
+    assert [p.application for p in seen.processes] == ["one"]
+    assert {a.application: a.live for a in applications()} == {"one": True, "two": True}
+
+
+def test_a_target_that_nobody_publishes_is_an_error_that_says_what_there_is(start):
+    start("here")
+    with pytest.raises(InputError, match="there are: here"):
+        Recorder("elsewhere").look()
+
+
+def test_the_command_writes_a_recording_that_loads_as_what_it_recorded(start, tmp_path, capsys):
+    process = start("commanded")
+    run = tmp_path / "run"
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "queues",
+                "record",
+                str(process.pid),
+                "-o",
+                str(run),
+                "--period",
+                "1ms",
+                "--seconds",
+                "0.5",
+                "--json",
+            ]
+        )
+    assert ended.value.code == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["schema"] == 1
+    seen = load(run)
+    assert said["samples"] == len(seen.samples["t_ns"])
+    assert said["sweeps"] == len(seen.sweeps["t_ns"])
+    assert seen.processes[0].pid == process.pid
+    assert seen.period_ns == 1_000_000
+    assert len(seen.threads["tid"]) >= 2
+
+
+def test_the_list_has_the_live_and_the_dead_and_removes_the_dead(start, capsys):
+    live, dead = start("alive"), start("gone")
+    dead.kill()
+    dead.wait()
+    with pytest.raises(SystemExit):
+        main(["queues", "list", "--json", "--remove-dead"])
+    found = {a["application"]: a for a in json.loads(capsys.readouterr().out)["applications"]}
+    assert found["alive"]["live"]
+    assert found["alive"]["pid"] == live.pid
+    assert found["gone"]["state"] == "dead"
+    assert [a.application for a in applications()] == ["alive"]
+
+
+BETWEEN = """
+import os, sys, time
+from latlab._core import counting
+counting.set_application(sys.argv[1])
+side = int(float(sys.argv[2]))
+slot = counting.Slot(name="wire", kind=4, capacity=100, identity=4711, sides=side + 4)
+print("ready", flush=True)
+for line in sys.stdin:
+    (slot.put if side == 1 else slot.get)(int(line))
+"""
+
+
+def test_a_queue_between_processes_is_one_queue_whose_shares_are_added(start):
+    sides = [start("wire", side, program=BETWEEN) for side in (1, 1, 2)]
+    for process, events in zip(sides, (7, 5, 4), strict=True):
+        process.stdin.write(f"{events}\n")
+        process.stdin.flush()
+    recorder = Recorder("wire", period_ns=1_000_000)
+    rows = lambda: recorder.sink.columns("samples")  # noqa: E731
+    seen = record_until(recorder, lambda: (rows()["out_high"] == 4).any() and (rows()["in"] == 12).any())
+    assert [q.name for q in seen.queues] == ["wire"]
+    assert len(seen.queues[0].processes) == 3
+    assert int(seen.samples["in"][-1]) == 12
+    assert int(seen.samples["out_high"][-1]) == 4
+
+
+def test_a_process_that_only_observes_publishes_nothing(start):
+    start("watched")
+    recorder = Recorder("watched", period_ns=1_000_000)
+    record_until(recorder, lambda: recorder.statistics["samples"] > 5)
+    assert [a.pid for a in applications() if a.pid == os.getpid()] == []
