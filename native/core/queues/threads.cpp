@@ -4,9 +4,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 
 #include <latlab/clock.hpp>
@@ -19,16 +20,26 @@ namespace {
 std::string_view slurp(const std::string& path, std::array<char, 4096>& buffer) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {};
-  const ssize_t size = ::read(fd, buffer.data(), buffer.size() - 1);
+  const ssize_t size = ::read(fd, buffer.data(), buffer.size());
   ::close(fd);
   if (size <= 0) return {};
-  buffer[static_cast<std::size_t>(size)] = '\0';
   return {buffer.data(), static_cast<std::size_t>(size)};
+}
+
+// The number that a text begins with, after blanks; `text` is moved behind it.
+std::uint64_t number(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\n"), text.size()));
+  std::uint64_t value = 0;
+  const auto [end, code] = std::from_chars(text.begin(), text.end(), value);
+  text.remove_prefix(static_cast<std::size_t>(end - text.begin()));
+  return code == std::errc() ? value : 0;
 }
 
 std::uint64_t after(std::string_view text, std::string_view key) {
   const std::size_t at = text.find(key);
-  return at == std::string_view::npos ? 0 : std::strtoull(text.data() + at + key.size(), nullptr, 10);
+  if (at == std::string_view::npos) return 0;
+  text.remove_prefix(at + key.size());
+  return number(text);
 }
 
 }  // namespace
@@ -46,11 +57,10 @@ std::vector<ThreadTimes> read_threads(std::uint32_t pid, std::size_t most) {
     ThreadTimes times;
     times.tid = static_cast<std::uint32_t>(std::strtoul(entry->d_name, nullptr, 10));
     times.at_ns = monotonic_ns();
-    const std::string_view schedule = slurp(task + "/schedstat", buffer);
+    std::string_view schedule = slurp(task + "/schedstat", buffer);
     if (schedule.empty()) continue;
-    char* end = nullptr;
-    times.cpu_ns = std::strtoull(schedule.data(), &end, 10);
-    times.wait_ns = std::strtoull(end, nullptr, 10);
+    times.cpu_ns = number(schedule);
+    times.wait_ns = number(schedule);
     const std::string_view status = slurp(task + "/status", buffer);
     if (status.empty()) continue;
     times.voluntary = after(status, "\nvoluntary_ctxt_switches:");
