@@ -8,6 +8,7 @@ import click
 
 # Each subcommand's module in latlab.cli, and its help: nothing is imported before it is called.
 SUBCOMMANDS = {
+    "analyse": ("_queues_analyse", "Name what limits the application that was recorded."),
     "list": ("_queues_observe", "Applications that publish counters, live or dead."),
     "record": ("_queues_observe", "Record an application's queues from outside."),
 }

@@ -73,6 +73,7 @@ class Queue:
         pair: the number of the other direction of a bidirectional queue, or -1.
         processes: numbers of the processes that publish it.
         slots: (process, slot, generation) of each registration.
+        producer_tid, consumer_tid: the first threads that used it, or 0.
         complete: both of its sides are published; a queue that isn't is listed, and not sampled.
         added_ns: first seen.
         retired_ns: seen to be gone, or None.
@@ -92,6 +93,8 @@ class Queue:
     pair: int = -1
     processes: tuple[int, ...] = ()
     slots: tuple[tuple[int, int, int], ...] = ()
+    producer_tid: int = 0
+    consumer_tid: int = 0
     complete: bool = True
     added_ns: int = 0
     retired_ns: int | None = None

@@ -6,8 +6,9 @@ in Python; `docs/reference/counter-file.md`). `Recorder` samples them from outsi
 `Observation`, and `analyse` names what limits.
 """
 
+from latlab.queues._analysis import analyse
 from latlab.queues._files import Application, applications
 from latlab.queues._load import load
 from latlab.queues._recorder import Memory, Recorder
 
-__all__ = ["Application", "Memory", "Recorder", "applications", "load"]
+__all__ = ["Application", "Memory", "Recorder", "analyse", "applications", "load"]

@@ -312,6 +312,8 @@ class Follower:
             pair=pair,
             processes=tuple(dict.fromkeys(s.file.process.number for s in sides)),
             slots=tuple((s.file.process.number, s.slot, s.generation) for s in sides),
+            producer_tid=producer["producer_tid"],
+            consumer_tid=consumer["consumer_tid"],
             complete=published & 3 == 3,
             retired_ns=(old.retired_ns or now) if gone else None,
         )

@@ -1,0 +1,172 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from latlab.errors import NotTrustworthyError
+from latlab.model.queues import Observation, Queue, QueueKind, Stage, Verdict
+from latlab.queues import analyse
+from latlab.queues._analysis_series import expand, steady_window
+from latlab.queues._tandem import Line, observe, simulate
+
+PERIOD = 100_000.0
+
+
+def observed(line, slow, events=8_000, seed=1):
+    return observe(line, simulate(line, np.array([slow]), events, seed), 0, PERIOD)
+
+
+def hand_made(fills, capacity=10, period_ns=1_000, **queue):
+    """One queue whose fill is given for every sweep: what comes in are rises, what goes out are falls."""
+    fills = np.asarray(fills)
+    steps = np.diff(fills, prepend=0)
+    t_ns = np.arange(len(fills), dtype=np.int64) * period_ns
+    came, went = np.cumsum(np.maximum(steps, 0)), np.cumsum(np.maximum(-steps, 0))
+    zero = np.zeros(len(fills), np.uint64)
+    samples = {
+        "t_ns": t_ns,
+        "t_end_ns": t_ns,
+        "queue": zero.astype(np.uint32),
+        "in": came.astype(np.uint64),
+        "out_low": went.astype(np.uint64),
+        "out_high": went.astype(np.uint64),
+        "dropped": zero,
+        "blocked": zero,
+        "empty": zero,
+        "skipped": zero.astype(np.uint32),
+    }
+    sweeps = {"t_ns": t_ns, "duration_ns": zero.astype(np.uint32), "read": zero.astype(np.uint32)}
+    described = {"kind": QueueKind.BOUNDED, "source_name": "a", "drain_name": "b", **queue}
+    return Observation((Queue(0, "q", capacity=capacity, **described),), (), (), samples, sweeps)
+
+
+@pytest.mark.parametrize("slow", range(5))
+@pytest.mark.parametrize("load", [1.5, 0.92])
+@pytest.mark.parametrize("holds", [False, True])
+def test_a_stage_that_is_a_quarter_slower_is_named_wherever_it_stands(slow, load, holds):
+    line = Line(slower=0.25, load=load, holds=holds)
+    found = analyse(observed(line, slow))
+    assert (found.limiting_stage, found.verdict) == (f"stage-{slow}", Verdict.STAGE)
+    assert found.confidence > 0.95
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_pipeline_at_half_its_load_is_limited_by_nothing(seed):
+    found = analyse(observed(Line(slower=0.0, load=0.5, variation=0.5), -1, seed=seed))
+    assert (found.limiting_stage, found.verdict) == (None, Verdict.NONE)
+
+
+def test_a_bottleneck_that_moves_is_seen_in_the_timeline_and_said():
+    line = Line(slower=0.5)
+    first, second = observed(line, 1, seed=1), observed(line, 3, seed=2)
+    shift = int(first.sweeps["t_ns"][-1]) + int(PERIOD)
+    counts = {
+        name: np.array([first.samples[name][first.samples["queue"] == q][-1] for q in range(5)])
+        for name in ("in", "out_low", "out_high")
+    }
+    moved = {name: values.copy() for name, values in second.samples.items()}
+    for name in ("t_ns", "t_end_ns"):
+        moved[name] = moved[name] + shift
+    for name, last in counts.items():
+        moved[name] = moved[name] + last[second.samples["queue"]]
+    samples = {name: np.concatenate([first.samples[name], moved[name]]) for name in moved}
+    sweeps = {
+        name: np.concatenate([first.sweeps[name], second.sweeps[name] + (shift if name == "t_ns" else 0)])
+        for name in first.sweeps
+    }
+    found = analyse(dataclasses.replace(first, samples=samples, sweeps=sweeps))
+    assert [p.stage for p in found.timeline if p.stage is not None] == ["stage-1", "stage-3"]
+    assert any("the bottleneck moves" in sentence for sentence in found.evidence)
+
+
+def test_bursts_that_overflow_a_queue_of_idle_stages_are_their_own_verdict():
+    burst = [*range(2, 11), *range(10, 0, -1)]
+    found = analyse(hand_made((burst + [0] * 80) * 40))
+    assert (found.limiting_stage, found.verdict) == (None, Verdict.BURST)
+    assert len(found.queues[0].bursts) == 40
+    assert {b.height for b in found.queues[0].bursts} == {10}
+
+
+def test_too_little_is_not_judged():
+    found = analyse(hand_made([0, 1, 0, 1, 2, 1, 0]))
+    assert (found.limiting_stage, found.verdict) == (None, Verdict.UNKNOWN)
+    with pytest.raises(NotTrustworthyError):
+        analyse(hand_made([1]))
+
+
+def test_queue_statistics_are_those_of_the_fills_that_were_sampled():
+    fills = [0, 2, 4, 10, 10, 6, 0, 0] * 100
+    queue = analyse(hand_made(fills)).queues[0]
+    assert queue.nonempty_samples == (500, 500)
+    assert queue.sum_of_fills == (sum(fills), sum(fills))
+    assert queue.mean_fill == pytest.approx(np.mean(fills))
+    assert queue.mean_nonzero_fill == pytest.approx(6.4)
+    assert (queue.fill_p50, queue.fill_p99, queue.fill_max) == (2, 10, 10)
+    assert (queue.above_50, queue.above_80, queue.full) == pytest.approx((0.375, 0.25, 0.25))
+    assert queue.total_in == 10 * 100
+    # Little: a mean fill of 4, and 10 events in 8 µs.
+    assert queue.residence_ns == pytest.approx(4 / 10 * 8_000, rel=0.01)
+
+
+def test_an_unbounded_queue_has_a_growth_rate():
+    observation = hand_made(np.arange(1000) // 10, capacity=0, period_ns=1_000_000)
+    queue = dataclasses.replace(observation.queues[0], kind=QueueKind.UNBOUNDED)
+    found = analyse(dataclasses.replace(observation, queues=(queue,)))
+    assert found.queues[0].growth_hz == pytest.approx(100, rel=0.01)
+
+
+def test_start_up_and_shutdown_that_are_marked_are_left_out():
+    observation = hand_made([9] * 100 + [1, 0] * 200 + [9] * 100)
+    phases = ((0, 0, "starting"), (100_000, 0, "running"), (500_000, 0, "stopping"))
+    observation = dataclasses.replace(observation, phases=phases)
+    assert steady_window(observation) == (100_000, 500_000)
+    assert analyse(observation).queues[0].fill_max == 1
+
+
+def test_an_excluded_queue_is_nowhere():
+    assert analyse(hand_made([0, 1] * 500), exclude=("q",)).queues == ()
+
+
+def test_samples_that_are_intervals_give_bounds():
+    observation = hand_made([3, 2] * 300)
+    samples = dict(observation.samples)
+    samples["out_high"] = samples["out_high"] + np.uint64(1)
+    queue = analyse(dataclasses.replace(observation, samples=samples)).queues[0]
+    assert queue.sum_of_fills == (900, 1500)
+
+
+def test_what_did_not_change_holds_until_the_next_sample():
+    observation = hand_made([4] * 50 + [1] * 50)
+    samples = {name: values[[0, 50]] for name, values in observation.samples.items()}
+    series = expand(dataclasses.replace(observation, samples=samples))
+    np.testing.assert_array_equal(series.low[0], [4] * 50 + [1] * 50)
+
+
+def with_threads(observation, shares, wait, cpus=2):
+    """Threads of the stages: (cpu, wait) shares each over the whole time."""
+    end = int(observation.sweeps["t_ns"][-1])
+    stages = tuple(Stage(i, "", f"stage-{i}", tid=100 + i) for i in range(len(shares)))
+    rows = [(t, 1, 100 + i, int(c * t), int(w * t), 0, t // 10_000_000) for t in (0, end)
+            for i, (c, w) in enumerate(zip(shares, wait, strict=True))]  # fmt: skip
+    names = ("t_ns", "pid", "tid", "cpu_ns", "wait_ns", "voluntary", "involuntary")
+    columns = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    return dataclasses.replace(observation, stages=stages, threads=columns, cpus=cpus)
+
+
+def test_a_stage_whose_thread_is_kept_from_running_is_the_scheduler_s_doing():
+    observation = observed(Line(slower=0.25), 2)
+    kept = with_threads(observation, [0.3, 0.3, 0.3, 0.3, 0.3], [0.0, 0.0, 0.6, 0.0, 0.0], cpus=8)
+    found = analyse(kept)
+    assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.SCHEDULER)
+
+
+def test_a_machine_whose_cpus_are_full_is_a_verdict_of_its_own():
+    observation = observed(Line(slower=0.25), 2)
+    found = analyse(with_threads(observation, [0.4] * 5, [0.5] * 5))
+    assert (found.limiting_stage, found.verdict) == (None, Verdict.CPU)
+
+
+def test_a_stage_that_computes_most_limits_also_on_a_full_machine():
+    observation = observed(Line(slower=0.25), 2)
+    found = analyse(with_threads(observation, [0.2, 0.2, 0.9, 0.3, 0.3], [0.4] * 5))
+    assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.STAGE)
