@@ -180,9 +180,9 @@ class Recorder:
         require(probe, self.targets)
 
     def __enter__(self) -> Self:
-        first = core_clock.reference()
+        first = core_clock.reference()[:2]
         time.sleep(_CALIBRATION_S)
-        self._reference = core_clock.reference()
+        self._reference = core_clock.reference()[:2]
         self._hz = (self._reference[0] - first[0]) * 1e9 / (self._reference[1] - first[1])
         self._started_ns = self._reference[1]
         self.sink.put("clock", {"schema": 1, **self.clock})
