@@ -15,6 +15,7 @@ from latlab.errors import ExitCode, LatlabError
 # The help stands here too, so that `latlab --help` imports no command.
 COMMANDS: dict[str, str] = {
     "bench": "How fast is this piece of code, and did my change help?",
+    "demo": "Run a trading pipeline, observe it from outside, name its bottleneck.",
     "jitter": "How quiet is this machine, and who disturbs it.",
     "market": "Market data: ITCH and PITCH to the inside, statistics, delays.",
     "messaging": "How fast do messages travel, through anything from a ring to a product?",

@@ -1,0 +1,375 @@
+"""Names the limiting stage of the demonstration's pipeline, and says whether the run can be trusted.
+
+The queues' samples and the stages' own times give the stage (`latlab.queues.analyse`). What the demonstration
+adds: event traces, which tell a stage that is slow from one that has little to do; the processes' own
+    accounts; and the rule that a type of stage is named where all of its instances are slow, and one instance
+    where only that is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.lab._processes import Outcome
+from latlab.lab._residence import Residence, TraceTable
+from latlab.model.diagnosis import Diagnosis, Discrepancy, Latency, QueueView, Sampler, StageView
+from latlab.model.queues import Analysis, Observation, StageResult, Verdict
+from latlab.stats.quantiles import quantiles
+
+__all__ = ["diagnose", "discrepancy", "latency"]
+
+_ALIKE = 0.5  # an instance whose events take at least half as long as the limiting one's is slow too
+_SATURATED = 0.9  # has work and room so much of the time, and of what the busiest has
+_STARVED_PERIODS = 5  # the sampler is starved when its 99th percentile exceeds so many periods …
+_STARVED_SHARE = 0.2  # … or when it missed this share of them
+_FOREIGN_WAIT = 0.5  # CPUs' worth of waiting for a core while cores went to others
+
+
+def latency(times: NDArray[np.int64] | None) -> Latency | None:
+    """The quantiles of times in ns; None without any."""
+    if times is None or times.size == 0:
+        return None
+    p50, p90, p99, p999 = (int(value) for value in quantiles(times, (0.5, 0.9, 0.99, 0.999)))
+    return Latency(int(times.size), p50, p90, p99, p999, int(times.max()))
+
+
+def diagnose(
+    observation: Observation,
+    analysis: Analysis,
+    times: Residence,
+    traces: TraceTable,
+    stages: Mapping[str, Sequence[str]],
+    outcomes: Sequence[Outcome],
+    sampler: Mapping[str, Any],
+    cores: int,
+) -> Diagnosis:
+    """From everything that was seen to one answer.
+
+    Args:
+        observation: the recording in memory.
+        analysis: of its queues and stages.
+        times: from the event traces.
+        traces: the traces themselves.
+        stages: the instances of each type of stage.
+        outcomes: how the processes ended.
+        sampler: the recording's document on the sampler.
+        cores: CPUs that the pipeline could run on.
+    """
+    queue_views = _queue_views(analysis, times)
+    stage_views = _stage_views(analysis, times, traces, stages, observation)
+    limiting = _named(analysis.limiting_stage, stage_views, stages) or _saturated_type(stage_views)
+    verdict = Verdict.STAGE if limiting is not None else analysis.verdict
+    seconds = (analysis.to_ns - analysis.from_ns) / 1e9
+    used = _cores_used(observation)
+    end_to_end = latency(times.end_to_end)
+    facts: dict[str, Any] = {
+        "processes": [
+            {"role": o.role, "pid": o.pid, "died": o.died, "signal": o.signal, "status": o.status}
+            for o in outcomes
+        ]
+    }
+    for outcome in outcomes:
+        if outcome.summary is not None and outcome.role == "trading":
+            facts["feeds"] = outcome.summary["feeds"]
+            facts["pacing_error_ns"] = outcome.summary["lateness_ns"]
+    found = Sampler(
+        period_ns=observation.period_ns,
+        achieved_p50_ns=round(sampler.get("period_p50_ns", 0)),
+        achieved_p99_ns=round(sampler.get("period_p99_ns", 0)),
+        sweeps=int(observation.sweeps["t_ns"].size),
+        missed=int(observation.gaps["periods"].sum()) if observation.gaps else 0,
+        queues=sum(1 for queue in observation.queues if queue.complete),
+    )
+    check = discrepancy(observation, traces)
+    return Diagnosis(
+        limiting_stage=limiting,
+        verdict=str(verdict),
+        confidence=analysis.confidence,
+        sentence=_sentence(limiting, analysis, stage_views, end_to_end, used, cores),
+        evidence=(*analysis.evidence, *_trace_evidence(limiting, stage_views, queue_views)),
+        queues=queue_views,
+        stages=stage_views,
+        end_to_end=end_to_end,
+        sampler=found,
+        discrepancy=check,
+        distrust=tuple(_distrust(queue_views, found, outcomes, stage_views, used, cores)),
+        cores_used=used,
+        cores=cores,
+        seconds=seconds,
+        events=sum(queue.events_in for queue in queue_views if queue.source.startswith("exchange")),
+        analysis=analysis,
+        facts=facts,
+    )
+
+
+def discrepancy(observation: Observation, traces: TraceTable) -> Discrepancy:
+    """Hold samples against traces: a sample is wrong where more traced events were inside than it saw in all.
+
+    One event in N is traced, so the traced ones are a lower bound of the fill. An event counts as inside when
+    it had been put in before the sample began, and was taken out after it had ended.
+    """
+    checked = wrong = 0
+    samples = observation.samples
+    for queue in observation.queues:
+        hops = traces.queue == queue.name
+        mine = samples["queue"] == queue.number
+        if not hops.any() or not mine.any():
+            continue
+        pushes, pops = np.sort(traces.push_ns[hops]), np.sort(traces.pop_ns[hops])
+        inside = np.searchsorted(pushes, samples["t_ns"][mine], side="left") - np.searchsorted(
+            pops, samples["t_end_ns"][mine], side="right"
+        )
+        fill = samples["in"][mine].astype(np.int64) - samples["out_low"][mine].astype(np.int64)
+        checked += int(mine.sum())
+        wrong += int((inside > fill).sum())
+    return Discrepancy(samples=checked, discrepancies=wrong, traces=int(np.unique(traces.event).size))
+
+
+def _queue_views(analysis: Analysis, times: Residence) -> tuple[QueueView, ...]:
+    views = []
+    for queue in analysis.queues:
+        waits = times.waiting.get(queue.name)
+        views.append(
+            QueueView(
+                name=queue.name,
+                source=queue.source,
+                drain=queue.drain,
+                kind=str(queue.kind),
+                capacity=queue.capacity,
+                samples=queue.samples,
+                nonempty=queue.nonempty_samples[0],
+                sum_of_fills=queue.sum_of_fills[0],
+                fill_mean=queue.mean_fill,
+                fill_p50=queue.fill_p50,
+                fill_p99=queue.fill_p99,
+                fill_max=queue.fill_max,
+                full_blocks=queue.blocked,
+                events_in=queue.total_in,
+                events_out=queue.total_out,
+                drops=queue.dropped,
+                little_ns=queue.residence_ns,
+                waiting_ns=latency(waits),
+                traced_mean_ns=None if waits is None else float(waits.mean()),
+            )
+        )
+    return tuple(views)
+
+
+def _stage_views(
+    analysis: Analysis,
+    times: Residence,
+    traces: TraceTable,
+    stages: Mapping[str, Sequence[str]],
+    observation: Observation,
+) -> tuple[StageView, ...]:
+    results = {stage.label: stage for stage in analysis.stages}
+    hops = traces.end == 0
+    views = []
+    for kind, instances in stages.items():
+        for name in instances:
+            result = results.get(name)
+            if result is None:
+                continue
+            waits = (traces.pop_ns - traces.push_ns)[hops & (traces.drain == name)]
+            views.append(
+                StageView(
+                    name=name,
+                    type=kind,
+                    events=_events(name, observation),
+                    rate_hz=result.rate_hz,
+                    utilisation=_on_cpu(result),
+                    cpu_cores=result.cpu,
+                    ready=result.ready,
+                    blocked=result.blocked,
+                    run_queue=result.run_queue,
+                    service_ns=latency(times.service.get(name)),
+                    waiting_ns=latency(waits),
+                )
+            )
+    return tuple(views)
+
+
+def _events(name: str, observation: Observation) -> int:
+    for stage in observation.stages:
+        if stage.name == name:
+            mine = observation.stage_times["events"][observation.stage_times["stage"] == stage.number]
+            return int(mine.max(initial=0))
+    return 0
+
+
+def _on_cpu(stage: StageResult) -> float | None:
+    """The share of the time that the stage was busy and had a CPU.
+
+    Its busy time is by the wall clock; of the time that its thread wanted to run, the kernel says how much it
+    did.
+    """
+    if stage.utilisation is None or stage.cpu is None or stage.run_queue is None:
+        return stage.utilisation
+    wanted = stage.cpu + stage.run_queue
+    return stage.utilisation if wanted <= 0 else stage.utilisation * stage.cpu / wanted
+
+
+def _named(label: str | None, views: Sequence[StageView], stages: Mapping[str, Sequence[str]]) -> str | None:
+    """The type of the limiting instance, if its siblings are as slow; else the instance."""
+    limiting = next((view for view in views if view.name == label), None)
+    if limiting is None:
+        return label
+    siblings = [
+        view for view in views if view.type == limiting.type and view is not limiting and view.events > 0
+    ]
+    if len(stages[limiting.type]) == 1:
+        return limiting.type
+    if not siblings:
+        return limiting.name
+
+    def slowness(view: StageView) -> float | None:
+        # The time of one event tells a slow instance from one with much to do; without traces, readiness must
+        # do.
+        return float(view.service_ns.p50) if view.service_ns is not None else view.ready
+
+    reference = slowness(limiting)
+    alike = [
+        reference is not None and (own := slowness(view)) is not None and own >= _ALIKE * reference
+        for view in siblings
+    ]
+    return limiting.type if all(alike) else limiting.name
+
+
+def _saturated_type(views: Sequence[StageView]) -> str | None:
+    """The type of stage of which several instances have work nearly all of the time, while no other type has.
+
+    Instances of one type that are slow alike share the lead, so that none of them stands out alone.
+    """
+    if not views:
+        return None
+    most = max(view.ready or 0.0 for view in views)
+    leaders = [view for view in views if (view.ready or 0.0) >= _SATURATED * most]
+    kinds = {view.type for view in leaders}
+    return kinds.pop() if most >= _SATURATED and len(kinds) == 1 and len(leaders) > 1 else None
+
+
+def _cores_used(observation: Observation) -> float | None:
+    """CPUs' worth of time that the observed processes used."""
+    threads = observation.threads
+    if not threads or threads["t_ns"].size == 0:
+        return None
+    total = 0.0
+    begin, end = int(threads["t_ns"].min()), int(threads["t_ns"].max())
+    for tid in np.unique(threads["tid"]):
+        cpu = threads["cpu_ns"][threads["tid"] == tid]
+        total += float(cpu.max()) - float(cpu.min())
+    return total / (end - begin) if end > begin else None
+
+
+def _us(ns: float) -> str:
+    if ns >= 1e6:
+        return f"{ns / 1e6:,.1f} ms"
+    return f"{ns / 1e3:,.1f} µs"
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None or math.isnan(share) else f"{share:.1%}".replace("%", " %")
+
+
+def _sentence(
+    limiting: str | None,
+    analysis: Analysis,
+    stages: Sequence[StageView],
+    end_to_end: Latency | None,
+    used: float | None,
+    cores: int,
+) -> str:
+    tail = ""
+    if end_to_end is not None:
+        tail = f" End to end an event takes {_us(end_to_end.p50)} (p50) to {_us(end_to_end.p99)} (p99)."
+    if limiting is not None:
+        mine = [view for view in stages if limiting in (view.name, view.type)]
+        busiest = max(mine, key=lambda view: view.ready or 0.0)
+        service = (
+            f", and an event takes {_us(busiest.service_ns.p50)} there (p50)" if busiest.service_ns else ""
+        )
+        plural = f"{limiting} (all {len(mine)} of them)" if len(mine) > 1 else limiting
+        return (
+            f"{plural} limits the pipeline: it has work and room for its results "
+            f"{_percent(busiest.ready)} of the time{service}.{tail}"
+        )
+    share = ""
+    if stages:
+        top = max(stages, key=lambda view: view.ready or 0.0)
+        share = f"; the busiest, {top.name}, has work {_percent(top.ready)} of the time"
+    match analysis.verdict:
+        case Verdict.CPU:
+            amount = "" if used is None else f": the pipeline used {used:.2f} of {cores}"
+            return f"The CPU limits, no single stage{amount}{share}.{tail}"
+        case Verdict.SCHEDULER:
+            return f"The scheduler limits, no stage: threads that could work waited for a core{share}.{tail}"
+        case Verdict.BURST:
+            return f"No stage limits on average, but bursts are larger than a buffer{share}.{tail}"
+        case Verdict.UNKNOWN:
+            return f"What was observed does not carry an answer{share}.{tail}"
+        case _:
+            return f"No stage limits{share}.{tail}"
+
+
+def _trace_evidence(
+    limiting: str | None, stages: Sequence[StageView], queues: Sequence[QueueView]
+) -> list[str]:
+    """What the traces add to the samples."""
+    evidence = []
+    for view in stages:
+        if limiting in (view.name, view.type) and view.service_ns is not None and view.service_ns.p50 > 0:
+            evidence.append(
+                f"{view.name} serves an event in {_us(view.service_ns.p50)} (p50, traced): at most "
+                f"{1e9 / view.service_ns.p50:,.0f} events/s with a core of its own; "
+                f"it took {view.rate_hz:,.0f}/s"
+            )
+    waiting = [queue for queue in queues if queue.waiting_ns is not None]
+    if waiting:
+        longest = max(waiting, key=lambda queue: queue.waiting_ns.p50 if queue.waiting_ns else 0)
+        assert longest.waiting_ns is not None
+        evidence.append(f"events wait longest in {longest.name}: {_us(longest.waiting_ns.p50)} (p50, traced)")
+    return evidence
+
+
+def _distrust(
+    queues: Sequence[QueueView],
+    sampler: Sampler,
+    outcomes: Sequence[Outcome],
+    stages: Sequence[StageView],
+    used: float | None,
+    cores: int,
+) -> list[str]:
+    """Why the run must not be believed as it stands; each with what to do."""
+    reasons = []
+    for outcome in outcomes:
+        if outcome.died:
+            how = f"by {outcome.signal}" if outcome.signal else f"with status {outcome.status}"
+            reasons.append(f"the {outcome.role} process died {how}: what it had counted until then is shown")
+    dropped = [(queue.name, queue.drops, queue.events_in + queue.drops) for queue in queues if queue.drops]
+    for name, drops, offered in dropped:
+        reasons.append(
+            f"{name} dropped {drops:,} of {offered:,} messages ({_percent(drops / offered)}): events that were "
+            "lost have no latency; 'latlab demo --find-rate' finds the rate that loses none"
+        )
+    attempts = sampler.sweeps + sampler.missed
+    if sampler.sweeps == 0 or sampler.achieved_p99_ns > _STARVED_PERIODS * sampler.period_ns:
+        reasons.append(
+            f"the sampler was starved: it looked every {_us(sampler.achieved_p99_ns)} (p99) instead of every "
+            f"{_us(sampler.period_ns)}; give it a core of its own, or a longer --period"
+        )
+    elif sampler.missed > _STARVED_SHARE * attempts:
+        reasons.append(
+            f"the sampler missed {sampler.missed:,} of {attempts:,} periods; give it a longer --period"
+        )
+    waiting = sum(view.run_queue or 0.0 for view in stages)
+    if used is not None and waiting > _FOREIGN_WAIT and used < 0.6 * cores:
+        reasons.append(
+            f"the machine is overloaded by others: threads waited for a core {waiting:.1f} CPUs' worth of "
+            f"the time, while the pipeline had {used:.1f} of {cores}; see what else runs ('latlab system check')"
+        )
+    return reasons
