@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
-from latlab.model.queues import Observation, Queue, QueueKind
 
 from latlab.lab._diagnosis import discrepancy, latency
 from latlab.lab._residence import TraceTable, residence
+from latlab.model.queues import Observation, Queue, QueueKind
 
 STAGES = {"decoder": ["decoder-a"], "book": ["book-0", "book-1"]}
 

@@ -27,7 +27,7 @@ _ALIKE = 0.5  # an instance whose events take at least half as long as the limit
 _SATURATED = 0.9  # has work and room so much of the time, and of what the busiest has
 _STARVED_PERIODS = 5  # the sampler is starved when its 99th percentile exceeds so many periods …
 _STARVED_SHARE = 0.2  # … or when it missed this share of them
-_FOREIGN_WAIT = 0.5  # CPUs' worth of waiting for a core while cores went to others
+_FOREIGN = 0.15  # share of the machine that others may have used
 
 
 def latency(times: NDArray[np.int64] | None) -> Latency | None:
@@ -47,6 +47,7 @@ def diagnose(
     outcomes: Sequence[Outcome],
     sampler: Mapping[str, Any],
     cores: int,
+    busy_s: float,
 ) -> Diagnosis:
     """From everything that was seen to one answer.
 
@@ -59,6 +60,7 @@ def diagnose(
         outcomes: how the processes ended.
         sampler: the recording's document on the sampler.
         cores: CPUs that the pipeline could run on.
+        busy_s: CPU time that the whole machine used during the run, the observer's own left out.
     """
     queue_views = _queue_views(analysis, times)
     stage_views = _stage_views(analysis, times, traces, stages, observation)
@@ -66,12 +68,14 @@ def diagnose(
     verdict = Verdict.STAGE if limiting is not None else analysis.verdict
     seconds = (analysis.to_ns - analysis.from_ns) / 1e9
     used = _cores_used(observation)
+    foreign = _foreign_cores(observation, busy_s, used)
     end_to_end = latency(times.end_to_end)
     facts: dict[str, Any] = {
+        "foreign_cores": foreign,
         "processes": [
             {"role": o.role, "pid": o.pid, "died": o.died, "signal": o.signal, "status": o.status}
             for o in outcomes
-        ]
+        ],
     }
     for outcome in outcomes:
         if outcome.summary is not None and outcome.role == "trading":
@@ -97,7 +101,7 @@ def diagnose(
         end_to_end=end_to_end,
         sampler=found,
         discrepancy=check,
-        distrust=tuple(_distrust(queue_views, found, outcomes, stage_views, used, cores)),
+        distrust=tuple(_distrust(queue_views, found, outcomes, foreign, cores)),
         cores_used=used,
         cores=cores,
         seconds=seconds,
@@ -266,6 +270,15 @@ def _cores_used(observation: Observation) -> float | None:
     return total / (end - begin) if end > begin else None
 
 
+def _foreign_cores(observation: Observation, busy_s: float, used: float | None) -> float | None:
+    """CPUs' worth of time that went to neither the pipeline nor its observer."""
+    if used is None:
+        return None
+    at = observation.threads["t_ns"]
+    seconds = (int(at.max()) - int(at.min())) / 1e9
+    return max(0.0, busy_s / seconds - used) if seconds > 0 else None
+
+
 def _us(ns: float) -> str:
     if ns >= 1e6:
         return f"{ns / 1e6:,.1f} ms"
@@ -340,8 +353,7 @@ def _distrust(
     queues: Sequence[QueueView],
     sampler: Sampler,
     outcomes: Sequence[Outcome],
-    stages: Sequence[StageView],
-    used: float | None,
+    foreign: float | None,
     cores: int,
 ) -> list[str]:
     """Why the run must not be believed as it stands; each with what to do."""
@@ -353,8 +365,8 @@ def _distrust(
     dropped = [(queue.name, queue.drops, queue.events_in + queue.drops) for queue in queues if queue.drops]
     for name, drops, offered in dropped:
         reasons.append(
-            f"{name} dropped {drops:,} of {offered:,} messages ({_percent(drops / offered)}): events that were "
-            "lost have no latency; 'latlab demo --find-rate' finds the rate that loses none"
+            f"{name} dropped {drops:,} of {offered:,} messages ({_percent(drops / offered)}): "
+            "events that were lost have no latency; 'latlab demo --find-rate' finds the rate that loses none"
         )
     attempts = sampler.sweeps + sampler.missed
     if sampler.sweeps == 0 or sampler.achieved_p99_ns > _STARVED_PERIODS * sampler.period_ns:
@@ -366,10 +378,9 @@ def _distrust(
         reasons.append(
             f"the sampler missed {sampler.missed:,} of {attempts:,} periods; give it a longer --period"
         )
-    waiting = sum(view.run_queue or 0.0 for view in stages)
-    if used is not None and waiting > _FOREIGN_WAIT and used < 0.6 * cores:
+    if foreign is not None and foreign > _FOREIGN * cores:
         reasons.append(
-            f"the machine is overloaded by others: threads waited for a core {waiting:.1f} CPUs' worth of "
-            f"the time, while the pipeline had {used:.1f} of {cores}; see what else runs ('latlab system check')"
+            f"the machine is overloaded: other processes took {foreign:.2f} of its {cores} CPUs during the "
+            "run; see what else runs ('latlab system check')"
         )
     return reasons

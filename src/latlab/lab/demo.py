@@ -91,6 +91,8 @@ def run_demo(options: DemoOptions, tell: Callable[[str], None]) -> DemoRun:
             plan.write_text(plan_text(layout, RunSettings(feeds, options.seconds, link, traces)))
             parameters = {
                 "layout": asdict(layout),
+                "period_ns": layout.period_ns,
+                "symbols": options.symbols,
                 "seconds": options.seconds,
                 "input": str(options.input or ""),
             }
@@ -98,7 +100,9 @@ def run_demo(options: DemoOptions, tell: Callable[[str], None]) -> DemoRun:
                 options.output, KIND, parameters=parameters, environment=capture(), seed=options.seed
             )
             with writer:
+                before = _busy_s()
                 outcomes = _play(options, plan, writer, tell)
+                busy_s = _busy_s() - before
                 writer.put("pipeline", {"schema": 1, "outcomes": [asdict(outcome) for outcome in outcomes]})
                 observation = load(options.output)
                 table = keep_traces(traces, observation, layout, writer)
@@ -114,9 +118,20 @@ def run_demo(options: DemoOptions, tell: Callable[[str], None]) -> DemoRun:
                     outcomes,
                     open_recording(writer.path).document("sampler"),
                     len(os.sched_getaffinity(0)),
+                    busy_s,
                 )
                 writer.put("diagnosis", found.to_json())
     return DemoRun(options, observation, times, found, outcomes)
+
+
+def _busy_s() -> float:
+    """CPU time that everything but this process has used on this machine, with what the hypervisor stole."""
+    import psutil
+
+    times = psutil.cpu_times()
+    return (
+        float(sum(times) - times.idle - times.iowait - times.guest - times.guest_nice) - time.process_time()
+    )
 
 
 def _shared_memory() -> str | None:

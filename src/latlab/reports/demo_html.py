@@ -45,7 +45,7 @@ def write_report(
     """
     page = Page(
         "What limits the trading pipeline?",
-        f"{diagnosis.events:,} messages in {diagnosis.seconds:.1f} s, observed from outside the pipeline's processes",
+        f"{diagnosis.events:,} messages in {diagnosis.seconds:.1f} s, observed from outside",
     )
     page.verdict(diagnosis.sentence, "bad" if diagnosis.limiting_stage else "good")
     if diagnosis.distrust:
@@ -163,8 +163,8 @@ def _percentiles(times: NDArray[np.int64]) -> figures.Figure:
 def _stages(page: Page, diagnosis: Diagnosis) -> None:
     page.section(
         "Stages",
-        "Ready: it has an event to work on and room for the result. Utilisation: busy and on a CPU. No CPU: its "
-        "thread could run and had none. Service and waiting are of traced events, by the wall clock.",
+        "Ready: it has an event to work on and room for the result. Utilisation: busy and on a CPU. No CPU: "
+        "its thread could run and had none. Service and waiting are of traced events, by the wall clock.",
     )
     columns = (
         *("stage", "events/s", "ready", "blocked", "utilisation", "CPUs", "no CPU"),
@@ -189,8 +189,9 @@ def _stages(page: Page, diagnosis: Diagnosis) -> None:
 def _queues(page: Page, diagnosis: Diagnosis) -> None:
     page.section(
         "Queues",
-        "By Little's law the mean fill over the rate is the mean time in a queue: it is computed from the samples "
-        "alone, and the traces confirm it or don't. A pool is empty when all of its objects are in use.",
+        "By Little's law the mean fill over the rate is the mean time in a queue: it is computed from the "
+        "samples alone, and the traces confirm it or don't. "
+        "A pool is empty when all of its objects are in use.",
     )
     columns = (
         *("queue", "source", "drain", "kind", "capacity", "samples", "fill ≥ 1", "sum of fills"),

@@ -104,6 +104,7 @@ def _observer(diagnosis: Diagnosis) -> str:
         cores = f" The pipeline used {diagnosis.cores_used:.2f} of {diagnosis.cores} CPUs."
     return (
         f"{sampler.queues} queues were sampled every {duration(sampler.period_ns)} "
-        f"(achieved p99 {duration(sampler.achieved_p99_ns)}, {sampler.missed:,} missed); of {check.samples:,} "
-        f"samples {check.discrepancies:,} contradict one of {check.traces:,} traced events.{cores}"
+        f"(achieved p99 {duration(sampler.achieved_p99_ns)}, {sampler.missed:,} missed); "
+        f"of {check.samples:,} samples {check.discrepancies:,} contradict one of "
+        f"{check.traces:,} traced events.{cores}"
     )
