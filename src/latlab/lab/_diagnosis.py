@@ -62,7 +62,7 @@ def diagnose(
         cores: CPUs that the pipeline could run on.
         busy_s: CPU time that the whole machine used during the run, the observer's own left out.
     """
-    queue_views = _queue_views(analysis, times)
+    queue_views = _queue_views(analysis, times, observation)
     stage_views = _stage_views(analysis, times, traces, stages, observation)
     limiting = _named(analysis.limiting_stage, stage_views, stages) or _saturated_type(stage_views)
     verdict = Verdict.STAGE if limiting is not None else analysis.verdict
@@ -134,10 +134,16 @@ def discrepancy(observation: Observation, traces: TraceTable) -> Discrepancy:
     return Discrepancy(samples=checked, discrepancies=wrong, traces=int(np.unique(traces.event).size))
 
 
-def _queue_views(analysis: Analysis, times: Residence) -> tuple[QueueView, ...]:
+def _queue_views(analysis: Analysis, times: Residence, observation: Observation) -> tuple[QueueView, ...]:
+    """Fills are of the time that the pipeline ran; counts are of its whole life, start and end included."""
     views = []
     for queue in analysis.queues:
         waits = times.waiting.get(queue.name)
+        mine = observation.samples["queue"] == queue.number
+        total = {
+            name: int(observation.samples[name][mine].max(initial=0))
+            for name in ("in", "out_high", "dropped", "blocked")
+        }
         views.append(
             QueueView(
                 name=queue.name,
@@ -152,10 +158,10 @@ def _queue_views(analysis: Analysis, times: Residence) -> tuple[QueueView, ...]:
                 fill_p50=queue.fill_p50,
                 fill_p99=queue.fill_p99,
                 fill_max=queue.fill_max,
-                full_blocks=queue.blocked,
-                events_in=queue.total_in,
-                events_out=queue.total_out,
-                drops=queue.dropped,
+                full_blocks=total["blocked"],
+                events_in=total["in"],
+                events_out=total["out_high"],
+                drops=total["dropped"],
                 little_ns=queue.residence_ns,
                 waiting_ns=latency(waits),
                 traced_mean_ns=None if waits is None else float(waits.mean()),

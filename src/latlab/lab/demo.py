@@ -167,7 +167,10 @@ def _play(
                 # What was measured so far is diagnosed: stop the feeds, and go on as at the end.
                 tell("interrupted: diagnosing what was observed so far")
                 processes.stop()
-            return processes.outcomes()
+            outcomes = processes.outcomes()
+            # The counts of a process that has ended are still mapped: the sampler looks at the last ones.
+            time.sleep(max(0.05, 5e-9 * options.layout.period_ns))
+            return outcomes
 
 
 def _in_the_users_words(error: LatlabError, options: DemoOptions) -> LatlabError:
