@@ -9,8 +9,12 @@ import click
 # Each subcommand's module in latlab.cli, and its help: nothing is imported before it is called.
 SUBCOMMANDS = {
     "analyse": ("_queues_analyse", "Name what limits the application that was recorded."),
+    "export": ("_queues_export", "Write a recording for another tool: CSV, gnuplot, Perfetto, Graphviz …"),
     "list": ("_queues_observe", "Applications that publish counters, live or dead."),
     "record": ("_queues_observe", "Record an application's queues from outside."),
+    "serve": ("_queues_live", "Serve an application's queues to Prometheus."),
+    "verify": ("_queues_verify", "Hold samples against event traces: the proof."),
+    "watch": ("_queues_live", "Stream what an application's queues do now."),
 }
 
 

@@ -17,7 +17,9 @@ __all__ = [
     "Process",
     "Queue",
     "QueueKind",
+    "QueueNow",
     "QueueResult",
+    "Snapshot",
     "Stage",
     "StageResult",
     "Verdict",
@@ -305,3 +307,42 @@ class Analysis:
         document = asdict(self)
         document["verdict"] = str(self.verdict)
         return {"schema": 1, **document}
+
+
+@dataclass(frozen=True)
+class QueueNow:
+    """A queue at one look.
+
+    Attributes:
+        fill_low, fill_high: bounds of the fill.
+        high_water: the most that was seen at any look.
+        rate_in_hz, rate_out_hz: since the look before; 0 at the first.
+    """
+
+    number: int
+    name: str
+    kind: str
+    source: str
+    drain: str
+    capacity: int
+    fill_low: int
+    fill_high: int
+    high_water: int
+    total_in: int
+    total_out: int
+    dropped: int
+    blocked: int
+    rate_in_hz: float
+    rate_out_hz: float
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All queues at one look."""
+
+    t_ns: int
+    queues: tuple[QueueNow, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """A line of `latlab queues watch --json`."""
+        return {"schema": 1, **asdict(self)}

@@ -7,8 +7,44 @@ in Python; `docs/reference/counter-file.md`). `Recorder` samples them from outsi
 """
 
 from latlab.queues._analysis import analyse
+from latlab.queues._attach import Attachment, attach
 from latlab.queues._files import Application, applications
+from latlab.queues._instrument import (
+    AsyncQueue,
+    CountedExecutor,
+    Deque,
+    LifoQueue,
+    MultiprocessingQueue,
+    PriorityQueue,
+    Queue,
+    SimpleQueue,
+    instrument,
+    set_application,
+    set_phase,
+)
 from latlab.queues._load import load
 from latlab.queues._recorder import Memory, Recorder
+from latlab.queues._verify import verify_recording
 
-__all__ = ["Application", "Memory", "Recorder", "analyse", "applications", "load"]
+__all__ = [
+    "Application",
+    "AsyncQueue",
+    "Attachment",
+    "CountedExecutor",
+    "Deque",
+    "LifoQueue",
+    "Memory",
+    "MultiprocessingQueue",
+    "PriorityQueue",
+    "Queue",
+    "Recorder",
+    "SimpleQueue",
+    "analyse",
+    "applications",
+    "attach",
+    "instrument",
+    "load",
+    "set_application",
+    "set_phase",
+    "verify_recording",
+]
