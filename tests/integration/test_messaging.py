@@ -256,7 +256,7 @@ def test_a_recording_is_exported_and_compared_with_itself(tmp_path: Path) -> Non
     done = latlab("export", str(folder), "-o", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     names = {Path(line).name for line in done.stdout.splitlines()}
-    assert names >= {"plot.gp", "messages.csv", "latency.hlog", "result.json"}
+    assert names >= {"plot.gp", "messages.csv", "latency.hlog", "result.json", "report.html"}
     assert len((tmp_path / "out" / "messages.csv").read_text().splitlines()) == 2201
     same = latlab("compare", str(folder), str(folder), "--json")
     assert same.returncode == 0
@@ -288,3 +288,29 @@ def test_the_harness_states_its_own_cost() -> None:
     assert found["schema"] == 1
     assert found["clock_ns"] > 0
     assert found["floor_ns"] > 0
+
+
+def namespaces() -> bool:
+    done = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
+    return done.returncode == 0 and os.access("/dev/net/tun", os.W_OK)
+
+
+@pytest.mark.rights
+@pytest.mark.parametrize("name", ["tcp", "udp"])
+def test_a_line_in_a_namespace_delays_both_hops_and_is_gone_afterwards(name: str) -> None:
+    if not namespaces():
+        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
+    arguments = ["--network", "namespace", "--delay", "5ms", "--rate", "1gbit", "--rate", "200"]
+    document = run("--transport", name, "--messages", "100", "--warmup", "5", *arguments)
+    assert document["received"] + document["lost"] == 100
+    assert document["latency_ns"]["min"] >= 10_000_000
+    assert "latlab" not in subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.rights
+def test_a_line_that_loses_is_counted_and_not_averaged() -> None:
+    if not namespaces():
+        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
+    arguments = ["--network", "namespace", "--loss", "10%", "--rate", "2000"]
+    document = run("--transport", "udp", "--messages", "1000", *arguments)
+    assert 100 < document["lost"] < 300  # 19 % of them, over two hops

@@ -12,7 +12,7 @@ import click
 from latlab.cli._messaging_options import number_of, run_options, settings_from
 from latlab.errors import ExitCode, UsageError
 
-FORMATS = ("gnuplot", "csv", "hlog", "json")
+FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 
 
 @click.command("find-limit")
@@ -143,7 +143,7 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
     "--overlap", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Overlap of the bins."
 )
 def export_command(recording: str, output: str, formats: str, bins: int | None, overlap: float) -> int:
-    """Write a recording as gnuplot data and script, CSV, .hlog and JSON."""
+    """Write a recording as gnuplot data and script, CSV, .hlog, JSON and HTML."""
     from latlab.messaging import analyse, load_run
     from latlab.reports.messaging_export import write
 
@@ -152,8 +152,17 @@ def export_command(recording: str, output: str, formats: str, bins: int | None, 
         if name not in FORMATS:
             raise UsageError(f"there is no format '{name}'", remedy=f"choose among {', '.join(FORMATS)}")
     measurement = load_run(recording)
-    for path in write(measurement, analyse(measurement), Path(output), wanted, bins=bins, overlap=overlap):
+    result = analyse(measurement)
+    for path in write(measurement, result, Path(output), wanted, bins=bins, overlap=overlap):
         click.echo(str(path))
+    if "html" in wanted:
+        from latlab.formats.recording import open_recording
+        from latlab.reports.messaging_html import write_html
+
+        page = Path(output) / "report.html"
+        click.echo(
+            str(write_html(page, measurement, result, open_recording(recording), bins=bins, overlap=overlap))
+        )
     return ExitCode.OK
 
 

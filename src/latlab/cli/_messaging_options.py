@@ -89,7 +89,11 @@ _OPTIONS = [
         "--topology", type=click.Choice(["broker", "direct", "pingpong"]), default="broker", show_default=True
     ),
     click.option("--half", is_flag=True, help="Report half of a ping-pong's round trip."),
-    click.option("--rate", type=float, help="Messages a second, open loop. [default: as fast as possible]"),
+    click.option(
+        "--rate",
+        multiple=True,
+        help="Messages a second, open loop; or, as 1gbit, what --network lets through.",
+    ),
     click.option("--poisson", is_flag=True, help="Poisson arrivals at --rate."),
     click.option("--burst", type=int, default=1, show_default=True, help="Messages a burst, with --every."),
     click.option("--every", help="From burst to burst, such as 10ms."),
@@ -118,6 +122,16 @@ _OPTIONS = [
     click.option(
         "--server", default="auto", show_default=True, help="A product's server: HOST:PORT, or auto."
     ),
+    click.option(
+        "--network",
+        type=click.Choice(["host", "namespace"]),
+        default="host",
+        show_default=True,
+        help="Where the broker is: a network namespace of its own has a line of its own.",
+    ),
+    click.option("--delay", default="0ns", help="Of that line, one way, such as 50us."),
+    click.option("--jitter", default="0ns", help="Of that line: up to so much more or less."),
+    click.option("--loss", default="0%", help="Of that line, such as 0.1%."),
     click.option("--kernel-stamps", is_flag=True, help="Split latencies at the kernel (SO_TIMESTAMPING)."),
 ]
 
@@ -130,12 +144,17 @@ def settings_from(o: dict[str, Any]) -> Settings:
     """
     messages = number_of(o["messages"])
     warmup = min(messages // 10, 1000) if o["warmup"] is None else number_of(o["warmup"])
+    paces = [text for text in o["rate"] if not text.lower().endswith("bit")]
+    lines = [text for text in o["rate"] if text.lower().endswith("bit")]
+    if len(paces) > 1 or len(lines) > 1:
+        raise UsageError("two rates of one kind", remedy="give one in messages a second, and one in bit")
+    rate_hz = _rate(paces[0]) if paces else None
     load = "max"
     if o["load_file"] is not None:
         load = "file"
     elif o["every"] is not None:
         load = "bursts"
-    elif o["rate"] is not None:
+    elif rate_hz is not None:
         load = "poisson" if o["poisson"] else "rate"
     elif o["poisson"]:
         raise UsageError("--poisson needs a rate", remedy="say --rate 10000 --poisson")
@@ -149,7 +168,7 @@ def settings_from(o: dict[str, Any]) -> Settings:
         topology=o["topology"],
         half=o["half"],
         load=load,
-        rate_hz=o["rate"] or 0.0,
+        rate_hz=rate_hz or 0.0,
         burst=o["burst"],
         burst_period_ns=0 if o["every"] is None else ns_of(o["every"]),
         load_file=o["load_file"],
@@ -168,6 +187,11 @@ def settings_from(o: dict[str, Any]) -> Settings:
         timeout_s=o["timeout"],
         server=o["server"],
         kernel_stamps=o["kernel_stamps"],
+        network=o["network"],
+        network_rate_bits=bits_of(lines[0]) if lines else None,
+        network_delay_ns=ns_of(o["delay"]),
+        network_jitter_ns=ns_of(o["jitter"]),
+        network_loss=_share(o["loss"]),
     )
 
 
@@ -201,6 +225,23 @@ def _cpus(text: str) -> tuple[int, int, int]:
             f"'{text}' is no list of cores", remedy="write 0,1,2 for sender, broker and receiver"
         )
     return found[0], found[1], found[2]
+
+
+def _rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float(number_of(text))
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share < 1.0:
+        raise UsageError(f"'{text}' is no share", remedy="write 0.1%")
+    return share
 
 
 def _stall(text: str) -> tuple[int, int]:

@@ -56,6 +56,17 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
         raise UsageError("there is no broker to plant something in", remedy="say --topology broker")
     if settings.kernel_stamps and facts.name not in ("tcp", "tcp-nagle", "udp", "multicast"):
         raise UsageError(f"{facts.name} has no kernel time stamps", remedy="tcp, udp and multicast have them")
+    if settings.network == "namespace" and facts.name not in ("tcp", "tcp-nagle", "udp"):
+        raise UsageError(f"{facts.name} knows no network", remedy="tcp, tcp-nagle and udp do")
+    if settings.network == "namespace" and settings.topology == "direct":
+        raise UsageError("a network namespace is for a broker", remedy="say --topology broker")
+    if settings.network == "host" and (
+        settings.network_rate_bits
+        or settings.network_delay_ns
+        or settings.network_jitter_ns
+        or settings.network_loss
+    ):
+        raise UsageError("the line of this host can't be changed", remedy="say --network namespace")
     _registry.require(facts)
     return settings, facts
 

@@ -28,6 +28,7 @@ class _Stage:
     child: _processes.Child | None = None
     forwarder: Any = None
     library: str = ""
+    network: Any = None
 
     def broker_cpu_ns(self) -> int | None:
         """So far; None where no broker is, or nobody can tell."""
@@ -43,6 +44,8 @@ class _Stage:
             self.child.close()
         for link in self.links:
             link.close()
+        if self.network is not None:
+            self.network.close()
 
 
 def waiting(settings: Settings, facts: Facts) -> str:
@@ -130,7 +133,11 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
         stage.links = [link]
         stage.out, stage.in_ = link.out, link.in_
         return
-    there, back = _links.open_link(facts.name, settings), None
+    if settings.network == "namespace":
+        from latlab.messaging._network import Network
+
+        stage.network = Network(settings)
+    there = _hop(stage, settings, facts, inward=True)
     stage.links = [there]
     if settings.topology == "pingpong" and facts.name in ("tcp", "tcp-nagle", "unix"):
         # One connection, both ways, as everybody's ping-pong has it.
@@ -138,7 +145,7 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
         _start_broker(stage, settings, wait, cpus, there.in_, there.in_, there.in_fds)
         there.close(out=False)
         return
-    back = _links.open_link(facts.name, settings)
+    back = _hop(stage, settings, facts, inward=False)
     stage.links.append(back)
     stage.out, stage.in_ = there.out, back.in_
     fds = (*there.in_fds, *back.out_fds)
@@ -146,6 +153,13 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
     if stage.child is not None and not there.in_.startswith("ring"):
         there.close(out=False)
         back.close(in_=False)
+
+
+def _hop(stage: _Stage, settings: Settings, facts: Facts, *, inward: bool) -> _links.Link:
+    if stage.network is not None:
+        hop: _links.Link = stage.network.link(inward=inward)
+        return hop
+    return _links.open_link(facts.name, settings)
 
 
 def _start_broker(

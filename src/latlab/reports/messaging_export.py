@@ -13,9 +13,7 @@ from latlab.model.messaging import Measurement, Result
 from latlab.reports.messaging_gnuplot import write_csv, write_gnuplot
 from latlab.reports.messaging_json import result_json
 
-__all__ = ["FORMATS", "write"]
-
-FORMATS = ("gnuplot", "csv", "hlog", "json")
+__all__ = ["write"]
 
 
 def write(
