@@ -36,6 +36,8 @@ DISTURBANCES: tuple[str, ...] = (
     "irq_vectors:irq_work_entry",
     "exceptions:page_fault_*",
 )
+# A measuring core that is loaded to the full sees 10 MB/s of events; the drain thread may wait 50 ms for its turn.
+_RING_BYTES = 2 << 20
 _GAP_FLOOR_NS = 1_000  # below, a delta is the memory system's or the hypervisor's business, not a disturber's
 
 
@@ -175,7 +177,7 @@ def measure(
         if trace:
             try:
                 tracer = stack.enter_context(
-                    Tracer(DISTURBANCES, cpus=[c for c in cpus if c in online_cpus()])
+                    Tracer(DISTURBANCES, cpus=[c for c in cpus if c in online_cpus()], ring_bytes=_RING_BYTES)
                 )
                 refused = None
             except (UnavailableError, UsageError) as error:
