@@ -36,7 +36,7 @@ DISTURBANCES: tuple[str, ...] = (
     "irq_vectors:irq_work_entry",
     "exceptions:page_fault_*",
 )
-# A measuring core that is loaded to the full sees 10 MB/s of events; the drain thread may wait 50 ms for its turn.
+# A loaded core sees 10 MB/s of events, and the drain thread may wait 50 ms for its turn.
 _RING_BYTES = 2 << 20
 _GAP_FLOOR_NS = 1_000  # below, a delta is the memory system's or the hypervisor's business, not a disturber's
 
