@@ -258,55 +258,13 @@ def dip_statistic(values: npt.ArrayLike) -> float:
     shrink the modal interval between the greatest convex minorant and the least concave majorant until their
     distance is no larger than the misfit outside of it.
     """
+    import diptest
+
     x = np.sort(np.asarray(values, dtype=np.float64).ravel())
     if x.size < 2 or x[0] == x[-1]:
         return 0.0
-    points, first = np.unique(x, return_index=True)
-    below = first / x.size  # the distribution's value just before each point …
-    above = np.append(first[1:], x.size) / x.size  # … and at it
-    low, high, dip = 0, points.size - 1, 1.0 / x.size
-    while high > low:
-        part = slice(low, high + 1)
-        under, over = below[part], above[part]
-        minorant_knots = _hull(points[part], under, sign=1)
-        majorant_knots = _hull(points[part], over, sign=-1)
-        minorant = np.interp(points[part], points[part][minorant_knots], under[minorant_knots])
-        majorant = np.interp(points[part], points[part][majorant_knots], over[majorant_knots])
-        gap = majorant - minorant
-        at_minorant = minorant_knots[np.argmax(gap[minorant_knots])]
-        at_majorant = majorant_knots[np.argmax(gap[majorant_knots])]
-        if gap[at_minorant] > gap[at_majorant]:
-            left = at_minorant
-            right = majorant_knots[np.searchsorted(majorant_knots, left)]
-        else:
-            right = at_majorant
-            left = minorant_knots[np.searchsorted(minorant_knots, right, side="right") - 1]
-        distance = gap[at_minorant if gap[at_minorant] > gap[at_majorant] else at_majorant]
-        if distance <= dip:
-            break
-        # A step at the mode itself is no misfit: a unimodal distribution may jump there, and there alone.
-        inner = int(left < right)
-        misfit_left = np.max((over - minorant)[: left + inner], initial=0.0)
-        misfit_right = np.max((majorant - under)[right + 1 - inner :], initial=0.0)
-        dip = max(dip, float(misfit_left), float(misfit_right))
-        if left == 0 and right == high - low:
-            break
-        low, high = low + int(left), low + int(right)
-    return float(dip / 2.0)
-
-
-def _hull(x: Floats, y: Floats, *, sign: int) -> npt.NDArray[np.intp]:
-    """Indices of the lower (sign 1) or upper (-1) convex hull of points whose x rises."""
-    xs, ys = x.tolist(), (sign * y).tolist()
-    knots: list[int] = []
-    for i, (xi, yi) in enumerate(zip(xs, ys, strict=True)):
-        while len(knots) > 1:
-            a, b = knots[-2], knots[-1]
-            if (ys[b] - ys[a]) * (xi - xs[b]) < (yi - ys[b]) * (xs[b] - xs[a]):
-                break
-            knots.pop()
-        knots.append(i)
-    return np.array(knots)
+    # The library gives 0 where the distribution is nearest to unimodal: half a step is the least there is.
+    return max(float(diptest.dipstat(x, sort_x=False)), 0.5 / x.size)
 
 
 def _scaled_quantiles(count: int) -> Floats:
