@@ -2,7 +2,7 @@
 
     python -m benchmarks.proof [--rounds N] [--seconds S] [--slow NS]
 
-Prints, for each stage, in how many runs it was the one that was named, and in how many runs without a
+Prints, for each stage, in how many runs it was named, and in how many runs without a
 planted slowness nothing was. A round is a run for every stage, and one without; a hundred runs take half an hour.
 """
 
