@@ -3,7 +3,8 @@
     python -m benchmarks.proof [--rounds N] [--seconds S] [--slow NS]
 
 Prints, for each stage, in how many runs it was named, and in how many runs without a
-planted slowness nothing was. A round is a run for every stage, and one without; a hundred runs take half an hour.
+planted slowness nothing was. A round is a run for every stage, and one without; a hundred runs take half
+an hour.
 """
 
 from __future__ import annotations
