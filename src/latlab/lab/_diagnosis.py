@@ -64,8 +64,11 @@ def diagnose(
     """
     queue_views = _queue_views(analysis, times, observation)
     stage_views = _stage_views(analysis, times, traces, stages, observation)
-    limiting = _named(analysis.limiting_stage, stage_views, stages) or _saturated_type(stage_views)
-    verdict = Verdict.STAGE if limiting is not None else analysis.verdict
+    limiting = _named(analysis.limiting_stage, stage_views, stages)
+    verdict, confidence = analysis.verdict, analysis.confidence
+    if limiting is None and (alike := _saturated_type(stage_views)) is not None:
+        limiting, confidence = alike
+        verdict = Verdict.STAGE
     seconds = (analysis.to_ns - analysis.from_ns) / 1e9
     used = _cores_used(observation)
     foreign = _foreign_cores(observation, busy_s, used)
@@ -93,7 +96,7 @@ def diagnose(
     return Diagnosis(
         limiting_stage=limiting,
         verdict=str(verdict),
-        confidence=analysis.confidence,
+        confidence=confidence,
         sentence=_sentence(limiting, analysis, stage_views, end_to_end, used, cores),
         evidence=(*analysis.evidence, *_trace_evidence(limiting, stage_views, queue_views)),
         queues=queue_views,
@@ -250,17 +253,22 @@ def _named(label: str | None, views: Sequence[StageView], stages: Mapping[str, S
     return limiting.type if all(alike) else limiting.name
 
 
-def _saturated_type(views: Sequence[StageView]) -> str | None:
-    """The type of stage of which several instances have work nearly all of the time, while no other type has.
+def _saturated_type(views: Sequence[StageView]) -> tuple[str, float] | None:
+    """The type of stage of which several instances have work nearly all of the time, while no other has.
 
-    Instances of one type that are slow alike share the lead, so that none of them stands out alone.
+    Instances of one type that are slow alike share the lead, so that none of them stands out alone. The second
+    value is by how much the type leads over the others, from 0 to 1.
     """
     if not views:
         return None
     most = max(view.ready or 0.0 for view in views)
     leaders = [view for view in views if (view.ready or 0.0) >= _SATURATED * most]
     kinds = {view.type for view in leaders}
-    return kinds.pop() if most >= _SATURATED and len(kinds) == 1 and len(leaders) > 1 else None
+    if most < _SATURATED or len(kinds) != 1 or len(leaders) < 2:
+        return None
+    kind = kinds.pop()
+    others = max((view.ready or 0.0 for view in views if view.type != kind), default=0.0)
+    return kind, 1.0 - others / most
 
 
 def _cores_used(observation: Observation) -> float | None:

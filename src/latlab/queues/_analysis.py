@@ -121,6 +121,10 @@ def _measure(observation: Observation, series: Series, window: tuple[int, int]) 
             busy[i] = own[view.label] * time / np.maximum(np.diff(edges) / 1e9, 1e-12)
     threads = thread_shares(observation, window)
     ready, starved, blocked, occupied = shares
+    for i, view in enumerate(views):
+        if view.label in own:
+            # The mended counts guess what a stage holds between two samples; its own times know.
+            occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + float(blocked[i]))
     return _Measured(views, ready, starved, blocked, occupied, busy, time, edges, own, threads)
 
 
