@@ -256,8 +256,8 @@ def _named(label: str | None, views: Sequence[StageView], stages: Mapping[str, S
 def _saturated_type(views: Sequence[StageView]) -> tuple[str, float] | None:
     """The type of stage of which several instances have work nearly all of the time, while no other has.
 
-    Instances of one type that are slow alike share the lead, so that none of them stands out alone. The second
-    value is by how much the type leads over the others, from 0 to 1.
+    Instances of one type that are slow alike share the lead, so that none of them stands out alone. The
+    second value is by how much the type leads over the others, from 0 to 1.
     """
     if not views:
         return None
