@@ -95,8 +95,8 @@ struct RingWait {
 };
 
 inline void ring_wake(std::atomic<std::uint64_t>& index, std::atomic<std::uint32_t>& waits) noexcept {
-  // A read-modify-write, not a load: it is ordered after the index was written, the counterpart of the store in
-  // RingWait. (A fence would do as well, and ThreadSanitizer knows none.)
+  // A read-modify-write, not a load: it is ordered after the index was written, the counterpart of the store
+  // in RingWait. (A fence would do as well, and ThreadSanitizer knows none.)
   if (waits.fetch_add(0, std::memory_order_seq_cst) != 0) {
     syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&index), FUTEX_WAKE, 1, nullptr, nullptr, 0);
   }

@@ -50,13 +50,13 @@ def write_report(
     page.verdict(diagnosis.sentence, "bad" if diagnosis.limiting_stage else "good")
     if diagnosis.distrust:
         page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(diagnosis.distrust), "warn")
-    page.section("Evidence", f"Verdict: {diagnosis.verdict}, confidence {diagnosis.confidence:.0%}.")
-    page.paragraph("\n\n".join(diagnosis.evidence))
     page.svg(
         _topology(diagnosis),
         "Stages and queues. A bar is the share of the time that a stage has work and room for the result; an "
-        "arrow carries the median and the largest fill of its queue.",
+        "arrow carries the median and the largest fill of its queue, or what was lost in front of it.",
     )
+    page.section("Evidence", f"Verdict: {diagnosis.verdict}, confidence {diagnosis.confidence:.0%}.")
+    page.paragraph("\n\n".join(diagnosis.evidence))
     _latency(page, diagnosis, end_to_end_ns)
     _stages(page, diagnosis)
     _queues(page, diagnosis)
@@ -99,9 +99,8 @@ def _topology(diagnosis: Diagnosis) -> str:
         # The source of a ring that several stages share is their type: an arrow from each of them.
         known = queue.source in names or queue.source.startswith("exchange")
         sources = [queue.source] if known else [s.name for s in diagnosis.stages if s.type == queue.source]
-        label = f"{queue.fill_p50:,} / {queue.fill_max:,}" + (
-            f", {queue.drops:,} lost" if queue.drops else ""
-        )
+        fills = f"{queue.fill_p50:,} / {queue.fill_max:,}"
+        label = f"{queue.drops:,} lost" if queue.drops else fills
         fill = queue.fill_p50 / queue.capacity if queue.capacity else None
         edges += [topology.Edge(source, queue.drain, label, fill) for source in sources]
     return topology.draw(nodes, edges)
