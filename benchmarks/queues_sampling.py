@@ -1,7 +1,8 @@
 """What sampling costs: the time of a sweep, and of counting in Python.
 
 Bars: 165 queues in 4 µs, and 25 ns each as a call from Python; 10,000 in 50 µs with one stamp a batch and
-150 µs with one each; Python's queue.Queue with counts at most 120 ns above its own put + get. `python -m benchmarks.queues_sampling`
+150 µs with one each; Python's queue.Queue with counts at most 120 ns above its own put +
+get. `python -m benchmarks.queues_sampling`
 """
 
 import os
