@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import UsageError
-from latlab.lab.demo import DemoOptions, DemoRun, run_demo
+from latlab.lab._run import PipelineRun
+from latlab.lab.demo import DemoOptions, run_demo
 from latlab.model.queues import Observation
 
 __all__ = ["find_rate", "rose_before"]
@@ -46,7 +47,8 @@ def find_rate(options: DemoOptions, tell: Callable[[str], None]) -> tuple[DemoOp
             trial = dataclasses.replace(
                 options, layout=_paced(options, delay_ns), seconds=_TRIAL_S, output=Path(folder) / "run"
             )
-            result = _trial(run_demo(trial, lambda _: None), delay_ns)
+            packet = trial.layout.replay.packet_messages
+            result = _trial(run_demo(trial, lambda _: None), delay_ns, packet)
         trials.append(result)
         tell(f"a packet every {delay_ns:,} ns: {result['drops']:,} drops")
         return bool(result["drops"] == 0)
@@ -86,12 +88,12 @@ def _paced(options: DemoOptions, delay_ns: int) -> Any:
     return dataclasses.replace(options.layout, replay=replay)
 
 
-def _trial(run: DemoRun, delay_ns: int) -> dict[str, Any]:
+def _trial(run: PipelineRun, delay_ns: int, packet_messages: int) -> dict[str, Any]:
     drops = sum(queue.drops for queue in run.diagnosis.queues)
     rose, fill = rose_before(run.observation)
     return {
         "delay_ns": delay_ns,
-        "rate_hz": round(1e9 / delay_ns * run.options.layout.replay.packet_messages),
+        "rate_hz": round(1e9 / delay_ns * packet_messages),
         "drops": drops,
         "rose": rose,
         "fill_before_drop": fill,

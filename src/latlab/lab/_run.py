@@ -1,0 +1,144 @@
+"""One run of the trading pipeline: played, observed from outside into a recording, and diagnosed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from latlab.formats.recording import RecordingWriter, open_recording
+from latlab.lab._diagnosis import diagnose
+from latlab.lab._plan import RunSettings, plan_text
+from latlab.lab._processes import Outcome, PipelineProcesses
+from latlab.lab._residence import Residence, TraceTable, residence
+from latlab.lab._traces import keep_traces
+from latlab.model.diagnosis import Diagnosis
+from latlab.model.environment import Environment
+from latlab.model.layout import STAGES, Layout
+from latlab.model.queues import Observation
+from latlab.queues import Recorder, analyse, load
+
+__all__ = ["KIND", "PipelineRun", "run_pipeline"]
+
+KIND = "queues"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRun:
+    """All that a run of the pipeline gave."""
+
+    observation: Observation
+    traces: TraceTable
+    residence: Residence
+    diagnosis: Diagnosis
+    outcomes: tuple[Outcome, ...]
+
+
+def run_pipeline(
+    layout: Layout,
+    feeds: Sequence[Path],
+    output: Path,
+    *,
+    seconds: float,
+    environment: Environment,
+    seed: int | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> PipelineRun:
+    """Play the feeds into the pipeline, observe it, diagnose it. Each step's result is saved before the next.
+
+    Args:
+        feeds: one ITCH-5.0 file a venue, as `latlab.lab._feeds` lays them out.
+        output: the folder of the recording; it must not hold anything yet.
+        environment: that the recording states.
+        parameters: what the recording states beside the layout.
+        tell: takes a line on each step as it begins.
+
+    Raises:
+        LatlabError: the pipeline could not be started; an output that can't be written.
+    """
+    # Shared memory, for the queue between the processes and the traces: a disk would stall the writers.
+    with tempfile.TemporaryDirectory(prefix="latlab-run-", dir=_shared_memory()) as shared:
+        folder = Path(shared)
+        traces, plan = folder / "traces", folder / "plan"
+        plan.write_text(plan_text(layout, RunSettings(feeds, seconds, folder / "link", traces)))
+        stated = {
+            "layout": asdict(layout),
+            "period_ns": layout.period_ns,
+            "seconds": seconds,
+            **(parameters or {}),
+        }
+        with RecordingWriter(output, KIND, parameters=stated, environment=environment, seed=seed) as writer:
+            before = _busy_s()
+            outcomes = _play(layout, seconds, plan, writer, tell)
+            busy_s = _busy_s() - before
+            writer.put("pipeline", {"schema": 1, "outcomes": [asdict(outcome) for outcome in outcomes]})
+            observation = load(output)
+            table = keep_traces(traces, observation, layout, writer)
+            stages = {stage: layout.instances(stage) for stage in STAGES}
+            times = residence(table, stages)
+            tell("diagnosing")
+            found = diagnose(
+                observation,
+                analyse(observation),
+                times,
+                table,
+                stages,
+                outcomes,
+                open_recording(writer.path).document("sampler"),
+                len(os.sched_getaffinity(0)),
+                busy_s,
+            )
+            writer.put("diagnosis", found.to_json())
+    return PipelineRun(observation, table, times, found, outcomes)
+
+
+def _busy_s() -> float:
+    """CPU time that everything but this process has used on this machine, with what the hypervisor stole."""
+    import psutil
+
+    times = psutil.cpu_times()
+    return (
+        float(sum(times) - times.idle - times.iowait - times.guest - times.guest_nice) - time.process_time()
+    )
+
+
+def _shared_memory() -> str | None:
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _play(
+    layout: Layout, seconds: float, plan: Path, writer: RecordingWriter, tell: Callable[[str], None]
+) -> tuple[Outcome, ...]:
+    with ExitStack() as stack:
+        processes = stack.enter_context(PipelineProcesses(plan))
+        tell(f"observing the pipeline from outside for {seconds:g} s")
+        pids = list(processes.pids.values())
+        with Recorder(
+            pids,
+            writer,
+            period_ns=layout.period_ns,
+            stage_period_ns=10_000_000,
+            thread_period_ns=50_000_000,
+        ) as recorder:
+            processes.go()
+            give_up = time.monotonic() + seconds + 30
+            try:
+                while processes.running():
+                    time.sleep(0.02)
+                    if processes.execution_died() or recorder.failed or time.monotonic() > give_up:
+                        processes.stop()
+                        break
+            except KeyboardInterrupt:
+                # What was measured so far is diagnosed: stop the feeds, and go on as at the end.
+                tell("interrupted: diagnosing what was observed so far")
+                processes.stop()
+            outcomes = processes.outcomes()
+            # The counts of a process that has ended are still mapped: the sampler looks at the last ones.
+            time.sleep(max(0.05, 5e-9 * layout.period_ns))
+            return outcomes
