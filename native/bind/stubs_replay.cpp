@@ -2,7 +2,8 @@
 //
 // The callable that stands in for a component: it calls the original, or hands out recorded results at the
 // speed of a C function. It is a type of its own, and not a bound function, since a call through nanobind
-// costs more than the whole budget of a replayed immutable (60 ns).
+// costs more than the whole budget of a replayed immutable (60 ns); and it stands here and not in the core,
+// since nearly all that it does is done to Python objects.
 #include <nanobind/nanobind.h>
 #include <structmember.h>
 
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <latlab/clock.hpp>
+#include <utility>
 #include <vector>
 
 #include "stubs/sleep.hpp"
@@ -21,7 +23,9 @@ namespace st = latlab::stubs;
 namespace {
 
 enum Mode : std::uint8_t { kOff, kMeasure, kDelay, kReplay, kSlow };
-enum Kind : std::uint8_t { kShare, kDict, kList, kCopyMethod, kMake };
+// Shared: the same object may be handed out to everybody. Given: made when the trace was loaded, and handed
+// out once; it is the caller's from then on. Made: by the hook, when it is asked for.
+enum Kind : std::uint8_t { kShare, kGive, kMake };
 // How long a busy stub holds the GIL before it offers it, as the interpreter does between two instructions.
 constexpr std::int64_t kGilTurn_ns = 200'000;
 
@@ -121,20 +125,14 @@ Sequence* find_sequence(Component* self) {
   return self->cached = &state.sequences[index];
 }
 
-PyObject* hand_out(Component* self, PyObject* value, std::uint8_t kind, PyObject* const* arguments,
+PyObject* hand_out(Component* self, PyObject*& value, std::uint8_t kind, PyObject* const* arguments,
                    std::size_t count, PyObject* names) {
   switch (kind) {
     case kShare:
       Py_INCREF(value);
       return value;
-    case kDict:
-      return PyDict_Copy(value);
-    case kList:
-      return PyList_GetSlice(value, 0, PyList_GET_SIZE(value));
-    case kCopyMethod: {
-      static PyObject* copy = PyUnicode_InternFromString("copy");
-      return PyObject_CallMethodNoArgs(value, copy);
-    }
+    case kGive:
+      return std::exchange(value, nullptr);
     default: {
       PyObject* given = PyTuple_New(static_cast<Py_ssize_t>(count));
       if (given == nullptr) return nullptr;
@@ -210,7 +208,7 @@ PyObject* call(PyObject* object, PyObject* const* arguments, std::size_t flags, 
 
 void clear_values(State& state) {
   for (auto& sequence : state.sequences) {
-    for (PyObject* value : sequence.values) Py_DECREF(value);
+    for (PyObject* value : sequence.values) Py_XDECREF(value);  // null: it was given away
   }
   state.sequences.clear();
   state.threads.clear();

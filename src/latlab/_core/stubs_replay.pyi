@@ -3,26 +3,30 @@
 The callable that stands in for a component: the original, or recorded results at C speed.
 """
 
-import types
+from collections.abc import Callable
+from typing import Any
 
 
 class Component:
-    def __call__(self, /, *args, **kwargs):
-        """Call self as a function."""
+    """Stands in for a component: calls the original, or hands out what was recorded."""
 
-    def __get__(self, instance, owner=None, /):
-        """Return an attribute of instance, which is of type owner."""
+    def __init__(self, function: Callable[..., Any], hook: object) -> None: ...
 
-    set_mode: types.MethodDescriptorType = ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-    set_sequences: types.MethodDescriptorType = ...
+    def set_mode(self, mode: int, factor: float, delay_ns: int, idle: bool, released: bool, simulate: bool, /) -> None: ...
 
-    set_times: types.MethodDescriptorType = ...
+    def set_sequences(self, sequences: list[tuple[list[Any], bytes]], /) -> None:
+        """Recorded values, one (list, kinds) a thread."""
 
-    times: types.MethodDescriptorType = ...
+    def set_times(self, times: list[tuple[int, int]], /) -> None:
+        """(busy_ns, blocked_ns) of each call, to be simulated."""
 
-    calls: types.MethodDescriptorType = ...
+    def times(self) -> list[tuple[int, int]]:
+        """(busy_ns, blocked_ns) of each measured call."""
 
-    left: types.MethodDescriptorType = ...
+    def calls(self) -> int:
+        """Calls since the mode was set."""
 
-    __vectorcalloffset__: types.MemberDescriptorType = ...
+    def left(self) -> int:
+        """Recorded values that were not handed out."""

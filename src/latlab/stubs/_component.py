@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from latlab._core import stubs_replay
-from latlab.errors import LatlabError, UsageError
+from latlab.errors import InputError, LatlabError, UsageError
 from latlab.stubs import _effects, _trace
 
 OFF, MEASURE, DELAY, REPLAY, SLOW = range(5)
-_SHARE, _DICT, _LIST, _COPY, _MAKE = range(5)
+_SHARE, _GIVE, _MAKE = range(3)
 _IMMUTABLE: Final = (type(None), bool, int, float, complex, str, bytes)
 
 _components: dict[str, Hook] = {}
@@ -65,8 +65,7 @@ class Hook:
         self.name = name
         self.function = function
         self.mutates = mutates
-        made: Any = stubs_replay.Component  # its type stub knows no constructor
-        self.callable = made(function, self)
+        self.callable = stubs_replay.Component(function, self)
         self._reset()
 
     def _reset(self) -> None:
@@ -407,13 +406,20 @@ def begin(path: str, *, replaying: bool, keyed: bool, lazy: bool = False, views:
         raise UsageError("components are recorded or replayed already")
     session = Session(path, replaying, keyed)
     loaded = {d.name: d for d in _trace.read(path)} if replaying else {}
-    for hook in list(_components.values()):
-        if not replaying:
-            hook._reset()
-            hook.session = session
-            hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
-        elif hook.name in loaded:
-            load(hook, session, loaded, lazy=lazy, views=views)
+    if replaying and not _components.keys() & loaded.keys():
+        there = ", ".join(name for name, d in loaded.items() if d.type == "python") or "nothing"
+        raise InputError(path, f"holds nothing of this program's components (it holds {there})")
+    try:
+        for hook in list(_components.values()):
+            if not replaying:
+                hook._reset()
+                hook.session = session
+                hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
+            elif hook.name in loaded:
+                load(hook, session, loaded, lazy=lazy, views=views)
+    except BaseException:
+        end()  # none stays replaced where one can't be
+        raise
     return session
 
 
@@ -470,25 +476,13 @@ def _prepare(blob: bytes | None, lazy: bool, views: bool, retained: set[int] | N
         return value, _SHARE
     if found["same"] >= 0 or retained is None or found["n"] in retained:
         return blob, _MAKE
-    array = type(value).__module__ == "numpy" and type(value).__name__ == "ndarray" and value.dtype != object
-    if array and views:
-        value.setflags(write=False)
-        return value, _SHARE
-    return blob if not _flat(value, array) else value, _kind(value, array)
-
-
-def _flat(value: Any, array: bool) -> bool:
-    if array:
-        return True
-    if type(value) is dict:
-        return all(_is_immutable(v) for pair in value.items() for v in pair)
-    return type(value) is list and all(map(_is_immutable, value))
-
-
-def _kind(value: Any, array: bool) -> int:
-    if not _flat(value, array):
-        return _MAKE
-    return _COPY if array else _DICT if type(value) is dict else _LIST
+    if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+        if views and value.dtype != object:
+            value.setflags(write=False)
+            return value, _SHARE
+        # Unpickled, it lies in a buffer that isn't its own.
+        return value.copy(order="K"), _GIVE
+    return value, _GIVE
 
 
 def end() -> None:
