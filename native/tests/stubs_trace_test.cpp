@@ -102,3 +102,78 @@ TEST("a trace that was cut short is refused") {
   }
   CHECK(refused);
 }
+
+TEST("a lazy replay hands out the same values without holding them in memory") {
+  const Removed removed;
+  stub::record(path().c_str());
+  for (long i = 0; i < 1000; ++i) {
+    Plain value;
+    value.values[0] = i;
+    stub::save_state("plain", "Plain", &value);
+  }
+  stub::stop();
+  stub::replay(path().c_str());
+  CHECK_EQUAL(1000 * sizeof(Plain), stub::loaded_bytes());
+  stub::replay(path().c_str(), true);
+  CHECK_EQUAL(std::size_t{0}, stub::loaded_bytes());
+  bool right = true;
+  Plain loaded;
+  for (long i = 0; i < 1000; ++i) {
+    stub::load_state("plain", &loaded);
+    right = right && loaded.values[0] == i;
+  }
+  CHECK(right);
+}
+
+TEST("values of one name that differ in size come back as they were, a NULL between them too") {
+  const Removed removed;
+  stub::record(path().c_str());
+  const std::string short_one = "a";
+  const std::string long_one(5000, 'b');
+  stub::save_state("text", "string", &short_one);
+  stub::save_state<std::string>("text", "string", nullptr);
+  stub::save_state("text", "string", &long_one);
+  stub::stop();
+  stub::replay(path().c_str());
+  std::string text;
+  CHECK_EQUAL(short_one, *stub::load_state("text", &text));
+  std::string* none = nullptr;
+  CHECK(stub::load_state("text", none) == nullptr);
+  CHECK_EQUAL(long_one, *stub::load_state("text", &text));
+}
+
+TEST("more calls than were recorded, and a file that is no trace, are refused") {
+  const Removed removed;
+  stub::record(path().c_str());
+  const int value = 5;
+  stub::save_state("n", "int", &value);
+  stub::stop();
+  stub::replay(path().c_str());
+  int loaded = 0;
+  stub::load_state("n", &loaded);
+  const auto refused = [](auto&& action) {
+    try {
+      action();
+    } catch (const stub::StateError&) {
+      return true;
+    }
+    return false;
+  };
+  CHECK(refused([&] { stub::load_state("n", &loaded); }));
+  CHECK(refused([] { stub::replay("/dev/null"); }));
+  CHECK(!stub::replaying());
+}
+
+TEST("a measured scope is divided into CPU, ready and blocked time") {
+  stub::ScopeTime found;
+  {
+    stub::measure scope("slept");
+    const timespec length{0, 20'000'000};
+    nanosleep(&length, nullptr);
+    found = scope.stop();
+  }
+  CHECK_EQUAL(found.wall_ns, found.cpu_ns + found.ready_ns + found.blocked_ns);
+  CHECK(found.wall_ns >= 20'000'000);
+  CHECK(found.blocked_ns > found.cpu_ns);
+  CHECK_EQUAL(std::size_t{1}, stub::scopes()["slept"].size());
+}

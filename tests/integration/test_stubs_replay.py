@@ -109,6 +109,50 @@ def test_an_object_that_was_returned_twice_is_one_object_again(make: Any, tmp_pa
         assert first == [1, 2]
 
 
+def test_a_replayed_array_is_its_own_writable_and_laid_out_as_recorded(make: Any, tmp_path: Path) -> None:
+    stub = make(lambda: np.asfortranarray(np.arange(6.0).reshape(2, 3)))
+    with stubs.record(tmp_path / "t"):
+        stub(), stub()
+    with stubs.replay(tmp_path / "t"):
+        one, two = stub(), stub()
+    assert (one.flags.owndata, one.flags.writeable, one.flags.f_contiguous) == (True, True, True)
+    one[:] = 0
+    assert two.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_results_that_contain_one_another_are_separate_objects(make: Any, tmp_path: Path) -> None:
+    stub = make(lambda: {"legs": [{"side": "b"}]})
+    with stubs.record(tmp_path / "t"):
+        stub(), stub()
+    with stubs.replay(tmp_path / "t"):
+        one, two = stub(), stub()
+    one["legs"][0]["side"] = "s"
+    assert two == {"legs": [{"side": "b"}]}
+
+
+def test_a_trace_of_other_components_is_refused_and_leaves_the_originals(make: Any, tmp_path: Path) -> None:
+    stub = make(lambda: 1)
+    _trace.write(tmp_path / "t", [_trace.Definition("another", "python", "", [])])
+    with (
+        pytest.raises(InputError, match=r"holds nothing of this program's components \(it holds another\)"),
+        stubs.replay(tmp_path / "t"),
+    ):
+        pass
+    assert stub() == 1
+
+
+def test_where_one_component_cannot_be_replayed_none_is_replaced(make: Any, tmp_path: Path) -> None:
+    first, second = make(lambda: "original 1"), make(lambda: "original 2")
+    with stubs.record(tmp_path / "t"):
+        first(), second()
+    definitions = _trace.read(tmp_path / "t")
+    definitions[-1].values[0].data = b"no pickle"
+    _trace.write(tmp_path / "t", definitions)
+    with pytest.raises(InputError, match="damaged"), stubs.replay(tmp_path / "t"):
+        pass
+    assert (first(), second()) == ("original 1", "original 2")
+
+
 def test_a_replayed_dict_is_fresh_each_time(make: Any, tmp_path: Path) -> None:
     stub = make(lambda: {"a": 1})
     with stubs.record(tmp_path / "t"):

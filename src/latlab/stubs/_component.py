@@ -417,8 +417,11 @@ def begin(path: str, *, replaying: bool, keyed: bool, lazy: bool = False, views:
                 hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
             elif hook.name in loaded:
                 load(hook, session, loaded, lazy=lazy, views=views)
-    except BaseException:
+    except (pickle.UnpicklingError, EOFError, KeyError, ValueError, AttributeError, ImportError) as error:
         end()  # none stays replaced where one can't be
+        raise InputError(path, f"holds a damaged value ({error})", remedy="record it again") from error
+    except BaseException:
+        end()
         raise
     return session
 

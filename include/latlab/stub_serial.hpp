@@ -1,0 +1,178 @@
+// Threads: pure functions on the value and the buffer that they are given.
+//
+// How a C++ value is written into a trace and read from it: bytes as they lie in memory where that is
+// possible, members one by one where it isn't. Classes with members that are no plain bytes need a Serial<T>,
+// which `latlab stubs spec HEADER --class NAME` writes. Included by latlab/stub.hpp.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <list>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace latlab::stub {
+
+struct StateError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+using Bytes = std::vector<char>;
+
+class Reader {
+ public:
+  Reader(const char* data, std::size_t size) noexcept : at_(data), end_(data + size) {}
+  void take(void* to, std::size_t size) {
+    if (static_cast<std::size_t>(end_ - at_) < size)
+      throw StateError("a recorded value is shorter than its type");
+    std::memcpy(to, at_, size);
+    at_ += size;
+  }
+  template <class T>
+  T take() {
+    T value;
+    take(&value, sizeof value);
+    return value;
+  }
+  [[nodiscard]] bool done() const noexcept { return at_ == end_; }
+
+ private:
+  const char* at_;
+  const char* end_;
+};
+
+inline void put(Bytes& out, const void* from, std::size_t size) {
+  const char* bytes = static_cast<const char*>(from);
+  out.insert(out.end(), bytes, bytes + size);
+}
+
+// How a type is written: layout() as in the trace format, save() and load(). Specialised by generated
+// headers.
+template <class T>
+struct Serial {
+  static_assert(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>,
+                "this class has members that are no plain bytes: write its Serial with `latlab stubs spec`");
+  static constexpr bool raw = true;  // written as it lies in memory
+  static std::string layout() {
+    if constexpr (std::is_same_v<T, bool>) return "b";
+    if constexpr (std::is_floating_point_v<T> && sizeof(T) <= 8) return "f" + std::to_string(sizeof(T));
+    if constexpr (std::is_enum_v<T>) return Serial<std::underlying_type_t<T>>::layout();
+    if constexpr (std::is_integral_v<T>) return (std::is_signed_v<T> ? "i" : "u") + std::to_string(sizeof(T));
+    return "r" + std::to_string(sizeof(T));
+  }
+  static void save(const T& value, Bytes& out) { put(out, &value, sizeof value); }
+  static void load(T& value, Reader& in) { in.take(&value, sizeof value); }
+};
+
+template <class T, std::size_t N>
+struct Serial<std::array<T, N>> {
+  static constexpr bool raw = requires { requires Serial<T>::raw; };
+  static std::string layout() { return std::to_string(N) + "[" + Serial<T>::layout() + "]"; }
+  static void save(const std::array<T, N>& values, Bytes& out) {
+    for (const T& value : values) Serial<T>::save(value, out);
+  }
+  static void load(std::array<T, N>& values, Reader& in) {
+    for (T& value : values) Serial<T>::load(value, in);
+  }
+};
+
+template <class T, std::size_t N>
+struct Serial<T[N]> {
+  static constexpr bool raw = requires { requires Serial<T>::raw; };
+  static std::string layout() { return std::to_string(N) + "[" + Serial<T>::layout() + "]"; }
+  static void save(const T (&values)[N], Bytes& out) {
+    for (const T& value : values) Serial<T>::save(value, out);
+  }
+  static void load(T (&values)[N], Reader& in) {
+    for (T& value : values) Serial<T>::load(value, in);
+  }
+};
+
+template <>
+struct Serial<std::string> {
+  static std::string layout() { return "s"; }
+  static void save(const std::string& text, Bytes& out) {
+    const auto size = static_cast<std::uint32_t>(text.size());
+    put(out, &size, sizeof size);
+    put(out, text.data(), text.size());
+  }
+  static void load(std::string& text, Reader& in) {
+    text.resize(in.take<std::uint32_t>());
+    in.take(text.data(), text.size());
+  }
+};
+
+template <class Sequence>
+struct SerialSequence {
+  using T = typename Sequence::value_type;
+  static std::string layout() { return "v(" + Serial<T>::layout() + ")"; }
+  static void save(const Sequence& values, Bytes& out) {
+    const auto size = static_cast<std::uint32_t>(values.size());
+    put(out, &size, sizeof size);
+    for (const T& value : values) Serial<T>::save(value, out);
+  }
+  static void load(Sequence& values, Reader& in) {
+    values.resize(in.template take<std::uint32_t>());
+    for (T& value : values) Serial<T>::load(value, in);  // elements that exist are overwritten in place
+  }
+};
+template <class T>
+struct Serial<std::vector<T>> : SerialSequence<std::vector<T>> {};
+template <class T>
+struct Serial<std::list<T>> : SerialSequence<std::list<T>> {};
+
+template <class K, class V>
+struct Serial<std::map<K, V>> {
+  static std::string layout() { return "m(" + Serial<K>::layout() + "," + Serial<V>::layout() + ")"; }
+  static void save(const std::map<K, V>& values, Bytes& out) {
+    const auto size = static_cast<std::uint32_t>(values.size());
+    put(out, &size, sizeof size);
+    for (const auto& [key, value] : values) {
+      Serial<K>::save(key, out);
+      Serial<V>::save(value, out);
+    }
+  }
+  static void load(std::map<K, V>& values, Reader& in) {
+    std::map<K, V> old;
+    old.swap(values);
+    for (auto left = in.take<std::uint32_t>(); left > 0; --left) {
+      K key{};
+      Serial<K>::load(key, in);
+      // The node of a key that exists is kept, so that references into the map stay good.
+      auto node = old.extract(key);
+      auto where =
+          node.empty() ? values.emplace(std::move(key), V{}).first : values.insert(std::move(node)).position;
+      Serial<V>::load(where->second, in);
+    }
+  }
+};
+
+template <class T>
+struct Serial<std::optional<T>> {
+  static std::string layout() { return "o(" + Serial<T>::layout() + ")"; }
+  static void save(const std::optional<T>& value, Bytes& out) {
+    const char present = value.has_value() ? 1 : 0;
+    put(out, &present, 1);
+    if (value) Serial<T>::save(*value, out);
+  }
+  static void load(std::optional<T>& value, Reader& in) {
+    if (in.take<char>() == 0) {
+      value.reset();
+      return;
+    }
+    if (!value) value.emplace();
+    Serial<T>::load(*value, in);
+  }
+};
+
+template <class T>
+inline constexpr bool kRaw = requires { requires Serial<T>::raw; };
+
+}  // namespace latlab::stub
