@@ -4,11 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from latlab.cli import main
-from latlab.stubs import _forecast
 
 WORK = """
 def cus(n):
@@ -111,27 +109,3 @@ def test_a_component_that_is_not_deterministic_is_named(
     # One chance in 256 ** 5 that two recordings are the same.
     assert code == 1
     assert "work:cus is not deterministic" in out
-
-
-def rounds(shape: object, noise: float, seed: int) -> list[dict[float, float]]:
-    random = np.random.default_rng(seed)
-    return [
-        {f: shape(f) * (1 + noise * abs(random.standard_normal())) for f in _forecast.FACTORS}  # type: ignore[operator]
-        for _ in range(8)
-    ]
-
-
-def test_a_straight_line_is_a_total_bottleneck() -> None:
-    found = _forecast.forecast(rounds(lambda f: 60 + 40 * f, 0.005, 1), 100.0, 1)
-    assert found.kind == "total"
-    assert abs(found.gains[-1] - 0.4) < 0.01
-
-
-def test_a_flat_line_is_no_bottleneck() -> None:
-    assert _forecast.forecast(rounds(lambda f: 100.0, 0.01, 2), 100.0, 1).kind == "none"
-
-
-def test_a_knee_is_found_where_it_was_planted() -> None:
-    found = _forecast.forecast(rounds(lambda f: 60 + 80 * max(0.0, f - 0.5), 0.005, 3), 100.0, 1)
-    assert found.kind == "limited"
-    assert abs(found.knee - 0.5) < 0.03

@@ -170,19 +170,62 @@ class TimelineComparison:
 
 @dataclass(frozen=True)
 class StudyPoint:
-    """One point of the forecast.
+    """One point of a forecast.
 
     Attributes:
-        speedup: by which part of its busy time the component is faster: 0 to 1.
-        gain: by which part of its time the whole system is then faster.
+        speedup: by which part of its work the component is faster: 0 to 1.
+        gain: by which part of its time (or time per event) the whole system is then faster.
         interval: 95 % interval of the gain.
+        value: the system's measure that is forecast: ns in a study.
+        runs: measurements at this very speedup.
     """
 
     speedup: float
     gain: float
     interval: tuple[float, float]
-    t_sut_ns: int
+    value: float
     runs: int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What making one component faster buys, by one measure of the system.
+
+    Attributes:
+        component_class: "total" (every part of it pays), "limited" (until t_limit) or "none".
+        t_limit: speedup beyond which nothing (or only `pays_beyond` as much) is gained; None without a knee.
+        pays: gain of the system per speedup of the component, at its first tenth.
+        pays_beyond: slope after the knee, relative to that before it.
+        drift: the component's own stub at full time against the unmodified system, relative; 0 where the
+            points were measured without a stub.
+        base: the measure of the unmodified system.
+        least: the measure with a component that takes no time.
+        rounds: rounds of measurements.
+        per_round: measurements behind each value of a round.
+    """
+
+    component_class: str
+    t_limit: float | None
+    t_limit_interval: tuple[float, float] | None
+    pays: float
+    pays_beyond: float | None
+    drift: float
+    drift_interval: tuple[float, float]
+    base: float
+    least: float
+    least_interval: tuple[float, float]
+    curve: tuple[StudyPoint, ...]
+    sentence: str
+    rounds: int
+    per_round: int
+    warnings: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The forecast as JSON; `class` is the class of the bottleneck."""
+        result: dict[str, Any] = {"schema": SCHEMA, "class": self.component_class, **vars(self)}
+        del result["component_class"]
+        result["curve"] = [dict(vars(point)) for point in self.curve]
+        return result
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def study(result: StudyResult) -> str:
         low, high = point.interval
         lines.append(
             f"{point.speedup:9.0%} {point.gain:8.1%}  {low:7.1%} to {high:6.1%} "
-            f"{point.t_sut_ns / 1e6:9.3f} ms {bar}"
+            f"{point.value / 1e6:9.3f} ms {bar}"
         )
     if result.t_limit is not None and result.t_limit_interval is not None:
         low, high = result.t_limit_interval

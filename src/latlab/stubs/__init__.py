@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from latlab.stubs._capture import capture, from_perf_script
     from latlab.stubs._component import ReplayError, component, record, replay
     from latlab.stubs._emit import emit
+    from latlab.stubs._forecast import forecast
     from latlab.stubs._measure import measure
     from latlab.stubs._play import play
     from latlab.stubs._study import study
@@ -34,6 +35,7 @@ __all__ = [
     "compare",
     "component",
     "emit",
+    "forecast",
     "from_perf_script",
     "load_actions",
     "load_timeline",
@@ -58,6 +60,7 @@ _PLACES = {
     "compare": "_timeline",
     "component": "_component",
     "emit": "_emit",
+    "forecast": "_forecast",
     "from_perf_script": "_capture",
     "load_actions": "_actions:load",
     "load_timeline": "_timeline:load",

@@ -10,14 +10,14 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from latlab._core import stubs as native
 from latlab.errors import InputError, LatlabError, NotTrustworthyError, UnavailableError, UsageError
-from latlab.model.stubs import StudyPoint, StudyResult
+from latlab.model.stubs import StudyResult
 from latlab.stubs import _forecast, _plan
 
 KINDS = ("python", "c++", "command")
@@ -247,7 +247,7 @@ def _repeat(
         start = time.monotonic()
         if len(rounds) >= LEAST_ROUNDS and start + longest > until:
             break
-        variants: list[tuple[str, float]] = [("busy", f) for f in (*_forecast.FACTORS[:-1], *more)]
+        variants: list[tuple[str, float]] = [("busy", 1 - s) for s in (*_forecast.SPEEDUPS[:-1], *more)]
         variants += [("flat", 0.0), ("idle", 1.0), ("original", 1.0), ("off", 1.0)]
         random.shuffle(variants)
         factors: dict[float, float] = {}
@@ -255,14 +255,14 @@ def _repeat(
         for mode, factor in variants:
             wall = float(lab.run(mode, factor).wall_ns)
             if mode in ("busy", "flat"):
-                factors[factor] = wall
+                factors[round(1 - factor, 4)] = wall
             else:
                 others[mode] = wall
         rounds.append(factors)
         extra.append(others)
         longest = max(longest, time.monotonic() - start)
         if len(rounds) >= LEAST_ROUNDS:
-            more = _forecast.refinements(rounds, float(np.median([one["original"] for one in extra])))
+            more = _forecast.refinements(rounds, [one["off"] for one in extra])
         progress(f"round {len(rounds)}")
     return rounds, extra
 
@@ -292,60 +292,62 @@ def _conclude(
     seconds: float,
 ) -> StudyResult:
     original = [one["original"] for one in extra]
-    base = _forecast._location(original)
-    found = _forecast.forecast(rounds, base, lab.plan.seed)
+    base = _location(original)
     busy = sum(one for one, _ in times)
     blocked = sum(one for _, one in times)
-    simulated = _forecast._location([one[1.0] for one in rounds])
-    flat = _forecast._location([one[0.0] for one in rounds])
-    idle = _forecast._location([one["idle"] for one in extra])
+    unchanged = [one["off"] for one in extra]
+    # Against the original with the same start: what the laboratory itself loads is the same in every variant.
+    found = _forecast.forecast(rounds, baseline=unchanged, name=lab.plan.component)
+    simulated = _location([one[0.0] for one in rounds])
+    flat = _location([one[1.0] for one in rounds])
+    idle = _location([one["idle"] for one in extra])
     scatter = float(np.median(np.abs(np.array(original) - np.median(original)))) / base
     steps = _steps(busy, base, simulated, flat, idle, suspicion)
-    # Against the original with the same start: what the laboratory itself loads is the same in every variant.
-    unchanged = _forecast._location([one["off"] for one in extra])
-    drift = simulated / unchanged - 1
-    warnings = []
+    warnings = list(found.warnings)
     if scatter > 0.05:
         warnings.append(f"the runs scatter by {scatter:.0%} (median deviation): not steady")
-    if abs(drift) > 0.05:
-        warnings.append(f"with the stub at full time the system takes {drift:+.1%}")
     if scatter > 0.5:
         raise NotTrustworthyError(
             f"the original's runs scatter by {scatter:.0%}", remedy="quiet the machine; see 'latlab jitter'"
         )
-    limited = found.kind == "limited"
+    share = _location(unchanged) / base  # gains are of the original's time, without the laboratory's start
     curve = tuple(
-        StudyPoint(
-            speedup=round(1 - factor, 2),
-            gain=float(gain),
-            interval=(float(low), float(high)),
-            t_sut_ns=round(_forecast._location([one[factor] for one in rounds])),
-            runs=len(rounds),
+        replace(
+            point,
+            gain=point.gain * share,
+            interval=(point.interval[0] * share, point.interval[1] * share),
+            value=base * (1 - point.gain * share),
         )
-        for factor, gain, (low, high) in zip(_forecast.FACTORS, found.gains, found.intervals, strict=True)
+        for point in found.curve
     )
-    scale = base - simulated  # the stubs' own cost is the same in every variant
+    least = [base * (1 - gain) for gain in curve[-1].interval]
     return StudyResult(
         component=lab.plan.component,
-        component_class=found.kind,
+        component_class=found.component_class,
         t_cus_ns=busy,
         t_cus_blocked_ns=blocked,
         t_sut_ns=round(base),
-        t_limit=1 - found.knee if limited else None,
-        t_limit_interval=(1 - found.knee_interval[1], 1 - found.knee_interval[0]) if limited else None,
-        t_min_sut_ns=round(found.least + scale),
-        t_min_interval_ns=(round(found.least_interval[0] + scale), round(found.least_interval[1] + scale)),
-        drift=drift,
+        t_limit=found.t_limit,
+        t_limit_interval=found.t_limit_interval,
+        t_min_sut_ns=round(curve[-1].value),
+        t_min_interval_ns=(round(least[1]), round(least[0])),
+        drift=found.drift,
         calls=len(times),
-        pays=found.slope / busy if busy else 0.0,
+        pays=found.pays * base / busy if busy else 0.0,
         curve=curve,
-        sentence=_forecast.sentence(found, lab.plan.component),
+        sentence=found.sentence,
         steps=tuple(steps),
         system=system,
         validated=False,
         warnings=tuple(warnings),
         seconds=seconds,
     )
+
+
+def _location(values: Sequence[float]) -> float:
+    """The mean of the faster half: a run is only ever disturbed to be longer."""
+    ordered = sorted(values)
+    return float(np.mean(ordered[: max(1, (len(ordered) + 1) // 2)]))
 
 
 def _steps(
