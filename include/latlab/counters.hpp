@@ -1,28 +1,15 @@
-// Threads: registration (add_queue, add_stage, set_*) may be called from any thread at any time, and takes a
-// spin lock: it is start-up work. Counting takes none: each line has one writing side.
+// Threads: registration (add_queue, add_stage) and set_* may be called from any thread at any time, and take
+// a spin lock: that is start-up work. Counting takes none: each line has one writing side.
 //
-// The writing side of the counter file. An application that includes this does no more than put its counts
-// where somebody may look: no thread, no system call after registration. Where no file can be made (no shared
-// memory, a full one, LATLAB_COUNTERS=off) the counts live in private memory, and all goes on as before.
+// Registering queues and stages in the counter file. An application that includes this does no more than put
+// its counts where somebody may look: no thread, no system call after registration. `counted.hpp` counts
+// queues of other classes, `queue.hpp` has queues whose indices are their counts.
 #pragma once
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <new>
-#include <string>
 #include <string_view>
 #include <utility>
 
-#include "clock.hpp"
-#include "counter_layout.hpp"
+#include "counter_file.hpp"
 
 namespace latlab {
 
@@ -54,355 +41,6 @@ struct StageInfo {
   std::int32_t cpu = -1;
 };
 
-// The folder of this user's counter files: $LATLAB_COUNTERS, or /dev/shm/latlab-UID.
-inline std::string counter_folder() {
-  const char* chosen = std::getenv("LATLAB_COUNTERS");  // NOLINT(concurrency-mt-unsafe): read at start-up
-  if (chosen != nullptr && *chosen != '\0') return chosen;
-  return "/dev/shm/latlab-" + std::to_string(::getuid());
-}
-
-namespace detail {
-
-inline std::uint64_t process_start(pid_t pid) {
-  char path[48];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
-  std::FILE* file = std::fopen(path, "re");
-  if (file == nullptr) return 0;
-  char text[1024];
-  const std::size_t size = std::fread(text, 1, sizeof text - 1, file);
-  std::fclose(file);
-  text[size] = '\0';
-  // The name (field 2) may hold anything, so fields are counted from its closing parenthesis.
-  const char* at = std::strrchr(text, ')');
-  for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
-  return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
-}
-
-inline std::array<std::uint8_t, 16> boot_id() {
-  std::array<std::uint8_t, 16> id{};
-  std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "re");
-  if (file == nullptr) return id;
-  char text[40] = {};
-  const std::size_t size = std::fread(text, 1, sizeof text - 1, file);
-  std::fclose(file);
-  std::size_t nibble = 0;
-  for (std::size_t i = 0; i < size && nibble < 32; ++i) {
-    const char c = text[i];
-    int value = -1;
-    if (c >= '0' && c <= '9') value = c - '0';
-    if (c >= 'a' && c <= 'f') value = c - 'a' + 10;
-    if (value < 0) continue;
-    id[nibble / 2] = static_cast<std::uint8_t>(id[nibble / 2] * 16 + value);
-    ++nibble;
-  }
-  return id;
-}
-
-inline std::string application_name() {
-  char text[64] = {};
-  std::FILE* file = std::fopen("/proc/self/comm", "re");
-  if (file == nullptr) return {};
-  const std::size_t size = std::fread(text, 1, sizeof text - 1, file);
-  std::fclose(file);
-  return {text, size > 0 && text[size - 1] == '\n' ? size - 1 : size};
-}
-
-class SpinLock {
- public:
-  void lock() noexcept {
-    while (flag_.test_and_set(std::memory_order_acquire)) ::usleep(1);
-  }
-  void unlock() noexcept { flag_.clear(std::memory_order_release); }
-
- private:
-  std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
-};
-
-}  // namespace detail
-
-class QueueSlot;
-class StageSlot;
-
-// Default visibility, so that every shared object of a process shares one file; where a process ends up with
-// several all the same, each has a number of its own and a reader joins them by process.
-class __attribute__((visibility("default"))) CounterFile {
- public:
-  static constexpr std::uint32_t kQueues = 16384;
-  static constexpr std::uint32_t kStages = 2048;
-
-  // The process's own, made at first use and never destroyed: queues of static lifetime may outlive main.
-  static CounterFile& process() {
-    static CounterFile* const file = new CounterFile();
-    return *file;
-  }
-
-  CounterFile(const CounterFile&) = delete;
-  CounterFile& operator=(const CounterFile&) = delete;
-
-  [[nodiscard]] bool published() const noexcept { return fd_ >= 0; }
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  [[nodiscard]] const std::string& reason() const noexcept { return reason_; }  // why it is not published
-
-  void set_application(std::string_view name) noexcept { header().application.store(name); }
-
-  // Start-up and shutdown are marked, so that an analysis can leave them out.
-  void set_phase(Phase phase) noexcept {
-    header().phase.store(static_cast<std::uint32_t>(phase), std::memory_order_release);
-  }
-
-  QueueSlot add_queue(const QueueInfo& info);
-  StageSlot add_stage(const StageInfo& info);
-
- private:
-  friend class QueueSlot;
-  friend class StageSlot;
-
-  static constexpr std::size_t kQueueDescriptors = sizeof(FileHeader);
-  static constexpr std::size_t kStageDescriptors = kQueueDescriptors + kQueues * sizeof(QueueDescriptor);
-  static constexpr std::size_t kQueueHot = kStageDescriptors + kStages * sizeof(StageDescriptor);
-  static constexpr std::size_t kStageHot = kQueueHot + kQueues * sizeof(QueueHot);
-  static constexpr std::size_t kBytes = kStageHot + kStages * sizeof(StageHot);
-
-  CounterFile() {
-    base_ = static_cast<std::byte*>(make_file());
-    if (base_ == nullptr) base_ = static_cast<std::byte*>(make_private());
-    fill_header();
-    instance() = this;
-    pthread_atfork([] { instance()->lock_.lock(); }, [] { instance()->lock_.unlock(); },
-                   [] { instance()->after_fork(); });
-    std::atexit([] { instance()->at_exit(); });
-  }
-
-  static CounterFile*& instance() {
-    static CounterFile* one = nullptr;
-    return one;
-  }
-
-  template <class T>
-  T* at(std::size_t offset) noexcept {
-    return std::launder(reinterpret_cast<T*>(base_ + offset));
-  }
-  FileHeader& header() noexcept { return *at<FileHeader>(0); }
-  QueueDescriptor* queues() noexcept { return at<QueueDescriptor>(kQueueDescriptors); }
-  StageDescriptor* stages() noexcept { return at<StageDescriptor>(kStageDescriptors); }
-  QueueHot* queue_hot() noexcept { return at<QueueHot>(kQueueHot); }
-  StageHot* stage_hot() noexcept { return at<StageHot>(kStageHot); }
-
-  static void* make_private() {
-    void* memory =
-        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    return memory;
-  }
-
-  // Makes the file and maps it, at `where` if that is not null. nullptr, and a reason, where that can't be.
-  void* make_file(void* where = nullptr) {
-    const std::string folder = counter_folder();
-    if (folder == "off") return fail("LATLAB_COUNTERS=off");
-    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return fail(folder + ": can't be made");
-    struct stat status{};
-    if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::getuid() ||
-        (status.st_mode & 077U) != 0) {
-      return fail(folder + ": not a folder of this user's alone (mode 0700)");
-    }
-    pid_ = ::getpid();
-    start_ = detail::process_start(pid_);
-    for (number_ = 0; number_ < 64; ++number_) {
-      path_ = folder + '/' + std::to_string(pid_) + '-' + std::to_string(start_) + '-' +
-              std::to_string(number_) + ".counters";
-      fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-      if (fd_ >= 0 || errno != EEXIST) break;
-    }
-    if (fd_ < 0) return fail(path_ + ": can't be made");
-    // The lock tells an observer that this process still runs this program: it goes at exit and at exec.
-    // It waits at most for an observer that looks whether it is held, which takes a microsecond.
-    if (::flock(fd_, LOCK_EX) != 0 || ::ftruncate(fd_, kBytes) != 0 || !reserve(0, sizeof(FileHeader))) {
-      ::unlink(path_.c_str());
-      ::close(std::exchange(fd_, -1));
-      return fail(folder + ": no room");
-    }
-    void* memory = ::mmap(where, kBytes, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | (where != nullptr ? MAP_FIXED : 0), fd_, 0);
-    if (memory == MAP_FAILED) {
-      ::unlink(path_.c_str());
-      ::close(std::exchange(fd_, -1));
-      return fail(path_ + ": can't be mapped");
-    }
-    return memory;
-  }
-
-  void* fail(std::string reason) {
-    reason_ = std::move(reason);
-    path_.clear();
-    fd_ = -1;
-    return nullptr;
-  }
-
-  // Backs a range of the sparse file with memory now: a page that shared memory has no room for later would
-  // be a SIGBUS in the application.
-  [[nodiscard]] bool reserve(std::size_t offset, std::size_t bytes) const noexcept {
-    return fd_ < 0 || bytes == 0 ||
-           ::posix_fallocate(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
-  }
-
-  void fill_header() {
-    FileHeader& head = header();
-    const ClockReference now = clock_reference();
-    head.version = kCounterVersion;
-    head.header_bytes = sizeof(FileHeader);
-    head.queue_capacity = kQueues;
-    head.stage_capacity = kStages;
-    head.queue_descriptor_bytes = sizeof(QueueDescriptor);
-    head.stage_descriptor_bytes = sizeof(StageDescriptor);
-    head.queue_hot_bytes = sizeof(QueueHot);
-    head.stage_hot_bytes = sizeof(StageHot);
-    head.queue_descriptor_offset = kQueueDescriptors;
-    head.stage_descriptor_offset = kStageDescriptors;
-    head.queue_hot_offset = kQueueHot;
-    head.stage_hot_offset = kStageHot;
-    head.file_bytes = kBytes;
-    head.pid = static_cast<std::uint32_t>(::getpid());
-    head.file_number = static_cast<std::uint32_t>(number_);
-    head.process_start = start_;
-    head.boot_id = detail::boot_id();
-    head.clock_ticks = now.ticks;
-    head.clock_ns = now.ns;
-    head.clock_hz = nominal_hz(now);
-    if (head.application.load().empty()) head.application.store(detail::application_name());
-    head.magic.store(kCounterMagic, std::memory_order_release);
-  }
-
-  // Good to 1e-4 over the millisecond that it takes once a process: for a first view. Whoever records
-  // measures the rate over the recording.
-  static std::uint64_t nominal_hz(const ClockReference& from) {
-    ::usleep(1000);
-    return static_cast<std::uint64_t>(ticks_hz(from, clock_reference()));
-  }
-
-  // The child of a fork has the parent's queues as copies. It gets a file of its own at the same address,
-  // with the counts as they stood, so that no pointer moves and the parent's file never sees the child's
-  // events.
-  void after_fork() {
-    lock_.unlock();
-    const std::uint32_t queue_count = header().queue_count.load(std::memory_order_relaxed);
-    const std::uint32_t stage_count = header().stage_count.load(std::memory_order_relaxed);
-    void* copy =
-        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (copy == MAP_FAILED) std::abort();  // counting into the parent's file would be worse
-    auto* to = static_cast<std::byte*>(copy);
-    const auto each_used = [&](auto&& apply) {
-      apply(0, sizeof(FileHeader));
-      apply(kQueueDescriptors, queue_count * sizeof(QueueDescriptor));
-      apply(kStageDescriptors, stage_count * sizeof(StageDescriptor));
-      apply(kQueueHot, queue_count * sizeof(QueueHot));
-      apply(kStageHot, stage_count * sizeof(StageHot));
-    };
-    each_used(
-        [&](std::size_t offset, std::size_t bytes) { std::memcpy(to + offset, base_ + offset, bytes); });
-    if (fd_ >= 0)
-      ::close(fd_);  // the parent's lock stays: it belongs to the open file, which the parent holds
-    fd_ = -1;
-    bool reserved = make_file(base_) != nullptr;
-    if (reserved)
-      each_used(
-          [&](std::size_t offset, std::size_t bytes) { reserved = reserved && reserve(offset, bytes); });
-    if (!reserved) {
-      if (fd_ >= 0) {
-        ::unlink(path_.c_str());
-        ::close(fd_);
-        fail("no room for a copy after fork");
-      }
-      ::mremap(copy, kBytes, kBytes, MREMAP_MAYMOVE | MREMAP_FIXED, base_);
-    } else {
-      each_used([&](std::size_t offset, std::size_t bytes) {
-        // The magic comes last, in fill_header.
-        const std::size_t skip = offset == 0 ? sizeof(std::uint64_t) : 0;
-        if (bytes > skip) std::memcpy(base_ + offset + skip, to + offset + skip, bytes - skip);
-      });
-      ::munmap(copy, kBytes);
-    }
-    reserved_queues_ = queue_count;
-    reserved_stages_ = stage_count;
-    // A side of a queue between processes was the parent's; the child's copy must not be taken for a second.
-    for (std::uint32_t i = 0; i < queue_count; ++i) {
-      if (queues()[i].identity.load(std::memory_order_relaxed) == 0) continue;
-      queues()[i].state.store(static_cast<std::uint32_t>(SlotState::retired), std::memory_order_release);
-    }
-    fill_header();
-  }
-
-  void at_exit() noexcept {
-    set_phase(Phase::ended);
-    if (fd_ >= 0 && pid_ == ::getpid()) ::unlink(path_.c_str());  // who has it mapped goes on reading
-  }
-
-  // A slot that was never used if there is one, so that a late reader still finds what retired ones counted.
-  template <class Descriptor>
-  static std::uint32_t find_slot(Descriptor* all, std::uint32_t used, std::uint32_t capacity) noexcept {
-    if (used < capacity) return used;
-    for (std::uint32_t i = 0; i < capacity; ++i) {
-      if (all[i].state.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(SlotState::retired))
-        return i;
-    }
-    return capacity;
-  }
-
-  // Reserves slots in strides, since each reservation is a system call.
-  bool reserve_queue(std::uint32_t slot) noexcept {
-    if (slot < reserved_queues_) return true;
-    const std::uint32_t upto = std::min(kQueues, (slot / 32 + 1) * 32);
-    const std::uint32_t count = upto - slot;
-    if (!reserve(kQueueDescriptors + slot * sizeof(QueueDescriptor), count * sizeof(QueueDescriptor)) ||
-        !reserve(kQueueHot + slot * sizeof(QueueHot), count * sizeof(QueueHot))) {
-      return false;
-    }
-    reserved_queues_ = upto;
-    return true;
-  }
-
-  bool reserve_stage(std::uint32_t slot) noexcept {
-    if (slot < reserved_stages_) return true;
-    const std::uint32_t upto = std::min(kStages, (slot / 32 + 1) * 32);
-    const std::uint32_t count = upto - slot;
-    if (!reserve(kStageDescriptors + slot * sizeof(StageDescriptor), count * sizeof(StageDescriptor)) ||
-        !reserve(kStageHot + slot * sizeof(StageHot), count * sizeof(StageHot))) {
-      return false;
-    }
-    reserved_stages_ = upto;
-    return true;
-  }
-
-  // Holds the registration lock; the topology's version is odd for as long, so that an observer that read the
-  // same even version before and after its sweep knows that no slot has changed hands meanwhile.
-  class Change {
-   public:
-    explicit Change(CounterFile& file) noexcept : file_(file) {
-      file_.lock_.lock();
-      file_.header().topology_version.fetch_add(1, std::memory_order_acq_rel);
-    }
-    Change(const Change&) = delete;
-    Change& operator=(const Change&) = delete;
-    ~Change() {
-      file_.header().topology_version.fetch_add(1, std::memory_order_release);
-      file_.lock_.unlock();
-    }
-
-   private:
-    CounterFile& file_;
-  };
-
-  std::byte* base_ = nullptr;
-  int fd_ = -1;
-  pid_t pid_ = 0;
-  int number_ = 0;
-  std::uint64_t start_ = 0;
-  std::uint32_t reserved_queues_ = 0;
-  std::uint32_t reserved_stages_ = 0;
-  std::string path_;
-  std::string reason_;
-  detail::SpinLock lock_;
-};
-
 namespace detail {
 
 // Writes a descriptor under its version: odd while it is being written. Every store of `write` is a release:
@@ -414,37 +52,127 @@ void edit(Descriptor& descriptor, Write&& write) noexcept {
   descriptor.version.fetch_add(1, std::memory_order_release);
 }
 
-}  // namespace detail
-
-// A queue's place in the counter file, for as long as the queue lives. Movable; the lines never move.
-class QueueSlot {
+// A place in the counter file, or in private memory where there is none, for as long as its owner lives.
+// Movable; the counts never move.
+template <class Descriptor, class Hot>
+class Slot {
  public:
-  QueueSlot() = default;
-  QueueSlot(const QueueSlot&) = delete;
-  QueueSlot& operator=(const QueueSlot&) = delete;
-  QueueSlot(QueueSlot&& other) noexcept { swap(other); }
-  QueueSlot& operator=(QueueSlot&& other) noexcept {
+  Slot() = default;
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
+  Slot(Slot&& other) noexcept { swap(other); }
+  Slot& operator=(Slot&& other) noexcept {
     swap(other);
     return *this;
   }
-  ~QueueSlot() { retire(); }
+  ~Slot() {
+    change([&] {
+      descriptor_->state.store(static_cast<std::uint32_t>(SlotState::retired), std::memory_order_release);
+    });
+    if (private_) delete hot_;
+  }
+
+  [[nodiscard]] bool registered() const noexcept { return descriptor_ != nullptr; }
+  [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
+
+ protected:
+  // Takes a slot; `fill` stores the descriptor's texts and empties the counts.
+  template <class Fill>
+  void take(CounterFile& file, std::atomic<std::uint32_t>& count, std::uint32_t capacity,
+            std::uint32_t& reserved, Fill&& fill) {
+    const CounterFile::Change change(file);
+    file_ = &file;
+    const std::uint32_t used = count.load(std::memory_order_relaxed);
+    const std::uint32_t slot = file.claim<Descriptor, Hot>(used, capacity, reserved);
+    if (slot == CounterFile::kNone) {
+      hot_ = new Hot{};
+      private_ = true;
+      return;
+    }
+    slot_ = slot;
+    descriptor_ = file.at<Descriptor>(CounterFile::offset_of<Descriptor>()) + slot;
+    hot_ = file.at<Hot>(CounterFile::offset_of<Hot>()) + slot;
+    edit(*descriptor_, [&] {
+      descriptor_->state.store(static_cast<std::uint32_t>(SlotState::init), std::memory_order_release);
+      descriptor_->generation.fetch_add(1, std::memory_order_release);
+      std::forward<Fill>(fill)(*descriptor_, *hot_);
+      descriptor_->state.store(static_cast<std::uint32_t>(SlotState::live), std::memory_order_release);
+    });
+    if (slot == used) count.store(used + 1, std::memory_order_release);
+  }
+
+  template <class Write>
+  void change(Write&& write) noexcept {
+    if (descriptor_ == nullptr) return;
+    const CounterFile::Change change(*file_);
+    edit(*descriptor_, std::forward<Write>(write));
+  }
+
+  void swap(Slot& other) noexcept {
+    std::swap(file_, other.file_);
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(hot_, other.hot_);
+    std::swap(slot_, other.slot_);
+    std::swap(private_, other.private_);
+  }
+
+  CounterFile* file_ = nullptr;
+  Descriptor* descriptor_ = nullptr;
+  Hot* hot_ = nullptr;
+  std::uint32_t slot_ = 0;
+  bool private_ = false;
+};
+
+}  // namespace detail
+
+// A queue's place in the counter file.
+class QueueSlot : public detail::Slot<QueueDescriptor, QueueHot> {
+ public:
+  QueueSlot() = default;
+  QueueSlot(CounterFile& file, const QueueInfo& info) {
+    take(file, file.header().queue_count, CounterFile::kQueues, file.reserved_queues_,
+         [&](QueueDescriptor& to, QueueHot& hot) {
+           to.kind.store(static_cast<std::uint32_t>(info.kind), std::memory_order_release);
+           to.capacity.store(info.kind == QueueKind::unbounded ? 0 : info.capacity,
+                             std::memory_order_release);
+           to.identity.store(info.identity, std::memory_order_release);
+           to.sides.store(info.sides, std::memory_order_release);
+           to.pair.store(info.pair, std::memory_order_release);
+           to.created_ticks.store(ticks(), std::memory_order_release);
+           to.name.store(info.name);
+           to.source_type.store(info.source.type);
+           to.source_name.store(info.source.name);
+           to.drain_type.store(info.drain.type);
+           to.drain_name.store(info.drain.name);
+           to.group.store(info.group);
+           to.implementation.store(info.implementation);
+           for (auto* count : {&hot.producer.in, &hot.producer.dropped, &hot.producer.blocked,
+                               &hot.consumer.out, &hot.consumer.empty}) {
+             count->store(0, std::memory_order_release);
+           }
+           hot.producer.tid.store(0, std::memory_order_release);
+           hot.consumer.tid.store(0, std::memory_order_release);
+           hot.producer.cached_out = 0;
+           hot.consumer.cached_in = 0;
+         });
+  }
 
   [[nodiscard]] ProducerLine& producer() const noexcept { return hot_->producer; }
   [[nodiscard]] ConsumerLine& consumer() const noexcept { return hot_->consumer; }
-  [[nodiscard]] bool registered() const noexcept { return descriptor_ != nullptr; }
-  [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
 
   void set_source(const StageName& stage) noexcept {
     change([&] {
       descriptor_->source_type.store(stage.type);
       descriptor_->source_name.store(stage.name);
     });
+    forget(producer().tid);
   }
   void set_drain(const StageName& stage) noexcept {
     change([&] {
       descriptor_->drain_type.store(stage.type);
       descriptor_->drain_name.store(stage.name);
     });
+    forget(consumer().tid);
   }
   void set_name(std::string_view name) noexcept {
     change([&] { descriptor_->name.store(name); });
@@ -456,57 +184,58 @@ class QueueSlot {
     change([&] { descriptor_->pair.store(other_slot + 1, std::memory_order_release); });
   }
 
+  // The thread that uses a side notes itself at its first use, so that an observer can fill blanks of the
+  // topology. The test is one load of a line that the side writes anyway; queues of ours make it only where
+  // they look at the other side. Nobody becomes an end by emptying a queue at shutdown.
+  void note_producer() noexcept { note(producer().tid); }
+  void note_consumer() noexcept { note(consumer().tid); }
+  // Notes both sides anew, at their next use.
+  void forget_threads() noexcept {
+    forget(producer().tid);
+    forget(consumer().tid);
+  }
+
  private:
-  friend class CounterFile;
-
-  void swap(QueueSlot& other) noexcept {
-    std::swap(file_, other.file_);
-    std::swap(descriptor_, other.descriptor_);
-    std::swap(hot_, other.hot_);
-    std::swap(slot_, other.slot_);
-    std::swap(private_, other.private_);
+  static void forget(std::atomic<std::uint32_t>& tid) noexcept { tid.store(0, std::memory_order_relaxed); }
+  void note(std::atomic<std::uint32_t>& tid) noexcept {
+    if (tid.load(std::memory_order_relaxed) == 0) [[unlikely]] {
+      note_now(tid);
+    }
   }
-
-  template <class Write>
-  void change(Write&& write) noexcept {
-    if (descriptor_ == nullptr) return;
-    const CounterFile::Change change(*file_);
-    detail::edit(*descriptor_, std::forward<Write>(write));
+  // Out of line: the caller's loop should not carry it.
+  __attribute__((noinline)) void note_now(std::atomic<std::uint32_t>& tid) noexcept {
+    const auto phase = static_cast<Phase>(file_->header().phase.load(std::memory_order_relaxed));
+    if (phase == Phase::starting || phase == Phase::running) {
+      tid.store(detail::thread_id(), std::memory_order_relaxed);
+    }
   }
-
-  void retire() noexcept {
-    change([&] {
-      descriptor_->state.store(static_cast<std::uint32_t>(SlotState::retired), std::memory_order_release);
-    });
-    if (private_) delete hot_;
-  }
-
-  CounterFile* file_ = nullptr;
-  QueueDescriptor* descriptor_ = nullptr;
-  QueueHot* hot_ = nullptr;
-  std::uint32_t slot_ = 0;
-  bool private_ = false;
 };
 
 // A stage's place in the counter file. The stage's own thread calls the transitions.
-class StageSlot {
+class StageSlot : public detail::Slot<StageDescriptor, StageHot> {
  public:
   StageSlot() = default;
-  StageSlot(const StageSlot&) = delete;
-  StageSlot& operator=(const StageSlot&) = delete;
-  StageSlot(StageSlot&& other) noexcept { swap(other); }
-  StageSlot& operator=(StageSlot&& other) noexcept {
-    swap(other);
-    return *this;
+  StageSlot(CounterFile& file, const StageInfo& info) {
+    take(file, file.header().stage_count, CounterFile::kStages, file.reserved_stages_,
+         [&](StageDescriptor& to, StageHot& hot) {
+           to.wait.store(static_cast<std::uint32_t>(info.wait), std::memory_order_release);
+           to.tid.store(info.tid, std::memory_order_release);
+           to.cpu.store(info.cpu, std::memory_order_release);
+           to.type.store(info.stage.type);
+           to.name.store(info.stage.name);
+           to.group.store(info.group);
+           for (auto* count : {&hot.busy_ticks, &hot.blocked_ticks, &hot.idle_ticks, &hot.events}) {
+             count->store(0, std::memory_order_release);
+           }
+           hot.state.store(static_cast<std::uint32_t>(StageState::idle), std::memory_order_release);
+           hot.transitions.store(0, std::memory_order_release);
+           hot.since_ticks.store(ticks(), std::memory_order_release);
+         });
   }
+  StageSlot(StageSlot&&) noexcept = default;
+  StageSlot& operator=(StageSlot&&) noexcept = default;
   ~StageSlot() {
-    if (descriptor_ != nullptr) {
-      enter(StageState::idle, ticks());
-      change([&] {
-        descriptor_->state.store(static_cast<std::uint32_t>(SlotState::retired), std::memory_order_release);
-      });
-    }
-    if (private_) delete hot_;
+    if (registered()) enter(StageState::idle, ticks());
   }
 
   [[nodiscard]] StageHot& line() const noexcept { return *hot_; }
@@ -539,112 +268,14 @@ class StageSlot {
       descriptor_->cpu.store(cpu, std::memory_order_release);
     });
   }
-
- private:
-  friend class CounterFile;
-
-  void swap(StageSlot& other) noexcept {
-    std::swap(file_, other.file_);
-    std::swap(descriptor_, other.descriptor_);
-    std::swap(hot_, other.hot_);
-    std::swap(private_, other.private_);
-  }
-
-  template <class Write>
-  void change(Write&& write) noexcept {
-    if (descriptor_ == nullptr) return;
-    const CounterFile::Change change(*file_);
-    detail::edit(*descriptor_, std::forward<Write>(write));
-  }
-
-  CounterFile* file_ = nullptr;
-  StageDescriptor* descriptor_ = nullptr;
-  StageHot* hot_ = nullptr;
-  bool private_ = false;
 };
 
 inline QueueSlot CounterFile::add_queue(const QueueInfo& info) {
-  QueueSlot result;
-  const Change change(*this);
-  FileHeader& head = header();
-  const std::uint32_t used = head.queue_count.load(std::memory_order_relaxed);
-  const std::uint32_t slot = find_slot(queues(), used, kQueues);
-  if (slot < kQueues && reserve_queue(slot)) {
-    QueueDescriptor& to = queues()[slot];
-    QueueHot& hot = queue_hot()[slot];
-    detail::edit(to, [&] {
-      to.state.store(static_cast<std::uint32_t>(SlotState::init), std::memory_order_release);
-      to.generation.fetch_add(1, std::memory_order_release);
-      to.kind.store(static_cast<std::uint32_t>(info.kind), std::memory_order_release);
-      to.capacity.store(info.kind == QueueKind::unbounded ? 0 : info.capacity, std::memory_order_release);
-      to.identity.store(info.identity, std::memory_order_release);
-      to.sides.store(info.sides, std::memory_order_release);
-      to.pair.store(info.pair, std::memory_order_release);
-      to.created_ticks.store(ticks(), std::memory_order_release);
-      to.name.store(info.name);
-      to.source_type.store(info.source.type);
-      to.source_name.store(info.source.name);
-      to.drain_type.store(info.drain.type);
-      to.drain_name.store(info.drain.name);
-      to.group.store(info.group);
-      to.implementation.store(info.implementation);
-      for (auto* count : {&hot.producer.in, &hot.producer.dropped, &hot.producer.blocked, &hot.consumer.out,
-                          &hot.consumer.empty}) {
-        count->store(0, std::memory_order_release);
-      }
-      hot.producer.tid.store(0, std::memory_order_release);
-      hot.consumer.tid.store(0, std::memory_order_release);
-      hot.producer.cached_out = 0;
-      hot.consumer.cached_in = 0;
-      to.state.store(static_cast<std::uint32_t>(SlotState::live), std::memory_order_release);
-    });
-    if (slot == used) head.queue_count.store(used + 1, std::memory_order_release);
-    result.descriptor_ = &to;
-    result.hot_ = &hot;
-    result.slot_ = slot;
-  } else {
-    result.hot_ = new QueueHot{};
-    result.private_ = true;
-  }
-  result.file_ = this;
-  return result;
+  return {*this, info};
 }
 
 inline StageSlot CounterFile::add_stage(const StageInfo& info) {
-  StageSlot result;
-  const Change change(*this);
-  FileHeader& head = header();
-  const std::uint32_t used = head.stage_count.load(std::memory_order_relaxed);
-  const std::uint32_t slot = find_slot(stages(), used, kStages);
-  if (slot < kStages && reserve_stage(slot)) {
-    StageDescriptor& to = stages()[slot];
-    StageHot& hot = stage_hot()[slot];
-    detail::edit(to, [&] {
-      to.state.store(static_cast<std::uint32_t>(SlotState::init), std::memory_order_release);
-      to.generation.fetch_add(1, std::memory_order_release);
-      to.wait.store(static_cast<std::uint32_t>(info.wait), std::memory_order_release);
-      to.tid.store(info.tid, std::memory_order_release);
-      to.cpu.store(info.cpu, std::memory_order_release);
-      to.type.store(info.stage.type);
-      to.name.store(info.stage.name);
-      to.group.store(info.group);
-      for (auto* count : {&hot.busy_ticks, &hot.blocked_ticks, &hot.idle_ticks, &hot.events}) {
-        count->store(0, std::memory_order_release);
-      }
-      hot.state.store(static_cast<std::uint32_t>(StageState::idle), std::memory_order_release);
-      hot.transitions.store(0, std::memory_order_release);
-      hot.since_ticks.store(ticks(), std::memory_order_release);
-      to.state.store(static_cast<std::uint32_t>(SlotState::live), std::memory_order_release);
-    });
-    if (slot == used) head.stage_count.store(used + 1, std::memory_order_release);
-    result.descriptor_ = &to;
-    result.hot_ = &hot;
-  } else {
-    result.hot_ = new StageHot{};
-    result.private_ = true;
-  }
-  result.file_ = this;
-  return result;
+  return {*this, info};
 }
 
 }  // namespace latlab

@@ -37,7 +37,7 @@ T take(T* from) noexcept(std::is_nothrow_move_constructible_v<T>) {
 
 inline QueueInfo described(QueueInfo info, QueueKind kind, std::uint64_t capacity,
                            std::string_view implementation) {
-  info.kind = kind;
+  if (info.kind != QueueKind::bidirectional) info.kind = kind;  // a direction of two is bounded as well
   info.capacity = capacity;
   if (info.implementation.empty()) info.implementation = implementation;
   return info;
@@ -57,7 +57,9 @@ class SpscRing {
         mask_(std::bit_ceil(capacity_) - 1),
         cells_(std::make_unique<detail::Cell<T>[]>(mask_ + 1)),
         producer_(&slot_.producer()),
-        consumer_(&slot_.consumer()) {}
+        consumer_(&slot_.consumer()) {
+    producer_->cached_out = 0 - capacity_;  // "full": so that the first push looks, and notes its thread
+  }
   SpscRing(const SpscRing&) = delete;
   SpscRing& operator=(const SpscRing&) = delete;
   ~SpscRing() {
@@ -76,6 +78,7 @@ class SpscRing {
   bool try_emplace(Args&&... args) noexcept(std::is_nothrow_constructible_v<T, Args...>) {
     const std::uint64_t in = producer_->in.load(std::memory_order_relaxed);  // ours alone to write
     if (in - producer_->cached_out >= capacity_) [[unlikely]] {
+      slot_.note_producer();
       // acquire: the consumer has moved out of the cells that we are about to fill
       producer_->cached_out = consumer_->out.load(std::memory_order_acquire);
       if (in - producer_->cached_out >= capacity_) return false;
@@ -105,6 +108,7 @@ class SpscRing {
   T* front() noexcept {
     const std::uint64_t out = consumer_->out.load(std::memory_order_relaxed);  // ours alone to write
     if (out == consumer_->cached_in) {
+      slot_.note_consumer();
       consumer_->cached_in = producer_->in.load(std::memory_order_acquire);  // the events that it counts
       if (out == consumer_->cached_in) return nullptr;
     }
@@ -122,6 +126,19 @@ class SpscRing {
     value = std::move(*first);
     pop();
     return true;
+  }
+  // Consumer. Hands up to `most` events to `use` (T&&), oldest first, and returns how many. All of them leave
+  // the queue together, when the last has been used: a batch that is being worked on still fills the queue.
+  template <class Use>
+  std::size_t consume(std::size_t most, Use&& use) {
+    if (front() == nullptr) return 0;
+    const std::uint64_t out = consumer_->out.load(std::memory_order_relaxed);
+    const std::uint64_t waiting = consumer_->cached_in - out;
+    const std::uint64_t count = waiting < most ? waiting : most;
+    for (std::uint64_t i = out; i != out + count; ++i) use(std::move(*cells_[i & mask_].get()));
+    for (std::uint64_t i = out; i != out + count; ++i) std::destroy_at(cells_[i & mask_].get());
+    consumer_->out.store(out + count, std::memory_order_release);  // one store a batch
+    return static_cast<std::size_t>(count);
   }
   void count_empty() noexcept {
     consumer_->empty.store(consumer_->empty.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -176,6 +193,7 @@ class MpmcRing {
       }
       // relaxed: the cell's turn carries the ordering, the ticket is only a number
       if (producer_->in.compare_exchange_weak(ticket, ticket + 1, std::memory_order_relaxed)) {
+        slot_.note_producer();
         std::construct_at(cell.value.get(), std::forward<Args>(args)...);
         cell.turn.store(ticket + 1, std::memory_order_release);  // the event before its turn
         return true;
@@ -203,6 +221,7 @@ class MpmcRing {
         continue;
       }
       if (consumer_->out.compare_exchange_weak(ticket, ticket + 1, std::memory_order_relaxed)) {
+        slot_.note_consumer();
         value = detail::take(cell.value.get());
         cell.turn.store(ticket + mask_ + 1, std::memory_order_release);  // free for the next round
         return true;
@@ -268,6 +287,7 @@ class UnboundedQueue {
   void emplace(Args&&... args) {
     const std::uint64_t in = producer_->in.load(std::memory_order_relaxed);
     const std::size_t at = in % ChunkEvents;
+    if (at == 0) slot_.note_producer();
     if (at == 0 && in != 0) {
       Chunk* next = spare_.exchange(nullptr, std::memory_order_acquire);  // the consumer has left it
       if (next == nullptr) next = new Chunk;
@@ -286,6 +306,7 @@ class UnboundedQueue {
   T* front() noexcept {
     const std::uint64_t out = consumer_->out.load(std::memory_order_relaxed);
     if (out == consumer_->cached_in) {
+      slot_.note_consumer();
       consumer_->cached_in = producer_->in.load(std::memory_order_acquire);
       if (out == consumer_->cached_in) return nullptr;
     }

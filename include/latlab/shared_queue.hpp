@@ -106,6 +106,7 @@ class SharedRing {
       if (ahead > 0) {
         ticket = in.load(std::memory_order_relaxed);
       } else if (in.compare_exchange_weak(ticket, ticket + 1, std::memory_order_relaxed)) {
+        slot_.note_producer();
         cell.value = value;
         cell.turn.store(ticket + 1, std::memory_order_release);  // the event before its turn
         return true;
@@ -135,6 +136,7 @@ class SharedRing {
       if (ahead > 0) {
         ticket = out.load(std::memory_order_relaxed);
       } else if (out.compare_exchange_weak(ticket, ticket + 1, std::memory_order_relaxed)) {
+        slot_.note_consumer();
         value = cell.value;
         cell.turn.store(ticket + header_->cells, std::memory_order_release);  // free for the next round
         return true;

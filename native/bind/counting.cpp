@@ -11,25 +11,18 @@ using namespace latlab;
 
 namespace {
 
-std::uint32_t thread_id() noexcept {
-  static thread_local const auto id = static_cast<std::uint32_t>(::gettid());
-  return id;
-}
-
 // A queue's counts for Python: any number of threads on both sides, so every count is an atomic addition.
 class Slot {
  public:
   explicit Slot(const QueueInfo& info) : slot_(CounterFile::process().add_queue(info)) {}
 
   void put(std::uint64_t events) noexcept {
-    ProducerLine& line = slot_.producer();
-    if (line.tid.load(std::memory_order_relaxed) == 0) line.tid.store(thread_id(), std::memory_order_relaxed);
-    line.in.fetch_add(events, std::memory_order_release);
+    slot_.note_producer();
+    slot_.producer().in.fetch_add(events, std::memory_order_release);
   }
   void get(std::uint64_t events) noexcept {
-    ConsumerLine& line = slot_.consumer();
-    if (line.tid.load(std::memory_order_relaxed) == 0) line.tid.store(thread_id(), std::memory_order_relaxed);
-    line.out.fetch_add(events, std::memory_order_release);
+    slot_.note_consumer();
+    slot_.consumer().out.fetch_add(events, std::memory_order_release);
   }
   void drop(std::uint64_t events) noexcept {
     slot_.producer().dropped.fetch_add(events, std::memory_order_relaxed);
@@ -54,7 +47,7 @@ class StageTimer {
   explicit StageTimer(const StageInfo& info) : slot_(CounterFile::process().add_stage(info)) {}
   void enter(StageState state) noexcept { slot_.enter(state, ticks()); }
   void count(std::uint64_t events) noexcept { slot_.count(events); }
-  void set_thread() noexcept { slot_.set_thread(thread_id(), -1); }
+  void set_thread() noexcept { slot_.set_thread(detail::thread_id(), -1); }
 
  private:
   StageSlot slot_;
@@ -109,11 +102,7 @@ NB_MODULE(counting, m) {
       .def(
           "set_pair", [](Slot& s, Slot& other) { s.slot().set_pair(other.slot().slot()); }, "other"_a)
       .def(
-          "forget_threads",
-          [](Slot& s) {
-            s.slot().producer().tid.store(0, std::memory_order_relaxed);
-            s.slot().consumer().tid.store(0, std::memory_order_relaxed);
-          },
+          "forget_threads", [](Slot& s) { s.slot().forget_threads(); },
           "Note the threads anew: those that set things up are not those that will run it.");
 
   nb::class_<StageTimer>(m, "Stage", "A stage's times in the counter file; its own thread calls it.")

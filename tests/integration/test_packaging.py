@@ -27,4 +27,4 @@ def test_a_separate_cmake_project_builds_and_runs_against_the_installed_headers(
     for command in (configure, [cmake, "--build", str(tmp_path)], [str(tmp_path / "consumer")]):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout == "the clock runs\n"
+    assert done.stdout == "put in 1000, taken out 1000, sum 499500\n"
