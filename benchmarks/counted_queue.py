@@ -1,8 +1,8 @@
 """What counting adds to a C++ queue with 50 ns of work per event: hooks, wrapper, a queue behind a lock.
 
-Bar: at most 1 %. Each round times the same queue with and without counts, one after the other; the ratio is of
-the first deciles over the rounds, since a disturbed round says nothing of the queue. `python -m
-benchmarks.counted_queue`
+Bar: at most 1 %. Each round times the same queue with and without counts, one after the other; the ratio is
+of the first deciles over the rounds, since a disturbed round says nothing of the queue.
+`python -m benchmarks.counted_queue`
 """
 
 from __future__ import annotations
