@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tomllib
 import typing
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from latlab.errors import InputError, UsageError
+from latlab.lab._toml import as_table, checked, filled, member, only, read_document, table
 from latlab.model.layout import STAGES, Layout, ReplayLayout, StageLayout, ThreadLayout
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 __all__ = ["load_layout", "parse_layout", "slowed"]
-
-_T = TypeVar("_T", bound="DataclassInstance")
-_LARGEST = {"count": 64, "workers": 64, "per_book": 64, "capacity": 1 << 22, "pool_capacity": 1 << 22}
 
 
 def load_layout(path: str | os.PathLike[str]) -> Layout:
@@ -28,16 +21,7 @@ def load_layout(path: str | os.PathLike[str]) -> Layout:
     Raises:
         InputError: that names the file, the key and what it may hold.
     """
-    try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(
-            path, error.strerror or "can't be read", remedy="give a layout file (TOML)"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InputError(path, "is no UTF-8 text", place=f"offset {error.start}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(path, f"is no TOML: {error}", remedy="see examples/trading.toml") from error
+    document = read_document(path, remedy="give a layout file (TOML)")
     return parse_layout(document, os.fspath(path))
 
 
@@ -51,36 +35,35 @@ def parse_layout(document: Mapping[str, Any], source: str) -> Layout:
     Raises:
         InputError: for an unknown key, a value of another type or out of range, or parts that don't fit.
     """
-    known = {"name", "replay", "stages", "queues", "threads", "memory", "trace", "sampler"}
-    _only(document, known, source, "")
+    # The table "diagnose" is `latlab diagnose`'s own: see `latlab.lab._question`.
+    known = {"name", "replay", "stages", "queues", "threads", "memory", "trace", "sampler", "diagnose"}
+    only(document, known, source, "")
     plain: dict[str, Any] = {}
     if "name" in document:
-        plain["name"] = _checked(document["name"], str, source, "name")
-    for table, keys in (
+        plain["name"] = checked(document["name"], str, source, "name")
+    for name, keys in (
         ("memory", {"pool_capacity": "pool_capacity"}),
         ("trace", {"every": "trace_every"}),
         ("sampler", {"period_ns": "period_ns"}),
     ):
-        values = _table(document, table, source)
-        _only(values, set(keys), source, table)
-        for key, name in keys.items():
+        values = table(document, name, source)
+        only(values, set(keys), source, name)
+        for key, field in keys.items():
             if key in values:
-                plain[name] = _checked(values[key], int, source, f"{table}.{key}")
+                plain[field] = checked(values[key], int, source, f"{name}.{key}")
     base = Layout()
-    replay = _filled(ReplayLayout(), _table(document, "replay", source), source, "replay")
+    replay = filled(ReplayLayout(), table(document, "replay", source), source, "replay")
     stages = dict(base.stages)
-    for stage, values in _table(document, "stages", source).items():
-        _member(stage, STAGES, source, f"stages.{stage}", "stage")
+    for stage, values in table(document, "stages", source).items():
+        member(stage, STAGES, source, f"stages.{stage}", "stage")
         stages[stage] = _stage(stages[stage], values, source, f"stages.{stage}")
     queues = dict(base.queues)
-    for hop, values in _table(document, "queues", source).items():
-        _member(hop, tuple(queues), source, f"queues.{hop}", "hop")
-        queues[hop] = _filled(
-            queues[hop], _as_table(values, source, f"queues.{hop}"), source, f"queues.{hop}"
-        )
+    for hop, values in table(document, "queues", source).items():
+        member(hop, tuple(queues), source, f"queues.{hop}", "hop")
+        queues[hop] = filled(queues[hop], as_table(values, source, f"queues.{hop}"), source, f"queues.{hop}")
     layout = Layout(replay=replay, stages=stages, queues=queues, **plain)
     threads = tuple(
-        _thread(layout, name, values, source) for name, values in _table(document, "threads", source).items()
+        _thread(layout, name, values, source) for name, values in table(document, "threads", source).items()
     )
     layout = dataclasses.replace(layout, threads=threads)
     _fits(layout, source)
@@ -108,71 +91,18 @@ def slowed(layout: Layout, stage: str, service_ns: int) -> Layout:
     raise UsageError(f"there is no stage '{stage}'", remedy=f"name one of: {names}")
 
 
-def _only(values: Mapping[str, Any], known: set[str], source: str, place: str) -> None:
-    for key in values:
-        if key not in known:
-            where = f"{place}.{key}" if place else key
-            raise InputError(
-                source, "unknown key", place=where, remedy=f"known are: {', '.join(sorted(known))}"
-            )
-
-
-def _member(name: str, known: tuple[str, ...], source: str, place: str, what: str) -> None:
-    if name not in known:
-        raise InputError(source, f"unknown {what}", place=place, remedy=f"known are: {', '.join(known)}")
-
-
-def _as_table(value: Any, source: str, place: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InputError(source, f"must be a table, not {value!r}", place=place)
-    return value
-
-
-def _table(document: Mapping[str, Any], name: str, source: str) -> Mapping[str, Any]:
-    return _as_table(document.get(name, {}), source, name)
-
-
-def _checked(value: Any, kind: Any, source: str, place: str) -> Any:
-    if typing.get_origin(kind) is typing.Literal:
-        choices = typing.get_args(kind)
-        if value not in choices:
-            raise InputError(source, f"{value!r} is none of {', '.join(choices)}", place=place)
-        return value
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        wanted = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}[kind]
-        raise InputError(source, f"must be {wanted}, not {value!r}", place=place)
-    key = place.rpartition(".")[2]
-    if kind is int and (value < 0 or value > _LARGEST.get(key, 1 << 62)):
-        raise InputError(
-            source, f"{value} is out of range", place=place, remedy=f"0 to {_LARGEST.get(key, 1 << 62)}"
-        )
-    if kind is float and not 1e-9 < value < 1e9:
-        raise InputError(source, f"{value} is out of range", place=place, remedy="a number above 0")
-    return value
-
-
-def _filled(default: _T, values: Mapping[str, Any], source: str, place: str) -> _T:
-    """The dataclass with the fields that the table gives, each of its annotated type."""
-    kinds = typing.get_type_hints(type(default))
-    _only(values, set(kinds), source, place)
-    given = {key: _checked(value, kinds[key], source, f"{place}.{key}") for key, value in values.items()}
-    return dataclasses.replace(default, **given)
-
-
 def _stage(default: StageLayout, values: Any, source: str, place: str) -> StageLayout:
-    rest = dict(_as_table(values, source, place))
+    rest = dict(as_table(values, source, place))
     cpus = rest.pop("cpus", [])
     slow = rest.pop("slow", {})
     if not isinstance(cpus, list):
         raise InputError(source, f"must be a list of CPU numbers, not {cpus!r}", place=f"{place}.cpus")
-    checked_cpus = tuple(_checked(cpu, int, source, f"{place}.cpus") for cpu in cpus)
+    checked_cpus = tuple(checked(cpu, int, source, f"{place}.cpus") for cpu in cpus)
     checked_slow = tuple(
-        (name, _checked(value, int, source, f"{place}.slow.{name}"))
-        for name, value in _as_table(slow, source, f"{place}.slow").items()
+        (name, checked(value, int, source, f"{place}.slow.{name}"))
+        for name, value in as_table(slow, source, f"{place}.slow").items()
     )
-    plain = _filled(_Plain(**_plain_fields(default)), rest, source, place)
+    plain = filled(_Plain(**_plain_fields(default)), rest, source, place)
     return StageLayout(**_plain_fields(plain), cpus=checked_cpus, slow=checked_slow)
 
 
@@ -194,9 +124,9 @@ def _plain_fields(stage: StageLayout | _Plain) -> dict[str, Any]:
 
 def _thread(layout: Layout, name: str, values: Any, source: str) -> ThreadLayout:
     place = f"threads.{name}"
-    table = _as_table(values, source, place)
-    _only(table, {"runs", "count"}, source, place)
-    runs = table.get("runs")
+    given = as_table(values, source, place)
+    only(given, {"runs", "count"}, source, place)
+    runs = given.get("runs")
     if not isinstance(runs, list) or not runs:
         raise InputError(
             source, "must name what the thread runs", place=f"{place}.runs", remedy='runs = ["decoder"]'
@@ -209,7 +139,7 @@ def _thread(layout: Layout, name: str, values: Any, source: str) -> ThreadLayout
             named.append(item)
         else:
             raise InputError(source, f"there is no stage or instance {item!r}", place=f"{place}.runs")
-    return ThreadLayout(name, tuple(named), _checked(table.get("count", 1), int, source, f"{place}.count"))
+    return ThreadLayout(name, tuple(named), checked(given.get("count", 1), int, source, f"{place}.count"))
 
 
 def _fits(layout: Layout, source: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,8 @@ class Follower:
     """The processes that match a target, and all that they publish.
 
     Args:
-        targets: process ids, names of applications, or both; every process that matches any is followed,
-            also those that start later.
+        targets: process ids, names of applications (patterns as a shell has them, too), or both; every process
+            that matches any is followed, also those that start later.
         files: lists the counter files; for tests.
         now_ns: the clock; for tests.
     """
@@ -202,7 +203,10 @@ class Follower:
 
     def _matches(self, reader: core.Reader) -> bool:
         pid, name = reader.header()["pid"], reader.application
-        return any(target in (pid, name) for target in self._targets)
+        return any(
+            target == pid if isinstance(target, int) else fnmatchcase(name, target)
+            for target in self._targets
+        )
 
     def _look_after(self, file: _File, now: int, events: list[Event]) -> None:
         if not file.alive:

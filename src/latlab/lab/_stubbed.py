@@ -1,0 +1,278 @@
+"""What making a stage of the pipeline faster would buy, measured: the stage is stubbed and the same input is
+replayed, interleaved with the unmodified pipeline.
+
+A stage's component under study is the service time that its layout adds to each event. Its function is empty,
+so the *flat* stub is the stage without it, and a *busy* stub spins for what is left of it. What remains of
+the stage's service with the flat stub is the stage's own code, which can't be stubbed away: speed-ups are
+stated as the traces show them, not as they were asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.errors import LatlabError
+from latlab.formats.recording import RecordingWriter
+from latlab.lab._run import PipelineRun, run_pipeline
+from latlab.lab.layout import slowed
+from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.diagnosis import Diagnosis
+from latlab.model.environment import Environment
+from latlab.model.layout import STAGES, Layout
+from latlab.stats.quantiles import median, nearest_rank
+
+__all__ = ["CannotStubError", "Stubbing", "forecast"]
+
+SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_CAPACITY_S = 1.2  # of a run with the input as fast as it is taken: its rate settles within a few hundred ms
+_LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
+_LEAST_ROUNDS = 2
+_BLOCK_NS = 100_000_000  # of the bootstrap: longer than a scheduler's slice and than a queue takes to empty
+_RESAMPLES = 200
+_T95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}  # two-sided, by the number of values
+
+
+class CannotStubError(LatlabError):
+    """The stage has nothing that could be stubbed; the text says what is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stubbing:
+    """What every run of a forecast shares.
+
+    Attributes:
+        layout: unmodified.
+        feeds: the same for every run.
+        seconds: of a run at the input's own pace.
+        seed: of the order of the runs.
+    """
+
+    layout: Layout
+    feeds: Sequence[Path]
+    seconds: float
+    environment: Environment
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Paced:
+    """What one run at the input's own pace gave."""
+
+    rate_hz: float
+    service_ns: float
+    latency: NDArray[np.int64]
+    blocks: NDArray[np.int64]
+    limits: str
+
+
+def forecast(
+    stubbing: Stubbing, stage: str, deadline: float, writer: RecordingWriter, tell: Callable[[str], None]
+) -> Forecast:
+    """Measure the curve of a stage.
+
+    Args:
+        stage: a type of stage, or an instance.
+        deadline: on the clock of time.monotonic: no round begins that would end after it.
+        writer: keeps each run's numbers as the series "forecast".
+        tell: takes a line on each round as it begins.
+
+    Raises:
+        CannotStubError: nothing of the stage's service can be stubbed.
+        LatlabError: the pipeline could not be run.
+    """
+    base = _paced(stubbing, stubbing.layout, stage)
+    flat = _paced(stubbing, _stubbed(stubbing.layout, stage, 0), stage)
+    removable = 1 - flat.service_ns / base.service_ns
+    if removable < _LEAST_REMOVABLE:
+        raise CannotStubError(
+            f"the service of {stage} is its own code ({flat.service_ns:,.0f} of {base.service_ns:,.0f} ns), "
+            "and only service time that a layout adds can be stubbed in this pipeline"
+        )
+    left = {speedup: max(0, round((1 - speedup) * base.service_ns - flat.service_ns)) for speedup in SPEEDUPS}
+    layouts: dict[float | None, Layout] = {
+        None: stubbing.layout,
+        **{speedup: _stubbed(stubbing.layout, stage, ns) for speedup, ns in left.items()},
+    }
+    paced: dict[float | None, list[_Paced]] = {key: [] for key in layouts}
+    capacity: dict[float | None, list[tuple[float, str]]] = {key: [] for key in layouts}
+    order = random.Random(stubbing.seed)
+    took = 0.0
+    rounds = 0
+    while rounds < _LEAST_ROUNDS or time.monotonic() + took < deadline:
+        begin = time.monotonic()
+        tell(f"forecast, round {rounds + 1}: {stage} as it is and stubbed, {2 * len(layouts)} runs")
+        keys = list(layouts)
+        order.shuffle(keys)
+        for key in keys:
+            run = _paced(stubbing, layouts[key], stage)
+            fast = _capacity(stubbing, layouts[key], stage)
+            paced[key].append(run)
+            capacity[key].append(fast)
+            _keep(writer, rounds, key, run, fast)
+        rounds += 1
+        took = time.monotonic() - begin
+    return _result(stage, base.service_ns, flat.service_ns, paced, capacity, rounds, stubbing.seed)
+
+
+def _stubbed(layout: Layout, stage: str, ns: int) -> Layout:
+    if stage in layout.stages:
+        plain = dataclasses.replace(layout.stages[stage], slow=())
+        layout = dataclasses.replace(layout, stages={**layout.stages, stage: plain})
+    return slowed(layout, stage, ns)
+
+
+def _run(stubbing: Stubbing, layout: Layout, seconds: float) -> PipelineRun:
+    with tempfile.TemporaryDirectory(prefix="latlab-forecast-") as folder:
+        return run_pipeline(
+            layout,
+            stubbing.feeds,
+            Path(folder) / "run",
+            seconds=seconds,
+            environment=stubbing.environment,
+        )
+
+
+def _paced(stubbing: Stubbing, layout: Layout, stage: str) -> _Paced:
+    run = _run(stubbing, layout, stubbing.seconds)
+    began = run.residence.end_to_end_at
+    first = int(began.min(initial=np.iinfo(np.int64).max))
+    return _Paced(
+        rate_hz=_rate(run.diagnosis, stage),
+        service_ns=_service(run, layout, stage),
+        latency=run.residence.end_to_end,
+        blocks=(began - first) // _BLOCK_NS,
+        limits=_limits(run.diagnosis),
+    )
+
+
+def _capacity(stubbing: Stubbing, layout: Layout, stage: str) -> tuple[float, str]:
+    """(events a second through the stage, what limits) with the input as fast as the pipeline takes it."""
+    replay = dataclasses.replace(layout.replay, mode="fast", on_full="wait")
+    run = _run(stubbing, dataclasses.replace(layout, replay=replay), _CAPACITY_S)
+    return _rate(run.diagnosis, stage), _limits(run.diagnosis)
+
+
+def _rate(diagnosis: Diagnosis, stage: str) -> float:
+    return sum(view.rate_hz for view in diagnosis.stages if stage in (view.type, view.name))
+
+
+def _service(run: PipelineRun, layout: Layout, stage: str) -> float:
+    """The median service of the stage's traced events, of all of its instances."""
+    names = layout.instances(stage) if stage in STAGES else [stage]
+    times = [run.residence.service[name] for name in names if name in run.residence.service]
+    if not times:
+        raise CannotStubError(f"no traced event came through {stage}: set trace.every to a smaller number")
+    return float(median(np.concatenate(times)))
+
+
+def _limits(diagnosis: Diagnosis) -> str:
+    return diagnosis.limiting_stage or diagnosis.verdict
+
+
+def _keep(
+    writer: RecordingWriter, number: int, speedup: float | None, run: _Paced, fast: tuple[float, str]
+) -> None:
+    quantiles = [
+        float(nearest_rank(run.latency, q)) if run.latency.size else np.nan for q in (0.5, 0.99, 0.999)
+    ]
+    row = {
+        "round": number,
+        "speedup": np.nan if speedup is None else speedup,
+        "rate_hz": run.rate_hz,
+        "capacity_hz": fast[0],
+        "service_ns": run.service_ns,
+        "p50_ns": quantiles[0],
+        "p99_ns": quantiles[1],
+        "p99.9_ns": quantiles[2],
+    }
+    writer.append("forecast", {name: np.array([value]) for name, value in row.items()})
+
+
+def _result(
+    stage: str,
+    service_ns: float,
+    flat_ns: float,
+    paced: Mapping[float | None, Sequence[_Paced]],
+    capacity: Mapping[float | None, Sequence[tuple[float, str]]],
+    rounds: int,
+    seed: int,
+) -> Forecast:
+    # The service as it is, over all rounds: the one that the stubs were cut by was a single run.
+    reference = float(np.median([run.service_ns for run in paced[None]]))
+    points = {
+        key: _point(key, reference, runs, capacity[key], np.random.default_rng([seed, index]))
+        for index, (key, runs) in enumerate(paced.items())
+    }
+    ratios = [a[0] / b[0] - 1 for a, b in zip(capacity[0.0], capacity[None], strict=True)]
+    return _judged(stage, service_ns, flat_ns, points, capacity, _mean_interval(ratios), rounds, seed)
+
+
+def _point(
+    speedup: float | None,
+    reference_ns: float,
+    runs: Sequence[_Paced],
+    fast: Sequence[tuple[float, str]],
+    generator: np.random.Generator,
+) -> ForecastPoint:
+    achieved = None
+    if speedup is not None:
+        achieved = 1 - float(np.median([run.service_ns for run in runs])) / reference_ns
+    p50, p99, p999 = (_quantile(runs, q, generator) for q in (0.5, 0.99, 0.999))
+    limits = [name for _, name in fast]
+    return ForecastPoint(
+        speedup=speedup,
+        achieved=achieved,
+        runs=len(runs),
+        rate_hz=_mean_interval([run.rate_hz for run in runs]),
+        capacity_hz=_mean_interval([rate for rate, _ in fast]),
+        p50_ns=p50,
+        p99_ns=p99,
+        p99_9_ns=p999,
+        limits=max(sorted(set(limits)), key=limits.count),
+    )
+
+
+def _mean_interval(values: Sequence[float]) -> Interval:
+    """The mean with Student's 95 % interval; runs are the replicates."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(mean)
+    half = _T95.get(len(values), 2.26) * float(np.std(values, ddof=1)) / len(values) ** 0.5
+    return Interval(mean, mean - half, mean + half)
+
+
+def _quantile(runs: Sequence[_Paced], q: float, generator: np.random.Generator) -> Interval | None:
+    """A quantile of the events of all runs, with a percentile interval of a block bootstrap.
+
+    Neighbouring events share their fate, so blocks of time are drawn and not events.
+    """
+    blocks = [
+        run.latency[run.blocks == block]
+        for run in runs
+        for block in np.unique(run.blocks)
+        if run.latency.size
+    ]
+    if not blocks:
+        return None
+    value = float(nearest_rank(np.concatenate(blocks), q))
+    if len(blocks) < 4:
+        return Interval(value)
+    drawn = [
+        float(
+            nearest_rank(
+                np.concatenate([blocks[i] for i in generator.integers(0, len(blocks), len(blocks))]), q
+            )
+        )
+        for _ in range(_RESAMPLES)
+    ]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Interval(value, float(min(low, value)), float(max(high, value)))

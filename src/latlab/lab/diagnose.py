@@ -1,0 +1,397 @@
+"""From a question to one answer: the machine's floor, its settings, what was observed, what limits, and what
+fixing it would buy. Each step is saved as it ends, and one that can't run says why.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from latlab.errors import LatlabError
+from latlab.formats.recording import RecordingWriter
+from latlab.lab._budget import budget, mean_budget
+from latlab.lab._command import CommandRun, observe_command, observe_pid
+from latlab.lab._question import Question
+from latlab.lab._run import PipelineRun, run_pipeline
+from latlab.lab._stubbed import CannotStubError, Stubbing, forecast
+from latlab.lab.demo import DemoOptions, feeds_for, in_the_users_words
+from latlab.model.answer import Answer, Budget, Floor, Forecast, Step, Unknown
+from latlab.model.environment import Environment
+from latlab.model.layout import STAGES, Layout
+from latlab.model.queues import Analysis
+from latlab.stats.quantiles import nearest_rank
+from latlab.system.environment import capture
+
+__all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
+
+KIND = "diagnosis"
+_TAIL = 0.999
+_RESERVE_S = 4.0  # of the budget, for what comes after the forecast
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DiagnosisRun:
+    """The answer, with what its report draws.
+
+    Attributes:
+        pipeline: of the trading pipeline, where that was diagnosed; else `command` is set.
+    """
+
+    answer: Answer
+    environment: Environment
+    pipeline: PipelineRun | None = None
+    command: CommandRun | None = None
+
+
+@dataclass
+class _Steps:
+    """Collects what each step gave, and saves it."""
+
+    writer: RecordingWriter
+    tell: Tell
+    steps: list[Step] = field(default_factory=list)
+    unknown: list[Unknown] = field(default_factory=list)
+
+    def run(self, name: str, work: Callable[[], tuple[Any, str]], otherwise: str | None = None) -> Any:
+        """Do a step; where it can't run, note why, and the command that would find out."""
+        begin = time.monotonic()
+        try:
+            result, detail = work()
+        except LatlabError as error:
+            self.skip(name, str(error), otherwise, time.monotonic() - begin)
+            return None
+        self.steps.append(Step(name, "done", time.monotonic() - begin, detail))
+        self._save()
+        return result
+
+    def skip(self, name: str, why: str, otherwise: str | None, seconds: float = 0.0) -> None:
+        """Note a step that is left out."""
+        self.tell(f"{name}: skipped: {why}")
+        self.steps.append(Step(name, "skipped", seconds, why))
+        if otherwise is not None:
+            self.unknown.append(Unknown(f"{name}: {why}", otherwise))
+        self._save()
+
+    def _save(self) -> None:
+        self.writer.put("steps", {"schema": 1, "steps": [asdict(step) for step in self.steps]})
+
+
+def diagnose_question(question: Question, output: Path, tell: Tell) -> DiagnosisRun:
+    """Answer a question.
+
+    Args:
+        output: the folder of the recording; it must not hold anything yet. What was observed lies in it as a
+            recording of its own, "observation".
+        tell: takes a line on each step as it begins.
+
+    Raises:
+        LatlabError: nothing could be observed; what was measured until then is kept.
+    """
+    begin = time.monotonic()
+    environment = capture()
+    parameters = {"question": _plain(question)}
+    writer = RecordingWriter(output, KIND, parameters=parameters, environment=environment, seed=question.seed)
+    with writer, tempfile.TemporaryDirectory(prefix="latlab-diagnose-") as temporary:
+        steps = _Steps(writer, tell)
+        floor = steps.run("floor", lambda: _floor(question, tell), "latlab jitter -r 10")
+        if floor is not None:
+            writer.put("floor", {"schema": 1, **asdict(floor)})
+        findings = steps.run("settings", _settings, "latlab system check") or ()
+        if question.layout is not None:
+            options = _options(question, question.layout, output)
+            feeds = feeds_for(options, Path(temporary), tell)
+            run = _observe_pipeline(question, options, feeds, environment, tell)
+            answer = _about_pipeline(question, run, floor, findings, steps)
+            _save_answer(writer, answer)
+            stubbing = Stubbing(options.layout, feeds, question.seconds, environment, question.seed)
+            deadline = begin + question.budget_s - _RESERVE_S
+            answer = _with_forecast(question, answer, stubbing, deadline, steps)
+            done = DiagnosisRun(answer, environment, pipeline=run)
+        else:
+            watched = _observe_command(question, output, environment, tell)
+            done = DiagnosisRun(
+                _about_command(question, watched, floor, findings, steps), environment, command=watched
+            )
+        _save_answer(writer, done.answer)
+    return done
+
+
+def _plain(question: Question) -> dict[str, Any]:
+    document = asdict(question)
+    document["input"] = None if question.input is None else str(question.input)
+    return document
+
+
+def _save_answer(writer: RecordingWriter, answer: Answer) -> None:
+    writer.put("answer", answer.to_json())
+
+
+def _options(question: Question, layout: Layout, output: Path) -> DemoOptions:
+    return DemoOptions(
+        layout=layout,
+        seconds=question.seconds,
+        output=output / "observation",
+        input=question.input,
+        seed=question.seed,
+        symbols=question.symbols,
+    )
+
+
+def _floor(question: Question, tell: Tell) -> tuple[Floor, str]:
+    """What the CPUs that the application may use take by themselves."""
+    from latlab import jitter
+
+    pinned = (
+        sorted({cpu for stage in question.layout.stages.values() for cpu in stage.cpus})
+        if question.layout
+        else []
+    )
+    cpus = pinned or sorted(os.sched_getaffinity(0))
+    tell(f"measuring the machine's floor on CPU {', '.join(map(str, cpus))} for {question.floor_s:g} s")
+    found = jitter.analyse(jitter.measure(cpus, question.floor_s))
+    share = sum(core.gap_ticks / core.wall_ticks for core in found.cores) / len(found.cores)
+    worst = max(core.ns(core.max_ticks) for core in found.cores)
+    known = sorted((one for one in found.sources if one.total_ns), key=lambda one: -(one.total_ns or 0.0))
+    sources = tuple(
+        f"{one.name} ({one.kind}): {(one.total_ns or 0) / 1e3:,.0f} µs in {one.count} gaps"
+        for one in known[:5]
+    )
+    floor = Floor(tuple(cpus), question.floor_s, share, worst, sources, found.warnings)
+    return floor, f"the machine takes {share:.3%} of the time, at worst {worst / 1e3:,.0f} µs at once"
+
+
+def _settings() -> tuple[tuple[tuple[str, str, str, str], ...], str]:
+    from latlab.system.settings import check
+
+    found = check()
+    bad = tuple(
+        (one.name, str(one.value), one.cost, one.command)
+        for one in found
+        if one.unavailable is None and not one.good
+    )
+    return bad, f"{len(bad)} of {len(found)} settings disturb measurements"
+
+
+def _observe_pipeline(
+    question: Question, options: DemoOptions, feeds: Sequence[Path], environment: Environment, tell: Tell
+) -> PipelineRun:
+    try:
+        return run_pipeline(
+            options.layout,
+            feeds,
+            options.output,
+            seconds=question.seconds,
+            environment=environment,
+            seed=question.seed,
+            parameters={"symbols": question.symbols, "input": str(question.input or "")},
+            tell=tell,
+        )
+    except LatlabError as error:
+        raise in_the_users_words(error, question.input) from None
+
+
+def _observe_command(question: Question, output: Path, environment: Environment, tell: Tell) -> CommandRun:
+    folder = output / "observation"
+    if question.pid is not None:
+        return observe_pid(question.pid, folder, seconds=question.seconds, environment=environment, tell=tell)
+    return observe_command(
+        question.command, folder, seconds=question.seconds, environment=environment, tell=tell
+    )
+
+
+def _about_pipeline(
+    question: Question,
+    run: PipelineRun,
+    floor: Floor | None,
+    findings: tuple[tuple[str, str, str, str], ...],
+    steps: _Steps,
+) -> Answer:
+    found = run.diagnosis
+    detail = f"{found.events:,} messages, {found.sampler.queues} queues, {found.discrepancy.traces:,} traced events"
+    steps.steps.append(Step("observation", "done", found.seconds, detail))
+    steps.steps.append(
+        Step("limiting stage", "done", 0.0, f"{found.verdict}: {found.limiting_stage or 'none'}")
+    )
+    parts: Budget | None = None
+    if found.end_to_end is None:
+        steps.skip("budget", "no traced event reached the end", "set trace.every in the layout to 1")
+    else:
+        parts = steps.run(
+            "budget",
+            lambda: (
+                budget(run.traces, _TAIL, floor.share if floor else 0.0),
+                "of the traced events around p99.9",
+            ),
+        )
+    objective = question.objective
+    if objective is not None and run.residence.end_to_end.size:
+        objective = replace(
+            objective, reached_ns=float(nearest_rank(run.residence.end_to_end, objective.quantile))
+        )
+    return Answer(
+        target=question.source or "the trading pipeline as it comes",
+        sentence=found.sentence,
+        limiting_stage=found.limiting_stage,
+        verdict=found.verdict,
+        confidence=found.confidence,
+        evidence=found.evidence,
+        distrust=found.distrust,
+        steps=tuple(steps.steps),
+        unknown=tuple(steps.unknown),
+        floor=floor,
+        findings=findings,
+        end_to_end=found.end_to_end,
+        budget=parts,
+        burst=_burst(found.analysis),
+        objective=objective,
+        seed=question.seed,
+        recordings={"observation": "observation"},
+    )
+
+
+def _with_forecast(
+    question: Question, answer: Answer, stubbing: Stubbing, deadline: float, steps: _Steps
+) -> Answer:
+    stage = answer.limiting_stage
+    made: Forecast | None = None
+    again = f"latlab diagnose {question.source}".rstrip()
+    if stage is None:
+        steps.skip("forecast", "no stage limits, so there is none to make faster", None)
+    elif (
+        question.stages
+        and stage not in question.stages
+        and _type_of(stubbing.layout, stage) not in question.stages
+    ):
+        steps.skip(
+            "forecast",
+            f"{stage} is not among the stages that may be stubbed",
+            f"{again}, with it in diagnose.stages",
+        )
+    else:
+        chosen = stage
+
+        def measure() -> tuple[Forecast, str]:
+            result = forecast(stubbing, chosen, deadline, steps.writer, steps.tell)
+            return result, f"{result.rounds} rounds of {2 * (len(result.points) + 1)} runs, interleaved"
+
+        try:
+            made = steps.run("forecast", measure, f"{again} --budget 600")
+        except CannotStubError as error:
+            steps.skip("forecast", str(error), "latlab stubs study")
+    return replace(
+        answer,
+        steps=tuple(steps.steps),
+        unknown=tuple(steps.unknown),
+        forecasts=(made,) if made is not None else (),
+    )
+
+
+def _type_of(layout: Layout, stage: str) -> str:
+    return next((kind for kind in STAGES if stage in layout.instances(kind)), stage)
+
+
+def _about_command(
+    question: Question,
+    run: CommandRun,
+    floor: Floor | None,
+    findings: tuple[tuple[str, str, str, str], ...],
+    steps: _Steps,
+) -> Answer:
+    found = run.analysis
+    moved = sum(queue.total_out for queue in found.queues)
+    detail = f"{len(found.queues)} queues, {moved:,} events, {len(found.stages)} stages"
+    steps.steps.append(Step("observation", "done", run.seconds, detail))
+    steps.steps.append(
+        Step("limiting stage", "done", 0.0, f"{found.verdict}: {found.limiting_stage or 'none'}")
+    )
+    parts = steps.run(
+        "budget", lambda: (mean_budget(found, floor.share if floor else 0.0), "of the mean, by Little's law")
+    )
+    target = " ".join(question.command) if question.command else f"process {question.pid}"
+    steps.unknown.append(
+        Unknown(
+            "how the tail's time is spent: this application leaves no event traces",
+            "stamp one event in a few with latlab/trace.hpp, see docs/reference/traces.md",
+        )
+    )
+    return Answer(
+        target=target,
+        sentence=_command_sentence(found),
+        limiting_stage=found.limiting_stage,
+        verdict=str(found.verdict),
+        confidence=found.confidence,
+        evidence=found.evidence,
+        distrust=_distrust(run),
+        steps=tuple(steps.steps),
+        unknown=tuple(steps.unknown),
+        floor=floor,
+        findings=findings,
+        budget=parts,
+        burst=_burst(found),
+        objective=question.objective,
+        seed=question.seed,
+        recordings={"observation": "observation"},
+    )
+
+
+def _command_sentence(found: Analysis) -> str:
+    if found.limiting_stage is not None:
+        stage = next((one for one in found.stages if one.label == found.limiting_stage), None)
+        ready = (
+            ""
+            if stage is None or stage.ready is None
+            else f": it has work and room {stage.ready:.0%} of the time"
+        )
+        return f"{found.limiting_stage} limits{ready}."
+    return {
+        "scheduler": "No stage limits: threads that could work waited for a core.",
+        "cpu": "The CPUs limit, no single stage.",
+        "burst": "No stage limits on average, but bursts are larger than a buffer.",
+        "none": "No stage limits.",
+    }.get(str(found.verdict), "What was observed does not carry an answer.")
+
+
+def _distrust(run: CommandRun) -> tuple[str, ...]:
+    reasons = []
+    if run.status not in (0, None):
+        reasons.append(f"the command ended with status {run.status}")
+    dropped = [queue for queue in run.analysis.queues if queue.dropped]
+    reasons += [f"{queue.name} dropped {queue.dropped:,} events" for queue in dropped]
+    if run.observation.gaps:
+        missed = int(run.observation.gaps["periods"].sum())
+        sweeps = int(run.observation.sweeps["t_ns"].size)
+        if missed > sweeps:
+            reasons.append(f"the sampler was starved: it missed {missed:,} of {missed + sweeps:,} periods")
+    return tuple(reasons)
+
+
+def _burst(found: Analysis) -> str | None:
+    """Where the largest burst sat, relative to its queue's usual fill, and the queues that it reached next."""
+    names = {queue.number: queue.name for queue in found.queues}
+    bursts = {
+        (queue.number, burst.from_ns): (queue, burst) for queue in found.queues for burst in queue.bursts
+    }
+    if not bursts:
+        return None
+    queue, burst = max(bursts.values(), key=lambda pair: pair[1].height / max(pair[0].mean_fill, 1.0))
+    way, at = [queue.name], burst
+    while at.next_queue is not None and names[at.next_queue] not in way:
+        way.append(names[at.next_queue])
+        later = [
+            b for (number, _), (_, b) in bursts.items() if number == at.next_queue and b.from_ns >= at.from_ns
+        ]
+        if not later:
+            break
+        at = min(later, key=lambda candidate: candidate.from_ns)
+    after = f", and went on to {', '.join(way[1:])}" if len(way) > 1 else ""
+    return (
+        f"the largest burst filled {queue.name} to {burst.height:,} events for "
+        f"{(burst.to_ns - burst.from_ns) / 1e6:,.1f} ms, {(burst.from_ns - found.from_ns) / 1e9:.2f} s into the run{after}"
+    )

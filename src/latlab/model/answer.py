@@ -1,0 +1,238 @@
+"""What `latlab diagnose` answers: where the latency comes from, and what fixing it would buy.
+
+Schema versions of the JSON document: 1, the present one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from latlab.model.diagnosis import Latency
+
+__all__ = [
+    "Answer",
+    "Budget",
+    "Floor",
+    "Forecast",
+    "ForecastPoint",
+    "Interval",
+    "Objective",
+    "Part",
+    "Step",
+    "Unknown",
+]
+
+PartKind = Literal["floor", "service", "waiting", "unexplained"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value with its 95 % interval; the bounds are None where the runs don't carry one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the diagnosis.
+
+    Attributes:
+        state: done, or skipped.
+        detail: what it found, or why it was skipped.
+    """
+
+    name: str
+    state: Literal["done", "skipped"]
+    seconds: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What the machine takes by itself, before the application runs.
+
+    Attributes:
+        cpus: that were measured.
+        share: of the time that went into gaps, mean over the CPUs.
+        worst_ns: the longest gap.
+        sources: who filled the gaps, in words, the largest first.
+    """
+
+    cpus: tuple[int, ...]
+    seconds: float
+    share: float
+    worst_ns: float
+    sources: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the budget.
+
+    Attributes:
+        where: the queue of a waiting, the stage of a service, "machine" of the floor; else "".
+        ns: mean over the events of the budget.
+    """
+
+    kind: PartKind
+    where: str
+    ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Where the time of an event at a quantile goes; the parts sum to the total.
+
+    Attributes:
+        quantile: of end-to-end latency, as 0.999; None of the mean, by Little's law from samples alone.
+        total_ns: that quantile, or the mean.
+        events: traced events around it whose times were averaged; of the mean, those that entered.
+    """
+
+    quantile: float | None
+    total_ns: float
+    events: int
+    parts: tuple[Part, ...]
+
+    def sum_of(self, kind: PartKind) -> float:
+        """All parts of a kind, in ns."""
+        return sum(part.ns for part in self.parts if part.kind == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastPoint:
+    """The system with the stage made faster by so much.
+
+    Attributes:
+        speedup: asked for, from 0 to 1; None: the unmodified system.
+        achieved: the speed-up of the stage's service that the runs show (median), or None.
+        runs: how many; 0 in a model.
+        rate_hz: events through the stage a second, at the input's own pace.
+        capacity_hz: the same with the input as fast as the pipeline takes it; None where not measured.
+        p50_ns, p99_ns, p99_9_ns: of end-to-end latency at the input's own pace.
+        limits: what limited these runs: a stage's name, or a verdict.
+    """
+
+    speedup: float | None
+    achieved: float | None
+    runs: int
+    rate_hz: Interval
+    capacity_hz: Interval | None = None
+    p50_ns: Interval | None = None
+    p99_ns: Interval | None = None
+    p99_9_ns: Interval | None = None
+    limits: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What making one stage faster would buy.
+
+    Attributes:
+        method: "stub": measured on the running system with the stage stubbed; "model": computed by a queue
+            simulation fitted to the observation, which is no measurement.
+        kind: of bottleneck: total (every speed-up pays), limited (up to the knee), none.
+        service_ns: of an event at the stage, p50, as it is.
+        flat_ns: with the stub of function only; None in a model.
+        baseline: the unmodified system, interleaved with the points.
+        knee: the speed-up beyond which nothing is gained; None where there is none.
+        takes_over: the stage or resource that limits from there.
+        drift: of the stub at speed-up 0 against the baseline, as a relative difference of the rate; None in
+            a model.
+    """
+
+    method: Literal["stub", "model"]
+    stage: str
+    kind: Literal["total", "limited", "none"]
+    service_ns: float
+    flat_ns: float | None
+    baseline: ForecastPoint
+    points: tuple[ForecastPoint, ...]
+    knee: Interval | None
+    takes_over: str | None
+    drift: Interval | None
+    rounds: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The latency that is aimed at, and how far the run is from it.
+
+    Attributes:
+        quantile: as 0.99.
+        limit_ns: what that quantile should stay under.
+        reached_ns: what it was; None without a traced event.
+    """
+
+    quantile: float
+    limit_ns: int
+    reached_ns: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether; None where nothing was traced."""
+        return None if self.reached_ns is None else self.reached_ns <= self.limit_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What could not be known, and the command that would find out."""
+
+    what: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a diagnosis, in the order of its argument.
+
+    Attributes:
+        target: what was diagnosed: a layout file, a command line, a process.
+        sentence: the limiting stage and its evidence in a sentence or two.
+        limiting_stage: its name, or None.
+        verdict: as `queues.Verdict`.
+        confidence: 0 to 1, of the limiting stage.
+        evidence: sentences with numbers.
+        distrust: why the run is not trustworthy; empty when it is.
+        end_to_end: of traced events; None without traces.
+        burst: where the largest microburst sat and how it travelled, in a sentence; None without one.
+        findings: settings of the machine that disturb, as (name, value, cost, command).
+    """
+
+    target: str
+    sentence: str
+    limiting_stage: str | None
+    verdict: str
+    confidence: float
+    evidence: tuple[str, ...]
+    distrust: tuple[str, ...]
+    steps: tuple[Step, ...]
+    unknown: tuple[Unknown, ...]
+    floor: Floor | None = None
+    findings: tuple[tuple[str, str, str, str], ...] = ()
+    end_to_end: Latency | None = None
+    budget: Budget | None = None
+    burst: str | None = None
+    objective: Objective | None = None
+    forecasts: tuple[Forecast, ...] = ()
+    seed: int | None = None
+    recordings: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The machine contract of `latlab diagnose --json`, schema 1."""
+        document = asdict(self)
+        document["end_to_end_ns"] = None if self.end_to_end is None else self.end_to_end.to_json()
+        del document["end_to_end"]
+        for forecast in document["forecasts"]:
+            for point in (forecast["baseline"], *forecast["points"]):
+                point["p99.9_ns"] = point.pop("p99_9_ns")
+        if self.objective is not None:
+            document["objective"]["met"] = self.objective.met
+        document["trustworthy"] = not self.distrust
+        return {"schema": 1, **document}
