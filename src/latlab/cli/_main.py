@@ -16,6 +16,7 @@ from latlab.errors import ExitCode, LatlabError
 COMMANDS: dict[str, str] = {
     "bench": "How fast is this piece of code, and did my change help?",
     "demo": "Run a trading pipeline, observe it from outside, name its bottleneck.",
+    "diagnose": "Where does my latency come from, and what would fixing it buy?",
     "jitter": "How quiet is this machine, and who disturbs it.",
     "market": "Market data: ITCH and PITCH to the inside, statistics, delays.",
     "messaging": "How fast do messages travel, through anything from a ring to a product?",

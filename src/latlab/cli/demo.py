@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from latlab.errors import ExitCode, MissingExtraError, UsageError
+from latlab.errors import ExitCode, MissingExtraError
 
 
 @click.command()
@@ -137,15 +137,11 @@ def _layout(file: Path | None, slow: tuple[str, ...], delay: int | None, period:
     """The layout of the run: the file's, or the default, with what the options change."""
     import dataclasses
 
-    from latlab.lab.layout import load_layout, slowed
+    from latlab.lab.layout import load_layout, slowed_by
     from latlab.model.layout import Layout
 
     layout = load_layout(file) if file is not None else Layout()
-    for planted in slow:
-        stage, equals, ns = planted.partition("=")
-        if not equals or not ns.isdecimal():
-            raise UsageError(f"--slow {planted} is no STAGE=NS", remedy="write for example --slow book=30000")
-        layout = slowed(layout, stage, int(ns))
+    layout = slowed_by(layout, slow)
     if delay is not None:
         layout = dataclasses.replace(layout, replay=dataclasses.replace(layout.replay, delay_ns=delay))
     if period is not None:

@@ -4,7 +4,7 @@ replayed, interleaved with the unmodified pipeline.
 A stage's component under study is the service time that its layout adds to each event. Its function is empty,
 so the *flat* stub is the stage without it, and a *busy* stub spins for what is left of it. What remains of
 the stage's service with the flat stub is the stage's own code, which can't be stubbed away: speed-ups are
-stated as the traces show them, not as they were asked for.
+of the part that can be stubbed, and the points say which speed-up of the whole service the traces show.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +34,18 @@ from latlab.stats.quantiles import median, nearest_rank
 __all__ = ["CannotStubError", "Stubbing", "forecast"]
 
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_FEW_SPEEDUPS = (0.0, 0.2, 0.6, 1.0)  # where the time does not carry two rounds of all
+_OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
 _CAPACITY_S = 1.2  # of a run with the input as fast as it is taken: its rate settles within a few hundred ms
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
 _LEAST_ROUNDS = 2
 _BLOCK_NS = 100_000_000  # of the bootstrap: longer than a scheduler's slice and than a queue takes to empty
 _RESAMPLES = 200
+_KINDS: dict[str, Literal["total", "limited", "none"]] = {
+    "total": "total",
+    "limited": "limited",
+    "none": "none",
+}
 _T95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}  # two-sided, by the number of values
 
 
@@ -89,6 +97,9 @@ def forecast(
         CannotStubError: nothing of the stage's service can be stubbed.
         LatlabError: the pipeline could not be run.
     """
+    left_s = deadline - time.monotonic()
+    round_s = (len(SPEEDUPS) + 1) * (stubbing.seconds + _CAPACITY_S + 2 * _OVERHEAD_S)
+    speedups = SPEEDUPS if _LEAST_ROUNDS * round_s < left_s else _FEW_SPEEDUPS
     base = _paced(stubbing, stubbing.layout, stage)
     flat = _paced(stubbing, _stubbed(stubbing.layout, stage, 0), stage)
     removable = 1 - flat.service_ns / base.service_ns
@@ -97,7 +108,7 @@ def forecast(
             f"the service of {stage} is its own code ({flat.service_ns:,.0f} of {base.service_ns:,.0f} ns), "
             "and only service time that a layout adds can be stubbed in this pipeline"
         )
-    left = {speedup: max(0, round((1 - speedup) * base.service_ns - flat.service_ns)) for speedup in SPEEDUPS}
+    left = {speedup: max(0, round((1 - speedup) * base.service_ns - flat.service_ns)) for speedup in speedups}
     layouts: dict[float | None, Layout] = {
         None: stubbing.layout,
         **{speedup: _stubbed(stubbing.layout, stage, ns) for speedup, ns in left.items()},
@@ -120,7 +131,12 @@ def forecast(
             _keep(writer, rounds, key, run, fast)
         rounds += 1
         took = time.monotonic() - begin
-    return _result(stage, base.service_ns, flat.service_ns, paced, capacity, rounds, stubbing.seed)
+    reference = float(np.median([run.service_ns for run in paced[None]]))
+    points = {
+        key: _point(key, reference, runs, capacity[key], np.random.default_rng([stubbing.seed, index]))
+        for index, (key, runs) in enumerate(paced.items())
+    }
+    return _judged(stage, reference, flat.service_ns, points, capacity, rounds)
 
 
 def _stubbed(layout: Layout, stage: str, ns: int) -> Layout:
@@ -197,25 +213,6 @@ def _keep(
     writer.append("forecast", {name: np.array([value]) for name, value in row.items()})
 
 
-def _result(
-    stage: str,
-    service_ns: float,
-    flat_ns: float,
-    paced: Mapping[float | None, Sequence[_Paced]],
-    capacity: Mapping[float | None, Sequence[tuple[float, str]]],
-    rounds: int,
-    seed: int,
-) -> Forecast:
-    # The service as it is, over all rounds: the one that the stubs were cut by was a single run.
-    reference = float(np.median([run.service_ns for run in paced[None]]))
-    points = {
-        key: _point(key, reference, runs, capacity[key], np.random.default_rng([seed, index]))
-        for index, (key, runs) in enumerate(paced.items())
-    }
-    ratios = [a[0] / b[0] - 1 for a, b in zip(capacity[0.0], capacity[None], strict=True)]
-    return _judged(stage, service_ns, flat_ns, points, capacity, _mean_interval(ratios), rounds, seed)
-
-
 def _point(
     speedup: float | None,
     reference_ns: float,
@@ -251,9 +248,10 @@ def _mean_interval(values: Sequence[float]) -> Interval:
 
 
 def _quantile(runs: Sequence[_Paced], q: float, generator: np.random.Generator) -> Interval | None:
-    """A quantile of the events of all runs, with a percentile interval of a block bootstrap.
+    """A quantile of the events of all runs; its interval holds what a block bootstrap gives and every run's own.
 
-    Neighbouring events share their fate, so blocks of time are drawn and not events.
+    Neighbouring events share their fate, so blocks of time are drawn and not events; and two runs differ by more
+    than the blocks of one of them do.
     """
     blocks = [
         run.latency[run.blocks == block]
@@ -274,5 +272,95 @@ def _quantile(runs: Sequence[_Paced], q: float, generator: np.random.Generator) 
         )
         for _ in range(_RESAMPLES)
     ]
+    own = [float(nearest_rank(run.latency, q)) for run in runs if run.latency.size]
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return Interval(value, float(min(low, value)), float(max(high, value)))
+    return Interval(value, min(float(low), value, *own), max(float(high), value, *own))
+
+
+def _judged(
+    stage: str,
+    service_ns: float,
+    flat_ns: float,
+    points: Mapping[float | None, ForecastPoint],
+    capacity: Mapping[float | None, Sequence[tuple[float, str]]],
+    rounds: int,
+) -> Forecast:
+    from latlab import stubs
+
+    speedups = [key for key in points if key is not None]
+    fast = [{key: capacity[key][i][0] for key in speedups} for i in range(rounds)]
+    # What limits the flat stub's runs is what takes over, unless it is the stage itself (its own code).
+    after = points[1.0].limits
+    successor = None if after in (stage, "none", "cannot tell") else after
+    found = stubs.forecast(
+        fast,
+        name=stage,
+        baseline=[rate for rate, _ in capacity[None]],
+        better="more",
+        what="throughput",
+        takes_over=successor,
+    )
+    knee = None
+    if found.t_limit is not None:
+        low, high = found.t_limit_interval or (None, None)
+        knee = Interval(found.t_limit, low, high)
+    return Forecast(
+        method="stub",
+        stage=stage,
+        kind=_KINDS[found.component_class],
+        service_ns=service_ns,
+        flat_ns=flat_ns,
+        baseline=points[None],
+        points=tuple(points[key] for key in speedups),
+        knee=knee,
+        takes_over=successor,
+        drift=Interval(found.drift, *found.drift_interval),
+        rounds=rounds,
+        sentence=_sentence(stage, points, found.component_class, knee, successor),
+        warnings=tuple(found.warnings),
+    )
+
+
+def _sentence(
+    stage: str,
+    points: Mapping[float | None, ForecastPoint],
+    kind: str,
+    knee: Interval | None,
+    successor: str | None,
+) -> str:
+    base, better, best = points[None], points[0.2], points[1.0]
+    said = f"making `{stage}` 20 % faster takes "
+    if base.p99_9_ns is not None and better.p99_9_ns is not None:
+        said += f"p99.9 from {_time(base.p99_9_ns.value)} to {_range(better.p99_9_ns)}, and "
+    assert base.capacity_hz is not None
+    assert better.capacity_hz is not None
+    assert best.capacity_hz is not None
+    said += (
+        f"what the pipeline can carry from {base.capacity_hz.value:,.0f} to {better.capacity_hz.value:,.0f} "
+        f"events/s through it"
+    )
+    since = f", since {_what(successor)} takes over" if successor else ""
+    if kind == "total":
+        return f"{said}; every further part pays too, up to {best.capacity_hz.value:,.0f}"
+    if kind == "limited" and knee is not None:
+        return f"{said}; beyond {knee.value:.0%} nothing{since}".replace("%", " %").replace("  %", " %")
+    return f"{said}: the throughput gains nothing{since}"
+
+
+def _what(successor: str) -> str:
+    return {"cpu": "the CPUs", "scheduler": "the scheduler", "burst": "bursts"}.get(
+        successor, f"`{successor}`"
+    )
+
+
+def _range(value: Interval) -> str:
+    if value.low is None or value.high is None:
+        return _time(value.value)
+    return f"{_time(value.value)} [{_time(value.low)}, {_time(value.high)}]"
+
+
+def _time(ns: float) -> str:
+    for limit, unit, scale in ((1e6, "µs", 1e3), (1e9, "ms", 1e6)):
+        if ns < limit:
+            return f"{ns / scale:,.3g} {unit}"
+    return f"{ns / 1e9:,.3g} s"

@@ -214,7 +214,8 @@ def _about_pipeline(
     steps: _Steps,
 ) -> Answer:
     found = run.diagnosis
-    detail = f"{found.events:,} messages, {found.sampler.queues} queues, {found.discrepancy.traces:,} traced events"
+    traced = found.discrepancy.traces
+    detail = f"{found.events:,} messages, {found.sampler.queues} queues, {traced:,} traced events"
     steps.steps.append(Step("observation", "done", found.seconds, detail))
     steps.steps.append(
         Step("limiting stage", "done", 0.0, f"{found.verdict}: {found.limiting_stage or 'none'}")
@@ -373,7 +374,7 @@ def _distrust(run: CommandRun) -> tuple[str, ...]:
 
 
 def _burst(found: Analysis) -> str | None:
-    """Where the largest burst sat, relative to its queue's usual fill, and the queues that it reached next."""
+    """Where the burst sat that was largest against its queue's usual fill, and the queues that it reached."""
     names = {queue.number: queue.name for queue in found.queues}
     bursts = {
         (queue.number, burst.from_ns): (queue, burst) for queue in found.queues for burst in queue.bursts
@@ -393,5 +394,6 @@ def _burst(found: Analysis) -> str | None:
     after = f", and went on to {', '.join(way[1:])}" if len(way) > 1 else ""
     return (
         f"the largest burst filled {queue.name} to {burst.height:,} events for "
-        f"{(burst.to_ns - burst.from_ns) / 1e6:,.1f} ms, {(burst.from_ns - found.from_ns) / 1e9:.2f} s into the run{after}"
+        f"{(burst.to_ns - burst.from_ns) / 1e6:,.1f} ms, "
+        f"{(burst.from_ns - found.from_ns) / 1e9:.2f} s into the run{after}"
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from latlab.errors import InputError, UsageError
 from latlab.lab._toml import as_table, checked, filled, member, only, read_document, table
 from latlab.model.layout import STAGES, Layout, ReplayLayout, StageLayout, ThreadLayout
 
-__all__ = ["load_layout", "parse_layout", "slowed"]
+__all__ = ["load_layout", "parse_layout", "slowed", "slowed_by"]
 
 
 def load_layout(path: str | os.PathLike[str]) -> Layout:
@@ -89,6 +89,20 @@ def slowed(layout: Layout, stage: str, service_ns: int) -> Layout:
             return dataclasses.replace(layout, stages={**layout.stages, kind: changed})
     names = ", ".join([*STAGES, *(name for kind in STAGES for name in layout.instances(kind))])
     raise UsageError(f"there is no stage '{stage}'", remedy=f"name one of: {names}")
+
+
+def slowed_by(layout: Layout, planted: Sequence[str]) -> Layout:
+    """The layout with service time planted as options say it: "book=30000".
+
+    Raises:
+        UsageError: for a text that is no STAGE=NS, or no stage of the layout.
+    """
+    for text in planted:
+        stage, equals, ns = text.partition("=")
+        if not equals or not ns.isdecimal():
+            raise UsageError(f"--slow {text} is no STAGE=NS", remedy="write for example --slow book=30000")
+        layout = slowed(layout, stage, int(ns))
+    return layout
 
 
 def _stage(default: StageLayout, values: Any, source: str, place: str) -> StageLayout:

@@ -13,7 +13,9 @@ from latlab.model.diagnosis import Latency
 
 __all__ = [
     "Answer",
+    "AnswerComparison",
     "Budget",
+    "Change",
     "Floor",
     "Forecast",
     "ForecastPoint",
@@ -109,8 +111,8 @@ class ForecastPoint:
     """The system with the stage made faster by so much.
 
     Attributes:
-        speedup: asked for, from 0 to 1; None: the unmodified system.
-        achieved: the speed-up of the stage's service that the runs show (median), or None.
+        speedup: of the part of the service that can be stubbed, from 0 to 1; None: the unmodified system.
+        achieved: the speed-up of the whole service that the traces show (median), or None.
         runs: how many; 0 in a model.
         rate_hz: events through the stage a second, at the input's own pace.
         capacity_hz: the same with the input as fast as the pipeline takes it; None where not measured.
@@ -142,8 +144,8 @@ class Forecast:
         baseline: the unmodified system, interleaved with the points.
         knee: the speed-up beyond which nothing is gained; None where there is none.
         takes_over: the stage or resource that limits from there.
-        drift: of the stub at speed-up 0 against the baseline, as a relative difference of the rate; None in
-            a model.
+        drift: of the stub at speed-up 0 against the baseline, as a relative difference of the time per
+            event; None in a model.
     """
 
     method: Literal["stub", "model"]
@@ -158,6 +160,7 @@ class Forecast:
     drift: Interval | None
     rounds: int
     sentence: str
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +239,43 @@ class Answer:
             document["objective"]["met"] = self.objective.met
         document["trustworthy"] = not self.distrust
         return {"schema": 1, **document}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One quantity of two diagnoses.
+
+    Attributes:
+        verdict: "better", "worse" or "same"; "part" of a budget's part, which explains and is not judged.
+    """
+
+    what: str
+    unit: str
+    before: float
+    after: float
+    verdict: Literal["better", "worse", "same", "part"]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerComparison:
+    """Two diagnoses, before and after.
+
+    Attributes:
+        warnings: differences of the environments.
+    """
+
+    before: str
+    after: str
+    limiting_before: str | None
+    limiting_after: str | None
+    changes: tuple[Change, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def regression(self) -> bool:
+        """Whether anything that is judged is worse."""
+        return any(change.verdict == "worse" for change in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The machine contract of `latlab diagnose compare --json`, schema 1."""
+        return {"schema": 1, **asdict(self), "regression": self.regression}

@@ -74,8 +74,8 @@ class Follower:
     """The processes that match a target, and all that they publish.
 
     Args:
-        targets: process ids, names of applications (patterns as a shell has them, too), or both; every process
-            that matches any is followed, also those that start later.
+        targets: process ids, names of applications (also patterns, as "feed-*"), or both; every process that
+            matches any is followed, also those that start later.
         files: lists the counter files; for tests.
         now_ns: the clock; for tests.
     """

@@ -16,7 +16,7 @@ from latlab.reports import figures, topology
 from latlab.reports.html import Page
 from latlab.reports.text import duration, share
 
-__all__ = ["write_report"]
+__all__ = ["add_fills", "add_observation", "add_topology", "write_report"]
 
 
 def write_report(
@@ -50,21 +50,10 @@ def write_report(
     page.verdict(diagnosis.sentence, "bad" if diagnosis.limiting_stage else "good")
     if diagnosis.distrust:
         page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(diagnosis.distrust), "warn")
-    page.svg(
-        _topology(diagnosis),
-        "Stages and queues. A bar is the share of the time that a stage has work and room for the result; an "
-        "arrow carries the median and the largest fill of its queue, or what was lost in front of it.",
-    )
+    add_topology(page, diagnosis)
     page.section("Evidence", f"Verdict: {diagnosis.verdict}, confidence {diagnosis.confidence:.0%}.")
     page.paragraph("\n\n".join(diagnosis.evidence))
-    _latency(page, diagnosis, end_to_end_ns)
-    _stages(page, diagnosis)
-    _queues(page, diagnosis)
-    _fills(page, observation)
-    if waiting_ns:
-        page.section("Waiting", "Traced events in each queue, from put in to taken out.")
-        times = {name: values / 1e3 for name, values in waiting_ns.items()}
-        page.figure(figures.boxes(times, "waiting, µs", log_y=True), "Waiting times by queue.", height=420)
+    add_observation(page, diagnosis, observation, end_to_end_ns, waiting_ns)
     if rate is not None:
         page.section("The rate that loses nothing", rate["sentence"])
         columns = (
@@ -79,6 +68,36 @@ def write_report(
     _observer(page, diagnosis)
     page.reproduce(command, environment, seed)
     page.write(path)
+
+
+def add_topology(page: Page, diagnosis: Diagnosis) -> None:
+    """The pipeline as a drawing."""
+    page.svg(
+        _topology(diagnosis),
+        "Stages and queues. A bar is the share of the time that a stage has work and room for the result; an "
+        "arrow carries the median and the largest fill of its queue, or what was lost in front of it.",
+    )
+
+
+def add_observation(
+    page: Page,
+    diagnosis: Diagnosis,
+    observation: Observation,
+    end_to_end_ns: NDArray[np.int64],
+    waiting_ns: Mapping[str, NDArray[np.int64]],
+) -> None:
+    """The sections on what was observed: latency, stages, queues, fills, waiting.
+
+    Their anchors are "latency", "stages", "queues", "fills" and "waiting".
+    """
+    _latency(page, diagnosis, end_to_end_ns)
+    _stages(page, diagnosis)
+    _queues(page, diagnosis)
+    add_fills(page, observation)
+    if waiting_ns:
+        page.section("Waiting", "Traced events in each queue, from put in to taken out.", anchor="waiting")
+        times = {name: values / 1e3 for name, values in waiting_ns.items()}
+        page.figure(figures.boxes(times, "waiting, µs", log_y=True), "Waiting times by queue.", height=420)
 
 
 def _topology(diagnosis: Diagnosis) -> str:
@@ -111,7 +130,11 @@ def _times(latency: Latency | None, *names: str) -> list[str]:
 
 
 def _latency(page: Page, diagnosis: Diagnosis, times: NDArray[np.int64]) -> None:
-    page.section("End-to-end latency", "Traced events, from the exchange's line to the end of the execution.")
+    page.section(
+        "End-to-end latency",
+        "Traced events, from the exchange's line to the end of the execution.",
+        anchor="latency",
+    )
     if times.size == 0:
         page.paragraph("No traced event reached the end of the pipeline.")
         return
@@ -164,6 +187,7 @@ def _stages(page: Page, diagnosis: Diagnosis) -> None:
         "Stages",
         "Ready: it has an event to work on and room for the result. Utilisation: busy and on a CPU. No CPU: "
         "its thread could run and had none. Service and waiting are of traced events, by the wall clock.",
+        anchor="stages",
     )
     columns = (
         *("stage", "events/s", "ready", "blocked", "utilisation", "CPUs", "no CPU"),
@@ -191,6 +215,7 @@ def _queues(page: Page, diagnosis: Diagnosis) -> None:
         "By Little's law the mean fill over the rate is the mean time in a queue: it is computed from the "
         "samples alone, and the traces confirm it or don't. "
         "A pool is empty when all of its objects are in use.",
+        anchor="queues",
     )
     columns = (
         *("queue", "source", "drain", "kind", "capacity", "samples", "fill ≥ 1", "sum of fills"),
@@ -216,8 +241,11 @@ def _series(observation: Observation, queue: Queue) -> tuple[NDArray[np.int64], 
     return samples["t_ns"][mine], np.maximum(samples["in"][mine].astype(np.int64) - (low + high + 1) // 2, 0)
 
 
-def _fills(page: Page, observation: Observation) -> None:
-    page.section("Fill over time", "As it was sampled. Click a name to hide its queue, drag to zoom.")
+def add_fills(page: Page, observation: Observation) -> None:
+    """The section with every queue's fill over time; its anchor is "fills"."""
+    page.section(
+        "Fill over time", "As it was sampled. Click a name to hide its queue, drag to zoom.", anchor="fills"
+    )
     begin = int(observation.sweeps["t_ns"].min()) if observation.sweeps["t_ns"].size else 0
     fills, sums = {}, {}
     for queue in observation.queues:

@@ -52,9 +52,15 @@ class Page:
         """The answer, set apart: one sentence, or several separated by empty lines."""
         self._parts.append(f'<div class="verdict {tone}">{_paragraphs(text)}</div>')
 
-    def section(self, title: str, text: str = "") -> None:
-        """A heading, which the page's index lists, and what it is about."""
-        anchor = f"s{len(self._sections) + 1}"
+    def section(self, title: str, text: str = "", *, anchor: str = "") -> None:
+        """A heading, which the page's index lists, and what it is about.
+
+        Args:
+            title: of the section.
+            text: below it.
+            anchor: that links lead to; by default a number.
+        """
+        anchor = anchor or f"s{len(self._sections) + 1}"
         self._sections.append((anchor, title))
         self._parts.append(f'<h2 id="{anchor}">{html.escape(title)}</h2>{_paragraphs(text)}')
 
@@ -62,13 +68,26 @@ class Page:
         """Text; an empty line separates paragraphs."""
         self._parts.append(_paragraphs(text))
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], caption: str = "") -> None:
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        caption: str = "",
+        *,
+        links: Sequence[str] = (),
+    ) -> None:
         """A table; columns of numbers are right-aligned, None is shown as "–".
+
+        Args:
+            columns: the headings.
+            rows: one sequence per row.
+            caption: below it.
+            links: for each row the anchor of the section that its numbers come from, "" for none.
 
         Raises:
             ValueError: when a row is longer or shorter than the columns.
         """
-        self._parts.append(f'<div class="card">{_table(columns, rows)}{_caption(caption)}</div>')
+        self._parts.append(f'<div class="card">{_table(columns, rows, links)}{_caption(caption)}</div>')
 
     def figure(self, figure: Any, caption: str = "", *, height: int = 360) -> None:
         """A plotly figure: from `latlab.reports.figures`, a dict of data and layout, or plotly's own object.
@@ -170,17 +189,23 @@ def _caption(text: str) -> str:
     return f'<p class="caption">{html.escape(text)}</p>' if text else ""
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], links: Sequence[str] = ()) -> str:
     cells = _text.cells(columns, rows)
     right = _text.right_aligned(columns, rows)
     mark = [' class="n"' if is_right else "" for is_right in right]
     head = "".join(f"<th{m}>{html.escape(name)}</th>" for m, name in zip(mark, columns, strict=True))
+    anchors = links or [""] * len(cells)
     body = "".join(
-        "<tr>" + "".join(f"<td{m}>{html.escape(c)}</td>" for m, c in zip(mark, row, strict=True)) + "</tr>"
-        for row in cells
+        "<tr>" + "".join(f"<td{m}>{_linked(c, a)}</td>" for m, c in zip(mark, row, strict=True)) + "</tr>"
+        for row, a in zip(cells, anchors, strict=True)
     )
     heading = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
     return f"<table>{heading}<tbody>{body}</tbody></table>"
+
+
+def _linked(text: str, anchor: str) -> str:
+    escaped = html.escape(text)
+    return f'<a href="#{html.escape(anchor)}">{escaped}</a>' if anchor and text else escaped
 
 
 def _revision(environment: Environment) -> str:

@@ -1,0 +1,139 @@
+"""`latlab diagnose`: where does my latency come from, and what would fixing it buy?"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from latlab.errors import ExitCode, MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from latlab.lab._question import Question
+
+_EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, against each other."
+
+
+@click.command(epilog=_EPILOG, context_settings={"ignore_unknown_options": False})
+@click.argument("target", nargs=-1, type=click.UNPROCESSED)
+@click.option("--pid", type=click.IntRange(1), help="A running process that publishes counters.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0.2, 3600),
+    help="Of a run of the pipeline [default: 3]; of a command or process, at most [default: 30].",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(5, 86_400),
+    metavar="S",
+    help="Wall time for everything [default: 180].",
+)
+@click.option(
+    "--slow", multiple=True, metavar="STAGE=NS", help="Plant service time in a stage of the pipeline."
+)
+@click.option(
+    "--seed", type=click.IntRange(0), help="Of generated feeds and of the order of runs [default: 1]."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The recording's folder [default: runs/diagnose-TIME].",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+def diagnose(
+    target: tuple[str, ...],
+    pid: int | None,
+    seconds: float | None,
+    budget: float | None,
+    slow: tuple[str, ...],
+    seed: int | None,
+    output: Path | None,
+    as_json: bool,
+) -> int:
+    """Name what limits, where the time goes, and what fixing it would buy.
+
+    TARGET is a TOML file (a layout as examples/trading.toml; its table [diagnose] says what is known), or a
+    command of your own after `--`, or both. Without one the demonstration's pipeline is diagnosed.
+
+    Exit code 3 says that what was observed is not trustworthy as it stands, and the output why.
+    """
+    from latlab.lab.diagnose import diagnose_question
+    from latlab.reports.diagnose_html import write_report
+    from latlab.reports.diagnose_text import text
+    from latlab.reports.text import wants_style
+
+    if target[:1] == ("compare",):
+        return _compare(target[1:], as_json)
+    question = _question(target, pid, seconds, budget, slow, seed)
+    folder = output or Path("runs") / time.strftime("diagnose-%Y%m%d-%H%M%S")
+
+    def tell(line: str) -> None:
+        click.echo(f"latlab diagnose: {line}", err=True)
+
+    run = diagnose_question(question, folder, tell)
+    report = folder / "report.html"
+    try:
+        write_report(report, run, shlex.join(["latlab", *sys.argv[1:]]))
+    except MissingExtraError as error:
+        # The answer stands without its pictures.
+        tell(f"no report: {error}")
+        report = folder
+    if as_json:
+        click.echo(json.dumps(run.answer.to_json(), allow_nan=False))
+    else:
+        click.echo(text(run.answer, styled=wants_style(sys.stdout)))
+    tell(f"the report lies in {report}")
+    return ExitCode.NOT_TRUSTWORTHY if run.answer.distrust else ExitCode.OK
+
+
+def _question(
+    target: tuple[str, ...],
+    pid: int | None,
+    seconds: float | None,
+    budget: float | None,
+    slow: tuple[str, ...],
+    seed: int | None,
+) -> Question:
+    """The file's, or the default, with what the options change."""
+    from latlab.lab._question import Question, read_question
+    from latlab.lab.layout import slowed_by
+    from latlab.model.layout import Layout
+
+    file, command = (target[0], target[1:]) if target and target[0].endswith(".toml") else (None, target)
+    question = Question() if file is None else read_question(file)
+    if command or pid is not None:
+        if command and pid is not None:
+            raise UsageError("a command and --pid are two targets", remedy="give one of them")
+        question = replace(question, command=command, pid=pid, layout=None)
+    elif not question.command:
+        question = replace(question, layout=slowed_by(question.layout or Layout(), slow))
+    own = question.layout is None
+    if slow and own:
+        raise UsageError("--slow plants time in the demonstration's pipeline, not in an application of yours")
+    if seconds is not None or (own and file is None):
+        question = replace(question, seconds=30.0 if seconds is None else seconds)
+    if budget is not None:
+        question = replace(question, budget_s=budget)
+    if seed is not None:
+        question = replace(question, seed=seed)
+    return question
+
+
+def _compare(folders: tuple[str, ...], as_json: bool) -> int:
+    from latlab.lab.compare_answers import compare_answers
+    from latlab.reports.diagnose_text import comparison
+
+    if len(folders) != 2:
+        raise UsageError(
+            "compare holds two diagnoses against each other", remedy="latlab diagnose compare A B"
+        )
+    found = compare_answers(Path(folders[0]), Path(folders[1]))
+    click.echo(json.dumps(found.to_json(), allow_nan=False) if as_json else comparison(found))
+    return ExitCode.REGRESSION if found.regression else ExitCode.OK

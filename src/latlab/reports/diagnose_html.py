@@ -1,0 +1,230 @@
+"""The report of a diagnosis: one HTML page in the order of the argument, each number linked to its view."""
+
+from __future__ import annotations
+
+import os
+
+from latlab.lab.diagnose import DiagnosisRun
+from latlab.model.answer import Answer, Budget, Forecast, ForecastPoint, Interval
+from latlab.model.queues import Analysis
+from latlab.reports import figures
+from latlab.reports.demo_html import add_fills, add_observation, add_topology
+from latlab.reports.html import Page
+from latlab.reports.text import duration, share
+
+__all__ = ["write_report"]
+
+_VIEWS = {"floor": "floor", "service": "stages", "waiting": "queues", "unexplained": "latency"}
+
+
+def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) -> None:
+    """Write the page.
+
+    Args:
+        path: of the HTML file.
+        run: the answer, with what was observed.
+        command: that made it.
+
+    Raises:
+        MissingExtraError: when plotly is not installed.
+        InputError: when the file can't be written.
+    """
+    answer = run.answer
+    page = Page("Where does the latency come from, and what would fixing it buy?", answer.target)
+    page.verdict(answer.sentence, "bad" if answer.limiting_stage else "good")
+    for forecast in answer.forecasts:
+        page.verdict(f"{forecast.sentence[:1].upper()}{forecast.sentence[1:]}.")
+    if answer.distrust:
+        page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(answer.distrust), "warn")
+    if run.pipeline is not None:
+        add_topology(page, run.pipeline.diagnosis)
+    if answer.budget is not None:
+        _budget(page, answer.budget)
+    page.section(
+        "What limits", f"Verdict: {answer.verdict}, confidence {answer.confidence:.0%}.", anchor="limits"
+    )
+    page.paragraph("\n\n".join(answer.evidence))
+    if answer.burst is not None:
+        page.paragraph(f"{answer.burst[:1].upper()}{answer.burst[1:]}.")
+    for forecast in answer.forecasts:
+        _forecast(page, forecast)
+    _floor(page, answer)
+    if run.pipeline is not None:
+        found = run.pipeline
+        add_observation(
+            page, found.diagnosis, found.observation, found.residence.end_to_end, found.residence.waiting
+        )
+    elif run.command is not None:
+        _analysis(page, run.command.analysis)
+        add_fills(page, run.command.observation)
+    _steps(page, answer)
+    page.reproduce(command, run.environment, answer.seed)
+    page.write(path)
+
+
+def _budget(page: Page, budget: Budget) -> None:
+    name = "the mean" if budget.quantile is None else f"p{100 * budget.quantile:g}"
+    page.section(
+        f"Where {name} goes",
+        f"{duration(budget.total_ns)}, taken apart over {budget.events:,} events; the parts sum to it.",
+        anchor="budget",
+    )
+    total = max(budget.total_ns, 1e-9)
+    shown = [part for part in budget.parts if part.ns > 0 or part.kind == "unexplained"]
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "y": [f"{part.kind} {part.where}".strip() for part in reversed(shown)],
+        "x": [part.ns / 1e3 for part in reversed(shown)],
+    }
+    axes = {"xaxis": {"title": {"text": "µs"}}, "margin": {"l": 220}}
+    page.figure({"data": [bars], "layout": axes}, "The parts of the budget.", height=120 + 24 * len(shown))
+    page.table(
+        ("part", "where", "time", "share"),
+        [[part.kind, part.where, duration(part.ns), share(part.ns / total)] for part in shown],
+        "Each row leads to the view that its number comes from.",
+        links=[_VIEWS[part.kind] for part in shown],
+    )
+
+
+def _forecast(page: Page, forecast: Forecast) -> None:
+    how = (
+        "Computed by a queue model that was fitted to the observation; nothing of it was measured."
+        if forecast.method == "model"
+        else f"Measured: {forecast.rounds} rounds, in each the unmodified pipeline and every stub once, in an "
+        "order drawn anew, on the same input."
+    )
+    page.section(f"If {forecast.stage} were faster", how, anchor="forecast")
+    if forecast.warnings:
+        page.paragraph("\n\n".join(forecast.warnings))
+    points = forecast.points
+    at = [100 * (point.speedup or 0.0) for point in points]
+    carries = [point.capacity_hz for point in points if point.capacity_hz is not None]
+    if len(carries) == len(points):
+        layout = {
+            "xaxis": {"title": {"text": f"{forecast.stage} faster by, %"}},
+            "yaxis": {"title": {"text": "events/s"}, "rangemode": "tozero"},
+        }
+        page.figure(
+            {"data": [_curve(at, carries, 1.0, "carries")], "layout": layout},
+            "What the pipeline carries with its input as fast as it is taken.",
+            height=320,
+        )
+    tails = {
+        name: [getattr(point, key) for point in points]
+        for name, key in (("p50", "p50_ns"), ("p99", "p99_ns"), ("p99.9", "p99_9_ns"))
+    }
+    curves = [_curve(at, values, 1e3, name) for name, values in tails.items() if None not in values]
+    if curves:
+        layout = {
+            "xaxis": {"title": {"text": f"{forecast.stage} faster by, %"}},
+            "yaxis": {"type": "log", "title": {"text": "end to end, µs"}},
+        }
+        page.figure(
+            {"data": curves, "layout": layout}, "End-to-end latency at the input's own pace.", height=360
+        )
+    rows = [_row("as it is", forecast.baseline)]
+    rows += [_row(f"{100 * (point.speedup or 0):.0f} % faster", point) for point in points]
+    page.table(("", "service", "runs", "events/s", "carries", "p50", "p99", "p99.9", "limits"), rows)
+
+
+def _curve(x: list[float], values: list[Interval], scale: float, name: str) -> figures.Figure:
+    y = [value.value / scale for value in values]
+    up = [((value.high if value.high is not None else value.value) - value.value) / scale for value in values]
+    down = [(value.value - (value.low if value.low is not None else value.value)) / scale for value in values]
+    bars = {"type": "data", "array": up, "arrayminus": down, "symmetric": False, "visible": True}
+    return {"type": "scatter", "mode": "lines+markers", "x": x, "y": y, "name": name, "error_y": bars}
+
+
+def _row(name: str, point: ForecastPoint) -> list[str | int]:
+    def quantile(value: Interval | None) -> str:
+        if value is None or value.low is None or value.high is None:
+            return duration(None if value is None else value.value)
+        return f"{duration(value.value)} [{duration(value.low)}, {duration(value.high)}]"
+
+    return [
+        name,
+        "–" if point.achieved is None else f"{point.achieved:.1%} faster".replace("%", " %"),
+        point.runs,
+        f"{point.rate_hz.value:,.0f}",
+        "–" if point.capacity_hz is None else f"{point.capacity_hz.value:,.0f}",
+        *(quantile(value) for value in (point.p50_ns, point.p99_ns, point.p99_9_ns)),
+        point.limits or "–",
+    ]
+
+
+def _floor(page: Page, answer: Answer) -> None:
+    if answer.floor is not None:
+        floor = answer.floor
+        page.section(
+            "The machine's floor",
+            f"Before the run, CPU {', '.join(map(str, floor.cpus))} for {floor.seconds:g} s each: "
+            f"{share(floor.share, digits=3)} of the time went into gaps, the longest of "
+            f"{duration(floor.worst_ns)}.",
+            anchor="floor",
+        )
+        page.paragraph("\n\n".join((*floor.sources, *floor.warnings)))
+    if answer.findings:
+        page.section("Settings that disturb", anchor="settings")
+        page.table(
+            ("setting", "is", "costs", "what mends it"), [list(finding) for finding in answer.findings]
+        )
+
+
+def _analysis(page: Page, analysis: Analysis) -> None:
+    page.section("Stages", "By the samples of their queues and by their own times.", anchor="stages")
+    page.table(
+        ("stage", "events/s", "ready", "starved", "blocked", "utilisation", "service, mean", "no CPU"),
+        [
+            [
+                stage.label,
+                round(stage.rate_hz),
+                *(share(value) for value in (stage.ready, stage.starved, stage.blocked, stage.utilisation)),
+                duration(stage.service_ns),
+                share(stage.run_queue),
+            ]
+            for stage in analysis.stages
+        ],
+    )
+    page.section("Queues", "As they were sampled from outside.", anchor="queues")
+    page.table(
+        (
+            "queue",
+            "source",
+            "drain",
+            "kind",
+            "capacity",
+            "mean fill",
+            "p99",
+            "max",
+            "full",
+            "in",
+            "drops",
+            "mean time",
+        ),
+        [
+            [
+                *(queue.name, queue.source, queue.drain, queue.kind, queue.capacity or None),
+                *(
+                    queue.mean_fill,
+                    queue.fill_p99,
+                    queue.fill_max,
+                    share(queue.full),
+                    queue.total_in,
+                    queue.dropped,
+                ),
+                duration(queue.residence_ns),
+            ]
+            for queue in analysis.queues
+        ],
+    )
+
+
+def _steps(page: Page, answer: Answer) -> None:
+    page.section("Steps", "What was done, and what was left out, and why.", anchor="steps")
+    page.table(
+        ("step", "", "s", "result"),
+        [[step.name, step.state, round(step.seconds, 1), step.detail] for step in answer.steps],
+    )
+    if answer.unknown:
+        page.table(("not known", "what would find out"), [[one.what, one.command] for one in answer.unknown])

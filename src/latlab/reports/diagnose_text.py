@@ -1,0 +1,163 @@
+"""The answer of a diagnosis on one screen."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+
+from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, ForecastPoint, Interval
+from latlab.reports.text import duration, share, table
+
+__all__ = ["comparison", "text"]
+
+_BAR = 24
+_MOST_PARTS = 8
+
+
+def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> str:
+    """The whole answer.
+
+    Args:
+        styled: with colour and box drawing, for a terminal.
+        width: in columns; by default the terminal's, at most 110.
+    """
+    columns = width or min(110, shutil.get_terminal_size((100, 40)).columns)
+
+    def wrapped(line: str, first: str = "", rest: str = "") -> str:
+        return textwrap.fill(line, columns, initial_indent=first, subsequent_indent=rest)
+
+    blocks = [wrapped(answer.sentence)]
+    if answer.distrust:
+        blocks.append("\n".join(wrapped(reason, "Not trustworthy: ", " " * 17) for reason in answer.distrust))
+    if answer.forecasts:
+        # The answer to "what would it buy" stands before the tables that carry it.
+        blocks.append(
+            "\n".join(wrapped(f"{_capital(one.sentence)}.{_labelled(one)}") for one in answer.forecasts)
+        )
+    blocks.append("\n".join(wrapped(line, "  - ", "    ") for line in answer.evidence))
+    if answer.budget is not None:
+        blocks.append(_budget(answer.budget, styled))
+    if answer.objective is not None:
+        blocks.append(_objective(answer))
+    if answer.burst is not None:
+        blocks.append(wrapped(f"{_capital(answer.burst)}."))
+    blocks += [_forecast(one, styled) for one in answer.forecasts]
+    if answer.floor is not None and answer.floor.sources:
+        blocks.append(wrapped(f"The machine's floor: {_floor(answer)}."))
+    if answer.unknown:
+        lines = [wrapped(f"{one.what}  →  {one.command}", "  ? ", "    ") for one in answer.unknown]
+        blocks.append("\n".join(["What could not be known, and what would find out:", *lines]))
+    blocks.append(
+        wrapped(
+            "Steps: "
+            + ", ".join(
+                f"{step.name} {step.seconds:.1f} s" if step.state == "done" else f"{step.name} skipped"
+                for step in answer.steps
+            )
+            + "."
+        )
+    )
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _labelled(forecast: Forecast) -> str:
+    if forecast.method == "model":
+        return " (By a queue model fitted to the observation: computed, not measured.)"
+    return f" (Measured: the stage stubbed, {forecast.rounds} rounds beside the unmodified pipeline.)"
+
+
+def _floor(answer: Answer) -> str:
+    assert answer.floor is not None
+    cpus = ", ".join(map(str, answer.floor.cpus))
+    return (
+        f"it takes {share(answer.floor.share, digits=2)} of the time on CPU {cpus}, at worst "
+        f"{duration(answer.floor.worst_ns)} at once, most by {answer.floor.sources[0]}; "
+        f"{len(answer.findings)} settings disturb (latlab system check)"
+    )
+
+
+def _budget(budget: Budget, styled: bool) -> str:
+    name = "the mean" if budget.quantile is None else f"p{100 * budget.quantile:g}"
+    of = "events" if budget.quantile is None else "traced events around it"
+    shown = [part for part in budget.parts if part.ns > 0][:_MOST_PARTS]
+    shown += [part for part in budget.parts if part.kind in ("floor", "unexplained") and part not in shown]
+    rest = budget.total_ns - sum(part.ns for part in shown)
+    rows = [(str(part.kind), part.where, part.ns) for part in shown]
+    if rest > 1e-6 * budget.total_ns:
+        rows.append(("all else", "", rest))
+    total = max(budget.total_ns, 1e-9)
+    return table(
+        ("part", "where", "time", "share", ""),
+        [[k, w, duration(ns), share(ns / total), "#" * round(_BAR * ns / total)] for k, w, ns in rows],
+        title=f"Where {name} of {duration(budget.total_ns)} goes ({budget.events:,} {of})",
+        styled=styled,
+    )
+
+
+def _objective(answer: Answer) -> str:
+    assert answer.objective is not None
+    goal = answer.objective
+    name = f"p{100 * goal.quantile:g}"
+    if goal.reached_ns is None:
+        return (
+            f"Objective: {name} under {duration(goal.limit_ns)}: not known, no traced event reached the end."
+        )
+    met = "met" if goal.met else "missed"
+    return f"Objective: {name} under {duration(goal.limit_ns)}: {met}, it was {duration(goal.reached_ns)}."
+
+
+def _forecast(forecast: Forecast, styled: bool) -> str:
+    rows = [_point("as it is", forecast.baseline)]
+    rows += [_point(f"{100 * (point.speedup or 0):.0f} % faster", point) for point in forecast.points]
+    return table(
+        (forecast.stage, "events/s", "carries", "p50", "p99", "p99.9", "limits"),
+        rows,
+        title=f"If {forecast.stage} were faster (its service takes {duration(forecast.service_ns)})",
+        styled=styled,
+    )
+
+
+def _point(name: str, point: ForecastPoint) -> list[str]:
+    return [
+        name,
+        f"{point.rate_hz.value:,.0f}",
+        "–" if point.capacity_hz is None else f"{point.capacity_hz.value:,.0f}",
+        *(_spread(value) for value in (point.p50_ns, point.p99_ns, point.p99_9_ns)),
+        point.limits or "–",
+    ]
+
+
+def _spread(value: Interval | None) -> str:
+    if value is None:
+        return "–"
+    if value.low is None or value.high is None:
+        return duration(value.value)
+    return f"{duration(value.value)} [{duration(value.low)}, {duration(value.high)}]"
+
+
+def comparison(found: AnswerComparison) -> str:
+    """Two diagnoses beside each other."""
+
+    def shown(value: float, unit: str) -> str:
+        return duration(value) if unit == "ns" else f"{value:,.0f} {unit}"
+
+    before, after = (name or "none" for name in (found.limiting_before, found.limiting_after))
+    moved = f"What limits: {before}" + ("" if before == after else f" before, {after} after") + "."
+    rows = [
+        [
+            change.what,
+            shown(change.before, change.unit),
+            shown(change.after, change.unit),
+            "–" if not change.before else f"{change.after / change.before - 1:+.1%}".replace("%", " %"),
+            "" if change.verdict == "part" else change.verdict,
+        ]
+        for change in found.changes
+    ]
+    lines = [moved, "", table(("", "before", "after", "change", ""), rows)]
+    if found.warnings:
+        lines += ["", "The environments differ: " + "; ".join(found.warnings) + "."]
+    return "\n".join(lines)
