@@ -248,10 +248,10 @@ def _mean_interval(values: Sequence[float]) -> Interval:
 
 
 def _quantile(runs: Sequence[_Paced], q: float, generator: np.random.Generator) -> Interval | None:
-    """A quantile of the events of all runs; its interval holds what a block bootstrap gives and every run's own.
+    """A quantile of the events of all runs; its interval holds a block bootstrap's and every run's own.
 
-    Neighbouring events share their fate, so blocks of time are drawn and not events; and two runs differ by more
-    than the blocks of one of them do.
+    Neighbouring events share their fate, so blocks of time are drawn and not events; and two runs differ by
+    more than the blocks of one of them do.
     """
     blocks = [
         run.latency[run.blocks == block]

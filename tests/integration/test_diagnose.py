@@ -1,0 +1,172 @@
+"""`latlab diagnose` as a user runs it, on the pipeline and on applications of one's own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latlab.errors import ExitCode
+
+
+def latlab(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "latlab", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+        **more,
+    )
+
+
+APP = textwrap.dedent(
+    """
+    import queue, sys, threading, time
+    from latlab.queues import instrument
+
+    a = instrument(queue.Queue(64), name="a", source="reader", drain="parser")
+    b = instrument(queue.Queue(64), name="b", source="parser", drain="writer")
+
+    def busy(seconds):
+        until = time.thread_time() + seconds
+        while time.thread_time() < until:
+            pass
+
+    def stage(source, drain, seconds):
+        while (item := source.get()) is not None:
+            if seconds:
+                time.sleep(seconds)
+            if drain is not None:
+                drain.put(item)
+        if drain is not None:
+            drain.put(None)
+
+    threads = [
+        threading.Thread(target=stage, args=(a, b, 0)),
+        threading.Thread(target=stage, args=(b, None, 0.002)),
+    ]
+    for thread in threads:
+        thread.start()
+    for number in range(int(sys.argv[1])):
+        a.put(number)
+    a.put(None)
+    for thread in threads:
+        thread.join()
+    print("done")
+    """
+)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A diagnosis of the pipeline with 60 µs planted in the books, in as little time as it takes."""
+    folder = tmp_path_factory.mktemp("diagnose") / "run"
+    question = folder.parent / "question.toml"
+    question.write_text('[diagnose]\nseconds = 0.8\nobjective = { "p99_ns" = 1_000 }\n')
+    done = latlab(
+        "diagnose", str(question), "--slow", "book=60000", "--budget", "5", "--json", "-o", str(folder)
+    )
+    assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
+    return folder, json.loads(done.stdout)
+
+
+def test_the_planted_stage_is_named_and_its_forecast_made(planted: tuple[Path, dict[str, Any]]) -> None:
+    _, answer = planted
+
+    assert answer["schema"] == 1
+    assert answer["limiting_stage"] == "book"
+    forecast = answer["forecasts"][0]
+    assert (forecast["method"], forecast["stage"]) == ("stub", "book")
+    assert "making `book` 20 % faster takes p99.9 from" in forecast["sentence"]
+
+
+def test_without_its_planted_time_the_stage_carries_more(planted: tuple[Path, dict[str, Any]]) -> None:
+    forecast = planted[1]["forecasts"][0]
+
+    flat = forecast["points"][-1]
+    assert flat["speedup"] == 1.0
+    assert flat["achieved"] > 0.9
+    assert flat["capacity_hz"]["value"] > 2 * forecast["baseline"]["capacity_hz"]["value"]
+
+
+def test_the_budget_sums_to_the_tail(planted: tuple[Path, dict[str, Any]]) -> None:
+    budget = planted[1]["budget"]
+
+    assert sum(part["ns"] for part in budget["parts"]) == pytest.approx(budget["total_ns"])
+    assert {part["kind"] for part in budget["parts"]} == {"floor", "service", "waiting", "unexplained"}
+
+
+def test_an_objective_that_is_missed_is_said(planted: tuple[Path, dict[str, Any]]) -> None:
+    objective = planted[1]["objective"]
+
+    assert objective["met"] is False
+    assert objective["reached_ns"] > objective["limit_ns"]
+
+
+def test_every_step_is_in_the_recording(planted: tuple[Path, dict[str, Any]]) -> None:
+    folder, answer = planted
+
+    saved = json.loads((folder / "answer.json").read_text())
+    assert saved["limiting_stage"] == answer["limiting_stage"]
+    assert [step["name"] for step in saved["steps"]] == [
+        *("floor", "settings", "observation", "limiting stage", "budget", "forecast"),
+    ]
+    assert (folder / "observation" / "samples.arrows").exists()
+    assert (folder / "report.html").read_text().count('href="#stages"') >= 1
+
+
+def test_a_diagnosis_compared_with_itself_shows_no_change(planted: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = planted
+
+    done = latlab("diagnose", "compare", str(folder), str(folder), "--json")
+
+    assert done.returncode == ExitCode.OK, done.stderr
+    found = json.loads(done.stdout)
+    assert {change["verdict"] for change in found["changes"]} == {"same"}
+    assert found["regression"] is False
+
+
+def test_the_slow_stage_of_a_command_is_named(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(APP)
+
+    done = latlab("diagnose", "--json", "-o", str(tmp_path / "run"), "--", sys.executable, str(app), "900")
+
+    assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["limiting_stage"] == "writer"
+    assert answer["budget"]["quantile"] is None
+    assert any("traces" in one["what"] for one in answer["unknown"])
+
+
+def test_a_command_without_queues_is_told_how_to_publish_them(tmp_path: Path) -> None:
+    done = latlab("diagnose", "-o", str(tmp_path / "run"), "--", sys.executable, "-c", "pass")
+
+    assert done.returncode == ExitCode.FAILED
+    assert "without publishing a queue" in done.stderr
+    assert "latlab.queues.instrument" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--", "no-such-program"], "there is no program 'no-such-program'"),
+        (["compare", "only-one"], "compare holds two diagnoses"),
+        (["--slow", "bok=3"], "there is no stage 'bok'"),
+        (["no-such.toml"], "no-such.toml"),
+        (["--pid", "1", "--", "true"], "two targets"),
+    ],
+)
+def test_a_wrong_call_says_what_is_wrong(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = latlab("diagnose", "-o", str(tmp_path / "run"), *arguments)
+
+    assert done.returncode in (ExitCode.FAILED, ExitCode.USAGE)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
