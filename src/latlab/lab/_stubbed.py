@@ -10,6 +10,7 @@ of the part that can be stubbed, and the points say which speed-up of the whole 
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 import tempfile
 import time
@@ -46,7 +47,7 @@ _KINDS: dict[str, Literal["total", "limited", "none"]] = {
     "limited": "limited",
     "none": "none",
 }
-_T95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}  # two-sided, by the number of values
+_FEWEST_FOR_T = 4
 
 
 class CannotStubError(LatlabError):
@@ -239,12 +240,19 @@ def _point(
 
 
 def _mean_interval(values: Sequence[float]) -> Interval:
-    """The mean with Student's 95 % interval; runs are the replicates."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return Interval(mean)
-    half = _T95.get(len(values), 2.26) * float(np.std(values, ddof=1)) / len(values) ** 0.5
-    return Interval(mean, mean - half, mean + half)
+    """The geometric mean with Student's 95 % interval of the logarithms; below four runs their range.
+
+    Runs are the replicates. (With two or three, Student's interval spans orders of magnitude and says less
+    than what was seen.)
+    """
+    from scipy.special import stdtrit
+
+    logs = np.log(np.maximum(values, 1e-9))
+    mean = float(np.exp(logs.mean()))
+    if len(values) < _FEWEST_FOR_T:
+        return Interval(mean, float(min(values)), float(max(values))) if len(values) > 1 else Interval(mean)
+    half = float(stdtrit(len(values) - 1, 0.975) * np.std(logs, ddof=1) / len(values) ** 0.5)
+    return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
 
 
 def _quantile(runs: Sequence[_Paced], q: float, generator: np.random.Generator) -> Interval | None:

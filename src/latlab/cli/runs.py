@@ -1,0 +1,130 @@
+"""`latlab runs`: the recordings in a folder: list, show, compare, export, remove."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from latlab.errors import ExitCode, UsageError
+
+# Whose `compare` understands which kind of recording, as the words of its command.
+_COMPARE = {
+    "diagnosis": ("diagnose", "compare"),
+    "jitter": ("jitter", "compare"),
+    "messaging": ("messaging", "compare"),
+    "bench": ("bench", "compare"),
+    "queues": ("queues", "compare"),
+}
+
+
+@click.group()
+def runs() -> None:
+    """The recordings in a folder: list, show, compare, export, remove."""
+
+
+@runs.command("list")
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
+@click.option("--kind", help="Only recordings of this kind, as queues or jitter.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def list_(folder: Path, kind: str | None, as_json: bool) -> None:
+    """List the recordings below FOLDER [default: runs], the latest first."""
+    from latlab.formats.runs import find_runs
+    from latlab.reports.text import table, wants_style
+
+    found = [run for run in find_runs(folder) if kind is None or run.kind == kind]
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "runs": [run.to_json() for run in found]}, indent=2))
+        return
+    if not found:
+        click.echo(f"no recordings below {folder}")
+        return
+    rows = [
+        [
+            run.name,
+            run.kind or None,
+            run.started_at[:19],
+            run.state,
+            f"{run.bytes / 1e6:.1f} MB",
+            _short(run.answer),
+        ]
+        for run in found
+    ]
+    columns = ("run", "kind", "started", "state", "size", "found")
+    click.echo(table(columns, rows, styled=wants_style(sys.stdout)))
+
+
+def _short(text: str, most: int = 60) -> str | None:
+    first = text.split(". ")[0]
+    return (first if len(first) <= most else first[: most - 1].rstrip() + "…") or None
+
+
+@runs.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.pass_context
+def show(context: click.Context, run: Path, as_json: bool) -> Any:
+    """Say what is in a recording, and what command made it."""
+    from latlab.cli.show import show as any_file
+
+    return context.invoke(any_file, file=run, as_json=as_json)
+
+
+@runs.command()
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def compare(before: Path, after: Path, options: tuple[str, ...]) -> Any:
+    """Hold two recordings of one kind against each other, by the tool that made them.
+
+    OPTIONS after `--` go to that tool's own compare.
+    """
+    from latlab.cli._main import latlab
+    from latlab.formats.recording import open_recording
+
+    kinds = [open_recording(path).kind for path in (before, after)]
+    if kinds[0] != kinds[1]:
+        raise UsageError(
+            f"{before} holds {kinds[0]} and {after} holds {kinds[1]}: they have nothing to compare"
+        )
+    words = _COMPARE.get(kinds[0])
+    if words is None:
+        raise UsageError(
+            f"recordings of {kinds[0]} can't be compared", remedy=f"known are: {', '.join(_COMPARE)}"
+        )
+    return latlab.main([*words, str(before), str(after), *options], prog_name="latlab", standalone_mode=False)
+
+
+@runs.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The archive: .tar.gz or .tar."
+)
+def export(run: Path, output: Path) -> None:
+    """Pack a recording into one archive that opens without latlab: CSV, JSON and its report."""
+    from latlab.formats.runs import export_run
+
+    export_run(run, output)
+    click.echo(str(output))
+
+
+@runs.command()
+@click.argument("run", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Don't ask.")
+def remove(run: tuple[Path, ...], yes: bool) -> int:
+    """Delete recordings; a folder that is none is left alone."""
+    from latlab.errors import InputError
+    from latlab.formats.recording import is_recording
+    from latlab.formats.runs import remove_run
+
+    for path in run:
+        if not is_recording(path):
+            raise InputError(path, "is no recording, so nothing was removed")
+    if not yes:
+        click.confirm(f"remove {', '.join(map(str, run))}?", abort=True, err=True)
+    for path in run:
+        click.echo(f"removed {path}: {remove_run(path) / 1e6:.1f} MB")
+    return ExitCode.OK

@@ -1,0 +1,134 @@
+"""A folder of recordings: what is in it, packed to take away, removed."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from latlab.errors import InputError, UsageError
+from latlab.formats.recording import is_recording, open_recording
+
+__all__ = ["Run", "export_run", "find_runs", "remove_run"]
+
+_SUFFIXES = {".tar.gz": "w:gz", ".tgz": "w:gz", ".tar": "w"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One recording of a folder.
+
+    Attributes:
+        name: its path, from the folder that was searched.
+        kind: what was measured; "" where it can't be read.
+        state: "complete", "not complete" (its run was killed, or still writes), or why it can't be read.
+        answer: what it found, where it holds an answer in a sentence; else "".
+    """
+
+    name: str
+    path: str
+    kind: str
+    started_at: str
+    state: str
+    command: str
+    bytes: int
+    answer: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of `latlab runs list --json`."""
+        return asdict(self)
+
+
+def find_runs(folder: Path) -> list[Run]:
+    """Every recording below a folder, the latest first; those inside of a recording belong to it.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise InputError(folder, "there is no such folder", remedy="give the folder that recordings lie in")
+    found = [_look(path, folder) for path in _recordings(folder)]
+    return sorted(found, key=lambda run: (run.started_at, run.name), reverse=True)
+
+
+def _recordings(folder: Path) -> Iterator[Path]:
+    if is_recording(folder):
+        yield folder
+        return
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            yield from _recordings(path)
+
+
+def _look(path: Path, folder: Path) -> Run:
+    name = str(path.relative_to(folder)) if path != folder else path.name
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    try:
+        recording = open_recording(path)
+    except InputError as error:
+        return Run(name, str(path), "", "", str(error), "", size)
+    answer = ""
+    for document in ("answer", "diagnosis"):
+        if not answer and document in recording.documents():
+            answer = str(recording.document(document).get("sentence", ""))
+    return Run(
+        name=name,
+        path=str(path),
+        kind=recording.kind,
+        started_at=recording.started_at,
+        state="complete" if recording.complete else "not complete",
+        command=recording.command or "",
+        bytes=size,
+        answer=answer,
+    )
+
+
+def export_run(path: Path, output: Path) -> None:
+    """Pack a recording into one archive that opens without latlab: series as CSV, documents as they are.
+
+    Args:
+        path: of the recording.
+        output: of the archive, which must not exist: .tar.gz, .tgz or .tar.
+
+    Raises:
+        InputError: no recording lies there.
+        UsageError: the archive exists, or has another suffix.
+    """
+    import tempfile
+
+    import pyarrow.csv as csv
+
+    recording = open_recording(path)
+    mode = next((mode for suffix, mode in _SUFFIXES.items() if output.name.endswith(suffix)), None)
+    if mode is None:
+        raise UsageError(f"{output} is no archive's name", remedy=f"end it with {', '.join(_SUFFIXES)}")
+    if output.exists():
+        raise UsageError(f"{output} exists already", remedy="remove it, or name another file")
+    with tempfile.TemporaryDirectory(prefix="latlab-export-") as temporary:
+        inside = Path(temporary) / path.resolve().name
+        inside.mkdir()
+        for file in sorted(path.glob("*.json")) + sorted(path.glob("*.html")):
+            shutil.copy(file, inside)
+        for name in recording.names():
+            csv.write_csv(recording.series(name), inside / f"{name}.csv")
+        with tarfile.open(output, mode) as archive:  # type: ignore[call-overload]
+            archive.add(inside, inside.name)
+
+
+def remove_run(path: Path) -> int:
+    """Delete a recording, with what lies in its folder.
+
+    Returns:
+        The bytes that it took.
+
+    Raises:
+        InputError: it is no recording, so it is left alone.
+    """
+    if not is_recording(path):
+        raise InputError(path, "is no recording, so nothing was removed")
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    shutil.rmtree(path)
+    return size

@@ -1,0 +1,122 @@
+"""`latlab runs` over a folder of recordings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latlab.errors import ExitCode, InputError, UsageError
+from latlab.formats.recording import RecordingWriter
+from latlab.formats.runs import export_run, find_runs, remove_run
+from latlab.model.environment import Environment
+from latlab.system.environment import capture
+
+
+@pytest.fixture(scope="module")
+def environment() -> Environment:
+    return capture()
+
+
+def recorded(path: Path, kind: str, environment: Environment, *, complete: bool = True) -> Path:
+    writer = RecordingWriter(path, kind, parameters={}, environment=environment, seed=1)
+    writer.append("fills", {"t_ns": np.arange(3), "fill": np.array([1, 2, 3])})
+    writer.put("answer", {"schema": 1, "sentence": "book limits. It is slow."})
+    if complete:
+        writer.close()
+    else:
+        writer.abandon()
+    return path
+
+
+def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "latlab", "runs", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_recordings_are_found_wherever_they_lie_and_say_their_state(
+    tmp_path: Path, environment: Environment
+) -> None:
+    recorded(tmp_path / "a", "queues", environment)
+    recorded(tmp_path / "deep" / "b", "jitter", environment, complete=False)
+    recorded(tmp_path / "a" / "inside", "queues", environment)
+    (tmp_path / "other").mkdir()
+
+    found = {run.name: (run.kind, run.state, run.answer) for run in find_runs(tmp_path)}
+
+    assert found == {
+        "a": ("queues", "complete", "book limits. It is slow."),
+        "deep/b": ("jitter", "not complete", "book limits. It is slow."),
+    }
+
+
+def test_a_damaged_recording_is_listed_with_what_is_wrong(tmp_path: Path, environment: Environment) -> None:
+    path = recorded(tmp_path / "a", "queues", environment)
+    (path / "recording.json").write_text("{")
+
+    (found,) = find_runs(tmp_path)
+
+    assert found.kind == ""
+    assert "recording.json" in found.state
+
+
+def test_an_export_opens_without_us(tmp_path: Path, environment: Environment) -> None:
+    path = recorded(tmp_path / "a", "queues", environment)
+
+    export_run(path, tmp_path / "a.tar.gz")
+
+    with tarfile.open(tmp_path / "a.tar.gz") as archive:
+        member = archive.extractfile("a/fills.csv")
+        assert member is not None
+        assert member.read().decode().splitlines() == ['"t_ns","fill"', "0,1", "1,2", "2,3"]
+        assert "a/answer.json" in archive.getnames()
+
+
+def test_an_export_overwrites_nothing(tmp_path: Path, environment: Environment) -> None:
+    path = recorded(tmp_path / "a", "queues", environment)
+    (tmp_path / "a.tar").write_text("mine")
+
+    with pytest.raises(UsageError, match="exists already"):
+        export_run(path, tmp_path / "a.tar")
+
+
+def test_what_is_no_recording_is_never_removed(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+
+    with pytest.raises(InputError, match="no recording"):
+        remove_run(tmp_path / "precious")
+
+    assert (tmp_path / "precious").exists()
+
+
+def test_the_command_line_lists_and_removes(tmp_path: Path, environment: Environment) -> None:
+    path = recorded(tmp_path / "a", "queues", environment)
+
+    listed = latlab("list", str(tmp_path), "--json")
+    removed = latlab("remove", "--yes", str(path))
+
+    assert [run["name"] for run in json.loads(listed.stdout)["runs"]] == ["a"]
+    assert removed.returncode == ExitCode.OK, removed.stderr
+    assert not path.exists()
+
+
+def test_recordings_of_two_kinds_are_not_compared(tmp_path: Path, environment: Environment) -> None:
+    one, two = (
+        recorded(tmp_path / "a", "queues", environment),
+        recorded(tmp_path / "b", "jitter", environment),
+    )
+
+    done = latlab("compare", str(one), str(two))
+
+    assert done.returncode == ExitCode.USAGE
+    assert "nothing to compare" in done.stderr
