@@ -164,6 +164,49 @@ def test_a_planted_100_hz_beat_is_found_with_its_phase() -> None:
     assert one.p_value < 1e-6
 
 
+def test_a_beat_whose_half_has_some_points_too_is_not_taken_for_twice_as_fast() -> None:
+    random = np.random.default_rng(5)
+    beat = np.arange(3e6, 20 * SECOND, 1e8)
+    between = (beat + 5e7)[random.random(len(beat)) < 0.35]
+    found = find_periods(np.concatenate([beat, between]))
+    assert [round(one.period_ns / 1e6, 3) for one in found] == [100.0]
+
+
+def test_a_weak_beat_of_long_outliers_is_found_among_many_short_ones() -> None:
+    random = np.random.default_rng(2)
+    beat = np.arange(3e6, 5 * SECOND, 8e7)
+    times = np.concatenate([beat, random.uniform(0, 5 * SECOND, 3000)])
+    lengths = np.concatenate([np.full(len(beat), 5e4), random.uniform(1e3, 4e3, 3000)])
+    assert find_periods(times) == []
+    [one] = find_periods(times, lengths_ns=lengths)
+    assert one.period_ns == pytest.approx(8e7, rel=1e-4)
+
+
+def test_a_weak_beat_is_found_by_its_source_and_named_after_it() -> None:
+    random = np.random.default_rng(3)
+    beat = np.arange(3e6, 5 * SECOND, 8e7)
+    others = random.uniform(0, 5 * SECOND, 3000)
+    # Its runs lie inside of longer gaps: no gap begins with it.
+    [one] = find_periods(others, sources={"other": others, "vandal": beat})
+    assert (one.cause, round(one.period_ns / 1e6, 2)) == ("vandal", 80.0)
+
+
+DATA = Path(__file__).parents[1] / "data" / "jitter"
+
+
+def test_the_kept_series_of_a_100_hz_disturbance_has_that_beat() -> None:
+    times, lengths = read_outliers(DATA / "planted-100hz.csv")
+    [one] = find_periods(times, lengths_ns=lengths)
+    assert one.period_ns == pytest.approx(1e7, rel=1e-4)
+    assert one.phase_ns == pytest.approx(2.5e6, abs=1e5)
+
+
+def test_the_kept_series_of_aperiodic_bursts_has_no_beat() -> None:
+    times, lengths = read_outliers(DATA / "aperiodic-bursts.csv")
+    assert len(times) > 1000
+    assert find_periods(times, lengths_ns=lengths) == []
+
+
 def test_two_beats_are_told_apart() -> None:
     times = np.concatenate([planted(5, 1e7, 1), np.arange(1e6, 5 * SECOND, 4e6)])
     assert sorted(round(one.period_ns / 1e6, 2) for one in find_periods(times)) == [4.0, 10.0]
@@ -198,7 +241,15 @@ def test_any_points_are_searched_without_an_error_and_bursts_only_lose_points(ti
 
 def test_the_scheduler_tick_is_named() -> None:
     assert name_period(4e6) == "4.000 ms: the scheduler tick, HZ=250, or a timer of that rate"
-    assert name_period(4e6, ["vandal", "vandal", ""]) == "4.000 ms: vandal"
+    assert name_period(4e6, "vandal") == "4.000 ms: vandal"
+    assert name_period(4e6, "local_timer", tick_hz=250).startswith("4.000 ms: the scheduler tick, HZ=250")
+
+
+def test_a_beat_at_another_kernels_tick_is_not_called_ours() -> None:
+    assert name_period(1e7, "", tick_hz=250) == "10.000 ms: a timer of 100 Hz"
+    assert name_period(1e7, "hypervisor: nothing ran in this kernel", tick_hz=250) == (
+        "10.000 ms: the hypervisor, at 100 Hz, its own scheduler tick or a timer of that rate"
+    )
 
 
 def test_outliers_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -282,7 +333,7 @@ def test_a_gap_is_given_to_the_innermost_disturbance_and_its_edges_to_the_main_o
     shares = {source.name: source.total_ns for source in found.sources}
     assert shares == pytest.approx({"vandal": 49_000.0, "local_timer": 2_000.0})
     assert found.share == 1.0
-    assert found.main[1] == ("vandal",)
+    assert found.named[1] == (("vandal", "local_timer"),)
     assert {source.layer for source in found.sources} == {"other threads", "kernel"}
 
 
@@ -291,6 +342,48 @@ def test_a_gap_without_a_disturbance_is_unknown() -> None:
     found = attribute([one], events(**VANDAL), "latlab-jitter", 1.0)
     assert found.share == 0.0
     assert [source.layer for source in found.sources] == ["hypervisor or firmware"]
+
+
+def below(interrupts: dict[str, int], *, hypervisor: bool = True, **gap: object) -> list[str]:
+    one = core(gap_start_ns=np.array([5_000_000.0]), wall_ticks=26_000_000, preempted=np.array([0]))
+    found = attribute(
+        [replace(one, **gap)],  # type: ignore[arg-type]
+        events(**VANDAL),
+        "latlab-jitter",
+        1.0,
+        interrupts={1: interrupts},
+        hypervisor=hypervisor,
+    )
+    assert found.joined == 0.0
+    assert found.share == (0.0 if found.sources[0].kind == "unknown" else 1.0)
+    return [source.layer for source in found.sources]
+
+
+def test_where_every_interrupt_is_traced_the_rest_is_below_the_kernel() -> None:
+    traced = {"Local timer interrupts": 250, "PCI-MSIX-0000:00:04.0 1-edge virtio3-rx": 9}
+    assert below(traced) == ["hypervisor"]
+    assert below(traced, hypervisor=False) == ["firmware"]
+
+
+def test_an_interrupt_that_no_trace_shows_leaves_the_rest_unknown() -> None:
+    assert below({"Non-maskable interrupts": 3}) == ["hypervisor or firmware"]
+
+
+def test_a_preemption_that_no_event_explains_is_unknown_and_not_the_hypervisors() -> None:
+    assert below({}, preempted=np.array([1])) == ["hypervisor or firmware"]
+
+
+def test_a_source_that_comes_twice_in_a_gap_is_counted_twice() -> None:
+    twice = {
+        "sched__sched_switch": {
+            "time_ns": [2_000_100, 2_020_000, 2_030_000, 2_050_100],
+            "next_pid": [1 << 22, (1 << 22) + 1, 1 << 22, 7],
+            "next_comm": [b"vandal", b"other", b"vandal", b"latlab-jitter"],
+        }
+    }
+    one = core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000)
+    found = attribute([one], events(**twice), "latlab-jitter", 1.0)  # type: ignore[arg-type]
+    assert {source.name: source.count for source in found.sources} == {"vandal": 2, "other": 1}
 
 
 def test_what_a_short_disturbance_can_not_explain_stays_unknown() -> None:

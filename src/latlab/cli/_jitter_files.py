@@ -28,7 +28,9 @@ def periods(file: str, as_json: bool) -> int:
     from latlab.jitter import find_periods, name_period, read_outliers
 
     times, lengths = read_outliers(file)
-    found = [replace(one, cause=name_period(one.period_ns)) for one in find_periods(times)]
+    found = [
+        replace(one, cause=name_period(one.period_ns)) for one in find_periods(times, lengths_ns=lengths)
+    ]
     if as_json:
         print_json(
             {"schema": 1, "outliers": len(times), "periods": [one.to_json() for one in found], "warnings": []}

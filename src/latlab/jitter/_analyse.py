@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ __all__ = ["OWN_NAME", "analyse", "name_period"]
 
 OWN_NAME = "latlab-jitter"  # the measuring threads' name
 _TICK_RATES = (100, 250, 300, 1000)
+_TICK_SOURCES = ("local_timer", "timer", "sched", "rcu")
 
 
 def analyse(measured: Measured) -> JitterResult:
@@ -25,14 +25,22 @@ def analyse(measured: Measured) -> JitterResult:
     seconds = max(core.ns(core.wall_ticks) for core in cores) / 1e9
     warnings = list(measured.warnings)
     found: Attribution | None = None
+    share: float | None = None
+    joined: float | None = None
     if measured.events is not None:
-        found = attribute(cores, measured.events, OWN_NAME, seconds)
-        sources, layers, share = found.sources, dict(found.layers_ns), found.share
+        found = attribute(
+            cores,
+            measured.events,
+            OWN_NAME,
+            seconds,
+            interrupts=measured.interrupts,
+            hypervisor=measured.hypervisor,
+        )
+        sources, layers, share, joined = found.sources, dict(found.layers_ns), found.share, found.joined
         if measured.events.lost:
             warnings.append(f"the trace lost {measured.events.lost} events: sources are incomplete")
     else:
         sources, layers = count_only(cores, measured.interrupts, seconds)
-        share = None
         warnings.append(f"gaps are not joined to their sources: {measured.trace_refused}")
     for core in cores:
         if core.outliers > len(core.gap_start_ns) > 0:
@@ -45,9 +53,9 @@ def analyse(measured: Measured) -> JitterResult:
             f"a CPU quota stopped us {measured.throttled} times: gaps of its period are the container's"
         )
     warnings += _real_time_gaps(cores, measured.fifo)
-    periods = [one for core in cores for one in _periods(core, found)]
+    periods = [one for core in cores for one in _periods(core, found, measured.tick_hz)]
     periods.sort(key=lambda one: one.p_value)
-    return JitterResult(cores, sources, tuple(periods), tuple(warnings), share, layers)
+    return JitterResult(cores, sources, tuple(periods), tuple(warnings), share, layers, joined=joined)
 
 
 def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[str]:
@@ -64,36 +72,36 @@ def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[str]:
     ]
 
 
-def _periods(core: CoreJitter, found: Attribution | None) -> list[Period]:
-    out = []
-    for one in find_periods(core.gap_start_ns, start_ns=core.start_ns):
-        turns = (core.gap_start_ns - core.start_ns - one.phase_ns) / one.period_ns
-        on = np.abs(turns - np.round(turns)) < 0.1
-        names = (
-            []
-            if found is None
-            else [name for name, beat in zip(found.main[core.cpu], on, strict=True) if beat]
-        )
-        out.append(replace(one, cpu=core.cpu, cause=name_period(one.period_ns, names)))
-    return out
+def _periods(core: CoreJitter, found: Attribution | None, tick_hz: int | None) -> list[Period]:
+    sources = None if found is None else found.came[core.cpu]
+    each = find_periods(
+        core.gap_start_ns, lengths_ns=core.gap_each_ns, sources=sources, start_ns=core.start_ns
+    )
+    return [
+        replace(one, cpu=core.cpu, cause=name_period(one.period_ns, one.cause, tick_hz=tick_hz))
+        for one in each
+    ]
 
 
-def name_period(period_ns: float, names: Sequence[str] = ()) -> str:
-    """A likely cause of a beat, from its length and from what filled the gaps on it."""
-    common = Counter(name for name in names if name).most_common(1)
-    main = common[0][0] if common else None
-    for rate in _TICK_RATES:
-        if abs(period_ns * rate / 1e9 - 1.0) < 0.002 and main in (
-            None,
-            "local_timer",
-            "timer",
-            "sched",
-            "rcu",
-        ):
-            return f"{period_ns / 1e6:.3f} ms: the scheduler tick, HZ={rate}, or a timer of that rate"
+def name_period(period_ns: float, source: str = "", *, tick_hz: int | None = None) -> str:
+    """A likely cause of a beat.
+
+    Args:
+        period_ns: its length.
+        source: what filled the gaps on it; "" where that is not known.
+        tick_hz: the rate of this kernel's tick; None where it is not known.
+    """
     length = f"{period_ns / 1e6:.3f} ms" if period_ns < 1e9 else f"{period_ns / 1e9:.3f} s"
-    if main is not None:
-        return f"{length}: {main}"
+    rate = 1e9 / period_ns
+    near = next((hz for hz in _TICK_RATES if abs(rate / hz - 1.0) < 0.002), None)
+    if source in ("", *_TICK_SOURCES) and near is not None and tick_hz in (None, near):
+        return f"{length}: the scheduler tick, HZ={near}, or a timer of that rate"
+    if source.startswith("hypervisor"):
+        return f"{length}: the hypervisor, at {rate:.4g} Hz" + (
+            ", its own scheduler tick or a timer of that rate" if near else ""
+        )
+    if source:
+        return f"{length}: {source}"
     if abs(period_ns - 1e9) < 5e6:
         return f"{length}: a once-a-second job (statistics, the real-time limit)"
-    return f"{length}: a timer of {1e9 / period_ns:.4g} Hz"
+    return f"{length}: a timer of {rate:.4g} Hz"

@@ -1,10 +1,12 @@
 """Who filled the gaps: joins each gap to what the kernel did on that core meanwhile. Pure.
 
 Disturbances nest (a softirq runs inside of an interrupt, an interrupt inside of a thread): time belongs to
-the innermost
-one. Entering and leaving cost time that no tracepoint covers; up to `_EDGE_NS` and once more what is
-covered goes to the
-disturbance that filled most of the gap. What remains is labelled hypervisor, firmware or unknown.
+the innermost one. Entering and leaving cost time that no tracepoint covers; up to `_EDGE_NS` and once more
+what is covered goes to the disturbance that filled most of the gap.
+
+What remains is told by exclusion: where every interrupt that the core took is traced, the trace lost
+nothing and the kernel did not schedule another thread, nothing of this kernel ran, so that the time went to
+a layer below: the hypervisor, or the firmware where there is none. Where that can't be told it is unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 from latlab.model.jitter import CoreJitter, Source
 from latlab.system.tracing import Events
 
-__all__ = ["Attribution", "Disturbance", "attribute", "count_only", "disturbances"]
+__all__ = ["Attribution", "Disturbance", "attribute", "below_kernel", "count_only", "disturbances"]
 
 _EDGE_NS = 4_000.0  # interrupt entry and exit, two context switches and cold caches after them
 _SLACK_NS = 300.0  # between the counter's line through the run and the kernel's clock
@@ -30,6 +32,12 @@ _KERNEL_THREADS = ("kworker/", "ksoftirqd/", "migration/", "rcu", "cpuhp/", "kco
                    "watchdog/",
                    "kthreadd", "khugepaged", "kdamond", "irq/", "idle_inject/")  # fmt: skip
 UNKNOWN = ("unknown", "hypervisor or firmware", "hypervisor, firmware or unknown")
+HYPERVISOR = ("hypervisor", "hypervisor", "hypervisor: nothing ran in this kernel")
+FIRMWARE = ("firmware", "firmware", "firmware or hardware: nothing ran in this kernel")
+# What /proc/interrupts calls the interrupts that are traced (DISTURBANCES), or that are the hypervisor's own.
+_TRACED = ("local timer", "rescheduling", "function call", "tlb shootdown", "irq work", "thermal event",
+           "platform interrupts", "hypervisor callback")  # fmt: skip
+_UNTRACED_SHARE = 0.01  # of the unexplained gaps: fewer interrupts that no trace shows can't explain them
 
 
 @dataclass(frozen=True)
@@ -48,14 +56,18 @@ class Attribution:
     """The joined sources.
 
     Attributes:
-        share: of all gap time, how much has a known source.
-        main: for each core the main source's name of each kept gap, "" where it is unknown.
+        share: of all gap time, how much has a known source: joined, or below the kernel by exclusion.
+        joined: of all gap time, how much was joined to what the kernel did.
+        named: for each core the names of what filled each kept gap, the most time first; unknown has none.
+        came: for each core when each source came (ns, CLOCK_MONOTONIC), by its name.
     """
 
     sources: tuple[Source, ...]
     layers_ns: Mapping[str, float]
     share: float
-    main: Mapping[int, tuple[str, ...]]
+    joined: float
+    named: Mapping[int, tuple[tuple[str, ...], ...]]
+    came: Mapping[int, Mapping[str, np.ndarray[Any, Any]]]
 
 
 def is_kernel_thread(tid: int, comm: str, proc: Path = Path("/proc")) -> bool:
@@ -150,52 +162,116 @@ def _label(group: str, event: str, rows: Mapping[str, Any], i: int) -> tuple[str
     return "interrupt", "hardware" if "thermal" in event else "kernel", event
 
 
-def attribute(cores: Sequence[CoreJitter], events: Events, own: str, seconds: float) -> Attribution:
-    """Join every kept gap of every core to its disturbances."""
+def below_kernel(
+    interrupts: Mapping[str, int], unexplained: int, *, hypervisor: bool
+) -> tuple[str, str, str]:
+    """What gaps are in which nothing of this kernel was seen.
+
+    Args:
+        interrupts: how often each line of /proc/interrupts counted up on the core.
+        unexplained: the number of those gaps.
+        hypervisor: whether there is one.
+    """
+    numbered = {name: count for name, count in interrupts.items() if not _is_device(name)}
+    unseen = sum(count for name, count in numbered.items() if not name.lower().startswith(_TRACED))
+    if unseen > _UNTRACED_SHARE * unexplained:
+        return UNKNOWN
+    return HYPERVISOR if hypervisor else FIRMWARE
+
+
+def _is_device(line: str) -> bool:
+    """Whether it is a device's line (its chip comes first): the irq tracepoints show those."""
+    return any(word in line for word in ("-edge", "-fasteoi", "-level", "MSI", "IO-APIC", "GIC"))
+
+
+def attribute(
+    cores: Sequence[CoreJitter],
+    events: Events,
+    own: str,
+    seconds: float,
+    *,
+    interrupts: Mapping[int, Mapping[str, int]] | None = None,
+    hypervisor: bool = False,
+) -> Attribution:
+    """Join every kept gap of every core to its disturbances.
+
+    Args:
+        interrupts: how often each line of /proc/interrupts counted up on each core; None: not known, and
+            nothing is told by exclusion.
+        hypervisor: whether there is one.
+    """
     sources: list[Source] = []
     layers: dict[str, float] = defaultdict(float)
-    main: dict[int, tuple[str, ...]] = {}
-    known = whole = 0.0
+    named: dict[int, tuple[tuple[str, ...], ...]] = {}
+    came: dict[int, dict[str, np.ndarray[Any, Any]]] = {}
+    known = joined = whole = 0.0
     for core in cores:
         end = core.start_ns + int(core.ns(core.wall_ticks)) + 1
-        ran = disturbances(events, core.cpu, own, end)
-        starts = np.array([one.start_ns for one in ran], dtype=np.float64)
-        # A disturbance may have begun long before: look back to the first that still ran.
-        reach = (
-            np.maximum.accumulate(np.array([one.end_ns for one in ran], dtype=np.float64)) if ran else starts
-        )
+        filled = _filled(core, disturbances(events, core.cpu, own, end))
+        rest = UNKNOWN
+        if interrupts is not None and core.cpu in interrupts and not events.lost:
+            unexplained = sum(not any(key != UNKNOWN for key in one) for one in filled)
+            rest = below_kernel(interrupts[core.cpu], unexplained, hypervisor=hypervisor)
         totals: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        times: dict[tuple[str, str, str], list[float]] = defaultdict(list)
         names = []
-        for start, length in zip(core.gap_start_ns.tolist(), core.gap_each_ns.tolist(), strict=True):
-            low = int(np.searchsorted(reach, start - _SLACK_NS))
-            high = int(np.searchsorted(starts, start + length + _SLACK_NS))
-            shares = _fill(start, length, ran[low:high])
-            best = max(shares, key=lambda key: shares[key], default=UNKNOWN)
-            names.append("" if best == UNKNOWN else best[2])
+        for one, length, preempted in zip(filled, core.gap_each_ns.tolist(), core.preempted, strict=True):
             whole += length
-            for key, ns in shares.items():
-                totals[key].append(ns)
-                layers[key[1]] += ns
-                known += 0.0 if key == UNKNOWN else ns
-        main[core.cpu] = tuple(names)
-        for (kind, layer, name), each in totals.items():
-            sources.append(
-                Source(kind, layer, name, core.cpu, len(each), sum(each), max(each), len(each) / seconds)
-            )
+            # The kernel scheduled something in the whole gap, and no event says what: not below the kernel.
+            hidden = preempted == 1 and len(one) == 1 and UNKNOWN in one
+            order = sorted(one, key=lambda key: one[key][0], reverse=True)
+            names.append(tuple((rest if key == UNKNOWN else key)[2] for key in order
+                               if key != UNKNOWN or (rest != UNKNOWN and not hidden)))  # fmt: skip
+            for key, (ns, starts) in one.items():
+                label = rest if key == UNKNOWN and not hidden else key
+                totals[label].append(ns)
+                times[label] += starts
+                layers[label[1]] += ns
+                known += 0.0 if label == UNKNOWN else ns
+                joined += 0.0 if key == UNKNOWN else ns
+        named[core.cpu] = tuple(names)
+        for label, each in totals.items():
+            count = len(times[label])
+            sources.append(Source(*label, core.cpu, count, sum(each), max(each), count / seconds))
+        # A fault is what a thread does: the thread keeps the beat.
+        came[core.cpu] = {
+            key[2]: np.array(each) for key, each in times.items() if key != UNKNOWN and key[0] != "fault"
+        }
     sources.sort(key=lambda one: -(one.total_ns or 0.0))
-    return Attribution(tuple(sources), dict(layers), known / whole if whole else 1.0, main)
+    shares = (known / whole, joined / whole) if whole else (1.0, 1.0)
+    return Attribution(tuple(sources), dict(layers), *shares, named, came)
 
 
-def _fill(start: float, length: float, ran: Sequence[Disturbance]) -> dict[tuple[str, str, str], float]:
-    """How the time of one gap divides; the values sum to its length."""
+def _filled(
+    core: CoreJitter, ran: Sequence[Disturbance]
+) -> list[dict[tuple[str, str, str], tuple[float, list[float]]]]:
+    """For each kept gap how its time divides, and when each source came in it."""
+    starts = np.array([one.start_ns for one in ran], dtype=np.float64)
+    # A disturbance may have begun long before: look back to the first that still ran.
+    ends = np.array([one.end_ns for one in ran], dtype=np.float64)
+    reach = np.maximum.accumulate(ends) if ran else starts
+    low = np.searchsorted(reach, core.gap_start_ns - _SLACK_NS)
+    high = np.searchsorted(starts, core.gap_start_ns + core.gap_each_ns + _SLACK_NS)
+    gaps = zip(
+        core.gap_start_ns.tolist(), core.gap_each_ns.tolist(), low.tolist(), high.tolist(), strict=True
+    )
+    return [_fill(start, length, ran[first:last]) for start, length, first, last in gaps]
+
+
+def _fill(
+    start: float, length: float, ran: Sequence[Disturbance]
+) -> dict[tuple[str, str, str], tuple[float, list[float]]]:
+    """How the time of one gap divides (the times sum to its length), and when each source came in it."""
     end = start + length
     shares: dict[tuple[str, str, str], float] = defaultdict(float)
+    came: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     edges = sorted(
         {start, end, *(t for one in ran for t in (float(one.start_ns), float(one.end_ns)) if start < t < end)}
     )
     inside = [one for one in ran if one.end_ns >= start - _SLACK_NS and one.start_ns <= end + _SLACK_NS]
     for one in inside:
         shares[one.kind, one.layer, one.name] += 0.0
+        came[one.kind, one.layer, one.name].append(float(one.start_ns))
     covered = 0.0
     for low, high in pairwise(edges):
         # `inside` is by start: the last one that is open is the innermost.
@@ -212,7 +288,8 @@ def _fill(start: float, length: float, ran: Sequence[Disturbance]) -> dict[tuple
         rest -= edge
     if rest > 0:
         shares[UNKNOWN] += rest
-    return {key: ns for key, ns in shares.items() if ns > 0}
+        came[UNKNOWN].append(start)
+    return {key: (ns, came[key]) for key, ns in shares.items() if ns > 0}
 
 
 def count_only(

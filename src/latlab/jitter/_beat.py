@@ -6,13 +6,18 @@ points (power
 and Jupp,
 Directional Statistics, 5.3) is divided by its running median, so that a slowly changing rate raises no
 peak; the p-value
-counts all frequencies that were looked at (Bonferroni). A peak is a period only if most of its expected
-beats came, too.
+counts all frequencies and all subsets that were looked at (Bonferroni). A peak is a period only if most of
+its expected beats came, too, and every second and third of them as often as the others: else the beat is
+twice or three times as long.
+
+A weak beat drowns among many short outliers. Where lengths are known, the longer ones are searched by
+themselves, and where sources are known, each source's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +30,9 @@ _SIGNIFICANT = 1e-4
 _SHARE = 0.6  # of the expected beats must have come
 _WINDOW = 0.1  # of the period to both sides is "on the beat"
 _LEAST = 12  # points; fewer can't be told from chance
+# Of the outliers by length, each searched by itself.
+_LONGEST = (0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
+_SAME = 2e-3  # periods that differ by less are one
 Array = np.ndarray[Any, Any]
 
 
@@ -104,8 +112,10 @@ def _refined(times: Array, near_hz: float, span_s: float) -> tuple[float, float]
     return near_hz, float(power[best])
 
 
-def _beats(times: Array, frequency_hz: float) -> tuple[Array, float, float]:
-    """The one point nearest to each beat, the share of expected beats that came, and the first beat's time.
+def _beats(times: Array, frequency_hz: float) -> tuple[Array, float, float, bool]:
+    """The one point nearest to each beat, the share of expected beats that came, the first beat's time.
+
+    And whether the beats that are missing are missing evenly.
 
     One point a beat: where two periods coincide, the other's point must stay for its own search.
     """
@@ -115,26 +125,80 @@ def _beats(times: Array, frequency_hz: float) -> tuple[Array, float, float]:
     off = np.abs(turns - phase - number)
     on = np.zeros(len(times), dtype=bool)
     if not (off <= _WINDOW).any():
-        return on, 0.0, 0.0
+        return on, 0.0, 0.0, False
     order = np.lexsort((off, number))
     first = np.concatenate([[True], np.diff(number[order]) > 0])
     on[order[first]] = True
     on &= off <= _WINDOW
     came = number[on]
     share = len(came) / max(1.0, float(came[-1] - came[0] + 1))
-    return on, share, (float(came[0]) + phase) * 1e9 / frequency_hz
+    return on, share, (float(came[0]) + phase) * 1e9 / frequency_hz, _even(came)
 
 
-def find_periods(times_ns: Array, *, start_ns: float = 0.0, most: int = 5) -> list[Period]:
-    """Periods in points of time, the strongest first; causes are not named here.
+def find_periods(
+    times_ns: Array,
+    *,
+    lengths_ns: Array | None = None,
+    sources: Mapping[str, Array] | None = None,
+    start_ns: float = 0.0,
+    most: int = 5,
+) -> list[Period]:
+    """Periods in points of time, the strongest first.
 
     Args:
         times_ns: when outliers began, any order.
+        lengths_ns: how long each took; the longest are then searched by themselves, too.
+        sources: when each source came, by its name; each is then searched by itself, too, and a period's
+            cause is the source on whose points it is the strongest.
         start_ns: the start of the run; phases count from it.
         most: at most so many periods.
     """
+    times = np.asarray(times_ns, dtype=np.float64) - start_ns
+    lengths = None if lengths_ns is None else np.asarray(lengths_ns)
+    named = {name: np.asarray(each, dtype=np.float64) - start_ns for name, each in (sources or {}).items()}
+    subsets = [*_subsets(times, lengths), *(each for each in named.values() if len(each) >= _LEAST)]
     found: list[Period] = []
-    rest = merge_bursts(np.asarray(times_ns, dtype=np.float64) - start_ns)
+    for points in subsets:
+        for one in _search(points, most):
+            p_value = min(1.0, one.p_value * len(subsets))
+            if p_value <= _SIGNIFICANT:
+                found.append(replace(one, p_value=p_value, cause=_cause(named, one.period_ns)))
+    # The same beat shows in several subsets: the clearest is kept. So does its half, where two points a
+    # beat remain: a whole fraction of a clearer beat of the same source is that beat.
+    found.sort(key=lambda one: (one.p_value, -one.share))
+    kept: list[Period] = []
+    for one in found:
+        if not any(_repeats(one, other) for other in kept):
+            kept.append(one)
+    return kept[:most]
+
+
+def _subsets(times: Array, lengths: Array | None) -> list[Array]:
+    """All points, and the longest ones; none twice."""
+    subsets = [times]
+    if lengths is not None and len(lengths):
+        subsets += [times[lengths >= np.quantile(lengths, 1.0 - share)] for share in _LONGEST]
+    different = {len(points): points for points in subsets}  # they are nested: equal length, equal points
+    return [points for count, points in different.items() if count >= _LEAST]
+
+
+def _repeats(one: Period, other: Period) -> bool:
+    turns = other.period_ns / one.period_ns
+    nearest = max(1, round(turns))
+    same_source = nearest == 1 or one.cause == other.cause
+    return same_source and abs(turns / nearest - 1.0) < _SAME
+
+
+def _cause(named: Mapping[str, Array], period_ns: float) -> str:
+    """The source whose points follow the period most; "" where none does."""
+    at = np.array([1e9 / period_ns])
+    power = {name: float(_rayleigh(own, at)[0]) for name, own in named.items() if len(own)}
+    return max(power, key=lambda name: power[name], default="")
+
+
+def _search(times: Array, most: int) -> list[Period]:
+    found: list[Period] = []
+    rest = merge_bursts(times)
     while len(found) < most and len(rest) >= _LEAST and rest[-1] > rest[0]:
         one = _strongest(rest)
         if one is None:
@@ -143,6 +207,21 @@ def find_periods(times_ns: Array, *, start_ns: float = 0.0, most: int = 5) -> li
         found.append(period)
         rest = rest[~on]
     return found
+
+
+def _even(numbers: Array) -> bool:
+    """Whether every second and third beat came about as often as the others do."""
+    first, last = int(numbers[0]), int(numbers[-1])
+    for parts in (2, 3):
+        expected = np.array([len(range(first + k, last + 1, parts)) for k in range(parts)], dtype=float)
+        came = np.bincount((numbers - first).astype(np.int64) % parts, minlength=parts)
+        share = came / np.maximum(expected, 1.0)
+        low, high = float(share.min()), float(share.max())
+        middle = float(came.sum() / expected.sum())
+        spread = np.sqrt(max(middle * (1.0 - middle), 1e-9) * 2.0 / max(1.0, float(expected.min())))
+        if low < 0.6 * high and high - low > 3.0 * spread:
+            return False
+    return True
 
 
 def _strongest(times: Array) -> tuple[Period, Array] | None:
@@ -159,14 +238,14 @@ def _strongest(times: Array) -> tuple[Period, Array] | None:
     for peak in peaks[np.argsort(seen.power[peaks])[::-1][:30]]:
         whitened = float(seen.power[peak])
         frequency, power = _refined(times, float(seen.frequency_hz[peak]), span)
-        on, share, first = _beats(times, frequency)
+        on, share, first, even = _beats(times, frequency)
         # The whitening of the coarse line holds for the refined one; what chance puts on the beat must not
         # explain it.
         coarse = max(float(_rayleigh(times, seen.frequency_hz[peak : peak + 1])[0]), 1e-9)
         adjusted = power * min(1.0, whitened / coarse)
         p_value = min(1.0, tried * float(np.exp(-min(adjusted, 700.0))))
         chance = 1.0 - float(np.exp(-2 * _WINDOW * len(times) / (span * frequency)))
-        if p_value > _SIGNIFICANT or share < max(_SHARE, 1.5 * chance):
+        if p_value > _SIGNIFICANT or share < max(_SHARE, 1.5 * chance) or not even:
             continue
         gained = float(np.count_nonzero(on)) * (share - chance)
         if best is None or gained > best[0]:

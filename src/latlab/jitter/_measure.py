@@ -17,6 +17,7 @@ from latlab._core import jitter as native
 from latlab.errors import UnavailableError, UsageError
 from latlab.model.jitter import CoreJitter
 from latlab.stats.quantum import detect_quantum
+from latlab.system.environment import kernel_hz
 from latlab.system.tracing import Events, Tracer, online_cpus, parse_cpu_list
 
 __all__ = ["Measured", "allowed_cpus", "cpu_throttling", "interrupt_counts", "measure"]
@@ -49,6 +50,8 @@ class Measured:
         own_tids: the measuring threads by CPU, where the trace shows them.
         interrupts: how often each line of /proc/interrupts counted up on each CPU.
         throttled: how often the CPU quota of our cgroup stopped us, or None where there is none.
+        hypervisor: whether we run under one.
+        tick_hz: the rate of the kernel's tick; None where it does not publish it.
     """
 
     cores: tuple[CoreJitter, ...]
@@ -58,6 +61,8 @@ class Measured:
     throttled: int | None
     fifo: bool
     warnings: tuple[str, ...] = field(default=())
+    hypervisor: bool = False
+    tick_hz: int | None = None
 
 
 def allowed_cpus(root: Path = Path("/")) -> list[int]:
@@ -201,6 +206,8 @@ def measure(
         None if throttled_after is None else throttled_after - (throttled_before or 0),
         fifo_priority > 0 and not any(one["scheduling_error"] for one in raw),
         tuple(warnings),
+        bool(native_clock.hypervisor()),
+        kernel_hz(),
     )
 
 

@@ -82,6 +82,7 @@ def _read(recording: Recording, path: str | os.PathLike[str]) -> JitterResult:
             result["attributed"],
             result["layers_ns"],
             result.get("task"),
+            result.get("joined"),
         )
     except (KeyError, TypeError) as error:
         raise InputError(path, f"its result has no {error}", remedy="measure again") from None
@@ -113,7 +114,7 @@ def merge_runs(paths: Sequence[str | os.PathLike[str]]) -> JitterResult:
     periods: list[Period] = []
     warnings: list[str] = []
     layers: dict[str, float] = {}
-    known = whole = 0.0
+    known = joined = whole = 0.0
     for path in paths:
         recording = open_recording(path)
         run = _read(recording, path)
@@ -127,9 +128,17 @@ def merge_runs(paths: Sequence[str | os.PathLike[str]]) -> JitterResult:
         if run.attributed is not None:
             gap = sum(core.ns(core.gap_ticks) for core in run.cores)
             known, whole = known + gap * run.attributed, whole + gap
+            joined += gap * (run.attributed if run.joined is None else run.joined)
     sources.sort(key=lambda one: -(one.total_ns or 0.0))
-    share = known / whole if whole else None
-    return JitterResult(tuple(cores), tuple(sources), tuple(periods), tuple(warnings), share, layers)
+    return JitterResult(
+        tuple(cores),
+        tuple(sources),
+        tuple(periods),
+        tuple(warnings),
+        known / whole if whole else None,
+        layers,
+        joined=joined / whole if whole else None,
+    )
 
 
 @dataclass(frozen=True)

@@ -124,9 +124,11 @@ class Source:
     """Something that filled gaps.
 
     Attributes:
-        kind: ``thread``, ``interrupt``, ``softirq``, ``fault``, ``preemption``, ``throttling`` or
-        ``unknown``.
-        layer: ``hardware``, ``hypervisor or firmware``, ``kernel`` or ``other threads``.
+        kind: ``thread``, ``interrupt``, ``softirq``, ``fault``, ``preemption``, ``throttling``,
+        ``hypervisor``, ``firmware`` or ``unknown``.
+        layer: ``hardware``, ``firmware``, ``hypervisor``, ``kernel`` or ``other threads``; ``hypervisor or
+        firmware`` or ``kernel or below`` where that can't be told apart.
+        count: how often it came; a gap may hold it more than once.
         total_ns: the gap time that it filled; None where it could only be counted.
     """
 
@@ -172,6 +174,8 @@ class JitterResult:
 
     Attributes:
         attributed: the share of gap time with a known source; None where nothing could be traced.
+        joined: the share of gap time that was joined to a kernel event; the rest of `attributed` is below the
+        kernel by exclusion.
         layers_ns: gap time per layer.
         task: the task whose durations stand in ``cores`` of a run with ``--task``; None for the machine
         alone.
@@ -184,6 +188,7 @@ class JitterResult:
     attributed: float | None = None
     layers_ns: Mapping[str, float] = field(default_factory=dict)
     task: str | None = None
+    joined: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The document that ``latlab jitter --json`` prints."""
@@ -194,6 +199,7 @@ class JitterResult:
             "periods": [period.to_json() for period in self.periods],
             "warnings": list(self.warnings),
             "attributed": self.attributed,
+            "joined": self.joined,
             "layers_ns": dict(self.layers_ns),
         }
         if self.task is not None:

@@ -138,7 +138,11 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
         each = sorted(result.layers_ns.items(), key=lambda item: -item[1])
         lines += ["", "by layer: " + ", ".join(f"{name} {human(ns)}" for name, ns in each)]
     if result.attributed is not None:
-        lines.append(f"{100 * result.attributed:.1f}% of gap time has a known source")
+        joined = result.attributed if result.joined is None else result.joined
+        text = f"{100 * result.attributed:.1f}% of gap time has a known source"
+        if result.attributed - joined > 5e-4:
+            text += f": {100 * joined:.1f}% is joined to the kernel's events, the rest is below the kernel"
+        lines.append(text)
     for period in result.periods:
         lines.append(
             f"beat on CPU {period.cpu}: {period.cause} (phase {human(period.phase_ns)},"

@@ -22,7 +22,7 @@ from typing import Any
 import latlab
 from latlab.model.environment import Environment, Fact, Value
 
-__all__ = ["PACKAGES", "capture"]
+__all__ = ["PACKAGES", "capture", "kernel_hz"]
 
 # Versions that are always recorded, where installed: whatever computes on the measured path or on the
 # results.
@@ -201,6 +201,14 @@ def _configured(root: Path, release: str, option: str) -> str:
         if line.startswith(option + "="):
             return line.partition("=")[2].strip('"')
     raise _Unavailable(f"{option} is not set in this kernel")
+
+
+def kernel_hz(root: Path = Path("/")) -> int | None:
+    """The rate of the kernel's tick; None where it publishes no configuration."""
+    try:
+        return int(_configured(root, platform.release(), "CONFIG_HZ"))
+    except (_Unavailable, OSError, ValueError):
+        return None
 
 
 def _hypervisor(root: Path) -> str:
