@@ -1,8 +1,8 @@
 """Whether disturbers that were planted are found and named: 350 preemptions of 50 µs, then a beat of 100 Hz.
 
 The disturber is a real-time thread that sleeps, runs for 50 µs, and notes when it ran, with the clock that
-gaps are stamped with. An injection is found if a gap of at least half its length lies over it, and named if that
-gap's sources name the disturber.
+gaps are stamped with. An injection is found if a gap of at least half its length lies over it, and named if
+that gap's sources name the disturber.
 
 Needs root and tracing rights. Run with ``python -m benchmarks.jitter_attribution [CPU]``.
 """
