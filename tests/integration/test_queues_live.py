@@ -139,3 +139,22 @@ def test_the_analysis_of_a_recording_is_the_contract_s_json(recording, capsys):
     assert (said["schema"], said["limiting_stage"]) == (1, "stage-2")
     assert {"confidence", "evidence", "timeline", "queues", "stages"} <= set(said)
     assert set(said["timeline"][0]) >= {"from_ns", "to_ns", "stage"}
+
+
+def test_a_snapshot_has_the_sockets_in_front_of_the_application():
+    import os
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feed:
+        feed.bind(("127.0.0.1", 0))
+        port = feed.getsockname()[1]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as exchange:
+            exchange.sendto(bytes(100), ("127.0.0.1", port))
+        q = Queue(3, name="behind a socket")
+        snapshot = attach(os.getpid()).look()
+        del q
+    mine = next(queue for queue in snapshot.queues if queue.name == f"udp 127.0.0.1:{port}")
+    assert (mine.kind, mine.source) == ("socket", "network")
+    assert mine.fill_high >= 100
+    text = exposition(snapshot, most_series=1000)
+    assert f'latlab_socket_fill_bytes{{queue="udp 127.0.0.1:{port}"' in text

@@ -1,4 +1,4 @@
-"""`latlab queues watch` and `latlab queues serve`: what an application does now."""
+"""`latlab queues top`, `watch` and `serve`: what an application does now."""
 
 from __future__ import annotations
 
@@ -6,42 +6,79 @@ import json
 import sys
 import threading
 import time
+from typing import TYPE_CHECKING
 
 import click
 
 from latlab.cli._durations import DURATION_NS
 from latlab.cli._queues_observe import targets
+from latlab.errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from latlab.model.queues import Snapshot
+
+
+EXCLUDE = click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+
+
+@click.command("top")
+@click.argument("target", nargs=-1, required=True)
+@click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Between two looks.")
+@EXCLUDE
+def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None:
+    """Show the stages and queues of TARGET live: fills, rates, what limits; Enter shows one queue."""
+    if not sys.stdout.isatty():
+        raise UsageError("'latlab queues top' needs a terminal", remedy="use 'latlab queues watch'")
+    try:
+        from latlab.tui.queues_top import Top
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("textual", "tui") from error
+    from latlab.queues import Live
+
+    with Live(targets(target), exclude=exclude) as live:
+        Top(live, period_seconds=period / 1e9, title=" ".join(target)).run()
 
 
 @click.command("watch")
 @click.argument("target", nargs=-1, required=True)
 @click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Between two reports.")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many reports.")
+@EXCLUDE
 @click.option("--json", "as_json", is_flag=True, help="One JSON document a line.")
-def watch_(target: tuple[str, ...], period: int, count: int | None, as_json: bool) -> None:
-    """Stream what the queues of TARGET do: fills, rates, drops. Ends with the application."""
-    from latlab.queues import attach
+def watch_(
+    target: tuple[str, ...], period: int, count: int | None, exclude: tuple[str, ...], as_json: bool
+) -> None:
+    """Stream what the queues of TARGET do: fills, rates, drops, what limits. Ends with the application."""
+    from latlab.queues import Live
 
-    attachment = attach(targets(target))
-    said = 0
-    while attachment.alive:
-        snapshot = attachment.look()
-        if said > 0 or as_json:
-            if as_json:
-                print(json.dumps(snapshot.to_json()))
-            else:
-                for queue in snapshot.queues:
-                    of = f"/{queue.capacity}" if queue.capacity else ""
-                    fill = f"{queue.fill_high}{of}"
-                    print(
-                        f"{queue.name or queue.number:<24} {queue.source} → {queue.drain}  {fill}  "
-                        f"{queue.rate_in_hz:.0f}/s in, {queue.rate_out_hz:.0f}/s out, {queue.dropped} dropped"
-                    )
-            sys.stdout.flush()
-        said += 1
-        if count is not None and said >= count:
-            return
-        time.sleep(period / 1e9)
+    with Live(targets(target), exclude=exclude) as live:
+        said = 0
+        while live.alive:
+            snapshot = live.look()
+            if said > 0 or as_json:
+                _say(snapshot, as_json)
+            said += 1
+            if count is not None and said >= count:
+                return
+            time.sleep(period / 1e9)
+
+
+def _say(snapshot: Snapshot, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(snapshot.to_json()))
+    else:
+        if snapshot.limiting_stage is not None:
+            print(f"{snapshot.limiting_stage} limits (confidence {snapshot.confidence:.0%})")
+        for queue in snapshot.queues:
+            of = f"/{queue.capacity}" if queue.capacity else ""
+            rates = f"{queue.rate_in_hz:.0f}/s in, {queue.rate_out_hz:.0f}/s out, "
+            if queue.kind == "socket":
+                of, rates = f"{of} bytes", ""
+            print(
+                f"{queue.name or queue.number:<24} {queue.source} → {queue.drain}  {queue.fill_high}{of}  "
+                f"{rates}{queue.dropped} dropped"
+            )
+    sys.stdout.flush()
 
 
 @click.command("serve")

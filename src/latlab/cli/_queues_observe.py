@@ -119,7 +119,10 @@ def record_(
                 over = until is not None and time.monotonic() >= until
                 if over or recorder.failed or not recorder.anyone_alive:
                     break
-    sys.exit(_tell(recorder.statistics, recorder.achieved, period, output, as_json))
+    for name, count in recorder.socket_drops.items():
+        click.echo(f"latlab: {name}: the kernel dropped {count} datagrams, which no queue saw", err=True)
+    said = {**recorder.statistics, "socket_drops": recorder.socket_drops}
+    sys.exit(_tell(said, recorder.achieved, period, output, as_json))
 
 
 def _tell(

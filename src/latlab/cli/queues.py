@@ -13,6 +13,7 @@ SUBCOMMANDS = {
     "list": ("_queues_observe", "Applications that publish counters, live or dead."),
     "record": ("_queues_observe", "Record an application's queues from outside."),
     "serve": ("_queues_live", "Serve an application's queues to Prometheus."),
+    "top": ("_queues_live", "Show an application's stages and queues live, with what limits it."),
     "verify": ("_queues_verify", "Hold samples against event traces: the proof."),
     "watch": ("_queues_live", "Stream what an application's queues do now."),
 }

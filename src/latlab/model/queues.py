@@ -20,7 +20,9 @@ __all__ = [
     "QueueNow",
     "QueueResult",
     "Snapshot",
+    "SocketBuffer",
     "Stage",
+    "StageNow",
     "StageResult",
     "Verdict",
     "stage_label",
@@ -76,6 +78,8 @@ class Queue:
         processes: numbers of the processes that publish it.
         slots: (process, slot, generation) of each registration.
         producer_tid, consumer_tid: the first threads that used it, or 0.
+        discovered: the ends that the application left blank and that were filled from those threads:
+            "source", "drain".
         complete: both of its sides are published; a queue that isn't is listed, and not sampled.
         added_ns: first seen.
         retired_ns: seen to be gone, or None.
@@ -97,6 +101,7 @@ class Queue:
     slots: tuple[tuple[int, int, int], ...] = ()
     producer_tid: int = 0
     consumer_tid: int = 0
+    discovered: tuple[str, ...] = ()
     complete: bool = True
     added_ns: int = 0
     retired_ns: int | None = None
@@ -141,6 +146,35 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class SocketBuffer:
+    """A receive buffer of the kernel that belongs to an observed process: a queue in front of the feed.
+
+    Attributes:
+        number: within the observation; the socket samples name it by this.
+        protocol: udp, udp6, tcp or tcp6.
+        local, remote: address:port.
+        inode: of the socket.
+        process: number of the process that holds it.
+        drain: the label of the stage that reads it, where only one can.
+    """
+
+    number: int
+    protocol: str
+    local: str
+    remote: str
+    inode: int
+    process: int
+    drain: str = ""
+    added_ns: int = 0
+    retired_ns: int | None = None
+
+    @property
+    def name(self) -> str:
+        """How results call it."""
+        return f"{self.protocol} {self.local}"
+
+
+@dataclass(frozen=True)
 class Observation:
     """What was observed, in memory: the topology and the series of `docs/reference/queue-recording.md`.
 
@@ -153,6 +187,8 @@ class Observation:
         gaps: columns from_ns, to_ns, periods, cause.
         stage_times: columns t_ns, stage, busy_ns, blocked_ns, idle_ns, events, state, transitions.
         threads: columns t_ns, pid, tid, cpu_ns, wait_ns, voluntary, involuntary.
+        sockets: by number.
+        socket_samples: columns t_ns, socket, fill_bytes, capacity_bytes, dropped.
         phases: (t_ns, process, phase) in order of time; phase is starting, running, stopping or ended.
         period_ns: that was asked for.
         cpus: of the machine; 0 where unknown.
@@ -169,6 +205,8 @@ class Observation:
     phases: tuple[tuple[int, int, str], ...] = ()
     period_ns: int = 100_000
     cpus: int = 0
+    sockets: tuple[SocketBuffer, ...] = ()
+    socket_samples: Columns = field(default_factory=dict)
 
 
 class Verdict(StrEnum):
@@ -314,6 +352,8 @@ class QueueNow:
     """A queue at one look.
 
     Attributes:
+        kind: as `QueueKind`. A socket's fill, capacity and high-water mark are bytes; its events are not
+            counted.
         fill_low, fill_high: bounds of the fill.
         high_water: the most that was seen at any look.
         rate_in_hz, rate_out_hz: since the look before; 0 at the first.
@@ -334,14 +374,52 @@ class QueueNow:
     blocked: int
     rate_in_hz: float
     rate_out_hz: float
+    group: str = ""
+    implementation: str = ""
+
+    @property
+    def fill_share(self) -> float | None:
+        """Of the capacity; None where it has none."""
+        return self.fill_high / self.capacity if self.capacity else None
+
+
+@dataclass(frozen=True)
+class StageNow:
+    """A stage at one look.
+
+    Attributes:
+        state: idle, busy or blocked; "" where it publishes no times of its own.
+        busy, blocked: shares of the time since the look before, or None.
+        rate_hz: events since the look before, by the queues that it drains.
+        waiting: events in the queues that it drains.
+    """
+
+    label: str
+    type: str
+    group: str
+    state: str
+    busy: float | None
+    blocked: float | None
+    rate_hz: float
+    waiting: int
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All queues at one look."""
+    """All queues and stages at one look.
+
+    Attributes:
+        limiting_stage: by the last seconds, or None; `verdict` says why there is none.
+        verdict: as `Verdict`, or "" where nobody judged.
+        confidence: from 0 to 1.
+    """
 
     t_ns: int
     queues: tuple[QueueNow, ...]
+    stages: tuple[StageNow, ...] = ()
+    limiting_stage: str | None = None
+    verdict: str = ""
+    confidence: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """A line of `latlab queues watch --json`."""

@@ -22,6 +22,7 @@ from latlab.queues._instrument import (
     set_application,
     set_phase,
 )
+from latlab.queues._live import Live
 from latlab.queues._load import load
 from latlab.queues._recorder import Memory, Recorder
 from latlab.queues._verify import verify_recording
@@ -33,6 +34,7 @@ __all__ = [
     "CountedExecutor",
     "Deque",
     "LifoQueue",
+    "Live",
     "Memory",
     "MultiprocessingQueue",
     "PriorityQueue",

@@ -5,23 +5,31 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
-from latlab.model.queues import QueueNow, Snapshot
+from latlab.model.queues import QueueKind, QueueNow, Snapshot, StageNow
 from latlab.queues._follow import Follower, Target, require
+from latlab.queues._sockets import Row, SocketFollower
 
 __all__ = ["Attachment", "attach"]
+
+_STATES = ("idle", "busy", "blocked")
 
 
 class Attachment:
     """A view from outside; `look` as often as wanted. Safe from several threads.
 
-    Rates are over the time since the look before.
+    Rates and shares are over the time since the look before. The kernel's receive buffers of the
+    application's sockets are among its queues, with bytes for events.
     """
 
-    def __init__(self, targets: Sequence[Target]) -> None:
+    def __init__(self, targets: Sequence[Target], *, exclude: tuple[str, ...] = ()) -> None:
         self._follower = Follower(targets)
+        self._sockets = SocketFollower(self._follower)
+        self._exclude = frozenset(exclude)
         self._lock = threading.Lock()
         self._before: dict[int, tuple[int, int, int]] = {}
+        self._stages_before: dict[int, tuple[int, int, int]] = {}
         self._high: dict[int, int] = {}
         self._follower.refresh()
         require(self._follower, targets)
@@ -34,15 +42,19 @@ class Attachment:
             return bool(self._follower.live_processes)
 
     def look(self) -> Snapshot:
-        """What every queue is now."""
+        """What every queue and stage is now."""
         with self._lock:
             self._follower.refresh()
-            now = [
+            queues = [
                 self._look_at(queue.number)
                 for queue in self._follower.queues
-                if queue.retired_ns is None and queue.complete
+                if queue.retired_ns is None and queue.complete and queue.name not in self._exclude
             ]
-            return Snapshot(time.monotonic_ns(), tuple(now))
+            _, rows = self._sockets.look()
+            sockets = [self._socket(row) for row in rows]
+            stages = self._look_at_stages(queues)  # of the application: bytes are no events
+            now = [*(s for s in sockets if s.name not in self._exclude), *queues]
+            return Snapshot(time.monotonic_ns(), tuple(now), stages)
 
     def _look_at(self, number: int) -> QueueNow:
         queue = self._follower.queues[number]
@@ -69,7 +81,78 @@ class Attachment:
             blocked=blocked,
             rate_in_hz=(came - before_in) / seconds,
             rate_out_hz=(out_high - before_out) / seconds,
+            group=queue.group,
+            implementation=queue.implementation,
         )
+
+    def _socket(self, row: Row) -> QueueNow:
+        _, number, fill, capacity, dropped = row
+        socket = self._sockets.sockets[number]
+        key = -1 - number  # queues have the numbers from 0 on
+        self._high[key] = max(self._high.get(key, 0), fill)
+        process = self._follower.processes[socket.process]
+        return QueueNow(
+            number=key,
+            name=socket.name,
+            kind=str(QueueKind.SOCKET),
+            source="network",
+            drain=socket.drain or process.application,
+            capacity=capacity,
+            fill_low=fill,
+            fill_high=fill,
+            high_water=self._high[key],
+            total_in=0,
+            total_out=0,
+            dropped=dropped,
+            blocked=0,
+            rate_in_hz=0.0,
+            rate_out_hz=0.0,
+            implementation=f"kernel, inode {socket.inode}",
+        )
+
+    def _look_at_stages(self, queues: Sequence[QueueNow]) -> tuple[StageNow, ...]:
+        """The registered stages, and those that are only ends of queues, in the order of the flow."""
+        own: dict[str, StageNow] = {}
+        for number, (at, busy, blocked, _, _, state, _) in self._follower.stage_times():
+            registered = self._follower.stages[number]
+            before = self._stages_before.get(number, (at, busy, blocked))
+            self._stages_before[number] = (at, busy, blocked)
+            passed = at - before[0]
+            own[registered.label] = StageNow(
+                label=registered.label,
+                type=registered.type,
+                group=registered.group,
+                state=_STATES[state] if state < len(_STATES) else "",
+                busy=(busy - before[1]) / passed if passed > 0 else None,
+                blocked=(blocked - before[2]) / passed if passed > 0 else None,
+                rate_hz=0.0,
+                waiting=0,
+            )
+        # A pool's objects flow back: it is no part of the way that events take.
+        way = [queue for queue in queues if queue.kind not in (QueueKind.POOL, QueueKind.BIDIRECTIONAL)]
+        labels = in_flow_order([(queue.source, queue.drain) for queue in way])
+        others = [*own, *(end for queue in queues if queue not in way for end in (queue.source, queue.drain))]
+        found = []
+        for label in dict.fromkeys([*labels, *(label for label in others if label in own)]):
+            drained = [queue for queue in way if queue.drain == label]
+            stage = own.get(label, StageNow(label, "", "", "", None, None, 0.0, 0))
+            rate_hz = sum(queue.rate_out_hz for queue in drained)
+            waiting = sum(queue.fill_high for queue in drained)
+            found.append(replace(stage, rate_hz=rate_hz, waiting=waiting))
+        return tuple(found)
+
+
+def in_flow_order(edges: Sequence[tuple[str, str]]) -> list[str]:
+    """Stages so that a source stands before its drains; where they form a circle, as they come."""
+    left = dict.fromkeys(end for edge in edges for end in edge if end)
+    order: list[str] = []
+    while left:
+        fed = {drain for source, drain in edges if source in left and drain in left and source != drain}
+        ready = [stage for stage in left if stage not in fed] or [next(iter(left))]
+        order += ready
+        for stage in ready:
+            del left[stage]
+    return order
 
 
 def attach(targets: Target | Sequence[Target]) -> Attachment:

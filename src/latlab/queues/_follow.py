@@ -2,8 +2,7 @@
 which the sampler reads it.
 
 Numbers are given once and never again. A queue is the (process, start, file, slot, generation) that was
-registered
-it; a queue between processes is its identity, whichever processes publish it.
+registered; a queue between processes is its identity, whichever processes publish it.
 """
 
 from __future__ import annotations
@@ -242,8 +241,14 @@ class Follower:
             return
         for slot in range(reader.queue_count):
             self._look_at_queue(file, slot, now, events)
+        known = len(events)
         for slot in range(reader.stage_count):
             self._look_at_stage(file, slot, now, events)
+        if len(events) > known:  # a stage that is new or has its thread now may be an end that was blank
+            for number in file.queues.values():
+                queue = self._queues[number]
+                if queue.discovered or not (queue.source and queue.drain):
+                    self._describe(number, "changed", now, events)
         # An odd version means that somebody writes: what was read is good, and there will be more.
         file.version = version
         self.plan_is_stale = True
@@ -301,15 +306,36 @@ class Follower:
         if first["pair"]:
             pair = sides[0].file.queues.get(first["pair"] - 1, -1)
         kind = first["kind"]
+        source = (
+            producer["source_type"] or consumer["source_type"],
+            producer["source_name"] or consumer["source_name"],
+        )
+        drain = (
+            consumer["drain_type"] or producer["drain_type"],
+            consumer["drain_name"] or producer["drain_name"],
+        )
+        # What was found out once stays, also when that thread has ended.
+        discovered = []
+        if not any(source):
+            found = self._end_by_thread(sides, _PRODUCER, "producer_tid")
+            if found is not None or "source" in old.discovered:
+                source = found or (old.source_type, old.source_name)
+                discovered.append("source")
+        if not any(drain):
+            found = self._end_by_thread(sides, _CONSUMER, "consumer_tid")
+            if found is not None or "drain" in old.discovered:
+                drain = found or (old.drain_type, old.drain_name)
+                discovered.append("drain")
         new = replace(
             old,
             name=first["name"] or consumer["name"],
             kind=_KINDS[kind - 1] if 1 <= kind <= len(_KINDS) else QueueKind.BOUNDED,
             capacity=max(s.view["capacity"] for s in sides),
-            source_type=producer["source_type"] or consumer["source_type"],
-            source_name=producer["source_name"] or consumer["source_name"],
-            drain_type=consumer["drain_type"] or producer["drain_type"],
-            drain_name=consumer["drain_name"] or producer["drain_name"],
+            source_type=source[0],
+            source_name=source[1],
+            drain_type=drain[0],
+            drain_name=drain[1],
+            discovered=tuple(discovered),
             group=first["group"],
             implementation=first["implementation"],
             identity=f"{first['identity']:016x}" if first["identity"] else "",
@@ -326,6 +352,35 @@ class Follower:
             self.plan_is_stale = True
             what = "retired" if gone and old.retired_ns is None and event != "added" else event
             events.append(Event(now, what, "queue", number, asdict(new)))
+
+    def _end_by_thread(self, sides: list[_Side], which: int, tid_of: str) -> tuple[str, str] | None:
+        """(type, name) of the end that a thread is: its only stage, its stages' group, or its own name."""
+        side = next((s for s in sides if s.view["sides"] & which and s.view[tid_of]), None)
+        if side is None:
+            return None
+        file, tid = side.file, side.view[tid_of]
+        run = [self._stages[n] for n in file.stages.values()]
+        run = [stage for stage in run if stage.tid == tid and stage.retired_ns is None]
+        if len(run) == 1:
+            return run[0].type, run[0].name
+        groups = {stage.group for stage in run}
+        if len(groups) == 1 and (group := groups.pop()):
+            return "", group
+        try:
+            task = Path(f"/proc/{file.process.pid}/task/{tid}/comm")
+            name = task.read_text(errors="replace").rstrip("\n")
+        except OSError:
+            return None  # it is gone: it set things up, and runs nothing
+        unnamed = name in (file.process.application, "") or name == self._program(file.process.pid)
+        return "", f"thread-{tid}" if unnamed else name
+
+    @staticmethod
+    def _program(pid: int) -> str:
+        """The name that threads have which were given none."""
+        try:
+            return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
+        except OSError:
+            return ""
 
     def _look_at_stage(self, file: _File, slot: int, now: int, events: list[Event]) -> None:
         view = file.reader.stage(slot)

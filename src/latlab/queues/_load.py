@@ -10,7 +10,7 @@ import numpy as np
 
 from latlab.errors import InputError
 from latlab.formats.recording import Recording, open_recording
-from latlab.model.queues import Observation, Process, Queue, QueueKind, Stage
+from latlab.model.queues import Observation, Process, Queue, QueueKind, SocketBuffer, Stage
 from latlab.queues._recorder import COLUMNS
 
 __all__ = ["KIND", "load"]
@@ -35,10 +35,11 @@ def load(path: str | os.PathLike[str]) -> Observation:
     stages: dict[int, Stage] = {}
     processes: dict[int, Process] = {}
     phases: list[tuple[int, int, str]] = []
+    sockets: dict[int, SocketBuffer] = {}
     names = recording.names()
     for row in recording.series("topology").to_pylist() if "topology" in names else []:
         try:
-            _apply(row, queues, stages, processes, phases)
+            _apply(row, queues, stages, processes, phases, sockets)
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(
                 recording.path / "topology.arrows", f"holds an event that can't be read ({error})"
@@ -60,6 +61,8 @@ def load(path: str | os.PathLike[str]) -> Observation:
         phases=tuple(phases),
         period_ns=int(recording.parameters.get("period_ns", 100_000)),
         cpus=int(recording.environment.get("cpu.count", 0)),
+        sockets=tuple(sockets[number] for number in sorted(sockets)),
+        socket_samples=columns["sockets"],
     )
 
 
@@ -69,6 +72,7 @@ def _apply(
     stages: dict[int, Stage],
     processes: dict[int, Process],
     phases: list[tuple[int, int, str]],
+    sockets: dict[int, SocketBuffer],
 ) -> None:
     number, description = row["number"], json.loads(row["description"])
     if row["event"] == "phase":
@@ -77,7 +81,10 @@ def _apply(
         processes[number] = Process(**description)
     elif row["what"] == "stage":
         stages[number] = Stage(**description)
+    elif row["what"] == "socket":
+        sockets[number] = SocketBuffer(**description)
     elif row["what"] == "queue":
+        description["discovered"] = tuple(description.get("discovered", ()))
         description["kind"] = QueueKind(description["kind"])
         description["processes"] = tuple(description["processes"])
         description["slots"] = tuple(tuple(slot) for slot in description["slots"])

@@ -23,6 +23,7 @@ from latlab._core import queues as core
 from latlab.errors import UsageError
 from latlab.model.queues import Observation
 from latlab.queues._follow import Event, Follower, Target, require
+from latlab.queues._sockets import SocketFollower
 
 __all__ = ["COLUMNS", "Memory", "Recorder", "Sink"]
 
@@ -60,6 +61,13 @@ COLUMNS: dict[str, dict[str, str]] = {
         "wait_ns": "u8",
         "voluntary": "u8",
         "involuntary": "u8",
+    },
+    "sockets": {
+        "t_ns": "i8",
+        "socket": "u4",
+        "fill_bytes": "u8",
+        "capacity_bytes": "u8",
+        "dropped": "u8",
     },
 }
 _STEP_S = 0.02
@@ -113,7 +121,7 @@ class Recorder:
         sink: where the chunks go; by default memory, for `observation()`.
         period_ns: between two sweeps.
         stage_period_ns: between two looks at the stages' own times.
-        thread_period_ns: between two looks at what the kernel says of the threads.
+        thread_period_ns: between two looks at what the kernel says of the threads and of the sockets.
         longest_skip: with adaptive sampling, the most periods that a queue without activity is not looked at.
         budget: share of one CPU that the sampling thread may use; the period grows until it holds. None: no
             limit.
@@ -149,6 +157,7 @@ class Recorder:
         self._thread_period_ns = thread_period_ns
         self._budget = budget
         self._follower = Follower(self.targets)
+        self._sockets = SocketFollower(self._follower)
         self._sampler = core.Sampler(
             period_ns=period_ns,
             stamp_every=stamp_every,
@@ -249,6 +258,11 @@ class Recorder:
 
         return {"period_p50_ns": at(0.5), "period_p99_ns": at(0.99), "period_max_ns": at(1.0)}
 
+    @property
+    def socket_drops(self) -> dict[str, int]:
+        """Datagrams that the kernel dropped in front of the application meanwhile, by socket."""
+        return self._sockets.dropped
+
     def observation(self) -> Observation:
         """Everything so far, when the sink is memory.
 
@@ -269,6 +283,8 @@ class Recorder:
             phases=tuple(self._phases),
             period_ns=self.period_ns,
             cpus=os.cpu_count() or 0,
+            sockets=self._sockets.sockets,
+            socket_samples=self.sink.columns("sockets"),
         )
 
     def _run(self) -> None:
@@ -311,6 +327,9 @@ class Recorder:
         if last or now >= self._next_threads:
             self._next_threads = now + self._thread_period_ns
             self._append("threads", self._thread_rows())
+            events, rows = self._sockets.look()
+            self._write_events(events)
+            self._append("sockets", rows)
 
     def _append(self, series: str, rows: list[tuple[Any, ...]]) -> None:
         if rows:

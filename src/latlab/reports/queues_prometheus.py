@@ -22,6 +22,11 @@ _METRICS = (
     ("latlab_queue_dropped_total", "counter", "Events lost since it was full.", "dropped"),
     ("latlab_queue_blocked_total", "counter", "Times that a producer waited since it was full.", "blocked"),
 )
+_SOCKET_METRICS = (
+    ("latlab_socket_fill_bytes", "gauge", "Bytes in a socket's receive buffer.", "fill_high"),
+    ("latlab_socket_capacity_bytes", "gauge", "Its size; 0: unknown.", "capacity"),
+    ("latlab_socket_dropped_total", "counter", "Datagrams that found it full.", "dropped"),
+)
 SERIES_PER_QUEUE = len(_METRICS)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -39,11 +44,17 @@ def exposition(snapshot: Snapshot, most_series: int) -> str:
     Args:
         most_series: at most so many; queues beyond it are left out and counted.
     """
-    kept = snapshot.queues[: most_series // SERIES_PER_QUEUE]
+    sockets = [queue for queue in snapshot.queues if queue.kind == "socket"]
+    queues = [queue for queue in snapshot.queues if queue.kind != "socket"]
+    kept = queues[: most_series // SERIES_PER_QUEUE]
+    kept_sockets = sockets[: (most_series - len(kept) * SERIES_PER_QUEUE) // len(_SOCKET_METRICS)]
     lines = []
-    for name, kind, text, field in _METRICS:
+    for (name, kind, text, field), those in (
+        *((metric, kept) for metric in _METRICS),
+        *((metric, kept_sockets) for metric in _SOCKET_METRICS if kept_sockets),
+    ):
         lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-        for queue in kept:
+        for queue in those:
             labels = ",".join(
                 f'{key}="{_escaped(value)}"'
                 for key, value in (
@@ -57,7 +68,7 @@ def exposition(snapshot: Snapshot, most_series: int) -> str:
     lines += [
         "# HELP latlab_queues_left_out Queues beyond the bound on series.",
         "# TYPE latlab_queues_left_out gauge",
-        f"latlab_queues_left_out {len(snapshot.queues) - len(kept)}",
+        f"latlab_queues_left_out {len(snapshot.queues) - len(kept) - len(kept_sockets)}",
     ]
     return "\n".join(lines) + "\n"
 

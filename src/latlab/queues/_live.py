@@ -1,0 +1,84 @@
+"""What an application does now, with what limits it: a snapshot, and the analysis of the last seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from latlab.errors import NotTrustworthyError
+from latlab.model.queues import Snapshot, Verdict
+from latlab.queues._attach import Attachment
+from latlab.queues._follow import Target
+from latlab.queues._recorder import Recorder
+from latlab.queues._window import Window
+
+__all__ = ["Live"]
+
+
+class Live:
+    """A view from outside that also judges: an attachment, and a recorder that keeps the last seconds.
+
+    A context manager; `look` as often as wanted, from one thread.
+
+    Args:
+        targets: process ids, names of applications, or both.
+        window_seconds: that the judgement is over.
+        period_ns: of the sampling behind the judgement.
+        every_seconds: between two judgements.
+        exclude: names of queues that count for nothing.
+
+    Raises:
+        InputError: when no running application matches; it says which there are.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        *,
+        window_seconds: float = 5.0,
+        period_ns: int = 1_000_000,
+        every_seconds: float = 2.0,
+        exclude: tuple[str, ...] = (),
+    ) -> None:
+        self._attachment = Attachment(targets, exclude=exclude)
+        self._recorder = Recorder(targets, Window(window_seconds), period_ns=period_ns)
+        self._every_seconds = every_seconds
+        self._exclude = exclude
+        self._next = time.monotonic() + min(1.0, every_seconds)
+        self._judged: tuple[str | None, str, float] = (None, "", 0.0)
+
+    def __enter__(self) -> Self:
+        self._recorder.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._recorder.__exit__(kind, error, trace)
+
+    @property
+    def alive(self) -> bool:
+        """At least one of its processes lives."""
+        return self._attachment.alive
+
+    def look(self) -> Snapshot:
+        """What every queue and stage is now, and what limited over the last seconds."""
+        snapshot = self._attachment.look()
+        if time.monotonic() >= self._next:
+            self._judge()
+            self._next = time.monotonic() + self._every_seconds
+        stage, verdict, confidence = self._judged
+        return replace(snapshot, limiting_stage=stage, verdict=verdict, confidence=confidence)
+
+    def _judge(self) -> None:
+        from latlab.queues._analysis import analyse
+
+        try:
+            result = analyse(self._recorder.observation(), exclude=self._exclude)
+        except NotTrustworthyError:
+            self._judged = (None, str(Verdict.UNKNOWN), 0.0)
+            return
+        self._judged = (result.limiting_stage, str(result.verdict), result.confidence)

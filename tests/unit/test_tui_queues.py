@@ -1,0 +1,150 @@
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from latlab.model.queues import QueueNow, Snapshot, StageNow
+
+textual = pytest.importorskip("textual", reason="the live view needs the extra 'tui'")
+
+from textual.widgets import DataTable, Sparkline, Static  # noqa: E402
+
+from latlab.tui.queues_top import QueueScreen, Top, fill_bar, verdict_text  # noqa: E402
+
+
+def queue(number, name, fill, capacity=10, **more):
+    fields = {"source": "feed", "drain": "book", "kind": "bounded", "dropped": 0, **more}
+    return QueueNow(
+        number=number, name=name, capacity=capacity, fill_low=fill, fill_high=fill, high_water=fill,
+        total_in=100, total_out=90, blocked=0, rate_in_hz=1e3 * number, rate_out_hz=1e3 * number, **fields,
+    )  # fmt: skip
+
+
+def stage(label, type_=""):
+    return StageNow(label, type_, "", "busy", 0.5, 0.0, 1234.0, 7)
+
+
+SNAPSHOT = Snapshot(
+    1,
+    (queue(0, "orders", 2), queue(1, "fills", 9, drain="strategy"), queue(2, "acks", 5)),
+    (stage("feed"), stage("book"), stage("strategy")),
+    limiting_stage="strategy",
+    verdict="stage",
+    confidence=0.93,
+)
+
+
+class Still:
+    """An application that always looks the same."""
+
+    alive = True
+
+    def __init__(self, snapshot=SNAPSHOT):
+        self.snapshot = snapshot
+        self.looks = 0
+
+    def look(self):
+        self.looks += 1
+        return self.snapshot
+
+
+def drive(scenario, source=None):
+    """Run a scenario on a view that looks once (its period is an hour)."""
+
+    async def run():
+        app = Top(source or Still(), period_seconds=3600.0, title="planted")
+        async with app.run_test(size=(150, 40)) as pilot:
+            for _ in range(500):
+                if app.snapshot is not None:
+                    break
+                await pilot.pause(0.01)
+            await scenario(app, pilot)
+
+    asyncio.run(run())
+
+
+def cells(app, table):
+    found = app.screen_stack[0].query_one(table, DataTable)
+    return [[str(cell) for cell in found.get_row_at(i)] for i in range(found.row_count)]
+
+
+def text_of(app, widget):
+    return str(app.screen.query_one(widget, Static).render())
+
+
+def test_the_view_shows_every_queue_and_stage_and_marks_the_one_that_limits():
+    async def scenario(app, pilot):
+        assert [row[0] for row in cells(app, "#queues")] == ["orders", "acks", "fills"]
+        assert [row[0] for row in cells(app, "#stages")] == ["  feed", "  book", "▶ strategy"]
+        assert text_of(app, "#verdict") == "strategy limits the pipeline (confidence 93%)"
+        table = app.query_one("#stages", DataTable)
+        assert [str(table.get_row_at(i)[0].style) for i in range(3)] == ["", "", "bold white on red"]
+
+    drive(scenario)
+
+
+def test_a_key_sorts_by_fill_and_the_cursor_stays_on_its_queue():
+    async def scenario(app, pilot):
+        await pilot.press("s")
+        await pilot.pause()
+        assert [row[0] for row in cells(app, "#queues")] == ["fills", "acks", "orders"]
+        assert app.query_one("#queues", DataTable).cursor_row == 2
+
+    drive(scenario)
+
+
+def test_enter_shows_one_queue_with_its_history_and_escape_leads_back():
+    async def scenario(app, pilot):
+        app.draw(replace(SNAPSHOT, queues=(queue(0, "orders", 4), *SNAPSHOT.queues[1:])))
+        await pilot.press("enter")
+        await pilot.pause()
+        assert isinstance(app.screen, QueueScreen)
+        assert list(app.screen.query_one("#fills", Sparkline).data) == [0.0, 2.0, 4.0]
+        facts = text_of(app, "#facts")
+        assert "4 to 4" in facts
+        assert "mean 3.0 over 2 looks" in facts
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not isinstance(app.screen, QueueScreen)
+
+    drive(scenario)
+
+
+def test_of_an_application_that_has_ended_the_last_view_stays():
+    async def scenario(app, pilot):
+        app.draw(Snapshot(2, ()), alive=False)
+        await pilot.pause()
+        assert len(cells(app, "#queues")) == 3
+        assert text_of(app, "#verdict").startswith("ended; at last strategy limits")
+
+    drive(scenario)
+
+
+def test_a_queue_that_is_gone_says_so():
+    async def scenario(app, pilot):
+        await pilot.press("enter")
+        app.draw(Snapshot(2, SNAPSHOT.queues[1:]))
+        await pilot.pause()
+        assert text_of(app, "#title") == "this queue is gone"
+
+    drive(scenario)
+
+
+def test_a_bar_is_as_long_as_the_queue_is_full_and_red_where_it_hurts():
+    assert fill_bar(queue(0, "q", 5), 10).plain == "█████·····"
+    assert fill_bar(queue(0, "q", 10), 10).spans[0].style == "red"
+    assert fill_bar(queue(0, "q", 1, capacity=10_000), 10).plain == "█·········"
+    assert fill_bar(queue(0, "q", 10, kind="pool"), 10).spans[0].style == "green"
+    assert fill_bar(queue(0, "q", 3, capacity=0), 10).plain == "∞"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        ("", "looking what limits …"),
+        ("none", "nothing limits the pipeline (confidence 0%)"),
+        ("cannot tell", "what limits the pipeline can't be told from these seconds"),
+    ],
+)
+def test_where_no_stage_limits_the_view_says_what_is_known(verdict, said):
+    assert verdict_text(Snapshot(1, (), verdict=verdict)) == said
