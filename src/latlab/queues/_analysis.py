@@ -20,7 +20,7 @@ from latlab.model.queues import (
 from latlab.queues._analysis_limit import BLOCKS, Ranking, rank
 from latlab.queues._analysis_queues import queue_results
 from latlab.queues._analysis_series import Series, expand, steady_window
-from latlab.queues._analysis_stages import StageView, busy_share, holds_while_serving, stage_views
+from latlab.queues._analysis_stages import StageView, busy_share, chains, manner_of, stage_views
 from latlab.queues._analysis_threads import ThreadShares, stage_busy, thread_shares
 
 __all__ = ["analyse"]
@@ -32,9 +32,9 @@ _KEPT_WAITING = (
     0.25  # of the time that it would work, a thread without a CPU: then the scheduler is the finding
 )
 _SATURATED = 0.9  # of all CPUs
-# Below this nothing limits: at 80 % of its capacity an M/M/1 stage holds an event up for 4 service times,
+# Below this nothing limits: at 85 % of its capacity an M/M/1 stage holds an event up for 5.7 service times,
 # at 70 % for 2.3.
-_LOADED = 0.8
+_LOADED = 0.85
 _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
 
 
@@ -46,6 +46,7 @@ class _Measured:
     blocked: NDArray[np.float64]
     occupied: NDArray[np.float64]
     busy: NDArray[np.float64]  # (stages, blocks): seconds
+    per: NDArray[np.float64]  # (stages, blocks): seconds; see `rank`
     time: NDArray[np.float64]  # (blocks,)
     edges: NDArray[np.int64]  # (blocks + 1,): ns
     own: dict[str, NDArray[np.float64]]  # by label: busy seconds a block, from the stage's own times
@@ -78,7 +79,7 @@ def analyse(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Analy
     if len(series.t_ns) < _FEWEST_SWEEPS or moved < _FEWEST_EVENTS:
         why = f"{len(series.t_ns)} sweeps and {moved} events are too few to tell"
         return _answer(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages, window)
-    ranking = rank(measured.busy, measured.time, loaded=_is_loaded(measured))
+    ranking = rank(measured.busy, measured.per, loaded=_is_loaded(measured))
     timeline = _timeline(measured)
     stage, verdict, confidence, evidence = _judge(observation, measured, ranking, timeline, queues)
     return _answer(stage, verdict, confidence, evidence, timeline, queues, stages, window)
@@ -104,7 +105,7 @@ def _answer(
 
 def _measure(observation: Observation, series: Series, window: tuple[int, int]) -> _Measured:
     views = stage_views(observation, series)
-    holds = holds_while_serving(views)
+    manner = manner_of(views, series)
     count = min(BLOCKS * 4, max(1, len(series.t_ns) // 8))
     cuts = np.linspace(0, len(series.t_ns), count + 1).astype(int)
     time = np.add.reduceat(series.weights, cuts[:-1])
@@ -114,7 +115,7 @@ def _measure(observation: Observation, series: Series, window: tuple[int, int]) 
     total = series.seconds
     own = stage_busy(observation, edges)
     for i, view in enumerate(views):
-        *plain, mended = busy_share(view, series, holds=holds)
+        *plain, mended = busy_share(view, series, manner)
         shares[:, i] = [float((x * series.weights).sum() / total) for x in plain]
         busy[i] = np.add.reduceat(mended * series.weights, cuts[:-1])
         if view.label in own:
@@ -125,7 +126,26 @@ def _measure(observation: Observation, series: Series, window: tuple[int, int]) 
         if view.label in own:
             # The mended counts guess what a stage holds between two samples; its own times know.
             occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + float(blocked[i]))
-    return _Measured(views, ready, starved, blocked, occupied, busy, time, edges, own, threads)
+    per = _per(views, series, cuts, time)
+    return _Measured(views, ready, starved, blocked, occupied, busy, per, time, edges, own, threads)
+
+
+def _per(
+    views: list[StageView], series: Series, cuts: NDArray[np.int64], time: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What each stage's busy time is held against, in seconds.
+
+    It is the time; or, of stages that pass on every event from one to the next, the events that it took, at
+    the rate of the chain. At the end of the run the first stages may have taken some that the last have not:
+    then the time would be unfair to either.
+    """
+    per = np.tile(time, (len(views), 1))
+    for chain in chains(views, series):
+        taken = np.array([np.diff(series.out[views[i].inputs[0]][cuts - (cuts == cuts[-1])]) for i in chain])
+        totals = taken.sum(axis=1)
+        if len(chain) > 1 and totals.min() > 0:
+            per[chain] = taken * (time.sum() / totals.mean())
+    return per
 
 
 def _is_loaded(measured: _Measured) -> bool:
@@ -165,7 +185,7 @@ def _timeline(measured: _Measured) -> tuple[Period, ...]:
     periods: list[Period] = []
     loaded = _is_loaded(measured)
     for begin, end in itertools.pairwise(cuts):
-        found = rank(measured.busy[:, begin:end], measured.time[begin:end], loaded=loaded)
+        found = rank(measured.busy[:, begin:end], measured.per[:, begin:end], loaded=loaded, strict=True)
         stage = None if found.named is None else measured.views[found.named].label
         verdict = str(Verdict.STAGE) if stage else found.reason
         from_ns, to_ns = int(measured.edges[begin]), int(measured.edges[end])
@@ -227,7 +247,8 @@ def _ranking_sentence(measured: _Measured, ranking: Ranking) -> str:
         second = ranking.order[1]
         text += f", {measured.views[second].label} {ranking.busy[second]:.1%}"
     how = "its own times" if label in measured.own else "the counts around it"
-    return f"{text} (by {how}); it leads in {ranking.confidence:.1%} of resampled runs, by {ranking.lead:.1%}"
+    chance = "less than 0.1%" if ranking.by_chance < 0.001 else f"{ranking.by_chance:.1%}"
+    return f"{text} (by {how}); equal stages would lead by so much in {chance} of such runs"
 
 
 def _around(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]:

@@ -1,9 +1,14 @@
 """What limits: the stage with the longest service time per event of the pipeline, if one stands out.
 
-Each block of a run gives, for each stage, the time that it was busy; their sums over the blocks, resampled
-(moving blocks of equal length, so that what hangs together in time stays together: Künsch, "The Jackknife and
-the Bootstrap for General Stationary Observations", Annals of Statistics 17, 1989), tell how sure the order of
-the stages is.
+A stage's mean service time is the ratio of two sums, the time that it was busy and the events that it took,
+so that its error is that of a ratio estimator (Cochran, "Sampling Techniques", 3rd ed. 1977, ch. 6): the
+residuals busy - ratio * events of blocks of the run. They hold the variation of the service alone: what a
+stage did not get to do in one block since another was slow, it does not count in either sum.
+
+The stages' ratios are drawn anew, normally with those errors; the share of draws in which a stage is the
+slowest is the confidence that it limits. Whether it is named is decided against the opposite: if all stages
+that come near were equally slow, how often would the first of them lead by so much? (One of many leads by
+chance less often than one of two, since the second of many is lucky too.)
 """
 
 from __future__ import annotations
@@ -15,14 +20,19 @@ from numpy.typing import NDArray
 
 __all__ = ["BLOCKS", "Ranking", "rank"]
 
+Floats = NDArray[np.float64]
+
 BLOCKS = 48
-_RESAMPLES = 1000
-# The smallest difference that is looked for: a stage that is 5 % slower leads by about 4 %, since the best
-# of the others is lucky. A lead must be two standard errors (in 2 of 100 runs of equal stages it is) as
-# long as such a stage would still be found in 97 of 100 runs; where the run is too short for both, it must
-# be found.
-_SOUGHT = 0.04
-_LEAST = 0.005
+_DRAWS = 4000
+# A stage is named where equal stages would lead so in one run of a hundred. A short run can't tell 5 % from
+# that; there a stage is named as soon as one that is 5 % slower would lead by less in three runs of a hundred
+# only, and it is rather it than another. The confidence is low then, and says so.
+_BY_CHANCE = 0.01
+_SOUGHT = 0.05
+_MISSED = 0.03
+_RATHER = 0.4
+_LEAST = 0.005  # a lead below this is not worth naming, however sure
+_NEAR = 0.15  # stages so much faster than the first can't be as slow as it
 
 
 @dataclass(frozen=True)
@@ -31,46 +41,69 @@ class Ranking:
 
     Attributes:
         order: stages, the busiest first.
-        busy: share of the time, of each stage.
-        confidence: share of resampled runs in which the first of `order` leads.
+        busy: share of the time that each would be busy at the rate of the whole.
+        confidence: how sure it is that the first of `order` is the slowest: its share of the draws.
         lead: of the first over the second, as a share of the second.
+        by_chance: how often equally slow stages would lead so.
         named: the index of the stage that limits, or None.
         reason: why there is none: "none" or "cannot tell"; "" where there is one.
     """
 
     order: tuple[int, ...]
-    busy: NDArray[np.float64]
+    busy: Floats
     confidence: float
     lead: float
+    by_chance: float
     named: int | None
     reason: str
 
 
-def rank(busy: NDArray[np.float64], time: NDArray[np.float64], *, loaded: bool, seed: int = 1) -> Ranking:
+def rank(busy: Floats, per: Floats, *, loaded: bool, strict: bool = False, seed: int = 1) -> Ranking:
     """Name the stage that limits.
 
     Args:
         busy: shape (stages, blocks): seconds busy.
-        time: shape (blocks,): seconds observed.
+        per: shape (stages, blocks): what a stage's busy time is held against, in seconds: the time observed,
+            or the events that it took at the pipeline's rate.
         loaded: whether anything is busy enough to limit at all.
-        seed: of the resampling.
+        strict: name only where equal stages would hardly lead so, however short the run is.
+        seed: of the draws.
     """
-    shares = busy.sum(axis=1) / time.sum()
+    shares = busy.sum(axis=1) / per.sum(axis=1)
     order = tuple(int(i) for i in np.argsort(-shares, kind="stable"))
     first = order[0]
-    random = np.random.default_rng(seed)
-    picks = random.integers(0, len(time), (_RESAMPLES, len(time)))
-    totals = busy[:, picks].sum(axis=2)
-    confidence = float((totals.argmax(axis=0) == first).mean())
-    needed = _LEAST
-    if len(order) > 1:
-        others = np.delete(totals, first, axis=0).max(axis=0)
-        error = float(np.std(totals[first] / np.maximum(others, 1e-30)))
-        needed = max(_LEAST, min(2.0 * error, _SOUGHT - 1.9 * error))
-    second = shares[order[1]] if len(order) > 1 else 0.0
-    lead = float(shares[first] / second - 1) if second > 0 else 1.0
+    residuals = _joined(busy - shares[:, None] * per)
+    blocks = residuals.shape[1]
+    errors = residuals / per.sum(axis=1)[:, None] * np.sqrt(blocks / max(1, blocks - 1))
+    # Normal draws with the errors' covariance, without forming it: sums of the blocks with random weights.
+    weights = np.random.default_rng(seed).standard_normal((blocks, _DRAWS))
+    noise = errors @ weights
+    confidence = float(((shares[:, None] + noise).argmax(axis=0) == first).mean())
+    lead, by_chance, stands_out = 1.0, 0.0, True
+    if len(order) > 1 and shares[order[1]] > 0:
+        gap = shares[first] - shares[order[1]]
+        lead = float(gap / shares[order[1]])
+        near = shares >= (1 - _NEAR) * shares[first]
+        near[list(order[:2])] = True
+        highest = np.partition(noise[near], -2, axis=0)[-2:]
+        by_chance = float((highest[1] - highest[0] >= gap).mean())
+        near[first] = False
+        ahead = _SOUGHT * shares[first] + noise[first] - noise[near].max(axis=0)
+        enough = gap >= np.quantile(ahead, _MISSED) and confidence >= _RATHER
+        stands_out = lead >= _LEAST and (by_chance <= _BY_CHANCE or bool(enough and not strict))
+    found = (order, shares, confidence, lead, by_chance)
     if not loaded:
-        return Ranking(order, shares, confidence, lead, None, "none")
-    if lead < needed:
-        return Ranking(order, shares, confidence, lead, None, "cannot tell")
-    return Ranking(order, shares, confidence, lead, first, "")
+        return Ranking(*found, None, "none")
+    if not stands_out:
+        return Ranking(*found, None, "cannot tell")
+    return Ranking(*found, first, "")
+
+
+def _joined(blocks: Floats) -> Floats:
+    """Neighbouring blocks added up until there are about `BLOCKS`: what hangs together stays together."""
+    count = blocks.shape[1]
+    if count < 2 * BLOCKS:
+        return blocks
+    cuts = np.linspace(0, count, BLOCKS + 1).astype(int)[:-1]
+    joined: Floats = np.add.reduceat(blocks, cuts, axis=1)
+    return joined

@@ -2,20 +2,22 @@
 
 The rule that this begins with: a stage that has an event and room for its result works, so that the slowest
 stage is the one with the highest P(input non-empty and output not full). Two things spoil it, and are mended
-here; on simulated tandem lines (`benchmarks/queues_bottleneck.py`) the rule alone names the planted stage
-in 60 to 300 of 300 cases, depending on capacity and variation, and the mended one in 298 to 300 wherever
-the counts carry the answer.
+here (`docs/explanation/limiting-stage.md` has the figures):
 
 * An event that is being served may have left the queue already. Then an empty queue does not mean an idle
   stage. Where a stage passes on every event, the counts of its two sides tell how many it holds:
   out(input) - in(output). Where it does not, the share of serving among the time in which the input is empty
   is extrapolated from the fill's distribution.
-* A full output does not mean a blocked stage: it may still be serving the next event. The share of blocking
-  among the time in which the output is full is extrapolated likewise.
+* A full output does not mean a blocked stage: it may still be serving the next event, if it begins before
+  there is room for the result. The share of blocking among the time in which the output is full is
+  extrapolated likewise, unless the counts show that stages wait for room first.
 
-The extrapolation takes the fill for a birth-and-death process near its ends, where neighbouring states have a
-constant ratio (Kleinrock, "Queueing Systems" I, 1975, sec. 3.2): with p₀ the observed share of the end state,
-which lumps two states of ratio r together, and p₁ that of its neighbour, r + r² = p₀/p₁.
+The extrapolation takes the fill for a process that changes in single steps, whose shares of time near an end
+go on in the same manner: p₀p₂/p₁² = c. With exponential times c is 1 (a birth-and-death process, Kleinrock,
+"Queueing Systems" I, 1975, sec. 3.2); the more regular the times, the smaller it is. c is read from the
+empty ends at which the counts show all states, and used at those where the last two are seen as one: with a
+the share of the two together and p₂ that of the next, c·p₁²/p₂ + p₁ = a. The full end is the mirror image of
+the empty one: what moves there are the free places.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from numpy.typing import NDArray
 from latlab.model.queues import Observation, QueueKind
 from latlab.queues._analysis_series import Series, is_limited
 
-__all__ = ["StageView", "busy_share", "stage_views"]
+__all__ = ["Manner", "StageView", "busy_share", "chains", "manner_of", "stage_views"]
 
 Floats = NDArray[np.float64]
 # A stage that passes on all events holds few of them at a time: above this it is no one-to-one stage.
@@ -88,21 +90,83 @@ def stage_views(observation: Observation, series: Series) -> list[StageView]:
     return views
 
 
-def holds_while_serving(views: list[StageView]) -> bool | None:
-    """Whether events stay in the queue while they are served: what the one-to-one stages show; None:
-    unknown.
+@dataclass(frozen=True)
+class Manner:
+    """How the stages of an application handle their events, as the counts show it.
+
+    Attributes:
+        holds: events stay in the queue while they are served; None: unknown.
+        waits_first: a stage begins only when there is room for the result; else it serves, and then waits.
+        shape: c of the module's text.
     """
+
+    holds: bool | None = None
+    waits_first: bool = False
+    shape: float = 1.0
+
+
+def manner_of(views: list[StageView], series: Series) -> Manner:
+    """What the stages that pass on every event show of all of them."""
+    known = [view for view in views if view.held is not None and len(view.inputs) == 1]
     shares = [float((view.held > 0).mean()) for view in views if view.held is not None]
-    return None if not shares else max(shares) < 0.02
+    if not shares:
+        return Manner()
+    holds = max(shares) < 0.02
+    shape = _shape_of_empty_ends(known, series, holds)
+    if holds:
+        return Manner(True, _shape_of_full_ends(known, series) < _LUMPED * shape, shape)
+    # A stage that waits before it takes the next has work in front, no room behind, and nothing in hand.
+    idle = stuck = 0
+    for view in known:
+        work = series.low[view.inputs[0]] >= 1
+        full = _full(view, series)
+        stuck += int((work & full).sum())
+        idle += int((work & full & (view.held == 0)).sum())
+    return Manner(False, idle > 0.02 * stuck, shape)
+
+
+# One state is seen where two are lumped together if c at the full end is less than so many times that at
+# the empty one (two lumped: 1.6 times at a coefficient of variation of 1.5, 2 at 1, 3 at 0.5).
+_LUMPED = 1.4
+
+
+def _shape_of_empty_ends(known: list[StageView], series: Series, holds: bool) -> float:
+    """c, from the stages whose arrivals come from a stage if there are any; 1 where too little was seen."""
+    inner = [view for view in known if series.queues[view.inputs[0]].source in {v.label for v in known}]
+    above = below = 0.0
+    for view in inner or known:
+        inside = series.low[view.inputs[0]] + (0 if holds or view.held is None else np.minimum(view.held, 1))
+        p0, p1, p2 = (float(series.weights[inside == n].sum()) for n in range(3))
+        above, below = above + p0 * p2, below + p1**2
+    return float(np.clip(above / below, 0.02, 4.0)) if below > 0 else 1.0
+
+
+def _shape_of_full_ends(known: list[StageView], series: Series) -> float:
+    above = below = 0.0
+    for view in known:
+        for row in view.outputs:
+            if is_limited(series.queues[row]) and series.queues[row].capacity > 2:
+                left = series.queues[row].capacity - series.low[row]
+                p0, p1, p2 = (float(series.weights[left == n].sum()) for n in range(3))
+                above, below = above + p0 * p2, below + p1**2
+    return above / below if above > 0 and below > 0 else np.inf
+
+
+def _full(view: StageView, series: Series) -> NDArray[np.bool_]:
+    full = np.zeros(series.low.shape[1], np.bool_)
+    for row in view.outputs:
+        if is_limited(series.queues[row]):
+            full |= series.low[row] >= series.queues[row].capacity
+    return full
 
 
 def busy_share(
-    view: StageView, series: Series, *, holds: bool | None
+    view: StageView, series: Series, manner: Manner
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """The shares of time of a stage.
 
     Args:
-        holds: from `holds_while_serving`.
+        manner: from `manner_of`.
 
     Returns:
         (ready, starved, blocked, occupied, busy): per sweep, from 0 to 1. Ready, starved and blocked are
@@ -113,40 +177,44 @@ def busy_share(
     work = np.zeros(fill.shape[1], np.bool_)
     for row in view.inputs:
         work |= fill[row] >= 1
-    full = np.zeros(fill.shape[1], np.bool_)
+    full = _full(view, series)
     share = np.zeros(fill.shape[1])
     for row in view.outputs:
         if not is_limited(series.queues[row]):
             continue
         at_end = fill[row] >= series.queues[row].capacity
-        full |= at_end
-        share = np.maximum(share, at_end * _end_share(series, row, series.queues[row].capacity, -1))
+        waits = 1.0 if manner.waits_first else _end_share(series, row, manner.shape, full=True)
+        share = np.maximum(share, at_end * waits)
     for row in view.pools:
         # Without an object of the pool nothing can begin, for as long as it is empty.
         empty = fill[row] == 0
         full |= empty
         share = np.maximum(share, empty.astype(float))
-    serving = work.astype(float)
-    if view.held is not None and holds is False:
+    occupied = work.astype(float)
+    busy = occupied * (1.0 - share)
+    if view.held is not None and manner.holds is False:
         # Of several workers, as many hold an event as there are events held.
         workers = max(1.0, float(np.quantile(view.held, 0.999)))
-        serving = np.maximum(serving, np.minimum(view.held / workers, 1.0))
-    elif view.held is None and holds is not True and len(view.inputs) == 1:
+        held = np.minimum(view.held / workers, 1.0)
+        occupied = np.maximum(occupied, held)
+        busy = held if manner.waits_first else occupied * (1.0 - share)
+    elif view.held is None and manner.holds is not True and len(view.inputs) == 1:
         row = view.inputs[0]
-        serving = np.where(fill[row] == 0, 1.0 - _end_share(series, row, 0, 1), 1.0)
-    busy = serving * (1.0 - share)
-    return (work & ~full).astype(float), (~work).astype(float), (work & full).astype(float), serving, busy
+        occupied = np.where(fill[row] == 0, 1.0 - _end_share(series, row, manner.shape, full=False), 1.0)
+        busy = occupied * (1.0 - share)
+    ready, blocked = (work & ~full).astype(float), (work & full).astype(float)
+    return ready, (~work).astype(float), blocked, occupied, busy
 
 
-def _end_share(series: Series, row: int, end: int, step: int) -> float:
+def _end_share(series: Series, row: int, shape: float, *, full: bool) -> float:
     """Of the time at an end of a queue's fill, the share in which the stage there waits (see above)."""
-    fill, weights = series.low[row], series.weights
-    at_end = float(weights[fill >= end].sum() if step < 0 else weights[fill <= end].sum())
-    next_to_it = float(weights[fill == end + step].sum())
+    steps = series.queues[row].capacity - series.low[row] if full else series.low[row]
+    at_end = float(series.weights[steps <= 0].sum())
+    next_to_it = float(series.weights[steps == 1].sum())
     if at_end == 0.0 or next_to_it == 0.0:
         return 1.0
-    ratio = (np.sqrt(1.0 + 4.0 * at_end / next_to_it) - 1.0) / 2.0
-    return float(ratio / (1.0 + ratio))
+    ratio = (np.sqrt(1.0 + 4.0 * shape * at_end / next_to_it) - 1.0) / (2.0 * shape)
+    return float(1.0 - ratio * next_to_it / at_end)
 
 
 def _held(series: Series, inputs: list[int], outputs: list[int]) -> NDArray[np.int64] | None:
@@ -159,8 +227,33 @@ def _held(series: Series, inputs: list[int], outputs: list[int]) -> NDArray[np.i
     # All that it takes it gives: what it holds neither drifts nor varies by more than a few.
     if moved < 100 or np.ptp(held) > min(_MOST_HELD, moved / 50):
         return None
-    least: NDArray[np.int64] = held - held.min()
-    return least
+    # Counts begin with the queues, and so does what is held. An application that had something in hand before
+    # them, or lost something on the way, seems to hold that for ever, also while nothing waits for it.
+    if held.min() < 0 or held.max() > _MOST_HELD or (held.max() > 1 and _never_lets_go(held, series, inputs)):
+        held = held - held.min()
+    return held
+
+
+def _never_lets_go(held: NDArray[np.int64], series: Series, inputs: list[int]) -> bool:
+    least = held == held.min()
+    idle = least & (series.low[inputs].sum(axis=0) == 0)
+    return int(held.min()) > 0 and int(idle.sum()) > 0.02 * int(least.sum())
+
+
+def chains(views: list[StageView], series: Series) -> list[list[int]]:
+    """Stages that stand behind one another, each passing every event on to the next: indices of `views`."""
+    number = {view.label: i for i, view in enumerate(views)}
+    found: list[list[int]] = []
+    at: dict[int, list[int]] = {}
+    for i, view in enumerate(views):
+        before = number.get(series.queues[view.inputs[0]].source) if len(view.inputs) == 1 else None
+        if before in at and views[before].held is not None and len(views[before].outputs) == 1:
+            at[i] = at[before]
+            at[i].append(i)
+        elif len(view.inputs) == 1:
+            at[i] = [i]
+            found.append(at[i])
+    return found
 
 
 def _in_order(inputs: dict[str, list[int]], outputs: dict[str, list[int]], series: Series) -> list[str]:

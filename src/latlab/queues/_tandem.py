@@ -31,9 +31,12 @@ class Line:
         capacity: of each queue.
         load: arrivals against the capacity of the slowest stage; at least 1 saturates it.
         slower: by how much the planted stage is slower than the rest: 0.05 is 5 %.
-        variation: coefficient of variation of service times (gamma distributed); 1 is exponential.
+        variation: coefficient of variation of service times; 0 makes them all alike.
         service_ns: mean service time of the stages that are not planted.
         holds: the event stays in the queue while it is served (front … pop), else it is taken out first.
+        service: their distribution: "gamma" (exponential where the variation is 1) or "lognormal".
+        waits_first: a stage begins only when the next queue has room (blocking before service); else it
+            serves, and then waits with the event in hand (blocking after service).
     """
 
     stages: int = 5
@@ -43,6 +46,8 @@ class Line:
     variation: float = 1.0
     service_ns: float = 20_000.0
     holds: bool = False
+    service: str = "gamma"
+    waits_first: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,9 +78,8 @@ def simulate(line: Line, slow: NDArray[np.int64], events: int, seed: int) -> Tim
     mean = np.full((cases, stages), line.service_ns)
     planted = slow >= 0
     mean[np.flatnonzero(planted), slow[planted]] *= 1 + line.slower
-    shape = 1.0 / max(line.variation, 1e-3) ** 2
     # Event-major, so that one event's row is contiguous.
-    service = random.gamma(shape, 1 / shape, (events, stages, cases)) * mean.T
+    service = _unit_times(line, random, (events, stages, cases)) * mean.T
     gaps = random.exponential(1.0, (events, cases)) * mean.max(axis=1) / line.load
     put = np.zeros((events, stages, cases))
     taken = np.zeros((events, stages, cases))
@@ -92,14 +96,27 @@ def simulate(line: Line, slow: NDArray[np.int64], events: int, seed: int) -> Tim
         for s in range(stages):
             free = leave[n - 1, s] if n else zero
             start = np.maximum(put[n, s], free)
+            room = out[n - line.capacity, s + 1] if n >= line.capacity and s + 1 < stages else zero
+            if line.waits_first:
+                start = np.maximum(start, room)
             taken[n, s] = start
             finish = start + service[n, s]
             if s + 1 < stages:
-                if n >= line.capacity:
-                    finish = np.maximum(finish, out[n - line.capacity, s + 1])
+                finish = np.maximum(finish, room)
                 put[n, s + 1] = finish
             leave[n, s] = finish
     return Times(put.transpose(2, 1, 0), (leave if line.holds else taken).transpose(2, 1, 0), leave[:, -1].T)
+
+
+def _unit_times(line: Line, random: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Service times of mean 1."""
+    if line.variation == 0:
+        return np.ones(shape)
+    if line.service == "lognormal":
+        spread = np.log1p(line.variation**2)
+        return random.lognormal(-spread / 2, np.sqrt(spread), shape)
+    inverse = 1.0 / line.variation**2
+    return random.gamma(inverse, 1 / inverse, shape)
 
 
 def observe(line: Line, times: Times, case: int, period_ns: float, warm_up: float = 0.1) -> Observation:
