@@ -32,9 +32,9 @@ _KEPT_WAITING = (
     0.25  # of the time that it would work, a thread without a CPU: then the scheduler is the finding
 )
 _SATURATED = 0.9  # of all CPUs
-# Below this nothing limits: at 85 % of its capacity an M/M/1 stage holds an event up for 5.7 service times,
-# at 70 % for 2.3.
-_LOADED = 0.85
+# Below this nothing limits: at 80 % of its capacity an M/M/1 stage holds an event up for 4 service times, at
+# 70 % for 2.3.
+_LOADED = 0.8
 _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
 
 

@@ -131,14 +131,15 @@ _LUMPED = 1.4
 
 
 def _shape_of_empty_ends(known: list[StageView], series: Series, holds: bool) -> float:
-    """c, from the stages whose arrivals come from a stage if there are any; 1 where too little was seen."""
+    """c, from the stages whose arrivals come from a stage if any; near 1 where too little was seen."""
     inner = [view for view in known if series.queues[view.inputs[0]].source in {v.label for v in known}]
-    above = below = 0.0
+    # Ends that are hardly ever empty tell nothing: 1 % of the time is put in for exponential ones.
+    above = below = (0.01 * series.seconds) ** 2
     for view in inner or known:
         inside = series.low[view.inputs[0]] + (0 if holds or view.held is None else np.minimum(view.held, 1))
         p0, p1, p2 = (float(series.weights[inside == n].sum()) for n in range(3))
         above, below = above + p0 * p2, below + p1**2
-    return float(np.clip(above / below, 0.02, 4.0)) if below > 0 else 1.0
+    return float(np.clip(above / below, 0.02, 4.0))
 
 
 def _shape_of_full_ends(known: list[StageView], series: Series) -> float:
@@ -178,30 +179,31 @@ def busy_share(
     for row in view.inputs:
         work |= fill[row] >= 1
     full = _full(view, series)
+    occupied = work.astype(float)
+    held = None
+    if view.held is not None and manner.holds is False:
+        # Of several workers, as many hold an event as there are events held.
+        held = np.minimum(view.held / max(1.0, float(np.quantile(view.held, 0.999))), 1.0)
+        occupied = np.maximum(occupied, held)
+    elif view.held is None and manner.holds is not True and len(view.inputs) == 1:
+        row = view.inputs[0]
+        occupied = np.where(fill[row] == 0, 1.0 - _end_share(series, row, manner.shape, full=False), 1.0)
     share = np.zeros(fill.shape[1])
     for row in view.outputs:
         if not is_limited(series.queues[row]):
             continue
         at_end = fill[row] >= series.queues[row].capacity
         waits = 1.0 if manner.waits_first else _end_share(series, row, manner.shape, full=True)
+        # Who has nothing in hand doesn't wait: the time of waiting is of the rest.
+        inside, time = float((occupied * at_end) @ series.weights), float(at_end @ series.weights)
+        waits = min(1.0, waits * time / inside) if inside > 0 else 1.0
         share = np.maximum(share, at_end * waits)
     for row in view.pools:
         # Without an object of the pool nothing can begin, for as long as it is empty.
         empty = fill[row] == 0
         full |= empty
         share = np.maximum(share, empty.astype(float))
-    occupied = work.astype(float)
-    busy = occupied * (1.0 - share)
-    if view.held is not None and manner.holds is False:
-        # Of several workers, as many hold an event as there are events held.
-        workers = max(1.0, float(np.quantile(view.held, 0.999)))
-        held = np.minimum(view.held / workers, 1.0)
-        occupied = np.maximum(occupied, held)
-        busy = held if manner.waits_first else occupied * (1.0 - share)
-    elif view.held is None and manner.holds is not True and len(view.inputs) == 1:
-        row = view.inputs[0]
-        occupied = np.where(fill[row] == 0, 1.0 - _end_share(series, row, manner.shape, full=False), 1.0)
-        busy = occupied * (1.0 - share)
+    busy = held if held is not None and manner.waits_first else occupied * (1.0 - share)
     ready, blocked = (work & ~full).astype(float), (work & full).astype(float)
     return ready, (~work).astype(float), blocked, occupied, busy
 
