@@ -39,10 +39,20 @@ struct Entry {
   std::string state;
 };
 
+// A row of STATE.rows; see src/latlab/stubs/_lab.py.
+struct Row {
+  std::int64_t busy_ns;
+  std::int64_t blocked_ns;
+  std::int64_t begin_ns;
+  std::int64_t end_ns;
+};
+
 struct Kept {
   std::int64_t busy_ns = 0;
   std::int64_t blocked_ns = 0;
   int code = 0;
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
 };
 
 constexpr int kNotFound = 127;
@@ -141,7 +151,9 @@ Kept run_original(const std::string& program, char** argv, const std::string& ba
   int status = 0;
   rusage usage{};
   if (child < 0 || wait4(child, &status, 0, &usage) < 0) return kept;
-  const auto wall = static_cast<std::int64_t>(latlab::monotonic_ns() - start);
+  kept.begin_ns = static_cast<std::int64_t>(start);
+  kept.end_ns = static_cast<std::int64_t>(latlab::monotonic_ns());
+  const std::int64_t wall = kept.end_ns - kept.begin_ns;
   kept.busy_ns = to_ns(usage.ru_utime) + to_ns(usage.ru_stime);
   // A pipe's reader waits for its writer by itself.
   kept.blocked_ns = input_is_pipe() ? 0 : std::max<std::int64_t>(0, wall - kept.busy_ns);
@@ -152,9 +164,9 @@ Kept run_original(const std::string& program, char** argv, const std::string& ba
 int measure(const Entry& entry, const std::string& program, char** argv, const std::string& base) {
   const Kept kept = run_original(program, argv, base);
   std::ofstream(base + ".meta") << kept.busy_ns << ' ' << kept.blocked_ns << ' ' << kept.code << '\n';
-  const int times = open((entry.state + ".times").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  const std::array<std::int64_t, 2> row{kept.busy_ns, kept.blocked_ns};
-  const bool written = times >= 0 && write(times, row.data(), sizeof row) == static_cast<ssize_t>(sizeof row);
+  const int rows = open((entry.state + ".rows").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const Row row{kept.busy_ns, kept.blocked_ns, kept.begin_ns, kept.end_ns};
+  const bool written = rows >= 0 && write(rows, &row, sizeof row) == static_cast<ssize_t>(sizeof row);
   put_out(base + ".out", STDOUT_FILENO);
   put_out(base + ".err", STDERR_FILENO);
   return written ? kept.code : kNotFound;
@@ -180,6 +192,12 @@ int stub(const Entry& entry, const std::string& base) {
   }
   put_out(base + ".out", STDOUT_FILENO);
   put_out(base + ".err", STDERR_FILENO);
+  if (entry.mode == "flat") {
+    // What the stub itself costs: the thread's CPU clock began at the fork.
+    const int flat = open((entry.state + ".flat").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    const std::int64_t used = st::thread_cpu_ns();
+    if (flat < 0 || write(flat, &used, sizeof used) != static_cast<ssize_t>(sizeof used)) return kNotFound;
+  }
   return kept.code;
 }
 

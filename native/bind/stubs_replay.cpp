@@ -6,10 +6,13 @@
 // since nearly all that it does is done to Python objects.
 #include <nanobind/nanobind.h>
 #include <structmember.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <deque>
 #include <latlab/clock.hpp>
 #include <utility>
 #include <vector>
@@ -28,24 +31,32 @@ enum Mode : std::uint8_t { kOff, kMeasure, kDelay, kReplay, kSlow };
 enum Kind : std::uint8_t { kShare, kGive, kMake };
 // How long a busy stub holds the GIL before it offers it, as the interpreter does between two instructions.
 constexpr std::int64_t kGilTurn_ns = 200'000;
-
-struct Sequence {
-  std::vector<PyObject*> values;
-  std::vector<std::uint8_t> kinds;
-  std::size_t next = 0;
-};
+// Shorter calls are timed and simulated by the counter alone: a reading of the CPU clock costs 0.5 us.
+constexpr std::int64_t kShort_ns = 20'000;
 
 struct Call {
   std::int64_t busy_ns;
   std::int64_t blocked_ns;
 };
+static_assert(sizeof(Call) == 16);  // as in the .times files; see _plan.py
+
+// Of one thread.
+struct Sequence {
+  std::vector<PyObject*> values;
+  std::vector<std::uint8_t> kinds;
+  std::size_t next = 0;
+  std::vector<Call> times;  // measured, or to be simulated
+  std::size_t next_time = 0;
+  bool brief = false;       // the last measured call was short
+  std::uint64_t first = 0;  // counter at the begin of the first measured call, and at the end of the last
+  std::uint64_t last = 0;
+};
 
 struct State {
-  std::vector<Sequence> sequences;
+  std::deque<Sequence> sequences;  // grows while calls are inside: references must stay good
   std::vector<std::pair<std::uint64_t, std::size_t>> threads;  // id of a thread state -> its sequence
-  std::vector<Call> times;                                     // measured, or to be simulated
-  std::size_t next_time = 0;
   std::uint64_t calls = 0;
+  std::uint64_t inside_ticks = 0;  // within a stub without time: what its function costs
 };
 
 struct Component {
@@ -65,21 +76,23 @@ struct Component {
   bool simulate;
 };
 
-void busy(const Component* self, std::int64_t ns) {
+void sleep_released(std::int64_t ns) {
   if (ns <= 0) return;
-  if (self->idle || self->released) {
+  PyThreadState* saved = PyEval_SaveThread();
+  st::thread_sleeper().sleep(ns, st::SleepMode::kCorrected);
+  PyEval_RestoreThread(saved);
+}
+
+// Until the thread's CPU clock reads `end`, as Python code would be busy: with the GIL, and offering it.
+void busy_until_cpu(const Component* self, std::int64_t end) {
+  if (self->released) {
     PyThreadState* saved = PyEval_SaveThread();
-    if (self->idle) {
-      st::thread_sleeper().sleep(ns, st::SleepMode::kCorrected);
-    } else {
-      st::spin_cpu(ns);
-    }
+    st::spin_cpu_until(end);
     PyEval_RestoreThread(saved);
     return;
   }
   static PyObject* breathe = PyUnicode_InternFromString("breathe");
-  const std::int64_t end = st::thread_cpu_ns() + ns;
-  for (std::int64_t now = end - ns; end - now > kGilTurn_ns; now = st::thread_cpu_ns()) {
+  for (std::int64_t now = st::thread_cpu_ns(); end - now > kGilTurn_ns; now = st::thread_cpu_ns()) {
     st::spin_cpu_until(now + kGilTurn_ns);
     // A Python function's entry hands the GIL over where another thread has asked for it. Releasing it here
     // instead would wake the one that waits, find it too slow, and start its 5 ms anew: it would never come
@@ -89,16 +102,50 @@ void busy(const Component* self, std::int64_t ns) {
   st::spin_cpu_until(end);
 }
 
-void simulate(Component* self) {
-  State& state = *self->state;
-  if (state.times.empty()) return;
-  const Call call = state.times[state.next_time++ % state.times.size()];
-  if (call.blocked_ns > 0) {
-    PyThreadState* saved = PyEval_SaveThread();
-    st::thread_sleeper().sleep(call.blocked_ns, st::SleepMode::kCorrected);
-    PyEval_RestoreThread(saved);
+std::uint64_t to_ticks(std::int64_t ns) {
+  return static_cast<std::uint64_t>(static_cast<double>(ns) * st::spin_calibration().ticks_per_ns);
+}
+
+void busy(const Component* self, std::int64_t ns) {
+  if (ns <= 0) return;
+  if (ns > kShort_ns) {
+    busy_until_cpu(self, st::thread_cpu_ns() + ns);
+  } else {
+    st::spin_until_tick(latlab::ticks() + to_ticks(ns));
   }
-  busy(self, static_cast<std::int64_t>(static_cast<double>(call.busy_ns) * self->factor));
+}
+
+// The account of a simulated call: opened at its entry, so that what the stub itself costs is part of its
+// time.
+struct Account {
+  std::uint64_t start;
+  std::int64_t target_ns;
+  std::int64_t cpu_start_ns;
+};
+
+Account open_account(Component* self, Sequence& sequence) {
+  Account account{latlab::ticks(), 0, 0};
+  if (sequence.times.empty()) return account;
+  const Call call = sequence.times[sequence.next_time++ % sequence.times.size()];
+  if (call.blocked_ns > 0) {
+    sleep_released(call.blocked_ns);
+    account.start = latlab::ticks();
+  }
+  account.target_ns = static_cast<std::int64_t>(static_cast<double>(call.busy_ns) * self->factor);
+  if (account.target_ns > kShort_ns && !self->idle) account.cpu_start_ns = st::thread_cpu_ns();
+  return account;
+}
+
+void close_account(Component* self, const Account& account) {
+  if (account.target_ns <= 0) {
+    self->state->inside_ticks += latlab::ticks() - account.start;
+  } else if (self->idle) {
+    sleep_released(account.target_ns - st::ticks_to_duration_ns(latlab::ticks() - account.start));
+  } else if (account.target_ns > kShort_ns) {
+    busy_until_cpu(self, account.cpu_start_ns + account.target_ns);
+  } else {
+    st::spin_until_tick(account.start + to_ticks(account.target_ns));
+  }
 }
 
 Sequence* find_sequence(Component* self) {
@@ -116,6 +163,7 @@ Sequence* find_sequence(Component* self) {
   const std::size_t index = PyLong_AsSize_t(which);
   Py_DECREF(which);
   if (PyErr_Occurred() != nullptr) return nullptr;
+  if (self->mode == kMeasure && index >= state.sequences.size()) state.sequences.resize(index + 1);
   if (index >= state.sequences.size()) {
     PyErr_SetString(PyExc_IndexError, "no such sequence");
     return nullptr;
@@ -163,19 +211,42 @@ PyObject* replay(Component* self, PyObject* const* arguments, std::size_t count,
     return nullptr;
   }
   const std::size_t at = sequence->next++;
-  if (self->simulate) simulate(self);
-  return hand_out(self, sequence->values[at], sequence->kinds[at], arguments, count, names);
+  if (!self->simulate)
+    return hand_out(self, sequence->values[at], sequence->kinds[at], arguments, count, names);
+  const Account account = open_account(self, *sequence);
+  PyObject* result = hand_out(self, sequence->values[at], sequence->kinds[at], arguments, count, names);
+  close_account(self, account);
+  return result;
+}
+
+std::int64_t voluntary_switches() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
 }
 
 PyObject* measured(Component* self, PyObject* const* arguments, std::size_t flags, PyObject* names) {
-  const std::int64_t cpu = st::thread_cpu_ns();
+  Sequence* sequence = find_sequence(self);
+  if (sequence == nullptr) return nullptr;
+  const bool brief = sequence->brief;
+  const std::int64_t switches = brief ? 0 : voluntary_switches();
+  const std::int64_t cpu = brief ? 0 : st::thread_cpu_ns();
   const std::uint64_t start = latlab::ticks();
   PyObject* result = PyObject_Vectorcall(self->function, arguments, flags, names);
-  const std::int64_t wall = st::ticks_to_duration_ns(latlab::ticks() - start);
-  const auto clock = static_cast<std::int64_t>(st::spin_calibration().cpu_clock_ns);
-  const std::int64_t used = std::max<std::int64_t>(0, std::min(wall, st::thread_cpu_ns() - cpu - clock));
-  // Below 20 us the difference is the clocks' own error, an interrupt or a preemption.
-  self->state->times.push_back({used, wall - used > 20'000 ? wall - used : 0});
+  sequence->last = latlab::ticks();
+  if (sequence->times.empty()) sequence->first = start;
+  const std::int64_t wall = st::ticks_to_duration_ns(sequence->last - start);
+  Call call{wall, 0};
+  if (!brief) {
+    const auto clock = static_cast<std::int64_t>(st::spin_calibration().cpu_clock_ns);
+    call.busy_ns = std::max<std::int64_t>(0, std::min(wall, st::thread_cpu_ns() - cpu - clock));
+    // A thread that never let go of its CPU did not wait: it was preempted, or the machine was.
+    if (wall - call.busy_ns > kShort_ns && voluntary_switches() != switches)
+      call.blocked_ns = wall - call.busy_ns;
+    if (call.blocked_ns == 0 && wall < kShort_ns) call.busy_ns = wall;
+  }
+  sequence->brief = wall < kShort_ns;
+  sequence->times.push_back(call);
   return result;
 }
 
@@ -291,14 +362,17 @@ PyObject* set_mode(PyObject* object, PyObject* arguments) {
   self->released = released != 0;
   self->simulate = simulated != 0;
   self->state->calls = 0;
-  self->state->next_time = 0;
-  if (mode == kMeasure) self->state->times.clear();
+  self->state->inside_ticks = 0;
+  if (mode == kMeasure) {
+    clear_values(*self->state);
+    self->cached = nullptr;
+  }
   Py_RETURN_NONE;
 }
 
 PyObject* set_sequences(PyObject* object, PyObject* list) {
   auto* self = reinterpret_cast<Component*>(object);
-  std::vector<Sequence> sequences;
+  std::deque<Sequence> sequences;
   const nb::list given = nb::borrow<nb::list>(list);
   for (const nb::handle pair : given) {
     Sequence sequence;
@@ -322,23 +396,64 @@ PyObject* set_sequences(PyObject* object, PyObject* list) {
 }
 
 PyObject* set_times(PyObject* object, PyObject* list) {
-  auto* self = reinterpret_cast<Component*>(object);
-  std::vector<Call> times;
-  for (const nb::handle pair : nb::borrow<nb::list>(list)) {
-    times.push_back(
-        {PyLong_AsLongLong(nb::object(pair[0]).ptr()), PyLong_AsLongLong(nb::object(pair[1]).ptr())});
+  auto& sequences = reinterpret_cast<Component*>(object)->state->sequences;
+  const nb::list given = nb::borrow<nb::list>(list);
+  if (given.size() > sequences.size()) {
+    PyErr_SetString(PyExc_ValueError, "times for more threads than there are sequences");
+    return nullptr;
   }
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  self->state->times = std::move(times);
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const nb::bytes rows = nb::borrow<nb::bytes>(given[i]);
+    sequences[i].times.resize(rows.size() / sizeof(Call));
+    std::memcpy(sequences[i].times.data(), rows.c_str(), sequences[i].times.size() * sizeof(Call));
+    sequences[i].next_time = 0;
+  }
   Py_RETURN_NONE;
 }
 
 PyObject* get_times(PyObject* object, PyObject*) {
   nb::list result;
-  for (const Call& one : reinterpret_cast<Component*>(object)->state->times) {
-    result.append(nb::make_tuple(one.busy_ns, one.blocked_ns));
+  for (const Sequence& one : reinterpret_cast<Component*>(object)->state->sequences) {
+    result.append(
+        nb::bytes(reinterpret_cast<const char*>(one.times.data()), one.times.size() * sizeof(Call)));
   }
   return result.release().ptr();
+}
+
+// When each sequence's first measured call began and its last one ended, on CLOCK_MONOTONIC.
+PyObject* get_spans(PyObject* object, PyObject*) {
+  const latlab::ClockReference now = latlab::clock_reference();
+  const auto at = [&](std::uint64_t ticks) {
+    return static_cast<std::int64_t>(now.ns) - st::ticks_to_duration_ns(now.ticks - ticks);
+  };
+  nb::list result;
+  for (const Sequence& one : reinterpret_cast<Component*>(object)->state->sequences) {
+    result.append(nb::make_tuple(at(one.first), at(one.last)));
+  }
+  return result.release().ptr();
+}
+
+// For a stub that the hook hands out by itself: spend() is told when the call began.
+PyObject* get_mark(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(latlab::ticks());
+}
+
+PyObject* spend(PyObject* object, PyObject* mark) {
+  auto* self = reinterpret_cast<Component*>(object);
+  const std::uint64_t start = PyLong_AsUnsignedLongLong(mark);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (!self->simulate || self->state->sequences.empty()) Py_RETURN_NONE;
+  const auto spent = static_cast<std::int64_t>(latlab::ticks() - start);
+  Account account = open_account(self, self->state->sequences.front());
+  account.start -= static_cast<std::uint64_t>(spent);
+  account.cpu_start_ns -= st::ticks_to_duration_ns(static_cast<std::uint64_t>(spent));
+  close_account(self, account);
+  Py_RETURN_NONE;
+}
+
+PyObject* get_inside(PyObject* object, PyObject*) {
+  return PyLong_FromLongLong(
+      st::ticks_to_duration_ns(reinterpret_cast<Component*>(object)->state->inside_ticks));
 }
 
 PyObject* get_calls(PyObject* object, PyObject*) {
@@ -356,8 +471,13 @@ PyObject* get_left(PyObject* object, PyObject*) {
 PyMethodDef kMethods[] = {
     {"set_mode", set_mode, METH_VARARGS, "set_mode(mode, factor, delay_ns, idle, released, simulate)"},
     {"set_sequences", set_sequences, METH_O, "Recorded values, one (list, kinds) a thread."},
-    {"set_times", set_times, METH_O, "(busy_ns, blocked_ns) of each call, to be simulated."},
-    {"times", get_times, METH_NOARGS, "(busy_ns, blocked_ns) of each measured call."},
+    {"set_times", set_times, METH_O, "Times to simulate: for each sequence (busy_ns, blocked_ns) as int64."},
+    {"times", get_times, METH_NOARGS, "Measured times: for each sequence (busy_ns, blocked_ns) as int64."},
+    {"spans", get_spans, METH_NOARGS,
+     "For each sequence the begin of its first and the end of its last call, ns."},
+    {"mark", get_mark, METH_NOARGS, "The counter at a call's entry, for spend()."},
+    {"spend", spend, METH_O, "Simulate the time of a call that began at a mark."},
+    {"inside", get_inside, METH_NOARGS, "ns spent within the stub where it simulated no time."},
     {"calls", get_calls, METH_NOARGS, "Calls since the mode was set."},
     {"left", get_left, METH_NOARGS, "Recorded values that were not handed out."},
     {nullptr, nullptr, 0, nullptr},

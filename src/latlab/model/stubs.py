@@ -229,6 +229,24 @@ class Forecast:
 
 
 @dataclass(frozen=True)
+class StudyStep:
+    """What one step of the method found.
+
+    Attributes:
+        number: 1 to 7, as the method counts them.
+        verdict: in a word; "anomaly" where the measurement contradicts the method.
+        text: in a sentence.
+        values: the numbers behind it, units in their names.
+    """
+
+    number: int
+    name: str
+    verdict: str
+    text: str
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
 class StudyResult:
     """What making one component faster would buy.
 
@@ -236,8 +254,10 @@ class StudyResult:
         component_class: "total" (every part of it pays), "limited" (until t_limit) or "none".
         t_cus_ns: busy time of the component in one run of the system, all calls.
         t_limit: speedup beyond which nothing is gained; None where there is no such knee.
-        drift: baseline by its own stub against the original, relative; what the simulation adds.
-        steps: what each step of the method found, in words.
+        drift: the unmodified system simulated by the stub at full time, against the system itself, relative.
+        takes_over: what limits next, where that is known.
+        steps: what each step of the method found.
+        validated: the system's own test passed with the stub.
         warnings: what limits the trust in it.
     """
 
@@ -251,14 +271,17 @@ class StudyResult:
     t_min_sut_ns: int
     t_min_interval_ns: tuple[int, int]
     drift: float
+    drift_interval: tuple[float, float]
     calls: int
     pays: float
     curve: tuple[StudyPoint, ...]
     sentence: str
-    steps: tuple[str, ...]
+    takes_over: str | None
+    steps: tuple[StudyStep, ...]
     system: dict[str, float]
     validated: bool
     warnings: tuple[str, ...]
+    rounds: int
     seconds: float
 
     def as_json(self) -> dict[str, Any]:
@@ -266,4 +289,5 @@ class StudyResult:
         result: dict[str, Any] = {"schema": SCHEMA, "class": self.component_class, **vars(self)}
         del result["component_class"]
         result["curve"] = [dict(vars(point)) for point in self.curve]
+        result["steps"] = [dict(vars(step)) for step in self.steps]
         return result

@@ -70,31 +70,27 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, width: int 
 
 
 def study(result: StudyResult) -> str:
-    """The sentence, the curve and what each step said."""
+    """The sentence, what each step said, and the cost-benefit table."""
     lines = [result.sentence, ""]
-    lines += [f"  {number}. {step}" for number, step in enumerate(result.steps, start=1)]
-    if result.system:
-        busy, ready, blocked = (result.system[f"{key}_ns"] / 1e6 for key in ("busy", "ready", "blocked"))
-        threads = f"{result.system['threads']:.0f} threads"
-        lines.append(
-            f"  the system: {busy:.3f} ms busy, {ready:.3f} ms ready, {blocked:.3f} ms blocked, {threads}"
-        )
-    lines += ["", f"{'faster by':>9} {'gain':>8}  95 % interval      system"]
+    lines += [f"  {step.number}. {step.text}" for step in result.steps if step.name != "conclusion"]
+    lines += ["", f"{'faster by':>9} {'saves':>10} {'system':>10} {'gain':>7}  {'95 % interval':16} pays"]
     for point in result.curve:
-        bar = "█" * max(0, round(point.gain * 60))
+        saved = point.speedup * result.t_cus_ns
+        pays = f"{point.gain * result.t_sut_ns / saved:5.0%}" if saved else "     "
+        bar = "█" * max(0, round(point.gain * 50))
         low, high = point.interval
         lines.append(
-            f"{point.speedup:9.0%} {point.gain:8.1%}  {low:7.1%} to {high:6.1%} "
-            f"{point.value / 1e6:9.3f} ms {bar}"
+            f"{point.speedup:9.0%} {saved / 1e6:7.2f} ms {point.value / 1e6:7.2f} ms {point.gain:7.1%}  "
+            f"{low:6.1%} to {high:6.1%} {pays} {bar}".rstrip()
         )
     if result.t_limit is not None and result.t_limit_interval is not None:
         low, high = result.t_limit_interval
         lines.append(f"limit: {result.t_limit:.0%} faster ({low:.0%} to {high:.0%})")
+    least = " to ".join(f"{value / 1e6:.2f}" for value in result.t_min_interval_ns)
     lines.append(
-        f"bottleneck: {result.component_class}; least time {result.t_min_sut_ns / 1e6:.3f} ms; "
-        f"baseline by stub {result.drift:+.2%}; {result.calls} calls; {result.seconds:.0f} s"
+        f"bottleneck: {result.component_class}; least time {result.t_min_sut_ns / 1e6:.2f} ms ({least}); "
+        f"baseline by stub {result.drift:+.2%}; {result.calls} calls, {result.rounds} rounds, "
+        f"{result.seconds:.0f} s"
     )
-    if not result.validated:
-        lines.append("the stub is not validated: see 'latlab stubs validate'")
     lines += [f"warning: {warning}" for warning in result.warnings]
     return "\n".join(lines)

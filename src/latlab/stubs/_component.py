@@ -66,6 +66,8 @@ class Hook:
         self.function = function
         self.mutates = mutates
         self.callable = stubs_replay.Component(function, self)
+        self.shared = False  # threads take their calls from one queue
+        self.numbering = False  # threads that are new get a sequence
         self._reset()
 
     def _reset(self) -> None:
@@ -95,6 +97,10 @@ class Hook:
     # What the native callable asks for.
 
     def sequence_of_thread(self) -> int:
+        if self.shared:
+            return 0
+        if self.numbering:
+            return self.thread_number()
         name = threading.current_thread().name
         with _lock:
             if name not in self.threads:
@@ -160,7 +166,10 @@ class Hook:
         if session is None:
             return self.function(*arguments, **named)
         if session.replaying:
-            return self._replay_keyed(session, arguments, named)
+            mark = self.callable.mark()
+            result = self._replay_keyed(session, arguments, named)
+            self.callable.spend(mark)
+            return result
         return self._record(session, arguments, named)
 
     def _record(self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -427,9 +436,15 @@ def begin(path: str, *, replaying: bool, keyed: bool, lazy: bool = False, views:
 
 
 def load(
-    hook: Hook, session: Session, loaded: dict[str, _trace.Definition], *, lazy: bool, views: bool = False
+    hook: Hook,
+    session: Session,
+    loaded: dict[str, _trace.Definition],
+    *,
+    lazy: bool,
+    views: bool = False,
+    shared: bool = False,
 ) -> None:
-    """Preload one component's results."""
+    """Preload one component's results; `shared`: one sequence for all threads."""
     hook._reset()
     hook.session = session
     values = loaded[hook.name].values
@@ -445,11 +460,13 @@ def load(
         return
     if not lazy:
         hook.retained = set(filter(lambda n: n >= 0, map(_again, values)))
-    sequences: list[tuple[list[Any], bytearray]] = [([], bytearray()) for _ in about["threads"]]
+    count = 1 if shared else len(about["threads"])
+    sequences: list[tuple[list[Any], bytearray]] = [([], bytearray()) for _ in range(count)]
     for value in values:
         made, kind = _prepare(value.data, lazy, views, hook.retained)
-        sequences[value.thread][0].append(made)
-        sequences[value.thread][1].append(kind)
+        sequence = sequences[0 if shared else value.thread]
+        sequence[0].append(made)
+        sequence[1].append(kind)
     hook.callable.set_sequences([(list(v), bytes(k)) for v, k in sequences])
     hook.callable.set_mode(REPLAY, 1.0, 0, False, False, False)
 

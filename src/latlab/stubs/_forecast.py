@@ -38,6 +38,7 @@ NEAR_END = 0.03
 # No machine holds its speed better than this from one minute to the next.
 FLOOR = 0.003
 NOTHING = 0.1  # of the slope before the knee: a slope after it that is said to be none
+LEAST_SPAN = 0.1  # the curve beyond the largest measured speedup is extrapolated
 FEWEST_PAIRS = 7  # below it `stats.paired` gives no interval
 _KNEES = np.round(np.arange(NEAR_END, 1 - NEAR_END + 1e-9, 0.01), 2)
 _GRID = np.round(np.arange(0.02, 1.0001, 0.02), 2)
@@ -81,8 +82,9 @@ def forecast(
 
     Args:
         rounds: for each round {speedup: measure}; speedup 0 (unmodified work) to 1 (no work), any grid that
-            has both, and better the whole of 0, 0.1, … 1; a point may be missing from some rounds. Measures
-            are positive: the system's time, p99.9, events/s.
+            has both, and better the whole of 0, 0.1, … 1; a point may be missing from some rounds. Where 1
+            can't be measured, the curve goes on straight. Measures are positive: the system's time, p99.9,
+            events/s.
         name: of the component, for the sentence.
         baseline: the unmodified system's measure in the same rounds, where speedup 0 is a stub that
             simulates it; what separates the two (the drift) is put down to the component's work and leaves
@@ -102,8 +104,9 @@ def forecast(
     costs = [{s: _cost(v, better) for s, v in one.items()} for one in rounds]
     if len(costs) < 2 or (baseline is not None and len(baseline) != len(costs)):
         raise ValueError("a forecast needs at least two rounds, and a baseline in each")
-    if not {0.0, 1.0} <= {s for one in costs for s in one}:
-        raise ValueError("speedup 0 and speedup 1 must have been measured")
+    known = {s for one in costs for s in one}
+    if 0.0 not in known or not LEAST_SPAN <= max(known) <= 1:
+        raise ValueError("speedup 0 and speedup 1 (or one near it) must have been measured")
     simulated = baseline is not None
     base = [_cost(v, better) for v in baseline] if baseline is not None else [one.get(0.0) for one in costs]
     kept = [(b, one) for b, one in zip(base, costs, strict=True) if b is not None]
@@ -286,6 +289,11 @@ def _centre(ratios: Floats) -> float:
     return float(_betting.centre(ratios, np.full(len(ratios), _betting.CLIP * deviation)))
 
 
+def centre(values: Sequence[float]) -> float:
+    """The centre of times, by their logarithms."""
+    return math.exp(_centre(np.log(np.asarray(values, dtype=np.float64))))
+
+
 def _half_width(ratios: Floats) -> float:
     """Of the ratio's interval by `stats.paired`; from the range where that has too few pairs."""
     from latlab.stats import paired
@@ -304,7 +312,8 @@ def _concave(speedups: Floats, times: Floats, weights: Floats) -> Callable[[Floa
     """The gain as a function of the speedup, by least squares under its constraints."""
     from scipy.optimize import nnls
 
-    knees = np.unique(np.concatenate([_GRID, speedups[speedups > 0]]))
+    # A knee beyond the last point can't be seen: there the curve goes on as it was.
+    knees = np.array([*_GRID[speedups.max() - 0.01 > _GRID], 1.0])
 
     def columns(at: Floats) -> Floats:
         return np.asarray(np.minimum(at[:, None], knees[None, :]))
@@ -332,11 +341,14 @@ def _one_knee(speedups: Floats, times: Floats, weights: Floats) -> _Knee:
         return solution, float(residual) ** 2
 
     line, straight = solve(speedups)
-    plain = [(solve(np.minimum(speedups, k)), float(k)) for k in _KNEES]
+    knees = _KNEES[speedups.max() - 0.02 > _KNEES]
+    if not knees.size:
+        return _Knee(1.0, float(line[1] / line[0]), 0.0)
+    plain = [(solve(np.minimum(speedups, k)), float(k)) for k in knees]
     (best, error), at = min(plain, key=lambda one: one[0][1])
     first, rest = float(best[1]), 0.0
     free = max(1, len(speedups) - 4)
-    both = [(solve(np.minimum(speedups, k), speedups), float(k)) for k in _KNEES]
+    both = [(solve(np.minimum(speedups, k), speedups), float(k)) for k in knees]
     (two, error_two), at_two = min(both, key=lambda one: one[0][1])
     # A slope that goes on beyond the knee has to earn its place too.
     if (error - error_two) * free > LEAST_F * max(error_two, 1e-12):

@@ -1,19 +1,31 @@
-"""The plan that a study hands to the program under study, by LATLAB_STUBS_PLAN: one line a component.
+"""The plan that a study hands to the programs under study, by LATLAB_STUBS_PLAN: one line a component.
 
-    latlab-stubs-plan 1
+    latlab-stubs-plan 2
     MODE FACTOR DELAY_NS FLAGS STATE NAME
 
 MODE is off, measure, record, delay, flat, busy or idle; FACTOR scales the busy time of `busy` and `idle`;
-FLAGS is
-`-` or `released` (the component works without the GIL); STATE is the path before `.trace` and `.times`.
-The same text is read by include/latlab/stub.hpp and by the shim that stands in for a command.
+FLAGS are joined by commas, `-` where there are none: `released` (the component works without the GIL),
+`shared` (threads take their calls from one queue, so that a call's number says nothing about its thread),
+`keyed` (results by arguments), `waitless` (waits are left out). STATE is a folder. Each process keeps its own
+files in it, named PROCESS.trace, PROCESS.times, PROCESS.threads and PROCESS.outcome, where PROCESS is the
+checksum of its command line and its number among processes with the same one.
+
+PROCESS.times: for each thread u32 number, u32 zero, u64 count, i64 begin of its first and i64 end of its last
+call (CLOCK_MONOTONIC), then count times i64 busy_ns, i64 blocked_ns.
+PROCESS.threads: the threads' names, a line each (Python). PROCESS.outcome: calls, inside_ns (time within the
+stub where it simulates none) and left (recorded results that were not handed out).
+
+The same text is read by include/latlab/stub_plan.hpp and by the shim that stands in for a command.
 """
 
 from __future__ import annotations
 
+import array
 import atexit
 import os
 import struct
+import sys
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,9 +36,11 @@ if TYPE_CHECKING:
 
 VARIABLE = "LATLAB_STUBS_PLAN"
 CALIBRATION = "LATLAB_STUBS_CALIBRATION"
-HEAD = "latlab-stubs-plan 1"
+HEAD = "latlab-stubs-plan 2"
 MODES = ("off", "measure", "record", "delay", "flat", "busy", "idle")
-_TIME = struct.Struct("<qq")
+FLAGS = ("released", "shared", "keyed", "waitless")
+_BLOCK = struct.Struct("<IIQqq")
+_ROW_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -38,12 +52,12 @@ class Entry:
     state: str
     factor: float = 1.0
     delay_ns: int = 0
-    released: bool = False
+    flags: tuple[str, ...] = ()
 
     def line(self) -> str:
         """The entry as a line of the plan."""
-        flags = "released" if self.released else "-"
-        return f"{self.mode} {self.factor!r} {self.delay_ns} {flags} {self.state} {self.name}"
+        flags = ",".join(self.flags) or "-"
+        return f"{self.mode} {float(self.factor)!r} {self.delay_ns} {flags} {self.state} {self.name}"
 
 
 def text(entries: list[Entry]) -> str:
@@ -66,7 +80,8 @@ def parse(content: str, source: str) -> list[Entry]:
         if len(words) != 6 or words[0] not in MODES:
             raise InputError(source, f"is no entry: '{line}'", place=f"line {number}")
         mode, factor, delay, flags, state, name = words
-        entries.append(Entry(mode, name, state, float(factor), int(delay), flags == "released"))
+        found = () if flags == "-" else tuple(flags.split(","))
+        entries.append(Entry(mode, name, state, float(factor), int(delay), found))
     return entries
 
 
@@ -82,8 +97,17 @@ def current() -> list[Entry]:
         raise InputError(path, f"can't be read ({error.strerror})") from error
 
 
-def read_times(path: str) -> list[tuple[int, int]]:
-    """(busy_ns, blocked_ns) of each call.
+@dataclass(frozen=True)
+class ThreadTimes:
+    """The calls of one thread: (busy_ns, blocked_ns) as int64, and when they began and ended."""
+
+    rows: bytes
+    first_ns: int = 0
+    last_ns: int = 0
+
+
+def read_times(path: str) -> dict[int, ThreadTimes]:
+    """The times of each call, for each thread.
 
     Raises:
         InputError: the file is missing or damaged.
@@ -93,51 +117,163 @@ def read_times(path: str) -> list[tuple[int, int]]:
             data = file.read()
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from error
-    if len(data) % _TIME.size:
-        raise InputError(path, "is cut short")
-    return [(busy, blocked) for busy, blocked in _TIME.iter_unpack(data)]
+    found: dict[int, ThreadTimes] = {}
+    at = 0
+    while at < len(data):
+        if len(data) - at < _BLOCK.size:
+            raise InputError(path, "is cut short")
+        thread, _, count, first, last = _BLOCK.unpack_from(data, at)
+        at += _BLOCK.size
+        rows = data[at : at + count * _ROW_BYTES]
+        if len(rows) != count * _ROW_BYTES:
+            raise InputError(path, "is cut short")
+        found[thread] = ThreadTimes(rows, first, last)
+        at += len(rows)
+    return found
 
 
-def write_times(path: str, times: list[tuple[int, int]]) -> None:
-    """Write the times of each call."""
+def write_times(path: str, times: dict[int, ThreadTimes]) -> None:
+    """Write the times of each call, for each thread."""
     with open(path, "wb") as file:
-        for one in times:
-            file.write(_TIME.pack(*one))
+        for thread, one in times.items():
+            file.write(_BLOCK.pack(thread, 0, len(one.rows) // _ROW_BYTES, one.first_ns, one.last_ns))
+            file.write(one.rows)
+
+
+def process_of(state: str) -> str:
+    """This process's name: found again in the next run, where processes start in the same order."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            command = file.read()
+    except OSError:
+        command = "\0".join(sys.argv).encode()
+    key = f"{zlib.crc32(command):08x}"
+    # One byte is appended by each process: the length before it is the process's number, without a lock.
+    descriptor = os.open(f"{state}/{key}.count", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(descriptor, b"x")
+        number = os.lseek(descriptor, 0, os.SEEK_CUR) - 1
+    finally:
+        os.close(descriptor)
+    return f"{key}-{number}"
+
+
+_applied: dict[str, tuple[Hook, Entry]] = {}
+_process: str | None = None
 
 
 def apply(hook: Hook) -> None:
     """Give a component the mode that the plan of this process has for it."""
+    for entry in current():
+        if entry.name == hook.name:
+            if not _applied:
+                atexit.register(_finish)
+                os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+            _applied[hook.name] = (hook, entry)
+            _set(hook, entry)
+
+
+def _set(hook: Hook, entry: Entry) -> None:
     from latlab.stubs import _component
 
-    for entry in current():
-        if entry.name != hook.name:
-            continue
-        if entry.mode == "measure":
-            hook.callable.set_mode(_component.MEASURE, 1.0, 0, False, False, False)
-            atexit.register(_save_times, hook, f"{entry.state}.times")
-        elif entry.mode == "record":
-            session = _component.Session(f"{entry.state}.trace", replaying=False, keyed=False)
-            hook.session = session
-            hook.callable.set_mode(_component.SLOW, 1.0, 0, False, False, False)
-            atexit.register(session.save)
-        elif entry.mode == "delay":
-            hook.callable.set_mode(_component.DELAY, 1.0, entry.delay_ns, False, entry.released, False)
-        elif entry.mode != "off":
-            _replay(hook, entry)
+    global _process
+    if _process is None:
+        _process = process_of(entry.state)
+    hook.shared = "shared" in entry.flags
+    hook.numbering = entry.mode == "measure"
+    released = "released" in entry.flags
+    if entry.mode == "measure":
+        hook.callable.set_mode(_component.MEASURE, 1.0, 0, False, False, False)
+    elif entry.mode == "record":
+        path = f"{entry.state}/{_process}.trace"
+        hook.session = _component.Session(path, replaying=False, keyed="keyed" in entry.flags)
+        hook.callable.set_mode(_component.SLOW, 1.0, 0, False, False, False)
+    elif entry.mode == "delay":
+        hook.callable.set_mode(_component.DELAY, 1.0, entry.delay_ns, False, released, False)
+    else:
+        _load(hook, entry, released)
 
 
-def _replay(hook: Hook, entry: Entry) -> None:
+def _load(hook: Hook, entry: Entry, released: bool) -> None:
+    """Load the recording; `off` loads it too, so that every variant of a study starts alike."""
     from latlab.stubs import _component, _trace
 
-    path = f"{entry.state}.trace"
-    loaded = {definition.name: definition for definition in _trace.read(path)}
-    _component.load(hook, _component.Session(path, replaying=True, keyed=False), loaded, lazy=False)
-    simulated = entry.mode != "flat"
-    if simulated:
-        hook.callable.set_times(read_times(f"{entry.state}.times"))
+    base = f"{entry.state}/{_process}"
+    if entry.mode == "off" and not os.access(f"{base}.trace", os.R_OK):
+        return
+    keyed = "keyed" in entry.flags
+    loaded = {definition.name: definition for definition in _trace.read(f"{base}.trace")}
+    session = _component.Session(f"{base}.trace", replaying=True, keyed=keyed)
+    _component.load(hook, session, loaded, lazy=False, shared=hook.shared)
+    if keyed:
+        hook.callable.set_sequences([([], b"")])
+    if os.access(f"{base}.times", os.R_OK):
+        hook.callable.set_times(_times(hook, entry, base, single=keyed or hook.shared))
+    mode = _component.OFF if entry.mode == "off" else _component.SLOW if keyed else _component.REPLAY
     factor = 0.0 if entry.mode == "flat" else entry.factor
-    hook.callable.set_mode(_component.REPLAY, factor, 0, entry.mode == "idle", entry.released, simulated)
+    hook.callable.set_mode(mode, factor, 0, entry.mode == "idle", released, True)
 
 
-def _save_times(hook: Hook, path: str) -> None:
-    write_times(path, hook.callable.times())
+def _times(hook: Hook, entry: Entry, base: str, *, single: bool) -> list[bytes]:
+    """In the order of the trace's threads; threads are told by their names."""
+    times = {thread: one.rows for thread, one in read_times(f"{base}.times").items()}
+    if "waitless" in entry.flags:
+        for thread, rows in times.items():
+            values = array.array("q", rows)
+            values[1::2] = array.array("q", bytes(len(rows) // 2))
+            times[thread] = values.tobytes()
+    if single:
+        return [b"".join(times.values())]
+    with open(f"{base}.threads", encoding="utf-8") as file:
+        names = file.read().splitlines()
+    result = [b""] * len(hook.threads)
+    for number, name in enumerate(names):
+        if name in hook.threads:
+            result[hook.threads[name]] = times.get(number, b"")
+    return result
+
+
+def _finish() -> None:
+    """Keep what this process measured or recorded."""
+    for hook, entry in _applied.values():
+        base = f"{entry.state}/{_process}"
+        if entry.mode == "measure":
+            calls = zip(hook.callable.times(), hook.callable.spans(), strict=True)
+            write_times(
+                f"{base}.times", {i: ThreadTimes(rows, *span) for i, (rows, span) in enumerate(calls)}
+            )
+            with open(f"{base}.threads", "w", encoding="utf-8") as file:
+                file.writelines(f"{name}\n" for name in hook.threads)
+        elif entry.mode == "record" and hook.session is not None:
+            hook.session.save()
+        elif entry.mode in ("flat", "busy", "idle"):
+            left = 0 if "keyed" in entry.flags else hook.callable.left()
+            with open(f"{base}.outcome", "w", encoding="utf-8") as file:
+                file.write(f"{hook.callable.calls()} {hook.callable.inside()} {left}\n")
+
+
+def _before_fork() -> None:
+    # multiprocessing's children leave without atexit, and forget finalizers that were set before the fork.
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.register_after_fork(_applied_anchor, _child_of_multiprocessing)
+
+
+def _after_fork() -> None:
+    global _process
+    _process = None
+    for hook, entry in _applied.values():
+        hook._reset()
+        _set(hook, entry)
+
+
+def _child_of_multiprocessing(_: object) -> None:
+    util = sys.modules["multiprocessing.util"]
+    util.Finalize(None, _finish, exitpriority=0)
+
+
+class _Anchor:
+    """multiprocessing holds what it calls after a fork by weak references: to this."""
+
+
+_applied_anchor = _Anchor()

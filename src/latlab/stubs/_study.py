@@ -2,179 +2,43 @@
 
 from __future__ import annotations
 
+import math
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from latlab._core import stubs as native
 from latlab.errors import InputError, LatlabError, NotTrustworthyError, UnavailableError, UsageError
-from latlab.model.stubs import StudyResult
-from latlab.stubs import _forecast, _plan
+from latlab.model.stubs import StudyResult, StudyStep
+from latlab.stubs import _forecast, _lab, _plan, _steps
+from latlab.stubs._study_plan import LEAST_ROUNDS, StudyPlan, load_plan
 
-KINDS = ("python", "c++", "command")
-# Fewer rounds than this give no interval.
-LEAST_ROUNDS = 4
-_INJECT = Path(__file__).parent / "_inject"
+__all__ = ["StudyPlan", "load_plan", "study"]
 
-
-@dataclass(frozen=True)
-class StudyPlan:
-    """What STUDY.toml says.
-
-    Attributes:
-        component: ``module:function`` or the name given to the decorator (python), the name given to
-            `latlab::stub::component` (c++), or a program's name (command).
-        kind: "python", "c++" or "command".
-        seconds: time for the repetitions.
-        rounds: most repetitions of each variant.
-        released: the component works without Python's global lock.
-        suspicion: first check, by a growing delay in front of the component, that it is a bottleneck at all.
-    """
-
-    component: str
-    kind: str = "python"
-    seconds: float = 25.0
-    rounds: int = 40
-    released: bool = False
-    suspicion: bool = False
-    seed: int = 1
-
-
-def load_plan(path: str | Path) -> StudyPlan:
-    """Read STUDY.toml.
-
-    Raises:
-        InputError: it isn't TOML, or a key is unknown, missing or of another type.
-    """
-    try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(path, f"can't be read as TOML ({error})") from error
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "component": str, "kind": str, "seconds": (int, float), "rounds": int, "released": bool,
-        "suspicion": bool, "seed": int,
-    }  # fmt: skip
-    for key, value in document.items():
-        if key not in kinds:
-            raise InputError(path, f"there is no key '{key}'", place=key, remedy=f"one of {', '.join(kinds)}")
-        if not isinstance(value, kinds[key]) or (isinstance(value, bool) and kinds[key] is not bool):
-            raise InputError(path, f"is {value!r}", place=key)
-    if "component" not in document:
-        raise InputError(path, "names no component", place="component")
-    plan = StudyPlan(**document)
-    if plan.kind not in KINDS:
-        raise InputError(path, f"is '{plan.kind}'", place="kind", remedy=f"one of {', '.join(KINDS)}")
-    if plan.seconds <= 0 or plan.rounds < LEAST_ROUNDS:
-        raise InputError(path, f"needs more than 0 seconds and {LEAST_ROUNDS} rounds", place="seconds")
-    return plan
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of the system under study."""
-
-    variant: str
-    factor: float
-    wall_ns: int
-    user_ns: int
-    system_ns: int
+# Runs that measure the component before it is replaced.
+_MEASURED = 5
+# Parts of the time: measuring the component, and (at the end) finding what takes over.
+_BEFORE, _AFTER = 0.25, 0.1
+_WANTED_ROUNDS = 12
+# A median deviation of the unmodified system's runs beyond which nothing is believed.
+_UNSTEADY, _HOPELESS = 0.05, 0.5
 
 
 @dataclass
-class _Lab:
-    """Runs the command in one variant after the other."""
+class _Rounds:
+    """What the rounds measured, in ns of wall time; one element a round."""
 
-    command: list[str]
-    plan: StudyPlan
-    folder: Path
-    environment: dict[str, str] = field(default_factory=dict)
-    runs: list[Run] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.state = self.folder / "state"
-        found = native.spin_calibration()
-        values = (found.ticks_per_ns, found.iterations_per_ns, found.cpu_clock_ns, found.spin_bias_ns)
-        self.environment = {
-            **os.environ,
-            _plan.VARIABLE: str(self.folder / "plan"),
-            _plan.CALIBRATION: " ".join(map(repr, values)),
-        }
-        if self.plan.kind == "python":
-            paths = [str(_INJECT), os.environ.get("PYTHONPATH", "")]
-            self.environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-        elif self.plan.kind == "command":
-            shims = self.folder / "shims"
-            shims.mkdir()
-            (shims / self.plan.component).symlink_to(_shim())
-            self.environment["PATH"] = f"{shims}{os.pathsep}{os.environ['PATH']}"
-
-    def run(self, mode: str, factor: float = 1.0, delay_ns: int = 0) -> Run:
-        """One run; `mode` "original" runs the command as it is."""
-        environment = dict(os.environ)
-        if mode != "original":
-            environment = self.environment
-            entry = _plan.Entry(
-                mode, self.plan.component, str(self.state), factor, delay_ns, self.plan.released
-            )
-            (self.folder / "plan").write_text(_plan.text([entry]), encoding="utf-8")
-            for counter in self.folder.glob("state.d/*.count"):
-                counter.unlink()
-        before = time.perf_counter_ns()
-        process = subprocess.Popen(
-            self.command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-        )  # fmt: skip
-        assert process.stderr is not None
-        said = process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter_ns() - before
-        process.returncode = os.waitstatus_to_exitcode(status)
-        process.stderr.close()
-        if process.returncode != 0:
-            last = said.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-            raise LatlabError(
-                f"the command failed with exit code {process.returncode} ({mode} stub): {last[0]}",
-                remedy="run 'latlab stubs validate' to see whether the component can be replayed",
-            )
-        run = Run(mode, factor, wall, round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9))
-        self.runs.append(run)
-        return run
-
-
-def _shim() -> Path:
-    import latlab
-
-    path = Path(latlab.__file__).parent / "bin" / "latlab-stub-command"
-    if not path.is_file():
-        raise UnavailableError(f"{path} is missing", remedy="install latlab again")
-    return path
-
-
-def _system(command: Sequence[str]) -> dict[str, float]:
-    """Busy, ready and blocked time of the unchanged system, where tracing is allowed."""
-    from latlab.stubs import _capture
-
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            timeline, _ = _capture.capture(command, folder, quiet=True)
-    except (UnavailableError, InputError):
-        return {}
-    return {
-        "busy_ns": float(sum(thread.run_ns for thread in timeline.threads)),
-        "ready_ns": float(sum(thread.ready_ns for thread in timeline.threads)),
-        "blocked_ns": float(sum(thread.blocked_ns for thread in timeline.threads)),
-        "threads": float(len(timeline.threads)),
-    }
+    points: list[dict[float, float]] = field(default_factory=list)
+    base: list[float] = field(default_factory=list)
+    original: list[float] = field(default_factory=list)
+    idle: list[tuple[float, float]] = field(default_factory=list)  # idle stub, busy stub at full time
+    function_ns: list[float] = field(default_factory=list)
 
 
 def study(
@@ -197,207 +61,288 @@ def study(
         NotTrustworthyError: the machine was so disturbed that nothing can be said.
         UsageError: there is no such command, or the component is never called.
     """
-    if not command or shutil.which(command[0]) is None:
-        raise UsageError(f"there is no command '{command[0] if command else ''}'")
+    _lab.check_command(list(command))
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="latlab-study-") as scratch:
-        lab = _Lab(list(command), plan, Path(scratch))
+        lab = _lab.Lab(list(command), plan, Path(scratch))
         progress("measuring the component")
-        lab.run("original")
-        times = _measure_component(lab)
-        if plan.kind != "command":
-            lab.run("record")
+        units = _measure(lab, begin + _BEFORE * plan.seconds)
         system = _system(command)
-        progress(f"{len(times)} calls; repeating the stubs, interleaved")
-        rounds, extra = _repeat(lab, begin + plan.seconds, progress)
-        suspicion = _suspicion(lab, times) if plan.suspicion else None
-        result = _conclude(lab, times, rounds, extra, system, suspicion, time.monotonic() - begin)
+        suspicion = _suspicion(lab, units) if plan.suspicion else None
+        _choose_waits(lab, units)
+        calls = sum(len(unit.times) for unit in units.values())
+        progress(f"{calls} calls; repeating the stubs, interleaved")
+        rounds = _repeat(lab, units, begin + (1 - _AFTER) * plan.seconds, progress)
+        validated, verdict = _validated(plan, command, progress)
+        result = _conclude(lab, units, rounds, system, suspicion)
+        warnings = result.warnings if validated else (*result.warnings, f"not validated: {verdict}")
+        result = replace(result, validated=validated, warnings=warnings, seconds=time.monotonic() - begin)
         if output is not None:
             _save(lab, result, output, command)
     return result
 
 
-def _measure_component(lab: _Lab) -> list[tuple[int, int]]:
-    lab.run("measure")
-    path = f"{lab.state}.times"
-    if lab.plan.kind == "command" and not Path(path).exists():
-        times: list[tuple[int, int]] = []
-    else:
-        times = _plan.read_times(path) if Path(path).exists() else []
-    if not times:
+def _measure(lab: _lab.Lab, until: float) -> _lab.Units:
+    """Record the component's results, and measure its calls as often as time allows."""
+    lab.run("original")
+    measured = [lab.measure()]
+    if not measured[0]:
         hint = {
             "python": "is its module imported so? A function of the script itself needs the decorator",
             "c++": "does the program include <latlab/stub.hpp> and name it so?",
             "command": "is it found through PATH?",
         }[lab.plan.kind]
         raise UsageError(f"'{lab.plan.component}' is never called by the command", remedy=hint)
-    return times
+    longest = 0.0
+    while len(measured) < _MEASURED or (len(measured) < 2 * _MEASURED and time.monotonic() + longest < until):
+        start = time.monotonic()
+        lab.run("original")
+        found = lab.measure()
+        if not found:
+            raise LatlabError(f"'{lab.plan.component}' is called in some runs and not in others")
+        measured.append(found)
+        longest = max(longest, time.monotonic() - start)
+        if time.monotonic() > until and len(measured) >= 3:
+            break
+    units, same = _lab.combined(measured)
+    if not same and not lab.plan.keyed and lab.plan.kind != "command":
+        totals = [sum(len(unit.times) for unit in one.values()) for one in measured]
+        if len(set(totals)) > 1:
+            raise LatlabError(
+                f"'{lab.plan.component}' is called {min(totals)} times in one run and {max(totals)} times in "
+                "another",
+                remedy="the system has to do the same in each run: fix its seeds and its input",
+            )
+        # As many calls in all, but not in each thread: they take them from one queue.
+        lab.flags = (*lab.flags, "shared")
+    if lab.plan.kind != "command":
+        lab.run("record")
+    lab.keep(units)
+    return units
 
 
-def _repeat(
-    lab: _Lab, until: float, progress: Callable[[str], None]
-) -> tuple[list[dict[float, float]], list[dict[str, float]]]:
-    """Rounds of every variant, in an order of their own each; the baseline stands in every round."""
+def _choose_waits(lab: _lab.Lab, units: _lab.Units) -> None:
+    """Are the component's waits its own (I/O), or do they come from others and come again by themselves?
+
+    A wait for Python's global lock or for the system's own threads is there with the stub as well: replayed
+    as idle time it would count twice. The variant that simulates the unmodified system better is kept.
+    """
+    busy, blocked = _steps.totals(units)
+    if lab.plan.kind == "command" or blocked < 0.02 * busy:
+        return
+    logs: dict[str, list[float]] = {"": [], "waitless": []}
+    for _ in range(3):
+        base = lab.run("off").wall_ns
+        for name, found in logs.items():
+            flags = (name,) if name else ()
+            found.append(math.log(lab.run("busy", flags=flags).wall_ns / base))
+    if abs(float(np.median(logs["waitless"]))) < abs(float(np.median(logs[""]))):
+        lab.flags = (*lab.flags, "waitless")
+
+
+def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[str], None]) -> _Rounds:
+    """Rounds of every variant, in an order of their own each; the unmodified system stands in every round."""
     random = np.random.default_rng(lab.plan.seed)
-    rounds: list[dict[float, float]] = []
-    extra: list[dict[str, float]] = []
+    rounds = _Rounds()
+    lab.run("flat")
+    if lab.left():
+        raise LatlabError(
+            f"'{lab.plan.component}' is called less often with its stub than it was recorded",
+            remedy="run 'latlab stubs validate': what does the system do with its results?",
+        )
+    rounds.function_ns.append(lab.function_ns())
+    busy, _ = _steps.totals(units)
+    fastest = _fastest(rounds, busy)
+    typical = max(run.wall_ns for run in lab.runs if run.variant != "record") / 1e9
+    seconds = max(0.0, until - time.monotonic())
+    runs = min(16.0, seconds / typical / _WANTED_ROUNDS)
+    deck: list[float] = []
     more: tuple[float, ...] = ()
     longest = 0.0
-    while len(rounds) < lab.plan.rounds:
+    while len(rounds.points) < lab.plan.rounds:
         start = time.monotonic()
-        if len(rounds) >= LEAST_ROUNDS and start + longest > until:
+        if len(rounds.points) >= LEAST_ROUNDS and start + 0.9 * longest > until:
             break
-        variants: list[tuple[str, float]] = [("busy", 1 - s) for s in (*_forecast.SPEEDUPS[:-1], *more)]
-        variants += [("flat", 0.0), ("idle", 1.0), ("original", 1.0), ("off", 1.0)]
+        number = len(rounds.points)
+        inner = [s for s in (*_forecast.SPEEDUPS[1:-1], *more) if s < fastest - 0.01]
+        # A slow system's rounds hold some of the inner points each, so that the ends are measured often.
+        wanted = len(inner) if runs >= 14 else max(2, int(runs) - 3)
+        while len(deck) < wanted:
+            deck += list(random.permutation(inner))
+        dealt, deck = sorted(set(deck[:wanted])), deck[wanted:]
+        variants: list[tuple[str, float]] = [("busy", s) for s in (0.0, *dealt)]
+        variants += [("flat", fastest), (_base_of(lab), 0.0)]
+        if runs >= 14 or number % 2 == 0:
+            variants.append(("idle", 0.0))
+            if _base_of(lab) != "original":
+                variants.append(("original", 0.0))
         random.shuffle(variants)
-        factors: dict[float, float] = {}
+        points: dict[float, float] = {}
         others: dict[str, float] = {}
-        for mode, factor in variants:
-            wall = float(lab.run(mode, factor).wall_ns)
+        for mode, speedup in variants:
+            wall = float(lab.run(mode, speedup, round_number=number).wall_ns)
+            if mode == "flat":
+                rounds.function_ns.append(lab.function_ns())
             if mode in ("busy", "flat"):
-                factors[round(1 - factor, 4)] = wall
+                points[float(speedup)] = wall
             else:
                 others[mode] = wall
-        rounds.append(factors)
-        extra.append(others)
+        rounds.points.append(points)
+        rounds.base.append(others[_base_of(lab)])
+        if "idle" in others:
+            rounds.original.append(others["original"])
+            rounds.idle.append((others["idle"], points[0.0]))
         longest = max(longest, time.monotonic() - start)
-        if len(rounds) >= LEAST_ROUNDS:
-            more = _forecast.refinements(rounds, [one["off"] for one in extra])
-        progress(f"round {len(rounds)}")
-    return rounds, extra
+        if len(rounds.points) >= LEAST_ROUNDS:
+            more = _forecast.refinements(rounds.points, rounds.base)
+        progress(f"round {len(rounds.points)}")
+    return rounds
 
 
-def _suspicion(lab: _Lab, times: list[tuple[int, int]]) -> str:
+def _base_of(lab: _lab.Lab) -> str:
+    """The unmodified system, started as its stub is; a command's stub starts as the command does."""
+    return "original" if lab.plan.kind == "command" else "off"
+
+
+def _fastest(rounds: _Rounds, busy: int) -> float:
+    """The speedup that a stub without any time stands for: its function has a cost of its own."""
+    cost = float(np.median(rounds.function_ns)) / max(1, busy)
+    return 1.0 if cost < 0.005 else round(max(0.1, 1 - cost), 4)
+
+
+def _suspicion(lab: _lab.Lab, units: _lab.Units) -> StudyStep:
     """Step 2: a delay in front of each call; does the system's time grow with it at once?"""
-    mean = max(1000, int(np.mean([busy for busy, _ in times])))
-    factors = (0.0, 0.25, 0.5, 1.0)
-    walls = [min(lab.run("delay", 1.0, int(mean * f)).wall_ns for _ in range(3)) for f in factors]
-    added = mean * len(times)
-    ratio = (walls[1] - walls[0]) / (0.25 * added)
-    whole = (walls[-1] - walls[0]) / added
-    if ratio > 0.5:
-        return "a delay in front of it lengthens the run at once: it is a bottleneck"
-    if whole > 0.25:
-        return "a small delay in front of it costs nothing, a larger one does: it is near a bottleneck"
-    return "a delay in front of it costs nothing: it is no bottleneck yet"
+    calls = sum(len(unit.times) for unit in units.values())
+    mean = max(1000, _steps.totals(units)[0] // calls)
+    parts = (0.0, 0.25, 0.5, 0.75, 1.0)
+    walls: dict[float, list[float]] = {part: [] for part in parts}
+    random = np.random.default_rng(lab.plan.seed)
+    for _ in range(4):
+        for part in random.permutation(parts):
+            walls[float(part)].append(float(lab.run("delay", delay_ns=int(mean * part)).wall_ns))
+    added, _ = _lab.rows_in_parallel(units, os.cpu_count() or 1)
+    return _steps.suspicion(walls, added)
+
+
+def _system(command: Sequence[str]) -> dict[str, float]:
+    """Busy, ready and blocked time of the unchanged system, where tracing is allowed."""
+    from latlab.stubs import _capture
+
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            timeline, _ = _capture.capture(command, folder, quiet=True)
+    except (UnavailableError, InputError):
+        return {}
+    return {
+        "busy_ns": float(sum(thread.run_ns for thread in timeline.threads)),
+        "ready_ns": float(sum(thread.ready_ns for thread in timeline.threads)),
+        "blocked_ns": float(sum(thread.blocked_ns for thread in timeline.threads)),
+        "threads": float(len(timeline.threads)),
+    }
+
+
+def _validated(plan: StudyPlan, command: Sequence[str], progress: Callable[[str], None]) -> tuple[bool, str]:
+    """Whether the stub passed the system's own test, and what was said."""
+    from latlab.stubs import _validate
+
+    if plan.validation:
+        return _validate.accepted(plan, plan.validation)
+    if not plan.test:
+        return False, "STUDY.toml names no test; see 'latlab stubs validate'"
+    import shlex
+
+    progress("running the system's own test with the stub")
+    found = _validate.validate(plan.component, shlex.split(plan.test), kind=plan.kind, keyed=plan.keyed)
+    return bool(found["valid"]), str(found["verdict"])
 
 
 def _conclude(
-    lab: _Lab,
-    times: list[tuple[int, int]],
-    rounds: list[dict[float, float]],
-    extra: list[dict[str, float]],
-    system: dict[str, float],
-    suspicion: str | None,
-    seconds: float,
+    lab: _lab.Lab, units: _lab.Units, rounds: _Rounds, system: dict[str, float], suspicion: StudyStep | None
 ) -> StudyResult:
-    original = [one["original"] for one in extra]
-    base = _location(original)
-    busy = sum(one for one, _ in times)
-    blocked = sum(one for _, one in times)
-    unchanged = [one["off"] for one in extra]
-    # Against the original with the same start: what the laboratory itself loads is the same in every variant.
-    found = _forecast.forecast(rounds, baseline=unchanged, name=lab.plan.component)
-    simulated = _location([one[0.0] for one in rounds])
-    flat = _location([one[1.0] for one in rounds])
-    idle = _location([one["idle"] for one in extra])
-    scatter = float(np.median(np.abs(np.array(original) - np.median(original)))) / base
-    steps = _steps(busy, base, simulated, flat, idle, suspicion)
-    warnings = list(found.warnings)
-    if scatter > 0.05:
-        warnings.append(f"the runs scatter by {scatter:.0%} (median deviation): not steady")
-    if scatter > 0.5:
+    original = rounds.original or [float(run.wall_ns) for run in lab.runs if run.variant == "original"]
+    t_sut = _forecast.centre(original)
+    scatter = float(np.median(np.abs(np.array(original) - np.median(original)))) / t_sut
+    if scatter > _HOPELESS:
         raise NotTrustworthyError(
             f"the original's runs scatter by {scatter:.0%}", remedy="quiet the machine; see 'latlab jitter'"
         )
-    share = _location(unchanged) / base  # gains are of the original's time, without the laboratory's start
+    busy, blocked = _steps.totals(units)
+    fastest = _fastest(rounds, busy)
+    points = [{(fastest if s == max(one) else s): wall for s, wall in one.items()} for one in rounds.points]
+    takes_over = None
+    found = _forecast.forecast(points, baseline=rounds.base, name=lab.plan.component, takes_over=takes_over)
+    warnings = list(found.warnings)
+    if scatter > _UNSTEADY:
+        warnings.append(f"the runs scatter by {scatter:.0%} (median deviation): not steady")
+    if fastest < 0.7:
+        warnings.append(
+            f"the stub's own function takes {1 - fastest:.0%} of the component's time: gains beyond "
+            f"{fastest:.0%} are extrapolated"
+        )
+    # Gains are of the original's time; the laboratory's own start is in every other run.
+    share = _forecast.centre(rounds.base) / t_sut
     curve = tuple(
         replace(
             point,
             gain=point.gain * share,
             interval=(point.interval[0] * share, point.interval[1] * share),
-            value=base * (1 - point.gain * share),
+            value=t_sut * (1 - point.gain * share),
         )
         for point in found.curve
     )
-    least = [base * (1 - gain) for gain in curve[-1].interval]
+    least = sorted(t_sut * (1 - gain) for gain in curve[-1].interval)
+    facts = _steps.Facts(
+        units=units, python=lab.plan.kind == "python" and not lab.plan.released, t_sut=t_sut, scatter=scatter,
+        base=rounds.base, points=points, idle=rounds.idle, fastest=fastest, system=system,
+        usage=[(r.wall_ns, r.user_ns, r.system_ns) for r in lab.runs if r.variant == "original"],
+        waitless="waitless" in lab.flags,
+    )  # fmt: skip
     return StudyResult(
         component=lab.plan.component,
         component_class=found.component_class,
         t_cus_ns=busy,
         t_cus_blocked_ns=blocked,
-        t_sut_ns=round(base),
+        t_sut_ns=round(t_sut),
         t_limit=found.t_limit,
         t_limit_interval=found.t_limit_interval,
         t_min_sut_ns=round(curve[-1].value),
-        t_min_interval_ns=(round(least[1]), round(least[0])),
+        t_min_interval_ns=(round(least[0]), round(least[1])),
         drift=found.drift,
-        calls=len(times),
-        pays=found.pays * base / busy if busy else 0.0,
+        drift_interval=found.drift_interval,
+        calls=sum(len(unit.times) for unit in units.values()),
+        pays=curve[1].gain * t_sut / (0.1 * busy) if busy else 0.0,
         curve=curve,
         sentence=found.sentence,
-        steps=tuple(steps),
+        takes_over=takes_over,
+        steps=_steps.steps(facts, found, suspicion),
         system=system,
         validated=False,
         warnings=tuple(warnings),
-        seconds=seconds,
+        rounds=found.rounds,
+        seconds=0.0,
     )
 
 
-def _location(values: Sequence[float]) -> float:
-    """The mean of the faster half: a run is only ever disturbed to be longer."""
-    ordered = sorted(values)
-    return float(np.mean(ordered[: max(1, (len(ordered) + 1) // 2)]))
-
-
-def _steps(
-    busy: int, base: float, simulated: float, flat: float, idle: float, suspicion: str | None
-) -> list[str]:
-    """What each step of the method says, in words; differences below 2 % of the system's time are none."""
-    small = 0.02 * base
-    reduced = simulated - flat
-    steps = [f"the component is busy for {busy / 1e6:.3f} ms of the system's {base / 1e6:.3f} ms"]
-    if suspicion is not None:
-        steps.append(suspicion)
-    if abs(reduced - busy) <= max(small, 0.05 * busy):
-        steps.append("without its work the system is faster by all of it: nothing runs beside it")
-    elif reduced < busy:
-        steps.append(
-            f"without its work ({busy / 1e6:.3f} ms) the system is faster by {reduced / 1e6:.3f} ms: it runs "
-            "beside other parts, or they wait for something else"
-        )
-    else:
-        steps.append(
-            f"ANOMALY: without its work ({busy / 1e6:.3f} ms) the system is faster by "
-            f"{reduced / 1e6:.3f} ms, more than the component takes: it also disturbs others (caches, locks)"
-        )
-    if idle < simulated - small:
-        steps.append("when it leaves the CPU others use it: another CPU, or less work in it, helps")
-    elif idle > simulated + small:
-        steps.append("ANOMALY: the system is slower when the component sleeps instead of working")
-    else:
-        steps.append("when it leaves the CPU nobody uses it: another CPU buys nothing")
-    return steps
-
-
-def _save(lab: _Lab, result: StudyResult, output: str | Path, command: Sequence[str]) -> None:
+def _save(lab: _lab.Lab, result: StudyResult, output: str | Path, command: Sequence[str]) -> None:
     from latlab.formats.recording import RecordingWriter
     from latlab.system import environment
 
-    parameters = {"component": lab.plan.component, "kind": lab.plan.kind, "command": list(command)}
+    parameters: dict[str, Any] = {**vars(lab.plan), "command": list(command)}
     with RecordingWriter(
         Path(output), "stubs-study", parameters=parameters, environment=environment.capture(),
         seed=lab.plan.seed, command=sys.argv,
     ) as writer:  # fmt: skip
+        names = ["original", *_plan.MODES]
         writer.append(
             "runs",
             {
-                "factor": np.array([run.factor for run in lab.runs]),
+                "variant": np.array([names.index(run.variant) for run in lab.runs]),
+                "speedup": np.array([run.speedup for run in lab.runs]),
+                "round": np.array([run.round for run in lab.runs]),
                 "wall_ns": np.array([run.wall_ns for run in lab.runs]),
                 "user_ns": np.array([run.user_ns for run in lab.runs]),
                 "system_ns": np.array([run.system_ns for run in lab.runs]),
-                "variant": np.array([_plan.MODES.index(r.variant) if r.variant != "original" else -1
-                                     for r in lab.runs]),
             },
-        )  # fmt: skip
+        )
+        writer.put("variants", {"names": names})
         writer.put("study", result.as_json())

@@ -2,77 +2,169 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import json
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from latlab.errors import LatlabError, UsageError
-from latlab.stubs import _plan, _study, _trace
+from latlab.errors import InputError, LatlabError, UsageError
+from latlab.stubs import _lab, _trace
+from latlab.stubs._study_plan import StudyPlan
 
 
-def _run(name: str, command: list[str], folder: Path, mode: str) -> subprocess.CompletedProcess[bytes]:
-    if shutil.which(command[0]) is None:
-        raise UsageError(f"there is no command '{command[0]}'")
-    lab = _study._Lab(command, _study.StudyPlan(component=name), folder)
-    entry = _plan.Entry(mode, name, str(lab.state))
-    (folder / "plan").write_text(_plan.text([entry]), encoding="utf-8")
-    return subprocess.run(command, env=lab.environment, capture_output=True, check=False)
+def _run(lab: _lab.Lab, mode: str) -> subprocess.CompletedProcess[bytes]:
+    lab.prepare(mode, 1.0, 0)
+    return subprocess.run(
+        lab.command, env=lab.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
 
 
-def _recorded(name: str, command: list[str], folder: Path) -> list[_trace.Definition]:
-    done = _run(name, command, folder, "record")
-    path = folder / "state.trace"
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    last = (done.stderr + b"\n" + done.stdout).decode(errors="replace").strip().splitlines()
+    return last[0] if last else "it said nothing"
+
+
+def _last_said(done: subprocess.CompletedProcess[bytes]) -> str:
+    last = done.stderr.decode(errors="replace").strip().splitlines() or _said(done).splitlines()
+    return last[-1]
+
+
+def _recorded(lab: _lab.Lab) -> dict[str, list[_trace.Definition]]:
+    """The definitions of each process."""
+    done = _run(lab, "record")
     if done.returncode != 0:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        raise LatlabError(f"the command failed with exit code {done.returncode} while recording: {last[0]}")
-    definitions = _trace.read(path) if path.exists() else []
-    if not any(definition.name == name for definition in definitions):
+        raise LatlabError(
+            f"the command failed with exit code {done.returncode} while recording: {_last_said(done)}"
+        )
+    if lab.plan.kind == "command":
+        return {}
+    found = {path.stem: _trace.read(path) for path in sorted(lab.state.glob("*.trace"))}
+    found = {
+        process: definitions
+        for process, definitions in found.items()
+        if any(definition.name == lab.plan.component for definition in definitions)
+    }
+    if not found:
         raise UsageError(
-            f"'{name}' is never called by the command",
+            f"'{lab.plan.component}' is never called by the command",
             remedy="is its module imported so? A function of the script itself needs the decorator",
         )
-    return definitions
+    return found
 
 
-def record(name: str, command: list[str], output: str | Path) -> int:
+def record(name: str, command: list[str], output: str | Path, *, keyed: bool = False) -> int:
     """Record a component while a command runs; the number of results.
 
     Raises:
         LatlabError: the command fails, or a result can't be serialised.
-        UsageError: the component is never called.
+        UsageError: the component is never called, or by several processes.
     """
+    _lab.check_command(command)
     with tempfile.TemporaryDirectory() as folder:
-        definitions = _recorded(name, command, Path(folder))
-        shutil.copyfile(Path(folder) / "state.trace", output)
+        lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), Path(folder))
+        found = _recorded(lab)
+        if len(found) > 1:
+            raise UsageError(f"'{name}' is called by {len(found)} processes; a trace is of one")
+        (process, definitions), *_ = found.items()
+        shutil.copyfile(lab.state / f"{process}.trace", output)
     return sum(len(one.values) for one in definitions if one.name == name)
 
 
-def validate(name: str, command: list[str]) -> dict[str, Any]:
-    """Record twice, compare, and run the command with the stub."""
+def validate(name: str, command: list[str], *, kind: str = "python", keyed: bool = False) -> dict[str, Any]:
+    """Run the system's own test unchanged, recording (twice, and compare), and with the stub.
+
+    Args:
+        name: of the component.
+        command: the system's own test; exit code 0 says that it passed.
+        kind: as in STUDY.toml.
+        keyed: results by arguments.
+    """
+    _lab.check_command(command)
+    result: dict[str, Any] = {
+        "schema": 1, "component": name, "kind": kind, "test": command,
+        "fingerprint": fingerprint(name, kind),
+    }  # fmt: skip
+    plan = StudyPlan(component=name, kind=kind, keyed=keyed)
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
-        a = _recorded(name, command, Path(first))
-        b = _recorded(name, command, Path(second))
+        lab, again = (_lab.Lab(command, plan, Path(folder)) for folder in (first, second))
+        unchanged = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        if unchanged.returncode != 0:
+            raise LatlabError(
+                f"the test fails without any stub (exit code {unchanged.returncode}): {_last_said(unchanged)}"
+            )
+        a, b = _recorded(lab), _recorded(again)
         difference = _difference(name, a, b)
-        result: dict[str, Any] = {"schema": 1, "component": name, "deterministic": difference is None}
+        result["deterministic"] = difference is None
         if difference is not None:
             return {**result, "valid": False, "verdict": f"{name} is not deterministic: {difference}"}
-        done = _run(name, command, Path(first), "flat")
-    valid = done.returncode == 0
+        done = _run(lab, "flat")
+        left = lab.left()
+    valid = done.returncode == 0 and not left
     verdict = f"{name}: two recordings are the same, and the command passes with the stub"
-    if not valid:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        verdict = f"{name}: the command fails with the stub (exit code {done.returncode}): {last[0]}"
+    if done.returncode != 0:
+        verdict = f"{name}: the command fails with the stub (exit code {done.returncode}): {_last_said(done)}"
+    elif left:
+        verdict = f"{name}: with the stub the command calls it {left} times less often"
     return {**result, "valid": valid, "verdict": verdict}
 
 
-def _difference(name: str, a: list[_trace.Definition], b: list[_trace.Definition]) -> str | None:
-    one, other = (next(d for d in each if d.name == name) for each in (a, b))
-    if len(one.values) != len(other.values):
-        return f"{len(one.values)} calls, then {len(other.values)}"
-    ordered = [sorted(each.values, key=lambda v: (v.thread, v.run)) for each in (one, other)]
-    for first, second in zip(*ordered, strict=True):
-        if first.data != second.data:
-            return f"the results of run {first.run} of thread {first.thread} differ"
+def accepted(plan: StudyPlan, path: str) -> tuple[bool, str]:
+    """What a file that `latlab stubs validate -o` wrote says of this plan's component.
+
+    Raises:
+        InputError: the file is none.
+    """
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        same = (found["component"], found["kind"]) == (plan.component, plan.kind)
+        valid, mark = bool(found["valid"]), found["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            path, f"is no validation ({error})", remedy="write it with 'latlab stubs validate -o'"
+        ) from error
+    if not same:
+        return False, f"{path} is about another component, {found['component']}"
+    if mark != fingerprint(plan.component, plan.kind):
+        return False, f"the component has changed since {path} was written; run 'latlab stubs validate' again"
+    return valid, str(found["verdict"])
+
+
+def fingerprint(name: str, kind: str) -> str | None:
+    """Of the component's source (python) or program (command); None where it isn't known from its name."""
+    path: str | None = None
+    if kind == "command":
+        path = shutil.which(name)
+    elif kind == "python":
+        module = name.partition(":")[0].replace(".", "/")
+        for candidate in (Path(f"{module}.py"), Path(module) / "__init__.py"):
+            if candidate.is_file():
+                path = str(candidate)
+        if path is None:
+            try:
+                spec = importlib.util.find_spec(name.partition(":")[0])
+            except (ImportError, ValueError):
+                spec = None
+            path = spec.origin if spec is not None else None
+    if path is None or not Path(path).is_file():
+        return None
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _difference(
+    name: str, a: dict[str, list[_trace.Definition]], b: dict[str, list[_trace.Definition]]
+) -> str | None:
+    if a.keys() != b.keys():
+        return f"{len(a)} processes call it, then {len(b)}"
+    for process in a:
+        one, other = (next(d for d in each[process] if d.name == name) for each in (a, b))
+        if len(one.values) != len(other.values):
+            return f"{len(one.values)} calls, then {len(other.values)}"
+        ordered = [sorted(each.values, key=lambda v: (v.thread, v.run)) for each in (one, other)]
+        for first, second in zip(*ordered, strict=True):
+            if first.data != second.data:
+                return f"the results of run {first.run} of thread {first.thread} differ"
     return None

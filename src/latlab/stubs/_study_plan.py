@@ -1,0 +1,76 @@
+"""What STUDY.toml says."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from latlab.errors import InputError
+
+KINDS = ("python", "c++", "command")
+# Fewer rounds than this say nothing.
+LEAST_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What STUDY.toml says.
+
+    Attributes:
+        component: ``module:function`` or the name given to the decorator (python), the name given to
+            `latlab::stub::component` (c++), or a program's name (command).
+        kind: "python", "c++" or "command".
+        seconds: time for the whole study.
+        rounds: most repetitions of each variant.
+        released: the component works without Python's global lock.
+        keyed: results are told apart by the arguments, not by their order (python).
+        suspicion: first check, by a growing delay in front of the component, that it is a bottleneck at all.
+        test: the system's own test, a command line: it has to pass with the stub too.
+        validation: a file that `latlab stubs validate -o` wrote, instead.
+    """
+
+    component: str
+    kind: str = "python"
+    seconds: float = 25.0
+    rounds: int = 40
+    released: bool = False
+    keyed: bool = False
+    suspicion: bool = False
+    test: str = ""
+    validation: str = ""
+    seed: int = 1
+
+
+def load_plan(path: str | Path) -> StudyPlan:
+    """Read STUDY.toml.
+
+    Raises:
+        InputError: it isn't TOML, or a key is unknown, missing or of another type.
+    """
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(path, f"can't be read as TOML ({error})") from error
+    kinds: dict[str, type | tuple[type, ...]] = {
+        "component": str, "kind": str, "seconds": (int, float), "rounds": int, "released": bool,
+        "keyed": bool, "suspicion": bool, "test": str, "validation": str, "seed": int,
+    }  # fmt: skip
+    for key, value in document.items():
+        if key not in kinds:
+            raise InputError(path, f"there is no key '{key}'", place=key, remedy=f"one of {', '.join(kinds)}")
+        if not isinstance(value, kinds[key]) or (isinstance(value, bool) and kinds[key] is not bool):
+            raise InputError(path, f"is {value!r}", place=key)
+    if not document.get("component"):
+        raise InputError(path, "names no component", place="component")
+    plan = StudyPlan(**document)
+    if plan.kind not in KINDS:
+        raise InputError(path, f"is '{plan.kind}'", place="kind", remedy=f"one of {', '.join(KINDS)}")
+    if not plan.seconds > 0:
+        raise InputError(path, f"is {plan.seconds}, and a study takes more than 0 seconds", place="seconds")
+    if plan.rounds < LEAST_ROUNDS:
+        raise InputError(path, f"is {plan.rounds}, and a study has at least {LEAST_ROUNDS}", place="rounds")
+    if any(c.isspace() for c in plan.component) and plan.kind != "c++":
+        raise InputError(path, f"is '{plan.component}', with a space in it", place="component")
+    return plan
