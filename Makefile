@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
 CXX_FILES = $(shell find include native benchmarks examples 2>/dev/null -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help demo test test-core test-python test-types test-imports test-sanitizers lint format stubs proof bench clean install
+.PHONY: help demo test test-core test-python test-types test-imports test-sanitizers lint format stubs docs proof bench clean install
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
@@ -73,6 +73,12 @@ format: $(VENV)/.dependencies ## reformat everything
 
 stubs: install ## write the compiled modules' type stubs again
 	$(BIN)/python tools/stubs.py src/latlab/_core
+
+docs: install ## the documentation site and the man pages, in build/site and build/man
+	$(BIN)/python tools/requirements.py docs > $(VENV)/requirements-docs.txt
+	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements-docs.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	$(BIN)/python tools/man.py build/man
 
 bench: install ## every benchmark, in ratios
 	$(BIN)/python -m benchmarks

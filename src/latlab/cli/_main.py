@@ -15,6 +15,7 @@ from latlab.errors import ExitCode, LatlabError
 # The help stands here too, so that `latlab --help` imports no command.
 COMMANDS: dict[str, str] = {
     "bench": "How fast is this piece of code, and did my change help?",
+    "completion": "The line that completes latlab in bash, zsh or fish.",
     "demo": "Run a trading pipeline, observe it from outside, name its bottleneck.",
     "diagnose": "Where does my latency come from, and what would fixing it buy?",
     "jitter": "How quiet is this machine, and who disturbs it.",
