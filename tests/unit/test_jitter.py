@@ -25,10 +25,10 @@ from latlab.jitter import (
     write_hdr,
     write_outliers,
 )
-from latlab.jitter._attribution import attribute, count_only, disturbances
+from latlab.jitter._attribution import attribute, count_only, disturbances, is_kernel_thread
 from latlab.jitter._measure import allowed_cpus, cpu_throttling, interrupt_counts
-from latlab.model.jitter import CoreJitter, JitterResult
-from latlab.reports.jitter_text import classic, human
+from latlab.model.jitter import CoreJitter, JitterResult, human
+from latlab.reports.jitter_text import classic
 from latlab.stats.quantum import detect_quantum
 from latlab.system.tracing import Events, EventTable
 
@@ -242,12 +242,13 @@ def test_any_points_are_searched_without_an_error_and_bursts_only_lose_points(ti
 def test_the_scheduler_tick_is_named() -> None:
     assert name_period(4e6) == "4.000 ms: the scheduler tick, HZ=250, or a timer of that rate"
     assert name_period(4e6, "vandal") == "4.000 ms: vandal"
+    assert name_period(4e6, "vandal", tick_hz=250).endswith("a timer of that rate; it brings vandal")
     assert name_period(4e6, "local_timer", tick_hz=250).startswith("4.000 ms: the scheduler tick, HZ=250")
 
 
 def test_a_beat_at_another_kernels_tick_is_not_called_ours() -> None:
     assert name_period(1e7, "", tick_hz=250) == "10.000 ms: a timer of 100 Hz"
-    assert name_period(1e7, "hypervisor: nothing ran in this kernel", tick_hz=250) == (
+    assert name_period(1e7, "nothing ran in this kernel", tick_hz=250) == (
         "10.000 ms: the hypervisor, at 100 Hz, its own scheduler tick or a timer of that rate"
     )
 
@@ -384,6 +385,14 @@ def test_a_source_that_comes_twice_in_a_gap_is_counted_twice() -> None:
     one = core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000)
     found = attribute([one], events(**twice), "latlab-jitter", 1.0)  # type: ignore[arg-type]
     assert {source.name: source.count for source in found.sources} == {"vandal": 2, "other": 1}
+
+
+def test_a_kernel_thread_is_told_by_its_flags_and_a_gone_one_by_its_name(tmp_path: Path) -> None:
+    for tid, flags in ((5, 0x208040), (6, 0x400040), (7, 0x40C)):  # the last has exited: it has no memory
+        put(tmp_path, f"{tid}/stat", f"{tid} (a) b) S 2 0 0 0 -1 {flags} 0 0\n")
+    assert [is_kernel_thread(tid, "x", tmp_path) for tid in (5, 6, 7)] == [True, False, False]
+    assert is_kernel_thread(8, "kworker/0:1", tmp_path)
+    assert not is_kernel_thread(8, "cc1plus", tmp_path)
 
 
 def test_what_a_short_disturbance_can_not_explain_stays_unknown() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab.cli._jitter_files import compare, merge, periods, study
-from latlab.errors import ExitCode, UsageError
+from latlab.errors import ExitCode, LatlabError, UsageError
 
 if TYPE_CHECKING:
     from latlab.jitter import CoreMatrix
@@ -135,7 +136,7 @@ def _check(options: dict[str, Any]) -> None:
             )
 
 
-def _measured(cpus: list[int], options: dict[str, Any]) -> JitterResult:
+def _measured(cpus: list[int], options: dict[str, Any], stop: threading.Event | None = None) -> JitterResult:
     from latlab.jitter import analyse, measure, measure_task
     from latlab.system.context import measuring
 
@@ -150,6 +151,7 @@ def _measured(cpus: list[int], options: dict[str, Any]) -> JitterResult:
             pause_ms=options["pause"],
             fifo_priority=options["fifo"] or 0,
             trace=not options["no_trace"] and not options["classic"],
+            stop=stop,
         )
     result = analyse(raw)
     if options["classic"]:
@@ -228,15 +230,34 @@ def _show_matrix(found: CoreMatrix, *, as_json: bool) -> None:
 
 def _live(cpus: list[int], options: dict[str, Any]) -> int:
     """One run after the other, each shown as it ends; Ctrl-C ends with what the last one measured."""
+    terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    if terminal and not options["as_json"]:
+        try:
+            from latlab.tui.jitter_live import LiveView
+        except ImportError:
+            click.echo("latlab jitter: the full view needs textual: pip install 'latlab[tui]'", err=True)
+        else:
+            stop = threading.Event()
+            failed = LiveView(lambda: _measured(cpus, options, stop), stop).run()
+            if failed:
+                raise LatlabError(failed)
+            return ExitCode.OK
+    return _live_lines(cpus, options, "\x1b[H\x1b[2J" if terminal else "")
+
+
+def _live_lines(cpus: list[int], options: dict[str, Any], clear: str) -> int:
     from latlab.cli._jitter_files import print_json
     from latlab.reports.jitter_text import summary
 
-    clear = "\x1b[H\x1b[2J" if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else ""
-    while True:
-        result = _measured(cpus, options)
-        if options["as_json"]:
-            print_json(result.to_json(), one_line=True)
-        else:
-            click.echo(clear + summary(result))
-        if any("stopped by the user" in text for text in result.warnings):
-            return ExitCode.OK
+    try:
+        while True:
+            result = _measured(cpus, options)
+            if options["as_json"]:
+                print_json(result.to_json(), one_line=True)
+            else:
+                click.echo(clear + summary(result))
+            sys.stdout.flush()
+            if any("stopped by the user" in text for text in result.warnings):
+                return ExitCode.OK
+    except KeyboardInterrupt:  # between two runs
+        return ExitCode.OK

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from latlab.jitter._attribution import Attribution, attribute, count_only
+from latlab.jitter._attribution import HYPERVISOR, Attribution, attribute, count_only
 from latlab.jitter._beat import find_periods
 from latlab.jitter._measure import Measured
 from latlab.model.jitter import CoreJitter, JitterResult, Period
@@ -94,9 +94,12 @@ def name_period(period_ns: float, source: str = "", *, tick_hz: int | None = Non
     length = f"{period_ns / 1e6:.3f} ms" if period_ns < 1e9 else f"{period_ns / 1e9:.3f} s"
     rate = 1e9 / period_ns
     near = next((hz for hz in _TICK_RATES if abs(rate / hz - 1.0) < 0.002), None)
+    tick = f"{length}: the scheduler tick, HZ={near}, or a timer of that rate"
     if source in ("", *_TICK_SOURCES) and near is not None and tick_hz in (None, near):
-        return f"{length}: the scheduler tick, HZ={near}, or a timer of that rate"
-    if source.startswith("hypervisor"):
+        return tick
+    if near is not None and near == tick_hz and source != HYPERVISOR[2]:
+        return f"{tick}; it brings {source}"  # the tick is when the kernel switches threads
+    if source == HYPERVISOR[2]:
         return f"{length}: the hypervisor, at {rate:.4g} Hz" + (
             ", its own scheduler tick or a timer of that rate" if near else ""
         )

@@ -27,13 +27,14 @@ __all__ = ["Attribution", "Disturbance", "attribute", "below_kernel", "count_onl
 
 _EDGE_NS = 4_000.0  # interrupt entry and exit, two context switches and cold caches after them
 _SLACK_NS = 300.0  # between the counter's line through the run and the kernel's clock
+_PF_KTHREAD = 0x0020_0000
 SOFTIRQS = ("hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu")
 _KERNEL_THREADS = ("kworker/", "ksoftirqd/", "migration/", "rcu", "cpuhp/", "kcompactd", "kswapd", "jbd2/",
                    "watchdog/",
                    "kthreadd", "khugepaged", "kdamond", "irq/", "idle_inject/")  # fmt: skip
 UNKNOWN = ("unknown", "hypervisor or firmware", "hypervisor, firmware or unknown")
-HYPERVISOR = ("hypervisor", "hypervisor", "hypervisor: nothing ran in this kernel")
-FIRMWARE = ("firmware", "firmware", "firmware or hardware: nothing ran in this kernel")
+HYPERVISOR = ("hypervisor", "hypervisor", "nothing ran in this kernel")
+FIRMWARE = ("firmware or hardware", "firmware", "nothing ran in the kernel")
 # What /proc/interrupts calls the interrupts that are traced (DISTURBANCES), or that are the hypervisor's own.
 _TRACED = ("local timer", "rescheduling", "function call", "tlb shootdown", "irq work", "thermal event",
            "platform interrupts", "hypervisor callback")  # fmt: skip
@@ -71,14 +72,13 @@ class Attribution:
 
 
 def is_kernel_thread(tid: int, comm: str, proc: Path = Path("/proc")) -> bool:
-    """Whether a thread is the kernel's own: no memory map.
-
-    Or (when it is gone) a name that only those have.
-    """
+    """Whether a thread is the kernel's own: by its flags, or (when it is gone) by its name."""
     try:
-        return (proc / str(tid) / "statm").read_text().split()[0] == "0"
-    except (OSError, IndexError):
+        # The name is in parentheses and may hold some itself; the flags are the 7th word after it.
+        flags = int((proc / str(tid) / "stat").read_text().rpartition(")")[2].split()[6])
+    except (OSError, IndexError, ValueError):
         return comm.startswith(_KERNEL_THREADS)
+    return bool(flags & _PF_KTHREAD)
 
 
 def disturbances(events: Events, cpu: int, own: str, end_ns: int) -> list[Disturbance]:

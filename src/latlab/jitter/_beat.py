@@ -24,7 +24,7 @@ import numpy as np
 
 from latlab.model.jitter import Period
 
-__all__ = ["Spectrum", "find_periods", "merge_bursts", "spectrum"]
+__all__ = ["Spectrum", "clearest_spectrum", "find_periods", "merge_bursts", "spectrum"]
 
 _SIGNIFICANT = 1e-4
 _SHARE = 0.6  # of the expected beats must have come
@@ -180,6 +180,19 @@ def _subsets(times: Array, lengths: Array | None) -> list[Array]:
         subsets += [times[lengths >= np.quantile(lengths, 1.0 - share)] for share in _LONGEST]
     different = {len(points): points for points in subsets}  # they are nested: equal length, equal points
     return [points for count, points in different.items() if count >= _LEAST]
+
+
+def clearest_spectrum(times_ns: Array, lengths_ns: Array) -> Spectrum | None:
+    """Of the spectra that are searched, the one with the highest peak; None for too few points."""
+    best: Spectrum | None = None
+    for points in _subsets(np.asarray(times_ns, dtype=np.float64), np.asarray(lengths_ns)):
+        merged = merge_bursts(points)
+        if len(merged) < _LEAST or merged[-1] <= merged[0]:
+            continue
+        seen = spectrum(merged)
+        if len(seen.power) and (best is None or seen.power.max() > best.power.max()):
+            best = seen
+    return best
 
 
 def _repeats(one: Period, other: Period) -> bool:

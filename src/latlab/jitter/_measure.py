@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -154,6 +155,7 @@ def measure(
     pause_ms: int = 0,
     fifo_priority: int = 0,
     trace: bool = True,
+    stop: threading.Event | None = None,
 ) -> Measured:
     """Spin on every one of `cpus` for `seconds`, and note who disturbs.
 
@@ -163,6 +165,7 @@ def measure(
         pause_ms: sleep before each block of readings.
         fifo_priority: SCHED_FIFO at this priority; 0 keeps the scheduling class.
         trace: join kernel tracepoints, where they may be read.
+        stop: ends the run early when it is set, from another thread; Ctrl-C does the same in the main thread.
 
     Raises:
         UsageError: no CPU, or no time.
@@ -188,7 +191,7 @@ def measure(
             except (UnavailableError, UsageError) as error:
                 refused = str(error)
         throttled_before, interrupts_before = cpu_throttling(), _interrupts()
-        interrupted = _run(collector, seconds)
+        interrupted = _run(collector, seconds, stop or threading.Event())
         interrupts_after, throttled_after = _interrupts(), cpu_throttling()
     raw = collector.join()
     cores = tuple(_core(one) for one in raw if one["affinity_error"] == 0)
@@ -211,11 +214,13 @@ def measure(
     )
 
 
-def _run(collector: native.Collector, seconds: float) -> bool:
+def _run(collector: native.Collector, seconds: float, stop: threading.Event) -> bool:
     collector.start()
     try:
         # One long sleep: a waiting loop here would be a disturbance on somebody's core.
-        time.sleep(seconds + 0.005)
+        if stop.wait(seconds + 0.005):
+            collector.stop()
+            return True
         while not collector.finished():
             time.sleep(0.01)
     except KeyboardInterrupt:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from latlab.jitter import Study, automatic_range, merge_bursts, spectrum
+from latlab.jitter import Study, automatic_range, clearest_spectrum
 from latlab.model.environment import Environment
-from latlab.model.jitter import CoreJitter, JitterResult
+from latlab.model.jitter import CoreJitter, JitterResult, human
 from latlab.reports.html import Page
 
 __all__ = ["report", "study_report"]
@@ -26,7 +26,7 @@ def report(result: JitterResult, environment: Environment, command: str | None =
     )
     page.verdict(
         f"{100 * share:.3f} % of the time went to gaps; "
-        f"the longest took {worst.ns(worst.max_ticks) / 1e3:.1f} µs on CPU {worst.cpu}."
+        f"the longest took {human(worst.ns(worst.max_ticks))} on CPU {worst.cpu}."
     )
     for warning in result.warnings:
         page.paragraph(warning)
@@ -35,9 +35,13 @@ def report(result: JitterResult, environment: Environment, command: str | None =
         ["CPU", "deltas", "pure %", "gaps", "p50 ns", "p99.9 ns", "max µs"],
         [_core_row(core) for core in result.cores],
     )
+    if len(result.cores) > 1 and result.sources:
+        page.figure(_compared(result), "Gap time of each core by the layer that it went to.")
+    page.section("How long a reading takes")
     page.figure(
         _cumulative(result),
-        "Share of readings that took at most so long; the line marks the first core's knee.",
+        "Share of readings that took longer, down to one in all; the dotted line is the first core's knee: "
+        "up to it bins are linear.",
     )
     if result.sources:
         page.section("Who did it")
@@ -53,7 +57,11 @@ def report(result: JitterResult, environment: Environment, command: str | None =
     page.section("The beat")
     for period in result.periods:
         page.paragraph(f"CPU {period.cpu}: {period.cause}, p {period.p_value:.1g}")
-    page.figure(_spectrum(result), "Power of the merged outliers; without a beat it is 1 on average.")
+    page.figure(
+        _spectrum(result),
+        "Power of the outliers whose beat is the clearest, bursts merged; without a beat it is 1 on average. "
+        "Dotted lines are the beats that were found.",
+    )
     page.reproduce(command, environment)
     return page
 
@@ -75,12 +83,13 @@ def _core_row(core: CoreJitter) -> list[Any]:
 
 
 def _figure(
-    data: list[dict[str, Any]], x: str, y: str, *, log_x: bool, log_y: bool, **more: Any
+    data: list[dict[str, Any]], x: str, y: str, *, log_x: bool | None, log_y: bool, **more: Any
 ) -> dict[str, Any]:
-    kinds = ("log" if log_x else "linear", "log" if log_y else "linear")
+    """Axes are logarithmic, linear, or (None) of names."""
+    kinds = {True: "log", False: "linear", None: "category"}
     axes = {
-        name: {"title": {"text": title}, "type": kind}
-        for name, title, kind in zip("xy", (x, y), kinds, strict=True)
+        name: {"title": {"text": title}, "type": kinds[log]}
+        for name, title, log in zip("xy", (x, y), (log_x, log_y), strict=True)
     }
     return {"data": data, "layout": {"xaxis": axes["x"], "yaxis": axes["y"], **more}}
 
@@ -88,15 +97,18 @@ def _figure(
 def _cumulative(result: JitterResult) -> dict[str, Any]:
     data = []
     for core in result.cores:
-        running = np.cumsum(core.counts) / max(1, int(core.counts.sum()))
+        total = max(1, int(core.counts.sum()))
+        longer = 1.0 - np.concatenate([[0], np.cumsum(core.counts)[:-1]]) / total
+        values = core.values_ticks * 1e9 / core.counter_hz
+        rows = values >= core.ns(core.min_ticks) * 0.99  # below are readings within one step of the counter
         data.append(
             {
                 "type": "scatter",
                 "mode": "lines",
                 "line": {"shape": "hv"},
-                "name": f"CPU {core.cpu}",
-                "x": (core.values_ticks * 1e9 / core.counter_hz).tolist(),
-                "y": running.tolist(),
+                "name": _name(core),
+                "x": values[rows].tolist(),
+                "y": longer[rows].tolist(),
             }
         )
     first = result.cores[0]
@@ -110,7 +122,31 @@ def _cumulative(result: JitterResult) -> dict[str, Any]:
         "y1": 1,
         "line": {"dash": "dot"},
     }
-    return _figure(data, "ns between two readings", "share", log_x=True, log_y=False, shapes=[line])
+    label = {"x": float(np.log10(knee)), "y": 0.02, "yref": "paper", "text": f"knee {human(knee)}",
+             "showarrow": False, "xanchor": "left", "xshift": 4}  # fmt: skip
+    return _figure(
+        data, "ns between two readings", "share that took longer", log_x=True, log_y=True,
+        shapes=[line], annotations=[label],
+    )  # fmt: skip
+
+
+def _name(core: CoreJitter) -> str:
+    return f"{core.host} CPU {core.cpu}" if core.host else f"CPU {core.cpu}"
+
+
+def _compared(result: JitterResult) -> dict[str, Any]:
+    """A bar a core, stacked by layer: the share of its time in %."""
+    walls = {core.cpu: core.ns(core.wall_ticks) or 1.0 for core in result.cores}
+    layers = sorted({one.layer for one in result.sources if one.total_ns is not None})
+    data = []
+    for layer in layers:
+        each = dict.fromkeys(walls, 0.0)
+        for one in result.sources:
+            if one.layer == layer and one.cpu in each:
+                each[one.cpu] += 100 * (one.total_ns or 0.0) / walls[one.cpu]
+        x = [f"CPU {cpu}" for cpu in each]
+        data.append({"type": "bar", "name": layer, "x": x, "y": list(each.values())})
+    return _figure(data, "", "gap time, % of the run", log_x=None, log_y=False, barmode="stack")
 
 
 def _scatter(result: JitterResult) -> dict[str, Any]:
@@ -122,7 +158,7 @@ def _scatter(result: JitterResult) -> dict[str, Any]:
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": f"CPU {core.cpu}",
+                "name": _name(core),
                 "x": ((core.gap_start_ns[shown] - core.start_ns) / 1e6).tolist(),
                 "y": (core.gap_each_ns[shown] / 1e3).tolist(),
             }
@@ -133,21 +169,37 @@ def _scatter(result: JitterResult) -> dict[str, Any]:
 def _spectrum(result: JitterResult) -> dict[str, Any]:
     data = []
     for core in result.cores:
-        times = merge_bursts(core.gap_start_ns)
-        if len(times) < 12:
+        seen = clearest_spectrum(core.gap_start_ns, core.gap_each_ns)
+        if seen is None:
             continue
-        seen = spectrum(times)
         shown = np.sort(np.argsort(seen.power)[-_MOST_POINTS:])
         data.append(
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": f"CPU {core.cpu}",
+                "name": _name(core),
                 "x": seen.frequency_hz[shown].tolist(),
                 "y": seen.power[shown].tolist(),
             }
         )
-    return _figure(data, "Hz", "power", log_x=True, log_y=True)
+    beats = sorted({round(1e9 / one.period_ns, 2) for one in result.periods})
+    lines = [
+        {
+            "type": "line",
+            "x0": hz,
+            "x1": hz,
+            "yref": "paper",
+            "y0": 0,
+            "y1": 1,
+            "line": {"dash": "dot", "width": 1},
+        }
+        for hz in beats
+    ]
+    labels = [
+        {"x": float(np.log10(hz)), "y": 1.0, "yref": "paper", "text": f"{hz:g} Hz", "showarrow": False}
+        for hz in beats
+    ]
+    return _figure(data, "Hz", "power", log_x=True, log_y=True, shapes=lines, annotations=labels)
 
 
 def study_report(found: Study, environment: Environment) -> Page:

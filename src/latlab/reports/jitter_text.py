@@ -16,18 +16,16 @@ from latlab.jitter import (
     Histogram,
     Study,
     automatic_range,
+    clearest_spectrum,
     histogram,
-    merge_bursts,
     recommendations,
-    spectrum,
 )
-from latlab.model.jitter import CoreJitter, JitterResult
+from latlab.model.jitter import CoreJitter, JitterResult, human
 
 __all__ = [
     "above_floor",
     "classic",
     "comparison",
-    "human",
     "matrix",
     "spectrum_plot",
     "study_table",
@@ -35,14 +33,6 @@ __all__ = [
 ]
 
 _HEAD = "Time     Ticks      {what:<13} Percent  Cumulative  "
-
-
-def human(ns: float) -> str:
-    """A time in three digits and its unit."""
-    for limit, scale, unit in ((1e3, 1.0, "ns"), (1e6, 1e3, "us"), (1e9, 1e6, "ms"), (math.inf, 1e9, "s")):
-        if ns < limit * 0.9995:
-            return f"{ns / scale:.3g}{unit}"
-    raise AssertionError("inf is above every time")
 
 
 def classic(
@@ -220,21 +210,22 @@ def study_table(found: Study) -> str:
 
 
 def spectrum_plot(result: JitterResult, width: int = 80, *, rows: int = 16) -> str:
-    """The highest power in each of `rows` bands of frequency, a bar each."""
+    """The highest power in each of `rows` bands of frequency, a bar each, and the beats that were found."""
     lines = []
     for core in result.cores:
-        times = merge_bursts(core.gap_start_ns)
-        if len(times) < 12:
-            lines.append(f"CPU {core.cpu}: {len(times)} outliers are too few for a spectrum")
+        seen = clearest_spectrum(core.gap_start_ns, core.gap_each_ns)
+        if seen is None:
+            lines.append(f"CPU {core.cpu}: {len(core.gap_start_ns)} outliers are too few for a spectrum")
             continue
-        seen = spectrum(times)
         low, high = float(seen.frequency_hz[0]), float(seen.frequency_hz[-1])
         edges = [low * (high / low) ** (k / rows) for k in range(rows + 1)]
         bands = [seen.power[(seen.frequency_hz >= a) & (seen.frequency_hz <= b)] for a, b in pairwise(edges)]
         peaks = [float(band.max()) if len(band) else 0.0 for band in bands]
         scale = max(1, width - 34) / max(math.log1p(max(peaks)), 1e-9)
-        lines.append(f"CPU {core.cpu}: frequency            power")
+        lines.append(f"CPU {core.cpu}: frequency            power  (1 is chance)")
         for (a, b), peak in zip(pairwise(edges), peaks, strict=True):
             stars = "*" * round(scale * math.log1p(peak))
             lines.append(f"{a:9.2f} to {b:9.2f} Hz {peak:8.1f}  {stars}")
+        beats = [one for one in result.periods if one.cpu == core.cpu]
+        lines += [f"{1e9 / one.period_ns:9.2f} Hz is a beat: {one.cause}"[:width] for one in beats]
     return "\n".join(lines) + "\n"
