@@ -43,13 +43,14 @@ using RawAction = std::tuple<int, std::int64_t, std::int64_t>;
 
 Fields play(const std::vector<std::vector<RawAction>>& threads, const std::vector<bool>& created,
             const std::vector<std::int64_t>& semaphores, const std::string& io_path, std::int64_t timeout_ns,
-            bool real_time) {
+            int priority, bool scheduled) {
   st::PlayPlan plan;
+  plan.scheduled = scheduled;
   plan.created = created;
   plan.semaphores = semaphores;
   plan.io_path = io_path;
   plan.timeout_ns = timeout_ns;
-  plan.real_time = real_time;
+  plan.priority = static_cast<st::Priority>(priority);
   for (const auto& thread : threads) {
     auto& actions = plan.threads.emplace_back();
     for (const auto& [verb, amount, target] : thread) {
@@ -74,11 +75,13 @@ Fields play(const std::vector<std::vector<RawAction>>& threads, const std::vecto
     row["faults"] = thread.faults;
     row["finished"] = thread.finished;
     row["slices"] = to_array(std::move(thread.slices));
+    row["events"] = to_array(std::move(thread.events));
     rows.append(row);
   }
   Fields result;
   result["total_ns"] = played.total_ns;
-  result["real_time"] = played.real_time;
+  result["refused"] = played.refused;
+  result["awake"] = played.awake;
   result["timed_out"] = played.timed_out;
   result["threads"] = rows;
   return result;
@@ -220,6 +223,6 @@ NB_MODULE(stubs, m) {
       .def_prop_ro("memory_bytes", &st::GlobalLoad::memory_bytes)
       .def_prop_ro("disk_bytes", &st::GlobalLoad::disk_bytes);
 
-  m.def("play", &play, "threads"_a, "created"_a, "semaphores"_a, "io_path"_a, "timeout_ns"_a, "real_time"_a,
-        "Play action lists of (verb, amount, target); verbs are numbered as in player.hpp.");
+  m.def("play", &play, "threads"_a, "created"_a, "semaphores"_a, "io_path"_a, "timeout_ns"_a, "priority"_a,
+        "scheduled"_a, "Play action lists of (verb, amount, target); verbs are numbered as in player.hpp.");
 }

@@ -99,7 +99,42 @@ TEST("bytes that are sent over loopback at a rate arrive, no faster than the rat
 TEST("a global load is busy for its part of the time and ends when it is told to") {
   latlab::stubs::GlobalLoad load({.cpus = {0}, .duty = 0.2, .period_ns = 2'000'000, .disk_path = {}});
   load.start();
-  latlab::stubs::thread_sleeper().sleep(20'000'000, latlab::stubs::SleepMode::kPlain);
+  // Until it has come to its turn, however loaded the machine is.
+  for (int turn = 0; turn < 1000 && load.busy_ns() == 0; ++turn) {
+    latlab::stubs::thread_sleeper().sleep(20'000'000, latlab::stubs::SleepMode::kPlain);
+  }
   load.stop();
   CHECK(load.busy_ns() > 0);
+}
+
+TEST(
+    "by the schedule a late thread makes its lateness good in its next sleep, and so do those that wait for "
+    "it") {
+  latlab::stubs::PlayPlan plan;
+  plan.scheduled = true;
+  // Twenty waits of 1 ms each, handed to and fro: their latencies would add up to a millisecond and more.
+  std::vector<Action> first;
+  std::vector<Action> second;
+  for (std::int64_t i = 0; i < 20; ++i) {
+    first.push_back({Verb::kReady, 500'000, 0});
+    first.push_back({Verb::kSignal, 0, 0});
+    first.push_back({Verb::kWait, 0, 1});
+    second.push_back({Verb::kWait, 0, 0});
+    second.push_back({Verb::kSleep, 500'000, 0});
+    second.push_back({Verb::kSignal, 0, 1});
+  }
+  plan.threads = {first, second};
+  plan.created = {false, false};
+  plan.semaphores = {0, 0};
+  const auto played = latlab::stubs::play(plan);
+  CHECK(!played.timed_out);
+  CHECK(played.total_ns >= 19'900'000);
+  CHECK(played.threads[0].ready_ns >= 20 * 100'000);
+}
+
+TEST("without a schedule `ready` is left out, since the threads contend by themselves") {
+  latlab::stubs::PlayPlan plan;
+  plan.threads = {{{Verb::kReady, 5'000'000'000, 0}, {Verb::kRun, 100'000, 0}}};
+  plan.created = {false};
+  CHECK(latlab::stubs::play(plan).total_ns < 5'000'000'000);
 }

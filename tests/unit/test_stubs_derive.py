@@ -8,6 +8,7 @@ from latlab.errors import InputError
 from latlab.stubs._actions import render
 from latlab.stubs._derive import derive
 from latlab.stubs._events import Event, EventLog, from_perf_script
+from latlab.stubs._schedule import running_spans
 
 US = 1000
 
@@ -36,8 +37,8 @@ FORK_AND_WAIT = log(
 
 def test_waiting_for_a_child_is_a_join_and_its_teardown_comes_after_exit() -> None:
     parent, child = texts(FORK_AND_WAIT)
-    assert parent == ["run 100.000", "create 1", "run 50.000", "join 1", "run 110.000"]
-    assert child == ["run 310.000", "exit", "run 10.000"]
+    assert parent == ["run 100.000", "create 1", "run 50.000", "join 1", "ready 10.000", "run 110.000"]
+    assert child == ["ready 60.000", "run 310.000", "exit", "run 10.000"]
 
 
 def test_the_timeline_has_the_times_and_the_parent_of_every_thread() -> None:
@@ -53,7 +54,7 @@ def test_a_wake_up_by_an_interrupt_is_a_sleep() -> None:
         log((0, "exec", 1, 0, 0), (10, "switch", 1, 0, 1), (510, "waking", 9, 1, 1), (515, "switch", 0, 1, 0),
             (600, "switch", 1, 0, 32))
     )  # fmt: skip
-    assert only == ["run 10.000", "sleep 505.000", "run 85.000"]
+    assert only == ["run 10.000", "sleep 500.000", "ready 5.000", "run 85.000"]
 
 
 def test_a_blocked_slice_below_the_threshold_becomes_a_run() -> None:
@@ -72,6 +73,25 @@ def test_preemption_is_not_work() -> None:
     assert (timeline.threads[0].run_ns, timeline.threads[0].ready_ns) == (20 * US, 40 * US)
 
 
+def test_preemption_stands_in_the_action_file_as_ready() -> None:
+    (only,) = texts(
+        log((0, "exec", 1, 0, 0), (10, "switch", 1, 7, 0), (50, "switch", 7, 1, 1), (60, "switch", 1, 0, 32))
+    )
+    assert only == ["run 10.000", "ready 40.000", "run 10.000"]
+
+
+def test_creates_and_joins_are_kept_in_their_order() -> None:
+    timeline, _ = derive(FORK_AND_WAIT, 1)
+    assert timeline.order == ("create 1", "join 1")
+
+
+def test_the_actions_of_a_thread_add_up_to_its_times_in_the_capture() -> None:
+    timeline, program = derive(FORK_AND_WAIT, 1)
+    spans = running_spans(program)
+    begins = sorted(begin for begin, _ in spans)
+    assert begins == sorted((0, 100 * US, 160 * US, timeline.threads[0].end_ns - 110 * US, 470 * US))
+
+
 def test_a_lost_switch_in_is_mended_from_the_run_time() -> None:
     timeline, _ = derive(
         log((0, "exec", 1, 0, 0), (10, "switch", 1, 0, 1), (100, "waking", 0, 1, 1),
@@ -88,7 +108,7 @@ def test_communication_between_threads_becomes_an_event_and_not_a_sleep() -> Non
             (220, "switch", 1, 0, 32))
     )  # fmt: skip
     assert first == ["run 5.000", "create 1", "run 115.000", "signal e0", "run 100.000"]
-    assert second == ["run 14.000", "wait e0", "run 75.000"]
+    assert second == ["ready 1.000", "run 14.000", "wait e0", "ready 5.000", "run 75.000"]
 
 
 def test_events_without_the_program_are_refused() -> None:

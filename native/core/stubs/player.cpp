@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -30,30 +31,37 @@ std::int64_t now_ns() noexcept {
 
 // A counting semaphore on a futex. Its waits end by themselves after a while, so that a player that was told
 // to give up never hangs.
+// A post carries the time at which the schedule has it. Posts that come faster than they are taken may be
+// taken with a neighbour's time, which only moves the taker's schedule by as much.
 class alignas(64) Semaphore {  // 64: two of them never share a cache line
  public:
   void set(std::int64_t value) noexcept {
     count_.store(static_cast<std::uint32_t>(value), std::memory_order_relaxed);
   }
 
-  void post(std::uint32_t times = 1) noexcept {
+  void post(std::int64_t at_ns) noexcept {
+    // relaxed: the count publishes it
+    times_[posted_.fetch_add(1, std::memory_order_relaxed) % times_.size()].store(at_ns,
+                                                                                  std::memory_order_relaxed);
     // release: what the poster did before is seen by the one that is let through
-    count_.fetch_add(times, std::memory_order_release);
-    syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, static_cast<int>(times), nullptr, nullptr, 0);
+    count_.fetch_add(1, std::memory_order_release);
+    syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }
 
-  bool wait(const std::atomic<bool>& giving_up) noexcept {
+  // The post's time; negative where the player gives up.
+  std::int64_t wait(const std::atomic<bool>& giving_up) noexcept {
     std::uint32_t value = count_.load(std::memory_order_relaxed);
     for (;;) {
       while (value > 0) {
         // acquire: pairs with the release in post()
         if (count_.compare_exchange_weak(value, value - 1, std::memory_order_acquire,
                                          std::memory_order_relaxed)) {
-          return true;
+          return times_[taken_.fetch_add(1, std::memory_order_relaxed) % times_.size()].load(
+              std::memory_order_relaxed);
         }
       }
       // relaxed: seen one turn late it costs a tenth of a second
-      if (giving_up.load(std::memory_order_relaxed)) return false;
+      if (giving_up.load(std::memory_order_relaxed)) return -1;
       const timespec turn{0, 100'000'000};
       syscall(SYS_futex, &count_, FUTEX_WAIT_PRIVATE, 0, &turn, nullptr, 0);
       value = count_.load(std::memory_order_relaxed);
@@ -62,13 +70,17 @@ class alignas(64) Semaphore {  // 64: two of them never share a cache line
 
  private:
   std::atomic<std::uint32_t> count_{0};
+  std::atomic<std::uint32_t> posted_{0};
+  std::atomic<std::uint32_t> taken_{0};
+  std::array<std::atomic<std::int64_t>, 32> times_{};
   static_assert(sizeof(std::atomic<std::uint32_t>) == 4, "a futex is four bytes");
 };
 
 // A gate stays open for everybody, however many pass.
 class alignas(64) Gate {
  public:
-  void open() noexcept {
+  void open(std::int64_t at_ns = 0) noexcept {
+    at_ns_ = at_ns;
     // release: pairs with the acquire of those that pass
     open_.store(1, std::memory_order_release);
     syscall(SYS_futex, &open_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
@@ -91,9 +103,12 @@ class alignas(64) Gate {
     }
     return true;
   }
+  // When the schedule has it open; read by those that have passed.
+  [[nodiscard]] std::int64_t at_ns() const noexcept { return at_ns_; }
 
  private:
   std::atomic<std::uint32_t> open_{0};
+  std::int64_t at_ns_ = 0;
 };
 
 struct Shared {
@@ -144,6 +159,29 @@ class SchedStat {
   int fd_;
 };
 
+// Keeps idle CPUs polling (the kernel's latency request, PM QoS): a halted one takes 20 to 60 us to wake in a
+// virtual machine. Needs root; without it wake-ups are as late as they are.
+class AwakeCpus {
+ public:
+  explicit AwakeCpus(bool wanted) noexcept
+      : fd_(wanted ? ::open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC) : -1) {
+    const std::int32_t latency_us = 0;
+    if (fd_ >= 0 && write(fd_, &latency_us, sizeof latency_us) != sizeof latency_us) {
+      close(fd_);
+      fd_ = -1;
+    }
+  }
+  ~AwakeCpus() {
+    if (fd_ >= 0) close(fd_);  // the request ends with the descriptor
+  }
+  AwakeCpus(const AwakeCpus&) = delete;
+  AwakeCpus& operator=(const AwakeCpus&) = delete;
+  [[nodiscard]] bool held() const noexcept { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
 class HeldMemory {
  public:
   ~HeldMemory() { hold(0); }
@@ -174,16 +212,14 @@ class Player {
     played_.slices.resize(
         shared.plan->max_slices * 3 / std::max<std::size_t>(shared.plan->threads.size(), 1) + 3);
     played_.slices.clear();
+    played_.events.reserve(3 * (shared.plan->threads[index].size() + 1));
     buffer_.assign(shared.file >= 0 ? kBuffer : 1, 'x');
   }
 
   void thread() noexcept {
     const SchedStat stat;  // of this thread, so it is opened here
-    if (shared_.plan->real_time) {
-      const sched_param priority{.sched_priority = 10};
-      if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority) != 0) {
-        shared_.refused.store(true, std::memory_order_relaxed);  // the count of those ready publishes it
-      }
+    if (!set_priority()) {
+      shared_.refused.store(true, std::memory_order_relaxed);  // the count of those ready publishes it
     }
     thread_sleeper().learn(200'000, 5);
     // release: the main thread counts those that stand at the barrier
@@ -192,13 +228,13 @@ class Player {
     Gate& gate = first ? shared_.barrier : shared_.begin[index_];
     if (!gate.pass(shared_.giving_up)) return;
     const std::int64_t start = now_ns();
+    schedule_ns_ = gate.at_ns();
     cpu_start_ = thread_cpu_ns();
     account_ = cpu_start_;
     const std::int64_t ready = stat.ready_ns();
     rusage before{};
     getrusage(RUSAGE_THREAD, &before);
     played_.started = true;
-    played_.start_ns = start - shared_.zero_ns;
     play();
     const std::int64_t end = now_ns();
     const std::int64_t cpu = thread_cpu_ns();
@@ -206,7 +242,7 @@ class Player {
     rusage after{};
     getrusage(RUSAGE_THREAD, &after);
     played_.run_ns = cpu - cpu_start_;
-    played_.ready_ns = stat.ready_ns() - ready;
+    played_.ready_ns = stat.ready_ns() - ready + held_back_ns_;
     played_.blocked_ns = std::max<std::int64_t>(0, end - start - played_.run_ns - played_.ready_ns);
     played_.switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw;
     played_.faults = after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
@@ -217,9 +253,42 @@ class Player {
  private:
   static constexpr std::size_t kBuffer = 1U << 16U;
 
+  // A lead below this isn't slept: the next sleep takes it up, since it ends by the schedule.
+  static constexpr std::int64_t kShortestSleep_ns = 10'000;
+
+  [[nodiscard]] bool set_priority() const noexcept {
+    if (shared_.plan->priority == Priority::kRealTime) {
+      const sched_param priority{.sched_priority = 10};
+      return pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority) == 0;
+    }
+    // On Linux a thread has a nice value of its own.
+    return shared_.plan->priority == Priority::kUsual ||
+           setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), -20) == 0;
+  }
+
   void finish() noexcept {
     ended_ = true;
-    shared_.done[index_].open();
+    shared_.done[index_].open(schedule_ns_);
+  }
+
+  // Off the CPU for `ns`. By the schedule, waits that follow one another are one: nothing runs between them,
+  // and each end has its own time, so that one that came late doesn't make the next one late.
+  void rest(std::int64_t from, std::int64_t ns, bool more_follows) noexcept {
+    if (!shared_.plan->scheduled) {
+      thread_sleeper().sleep_until(from + ns, SleepMode::kCorrected);
+      return;
+    }
+    schedule_ns_ += ns;
+    const std::int64_t due = shared_.zero_ns + schedule_ns_;
+    if (!more_follows && due - from > kShortestSleep_ns) {
+      thread_sleeper().sleep_until(due, SleepMode::kCorrected);
+    }
+  }
+
+  void note(std::int64_t at, const Action& action) noexcept {
+    if (played_.events.size() + 3 > played_.events.capacity()) return;
+    played_.events.insert(played_.events.end(),
+                          {at - shared_.zero_ns, action.verb == Verb::kCreate ? 0 : 1, action.target});
   }
 
   void slice(std::int64_t from, std::int64_t to, std::int64_t kind) noexcept {
@@ -244,34 +313,58 @@ class Player {
     std::size_t at = 0;
     while (at < actions.size()) {
       const Action& action = actions[at];
+      const bool resting_next = at + 1 < actions.size() && (actions[at + 1].verb == Verb::kSleep ||
+                                                            actions[at + 1].verb == Verb::kReady);
       const std::int64_t from = now_ns();
+      if (!begun_ && action.verb != Verb::kReady) {
+        begun_ = true;
+        played_.start_ns = from - shared_.zero_ns;
+      }
       // A wait's own cost lies in the account of the run that follows it, as in the program that was
       // captured.
       switch (action.verb) {
         case Verb::kRun:
           account_ += action.amount;
+          schedule_ns_ += action.amount;
           played_.budget_ns += action.amount;
           spin_cpu_until(account_);
           slice(from, now_ns(), 0);
           break;
         case Verb::kSleep:
-          thread_sleeper().sleep_until(from + action.amount, SleepMode::kCorrected);
+          rest(from, action.amount, resting_next);
           slice(from, now_ns(), 1);
+          break;
+        case Verb::kReady:
+          // Without a schedule the threads contend for the CPUs by themselves.
+          if (!shared_.plan->scheduled) break;
+          rest(from, action.amount, resting_next);
+          held_back_ns_ += now_ns() - from;
+          slice(from, now_ns(), 2);
           break;
         case Verb::kCreate:
-          shared_.begin[static_cast<std::size_t>(action.target)].open();
+          note(from, action);
+          shared_.begin[static_cast<std::size_t>(action.target)].open(schedule_ns_);
           break;
-        case Verb::kJoin:
+        case Verb::kJoin: {
+          const Gate& gate = shared_.done[static_cast<std::size_t>(action.target)];
           if (!shared_.done[static_cast<std::size_t>(action.target)].pass(shared_.giving_up)) return;
-          slice(from, now_ns(), 1);
+          schedule_ns_ = std::max(schedule_ns_, gate.at_ns());
+          const std::int64_t to = now_ns();
+          note(to, action);
+          slice(from, to, 1);
           break;
+        }
         case Verb::kSignal:
-          shared_.semaphores[static_cast<std::size_t>(action.target)].post();
+          shared_.semaphores[static_cast<std::size_t>(action.target)].post(schedule_ns_);
           break;
-        case Verb::kWait:
-          if (!shared_.semaphores[static_cast<std::size_t>(action.target)].wait(shared_.giving_up)) return;
+        case Verb::kWait: {
+          const std::int64_t posted =
+              shared_.semaphores[static_cast<std::size_t>(action.target)].wait(shared_.giving_up);
+          if (posted < 0) return;
+          schedule_ns_ = std::max(schedule_ns_, posted);
           slice(from, now_ns(), 1);
           break;
+        }
         case Verb::kRepeat:
           if (action.amount == 0) {
             at = static_cast<std::size_t>(action.target);
@@ -316,6 +409,9 @@ class Player {
   std::vector<char> buffer_;
   std::int64_t cpu_start_ = 0;
   std::int64_t account_ = 0;
+  std::int64_t schedule_ns_ = 0;  // when what this thread has done would have ended if nothing were ever late
+  std::int64_t held_back_ns_ = 0;  // by `ready`
+  bool begun_ = false;
   bool ended_ = false;
 };
 
@@ -334,6 +430,8 @@ bool uses_file(const PlayPlan& plan) noexcept {
 PlayResult play(const PlayPlan& plan) {
   spin_calibration();
   Shared shared(plan);
+  const AwakeCpus awake(plan.scheduled);
+  shared.result.awake = awake.held();
   shared.result.threads.resize(plan.threads.size());
   for (std::size_t i = 0; i < plan.semaphores.size(); ++i) shared.semaphores[i].set(plan.semaphores[i]);
   if (uses_file(plan)) {
@@ -357,7 +455,7 @@ PlayResult play(const PlayPlan& plan) {
   while (shared.ready.load(std::memory_order_acquire) < threads.size())
     thread_sleeper().sleep(100'000, SleepMode::kPlain);
   thread_sleeper().sleep(2'000'000, SleepMode::kPlain);  // the last of them reaches its futex
-  shared.result.real_time = plan.real_time && !shared.refused.load(std::memory_order_relaxed);
+  shared.result.refused = shared.refused.load(std::memory_order_relaxed);
   shared.zero_ns = now_ns();
   const std::int64_t limit = shared.zero_ns + plan.timeout_ns;
   shared.barrier.open();

@@ -4,6 +4,12 @@
 // sleeps, and the communication between them. All threads exist before the start, so that `create` costs a
 // wake-up and not a clone, and CPU time is kept on a running account per thread: what an action costs is
 // taken from the run after it.
+//
+// Scheduled, each thread also knows when it would be where it is if nothing were ever late: runs and sleeps
+// add up, and who waits takes the schedule of the one who lets it go (the larger of both). Sleeps end by that
+// schedule, so that the lateness of a wake-up is made good by the next sleep and doesn't add up. What is
+// changed in one thread so still moves all that wait for it. Not scheduled, every sleep has its own length:
+// right where threads contend for the CPUs, and a schedule without contention can't be met.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +31,8 @@ enum class Verb : std::uint8_t {
   kRead,    // amount: bytes; target: block
   kWrite,   // amount: bytes; target: block
   kFsync,
-  kExit,  // those who join this thread go on; what follows is its teardown
+  kExit,   // those who join this thread go on; what follows is its teardown
+  kReady,  // amount: ns without a CPU that it wanted
 };
 
 struct Action {
@@ -45,9 +52,15 @@ struct PlayedThread {
   std::int64_t faults = 0;
   bool started = false;
   bool finished = false;  // came to the end of its actions
-  // Three numbers a slice: begin, end (ns after the barrier), 0 for a run and 1 for a wait or a sleep.
+  // Three numbers a slice: begin, end (ns after the barrier); 0 a run, 1 a wait or sleep, 2 ready.
   std::vector<std::int64_t> slices;
+  // Three numbers each: when (ns after the barrier), 0 for a create and 1 for a join, index of the thread.
+  std::vector<std::int64_t> events;
 };
+
+// High (nice -20) wins against what else runs. Real time (SCHED_FIFO) gives a woken thread the CPU at once,
+// and a switch then costs some 10 us more CPU time, for which the kernel looks at every other CPU.
+enum class Priority : std::uint8_t { kUsual, kHigh, kRealTime };
 
 struct PlayPlan {
   std::vector<std::vector<Action>> threads;
@@ -55,14 +68,16 @@ struct PlayPlan {
   std::vector<std::int64_t> semaphores;  // their first values: 0 for an event, 1 for a lock
   std::string io_path;                   // file of read and write actions
   std::int64_t timeout_ns = 60'000'000'000;
-  bool real_time = false;              // SCHED_FIFO, so that a woken thread always gets the CPU that is idle
+  bool scheduled = false;  // see above
+  Priority priority = Priority::kUsual;
   std::size_t max_slices = 1U << 16U;  // a thread
 };
 
 struct PlayResult {
   std::int64_t total_ns = 0;
   bool timed_out = false;
-  bool real_time = false;  // asked for, and allowed
+  bool refused = false;  // the priority that was asked for isn't allowed
+  bool awake = false;    // idle CPUs were kept polling
   std::vector<PlayedThread> threads;
 };
 

@@ -17,19 +17,26 @@ from latlab.errors import UsageError
 @click.option("--perfetto", type=click.Path(path_type=Path), help="Write a trace for ui.perfetto.dev.")
 @click.option("--timeout", default=60.0, show_default=True, help="Seconds after which the player gives up.")
 @click.option(
-    "--scheduling", type=click.Choice(["auto", "fifo", "other"]), default="auto", show_default=True,
-    help="fifo: a woken thread gets the idle CPU at once; auto: fifo where no CPU has to be shared.",
+    "--scheduling", type=click.Choice(["auto", "high", "other", "fifo"]), default="auto",
+    show_default=True,
+    help="high: nice -20 where allowed; fifo: real time; auto: fifo where something else runs.",
+)  # fmt: skip
+@click.option(
+    "--pace", type=click.Choice(["auto", "schedule", "free"]), default="auto", show_default=True,
+    help="schedule: sleeps end by the times that the actions add up to; free: threads contend for CPUs; "
+    "auto: schedule where no CPU has to be shared.",
 )  # fmt: skip
 def play(
-    folder: Path, as_json: bool, output: Path | None, perfetto: Path | None, timeout: float, scheduling: str
-) -> None:
+    folder: Path, as_json: bool, output: Path | None, perfetto: Path | None, timeout: float, scheduling: str,
+    pace: str,
+) -> None:  # fmt: skip
     """Re-execute the action files of FOLDER with real threads, from one start barrier."""
     from latlab import stubs
     from latlab.reports import stubs_text
 
     if timeout <= 0:
         raise UsageError("--timeout must be greater than 0")
-    played = stubs.play(stubs.load_actions(folder), timeout_s=timeout, scheduling=scheduling)
+    played = stubs.play(stubs.load_actions(folder), timeout_s=timeout, scheduling=scheduling, pace=pace)
     if output is not None:
         stubs.save_timeline(played, output)
     if perfetto is not None:

@@ -95,12 +95,17 @@ class TimelineThread:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Threads over time: captured from a real program, or played from action files."""
+    """Threads over time: captured from a real program, or played from action files.
+
+    Attributes:
+        order: "create 3" and "join 3" of every thread, in order of time.
+    """
 
     kind: str
     total_ns: int
     threads: tuple[TimelineThread, ...]
     notes: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The timeline as JSON."""
@@ -115,6 +120,7 @@ class Timeline:
             "kind": self.kind,
             "total_ns": self.total_ns,
             "notes": list(self.notes),
+            "order": list(self.order),
             "threads": threads,
         }
 
@@ -148,7 +154,7 @@ class TimelineComparison:
 
     Attributes:
         total_error: (total of B minus total of A) / total of A.
-        order_same: threads start and end in the same order.
+        order_same: threads are created and joined in the same order (where one of both doesn't say: start).
         missing: ids that only one of the two has.
     """
 

@@ -4,6 +4,7 @@ Version 1. A line holds one action; `#` starts a comment; times are microseconds
 
     run USEC            hold a CPU for that much CPU time
     sleep USEC          leave the CPU
+    ready USEC          want a CPU and have none (kept as long as no threads have to share one)
     create N            start thread N            join N           wait until thread N has ended
     signal NAME         post an event             wait NAME        take one post of it
     lock NAME           take a lock               unlock NAME      give it back
@@ -28,7 +29,7 @@ from latlab.errors import InputError, UsageError
 SUFFIX = ".actions"
 VERBS = (
     "run", "sleep", "create", "join", "signal", "wait", "repeat", "end", "memory", "read", "write", "fsync",
-    "exit",
+    "exit", "ready",
 )  # fmt: skip
 LONGEST_NS = 3_600_000_000_000
 
@@ -39,7 +40,7 @@ class Action:
 
     Attributes:
         verb: as written, with "io read", "io write" and "io fsync" in full.
-        amount: ns of `run` and `sleep`, turns of `repeat`, bytes of `memory` and `io`; else 0.
+        amount: ns of `run`, `sleep` and `ready`, turns of `repeat`, bytes of `memory` and `io`; else 0.
         thread: number of `create` and `join`; else -1.
         name: of `signal`, `wait`, `lock` and `unlock`; else empty.
         block: bytes at a time, of `io`.
@@ -55,7 +56,7 @@ class Action:
 
     def text(self) -> str:
         """The action as a line of an action file."""
-        if self.verb in ("run", "sleep"):
+        if self.verb in ("run", "sleep", "ready"):
             return f"{self.verb} {self.amount / 1e3:.3f}"
         if self.verb in ("create", "join"):
             return f"{self.verb} {self.thread}"
@@ -126,7 +127,8 @@ def _parse_line(words: list[str], source: str, line: int) -> Action:
     if verb == "io" and rest:
         verb, rest = f"io {rest[0].lower()}", rest[1:]
     wanted = {
-        "run": (1, 1), "sleep": (1, 1), "create": (1, 1), "join": (1, 1), "signal": (1, 1), "wait": (1, 1),
+        "run": (1, 1), "sleep": (1, 1), "ready": (1, 1), "create": (1, 1), "join": (1, 1), "signal": (1, 1),
+        "wait": (1, 1),
         "lock": (1, 1), "unlock": (1, 1), "repeat": (1, 1), "end": (0, 0), "memory": (1, 1),
         "io read": (1, 2), "io write": (1, 2), "io fsync": (0, 0), "exit": (0, 0),
     }  # fmt: skip
@@ -143,7 +145,7 @@ def _parse_line(words: list[str], source: str, line: int) -> Action:
     least, most = wanted[verb]
     if not least <= len(rest) <= most:
         raise InputError(source, f"'{verb}' takes {least} argument(s), not {len(rest)}", place=f"line {line}")
-    if verb in ("run", "sleep"):
+    if verb in ("run", "sleep", "ready"):
         return Action(verb, amount=_time_ns(rest[0], source, line, verb), line=line)
     if verb in ("create", "join"):
         return Action(verb, thread=_number(rest[0], source, line, "a thread"), line=line)

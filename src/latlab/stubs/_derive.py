@@ -13,10 +13,6 @@ from latlab.stubs._events import DEAD, Event, EventLog
 
 # A shorter blocked slice can't be slept (the kernel's own wake-up takes about as long): it becomes a run.
 MERGE_NS = 20_000
-# What a woken thread waits for an idle CPU at most; the player's threads do that too.
-WAKE_LATENCY_NS = 60_000
-# What the player's own threads wait for when they are woken (median, SCHED_FIFO).
-PLAYED_LATENCY_NS = 20_000
 # Switches against sched_stat_runtime; beyond this the difference is stated.
 RUNTIME_TOLERANCE = 0.01
 
@@ -171,50 +167,51 @@ def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timel
             thread.close(last)
             thread.end = last
     ids = {thread.tid: index for index, thread in enumerate(threads)}
-    cutter = _Cutter(reader.threads, ids, merge_ns, _crowded(threads, log))
+    cutter = _Cutter(reader.threads, ids, merge_ns)
     program = Program({ids[thread.tid]: cutter.actions(thread) for thread in threads}, "capture")
     budgets = program.budgets_ns()
     rows = tuple(_row(thread, ids, reader.zero, log, budgets[ids[thread.tid]]) for thread in threads)
     total = max(thread.end for thread in threads) - reader.zero
     notes = tuple(_notes(threads, ids, log, merge_ns, cutter.merged))
-    return Timeline("captured", total, rows, notes), program
+    order = tuple(what for _, what in sorted(cutter.order))
+    return Timeline("captured", total, rows, notes, order), program
 
 
 class _Cutter:
     """Cuts each thread's running time at what it does to others, and names what it waits for."""
 
-    def __init__(
-        self, threads: dict[int, _Thread], ids: dict[int, int], merge_ns: int, crowded: list[tuple[int, int]]
-    ) -> None:
+    def __init__(self, threads: dict[int, _Thread], ids: dict[int, int], merge_ns: int) -> None:
         self.merge_ns = merge_ns
-        self.crowded = crowded
         self.ids = ids
         self.merged = 0
         # What happens within a thread's runs, by time.
         self.inside: dict[int, list[tuple[int, Action]]] = defaultdict(list)
         self.instead: dict[tuple[int, int], Action] = {}  # of (thread, begin of a blocked slice)
+        self.order: list[tuple[int, str]] = []  # of creates and joins, by time
+        self.late: dict[tuple[int, int], int] = {}  # by how much a join was let go later than the first one
         joined: set[tuple[int, int]] = set()
-        exits: set[int] = set()
+        exits: dict[int, int] = {}
         count = 0
         for thread in threads.values():
             if thread.parent is not None:
                 self.inside[thread.parent].append((thread.begin, Action("create", thread=ids[thread.tid])))
-        for thread in threads.values():
-            for part in thread.slices:
-                if part.state != "blocked" or not part.woken_by:
-                    continue
-                waker = threads[part.woken_by]
-                if waker.exiting_at and part.woken_at >= waker.exiting_at:
-                    if waker.tid not in exits:
-                        exits.add(waker.tid)
-                        self.inside[waker.tid].append((part.woken_at, Action("exit")))
-                    self.instead[thread.tid, part.begin] = Action("join", thread=ids[waker.tid])
-                    joined.add((thread.tid, waker.tid))
-                else:
-                    name = f"e{count}"
-                    count += 1
-                    self.inside[waker.tid].append((part.woken_at, Action("signal", name=name)))
-                    self.instead[thread.tid, part.begin] = Action("wait", name=name)
+                self.order.append((thread.begin, f"create {ids[thread.tid]}"))
+        waits = [(p, t) for t in threads.values() for p in t.slices if p.state == "blocked" and p.woken_by]
+        for part, thread in sorted(waits, key=lambda each: each[0].woken_at):
+            waker = threads[part.woken_by]
+            if waker.exiting_at and part.woken_at >= waker.exiting_at:
+                if waker.tid not in exits:
+                    exits[waker.tid] = part.woken_at
+                    self.inside[waker.tid].append((part.woken_at, Action("exit")))
+                self.late[thread.tid, part.begin] = part.woken_at - exits[waker.tid]
+                self.instead[thread.tid, part.begin] = Action("join", thread=ids[waker.tid])
+                self.order.append((part.woken_at, f"join {ids[waker.tid]}"))
+                joined.add((thread.tid, waker.tid))
+            else:
+                name = f"e{count}"
+                count += 1
+                self.inside[waker.tid].append((part.woken_at, Action("signal", name=name)))
+                self.instead[thread.tid, part.begin] = Action("wait", name=name)
         self._reaped(threads, joined)
         for each in self.inside.values():
             each.sort(key=lambda item: item[0])
@@ -229,6 +226,7 @@ class _Cutter:
                     if dead and pid in (0, -1, child.tid) and (thread.tid, child.tid) not in joined:
                         joined.add((thread.tid, child.tid))
                         self.inside[thread.tid].append((at, Action("join", thread=self.ids[child.tid])))
+                        self.order.append((at, f"join {self.ids[child.tid]}"))
                         break
 
     def actions(self, thread: _Thread) -> tuple[Action, ...]:
@@ -242,7 +240,12 @@ class _Cutter:
                 found.append(Action("run", amount=budget))
             budget = 0
 
-        slices = thread.slices
+        def rest(verb: str, length: int) -> None:
+            flush()
+            if length > 0:
+                found.append(Action(verb, amount=length))
+
+        slices, merged_until = thread.slices, 0
         for index, part in enumerate(slices):
             if part.state == "running":
                 at = part.begin
@@ -257,50 +260,24 @@ class _Cutter:
                 instead = self.instead.get((thread.tid, part.begin))
                 after = slices[index + 1] if index + 1 < len(slices) else None
                 ready = after.end - after.begin if after is not None and after.state == "ready" else 0
-                length = part.end - part.begin + min(ready, WAKE_LATENCY_NS)
+                length = part.end - part.begin
                 if instead is not None:
                     flush()
                     found.append(instead)
-                elif length < self.merge_ns:
-                    budget += length
+                    rest("ready", self.late.get((thread.tid, part.begin), 0))
+                elif length + ready < self.merge_ns:
+                    budget += length + ready
+                    merged_until = part.end + ready
                     self.merged += 1
                 else:
-                    flush()
-                    found.append(Action("sleep", amount=length))
-            else:
-                # Held up by strangers, or queued while another CPU was idle: the player must be told to wait.
-                extra = part.end - part.begin - self._shared(part)
-                if extra > WAKE_LATENCY_NS:
-                    flush()
-                    woken = index > 0 and slices[index - 1].state == "blocked"
-                    found.append(Action("sleep", amount=extra - PLAYED_LATENCY_NS if woken else extra))
+                    rest("sleep", length)
+            elif part.end > merged_until:
+                rest("ready", part.end - part.begin)
         for _, action in pending:
             flush()
             found.append(action)
         flush()
         return tuple(found)
-
-    def _shared(self, part: _Slice) -> int:
-        """How long, within a ready slice, the program's own threads held every CPU."""
-        return sum(max(0, min(part.end, end) - max(part.begin, begin)) for begin, end in self.crowded)
-
-
-def _crowded(threads: list[_Thread], log: EventLog) -> list[tuple[int, int]]:
-    """When every CPU that the trace saw ran a thread of the program."""
-    cpus = len({event.cpu for event in log.events if event.kind == "switch"})
-    edges = []
-    for thread in threads:
-        for part in thread.slices:
-            if part.state == "running":
-                edges += [(part.begin, 1), (part.end, -1)]
-    found, level, since = [], 0, 0
-    for at, step in sorted(edges):
-        if level < cpus <= level + step:
-            since = at
-        elif level + step < cpus <= level:
-            found.append((since, at))
-        level += step
-    return found
 
 
 def _row(thread: _Thread, ids: dict[int, int], zero: int, log: EventLog, budget: int) -> TimelineThread:

@@ -186,7 +186,7 @@ def _cpp_lines(
         match action.verb:
             case "run":
                 yield f"{pad}run({action.amount});"
-            case "sleep":
+            case "sleep" | "ready":
                 yield f"{pad}sleep_ns({action.amount});"
             case "create":
                 yield f"{pad}begin_{action.thread}.release();"
@@ -241,8 +241,8 @@ def _python_lines(
         depth -= action.verb == "end"
         pad = "    " * depth
         match action.verb:
-            case "run" | "sleep":
-                yield f"{pad}{action.verb}({action.amount / 1e3})"
+            case "run" | "sleep" | "ready":
+                yield f"{pad}{'run' if action.verb == 'run' else 'sleep'}({action.amount / 1e3})"
             case "create":
                 yield f"{pad}begin_{action.thread}.set()"
             case "join":

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from latlab._core import stubs as native
 from latlab.errors import LatlabError, UnavailableError
 from latlab.model.stubs import Timeline, TimelineThread
 from latlab.stubs import _actions, _schedule
 
-_STATES = ("running", "blocked")
+_STATES = ("running", "blocked", "ready")
 
 
-SCHEDULING = ("auto", "fifo", "other")
+PRIORITIES = ("other", "high", "fifo")
+SCHEDULING = ("auto", *PRIORITIES)
+
+
+PACES = ("auto", "schedule", "free")
 
 
 def _needs_turns(program: _actions.Program) -> bool:
@@ -33,14 +40,29 @@ def _needs_turns(program: _actions.Program) -> bool:
     return overlap > 0.02 * total
 
 
-def play(program: _actions.Program, *, timeout_s: float = 60.0, scheduling: str = "auto") -> Timeline:
+def _others_run() -> bool:
+    """Whether something else than this thread wants a CPU, most of the time."""
+    found = []
+    for _ in range(21):
+        with Path("/proc/stat").open(encoding="ascii") as file:
+            found += [int(line.split()[1]) for line in file if line.startswith("procs_running")]
+        time.sleep(0.001)
+    return bool(found) and sorted(found)[len(found) // 2] > 1
+
+
+def play(
+    program: _actions.Program, *, timeout_s: float = 60.0, scheduling: str = "auto", pace: str = "auto"
+) -> Timeline:
     """Run every thread's actions from one start barrier and say what each did.
 
     Args:
         program: checked action files; see `latlab.stubs.load_actions`.
-        scheduling: "fifo" gives a woken thread the idle CPU at once, "other" leaves that to the fair
-            scheduler, which often queues it behind its waker; "auto" is fifo where it is allowed and no CPU
-            has to be shared.
+        scheduling: "high" is nice -20 where that is allowed; "fifo" is real time: nothing else gets between,
+            and each switch costs up to 10 us more CPU time; "other" is the caller's own; "auto" is fifo where
+            something else is running on this machine, and high where nothing is.
+        pace: "schedule" lets sleeps end by the times that the actions add up to, so that late wake-ups don't
+            add up; "free" gives each sleep its own length and lets threads contend for CPUs (`ready` is then
+            left out); "auto" is schedule where no CPU has to be shared.
         timeout_s: after which the player gives up, since a thread waits for an event that never comes.
 
     Raises:
@@ -51,8 +73,11 @@ def play(program: _actions.Program, *, timeout_s: float = 60.0, scheduling: str 
     handle, path = tempfile.mkstemp(prefix="latlab-play-")
     os.close(handle)
     try:
-        real_time = scheduling == "fifo" or (scheduling == "auto" and not _needs_turns(program))
-        played = native.play(threads, created, semaphores, path, int(timeout_s * 1e9), real_time)
+        scheduled = pace == "schedule" or (pace == "auto" and not _needs_turns(program))
+        if scheduling == "auto":
+            scheduling = "fifo" if scheduled and _others_run() else "high"
+        priority = PRIORITIES.index(scheduling)
+        played = native.play(threads, created, semaphores, path, int(timeout_s * 1e9), priority, scheduled)
     except RuntimeError as error:
         raise UnavailableError(f"{program.source} can't be played: {error}") from error
     finally:
@@ -84,7 +109,28 @@ def play(program: _actions.Program, *, timeout_s: float = 60.0, scheduling: str 
                 slices=tuple((begin, end, _STATES[kind]) for begin, end, kind in slices),
             )
         )
-    notes = ("SCHED_FIFO isn't allowed here: played by the fair scheduler",)
     return Timeline(
-        "played", played["total_ns"], tuple(rows), notes if real_time and not played["real_time"] else ()
+        "played",
+        played["total_ns"],
+        tuple(rows),
+        tuple(_notes(played, scheduling, scheduled)),
+        tuple(_order(played, numbers)),
     )
+
+
+def _notes(played: dict[str, Any], scheduling: str, scheduled: bool) -> Iterator[str]:
+    if scheduling == "fifo":
+        yield "played by SCHED_FIFO: each switch costs up to 10 us more CPU time"
+    if not scheduled:
+        yield "threads share CPUs: each sleep has its own length, and late wake-ups add up"
+    if played["refused"]:
+        yield f"a priority of '{scheduling}' isn't allowed here: what else runs gets in between"
+    if scheduled and not played["awake"]:
+        yield "idle CPUs may halt (/dev/cpu_dma_latency isn't allowed here): wake-ups are later"
+
+
+def _order(played: dict[str, Any], numbers: list[int]) -> Iterator[str]:
+    """What was created and joined, in order of time."""
+    rows = [row for thread in played["threads"] for row in thread["events"].reshape(-1, 3).tolist()]
+    for _, kind, index in sorted(rows, key=lambda row: row[0]):
+        yield f"{('create', 'join')[kind]} {numbers[index]}"

@@ -24,7 +24,7 @@ def running_spans(program: Program) -> list[tuple[int, int]]:
         if action.verb == "run":
             spans.append((now, now + action.amount))
             clock[number] = now + action.amount
-        elif action.verb == "sleep":
+        elif action.verb in ("sleep", "ready"):
             clock[number] = now + action.amount
         elif action.verb == "create":
             waiting.discard(action.thread)

@@ -49,6 +49,7 @@ def load(source: str | Path) -> Timeline:
         kind=str(document.get("kind", "timeline")),
         total_ns=int(document["total_ns"]),
         notes=tuple(document.get("notes", ())),
+        order=tuple(document.get("order", ())),
         threads=tuple(_thread(row, i, path) for i, row in enumerate(document["threads"])),
     )
 
@@ -109,7 +110,7 @@ def compare(a: Timeline, b: Timeline) -> TimelineComparison:
     return TimelineComparison(
         total_error=(b.total_ns - a.total_ns) / total,
         threads=tuple(errors),
-        order_same=starts_a == starts_b,
+        order_same=a.order == b.order if a.order and b.order else starts_a == starts_b,
         missing=tuple(sorted(ids_a ^ ids_b)),
     )
 
