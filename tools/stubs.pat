@@ -14,11 +14,23 @@
         def set_sequences(self, sequences: list[tuple[list[Any], bytes]], /) -> None:
             """Recorded values, one (list, kinds) a thread."""
 
-        def set_times(self, times: list[tuple[int, int]], /) -> None:
-            """(busy_ns, blocked_ns) of each call, to be simulated."""
+        def set_times(self, times: list[bytes], /) -> None:
+            """Times to simulate: for each sequence (busy_ns, blocked_ns) as int64."""
 
-        def times(self) -> list[tuple[int, int]]:
-            """(busy_ns, blocked_ns) of each measured call."""
+        def times(self) -> list[bytes]:
+            """Measured times: for each sequence (busy_ns, blocked_ns) as int64."""
+
+        def spans(self) -> list[tuple[int, int]]:
+            """For each sequence the begin of its first and the end of its last call, ns."""
+
+        def mark(self) -> int:
+            """The counter at a call's entry, for spend()."""
+
+        def spend(self, mark: int, /) -> None:
+            """Simulate the time of a call that began at a mark."""
+
+        def inside(self) -> int:
+            """Ns spent within the stub where it simulated no time."""
 
         def calls(self) -> int:
             """Calls since the mode was set."""
