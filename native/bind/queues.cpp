@@ -88,6 +88,8 @@ class Reader {
  public:
   explicit Reader(std::string path)
       : reader_(std::make_shared<const latlab::CounterReader>(std::move(path))) {}
+  explicit Reader(std::shared_ptr<Mirror> mirror)
+      : mirror_(std::move(mirror)), reader_(std::make_shared<const latlab::CounterReader>(mirror_->path())) {}
 
   [[nodiscard]] const latlab::CounterReader& readable() const {
     if (!reader_->readable()) throw std::runtime_error(reader_->path() + ": " + to_text(reader_->state()));
@@ -95,6 +97,7 @@ class Reader {
   }
   [[nodiscard]] const latlab::CounterReader& any() const { return *reader_; }
   [[nodiscard]] std::shared_ptr<const latlab::CounterReader> share() const { return reader_; }
+  [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
 
   [[nodiscard]] const latlab::CounterReader& at_queue(std::uint32_t slot) const {
     if (slot >= readable().queue_count()) throw std::out_of_range("there is no such queue slot");
@@ -102,8 +105,32 @@ class Reader {
   }
 
  private:
+  std::shared_ptr<Mirror> mirror_;  // null: an application's own file
   std::shared_ptr<const latlab::CounterReader> reader_;
 };
+
+Reader reader_by_address(int pid, const nb::list& queues) {
+  std::vector<RemoteQueue> all;
+  for (const nb::handle item : queues) {
+    const auto from = nb::cast<nb::dict>(item);
+    const auto text = [&](const char* key) { return nb::cast<std::string>(from[key]); };
+    const auto number = [&](const char* key) { return nb::cast<std::uint64_t>(from[key]); };
+    all.push_back({.name = text("name"),
+                   .source_type = text("source_type"),
+                   .source_name = text("source_name"),
+                   .drain_type = text("drain_type"),
+                   .drain_name = text("drain_name"),
+                   .in_address = number("in_address"),
+                   .out_address = number("out_address"),
+                   .index_bytes = static_cast<std::uint32_t>(number("index_bytes")),
+                   .modulus = number("modulus"),
+                   .capacity = number("capacity")});
+    if (all.back().index_bytes != 4 && all.back().index_bytes != 8) {
+      throw std::invalid_argument("an index has 4 or 8 bytes");
+    }
+  }
+  return Reader(std::make_shared<Mirror>(pid, all));
+}
 
 nb::dict header_of(const Reader& reader) {
   const auto& head = reader.readable().header();
@@ -179,9 +206,11 @@ void set_plan(Sampler& sampler, const std::vector<const Reader*>& readers,
               std::vector<std::uint64_t> versions, const std::vector<TargetTuple>& targets) {
   if (readers.size() != versions.size()) throw std::invalid_argument("one version for each reader");
   std::vector<std::shared_ptr<const latlab::CounterReader>> shared;
+  std::vector<std::shared_ptr<Mirror>> mirrors;
   for (const Reader* reader : readers) {
     static_cast<void>(reader->readable());
     shared.push_back(reader->share());
+    mirrors.push_back(reader->mirror());
   }
   const auto convert = [&](const Parts& parts) {
     std::vector<Part> result;
@@ -197,7 +226,7 @@ void set_plan(Sampler& sampler, const std::vector<const Reader*>& readers,
   for (const auto& [queue, adds, producers, consumers] : targets) {
     plan.push_back({queue, adds, convert(producers), convert(consumers)});
   }
-  sampler.set_plan(std::move(shared), std::move(versions), plan);
+  sampler.set_plan(std::move(shared), std::move(versions), plan, std::move(mirrors));
 }
 
 nb::list drain(Sampler& sampler, std::uint64_t ticks, std::uint64_t ns, double hz) {
@@ -233,6 +262,13 @@ NB_MODULE(queues, m) {
 
   nb::class_<Reader>(m, "Reader", "A counter file, mapped read-only.")
       .def(nb::init<std::string>(), "path"_a)
+      .def_static("by_address", &reader_by_address, "pid"_a, "queues"_a,
+                  nb::sig("def by_address(pid: int, queues: list[dict[str, typing.Any]]) -> Reader"),
+                  "Queues of a process that publishes nothing, by the addresses of their indices.")
+      .def(
+          "refresh", [](const Reader& r) { return r.mirror() == nullptr || r.mirror()->refresh(); },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "Copy the indices of queues by address now; False where they can't be read any more.")
       .def_prop_ro("path", [](const Reader& r) { return r.any().path(); })
       .def_prop_ro(
           "state", [](const Reader& r) { return to_text(r.any().state()); },

@@ -36,6 +36,8 @@ struct Sampler::Watch {
   std::uint32_t several = 0;  // 1 + index into Plan::several where it has more parts than these two
 };
 
+constexpr std::uint32_t kMirrored = ~0U;  // Watch::several of a queue in another process's memory
+
 struct Sampler::Last {
   std::uint64_t in = 0;
   std::uint64_t out = 0;
@@ -59,8 +61,9 @@ struct Sampler::Plan {
 
   std::vector<std::shared_ptr<const CounterReader>> readers;  // keeps what the pointers below point into
   std::vector<std::uint64_t> versions;
-  std::vector<Watch> watches;
-  std::vector<Last> last;  // by queue number
+  std::vector<std::shared_ptr<Mirror>> mirrors;
+  std::vector<Watch> watches;  // those of mirrors first, since they were copied first
+  std::vector<Last> last;      // by queue number
   std::vector<Several> several;
   std::vector<std::vector<Claim>> claims;  // by queue number
 
@@ -123,7 +126,8 @@ Sampler::~Sampler() {
 }
 
 void Sampler::set_plan(std::vector<std::shared_ptr<const CounterReader>> readers,
-                       std::vector<std::uint64_t> versions, const std::vector<Target>& targets) {
+                       std::vector<std::uint64_t> versions, const std::vector<Target>& targets,
+                       std::vector<std::shared_ptr<Mirror>> mirrors) {
   auto plan = std::make_unique<Plan>();
   plan->readers = std::move(readers);
   plan->versions = std::move(versions);
@@ -143,12 +147,19 @@ void Sampler::set_plan(std::vector<std::shared_ptr<const CounterReader>> readers
     for (const Part& part : target.producers) parts.producers.push_back(&hot(part).producer);
     for (const Part& part : target.consumers) parts.consumers.push_back(&hot(part).consumer);
     Watch watch{parts.producers.front(), parts.consumers.front(), target.queue, 0};
-    if (parts.producers.size() > 1 || parts.consumers.size() > 1) {
+    const std::size_t reader = target.producers.front().reader;
+    if (reader < mirrors.size() && mirrors[reader] != nullptr) {
+      watch.several = kMirrored;
+    } else if (parts.producers.size() > 1 || parts.consumers.size() > 1) {
       plan->several.push_back(std::move(parts));
       watch.several = static_cast<std::uint32_t>(plan->several.size());
     }
     plan->watches.push_back(watch);
   }
+  std::stable_partition(plan->watches.begin(), plan->watches.end(),
+                        [](const Watch& watch) { return watch.several == kMirrored; });
+  std::erase(mirrors, nullptr);
+  plan->mirrors = std::move(mirrors);
   delete retired_.exchange(nullptr, std::memory_order_acquire);
   delete next_.exchange(plan.release(), std::memory_order_acq_rel);
 }
@@ -245,6 +256,7 @@ void Sampler::sweep_at(std::uint64_t now_ns) noexcept {
   const std::uint64_t reads_before = reads_.load(std::memory_order_relaxed);
   const std::uint64_t start = ticks_ordered();
   std::uint64_t begin = start;
+  for (const auto& mirror : plan.mirrors) mirror->refresh();
   for (std::size_t from = 0; from < count; from += group) {
     const std::size_t to = std::min(from + group, count);
     if (!make_room(plan, to - from, now_ns)) return;
@@ -267,9 +279,16 @@ void Sampler::look(Plan& plan, const Watch& watch, std::uint64_t begin) noexcept
   if (unread < last.skip) return;
   last.looked = sweep_number_;
   add(reads_, 1);
-  const QueueCounts counts = watch.several == 0
-                                 ? read_counts(*watch.producer, *watch.consumer, options_.retries)
-                                 : plan.read(plan.several[watch.several - 1], options_.retries);
+  QueueCounts counts;
+  if (watch.several == 0) {
+    counts = read_counts(*watch.producer, *watch.consumer, options_.retries);
+  } else if (watch.several == kMirrored) {
+    counts = {.in = watch.producer->in.load(std::memory_order_relaxed),
+              .out_low = watch.consumer->cached_in,
+              .out_high = watch.consumer->out.load(std::memory_order_relaxed)};
+  } else {
+    counts = plan.read(plan.several[watch.several - 1], options_.retries);
+  }
   if (last.seen && counts.in == last.in && counts.out_high == last.out && counts.out_low == last.out &&
       counts.dropped == last.dropped && counts.blocked == last.blocked) {
     last.skip = std::min(options_.longest_skip, last.skip * 2 + 1);

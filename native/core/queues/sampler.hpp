@@ -18,6 +18,8 @@
 
 #include <latlab/counter_reader.hpp>
 
+#include "queues/mirror.hpp"
+
 namespace latlab::queues {
 
 // One registration of a queue's side: where its counts are, and what its descriptor must say for them to be
@@ -108,9 +110,10 @@ class Sampler {
 
   // What to sample from the next sweep on. `versions` are the topology versions of the readers that the
   // targets were taken from; where a file's has moved on, each sample is checked against its part's
-  // generation.
+  // generation. `mirrors`, one a reader or null: what must be copied before that reader is read.
   void set_plan(std::vector<std::shared_ptr<const CounterReader>> readers,
-                std::vector<std::uint64_t> versions, const std::vector<Target>& targets);
+                std::vector<std::uint64_t> versions, const std::vector<Target>& targets,
+                std::vector<std::shared_ptr<Mirror>> mirrors = {});
 
   void start();
   void stop() noexcept;

@@ -10,6 +10,17 @@ class Reader:
 
     def __init__(self, path: str) -> None: ...
 
+    @staticmethod
+    def by_address(pid: int, queues: list[dict[str, Any]]) -> Reader:
+        """
+        Queues of a process that publishes nothing, by the addresses of their indices.
+        """
+
+    def refresh(self) -> bool:
+        """
+        Copy the indices of queues by address now; False where they can't be read any more.
+        """
+
     @property
     def path(self) -> str: ...
 

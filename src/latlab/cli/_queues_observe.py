@@ -13,7 +13,7 @@ from types import FrameType
 import click
 
 from latlab.cli._durations import DURATION_NS
-from latlab.errors import ExitCode
+from latlab.errors import ExitCode, UsageError
 
 
 def targets(texts: tuple[str, ...]) -> list[int | str]:
@@ -72,6 +72,12 @@ def list_(as_json: bool, remove_dead: bool) -> None:
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Stop after so long.")
 @click.option("--budget", type=Share(), help="Of one CPU: idle queues are looked at less, then all of them.")
 @click.option("--cpu", type=click.IntRange(min=0), help="Pin the sampler to this CPU.")
+@click.option(
+    "--queue", "addressed", multiple=True, metavar="'NAME in=PLACE out=PLACE …'",
+    help="A queue of a program that publishes nothing, by the address of its indices; repeatable. PLACE is "
+    "SYMBOL+OFFSET, *POINTER+OFFSET, LIBRARY.so:SYMBOL or 0xADDRESS; more: bytes=4, modulus=N, capacity=N, "
+    "source=S, drain=S.",
+)  # fmt: skip
 @click.option("--priority", type=click.IntRange(1, 99), help="SCHED_FIFO priority of the sampler.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def record_(
@@ -81,6 +87,7 @@ def record_(
     seconds: float | None,
     budget: float | None,
     cpu: int | None,
+    addressed: tuple[str, ...],
     priority: int | None,
     as_json: bool,
 ) -> None:
@@ -89,7 +96,7 @@ def record_(
     It ends after --seconds, at an interrupt, or when every process that it follows has ended.
     """
     from latlab.formats.recording import RecordingWriter
-    from latlab.queues import Recorder
+    from latlab.queues import Recorder, parse_remote_queue, readers_by_address
     from latlab.system.environment import capture
 
     stop = threading.Event()
@@ -99,8 +106,15 @@ def record_(
 
     names = targets(target)
     parameters = {"targets": names, "period_ns": period, "budget": budget, "cpu": cpu, "priority": priority}
+    readers = []
+    if addressed:
+        if len(names) != 1 or not isinstance(names[0], int):
+            raise UsageError("--queue needs one process id as TARGET")
+        readers = [readers_by_address(names[0], [parse_remote_queue(text) for text in addressed])]
+        parameters["queues"] = list(addressed)
     recorder = Recorder(
         names,
+        readers=readers,
         period_ns=period,
         longest_skip=0 if budget is None else 31,
         budget=budget,

@@ -6,6 +6,7 @@ in Python; `docs/reference/counter-file.md`). `Recorder` samples them from outsi
 `Observation`, and `analyse` names what limits.
 """
 
+from latlab.queues._addresses import RemoteQueue, parse_remote_queue, readers_by_address
 from latlab.queues._analysis import analyse
 from latlab.queues._attach import Attachment, attach
 from latlab.queues._files import Application, applications
@@ -40,12 +41,15 @@ __all__ = [
     "PriorityQueue",
     "Queue",
     "Recorder",
+    "RemoteQueue",
     "SimpleQueue",
     "analyse",
     "applications",
     "attach",
     "instrument",
     "load",
+    "parse_remote_queue",
+    "readers_by_address",
     "set_application",
     "set_phase",
     "verify_recording",

@@ -75,6 +75,7 @@ class Follower:
     Args:
         targets: process ids, names of applications (also patterns, as "feed-*"), or both; every process that
             matches any is followed, also those that start later.
+        readers: of queues by address (`readers_by_address`), followed beside the counter files.
         files: lists the counter files; for tests.
         now_ns: the clock; for tests.
     """
@@ -83,6 +84,7 @@ class Follower:
         self,
         targets: Sequence[Target],
         *,
+        readers: Sequence[core.Reader] = (),
         files: Callable[[], Any] = counter_files,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -90,6 +92,7 @@ class Follower:
         self._list_files = files
         self._now_ns = now_ns
         self._next_scan_ns = 0
+        self._waiting = list(readers)
         self._seen: set[Path] = set()
         self._files: list[_File] = []
         self._sides: dict[int, list[_Side]] = {}
@@ -151,6 +154,8 @@ class Follower:
         """(in, out_low, out_high, dropped, blocked, empty) of a queue now, over all of its registrations."""
         sides = self._sides[number]
         adds = any(s.view["sides"] & _SHARES for s in sides)
+        for reader in {id(s.file): s.file.reader for s in sides}.values():
+            reader.refresh()
         rows = [(s.view["sides"], s.file.reader.counts(s.slot)) for s in sides]
 
         def join(column: int, side: int) -> int:
@@ -180,6 +185,8 @@ class Follower:
         return result
 
     def _scan(self, now: int, events: list[Event]) -> None:
+        while self._waiting:
+            self._follow(self._waiting.pop(0), now, events)
         for path in self._list_files():
             if path in self._seen:
                 continue
@@ -191,14 +198,17 @@ class Follower:
                 if reader.readable and reader.state == "ready":
                     self._seen.discard(path)  # it may still give itself the name that we follow
                 continue
-            header = reader.header()
-            number = len(self._files)
-            process = Process(
-                number, header["pid"], header["process_start"], reader.application, header["file_number"]
-            )
-            self._files.append(_File(process, reader))
-            self.plan_is_stale = True
-            events.append(Event(now, "appeared", "process", number, asdict(process)))
+            self._follow(reader, now, events)
+
+    def _follow(self, reader: core.Reader, now: int, events: list[Event]) -> None:
+        header = reader.header()
+        number = len(self._files)
+        process = Process(
+            number, header["pid"], header["process_start"], reader.application, header["file_number"]
+        )
+        self._files.append(_File(process, reader))
+        self.plan_is_stale = True
+        events.append(Event(now, "appeared", "process", number, asdict(process)))
 
     def _matches(self, reader: core.Reader) -> bool:
         pid, name = reader.header()["pid"], reader.application

@@ -119,6 +119,7 @@ class Recorder:
         targets: a process id, the name of an application, or several of them. All processes of that name are
             followed, also those that start later.
         sink: where the chunks go; by default memory, for `observation()`.
+        readers: of queues by address, recorded beside those that are published.
         period_ns: between two sweeps.
         stage_period_ns: between two looks at the stages' own times.
         thread_period_ns: between two looks at what the kernel says of the threads and of the sockets.
@@ -139,6 +140,7 @@ class Recorder:
         targets: Target | Sequence[Target],
         sink: Sink | None = None,
         *,
+        readers: Sequence[core.Reader] = (),
         period_ns: int = 100_000,
         stage_period_ns: int = 20_000_000,
         thread_period_ns: int = 100_000_000,
@@ -156,7 +158,8 @@ class Recorder:
         self._stage_period_ns = stage_period_ns
         self._thread_period_ns = thread_period_ns
         self._budget = budget
-        self._follower = Follower(self.targets)
+        self._by_address = bool(readers)
+        self._follower = Follower(self.targets, readers=readers)
         self._sockets = SocketFollower(self._follower)
         self._sampler = core.Sampler(
             period_ns=period_ns,
@@ -184,6 +187,8 @@ class Recorder:
         Raises:
             InputError: when nothing does; it says what there is.
         """
+        if self._by_address:
+            return
         probe = Follower(self.targets)
         probe.refresh()
         require(probe, self.targets)
