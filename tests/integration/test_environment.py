@@ -4,7 +4,12 @@ import gzip
 import os
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 from latlab.model.environment import Environment, differences
+from latlab.model.jitter import CoreJitter
+from latlab.system import floor
 from latlab.system.environment import capture
 
 
@@ -76,3 +81,32 @@ def test_this_machines_environment_survives_json_and_is_like_itself() -> None:
     assert found.get("compiler", "").startswith(("gcc ", "clang "))
     assert found.get("package.numpy")
     assert found.summary()
+
+
+def test_the_floor_of_the_last_jitter_run_stands_in_every_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(floor, "floor_files", lambda root=None: [tmp_path / "latlab" / "jitter-floor.json"])
+    absent = capture(directory=tmp_path)
+    assert "measure it with `latlab jitter`" in absent.floor()
+    core = CoreJitter(
+        cpu=3, deltas=100, wall_ticks=10**9, pure_ticks=9 * 10**8, bridge_ticks=0, gap_ticks=10**8,
+        paused_ticks=0, threshold_ticks=1000, counter_hz=1e9, quantum_ticks=1, start_ns=0,
+        values_ticks=np.array([10, 5000]), counts=np.array([99, 1]), outliers=20, max_ticks=5000,
+        gap_start_ns=np.zeros(0), gap_each_ns=np.zeros(0), preempted=np.zeros(0, np.uint8),
+    )  # fmt: skip
+    path = floor.remember([core])
+    found = capture(directory=tmp_path)
+    assert (found.get("floor.max_ns"), found.get("floor.gap_share"), found.get("floor.gaps_hz")) == (
+        5000.0,
+        0.1,
+        20.0,
+    )
+    assert found.get("floor.cores") == ["CPU 3: p50 10ns, p99.9 5us, max 5us, 20 gaps/s"]
+    assert "longest 5 µs" in found.floor()
+    assert [one for one in differences(absent, found) if one.name.startswith("floor")] == []
+    path.write_text(path.read_text().replace('"kernel": "', '"kernel": "0.'))
+    assert "another machine or kernel" in capture(directory=tmp_path).floor()
+    path.write_text("{")
+    assert "not JSON" in capture(directory=tmp_path).floor()

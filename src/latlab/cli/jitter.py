@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab.cli._jitter_files import compare, merge, periods, study
-from latlab.errors import ExitCode, LatlabError, UsageError
+from latlab.errors import ExitCode, LatlabError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from latlab.jitter import CoreMatrix
@@ -102,6 +102,7 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> int:
     if options["live"]:
         return _live(cpus, options)
     result = _measured(cpus, options)
+    _keep_floor(result, options)
     _exports(result, options)
     _show(result, options, cpus)
     for warning in result.warnings:
@@ -161,6 +162,18 @@ def _measured(cpus: list[int], options: dict[str, Any], stop: threading.Event | 
         task = measure_task(options["task"], options["seconds"], cpus[-1])
         result = replace(result, cores=(*result.cores, *task.cores), task=options["task"])
     return result
+
+
+def _keep_floor(result: JitterResult, options: dict[str, Any]) -> None:
+    """The run is the floor of what is measured here next, where it was long enough to be one."""
+    from latlab.system import floor
+
+    if options["seconds"] < 0.5 or options["pause"]:
+        return
+    try:
+        floor.remember(result.cores[:-1] if result.task else result.cores)
+    except UnavailableError as error:
+        click.echo(f"latlab jitter: {error}", err=True)
 
 
 def _exports(result: JitterResult, options: dict[str, Any]) -> None:

@@ -45,6 +45,7 @@ def _show_recording(path: Path) -> Shown:
         ("command", recording.command),
         ("seed", recording.seed),
         ("environment", recording.environment.summary()),
+        ("jitter floor", recording.environment.floor()),
         ("documents", ", ".join(recording.documents()) or None),
     ]
     rows = [(name, s["rows"], ", ".join(s["columns"])) for name, s in series.items()]

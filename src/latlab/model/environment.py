@@ -135,12 +135,26 @@ class Environment:
         parts.append(f"load {self.get('load.1min', 'unknown')}")
         return ", ".join(parts)
 
+    def floor(self) -> str:
+        """One line: the jitter of the machine itself, below which no latency of this recording lies."""
+        fact = self.facts.get("floor.p99.9_ns")
+        if fact is None:
+            return "not recorded"
+        if fact.unavailable is not None:
+            return fact.unavailable
+        return (
+            f"p99.9 {self.get('floor.p99.9_ns', 0):.0f} ns, "
+            f"longest {self.get('floor.max_ns', 0) / 1e3:.0f} µs, "
+            f"{100 * self.get('floor.gap_share', 0):.2f} % of the time "
+            f"(`latlab jitter`, {self.get('floor.measured_at')})"
+        )
+
 
 def differences(a: Environment, b: Environment) -> list[Difference]:
     """What makes a comparison of measurements from two environments doubtful.
 
-    Facts that any two runs differ in (time, process id, git revision) are no difference; loads are one when
-    they are further apart than a quarter of a task per CPU. A fact that only one side has asked for is one,
+    Facts that any two runs differ in (time, process id, git revision, the measured floor) are no difference;
+    loads are one when they are further apart than a quarter of a task per CPU. A fact that only one side has asked for is one,
     since the other side may have been anything.
 
     Returns:
@@ -150,7 +164,7 @@ def differences(a: Environment, b: Environment) -> list[Difference]:
     absent = Fact(unavailable="not recorded")
     for name in dict.fromkeys([*a.facts, *b.facts]):
         left, right = a.facts.get(name, absent), b.facts.get(name, absent)
-        if name in _VOLATILE or left == right:
+        if name in _VOLATILE or name.startswith("floor.") or left == right:
             continue
         # Two sides that both could not know it differ in nothing that anybody knows.
         if left.unavailable is not None and right.unavailable is not None:

@@ -134,6 +134,7 @@ class Page:
         stated.append(("revision", _revision(environment)))
         stated.append(("measured at", str(environment.get("captured_at", "unknown"))))
         stated.append(("machine", environment.summary()))
+        stated.append(("jitter floor", environment.floor()))
         self._parts.append(f'<div class="card">{_table(["", ""], stated)}</div>')
         if parameters:
             self.details("Parameters", documents.dumps(parameters))

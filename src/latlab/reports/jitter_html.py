@@ -40,7 +40,7 @@ def report(result: JitterResult, environment: Environment, command: str | None =
     page.section("How long a reading takes")
     page.figure(
         _cumulative(result),
-        "Share of readings that took longer, down to one in all; the dotted line is the first core's knee: "
+        "Share of readings that took as long or longer; the dotted line is the first core's knee: "
         "up to it bins are linear.",
     )
     if result.sources:
@@ -125,7 +125,7 @@ def _cumulative(result: JitterResult) -> dict[str, Any]:
     label = {"x": float(np.log10(knee)), "y": 0.02, "yref": "paper", "text": f"knee {human(knee)}",
              "showarrow": False, "xanchor": "left", "xshift": 4}  # fmt: skip
     return _figure(
-        data, "ns between two readings", "share that took longer", log_x=True, log_y=True,
+        data, "ns between two readings", "share that took as long or longer", log_x=True, log_y=True,
         shapes=[line], annotations=[label],
     )  # fmt: skip
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import latlab
 from latlab.model.environment import Environment, Fact, Value
+from latlab.system import floor
 
 __all__ = ["PACKAGES", "capture", "kernel_hz"]
 
@@ -90,6 +91,7 @@ def capture(
     facts: dict[str, Fact] = {}
     for name, ask in _questions(root, Path.cwd() if directory is None else directory):
         facts[name] = _answer(ask)
+    facts.update(floor.facts(root))
     for package in packages:
         facts[f"package.{package}"] = _answer(partial(_version, package))
     return Environment(facts)
