@@ -154,8 +154,8 @@ def differences(a: Environment, b: Environment) -> list[Difference]:
     """What makes a comparison of measurements from two environments doubtful.
 
     Facts that any two runs differ in (time, process id, git revision, the measured floor) are no difference;
-    loads are one when they are further apart than a quarter of a task per CPU. A fact that only one side has asked for is one,
-    since the other side may have been anything.
+    loads are one when they are further apart than a quarter of a task per CPU. A fact that only one side has
+    asked for is one, since the other side may have been anything.
 
     Returns:
         One item per unlike fact, in the order of `a`, then those of `b` alone; empty for like environments.
