@@ -60,6 +60,8 @@ int run(const std::vector<std::string_view>& arguments) {
       plan.damage_every = number(value);
     else if (key == "cpu")
       plan.cpu = static_cast<int>(number(value));
+    else if (key == "priority")
+      plan.priority = static_cast<int>(number(value));
     else if (key == "stall") {  // MESSAGE:NS
       const auto colon = value.find(':');
       if (colon == std::string_view::npos) throw std::invalid_argument("stall=MESSAGE:NS");
@@ -71,10 +73,16 @@ int run(const std::vector<std::string_view>& arguments) {
   const auto receiver = latlab::messaging::make_receiver(in, stop);
   const auto sender = latlab::messaging::make_sender(out, stop);
   latlab::messaging::pin_thread(plan.cpu);
+  latlab::messaging::raise_priority(plan.priority);
   if (std::puts("ready") < 0 || std::fflush(stdout) != 0) return 1;  // who started us waits for this line
   const auto result = latlab::messaging::forward(*receiver, *sender, in.size, plan, stop);
-  std::printf("forwarded=%llu cpu_ns=%llu error=%d\n", static_cast<unsigned long long>(result.forwarded),
+  std::printf("forwarded=%llu cpu_ns=%llu error=%d", static_cast<unsigned long long>(result.forwarded),
               static_cast<unsigned long long>(result.cpu_ns), result.error);
+  for (const auto& s : result.stalls) {
+    std::printf(" stalled=%llu:%llu:%llu", static_cast<unsigned long long>(s.message),
+                static_cast<unsigned long long>(s.from_ticks), static_cast<unsigned long long>(s.to_ticks));
+  }
+  std::puts("");
   return result.error == 0 ? 0 : 1;
 }
 

@@ -85,7 +85,8 @@ NB_MODULE(messaging, m) {
           "__init__",
           [](lm::RunPlan* self, std::uint64_t messages, double period_ns, std::uint64_t burst,
              std::vector<std::uint32_t> gaps_ns, bool sleep, std::uint64_t sample_every,
-             std::uint64_t receiver_work_ns, int sender_cpu, int receiver_cpu, bool pingpong) {
+             std::uint64_t receiver_work_ns, int sender_cpu, int receiver_cpu, int priority,
+             bool pingpong) {
             new (self) lm::RunPlan{.messages = messages,
                                    .period_ns = period_ns,
                                    .burst = burst,
@@ -95,11 +96,13 @@ NB_MODULE(messaging, m) {
                                    .receiver_work_ns = receiver_work_ns,
                                    .sender_cpu = sender_cpu,
                                    .receiver_cpu = receiver_cpu,
+                                   .priority = priority,
                                    .pingpong = pingpong};
           },
           nb::kw_only(), "messages"_a, "period_ns"_a = 0.0, "burst"_a = 1,
           "gaps_ns"_a = std::vector<std::uint32_t>{}, "sleep"_a = true, "sample_every"_a = 1000,
-          "receiver_work_ns"_a = 0, "sender_cpu"_a = -1, "receiver_cpu"_a = -1, "pingpong"_a = false);
+          "receiver_work_ns"_a = 0, "sender_cpu"_a = -1, "receiver_cpu"_a = -1, "priority"_a = 0,
+          "pingpong"_a = false);
 
   nb::class_<lm::Run>(m, "Run", "One measured run.")
       .def(nb::init<const lm::ChannelSpec&, const lm::ChannelSpec&, lm::RunPlan>(), "out"_a, "in_"_a,
@@ -143,18 +146,20 @@ NB_MODULE(messaging, m) {
           "__init__",
           [](lm::ForwardPlan* self, const std::vector<std::tuple<std::uint64_t, std::uint64_t>>& stalls,
              std::uint64_t sample, std::uint64_t work, std::uint64_t drop, std::uint64_t repeat,
-             std::uint64_t swap, std::uint64_t damage, int cpu) {
+             std::uint64_t swap, std::uint64_t damage, int cpu, int priority) {
             new (self) lm::ForwardPlan{.sample_every = sample,
                                        .work_ns = work,
                                        .drop_every = drop,
                                        .repeat_every = repeat,
                                        .swap_every = swap,
                                        .damage_every = damage,
-                                       .cpu = cpu};
+                                       .cpu = cpu,
+                                       .priority = priority};
             for (const auto& [message, ns] : stalls) self->stalls.push_back({message, ns});
           },
           nb::kw_only(), "stalls"_a = std::vector<std::tuple<std::uint64_t, std::uint64_t>>{}, "sample"_a = 0,
-          "work"_a = 0, "drop"_a = 0, "repeat"_a = 0, "swap"_a = 0, "damage"_a = 0, "cpu"_a = -1);
+          "work"_a = 0, "drop"_a = 0, "repeat"_a = 0, "swap"_a = 0, "damage"_a = 0, "cpu"_a = -1,
+          "priority"_a = 0);
 
   nb::class_<lm::Forwarder>(m, "Forwarder", "The trivial broker on a thread of this process.")
       .def(nb::init<const lm::ChannelSpec&, const lm::ChannelSpec&, lm::ForwardPlan>(), "in_"_a, "out"_a,
@@ -168,9 +173,11 @@ NB_MODULE(messaging, m) {
               const nb::gil_scoped_release release;
               r = self.result();
             }
-            return std::make_tuple(r.forwarded, r.cpu_ns, r.error);
+            std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> stalls;
+            for (const auto& s : r.stalls) stalls.emplace_back(s.message, s.from_ticks, s.to_ticks);
+            return std::make_tuple(r.forwarded, r.cpu_ns, r.error, std::move(stalls));
           },
-          "Wait for the end: (messages forwarded, CPU ns, errno).")
+          "Wait for the end: (messages forwarded, CPU ns, errno, stalls as (message, from, to) in ticks).")
       .def("cpu_ns", &lm::Forwarder::cpu_ns);
 
   m.def("ring_create", &lm::ring_create, "fd"_a, "size"_a, "slots"_a,

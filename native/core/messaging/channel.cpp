@@ -123,8 +123,10 @@ class StreamReceiver final : public Receiver {
  public:
   StreamReceiver(int fd, const ChannelSpec& spec, const StopFlag& stop)
       : fd_(fd), size_(spec.size), poll_(spec.poll), stamps_(spec.kernel_stamps), stop_(stop) {
-    constexpr std::size_t kUsual = 262'144;
-    buffer_.resize(size_ >= kUsual ? size_ : kUsual / size_ * size_);
+    // At most 32 messages a read: the first of a long queue must not wait, nor be stamped, until the last has
+    // been copied, and a 32nd of a system call is little.
+    constexpr std::size_t kMost = 262'144;
+    buffer_.resize(size_ >= kMost ? size_ : std::min<std::size_t>(32, kMost / size_) * size_);
     set_waiting(fd, spec.poll);
     if (stamps_) ask_for_stamps(fd);
   }

@@ -31,12 +31,21 @@ struct ForwardPlan {
   std::uint64_t swap_every = 0;
   std::uint64_t damage_every = 0;
   int cpu = -1;
+  int priority = 0;  // of SCHED_FIFO; 0 leaves the thread as it is
+};
+
+// A stall as it was really made: a sleeper wakes up late, and what measures the broker is checked against this.
+struct StallMade {
+  std::uint64_t message;
+  std::uint64_t from_ticks;
+  std::uint64_t to_ticks;
 };
 
 struct ForwardResult {
   std::uint64_t forwarded = 0;
   std::uint64_t cpu_ns = 0;
   int error = 0;
+  std::vector<StallMade> stalls{};
 };
 
 // Runs until the input ends or the flag is raised.
@@ -66,6 +75,8 @@ std::uint64_t thread_cpu_ns() noexcept;
 std::uint64_t process_cpu_ns() noexcept;
 // Pins the calling thread; does nothing for a negative number. False when the system refuses.
 bool pin_thread(int cpu) noexcept;
+// Runs the calling thread under SCHED_FIFO, before every ordinary one; does nothing for 0. Returns errno.
+int raise_priority(int priority) noexcept;
 // A signal that interrupts a waiting system call and does nothing else.
 void install_interrupt();
 void interrupt_thread(pthread_t thread) noexcept;

@@ -202,6 +202,7 @@ void Run::send_through(S& out) {
 
 void Run::send() {
   sender_.pinned = pin_thread(plan_.sender_cpu);
+  raise_priority(plan_.priority);
   prctl(PR_SET_TIMERSLACK, 1);
   touch_stack();
   while (!receiver_ready_.load(std::memory_order_acquire)) std::this_thread::yield();
@@ -219,6 +220,7 @@ void Run::send() {
 
 void Run::receive() {
   receiver_.pinned = pin_thread(plan_.receiver_cpu);
+  raise_priority(plan_.priority == 0 ? 0 : plan_.priority + 2);
   touch_stack();
   ReceiveLoop loop{.pattern = pattern_,
                    .received = received_->data(),
@@ -238,6 +240,7 @@ void Run::receive() {
 
 void Run::pingpong() {
   sender_.pinned = pin_thread(plan_.sender_cpu);
+  raise_priority(plan_.priority);
   prctl(PR_SET_TIMERSLACK, 1);
   touch_stack();
   ReceiveLoop back{.pattern = pattern_,

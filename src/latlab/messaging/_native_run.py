@@ -36,6 +36,17 @@ class _Stage:
             return int(self.forwarder.cpu_ns())
         return None if self.child is None else _processes.cpu_ns(self.child.pid)
 
+    def stalls(self) -> list[tuple[int, int, int]]:
+        """Stalls as the broker made them, (message, from, to) in ticks; it is ended by this."""
+        if self.forwarder is not None:
+            self.forwarder.stop()
+            return list(self.forwarder.result()[3])
+        if self.child is None:
+            return []
+        self.child.close()
+        words = [word.split("=")[1] for word in self.child.last_words.split() if word.startswith("stalled=")]
+        return [(int(n), int(a), int(b)) for n, a, b in (word.split(":") for word in words)]
+
     def close(self) -> None:
         """Leave nothing behind."""
         if self.forwarder is not None:
@@ -59,7 +70,11 @@ def waiting(settings: Settings, facts: Facts) -> str:
 
 
 def placement(settings: Settings) -> tuple[int, int, int]:
-    """Cores of sender, broker and receiver: one each where there are enough, else the scheduler's choice."""
+    """Cores of sender, broker and receiver: one each where there are enough.
+
+    Of two cores the sender gets one: it may spin until a message is due, and a kernel lets what spins finish
+    its turn of milliseconds before what it woke up.
+    """
     if settings.cpus is not None:
         allowed = os.sched_getaffinity(0)
         for cpu in settings.cpus:
@@ -71,6 +86,8 @@ def placement(settings: Settings) -> tuple[int, int, int]:
         return cpus[0], -1, cpus[1]
     if settings.topology == "broker" and len(cpus) >= 3:
         return cpus[0], cpus[1], cpus[2]
+    if settings.topology == "broker" and len(cpus) == 2:
+        return cpus[0], cpus[1], cpus[1]
     if settings.topology == "pingpong" and len(cpus) >= 2:
         return cpus[0], cpus[1], cpus[0]
     return -1, -1, -1
@@ -110,6 +127,7 @@ def run_native(settings: Settings, facts: Facts) -> Measurement:
                 receiver_work_ns=settings.receiver_delay_ns,
                 sender_cpu=cpus[0],
                 receiver_cpu=cpus[2],
+                priority=settings.priority,
                 pingpong=settings.topology == "pingpong",
             ),
         )
@@ -189,6 +207,7 @@ def _start_broker(
                 sample=settings.sample_every,
                 work=settings.broker_delay_ns,
                 cpu=cpus[1],
+                priority=settings.priority and settings.priority + 1,
                 **faults,
             ),
         )
@@ -198,6 +217,7 @@ def _start_broker(
     words += [f"work={settings.broker_delay_ns}", *(f"stall={n}:{ns}" for n, ns in settings.stalls)]
     words += [f"{name}={every}" for name, every in settings.faults.items()]
     words += [f"cpu={cpus[1]}"] if cpus[1] >= 0 else []
+    words += [f"priority={settings.priority + 1}"] if settings.priority else []
     words += [f"library={stage.library}"] if stage.library else []
     stage.child = _processes.Child([_processes.native_program("broker"), in_, out, *words], pass_fds=fds)
     stage.child.expect("ready")
@@ -227,8 +247,9 @@ def _watch(
     ):
         network = (network_end[1] - network_start[1], network_end[0] - network_start[0])
     return _collect(
-        run, settings, facts, plan, wait=wait, partial=partial, broker_cpu_ns=broker, process_cpu_ns=own,
-        foreign_cpu_ns=foreign, elapsed_ns=elapsed, network_bytes=network,
+        run, settings, facts, plan, stalls=stage.stalls() if settings.stalls else [], wait=wait,
+        partial=partial, broker_cpu_ns=broker, process_cpu_ns=own, foreign_cpu_ns=foreign,
+        elapsed_ns=elapsed, network_bytes=network,
     )  # fmt: skip
 
 
@@ -288,7 +309,15 @@ def _ending(end: str) -> str:
     return f"the broker was {end}" if end.startswith("killed") else f"the broker {end}"
 
 
-def _collect(run: Any, settings: Settings, facts: Facts, plan: Schedule, **known: Any) -> Measurement:
+def _collect(
+    run: Any,
+    settings: Settings,
+    facts: Facts,
+    plan: Schedule,
+    *,
+    stalls: list[tuple[int, int, int]],
+    **known: Any,
+) -> Measurement:
     from latlab._core import messaging as core
 
     (t0, ns0), (t1, ns1) = run.from_, run.to
@@ -322,6 +351,9 @@ def _collect(run: Any, settings: Settings, facts: Facts, plan: Schedule, **known
         harness_ns=core.harness_cost(settings.size, rounds=15),
         bytes_per_message=_memory(run, settings, plan),
         locked=run.locked,
+        stalls_ns=tuple(
+            (n, round((start - base) * 1e9 / hz), round((end - base) * 1e9 / hz)) for n, start, end in stalls
+        ),
         **known,
     )
 

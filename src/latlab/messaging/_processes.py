@@ -93,6 +93,8 @@ class Child:
         return ""
 
     _said = ""
+    last_words = ""
+    """The last line of its stdout, once it is closed."""
 
     def ended(self) -> str | None:
         """How it ended, or None while it lives. It is not reaped, so that its CPU time stays readable."""
@@ -127,10 +129,14 @@ class Child:
                 os.killpg(self.pid, signal.SIGKILL)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None and not stream.closed:
-                if stream is process.stderr:
+                if stream is not process.stdin:
                     os.set_blocking(stream.fileno(), False)
                     lines = (stream.read() or b"").decode(errors="replace").strip().splitlines()
-                    self._said = lines[-1].removeprefix(f"{self.name}: ") if lines else ""
+                    last = lines[-1] if lines else ""
+                    if stream is process.stderr:
+                        self._said = last.removeprefix(f"{self.name}: ")
+                    else:
+                        self.last_words = last
                 stream.close()
 
     def kill(self) -> None:

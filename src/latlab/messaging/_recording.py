@@ -106,6 +106,7 @@ def load_run(path: str | os.PathLike[str]) -> Measurement:
             locked=about["locked"],
             wait=about["wait"],
             partial=about["partial"],
+            stalls_ns=tuple((n, a, b) for n, a, b in about.get("stalls_ns", ())),
             notes=tuple(about["notes"]),
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -85,6 +85,8 @@ class Settings:
         drain_s: how long messages may still arrive after the last was sent.
         server: "auto" starts a product's server on loopback; otherwise its address.
         network: "host", or "namespace" for a broker in a network namespace of its own.
+        priority: of SCHED_FIFO for the sender (the broker's is 1 above, the receiver's 2); 0 leaves the
+            scheduling as it is.
         half: report half the round trip (topology "pingpong").
     """
 
@@ -120,6 +122,7 @@ class Settings:
     network_loss: float = 0.0
     kernel_stamps: bool = False
     half: bool = False
+    priority: int = 0
 
     @property
     def total(self) -> int:
@@ -179,6 +182,7 @@ class Measurement:
         network_bytes: (sent, received) by the loopback or namespace device meanwhile; None where none is.
         bytes_per_message: memory that the measurement took.
         partial: why the run ended before its end; None where it didn't.
+        stalls_ns: (message, from, to) of every planted stall, as the broker really made it.
         notes: what the reader should know.
     """
 
@@ -203,6 +207,7 @@ class Measurement:
     locked: bool
     wait: str
     partial: str | None = None
+    stalls_ns: tuple[tuple[int, int, int], ...] = ()
     notes: tuple[str, ...] = ()
 
 
