@@ -4,7 +4,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <cstring>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "messaging/channel.hpp"
 #include "messaging/forward.hpp"
 #include "messaging/run.hpp"
+#include "messaging/series.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -24,6 +27,19 @@ using Array = nb::ndarray<nb::numpy, std::uint64_t, nb::ndim<1>>;
 // The run's own memory: it lives as long as the array does.
 Array view(const lm::Words& words, nb::handle owner) {
   return {words.data(), {words.size()}, owner};
+}
+
+using Series = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Integers = nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>>;
+
+std::span<const std::int64_t> span(const Series& series) {
+  return {series.data(), series.size()};
+}
+
+Integers array(std::vector<std::int64_t>&& values) {
+  auto* kept = new std::vector<std::int64_t>(std::move(values));
+  const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
+  return {kept->data(), {kept->size()}, owner};
 }
 
 nb::dict side(const lm::Side& s) {
@@ -85,8 +101,7 @@ NB_MODULE(messaging, m) {
           "__init__",
           [](lm::RunPlan* self, std::uint64_t messages, double period_ns, std::uint64_t burst,
              std::vector<std::uint32_t> gaps_ns, bool sleep, std::uint64_t sample_every,
-             std::uint64_t receiver_work_ns, int sender_cpu, int receiver_cpu, int priority,
-             bool pingpong) {
+             std::uint64_t receiver_work_ns, int sender_cpu, int receiver_cpu, int priority, bool pingpong) {
             new (self) lm::RunPlan{.messages = messages,
                                    .period_ns = period_ns,
                                    .burst = burst,
@@ -190,6 +205,30 @@ NB_MODULE(messaging, m) {
         return std::make_tuple(ends.receive, ends.send);
       },
       "size"_a, "depth"_a, "(receiving, sending) descriptor of a POSIX queue without a name.");
+  m.def(
+      "count_differences",
+      [](const Series& to, const Series& from) {
+        lm::Counted counted;
+        {
+          const nb::gil_scoped_release release;
+          counted = lm::count_differences(span(to), span(from));
+        }
+        return std::make_tuple(array(std::move(counted.values)), array(std::move(counted.counts)));
+      },
+      "to"_a, "from_"_a,
+      "(distinct values of to - from, rising; how often each occurs). An empty `from_` counts `to` itself.");
+  m.def(
+      "steps",
+      [](const Series& sent, const Series& received, const Series& latency) {
+        lm::Steps s;
+        {
+          const nb::gil_scoped_release release;
+          s = lm::steps(span(sent), span(received), span(latency));
+        }
+        return std::make_tuple(s.rising, s.falling, s.violations, s.backwards);
+      },
+      "sent"_a, "received"_a, "latency"_a,
+      "(latencies that rise, that fall, violations of the identity, stamps that run backwards).");
   m.def(
       "harness_cost",
       [](std::size_t size, int rounds) {

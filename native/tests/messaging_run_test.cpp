@@ -44,13 +44,13 @@ TEST("a message of every small size carries its sequence number, and damage to i
     const lm::Pattern pattern(size);
     std::vector<std::byte> body(pattern.data(), pattern.data() + size);
     const std::uint32_t sequence = size == 1 ? 300 : 70000;
-    pattern.stamp(body.data(), sequence);
-    CHECK_EQUAL(sequence, pattern.sequence(body.data(), sequence - 20));
-    CHECK_EQUAL(sequence, pattern.sequence(body.data(), sequence + 20));
-    CHECK(pattern.intact(body.data()));
+    pattern.form().stamp(body.data(), sequence);
+    CHECK_EQUAL(sequence, pattern.form().sequence(body.data(), sequence - 20));
+    CHECK_EQUAL(sequence, pattern.form().sequence(body.data(), sequence + 20));
+    CHECK(pattern.form().intact(body.data()));
     for (std::size_t at = lm::pattern_offset(size); at < size && size >= lm::kChecked; ++at) {
       body[at] ^= std::byte{1};
-      CHECK(!pattern.intact(body.data()));
+      CHECK(!pattern.form().intact(body.data()));
       body[at] ^= std::byte{1};
     }
   }
@@ -59,9 +59,9 @@ TEST("a message of every small size carries its sequence number, and damage to i
 TEST("what a broker writes into a message is no damage") {
   const lm::Pattern pattern(64);
   std::vector<std::byte> body(pattern.data(), pattern.data() + 64);
-  pattern.stamp(body.data(), 5);
+  pattern.form().stamp(body.data(), 5);
   body[9] = std::byte{77};
-  CHECK(pattern.intact(body.data()));
+  CHECK(pattern.form().intact(body.data()));
 }
 
 TEST("every message comes through a ring once, in order, whether it polls or sleeps") {

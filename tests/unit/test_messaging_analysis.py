@@ -132,7 +132,7 @@ def test_peaks_are_placed_at_start_end_and_load_changes() -> None:
 
 @given(st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=100))
 @settings(max_examples=80, deadline=None)
-def test_the_sorted_summary_is_the_houses_summary(values: list[int]) -> None:
+def test_the_counted_summary_is_the_houses_summary(values: list[int]) -> None:
     mine, house = summarise(np.array(values)), summary(np.array(values))
     assert mine is not None
     assert (mine.median, mine.maximum, mine.quantiles) == (house.median, house.maximum, dict(house.quantiles))

@@ -31,7 +31,8 @@ void stand_still(std::uint64_t ns, const StopFlag& stop) {
   const timespec until{static_cast<time_t>(wake / 1'000'000'000U), static_cast<long>(wake % 1'000'000'000U)};
   while (!stop.load() && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
   }
-  // No pause instruction: a hypervisor takes many of them for idling, and the core away for some microseconds.
+  // No pause instruction: a hypervisor takes many of them for idling, and the core away for some
+  // microseconds.
   while (!stop.load() && monotonic_ns() < end) {
   }
 }

@@ -34,7 +34,8 @@ struct ForwardPlan {
   int priority = 0;  // of SCHED_FIFO; 0 leaves the thread as it is
 };
 
-// A stall as it was really made: a sleeper wakes up late, and what measures the broker is checked against this.
+// A stall as it was really made: a sleeper wakes up late, and what measures the broker is checked against
+// this.
 struct StallMade {
   std::uint64_t message;
   std::uint64_t from_ticks;

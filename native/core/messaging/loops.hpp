@@ -27,7 +27,8 @@ struct SendLoop {
   template <class S, class Ready>
   void run(S& out, Ready&& ready) {
     const bool keeps = out.keeps_bodies();
-    const std::size_t size = pattern.size();
+    const Form form = pattern.form();
+    const std::size_t size = form.size();
     std::uint64_t in_batch = 0;
     std::uint64_t until_sample = 1;
     std::uint64_t n = 0;
@@ -35,8 +36,8 @@ struct SendLoop {
       if (!ready(n)) break;
       std::byte* room = out.claim();
       if (room == nullptr) break;
-      if (!keeps || n < batch) std::memcpy(room, pattern.data(), size);
-      pattern.stamp(room, static_cast<std::uint32_t>(n));
+      if (!keeps || n < batch) std::memcpy(room, form.data(), size);
+      form.stamp(room, static_cast<std::uint32_t>(n));
       sent[n] = ticks();
       out.commit();
       if (++in_batch == batch) {
@@ -81,27 +82,34 @@ struct ReceiveLoop {
   }
 
   void take(const Block& block) {
+    // Locals: what lies in memory would be read again after every stamp, which might have changed it.
+    const Form form = pattern.form();
+    std::uint64_t* const stamps = received;
+    const std::uint64_t most = total;
+    std::uint64_t next = expected;
+    std::uint64_t left = until_sample;
+    std::uint64_t taken = 0;
     for (std::size_t i = 0; i < block.count; ++i) {
       const std::byte* body = block.data + i * block.stride;
       const std::uint64_t now = ticks();
-      const std::uint64_t sequence = pattern.sequence(body, static_cast<std::uint32_t>(expected));
-      if (!pattern.intact(body) || sequence >= total) [[unlikely]] {
+      const std::uint64_t sequence = form.sequence(body, static_cast<std::uint32_t>(next));
+      if (!form.intact(body) || sequence >= most) [[unlikely]] {
         ++side.corrupted;
         continue;
       }
-      if (sequence >= expected) [[likely]] {
-        expected = sequence + 1;
-      } else if (received[sequence] != 0) {
+      if (sequence >= next) [[likely]] {
+        next = sequence + 1;
+      } else if (stamps[sequence] != 0) {
         ++side.duplicated;
         continue;
       } else {
         ++side.reordered;
       }
-      received[sequence] = now;
-      ++side.count;
+      stamps[sequence] = now;
+      ++taken;
       if (kernel != nullptr) kernel[sequence] = block.kernel_ns;
-      if (--until_sample == 0) [[unlikely]] {
-        until_sample = sample_every;
+      if (--left == 0) [[unlikely]] {
+        left = sample_every;
         sample(body, sequence, now);
       }
       if (work_ns != 0) [[unlikely]] {
@@ -110,6 +118,9 @@ struct ReceiveLoop {
         }
       }
     }
+    expected = next;
+    until_sample = left;
+    side.count += taken;
   }
 
   void sample(const std::byte* body, std::uint64_t sequence, std::uint64_t now) {

@@ -303,7 +303,7 @@ class Replay final : public Receiver {
   Replay(const Pattern& pattern, std::size_t count) : size_(pattern.size()), messages_(size_ * count) {
     for (std::size_t i = 0; i < count; ++i) {
       std::memcpy(messages_.data() + i * size_, pattern.data(), size_);
-      pattern.stamp(messages_.data() + i * size_, static_cast<std::uint32_t>(i));
+      pattern.form().stamp(messages_.data() + i * size_, static_cast<std::uint32_t>(i));
     }
   }
   Block receive() override {

@@ -18,7 +18,7 @@ class ChannelSpec:
 class RunPlan:
     """What to send, when, and on which cores."""
 
-    def __init__(self, *, messages: int, period_ns: float = 0.0, burst: int = 1, gaps_ns: Sequence[int] = [], sleep: bool = True, sample_every: int = 1000, receiver_work_ns: int = 0, sender_cpu: int = -1, receiver_cpu: int = -1, pingpong: bool = False) -> None: ...
+    def __init__(self, *, messages: int, period_ns: float = 0.0, burst: int = 1, gaps_ns: Sequence[int] = [], sleep: bool = True, sample_every: int = 1000, receiver_work_ns: int = 0, sender_cpu: int = -1, receiver_cpu: int = -1, priority: int = 0, pingpong: bool = False) -> None: ...
 
 class Run:
     """One measured run."""
@@ -71,7 +71,7 @@ class Run:
 class ForwardPlan:
     """What the trivial broker does besides forwarding."""
 
-    def __init__(self, *, stalls: Sequence[tuple[int, int]] = [], sample: int = 0, work: int = 0, drop: int = 0, repeat: int = 0, swap: int = 0, damage: int = 0, cpu: int = -1) -> None: ...
+    def __init__(self, *, stalls: Sequence[tuple[int, int]] = [], sample: int = 0, work: int = 0, drop: int = 0, repeat: int = 0, swap: int = 0, damage: int = 0, cpu: int = -1, priority: int = 0) -> None: ...
 
 class Forwarder:
     """The trivial broker on a thread of this process."""
@@ -80,8 +80,10 @@ class Forwarder:
 
     def stop(self) -> None: ...
 
-    def result(self) -> tuple[int, int, int]:
-        """Wait for the end: (messages forwarded, CPU ns, errno)."""
+    def result(self) -> tuple[int, int, int, list[tuple[int, int, int]]]:
+        """
+        Wait for the end: (messages forwarded, CPU ns, errno, stalls as (message, from, to) in ticks).
+        """
 
     def cpu_ns(self) -> int: ...
 
@@ -92,6 +94,16 @@ def ring_bytes(size: int, slots: int) -> int: ...
 
 def open_message_queue(size: int, depth: int) -> tuple[int, int]:
     """(receiving, sending) descriptor of a POSIX queue without a name."""
+
+def count_differences(to: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], from_: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.int64], dict(shape=(None,))]]:
+    """
+    (distinct values of to - from, rising; how often each occurs). An empty `from_` counts `to` itself.
+    """
+
+def steps(sent: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], received: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], latency: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[int, int, int, int]:
+    """
+    (latencies that rise, that fall, violations of the identity, stamps that run backwards).
+    """
 
 def harness_cost(size: int, rounds: int = 25) -> tuple[float, float, float]:
     """(sender, receiver, clock): ns that the harness adds to a message."""

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from latlab.messaging._summaries import summarise
+from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
 from latlab.model.messaging import Cpu, Hump, Measurement, Peak, Result, Throughput
 from latlab.model.stats import Summary
 from latlab.stats.humps import find_humps
-from latlab.stats.quantiles import REPORTED, quantile_name, rank
+from latlab.stats.quantiles import rank
 
 __all__ = ["analyse", "latencies", "overheads", "stability"]
 
@@ -38,7 +38,7 @@ def analyse(m: Measurement) -> Result:
     numbers, latency = latencies(m)
     if s.half:
         latency = latency // 2
-    ordered = np.sort(latency)
+    spread = counted(latency)
     count = int(np.count_nonzero(m.sent_ns[s.warmup :] >= 0)) if m.sender.count < s.total else s.messages
     notes = list(m.notes)
     due = None if m.intended_ns is None else m.intended_ns[s.warmup :]
@@ -51,18 +51,20 @@ def analyse(m: Measurement) -> Result:
         notes.append(
             f"the window M = {s.window} is not smaller than the {count} messages: overheads are undefined"
         )
-    steps = int(np.count_nonzero(np.diff(sent_order) < 0)) + int(ordered.size and np.searchsorted(ordered, 0))
+    whole = latency if not s.half else received_of - sent_of
+    rising, falling, violations, steps = _steps(sent_of, received_of, whole)
     if steps:
         notes.append(f"{steps} time stamps run backwards: the clock stepped or the cores' clocks differ")
     received_order = received_of if m.receiver.reordered == 0 else np.sort(received_of)
+    apart = [counted(at[s.window :], at[: -s.window]) if s.window < at.size else None
+             for at in (sent_order, received_order)]  # fmt: skip
     intended, waited = None, latency
     if due is not None:
         # A sender that is held up hides the queue from its own latency; the intended one shows it.
         waited = received_of - (due if complete else due[numbers])
         intended = summarise(waited)
-    identity = _identity(sent_of, received_of, latency if not s.half else received_of - sent_of)
     harness = m.harness_ns[0] + m.harness_ns[1]
-    summary = summarise(ordered, ordered=True)
+    summary = summarise(spread)
     near = summary is not None and summary.median <= 3 * harness
     if near:
         notes.append(f"the median is within 3 x the harness's own {harness:.0f} ns")
@@ -83,10 +85,10 @@ def analyse(m: Measurement) -> Result:
         warmup=_warmup(m),
         latency=summary,
         intended_latency=intended,
-        sending_overhead=_scaled(summarise(overheads(sent_order, s.window)), s.window),
-        receiving_overhead=_scaled(summarise(overheads(received_order, s.window)), s.window),
-        sending_throughput=_throughput(sent_order, s.window, s.size),
-        receiving_throughput=_throughput(received_order, s.window, s.size),
+        sending_overhead=None if apart[0] is None else summarise(apart[0], per=s.window),
+        receiving_overhead=None if apart[1] is None else summarise(apart[1], per=s.window),
+        sending_throughput=_throughput(sent_order, apart[0], s.window, s.size),
+        receiving_throughput=_throughput(received_order, apart[1], s.window, s.size),
         wire_to_kernel=kernel[0],
         kernel_to_application=kernel[1],
         broker_stay=summarise(_stays(m)),
@@ -94,11 +96,11 @@ def analyse(m: Measurement) -> Result:
         cpu_windows=_cpu_windows(m, 0 if summary is None else int(summary.maximum)),
         humps=tuple(Hump(h.at, h.weight) for h in humps.humps),
         humps_p_value=humps.p_value if latency.size else None,
-        peaks=_peaks(numbers, latency, ordered, sent_of if due is None else due[numbers], s.messages),
+        peaks=_peaks(numbers, latency, spread, sent_of if due is None else due[numbers], s.messages),
         stability=verdict,
         drift=drift,
-        signs=_signs(latency),
-        identity_violations=identity,
+        signs={"rising": rising, "falling": falling, "stable": max(0, latency.size - 1) - rising - falling},
+        identity_violations=violations,
         clock_steps=steps,
         harness_ns=m.harness_ns,
         near_harness=near,
@@ -110,72 +112,31 @@ def analyse(m: Measurement) -> Result:
         network_bytes=m.network_bytes,
         bytes_per_message=m.bytes_per_message,
         partial=m.partial,
+        stalls_ns=tuple((n, end - start) for n, start, end in m.stalls_ns),
         notes=tuple(notes),
     )
 
 
-def _identity(sent: Integers, received: Integers, latency: Integers) -> int:
-    """For how many messages RO_n - SO_n = L_n - L_{n-1} (M = 1) doesn't hold; in integers it always does."""
-    left = np.diff(received)
-    left -= np.diff(sent)
-    return int(np.count_nonzero(left != np.diff(latency)))
+def _steps(sent: Integers, received: Integers, latency: Integers) -> tuple[int, int, int, int]:
+    """(L that rise, that fall, violations of RO_n - SO_n = L_n - L_{n-1}, stamps that run backwards)."""
+    from latlab._core import messaging as core
+
+    rising, falling, violations, backwards = core.steps(
+        *(np.ascontiguousarray(series) for series in (sent, received, latency))
+    )
+    return rising, falling, violations, backwards
 
 
-def _signs(latency: Integers) -> dict[str, int]:
-    change = np.diff(latency)
-    rising, falling = int(np.count_nonzero(change > 0)), int(np.count_nonzero(change < 0))
-    return {"rising": rising, "falling": falling, "stable": int(change.size) - rising - falling}
-
-
-def _thinned(latency: Integers, keep: int = 20_000) -> Integers:
+def _thinned(latency: Integers, keep: int = 10_000) -> Integers:
     """Evenly spaced messages: neighbours are alike, and the hump test is one of independent values."""
     return latency if latency.size <= keep else latency[:: latency.size // keep]
 
 
-def _scaled(summary: Summary | None, window: int) -> Summary | None:
-    """A summary of differences over M messages, per message."""
-    if summary is None:
-        return None
-    return Summary(
-        count=summary.count,
-        minimum=summary.minimum / window,
-        maximum=summary.maximum / window,
-        mean=summary.mean / window,
-        median=summary.median / window,
-        robust_deviation=summary.robust_deviation / window,
-        rms_distance=summary.rms_distance / window,
-        median_distance=summary.median_distance / window,
-        quantiles={name: value / window for name, value in summary.quantiles.items()},
-    )
-
-
-def _throughput(at: Integers, window: int, size: int) -> Throughput:
+def _throughput(at: Integers, apart: Counted | None, window: int, size: int) -> Throughput:
     """Over the whole run, and by windows: 1 / overhead, undefined (and counted) where the overhead is 0."""
     span = int(at[-1] - at[0]) if at.size > 1 else 0
     rate = (at.size - 1) * 1e9 / span if span > 0 else None
-    apart = np.sort(overheads(at, window))
-    undefined = int(np.searchsorted(apart, 0, side="right"))
-    defined = apart[undefined:]
-    windows = None
-    if defined.size:
-        # Quantiles of 1/x are those of x from the other end, so one sort serves both.
-        def rank_of(q: float) -> float:
-            return float(window * 1e9 / defined[defined.size - rank(q, defined.size)])
-
-        middle = rank_of(0.5)
-        thin = defined[:: max(1, defined.size // 1_000_000)]
-        distance = np.abs(window * 1e9 / thin - middle)
-        windows = Summary(
-            count=int(defined.size),
-            minimum=float(window * 1e9 / defined[-1]),
-            maximum=float(window * 1e9 / defined[0]),
-            mean=float(np.mean(window * 1e9 / thin)),
-            median=middle,
-            robust_deviation=float(distance.mean()),
-            rms_distance=float(np.sqrt(np.mean(distance**2))),
-            median_distance=float(np.sort(distance)[rank(0.5, distance.size) - 1]),
-            quantiles={quantile_name(q): rank_of(q) for q in REPORTED},
-        )
+    windows, undefined = (None, 0) if apart is None else summarise_rates(apart, window * 1e9)
     return Throughput(rate, None if rate is None else rate * size, window, windows, undefined)
 
 
@@ -251,9 +212,10 @@ def stability(sent: Integers, latency: Integers, blocks: int = 40) -> tuple[str,
     if latency.size < 4 * blocks:
         return "undecided", None
     size = latency.size // blocks
-    parts = np.sort(latency[: size * blocks].reshape(blocks, size), axis=1)[:, (size - 1) // 2].astype(
-        np.float64
-    )
+    # Ten thousand messages, evenly spaced, tell a block's median well enough.
+    parts = latency[: size * blocks].reshape(blocks, size)[:, :: max(1, size // 10_000)]
+    middle = (parts.shape[1] - 1) // 2
+    parts = np.partition(parts, middle, axis=1)[:, middle].astype(np.float64)
     pairs = np.sign(parts[None, :] - parts[:, None])[np.triu_indices(blocks, 1)]
     score = float(pairs.sum())
     deviation = np.sqrt(blocks * (blocks - 1) * (2 * blocks + 5) / 18.0)
@@ -268,14 +230,13 @@ def stability(sent: Integers, latency: Integers, blocks: int = 40) -> tuple[str,
 
 
 def _peaks(
-    numbers: Integers, latency: Integers, ordered: Integers, due: Integers, total: int
+    numbers: Integers, latency: Integers, spread: Counted, due: Integers, total: int
 ) -> tuple[Peak, ...]:
     """The ten highest groups of messages above p99.9 that stand at least ten robust deviations out."""
     if latency.size < 10:
         return ()
-    middle = int(ordered[rank(0.5, ordered.size) - 1])
-    spread = float(ordered[rank(0.9, ordered.size) - 1]) - middle
-    limit = max(int(ordered[rank(0.999, ordered.size) - 1]), int(middle + 10 * spread), middle + 1)
+    middle, high, highest = spread.at([rank(q, latency.size) for q in (0.5, 0.9, 0.999)])
+    limit = max(highest, middle + 10 * (high - middle), middle + 1)
     out = np.flatnonzero(latency >= limit)
     if out.size == 0:
         return ()

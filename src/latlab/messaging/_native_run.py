@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from latlab.errors import LatlabError, UsageError
+from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.messaging import _links, _processes
 from latlab.messaging._schedule import Schedule, schedule
 from latlab.model.messaging import Facts, Measurement, Settings, Side
@@ -93,6 +93,28 @@ def placement(settings: Settings) -> tuple[int, int, int]:
     return -1, -1, -1
 
 
+def _check_priority(settings: Settings, wait: str) -> None:
+    """Whether the run's threads may have the real-time priority that was asked for.
+
+    Raises:
+        UsageError: where they would spin and keep everything else, and one another, from running.
+        UnavailableError: without the right to it.
+    """
+    if settings.priority == 0:
+        return
+    if wait == "poll":
+        raise UsageError(
+            "threads that spin at a real-time priority stop the machine", remedy="say --wait block"
+        )
+    before, usual = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(settings.priority + 2))
+    except PermissionError:
+        remedy = "run as root, raise 'ulimit -r', or leave --priority out"
+        raise UnavailableError("no right to a real-time priority", remedy=remedy) from None
+    os.sched_setscheduler(0, before, usual)
+
+
 def run_native(settings: Settings, facts: Facts) -> Measurement:
     """Measure.
 
@@ -104,6 +126,7 @@ def run_native(settings: Settings, facts: Facts) -> Measurement:
 
     wait = waiting(settings, facts)
     cpus = placement(settings)
+    _check_priority(settings, wait)
     plan = schedule(settings)
     stage = _Stage()
     try:

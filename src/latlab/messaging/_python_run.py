@@ -47,6 +47,8 @@ def run_python(settings: Settings, facts: Facts, target: str) -> Measurement:
         UsageError, UnavailableError, LatlabError: before anything was sent.
     """
     wait = waiting(settings, facts)
+    if settings.priority:
+        raise UsageError(f"{facts.name} runs at no real-time priority", remedy="native transports can")
     if settings.faults or settings.batch != 1:
         raise UsageError(
             f"{facts.name} has no planted faults and no batches", remedy="native transports have them"

@@ -255,7 +255,11 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run means. None where a value is not defined."""
+    """What a run means. None where a value is not defined.
+
+    Attributes:
+        stalls_ns: (message, ns) of every planted stall, as long as the broker really made it.
+    """
 
     settings: Settings
     facts: Facts
@@ -293,4 +297,5 @@ class Result:
     network_bytes: tuple[int, int] | None
     bytes_per_message: float
     partial: str | None
+    stalls_ns: tuple[tuple[int, int], ...]
     notes: tuple[str, ...]

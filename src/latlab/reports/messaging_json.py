@@ -71,6 +71,7 @@ def result_json(r: Result) -> dict[str, Any]:
             "kernel_to_application": summary_json(r.kernel_to_application),
         },
         "broker_stay_ns": summary_json(r.broker_stay),
+        "stalls_ns": [{"message": n, "made_ns": made} for n, made in r.stalls_ns],
         "cpu": {**asdict(r.cpu), "unit": "ns per message"},
         "cpu_windows_ppm": {name: summary_json(summary) for name, summary in r.cpu_windows.items()},
         "humps": [{"at_ns": h.at_ns, "weight": h.weight} for h in r.humps],

@@ -106,6 +106,7 @@ def render(r: Result) -> str:
         f"{r.page_faults} page faults"
     )
     lines.append(f"{'received at':<21}{r.facts.received_at}")
+    lines += [f"{'planted stall':<21}{duration(made)} at message {n}" for n, made in r.stalls_ns]
     lines += [f"note: {note}" for note in r.notes]
     if r.partial is not None:
         lines.append(f"partial: {r.partial}")
