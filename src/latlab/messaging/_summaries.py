@@ -56,7 +56,10 @@ def summarise(series: Counted | Integers, *, per: int = 1) -> Summary | None:
     weights = counts.astype(np.float64)
     order = np.argsort(distances, kind="stable")
     half = np.searchsorted(np.cumsum(counts[order]), rank(0.5, count))
-    scale = (lambda x: x) if per == 1 else (lambda x: x / per)
+
+    def scale(value: float) -> float:
+        return value if per == 1 else value / per
+
     return Summary(
         count=count,
         minimum=scale(int(values[0])),
