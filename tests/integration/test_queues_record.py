@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -186,3 +187,58 @@ def test_a_process_that_only_observes_publishes_nothing(start):
     recorder = Recorder("watched", period_ns=1_000_000)
     record_until(recorder, lambda: recorder.statistics["samples"] > 5)
     assert [a.pid for a in applications() if a.pid == os.getpid()] == []
+
+
+FILLS = """
+import sys, time
+from latlab._core import counting
+counting.set_application(sys.argv[1])
+slot = counting.Slot(name="orders", capacity=16, source_name="feed", drain_name="book")
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(200):
+    slot.put(1)
+    time.sleep(0.001)
+    slot.get(1)
+slot.put(16)
+slot.drop(3)
+sys.stdin.readline()
+"""
+
+
+def test_the_flight_recorder_writes_the_seconds_before_a_drop(start, tmp_path, capsys):
+    process = start("flies", program=FILLS)
+    run = tmp_path / "run"
+    timer = threading.Timer(0.3, lambda: (process.stdin.write("go\n"), process.stdin.flush()))
+    timer.start()
+    arguments = ["queues", "record", str(process.pid), "-o", str(run), "--period", "500us", "--seconds", "40"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--flight", "10s", "--on", "drop", "--after", "50ms", "--json"])
+    timer.join()
+    assert ended.value.code == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["cause"], said["queue"], said["value"]) == ("drop", "orders", 3)
+    seen = load(run)
+    assert int(seen.samples["dropped"].max()) == 3
+    assert int(seen.samples["in"].min()) < 100  # what came before it is there
+    assert seen.queues[0].name == "orders"
+
+
+def test_a_flight_in_which_nothing_happens_writes_nothing(start, tmp_path, capsys):
+    process = start("calm")
+    run = tmp_path / "run"
+    arguments = ["queues", "record", str(process.pid), "-o", str(run), "--seconds", "0.3"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--flight", "1s", "--on", "drop"])
+    assert ended.value.code == 0
+    assert "nothing happened" in capsys.readouterr().err
+    assert not run.exists()
+
+
+def test_a_latency_trigger_without_an_objective_is_a_usage_error(start, tmp_path, capsys):
+    process = start("calm")
+    arguments = ["queues", "record", str(process.pid), "-o", str(tmp_path / "run"), "--flight", "1s"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--on", "latency"])
+    assert ended.value.code == 2
+    assert "--objective" in capsys.readouterr().err

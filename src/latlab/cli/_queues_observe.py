@@ -9,11 +9,16 @@ import threading
 import time
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from latlab.cli._durations import DURATION_NS
+from latlab.cli._queues_flight import fly
 from latlab.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from latlab.queues import Detector
 
 
 def targets(texts: tuple[str, ...]) -> list[int | str]:
@@ -70,6 +75,20 @@ def list_(as_json: bool, remove_dead: bool) -> None:
 )
 @click.option("--period", type=DURATION_NS, default="100us", show_default=True, help="Between two sweeps.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Stop after so long.")
+@click.option(
+    "--flight", type=DURATION_NS, help="Keep only the last so long in memory; write when something happens."
+)
+@click.option("--on", "causes", multiple=True, type=click.Choice(("drop", "full", "latency")),
+              help="With --flight: what must happen; by default any of them.")  # fmt: skip
+@click.option(
+    "--objective", type=DURATION_NS, help="With --flight: the longest that an event may wait in a queue."
+)
+@click.option(
+    "--after", type=DURATION_NS, default="1s", show_default=True, help="With --flight: so long after it."
+)
+@click.option("--times", type=click.IntRange(min=1), default=1, show_default=True,
+              help="With --flight: end after so many recordings.")  # fmt: skip
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="With --flight: this queue triggers nothing.")
 @click.option("--budget", type=Share(), help="Of one CPU: idle queues are looked at less, then all of them.")
 @click.option("--cpu", type=click.IntRange(min=0), help="Pin the sampler to this CPU.")
 @click.option(
@@ -85,6 +104,12 @@ def record_(
     output: Path,
     period: int,
     seconds: float | None,
+    flight: int | None,
+    causes: tuple[str, ...],
+    objective: int | None,
+    after: int,
+    times: int,
+    exclude: tuple[str, ...],
     budget: float | None,
     cpu: int | None,
     addressed: tuple[str, ...],
@@ -122,10 +147,27 @@ def record_(
         priority=priority or 0,
     )
     recorder.look()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    if flight is not None:
+        parameters["flight_ns"] = flight
+        detector = _detector(causes, objective, exclude)
+        sys.exit(
+            fly(
+                recorder,
+                detector,
+                output,
+                parameters,
+                keep_seconds=flight / 1e9,
+                after_seconds=after / 1e9,
+                times=times,
+                seconds=seconds,
+                stop=stop,
+                as_json=as_json,
+            )
+        )
     with RecordingWriter(output, "queues", parameters=parameters, environment=capture()) as writer:
         recorder.sink = writer
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, end)
         with recorder:
             until = None if seconds is None else time.monotonic() + seconds
             click.echo(f"recording {', '.join(target)} into {output}", err=True)
@@ -137,6 +179,15 @@ def record_(
         click.echo(f"latlab: {name}: the kernel dropped {count} datagrams, which no queue saw", err=True)
     said = {**recorder.statistics, "socket_drops": recorder.socket_drops}
     sys.exit(_tell(said, recorder.achieved, period, output, as_json))
+
+
+def _detector(causes: tuple[str, ...], objective: int | None, exclude: tuple[str, ...]) -> Detector:
+    from latlab.queues import Detector
+
+    if "latency" in causes and objective is None:
+        raise UsageError("--on latency needs --objective", remedy="such as --objective 5ms")
+    wanted = causes or ("drop", "full", "latency")
+    return Detector(wanted, objective_ns=objective or 0, exclude=exclude)
 
 
 def _tell(

@@ -10,6 +10,7 @@ from latlab.queues._addresses import RemoteQueue, parse_remote_queue, readers_by
 from latlab.queues._analysis import analyse
 from latlab.queues._attach import Attachment, attach
 from latlab.queues._files import Application, applications
+from latlab.queues._flight import CAUSES, Detector, Flight
 from latlab.queues._instrument import (
     AsyncQueue,
     CountedExecutor,
@@ -29,11 +30,14 @@ from latlab.queues._recorder import Memory, Recorder
 from latlab.queues._verify import verify_recording
 
 __all__ = [
+    "CAUSES",
     "Application",
     "AsyncQueue",
     "Attachment",
     "CountedExecutor",
     "Deque",
+    "Detector",
+    "Flight",
     "LifoQueue",
     "Live",
     "Memory",

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from latlab._core import clock as core_clock
 from latlab._core import queues as core
 from latlab.errors import UsageError
-from latlab.model.queues import Observation
+from latlab.model.queues import Observation, Queue
 from latlab.queues._follow import Event, Follower, Target, require
 from latlab.queues._sockets import SocketFollower
 
@@ -262,6 +262,11 @@ class Recorder:
             return float(2 ** ((np.searchsorted(seen, max(1, np.ceil(q * total))) + 1) / _BINS_PER_OCTAVE))
 
         return {"period_p50_ns": at(0.5), "period_p99_ns": at(0.99), "period_max_ns": at(1.0)}
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """Every queue that was followed so far, by number."""
+        return self._follower.queues
 
     @property
     def socket_drops(self) -> dict[str, int]:
