@@ -50,7 +50,8 @@ class Detector:
     """Sees in samples that something happened.
 
     A drop is one more than before; a queue becomes full (a pool: empty) when it was seen otherwise before.
-    The age of a queue's oldest event follows from first-in-first-out counts: the event with number out + 1 is in
+    The age of a queue's oldest event follows from first-in-first-out counts: the event with number
+    out + 1 is in
     it since the first sample whose `in` had reached that, at the latest.
 
     Args:
