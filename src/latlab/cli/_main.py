@@ -16,6 +16,7 @@ from latlab.errors import ExitCode, LatlabError
 COMMANDS: dict[str, str] = {
     "bench": "How fast is this piece of code, and did my change help?",
     "completion": "The line that completes latlab in bash, zsh or fish.",
+    "dashboard": "A running application in a browser: topology, fills, rates, what limits.",
     "demo": "Run a trading pipeline, observe it from outside, name its bottleneck.",
     "diagnose": "Where does my latency come from, and what would fixing it buy?",
     "jitter": "How quiet is this machine, and who disturbs it.",

@@ -11,6 +11,7 @@ from latlab.queues._analysis import analyse
 from latlab.queues._attach import Attachment, attach
 from latlab.queues._files import Application, applications
 from latlab.queues._flight import CAUSES, Detector, Flight
+from latlab.queues._happenings import Happening, Happenings
 from latlab.queues._instrument import (
     AsyncQueue,
     CountedExecutor,
@@ -38,6 +39,8 @@ __all__ = [
     "Deque",
     "Detector",
     "Flight",
+    "Happening",
+    "Happenings",
     "LifoQueue",
     "Live",
     "Memory",

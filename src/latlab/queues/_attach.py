@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from latlab.model.queues import QueueKind, QueueNow, Snapshot, StageNow
 from latlab.queues._follow import Follower, Target, require
@@ -14,6 +15,7 @@ from latlab.queues._sockets import Row, SocketFollower
 __all__ = ["Attachment", "attach"]
 
 _STATES = ("idle", "busy", "blocked")
+_NO_PART_OF_THE_WAY = (QueueKind.POOL, QueueKind.BIDIRECTIONAL)
 
 
 class Attachment:
@@ -129,12 +131,16 @@ class Attachment:
                 waiting=0,
             )
         # A pool's objects flow back: it is no part of the way that events take.
-        way = [queue for queue in queues if queue.kind not in (QueueKind.POOL, QueueKind.BIDIRECTIONAL)]
-        labels = in_flow_order([(queue.source, queue.drain) for queue in way])
-        others = [*own, *(end for queue in queues if queue not in way for end in (queue.source, queue.drain))]
+        way = [queue for queue in queues if queue.kind not in _NO_PART_OF_THE_WAY]
+        labels = in_flow_order(tuple((queue.source, queue.drain) for queue in way))
+        aside = [queue for queue in queues if queue.kind in _NO_PART_OF_THE_WAY]
+        others = [*own, *(end for queue in aside for end in (queue.source, queue.drain))]
+        by_drain: dict[str, list[QueueNow]] = {}
+        for queue in way:
+            by_drain.setdefault(queue.drain, []).append(queue)
         found = []
         for label in dict.fromkeys([*labels, *(label for label in others if label in own)]):
-            drained = [queue for queue in way if queue.drain == label]
+            drained = by_drain.get(label, [])
             stage = own.get(label, StageNow(label, "", "", "", None, None, 0.0, 0))
             rate_hz = sum(queue.rate_out_hz for queue in drained)
             waiting = sum(queue.fill_high for queue in drained)
@@ -142,7 +148,8 @@ class Attachment:
         return tuple(found)
 
 
-def in_flow_order(edges: Sequence[tuple[str, str]]) -> list[str]:
+@lru_cache(maxsize=16)  # a topology changes seldom, and is looked at ten times a second
+def in_flow_order(edges: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """Stages so that a source stands before its drains; where they form a circle, as they come."""
     left = dict.fromkeys(end for edge in edges for end in edge if end)
     order: list[str] = []
@@ -152,7 +159,7 @@ def in_flow_order(edges: Sequence[tuple[str, str]]) -> list[str]:
         order += ready
         for stage in ready:
             del left[stage]
-    return order
+    return tuple(order)
 
 
 def attach(targets: Target | Sequence[Target]) -> Attachment:

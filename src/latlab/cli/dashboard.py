@@ -1,0 +1,69 @@
+"""`latlab dashboard`: an application's queues and stages in a browser, live."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+import click
+
+from latlab.errors import UsageError
+
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+@click.command()
+@click.argument("target", nargs=-1, required=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 chooses one.")
+@click.option(
+    "--address",
+    default="127.0.0.1",
+    show_default=True,
+    help="To listen at; others than this machine's need a token.",
+)
+@click.option("--token", help="That a browser must bring; made up where one is needed and none is given.")
+@click.option(
+    "--per-second", type=click.FloatRange(0.1, 50), default=10.0, show_default=True, help="Looks a second."
+)
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+def dashboard(
+    target: tuple[str, ...],
+    port: int,
+    address: str,
+    token: str | None,
+    per_second: float,
+    exclude: tuple[str, ...],
+) -> None:
+    """Show TARGET (process ids or application names) in a browser: topology, fills, rates, what limits."""
+    import secrets
+
+    from latlab.cli._queues_observe import targets
+    from latlab.queues import Happenings, Live
+    from latlab.reports.dashboard import Dashboard
+
+    if token is None and address not in _LOCAL:
+        token = secrets.token_urlsafe(16)
+    with Live(targets(target), exclude=exclude, period_ns=5_000_000) as live:
+        try:
+            page = Dashboard(
+                live,
+                Happenings().feed,
+                " ".join(target),
+                per_second=per_second,
+                address=address,
+                port=port,
+                token=token,
+            )
+        except OSError as error:
+            raise UsageError(
+                f"can't listen at {address}:{port}: {error.strerror}", remedy="choose another --port, or 0"
+            ) from None
+
+        def end(_number: int, _frame: FrameType | None) -> None:
+            page.stop()
+
+        signal.signal(signal.SIGTERM, end)
+        signal.signal(signal.SIGINT, end)
+        asked = f"/?token={token}" if token is not None else "/"
+        click.echo(f"http://{address}:{page.port}{asked}", err=True)
+        page.run()

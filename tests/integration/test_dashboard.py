@@ -1,0 +1,207 @@
+"""`latlab dashboard`, asked over HTTP and looked at by a browser."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from latlab.model.queues import QueueNow, Snapshot, StageNow
+from latlab.queues import Happenings
+from latlab.reports.dashboard import drawing, frame, mean_time_ns
+
+APP = textwrap.dedent(
+    """
+    import queue, threading, time
+    from latlab.queues import instrument, set_application
+
+    set_application("dashboard-test")
+    jobs = instrument(queue.Queue(100), name="jobs", source="load", drain="work")
+
+    def work():
+        while jobs.get() is not None:
+            time.sleep(0.005)
+
+    threading.Thread(target=work, daemon=True).start()
+    print("ready", flush=True)
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        jobs.put(1)
+    """
+)
+
+
+def queue_now(number: int = 0, **more: object) -> QueueNow:
+    values: dict[str, object] = {
+        "number": number,
+        "name": f"q{number}",
+        "kind": "bounded",
+        "source": "a",
+        "drain": "b",
+        "capacity": 100,
+        "fill_low": 2,
+        "fill_high": 2,
+        "high_water": 5,
+        "total_in": 12,
+        "total_out": 10,
+        "dropped": 0,
+        "blocked": 0,
+        "rate_in_hz": 1000.0,
+        "rate_out_hz": 1000.0,
+        **more,
+    }
+    return QueueNow(**values)  # type: ignore[arg-type]
+
+
+def snapshot(*queues: QueueNow, t_s: float = 0.0, limits: str | None = None) -> Snapshot:
+    return Snapshot(int(t_s * 1e9), queues, (StageNow("b", "", "", "busy", 0.5, 0.0, 1000.0, 2),), limits)
+
+
+def test_the_mean_time_is_what_is_inside_over_what_enters() -> None:
+    pipeline = snapshot(queue_now(0), queue_now(1, source="b", drain="c", fill_low=4, fill_high=4))
+
+    assert mean_time_ns(pipeline) == 6 / 1000 * 1e9
+    assert mean_time_ns(snapshot(queue_now(0, rate_in_hz=0.0))) is None
+
+
+def test_a_frame_says_what_the_page_needs_and_no_more() -> None:
+    document = frame(snapshot(queue_now(), limits="b"), [], alive=True)
+
+    assert document["queues"] == [[0, 2, 5, 1000, 1000, 0, 0]]
+    assert document["limits"] == "b"
+    assert 'class="box limit"' in drawing(snapshot(queue_now(), limits="b"))
+
+
+def test_drops_stalls_bursts_and_changes_are_told_once() -> None:
+    happenings = Happenings()
+
+    def kinds(*queues: QueueNow, t_s: float, limits: str | None = None) -> list[str]:
+        return [one.kind for one in happenings.feed(snapshot(*queues, t_s=t_s, limits=limits))]
+
+    assert kinds(queue_now(), t_s=0) == []
+    assert kinds(queue_now(dropped=3), t_s=0.1) == ["drop"]
+    assert kinds(queue_now(dropped=3), t_s=0.2) == []
+    assert kinds(queue_now(dropped=3), t_s=1.3) == ["stall"]
+    assert kinds(queue_now(dropped=3), t_s=1.4) == []
+    assert kinds(queue_now(dropped=3, total_out=99, fill_low=90, fill_high=90), t_s=1.5) == ["burst"]
+    assert kinds(queue_now(dropped=3, total_out=199), queue_now(1), t_s=1.6) == ["appeared"]
+    assert kinds(queue_now(1), t_s=1.7, limits="b") == ["gone", "limit"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The dashboard of a running application; its address with a token."""
+    app = tmp_path_factory.mktemp("dashboard") / "app.py"
+    app.write_text(APP)
+    with subprocess.Popen([sys.executable, str(app)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        command = [
+            sys.executable,
+            "-m",
+            "latlab",
+            "dashboard",
+            str(process.pid),
+            "--port",
+            "0",
+            "--token",
+            "secret",
+        ]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as dashboard:
+            assert dashboard.stderr is not None
+            yield dashboard.stderr.readline().strip()
+            dashboard.send_signal(signal.SIGTERM)
+            assert dashboard.wait(20) == 0
+        process.kill()
+
+
+def port_of(address: str) -> int:
+    found = re.search(r":(\d+)/", address)
+    assert found is not None, address
+    return int(found[1])
+
+
+def test_without_its_token_nothing_is_shown(served: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(served), timeout=20)
+    connection.request("GET", "/events?token=guess")
+
+    assert connection.getresponse().status == 403
+
+
+def test_frames_come_as_events_with_what_limits(served: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(served), timeout=20)
+    connection.request("GET", "/events?token=secret")
+    answer = connection.getresponse()
+    frames = []
+    until = time.monotonic() + 30
+    while time.monotonic() < until and not (frames and frames[-1]["limits"] == "work"):
+        line = answer.readline().decode()
+        if line.startswith("data: {"):
+            frames.append(json.loads(line.removeprefix("data: ")))
+
+    assert frames[-1]["limits"] == "work"
+    assert frames[-1]["queues"][0][1] > 50
+
+
+class Wrapper(BaseHTTPRequestHandler):
+    """A page around the dashboard whose loading takes some seconds: the browser dumps what it has by then."""
+
+    address = ""
+
+    def do_GET(self) -> None:
+        if self.path == "/slow":
+            time.sleep(5)
+        body = (
+            f"<iframe id=f width=1400 height=1000 src='{self.address}'></iframe><img src=/slow>"
+            "<script>onload = function () { "
+            "document.body.innerHTML = document.getElementById('f').contentDocument.body.innerHTML }</script>"
+        ).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing to say."""
+
+
+@pytest.mark.peer
+def test_a_browser_draws_the_page_and_its_frames(served: str, tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("chromium is not installed")
+    Wrapper.address = served
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Wrapper)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        done = subprocess.run(
+            [
+                *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+                *(f"--user-data-dir={tmp_path}", "--disable-web-security", "--dump-dom"),
+                f"http://127.0.0.1:{server.server_address[1]}/",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+
+    assert "work limits" in done.stdout
+    assert "load → work: " in done.stdout
+    assert re.search(r"now [0-9.]+ (ms|s); over the last minute p50", done.stdout)
