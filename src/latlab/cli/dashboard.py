@@ -43,7 +43,7 @@ def dashboard(
 
     if token is None and address not in _LOCAL:
         token = secrets.token_urlsafe(16)
-    with Live(targets(target), exclude=exclude, period_ns=5_000_000) as live:
+    with Live(targets(target), exclude=exclude, period_ns=10_000_000, every_seconds=3.0) as live:
         try:
             page = Dashboard(
                 live,
