@@ -1,7 +1,10 @@
 import json
 import re
+import shutil
+import subprocess
 import threading
 import urllib.request
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +12,20 @@ import pytest
 from latlab.cli import main
 from latlab.formats.recording import RecordingWriter
 from latlab.model.environment import Environment
-from latlab.model.queues import QueueNow, Snapshot
-from latlab.queues import Queue, analyse, attach, instrument
+from latlab.model.queues import (
+    Landmark,
+    Observation,
+    Process,
+    QueueKind,
+    QueueNow,
+    Snapshot,
+    SocketBuffer,
+)
+from latlab.model.queues import Queue as Queue_
+from latlab.queues import Queue, analyse, attach, instrument, landmarks
+from latlab.queues._recorder import COLUMNS
 from latlab.queues._tandem import Line, observe, simulate
-from latlab.reports.queues_export import EXPORTS
+from latlab.reports.queues_export import EXPORTS, Subject
 from latlab.reports.queues_prometheus import SERIES_PER_QUEUE, exposition, serve
 
 
@@ -114,6 +127,28 @@ def test_a_perfetto_trace_is_json_with_a_counter_for_every_sample(recording, cap
     assert sum(event["ph"] == "C" for event in events) == len(observation.samples["t_ns"])
 
 
+def test_a_perfetto_trace_has_a_slice_for_every_wait_of_a_traced_event_and_the_landmarks():
+    queues = (Queue_(0, "orders", QueueKind.BOUNDED, 4, processes=(0,)),)
+    samples = {name: np.zeros(0, kind) for name, kind in COLUMNS["samples"].items()}
+    seen = Observation(queues, (), (Process(0, 77, 1, "app"),), samples, {})
+    traces = {
+        "event": np.array([5, 6, 5], np.uint64),
+        "push_ns": np.array([1000, 1500, 9000]),
+        "pop_ns": np.array([2000, 4000, 9000]),
+        "queue": np.array([0, 0, -1], np.int32),
+    }
+    subject = Subject(seen, None, traces, (Landmark(1200, "first drop", "orders"),))
+    events = json.loads("".join(EXPORTS["perfetto"][1](subject)))["traceEvents"]
+    slices = [(e["ph"], e["ts"], e["id"], e["name"], e["pid"]) for e in events if e["ph"] in "be"]
+    assert slices == [
+        ("b", 1.0, "5.0", "wait in orders", 77),
+        ("e", 2.0, "5.0", "wait in orders", 77),
+        ("b", 1.5, "6.0", "wait in orders", 77),
+        ("e", 4.0, "6.0", "wait in orders", 77),
+    ]
+    assert [(e["ts"], e["name"]) for e in events if e["ph"] == "i"] == [(1.2, "first drop: orders")]
+
+
 def test_topologies_show_every_queue_and_the_limiting_stage(recording, capsys):
     path, observation = recording
     assert analyse(observation).limiting_stage == "stage-2"
@@ -126,7 +161,7 @@ def test_topologies_show_every_queue_and_the_limiting_stage(recording, capsys):
 def test_gnuplot_blocks_and_the_dashboard_are_what_their_readers_expect(recording, capsys):
     path, _ = recording
     assert exported(capsys, str(path), "--to", "gnuplot").count("# queue-") == 5
-    assert len(json.loads(exported(capsys, "--to", "grafana"))["panels"]) == 4
+    assert len(json.loads(exported(capsys, "--to", "grafana"))["panels"]) == 7
     assert set(EXPORTS) == {"csv", "gnuplot", "perfetto", "graphviz", "mermaid", "grafana"}
 
 
@@ -158,3 +193,96 @@ def test_a_snapshot_has_the_sockets_in_front_of_the_application():
     assert mine.fill_high >= 100
     text = exposition(snapshot, most_series=1000)
     assert f'latlab_socket_fill_bytes{{queue="udp 127.0.0.1:{port}"' in text
+
+
+def test_an_excluded_queue_is_in_no_export(recording, capsys):
+    path, observation = recording
+    lines = exported(capsys, str(path), "--to", "csv", "--exclude", "queue-0").splitlines()
+    kept = int((observation.samples["queue"] != 0).sum())
+    assert len(lines) == 1 + kept
+    assert exported(capsys, str(path), "--to", "graphviz", "--exclude", "queue-1").count("->") == 4
+
+
+def test_gnuplot_reads_a_block_by_the_queue_s_name(recording, tmp_path, capsys):
+    path, observation = recording
+    program = shutil.which("gnuplot")
+    if program is None:
+        pytest.skip("gnuplot is not installed")
+    data = tmp_path / "run.dat"
+    data.write_text(exported(capsys, str(path), "--to", "gnuplot"))
+    script = f"stats '{data}' index 'queue-2' using 2 nooutput; print STATS_records, STATS_max"
+    done = subprocess.run([program, "-e", script], capture_output=True, text=True, check=True)
+    mine = observation.samples["queue"] == 2
+    fills = (observation.samples["in"] - observation.samples["out_low"])[mine]
+    assert [float(value) for value in done.stderr.split()] == [mine.sum(), fills.max()]
+
+
+def test_sockets_stand_in_front_of_the_feed_in_a_topology(recording):
+    _, observation = recording
+    sockets = (SocketBuffer(0, "udp", "127.0.0.1:9000", "0.0.0.0:0", 5, 0, drain="stage-0"),)
+    rows = {"socket": np.array([0, 0]), "dropped": np.array([3, 10])}
+    seen = replace(observation, sockets=sockets, socket_samples=rows)
+    subject = Subject(seen, analyse(observation))
+    assert '"network" -> "stage-0" [label="udp 127.0.0.1:9000\\n7 dropped"' in "".join(
+        EXPORTS["graphviz"][1](subject)
+    )
+    assert 'n((network)) -.->|"udp 127.0.0.1:9000: 7 dropped"| s1' in "".join(EXPORTS["mermaid"][1](subject))
+
+
+def samples_of(*rows):
+    columns = {name: np.zeros(len(rows), kind) for name, kind in COLUMNS["samples"].items()}
+    for i, (t_ns, queue, came, dropped) in enumerate(rows):
+        columns["t_ns"][i], columns["queue"][i] = t_ns, queue
+        columns["in"][i], columns["dropped"][i] = came, dropped
+    return columns
+
+
+def test_landmarks_are_the_first_drop_the_start_of_trading_the_phases_and_the_end():
+    queues = (
+        Queue_(0, "feed", QueueKind.BOUNDED, 4, drain_name="decoder"),
+        Queue_(1, "orders", QueueKind.BOUNDED, 4, drain_type="order book"),
+    )
+    rows = samples_of((10, 0, 50, 0), (20, 1, 10, 0), (30, 1, 11, 0), (40, 0, 60, 2), (50, 1, 12, 1))
+    processes = (Process(0, 1, 1, "app", ended_ns=60, died=True),)
+    phases = ((0, 0, "starting"), (5, 0, "running"))
+    seen = Observation(queues, (), processes, rows, {}, phases=phases)
+    assert [(mark.t_ns, str(mark)) for mark in landmarks(seen)] == [
+        (5, "start-up ends"),
+        (30, "trading starts: orders"),
+        (40, "first drop: feed"),
+        (60, "died: app"),
+    ]
+    assert [str(mark) for mark in landmarks(seen, exclude=("feed",))][2] == "first drop: orders"
+
+
+def test_trading_that_had_started_before_the_recording_is_no_landmark():
+    queues = (Queue_(0, "orders", QueueKind.BOUNDED, 4, drain_name="book-1"),)
+    seen = Observation(queues, (), (), samples_of((10, 0, 50, 7), (20, 0, 60, 7)), {})
+    assert landmarks(seen) == ()
+
+
+def test_opentelemetry_collects_every_queue_from_one_look():
+    sdk = pytest.importorskip("opentelemetry.sdk.metrics", reason="needs the extra 'export'")
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+    from latlab.reports.queues_opentelemetry import instruments
+
+    looks = []
+
+    class Source:
+        def look(self):
+            looks.append(1)
+            socket = replace(now(-1, "udp 127.0.0.1:9000"), kind="socket", fill_high=512)
+            return Snapshot(1, (now(0), now(1, "acks"), socket))
+
+    reader = InMemoryMetricReader()
+    provider = sdk.MeterProvider([reader])
+    instruments(provider.get_meter("test"), Source(), fresh_seconds=3600.0)
+    metrics = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+    provider.shutdown()
+    values = {m.name: [(p.attributes["queue"], p.value) for p in m.data.data_points] for m in metrics}
+    assert values["latlab.queue.fill"] == [("orders", 3), ("acks", 3)]
+    assert values["latlab.queue.in"] == [("orders", 10), ("acks", 10)]
+    assert values["latlab.socket.fill"] == [("udp 127.0.0.1:9000", 512)]
+    assert len(values) == 10
+    assert looks == [1]

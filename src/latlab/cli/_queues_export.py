@@ -16,18 +16,25 @@ FORMATS = ("csv", "gnuplot", "perfetto", "graphviz", "mermaid", "grafana")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option("--to", "form", type=click.Choice(FORMATS), required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; by default stdout.")
-def export_(run: Path | None, form: str, output: Path | None) -> None:
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+def export_(run: Path | None, form: str, output: Path | None, exclude: tuple[str, ...]) -> None:
     """Write RUN in another tool's format; the Grafana dashboard needs no RUN."""
-    from latlab.queues import analyse, load
-    from latlab.reports.queues_export import EXPORTS
+    from latlab.formats.recording import open_recording
+    from latlab.queues import analyse, landmarks, load
+    from latlab.reports.queues_export import EXPORTS, Subject
 
     what, write = EXPORTS[form]
     if what and run is None:
         raise UsageError(f"--to {form} needs a recording", remedy="'latlab queues record' makes one")
     subject = None
     if run is not None and what:
-        observation = load(run)
-        subject = analyse(observation) if what == "analysis" else observation
+        observation = load(run, exclude=exclude)
+        traces = {}
+        if what == "traces" and "traces" in open_recording(run).names():
+            table = open_recording(run).series("traces")
+            traces = {name: table.column(name).to_numpy() for name in ("event", "push_ns", "pop_ns", "queue")}
+        analysis = analyse(observation, exclude=exclude) if what == "analysis" else None
+        subject = Subject(observation, analysis, traces, landmarks(observation, exclude=exclude))
     pieces = write(subject)
     if output is None:
         sys.stdout.writelines(pieces)

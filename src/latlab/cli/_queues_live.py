@@ -16,6 +16,7 @@ from latlab.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from latlab.model.queues import Snapshot
+    from latlab.queues import Attachment
 
 
 EXCLUDE = click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
@@ -85,17 +86,53 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
 @click.argument("target", nargs=-1, required=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=9464, show_default=True)
 @click.option("--address", default="127.0.0.1", show_default=True)
+@click.option("--otlp", metavar="URL", help="Send to this OpenTelemetry collector instead of serving.")
+@click.option("--period", type=DURATION_NS, default="10s", show_default=True, help="With --otlp: how often.")
 @click.option("--most-series", type=click.IntRange(min=1), default=2000, show_default=True,
               help="Queues beyond this many series are left out, and counted.")  # fmt: skip
-def serve_(target: tuple[str, ...], port: int, address: str, most_series: int) -> None:
-    """Serve the queues of TARGET to Prometheus, until interrupted."""
-    from latlab.queues import attach
+@EXCLUDE
+def serve_(
+    target: tuple[str, ...],
+    port: int,
+    address: str,
+    otlp: str | None,
+    period: int,
+    most_series: int,
+    exclude: tuple[str, ...],
+) -> None:
+    """Serve the queues of TARGET to Prometheus, or send them to an OpenTelemetry collector."""
+    from latlab.queues import Attachment
+
+    attachment = Attachment(targets(target), exclude=exclude)
+    if otlp is not None:
+        _send(attachment, otlp, period, most_series)
+        return
     from latlab.reports.queues_prometheus import serve
 
-    server = serve(attach(targets(target)), address, port, most_series)
+    server = serve(attachment, address, port, most_series)
     click.echo(f"serving http://{address}:{server.server_address[1]}/metrics", err=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         threading.Event().wait()
     finally:
         server.shutdown()
+
+
+def _send(attachment: Attachment, url: str, period: int, most_series: int) -> None:
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("opentelemetry", "export") from error
+    from latlab.reports.queues_opentelemetry import instruments
+
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter(url), export_interval_millis=period / 1e6)
+    provider = MeterProvider([reader])
+    instruments(provider.get_meter("latlab.queues"), attachment, most_series=most_series)
+    click.echo(f"sending to {url} every {period / 1e9:g} s", err=True)
+    try:
+        while attachment.alive:
+            time.sleep(min(1.0, period / 1e9))
+    finally:
+        provider.shutdown()

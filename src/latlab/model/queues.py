@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 __all__ = [
     "Analysis",
     "Burst",
+    "Landmark",
     "Observation",
     "Period",
     "Process",
@@ -57,6 +58,8 @@ class Process:
         start: its start time (field 22 of /proc/PID/stat): with the pid it is never used again.
         application: the name that the application gave itself.
         file_number: an application may have several files.
+        ended_ns: seen to be gone, or None.
+        died: it was gone without having said that it ends.
     """
 
     number: int
@@ -64,6 +67,25 @@ class Process:
     start: int
     application: str
     file_number: int = 0
+    ended_ns: int | None = None
+    died: bool = False
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """An instant of a recording that a reader looks for.
+
+    Attributes:
+        name: "first drop", "trading starts", "start-up ends", "shutdown begins", "ended" or "died".
+        subject: the queue or the application that it is about, or "".
+    """
+
+    t_ns: int
+    name: str
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.subject}" if self.subject else self.name
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from latlab.queues._instrument import (
     set_application,
     set_phase,
 )
+from latlab.queues._landmarks import landmarks
 from latlab.queues._live import Live
 from latlab.queues._load import load
 from latlab.queues._recorder import Memory, Recorder
@@ -54,6 +55,7 @@ __all__ = [
     "applications",
     "attach",
     "instrument",
+    "landmarks",
     "load",
     "parse_remote_queue",
     "readers_by_address",

@@ -234,6 +234,7 @@ class Follower:
         self._look_at(file, now, events)
         file.alive = False
         ended = file.reader.phase == PHASES.index("ended")
+        file.process = replace(file.process, ended_ns=now, died=not ended)
         events.append(
             Event(now, "ended" if ended else "died", "process", file.process.number, asdict(file.process))
         )

@@ -18,8 +18,12 @@ __all__ = ["KIND", "load"]
 KIND = "queues"
 
 
-def load(path: str | os.PathLike[str]) -> Observation:
+def load(path: str | os.PathLike[str], *, exclude: tuple[str, ...] = ()) -> Observation:
     """Read a recording of kind "queues", complete or not.
+
+    Args:
+        path: of the recording.
+        exclude: names of queues whose samples are left out.
 
     Raises:
         InputError: when it is no recording, of another kind, or damaged; with the file and the place.
@@ -49,6 +53,10 @@ def load(path: str | os.PathLike[str]) -> Observation:
     highest = int(columns["samples"]["queue"].max(initial=0))
     if [q.number for q in queues_by_number] != list(range(len(queues))) or highest > max(0, len(queues) - 1):
         raise InputError(recording.path, "has samples of queues that its topology doesn't know")
+    left_out = [queue.number for queue in queues_by_number if queue.name in exclude]
+    if left_out:
+        kept = ~np.isin(columns["samples"]["queue"], left_out)
+        columns["samples"] = {name: values[kept] for name, values in columns["samples"].items()}
     return Observation(
         queues=queues_by_number,
         stages=tuple(stages[number] for number in sorted(stages)),
