@@ -6,7 +6,10 @@
 
 #include <latlab/clock.hpp>
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -104,6 +107,51 @@ std::size_t measure_with_setup(std::uint64_t* out, std::size_t count, SetUp&& se
     out[i] = to - from;
     if (!tear_down()) return i;
   }
+  return count;
+}
+
+// Two processes on one processor that measure in turns: what the machine does to both in the same
+// milliseconds (its frequency above all) falls out of their ratio. Each has one end of a stream socket and
+// may measure when it has received a byte. Alone, everything is one turn.
+struct Turns {
+  int peer = -1;               // the socket's end; -1: alone
+  bool first = false;          // whose turn is the first
+  std::size_t length = 0;      // measured iterations of a turn; 0: all of them
+  std::size_t unmeasured = 0;  // iterations before those, for what the other side left of the caches
+
+  // False where the other side has gone.
+  [[nodiscard]] bool wait() const noexcept {
+    if (peer < 0) return true;
+    char byte = 0;
+    ssize_t got = 0;
+    do got = recv(peer, &byte, 1, 0);
+    while (got < 0 && errno == EINTR);
+    return got == 1;
+  }
+  void pass() const noexcept {
+    if (peer < 0) return;
+    const char byte = 1;
+    while (send(peer, &byte, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+    }
+  }
+};
+
+// Measures `count` iterations in turns. `once()` is an iteration that isn't measured, `part(out, n)` measures
+// n and returns those that were finished. Returns all that were; fewer where the other side has gone.
+template <class Once, class Part>
+std::size_t measure_in_turns(const Turns& turns, std::uint64_t* out, std::size_t count, Once&& once,
+                             Part&& part) {
+  const std::size_t length = turns.length == 0 ? count : turns.length;
+  if (!turns.first) turns.pass();  // ready
+  for (std::size_t at = 0; at < count; at += length) {
+    if (!turns.wait()) return at;
+    for (std::size_t i = 0; i < turns.unmeasured; ++i) once();
+    const std::size_t wanted = std::min(length, count - at);
+    const std::size_t finished = part(out + at, wanted);
+    turns.pass();
+    if (finished != wanted) return at + finished;
+  }
+  if (turns.first && !turns.wait()) return count;  // so that the other side's last turn isn't disturbed
   return count;
 }
 

@@ -39,6 +39,7 @@ enum Exit : int {
   exit_memory = 13,
   exit_missing = 14,
   exit_command = 16,
+  exit_peer = 17,
 };
 
 struct Config {
@@ -51,6 +52,7 @@ struct Config {
   int priority = 0;  // of SCHED_FIFO; 0: leave the scheduling alone
   bool lock = false;
   std::uint64_t memory_bytes = 0;
+  Turns turns;
 };
 
 // What the process could bring about of what was asked; the rest is said, and not an error.
@@ -85,6 +87,7 @@ struct Outcome {
   std::uint64_t operations = 1;      // of one run
   std::uint64_t batch = 1;
   double hz = 0.0;
+  std::uint64_t measuring_ns = 0;  // from the first to the last iteration, the other side's turns included
   ClockGrain grain;
 };
 
@@ -132,17 +135,18 @@ inline Outcome measure(const Descriptor& test, const Config& config) {
   for (std::size_t i = 0; i < config.warmup && even; ++i) once(out.batch);
 
   const ClockReference begin = clock_reference();
-  std::size_t finished = 0;
-  if (prepares) {
-    finished = measure_with_setup(
-        out.ticks.data(), config.iterations, set_up, [&](std::size_t) { return run(1); }, tear_down);
-  } else {
-    finished = measure_back_to_back(out.ticks.data(), config.iterations,
-                                    [&](std::size_t) { return run(out.batch); });
-  }
+  const auto part = [&](std::uint64_t* to, std::size_t count) {
+    return prepares
+               ? measure_with_setup(
+                     to, count, set_up, [&](std::size_t) { return run(1); }, tear_down)
+               : measure_back_to_back(to, count, [&](std::size_t) { return run(out.batch); });
+  };
+  const std::size_t finished = measure_in_turns(
+      config.turns, out.ticks.data(), config.iterations, [&] { once(out.batch); }, part);
   out.ticks.resize(finished);
   // A rate over a very short interval would carry the uncertainty of its ends.
   ClockReference end = clock_reference();
+  out.measuring_ns = end.ns - begin.ns;
   while (end.ns - begin.ns < 200'000) end = clock_reference();
   out.hz = ticks_hz(begin, end);
   out.operations = even && operations != uneven ? operations : uneven;
@@ -165,11 +169,12 @@ inline void publish(int file, const Outcome& outcome, const Context& context) {
   const int length = std::snprintf(
       head, sizeof head,
       "{\"latlab_bench\":1,\"iterations\":%zu,\"batch\":%llu,\"operations\":%llu,\"hz\":%.17g,"
-      "\"quantum_ticks\":%llu,\"read_ticks\":%.17g,\"pinned\":%s,\"fifo\":%s,\"locked\":%s}\n",
+      "\"quantum_ticks\":%llu,\"read_ticks\":%.17g,\"measuring_ns\":%llu,\"pinned\":%s,\"fifo\":%s,"
+      "\"locked\":%s}\n",
       outcome.ticks.size(), static_cast<unsigned long long>(outcome.batch),
       static_cast<unsigned long long>(outcome.operations), outcome.hz,
       static_cast<unsigned long long>(outcome.grain.quantum_ticks), outcome.grain.read_ticks,
-      context.pinned ? "true" : "false", context.fifo ? "true" : "false", context.locked ? "true" : "false");
+      static_cast<unsigned long long>(outcome.measuring_ns), context.pinned ? "true" : "false", context.fifo ? "true" : "false", context.locked ? "true" : "false");
   write_all(file, head, static_cast<std::size_t>(length));
   write_all(file, outcome.ticks.data(), outcome.ticks.size() * sizeof(std::uint64_t));
 }
@@ -200,6 +205,14 @@ inline bool parse(std::span<char*> arguments, Config& config) {
       config.priority = static_cast<int>(std::strtol(value, nullptr, 10));
     } else if (name == "--lock") {
       config.lock = *value == '1';
+    } else if (name == "--turn") {
+      config.turns.length = std::strtoull(value, nullptr, 10);
+    } else if (name == "--unmeasured") {
+      config.turns.unmeasured = std::strtoull(value, nullptr, 10);
+    } else if (name == "--peer") {
+      config.turns.peer = static_cast<int>(std::strtol(value, nullptr, 10));
+    } else if (name == "--first") {
+      config.turns.first = *value == '1';
     } else if (name == "--memory") {
       config.memory_bytes = std::strtoull(value, nullptr, 10);
     } else if (name == "--param") {
@@ -237,6 +250,7 @@ inline int run_one(const Descriptor* first, const Config& config, int file) {
     sched_getaffinity(0, sizeof after, &after);
     if (CPU_EQUAL(&before, &after) == 0) return fail(exit_affinity, "the fixture changed its own affinity");
     if (outcome.operations == uneven) return fail(exit_uneven, "run() returned different counts");
+    if (outcome.ticks.size() != config.iterations) return fail(exit_peer, "the other side has gone");
     publish(file, outcome, context);
   } catch (const std::bad_alloc&) {
     return fail(exit_memory, "the memory limit was reached");

@@ -62,6 +62,8 @@ int run_command(char** command, const bench::Config& config, int file) {
   bench::Outcome out;
   out.grain = bench::clock_grain();
   out.ticks.assign(config.iterations, 0);
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -83,8 +85,11 @@ int run_command(char** command, const bench::Config& config, int file) {
       return bench::fail(bench::exit_command, ("the command ended with " + how).c_str());
     }
     if (i >= config.warmup) out.ticks[i - config.warmup] = to - from;
+    if (i == config.warmup) first = from;
+    last = to;
   }
   out.hz = latlab::ticks_hz(begin, latlab::clock_reference());
+  out.measuring_ns = static_cast<std::uint64_t>(static_cast<double>(last - first) * 1e9 / out.hz);
   bench::publish(file, out, context);
   return bench::exit_ok;
 }

@@ -71,7 +71,10 @@ class Call {
 };
 
 nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup, std::uint64_t batch,
-                   bool counted, nb::object set_up, nb::object tear_down) {
+                   bool counted, nb::object set_up, nb::object tear_down,
+                   std::tuple<int, bool, std::size_t, std::size_t> taking_turns) {
+  const auto [peer, first, length, unmeasured] = taking_turns;
+  const bench::Turns turns{peer, first, length, unmeasured};
   const bench::ClockGrain grain = bench::clock_grain();
   Call call(run, counted);
   const bool prepares = !set_up.is_none() || !tear_down.is_none();
@@ -103,23 +106,26 @@ nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup,
   }
   for (std::size_t i = 0; i < warmup && good; ++i) once(batch);
   const latlab::ClockReference begin = latlab::clock_reference();
+  const auto part = [&](std::uint64_t* to, std::size_t count) {
+    if (prepares) {
+      return bench::measure_with_setup(
+          to, count, [&] { return prepare(set_up); }, [&](std::size_t) { return call(); },
+          [&] { return prepare(tear_down); });
+    }
+    if (batch == 1) return bench::measure_back_to_back(to, count, [&](std::size_t) { return call(); });
+    return bench::measure_back_to_back(to, count, [&](std::size_t) { return call.times(batch); });
+  };
   std::size_t finished = 0;
-  if (good && prepares) {
-    finished = bench::measure_with_setup(
-        out.data(), iterations, [&] { return prepare(set_up); }, [&](std::size_t) { return call(); },
-        [&] { return prepare(tear_down); });
-  } else if (good && batch == 1) {
-    finished = bench::measure_back_to_back(out.data(), iterations, [&](std::size_t) { return call(); });
-  } else if (good) {
-    finished =
-        bench::measure_back_to_back(out.data(), iterations, [&](std::size_t) { return call.times(batch); });
+  if (good) {
+    finished = bench::measure_in_turns(turns, out.data(), iterations, [&] { once(batch); }, part);
   }
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
   latlab::ClockReference end = latlab::clock_reference();
+  const std::uint64_t measuring_ns = end.ns - begin.ns;
   while (end.ns - begin.ns < 200'000) end = latlab::clock_reference();
   return nb::make_tuple(nb::bytes(out.data(), finished * sizeof(std::uint64_t)), call.even(), batch,
                         call.operations(), latlab::ticks_hz(begin, end), grain.quantum_ticks,
-                        grain.read_ticks);
+                        grain.read_ticks, measuring_ns);
 }
 
 }  // namespace
@@ -130,14 +136,16 @@ NB_MODULE(bench, m) {
         nb::sig("def measure(run: typing.Callable[[], object], iterations: int, warmup: int, batch: int, "
                 "counted: bool, "
                 "set_up: typing.Callable[[], object] | None = None, "
-                "tear_down: typing.Callable[[], object] | None = None) -> tuple[bytes, bool, int, int, "
-                "float, int, float]"),
+                "tear_down: typing.Callable[[], object] | None = None, "
+                "turns: tuple[int, bool, int, int] = (-1, False, 0, 0)) -> tuple[bytes, bool, int, int, "
+                "float, int, float, int]"),
         "run"_a, "iterations"_a, "warmup"_a, "batch"_a, "counted"_a, "set_up"_a = nb::none(),
-        "tear_down"_a = nb::none(),
+        "tear_down"_a = nb::none(), "turns"_a = std::make_tuple(-1, false, 0, 0),
         "Measure a callable: (ticks of each iteration as uint64 bytes, whether every count was the same, "
         "batch, "
         "operations of a call, counter steps a second, the counter's step, cost of a reading in counter "
-        "steps).");
+        "steps, nanoseconds from the first to the last iteration). `turns`: (the socket to the other side or "
+        "-1, whether this is the first side, iterations of a turn, unmeasured ones before them).");
   m.def(
       "lock_memory", [] { return mlockall(MCL_CURRENT | MCL_FUTURE) == 0; },
       "Lock all memory of the process, present and future; whether that was allowed.");

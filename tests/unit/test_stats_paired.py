@@ -168,20 +168,23 @@ class FakeMachine:
     def clock(self) -> float:
         return self.now
 
-    def measure(self, side: paired.Side) -> float:
-        self.now += 0.01
-        return math.exp(self.deviation * self.random.normal() + (self.shift if side == "B" else 0))
+    def measure(self, order: tuple[paired.Side, paired.Side]) -> float:
+        assert sorted(order) == ["A", "B"]
+        self.now += 0.02
+        return float(self.deviation * (self.random.normal() - self.random.normal()) + self.shift)
 
 
 def test_an_experiment_stops_as_soon_as_its_verdict_is_settled() -> None:
     machine, seen = FakeMachine(0.1, 0.01), []
-    result = paired.experiment(
-        machine.measure, smallest_effect=0.01, seconds=100, seed=1, clock=machine.clock,
-        on_pair=lambda index, order, a, b: seen.append((index, order, a, b)),
-    )  # fmt: skip
+
+    def measure(order: tuple[paired.Side, paired.Side]) -> float:
+        seen.append(machine.measure(order))
+        return seen[-1]
+
+    result = paired.experiment(measure, smallest_effect=0.01, seconds=100, seed=1, clock=machine.clock)
     assert result.verdict is Verdict.SLOWER
     assert result.pairs == len(seen) <= 20
-    assert result == paired.judge([math.log(b / a) for _, _, a, b in seen], smallest_effect=0.01)
+    assert result == paired.judge(seen, smallest_effect=0.01)
 
 
 def test_an_experiment_ends_with_its_budget_and_says_so() -> None:

@@ -10,7 +10,7 @@ import sys
 import types
 from typing import Any
 
-EXIT_THREW, EXIT_UNEVEN, EXIT_AFFINITY, EXIT_MEMORY, EXIT_MISSING = 10, 11, 12, 13, 14
+EXIT_THREW, EXIT_UNEVEN, EXIT_AFFINITY, EXIT_MEMORY, EXIT_MISSING, EXIT_PEER = 10, 11, 12, 13, 14, 17
 CO_COROUTINE = 0x80
 
 
@@ -80,8 +80,16 @@ def prepare(config: dict[str, Any]) -> dict[str, bool]:
     return done
 
 
-def measure(target: Any, config: dict[str, Any]) -> tuple[bytes, int, int, float, int, float]:
-    """(ticks, batch, operations, ticks a second, quantum, cost of a reading) of one fixture or function."""
+Measured = tuple[bytes, int, int, float, int, float, int]
+
+
+def measure(target: Any, config: dict[str, Any]) -> Measured:
+    """Measure one fixture or function.
+
+    Returns:
+        (ticks, batch, operations, ticks a second, quantum, cost of a reading, nanoseconds from the first to
+        the last iteration)
+    """
     from latlab._core import bench
 
     is_class = isinstance(target, type)
@@ -91,17 +99,16 @@ def measure(target: Any, config: dict[str, Any]) -> tuple[bytes, int, int, float
     code = getattr(run, "__code__", None)
     if code is not None and code.co_flags & CO_COROUTINE:
         return measure_async(run, set_up, tear_down, config)
-    ticks, even, batch, operations, hz, quantum, read = bench.measure(
-        run, config["iterations"], config["warmup"], config["batch"], is_class, set_up, tear_down
-    )
+    ticks, even, batch, operations, hz, quantum, read, measuring_ns = bench.measure(
+        run, config["iterations"], config["warmup"], config["batch"], is_class, set_up, tear_down,
+        config["turns"],
+    )  # fmt: skip
     if not even:
         raise Uneven
-    return ticks, batch, operations, hz, quantum, read
+    return ticks, batch, operations, hz, quantum, read, measuring_ns
 
 
-def measure_async(
-    run: Any, set_up: Any, tear_down: Any, config: dict[str, Any]
-) -> tuple[bytes, int, int, float, int, float]:
+def measure_async(run: Any, set_up: Any, tear_down: Any, config: dict[str, Any]) -> Measured:
     """The same of a coroutine function: every call is awaited on one loop, whose start is not measured."""
     import asyncio
     from array import array
@@ -111,6 +118,18 @@ def measure_async(
     batch = config["batch"] or 1
     out, counts = array("Q", bytes(8 * config["iterations"])), set()
     stamp = clock.ticks_ordered
+    peer, first, length, unmeasured = config["turns"]
+    length = length or len(out)
+
+    def wait() -> bool:
+        return peer < 0 or os.read(peer, 1) != b""
+
+    def hand_over() -> None:
+        if peer >= 0:
+            try:
+                os.write(peer, b"1")
+            except BrokenPipeError:
+                pass  # the other side has ended; the next wait() says so
 
     async def once(calls: int) -> int:
         if set_up is not None:
@@ -124,23 +143,35 @@ def measure_async(
             await tear_down() if asyncio.iscoroutinefunction(tear_down) else tear_down()
         return end - begin
 
-    async def all_of_it() -> float:
+    async def all_of_it() -> tuple[float, int]:
         for _ in range(config["warmup"] + 1):
             await once(batch)
         begin = clock.reference()
-        for i in range(len(out)):
-            out[i] = await once(batch)
+        if not first:
+            hand_over()
+        for at in range(0, len(out), length):
+            if not wait():
+                del out[at:]
+                break
+            for _ in range(unmeasured):
+                await once(batch)
+            for i in range(at, min(at + length, len(out))):
+                out[i] = await once(batch)
+            hand_over()
+        if first:
+            wait()
         end = clock.reference()
+        measuring_ns = end[1] - begin[1]
         while end[1] - begin[1] < 200_000:
             end = clock.reference()
-        return (end[0] - begin[0]) * 1e9 / (end[1] - begin[1])
+        return (end[0] - begin[0]) * 1e9 / (end[1] - begin[1]), measuring_ns
 
-    hz = asyncio.run(all_of_it())
+    hz, measuring_ns = asyncio.run(all_of_it())
     if len(counts) != 1:
         raise Uneven
     count = counts.pop()
     quantum, read = bench.clock_grain()
-    return out.tobytes(), batch, 1 if count is None else int(count), hz, quantum, read
+    return out.tobytes(), batch, 1 if count is None else int(count), hz, quantum, read, measuring_ns
 
 
 def main() -> int:
@@ -169,6 +200,9 @@ def main() -> int:
         if os.sched_getaffinity(0) != before:
             say("the fixture changed its own affinity")
             return EXIT_AFFINITY
+        if len(out[0]) != 8 * config["iterations"]:
+            say("the other side has gone")
+            return EXIT_PEER
         with os.fdopen(results, "wb") as file:
             file.write(marshal.dumps((out, done)))
     except Uneven:

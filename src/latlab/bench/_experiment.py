@@ -15,12 +15,13 @@ import numpy as np
 
 from latlab.bench import _control, _judge
 from latlab.bench._plan import make_plan
-from latlab.bench._process import measure_once
+from latlab.bench._process import measure_once, measure_pair
 from latlab.bench._raw import Raw, Row
 from latlab.bench._targets import Target
 from latlab.errors import LatlabError
 from latlab.formats.recording import Recording, RecordingWriter, open_recording
 from latlab.model.bench import Control, Judgement, Plan, Sample, Settings
+from latlab.model.paired import PairedResult, Verdict
 from latlab.stats import paired
 from latlab.stats.variance import midmean
 
@@ -65,6 +66,7 @@ class Recorder:
                 "operations": np.full(count, sample.operations, dtype=np.int64),
                 "quantum_ns": np.full(count, sample.quantum_ns),
                 "read_ns": np.full(count, sample.read_ns),
+                "turn": np.full(count, sample.turn, dtype=np.int32),
                 "iteration": np.arange(count, dtype=np.int32),
                 "nanoseconds": sample.times_ns,
             },
@@ -84,6 +86,7 @@ def rows_of(recording: Recording) -> list[Row]:
         sample = Sample(
             np.asarray(columns["nanoseconds"][start:end], dtype=np.float64),
             int(at["batch"]), int(at["operations"]), float(at["quantum_ns"]), float(at["read_ns"]),
+            turn=int(at.get("turn", 0)),
         )  # fmt: skip
         rows.append(Row(str(at["test"]), int(at["pair"]), int(at["position"]), str(at["side"]), sample))
     return rows
@@ -189,7 +192,8 @@ def run_ab(
     elif asked.iterations is not None:
         settings = dataclasses.replace(settings, iterations=asked.iterations)
     plan, settings, effect, effect_why = make_plan(
-        [lambda s: measure_once(a, s), lambda s: measure_once(b, s)],
+        a,
+        b,
         settings,
         smallest_effect=asked.smallest_effect,
         alpha=asked.alpha,
@@ -202,18 +206,15 @@ def run_ab(
         planned({**found, "plan": dataclasses.asdict(plan)})
     title = name or f"{a.name} / {b.name}"
     pairs = list(finished[: len(finished) // paired.BLOCK_PAIRS * paired.BLOCK_PAIRS])
-    latest: dict[str, Sample] = {}
-    position = 0
 
-    def measure(side: paired.Side) -> float:
-        nonlocal position
-        if asked.build is not None and position == 0 and len(pairs) % paired.BLOCK_PAIRS == 0:
+    def measure(order: tuple[paired.Side, paired.Side]) -> float:
+        if asked.build is not None and len(pairs) % paired.BLOCK_PAIRS == 0:
             _build(asked.build, len(pairs) // paired.BLOCK_PAIRS)
-        sample = measure_once(targets[side], settings)
-        recorder.add(Row(title, len(pairs), position, side, sample))
-        latest[side] = sample
-        position = 1 - position
-        return midmean(sample.times_ns)
+        samples = measure_pair(targets[order[0]], targets[order[1]], settings)
+        for position, (side, sample) in enumerate(zip(order, samples, strict=True)):
+            recorder.add(Row(title, len(pairs), position, side, sample))
+        pairs.append(samples if order[0] == "A" else (samples[1], samples[0]))
+        return _judge.log_ratio(*pairs[-1])
 
     paired.experiment(
         measure,
@@ -223,7 +224,6 @@ def run_ab(
         alpha=asked.alpha,
         max_pairs=asked.max_pairs,
         earlier=[_judge.log_ratio(x, y) for x, y in pairs],
-        on_pair=lambda _index, _order, _a, _b: pairs.append((latest["A"], latest["B"])),
     )
     judgement = _judge.judge_pairs(
         pairs,
@@ -241,7 +241,7 @@ def run_aa(
     asked: Asked,
     *,
     comparisons: int,
-    on_comparison: Callable[[int, bool], None] | None = None,
+    on_comparison: Callable[[int, PairedResult], None] | None = None,
 ) -> Control:
     """Compare a fixture with itself, again and again, exactly as `run_ab` compares two.
 
@@ -253,7 +253,7 @@ def run_aa(
         settings: how a process measures.
         asked: budget of each comparison.
         comparisons: how many.
-        on_comparison: told of each (its number, whether it was called different).
+        on_comparison: told of each (its number, what came out).
     """
     if comparisons < 1:
         raise LatlabError("a null control needs at least one comparison")
@@ -262,9 +262,9 @@ def run_aa(
         settings = dataclasses.replace(settings, iterations=1, warmup=0, batch=1)
     elif asked.iterations is not None:
         settings = dataclasses.replace(settings, iterations=asked.iterations)
-    measure_one = lambda s: measure_once(target, s)  # noqa: E731 - the two sides of the pilot are this one thing
     _, settings, effect, _ = make_plan(
-        [measure_one, measure_one],
+        target,
+        target,
         settings,
         smallest_effect=asked.smallest_effect,
         alpha=asked.alpha,
@@ -274,18 +274,24 @@ def run_aa(
     called = 0
     for index in range(comparisons):
         result = paired.experiment(
-            lambda _side: midmean(measure_once(target, settings).times_ns),
+            lambda order: null_ratio(target, settings, order),
             smallest_effect=effect,
             seconds=asked.seconds,
             seed=asked.seed + index,
             alpha=asked.alpha,
             max_pairs=asked.max_pairs,
         )
-        different = result.verdict.value in ("faster", "slower")
+        different = result.verdict in (Verdict.FASTER, Verdict.SLOWER)
         called += different
         if on_comparison is not None:
-            on_comparison(index, different)
+            on_comparison(index, result)
     return _control.control_of(comparisons, called, asked.alpha)
+
+
+def null_ratio(target: Target, settings: Settings, order: tuple[paired.Side, paired.Side]) -> float:
+    """log(B / A) of one pair whose sides are the same."""
+    one, other = measure_pair(target, target, settings)
+    return _judge.log_ratio(one, other) if order[0] == "A" else _judge.log_ratio(other, one)
 
 
 def _build(command: str, number: int) -> None:

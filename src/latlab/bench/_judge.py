@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from latlab.model.bench import Judgement, Sample, Shift
 from latlab.model.paired import PairedResult, Verdict
@@ -15,7 +16,7 @@ from latlab.stats.change_points import change_points
 from latlab.stats.quantiles import nearest_rank
 from latlab.stats.variance import effective_size, midmean
 
-__all__ = ["SHIFTED", "judge_pairs", "log_ratio"]
+__all__ = ["SHIFTED", "judge_pairs", "log_ratio", "turn_ratios"]
 
 Pair = tuple[Sample, Sample]
 SHIFTED = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
@@ -23,9 +24,26 @@ SHIFTED = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 _BEYOND = 5
 
 
+def turn_ratios(a: Sample, b: Sample) -> npt.NDArray[np.float64]:
+    """log(B / A) of each turn, where the two took turns; of the whole processes otherwise.
+
+    Shape (turns,). A last turn that is shorter than the others is left out, unless there is no other.
+    """
+    length = a.turn if 0 < a.turn == b.turn <= min(len(a.times_ns), len(b.times_ns)) else 0
+    if length == 0:
+        return np.array([math.log(midmean(b.times_ns) / midmean(a.times_ns))])
+    turns = min(len(a.times_ns), len(b.times_ns)) // length
+    typical = []
+    for sample in (a, b):
+        ordered = np.sort(sample.times_ns[: turns * length].reshape(turns, length), axis=1)
+        typical.append(ordered[:, length // 4 : length - length // 4].mean(axis=1))
+    out: npt.NDArray[np.float64] = np.log(typical[1] / typical[0])
+    return out
+
+
 def log_ratio(a: Sample, b: Sample) -> float:
-    """log(B / A) of the processes' typical times."""
-    return math.log(midmean(b.times_ns) / midmean(a.times_ns))
+    """log(B / A) of the processes' typical times: the midmean over their turns, where they took turns."""
+    return midmean(turn_ratios(a, b))
 
 
 def judge_pairs(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import marshal
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,9 +23,9 @@ from latlab.bench._targets import Target
 from latlab.errors import LatlabError, NotTrustworthyError, UsageError
 from latlab.model.bench import Sample, Settings
 
-__all__ = ["fixtures", "measure_once", "native_runner"]
+__all__ = ["fixtures", "measure_once", "measure_pair", "native_runner"]
 
-_THREW, _UNEVEN, _AFFINITY, _MEMORY, _MISSING, _COMMAND = 10, 11, 12, 13, 14, 16
+_THREW, _UNEVEN, _AFFINITY, _MEMORY, _MISSING, _COMMAND, _PEER = 10, 11, 12, 13, 14, 16, 17
 
 
 def native_runner() -> str:
@@ -49,37 +52,97 @@ def fixtures(
 
 
 def measure_once(target: Target, settings: Settings) -> Sample:
-    """Measure one side in one fresh process.
+    """Measure one side in one fresh process, which has the processor to itself.
 
     Raises:
         NotTrustworthyError: the fixture changed its affinity, or its counts differ.
         LatlabError: it threw, hung, took too much memory, or isn't there.
     """
+    return _measured([target], dataclasses.replace(settings, turn=0, unmeasured=0))[0]
+
+
+def measure_pair(first: Target, second: Target, settings: Settings) -> tuple[Sample, Sample]:
+    """Measure both sides in two fresh processes.
+
+    They take turns of `settings.turn` iterations on the processor, `first` beginning; where that is 0, or a
+    side is a command, the second is started when the first has ended.
+
+    Raises:
+        as `measure_once`.
+    """
+    if settings.turn == 0 or "command" in (first.kind, second.kind):
+        return measure_once(first, settings), measure_once(second, settings)
+    one, other = _measured([first, second], settings)
+    return one, other
+
+
+def _measured(targets: Sequence[Target], settings: Settings) -> list[Sample]:
+    """The samples of one process a target, which take turns if there are two."""
     begin = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_conditions(settings))
+        ends: list[socket.socket | None] = [None]
+        if len(targets) == 2:
+            ends = [stack.enter_context(end) for end in socket.socketpair()]
+        running = [
+            stack.enter_context(_Process(target, _command(target, settings, end, first=i == 0), end))
+            for i, (target, end) in enumerate(zip(targets, ends, strict=True))
+        ]
+        for end in ends:
+            if end is not None:
+                end.close()  # or a side that has gone would not be noticed by the other
+        outputs = _outputs(running, settings.timeout_s)
+    process_s = time.perf_counter() - begin
+    return [_sample(*both, settings, process_s) for both in zip(targets, outputs, strict=True)]
+
+
+def _conditions(settings: Settings) -> contextlib.AbstractContextManager[Any]:
+    """What this thread takes on while it starts processes and waits for them, which inherit it.
+
+    They start at once and end at once however busy the machine is, and this thread stays off their processor,
+    which they choose themselves. With one processor that would leave nobody to end a process that hangs.
+    """
+    from latlab.system.context import measuring
+
+    others = sorted(os.sched_getaffinity(0) - {settings.cpu})
+    if settings.priority == 0 or settings.cpu is None or not others:
+        return contextlib.nullcontext()
+    return measuring(cpus=others, scheduling="fifo", priority=settings.priority)
+
+
+def _command(target: Target, settings: Settings, end: socket.socket | None, *, first: bool) -> list[str]:
+    """What starts a measuring process."""
+    peer = -1 if end is None else end.fileno()
+    if target.kind != "python":
+        return [*_native(target), *_options(target, settings, peer, first=first)]
+    config = {
+        "path": str(target.path),
+        "list": False,
+        "sys_path": _search_path(),
+        "fixture": target.fixture,
+        "parameters": dict(target.parameters),
+        "iterations": settings.iterations,
+        "warmup": settings.warmup,
+        "batch": settings.batch,
+        "cpu": -1 if settings.cpu is None else settings.cpu,
+        "fifo": settings.priority,
+        "lock": settings.lock_memory,
+        "memory": settings.memory_limit_bytes,
+        "turns": (peer, first, settings.turn, settings.unmeasured),
+    }
+    return _python(config)
+
+
+def _sample(target: Target, output: bytes, settings: Settings, process_s: float) -> Sample:
     if target.kind == "python":
-        config = {
-            "path": str(target.path),
-            "list": False,
-            "sys_path": _search_path(),
-            "fixture": target.fixture,
-            "parameters": dict(target.parameters),
-            "iterations": settings.iterations,
-            "warmup": settings.warmup,
-            "batch": settings.batch,
-            "cpu": -1 if settings.cpu is None else settings.cpu,
-            "fifo": settings.priority,
-            "lock": settings.lock_memory,
-            "memory": settings.memory_limit_bytes,
-        }
-        measured, done = marshal.loads(_run(target, _python(config), settings.timeout_s))
-        raw, batch, operations, hz, quantum, read = measured
+        measured, done = marshal.loads(output)
+        raw, batch, operations, hz, quantum, read, measuring_ns = measured
     else:
-        output = _run(target, [*_native(target), *_options(target, settings)], settings.timeout_s)
         head, _, raw = output.partition(b"\n")
         try:
             done = json.loads(head)
             batch, operations, hz = done["batch"], done["operations"], done["hz"]
-            quantum, read = done["quantum_ticks"], done["read_ticks"]
+            quantum, read, measuring_ns = done["quantum_ticks"], done["read_ticks"], done["measuring_ns"]
         except (ValueError, KeyError):
             raise LatlabError(f"{target.text}: the measuring process wrote no result") from None
     ticks = np.frombuffer(raw, dtype="<u8")
@@ -91,7 +154,9 @@ def measure_once(target: Target, settings: Settings) -> Sample:
         operations=operations,
         quantum_ns=quantum * 1e9 / hz,
         read_ns=read * 1e9 / hz,
-        process_s=time.perf_counter() - begin,
+        process_s=process_s,
+        turn=settings.turn,
+        measuring_s=measuring_ns * 1e-9,
         context=tuple(key for key in ("pinned", "fifo", "locked") if done[key]),
     )
 
@@ -102,13 +167,16 @@ def _native(target: Target) -> list[str]:
     return [native_runner(), "command"] if target.kind == "command" else [str(target.path)]
 
 
-def _options(target: Target, settings: Settings) -> list[str]:
+def _options(target: Target, settings: Settings, peer: int, *, first: bool) -> list[str]:
     options = ["--iterations", str(settings.iterations), "--warmup", str(settings.warmup)]
     options += ["--fifo", str(settings.priority), "--cpu", str(-1 if settings.cpu is None else settings.cpu)]
     options += ["--memory", str(settings.memory_limit_bytes)]
     if target.kind == "command":  # what is locked isn't inherited by the command
         return [*options, "--", *target.command]
     options += ["--batch", str(settings.batch), "--lock", "1" if settings.lock_memory else "0"]
+    if peer >= 0:
+        options += ["--peer", str(peer), "--first", "1" if first else "0"]
+        options += ["--turn", str(settings.turn), "--unmeasured", str(settings.unmeasured)]
     for name, value in target.parameters.items():
         options += ["--param", f"{name}={value}"]
     return [*options, "--fixture", str(target.fixture)]
@@ -126,30 +194,58 @@ def _python(config: dict[str, Any]) -> list[str]:
     return [sys.executable, *(["-S"] if plain else []), script, marshal.dumps(config).hex()]
 
 
+class _Process:
+    """One measuring process, with all that it has started, until it has ended or is ended."""
+
+    def __init__(self, target: Target, command: Sequence[str], peer: socket.socket | None = None) -> None:
+        self.target = target
+        # A session of its own, so that what a hanging fixture has started ends with it.
+        self.popen = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=() if peer is None else (peer.fileno(),),
+        )
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.popen.poll() is None:
+            os.killpg(self.popen.pid, signal.SIGKILL)
+            self.popen.communicate()
+
+
+def _outputs(running: Sequence[_Process], timeout_s: float) -> list[bytes]:
+    """What each wrote; where one failed, its error, and not that of the other who missed it."""
+    deadline = time.monotonic() + timeout_s
+    outputs: list[bytes] = []
+    failed: dict[int, LatlabError] = {}
+    for process in running:
+        try:
+            output, errors = process.popen.communicate(timeout=max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            if failed:
+                break
+            raise LatlabError(
+                f"{process.target.text}: one process has not ended within {timeout_s:g} s",
+                remedy="give it fewer iterations or more time by --timeout",
+            ) from None
+        outputs.append(output)
+        if process.popen.returncode != 0:
+            lines = errors.decode(errors="replace").strip().splitlines()
+            said = lines[-1] if lines else "it said nothing"
+            failed[process.popen.returncode] = _error(process.target, process.popen.returncode, said)
+    if failed:
+        raise next((e for code, e in failed.items() if code != _PEER), next(iter(failed.values())))
+    return outputs
+
+
 def _run(target: Target, command: Sequence[str], timeout_s: float) -> bytes:
-    # A session of its own, so that what a hanging fixture has started ends with it.
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        output, errors = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        raise LatlabError(
-            f"{target.text}: one process has not ended within {timeout_s:g} s",
-            remedy="give it fewer iterations or more time by --timeout",
-        ) from None
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    if process.returncode == 0:
-        return output
-    lines = errors.decode(errors="replace").strip().splitlines()
-    raise _error(target, process.returncode, lines[-1] if lines else "it said nothing")
+    with _Process(target, command) as process:
+        return _outputs([process], timeout_s)[0]
 
 
 def _error(target: Target, code: int, said: str) -> LatlabError:

@@ -31,6 +31,7 @@ COLUMNS = (
     "operations",
     "quantum_ns",
     "read_ns",
+    "turn",
     "iteration",
     "nanoseconds",
 )
@@ -96,6 +97,7 @@ def write(path: Path, meta: Mapping[str, Any], rows: Iterable[Row]) -> None:
                 s.operations,
                 s.quantum_ns,
                 s.read_ns,
+                s.turn,
             ]
             out.writerows([*head, i, repr(float(t))] for i, t in enumerate(s.times_ns))
         file.write("# end\n")
@@ -143,14 +145,14 @@ def read(path: Path) -> Raw:
 
     for number, fields in enumerate(csv.reader(io.StringIO("\n".join(lines[3:-2]))), 4):
         try:
-            time_ns = float(fields[9])
-            key = tuple(fields[:8])
+            time_ns = float(fields[10])
+            key = tuple(fields[:9])
             if len(fields) != len(COLUMNS) or not 0 <= time_ns < np.inf:
                 raise ValueError
-            if key != head or int(fields[8]) == 0:
+            if key != head or int(fields[9]) == 0:
                 flush()
                 head, times = key, []
-            if int(fields[8]) != len(times):
+            if int(fields[9]) != len(times):
                 raise ValueError
             times.append(time_ns)
         except (ValueError, IndexError):
@@ -163,8 +165,10 @@ def read(path: Path) -> Raw:
 
 
 def _row(head: tuple[str, ...], times: list[float]) -> Row:
-    test, pair, position, side, batch, operations, quantum, read_cost = head
+    test, pair, position, side, batch, operations, quantum, read_cost, turn = head
     if side not in ("A", "B"):
         raise ValueError(side)
-    sample = Sample(np.array(times), int(batch), int(operations), float(quantum), float(read_cost))
+    sample = Sample(
+        np.array(times), int(batch), int(operations), float(quantum), float(read_cost), turn=int(turn)
+    )
     return Row(test, int(pair), int(position), side, sample)

@@ -27,6 +27,9 @@ class Settings:
         lock_memory: whether to lock all memory.
         memory_limit_bytes: address space that the fixture may take; 0 for no limit.
         timeout_s: seconds after which a process counts as hung.
+        turn: iterations after which a process hands over to that of the other side; 0 lets each measure in
+            one go, one after the other.
+        unmeasured: iterations at the beginning of a turn that aren't measured.
     """
 
     iterations: int = 100
@@ -37,6 +40,8 @@ class Settings:
     lock_memory: bool = True
     memory_limit_bytes: int = 0
     timeout_s: float = 60.0
+    turn: int = 0
+    unmeasured: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +55,8 @@ class Sample:
         quantum_ns: the clock's measured step.
         read_ns: measured cost of a reading, which is part of every iteration's time.
         process_s: wall time of the whole process.
+        turn: iterations of each turn that it took with the other side; 0 if it measured in one go.
+        measuring_s: wall time from its first to its last iteration.
         context: which of "pinned", "fifo", "locked" came about.
     """
 
@@ -59,6 +66,8 @@ class Sample:
     quantum_ns: float = 0.0
     read_ns: float = 0.0
     process_s: float = 0.0
+    turn: int = 0
+    measuring_s: float = 0.0
     context: tuple[str, ...] = ()
 
 
@@ -69,9 +78,11 @@ class Plan:
     Attributes:
         iterations: a process.
         batch: runs in an iteration, the same on both sides.
-        process_deviation: relative standard deviation between processes, beyond what iterations explain.
-        iteration_deviation: relative standard deviation between iterations of a process.
-        effective_share: effective over actual number of iterations, by their autocorrelation.
+        turn: iterations after which the sides' processes take turns; 0 if one runs after the other.
+        process_deviation: relative standard deviation between processes (of a pair's ratio, where they take
+            turns), beyond what their iterations (turns) explain.
+        iteration_deviation: that between the iterations of a process (the ratios of turns).
+        effective_share: effective over actual number of iterations (turns), by their autocorrelation.
         pairs: expected to be needed for the smallest effect; None where that is 0.
         seconds: expected to be needed.
         why: sentences.
@@ -79,6 +90,7 @@ class Plan:
 
     iterations: int
     batch: int
+    turn: int
     process_deviation: float
     iteration_deviation: float
     effective_share: float

@@ -147,7 +147,7 @@ def settled(result: PairedResult) -> bool:
 
 
 def experiment(
-    measure: Callable[[Side], float],
+    measure: Callable[[tuple[Side, Side]], float],
     *,
     smallest_effect: float,
     seconds: float,
@@ -156,13 +156,12 @@ def experiment(
     block_pairs: int = BLOCK_PAIRS,
     max_pairs: int = 1_000_000,
     earlier: Sequence[float] = (),
-    on_pair: Callable[[int, tuple[Side, Side], float, float], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> PairedResult:
     """Measure and judge until a verdict is settled or the budget is spent.
 
     Args:
-        measure: measures one side once (a fresh process, a fresh run) and returns its time, in any unit.
+        measure: measures one pair in the given order and returns log(B's time / A's time).
         smallest_effect: relative change that matters.
         seconds: budget; a block that has begun is finished.
         seed: of the order.
@@ -171,7 +170,6 @@ def experiment(
         max_pairs: budget in pairs.
         earlier: log-ratios of the first pairs of this seed, measured before an interruption; a last half
             block is measured again.
-        on_pair: told of each pair when it is done (index, order, A's time, B's time), to record it.
         clock: seconds, injected by tests.
     """
     deadline = clock() + seconds
@@ -181,13 +179,8 @@ def experiment(
     if settled(result):
         return result
     order_of = interleaving(seed, block_pairs=block_pairs)
-    for index, order in enumerate(itertools.islice(order_of, len(ratios), None), len(ratios)):
-        times = {side: measure(side) for side in order}
-        if min(times.values()) <= 0:
-            raise ValueError(f"pair {index}: a time is not positive: A {times['A']}, B {times['B']}")
-        ratios.append(math.log(times["B"] / times["A"]))
-        if on_pair is not None:
-            on_pair(index, order, times["A"], times["B"])
+    for order in itertools.islice(order_of, len(ratios), None):
+        ratios.append(measure(order))
         blocks, rest = divmod(len(ratios), block_pairs)
         if rest:
             continue
