@@ -136,13 +136,12 @@ inline Outcome measure(const Descriptor& test, const Config& config) {
 
   const ClockReference begin = clock_reference();
   const auto part = [&](std::uint64_t* to, std::size_t count) {
-    return prepares
-               ? measure_with_setup(
-                     to, count, set_up, [&](std::size_t) { return run(1); }, tear_down)
-               : measure_back_to_back(to, count, [&](std::size_t) { return run(out.batch); });
+    return prepares ? measure_with_setup(
+                          to, count, set_up, [&](std::size_t) { return run(1); }, tear_down)
+                    : measure_back_to_back(to, count, [&](std::size_t) { return run(out.batch); });
   };
-  const std::size_t finished = measure_in_turns(
-      config.turns, out.ticks.data(), config.iterations, [&] { once(out.batch); }, part);
+  const std::size_t finished =
+      measure_in_turns(config.turns, out.ticks.data(), config.iterations, [&] { once(out.batch); }, part);
   out.ticks.resize(finished);
   // A rate over a very short interval would carry the uncertainty of its ends.
   ClockReference end = clock_reference();
@@ -174,7 +173,8 @@ inline void publish(int file, const Outcome& outcome, const Context& context) {
       outcome.ticks.size(), static_cast<unsigned long long>(outcome.batch),
       static_cast<unsigned long long>(outcome.operations), outcome.hz,
       static_cast<unsigned long long>(outcome.grain.quantum_ticks), outcome.grain.read_ticks,
-      static_cast<unsigned long long>(outcome.measuring_ns), context.pinned ? "true" : "false", context.fifo ? "true" : "false", context.locked ? "true" : "false");
+      static_cast<unsigned long long>(outcome.measuring_ns), context.pinned ? "true" : "false",
+      context.fifo ? "true" : "false", context.locked ? "true" : "false");
   write_all(file, head, static_cast<std::size_t>(length));
   write_all(file, outcome.ticks.data(), outcome.ticks.size() * sizeof(std::uint64_t));
 }

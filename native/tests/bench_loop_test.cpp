@@ -1,6 +1,9 @@
 #include <latlab/bench.hpp>
 #include <latlab/bench_loop.hpp>
 
+#include <unistd.h>
+
+#include <thread>
 #include <vector>
 
 #include "check.hpp"
@@ -71,4 +74,46 @@ TEST("a batch is long against the clock's step, and the clock has a step and a c
       },
       grain.quantum_ticks);
   CHECK_EQUAL(longest, batch);
+}
+
+TEST("two sides take turns of the asked length, the first beginning, and measure all of their iterations") {
+  int ends[2] = {-1, -1};
+  CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  std::vector<int> turns_of;  // whose turn, in their order; the socket orders the two threads' writes
+  const auto side = [&](int which, std::vector<std::uint64_t>& out) {
+    const bench::Turns turns{ends[which], which == 0, 4, 1};
+    int unmeasured = 0;
+    const std::size_t finished = bench::measure_in_turns(
+        turns, out.data(), out.size(), [&] { ++unmeasured; },
+        [&](std::uint64_t* to, std::size_t count) {
+          turns_of.push_back(which);
+          for (std::size_t i = 0; i < count; ++i) to[i] = count;
+          return count;
+        });
+    CHECK_EQUAL(finished, out.size());
+    CHECK_EQUAL(unmeasured, 3);
+  };
+  std::vector<std::uint64_t> first(10);
+  std::vector<std::uint64_t> second(10);
+  std::thread other([&] { side(1, second); });
+  side(0, first);
+  other.join();
+  CHECK((turns_of == std::vector<int>{0, 1, 0, 1, 0, 1}));
+  CHECK((first == std::vector<std::uint64_t>{4, 4, 4, 4, 4, 4, 4, 4, 2, 2}));
+  CHECK(second == first);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST("a side whose other side has gone ends with what it has measured") {
+  int ends[2] = {-1, -1};
+  CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const bench::Turns turns{ends[0], true, 4, 0};
+  turns.pass();
+  close(ends[1]);
+  std::vector<std::uint64_t> out(8);
+  const std::size_t finished = bench::measure_in_turns(
+      turns, out.data(), out.size(), [] {}, [](std::uint64_t*, std::size_t count) { return count; });
+  CHECK_EQUAL(finished, std::size_t{0});
+  close(ends[0]);
 }

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -103,3 +105,16 @@ def test_any_series_gives_ordered_indices_inside_it(values: list[float]) -> None
     indices = [point.index for point in change_points(values)]
     assert indices == sorted(set(indices))
     assert all(0 < i < len(values) for i in indices)
+
+
+def test_what_changes_from_turn_to_turn_falls_out_of_the_ratio_of_two_that_took_turns() -> None:
+    from latlab.bench._judge import log_ratio, turn_ratios
+    from latlab.model.bench import Sample
+
+    frequency = np.repeat([1.0, 1.1, 0.9, 1.2, 1.0], 4)[:18]  # the last turn is shorter, and left out
+    one, other = Sample(100 * frequency, turn=4), Sample(105 * frequency, turn=4)
+    assert turn_ratios(one, other) == pytest.approx([math.log(1.05)] * 4)
+    assert log_ratio(one, other) == pytest.approx(math.log(1.05))
+    assert log_ratio(other, one) == -log_ratio(one, other)
+    apart = Sample(100 * frequency), Sample(105 * frequency)
+    assert len(turn_ratios(*apart)) == 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import click
+
+from latlab.cli._lazy import LazyGroup
 
 # Where each subcommand lives, and its help, so that `latlab bench --help` imports none of them.
 SUBCOMMANDS = {
@@ -22,25 +23,10 @@ SUBCOMMANDS = {
 }
 
 
-class BenchGroup(click.Group):
-    """Finds subcommands lazily, and takes what follows `--` without one for a command to measure."""
+class BenchGroup(LazyGroup):
+    """Takes what follows `--` without a subcommand for a command to measure."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every subcommand."""
-        return list(SUBCOMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a subcommand's module."""
-        if cmd_name not in SUBCOMMANDS:
-            return None
-        module = importlib.import_module(f"latlab.cli.{SUBCOMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the subcommands from the table."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in SUBCOMMANDS.items()])
+    subcommands = SUBCOMMANDS
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """`latlab bench [OPTIONS] -- CMD` is `latlab bench command [OPTIONS] -- CMD`."""

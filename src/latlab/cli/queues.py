@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from latlab.cli._lazy import LazyGroup
 
 # Each subcommand's module in latlab.cli, and its help: nothing is imported before it is called.
 SUBCOMMANDS = {
@@ -19,23 +19,12 @@ SUBCOMMANDS = {
 }
 
 
-class _Lazy(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(SUBCOMMANDS)
+class QueuesGroup(LazyGroup):
+    """The subcommands of `latlab queues`."""
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in SUBCOMMANDS:
-            return None
-        module = importlib.import_module(f"latlab.cli.{SUBCOMMANDS[cmd_name][0]}")
-        command = getattr(module, f"{cmd_name}_")
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in SUBCOMMANDS.items()])
+    subcommands = SUBCOMMANDS
 
 
-@click.group(cls=_Lazy)
+@click.group(cls=QueuesGroup)
 def queues() -> None:
     """Observe any application's queues live, and name what limits it."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
+
+from latlab.cli._lazy import LazyGroup
 
 # One line a subcommand: the module of latlab.cli with a click command of that name, and its help.
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
@@ -22,28 +22,12 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class LazySubcommands(click.Group):
-    """Imports a subcommand when it is called, and not before."""
+class StubsGroup(LazyGroup):
+    """The subcommands of `latlab stubs`."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every subcommand's name."""
-        return list(SUBCOMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the subcommand's module."""
-        if cmd_name not in SUBCOMMANDS:
-            return None
-        module = importlib.import_module(f"latlab.cli.{SUBCOMMANDS[cmd_name][0]}")
-        command = getattr(module, cmd_name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the subcommands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in SUBCOMMANDS.items()])
+    subcommands = SUBCOMMANDS
 
 
-@click.group(cls=LazySubcommands)
+@click.group(cls=StubsGroup)
 def stubs() -> None:
     """What would I gain if this part were faster?"""
