@@ -35,7 +35,6 @@ Fields to_dict(st::Achieved achieved) {
   result["cpu_ns"] = to_array(std::move(achieved.cpu_ns));
   result["burned_ns"] = to_array(std::move(achieved.burned_ns));
   result["preempted"] = to_array(std::move(achieved.preempted));
-  result["switches"] = to_array(std::move(achieved.switches));
   return result;
 }
 

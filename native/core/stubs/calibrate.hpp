@@ -18,7 +18,6 @@ struct Achieved {
   std::vector<std::int64_t> cpu_ns;     // by the thread's CPU clock, read outside the stub
   std::vector<std::int64_t> burned_ns;  // CPU time of a sleep that spins its end
   std::vector<std::uint8_t> preempted;  // what the stub said
-  std::vector<std::int64_t> switches;   // involuntary, by getrusage
 };
 
 Achieved measure_spins(SpinMode mode, std::int64_t ns, int repetitions);
