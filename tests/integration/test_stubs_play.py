@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,96 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "0.actions").write_text("run 300\ncreate 1\nwait half\nrun 100\njoin 1\n")
     (tmp_path / "1.actions").write_text("repeat 2\nrun 200\nend\nsignal half\nsleep 2000\n")
     return tmp_path
+
+
+EVERY_VERB = {
+    "0": "run 200\ncreate 1\ncreate 2\nlock door\nrun 100\nunlock door\nwait half\nready 50\njoin 1\n"
+    "join 2\n",
+    "1": "ready 100\nrepeat 3\nlock door\nrun 50\nunlock door\nend\nsignal half\nmemory 200000\nrun 100\n"
+    "exit\nrun 20\n",
+    "2": "sleep 1000\nio write 100000 8192\nio fsync\nio read 100000\nmemory 0\n",
+}  # fmt: skip
+
+
+@pytest.fixture
+def every_verb(tmp_path: Path) -> Path:
+    for name, text in EVERY_VERB.items():
+        (tmp_path / f"{name}.actions").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("pace", ["schedule", "free"])
+def test_every_verb_is_played_and_each_thread_gets_its_budget(every_verb: Path, pace: str) -> None:
+    played = stubs.play(stubs.load_actions(every_verb), pace=pace)
+    assert [thread.budget_ns for thread in played.threads] == [300_000, 270_000, 0]
+    assert all(thread.run_ns >= thread.budget_ns * 0.95 for thread in played.threads)
+    assert played.order == ("create 1", "create 2", "join 1", "join 2")
+    assert played.thread(2).end_ns - played.thread(2).start_ns >= 950_000
+    assert played.thread(1).end_ns <= played.total_ns
+
+
+def test_every_verb_is_emitted_as_c_that_builds_and_ends(every_verb: Path, tmp_path: Path) -> None:
+    source, program = tmp_path / "emitted.cpp", tmp_path / "emitted"
+    source.write_text(stubs.emit(stubs.load_actions(every_verb), "c++"))
+    command = ["g++", "-O1", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-pthread", str(source)]
+    built = subprocess.run([*command, "-o", str(program)], capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=True, timeout=60)
+    assert float(done.stdout.split()[0]) >= 0.95
+
+
+def test_every_verb_is_emitted_as_python_that_runs(every_verb: Path, tmp_path: Path) -> None:
+    source = tmp_path / "emitted.py"
+    source.write_text(stubs.emit(stubs.load_actions(every_verb), "python"))
+    done = subprocess.run(
+        [sys.executable, str(source)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert float(done.stdout.split()[0]) >= 0.95
+
+
+def test_a_thread_can_be_replaced_by_another_action_file(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, result = tmp_path / "stub.txt", tmp_path / "result"
+    other.write_text("signal half\nrun 7\n")
+    arguments = ("edit", str(folder), "--thread", "1", "--replace", str(other), "-o", str(result))
+    assert run(capsys, *arguments)[0] == 0
+    assert stubs.load_actions(result).budgets_ns() == {0: 400_000, 1: 7_000}
+
+
+def test_a_replacement_that_leaves_a_wait_without_its_signal_is_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "stub.txt"
+    other.write_text("run 7\n")
+    arguments = ("edit", str(folder), "--thread", "1", "--replace", str(other), "-o", str(tmp_path / "r"))
+    code, _, err = run(capsys, *arguments)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "nobody signals 'half'" in err
+
+
+def test_a_negative_time_is_one_line_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "0.actions").write_text("run 5\nsleep -3\n")
+    code, _, err = run(capsys, "play", str(tmp_path))
+    assert (code, err.count("\n")) == (1, 1)
+    assert "line 2" in err
+    assert "negative" in err
+
+
+def test_both_timelines_are_drawn_with_a_row_for_each_thread(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = folder / "page.html"
+    run(capsys, "play", str(folder), "-o", str(folder / "a"))
+    run(capsys, "play", str(folder), "-o", str(folder / "b"))
+    assert run(capsys, "compare", str(folder / "a"), str(folder / "b"), "--html", str(page))[0] == 0
+    text = page.read_text()
+    assert text.count("<svg") == 2
+    assert text.count(">1 of 0</text>") == 2
+    assert text.count("<title>running") >= 4
+    assert text.count("<title>blocked") >= 2
 
 
 def test_played_threads_keep_order_and_get_their_budgets(

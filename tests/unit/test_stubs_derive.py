@@ -7,7 +7,7 @@ import pytest
 from latlab.errors import InputError
 from latlab.stubs._actions import render
 from latlab.stubs._derive import derive
-from latlab.stubs._events import Event, EventLog, from_perf_script
+from latlab.stubs._events import Event, EventLog, from_ctf, from_perf_script
 from latlab.stubs._schedule import running_spans
 
 US = 1000
@@ -134,3 +134,37 @@ def test_perf_script_text_gives_the_same_events(tmp_path: Path) -> None:
         ("switch", 0, 2, 0),
         ("waking", 2, 1, 0),
     ]
+
+
+def test_the_text_of_an_lttng_trace_gives_the_same_events(tmp_path: Path) -> None:
+    text = """
+[0.000001000] sched_process_exec: { cpu_id = 0 }, { filename = "/bin/x", tid = 1, old_tid = 1 }
+[0.000050000] sched_switch: { cpu_id = 0 }, { prev_comm = "bash", prev_tid = 10, \
+prev_prio = 20, prev_state = ( "TASK_RUNNING" : container = 0 ), next_comm = "x, y", next_tid = 1 }
+[0.000100000] sched_process_fork: { cpu_id = 0 }, { parent_comm = "x", parent_tid = 1, \
+parent_pid = 1, child_comm = "x", child_tid = 2 }
+[0.000150000] sched_switch: { cpu_id = 0 }, { prev_comm = "x, y", prev_tid = 1, \
+prev_prio = 20, prev_state = ( "TASK_INTERRUPTIBLE" : container = 1 ), next_comm = "swapper/0", next_tid = 0 }
+[0.000160000] sched_switch: { cpu_id = 1 }, { prev_comm = "swapper/1", prev_tid = 0, \
+prev_prio = 20, prev_state = 0, next_comm = "x", next_tid = 2, next_prio = 20 }
+[0.000470000] sched_waking: { cpu_id = 1 }, { comm = "x", tid = 1, prio = 20, target_cpu = 0 }
+"""
+    path = tmp_path / "trace.txt"
+    path.write_text(text.replace("\\\n", ""))
+    found = from_ctf(path)
+    assert [(e.kind, e.tid, e.other, e.value) for e in found.events] == [
+        ("exec", 1, 0, 0),
+        ("switch", 10, 1, 0),
+        ("fork", 1, 2, 0),
+        ("switch", 1, 0, 1),
+        ("switch", 0, 2, 0),
+        ("waking", 2, 1, 0),
+    ]
+    assert found.names[1] == "x, y"
+
+
+def test_a_text_without_scheduler_events_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.txt"
+    path.write_text("nothing\n")
+    with pytest.raises(InputError, match="holds no sched_switch events"):
+        from_ctf(path)

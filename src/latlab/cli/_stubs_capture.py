@@ -16,13 +16,17 @@ from latlab.errors import ExitCode, UsageError
 )
 @click.option("--faults", is_flag=True, help="Record every page fault (about 1 us each).")
 @click.option("--perf-script", type=click.Path(path_type=Path), help="Read this `perf script` text instead.")
-@click.option("--pid", type=int, help="With --perf-script: the process that was started.")
+@click.option(
+    "--ctf", type=click.Path(path_type=Path), help="Read this LTTng trace, or babeltrace2's text of it."
+)
+@click.option("--pid", type=int, help="With --perf-script and --ctf: the process that was started.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def capture(
     output: Path,
     merge: float,
     faults: bool,
     perf_script: Path | None,
+    ctf: Path | None,
     pid: int | None,
     command: tuple[str, ...],
 ) -> int:
@@ -36,10 +40,11 @@ def capture(
     if merge < 0:
         raise UsageError("--merge can't be negative")
     code = 0
-    if perf_script is not None:
-        if pid is None:
-            raise UsageError("--perf-script needs --pid, the process that was started")
-        found = stubs.from_perf_script(perf_script, pid, output, merge_ns=round(merge * 1e3))
+    if perf_script is not None or ctf is not None:
+        if pid is None or (perf_script is not None and ctf is not None):
+            raise UsageError("--perf-script or --ctf, and --pid: the process that was started")
+        read = stubs.from_perf_script if ctf is None else stubs.from_ctf
+        found = read(perf_script or ctf or Path(), pid, output, merge_ns=round(merge * 1e3))
     else:
         if not command:
             raise UsageError("no command to run", remedy="latlab stubs capture -o DIR -- COMMAND")

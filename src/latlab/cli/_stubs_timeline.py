@@ -48,14 +48,19 @@ def play(
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--html", "page", type=click.Path(path_type=Path), help="Draw both into this page.")
 @click.option("--perfetto", type=click.Path(path_type=Path), help="Write both for ui.perfetto.dev.")
-def compare(a: Path, b: Path, as_json: bool, perfetto: Path | None) -> None:
+def compare(a: Path, b: Path, as_json: bool, page: Path | None, perfetto: Path | None) -> None:
     """Timeline B against timeline A: folders, or files that `play --json` wrote."""
     from latlab import stubs
     from latlab.reports import stubs_text
 
     first, second = stubs.load_timeline(a), stubs.load_timeline(b)
     result = stubs.compare(first, second)
+    if page is not None:
+        from latlab.reports import stubs_html
+
+        stubs_html.comparison(first, second, result, (str(a), str(b))).write(page)
     if perfetto is not None:
         traces = [stubs.to_perfetto(first), stubs.to_perfetto(second)]
         for event in traces[1]["traceEvents"]:
@@ -70,13 +75,22 @@ def compare(a: Path, b: Path, as_json: bool, perfetto: Path | None) -> None:
 @click.option("--thread", type=int, required=True, help="The thread to change.")
 @click.option("--scale", "factor", type=float, help="Multiply its runs by this.")
 @click.option("--idle", is_flag=True, help="Make its runs sleeps: an idle stub.")
+@click.option(
+    "--replace", "other", type=click.Path(path_type=Path), help="Put this action file in its place."
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder for the result.")
-def edit(folder: Path, thread: int, factor: float | None, idle: bool, output: Path) -> None:
-    """Make one thread of FOLDER's action files faster, slower or idle."""
+def edit(
+    folder: Path, thread: int, factor: float | None, idle: bool, other: Path | None, output: Path
+) -> None:
+    """Make one thread of FOLDER's action files faster, slower, idle, or another one."""
     from latlab import stubs
 
-    if factor is None and not idle:
-        raise UsageError("nothing to change", remedy="give --scale or --idle")
-    changed = stubs.scale(stubs.load_actions(folder), thread, factor=factor, idle=idle)
+    if factor is None and not idle and other is None:
+        raise UsageError("nothing to change", remedy="give --scale, --idle or --replace")
+    changed = stubs.load_actions(folder)
+    if other is not None:
+        changed = stubs.replace_thread(changed, thread, other)
+    if factor is not None or idle:
+        changed = stubs.scale(changed, thread, factor=factor, idle=idle)
     stubs.save_actions(changed, output)
     click.echo(f"{output}: {len(changed.threads)} action files", err=True)

@@ -63,7 +63,7 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, width: int 
             f"{thread.end_error:9.3%}"
         )
     order = "the same" if result.order_same else "NOT the same"
-    lines.append(f"total: {result.total_error:+.3%}; the threads start in {order} order")
+    lines.append(f"total: {result.total_error:+.3%}; threads are created and joined in {order} order")
     if result.missing:
         lines.append(f"in one of them only: threads {', '.join(map(str, result.missing))}")
     return "\n".join(lines)

@@ -10,11 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from latlab.stubs._actions import Action, Program, check, scale
+    from latlab.stubs._actions import Action, Program, check, replace_thread, scale
     from latlab.stubs._actions import load as load_actions
     from latlab.stubs._actions import save as save_actions
     from latlab.stubs._calibrate import calibrate
-    from latlab.stubs._capture import capture, from_perf_script
+    from latlab.stubs._capture import capture, from_ctf, from_perf_script
     from latlab.stubs._component import ReplayError, component, record, replay
     from latlab.stubs._emit import emit
     from latlab.stubs._forecast import forecast
@@ -36,12 +36,14 @@ __all__ = [
     "component",
     "emit",
     "forecast",
+    "from_ctf",
     "from_perf_script",
     "load_actions",
     "load_timeline",
     "measure",
     "play",
     "record",
+    "replace_thread",
     "replay",
     "save_actions",
     "save_timeline",
@@ -61,12 +63,14 @@ _PLACES = {
     "component": "_component",
     "emit": "_emit",
     "forecast": "_forecast",
+    "from_ctf": "_capture",
     "from_perf_script": "_capture",
     "load_actions": "_actions:load",
     "load_timeline": "_timeline:load",
     "measure": "_measure",
     "play": "_play",
     "record": "_component",
+    "replace_thread": "_actions",
     "replay": "_component",
     "save_actions": "_actions:save",
     "save_timeline": "_timeline:save",

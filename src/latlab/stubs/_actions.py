@@ -357,6 +357,25 @@ def scale(program: Program, number: int, *, factor: float | None = None, idle: b
     return Program({**program.threads, number: tuple(changed)}, program.source)
 
 
+def replace_thread(program: Program, number: int, path: str | Path) -> Program:
+    """Put other actions in the place of one thread's: a stub that somebody wrote.
+
+    Raises:
+        UsageError: there is no such thread.
+        InputError: the file is no action file, or the program with it can't be played.
+    """
+    if number not in program.threads:
+        known = ", ".join(map(str, sorted(program.threads)))
+        raise UsageError(f"there is no thread {number}", remedy=f"one of {known}")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(path, f"can't be read as text ({error})") from error
+    changed = Program({**program.threads, number: parse_thread(text, str(path))}, program.source)
+    check(changed)
+    return changed
+
+
 def compile_threads(
     program: Program,
 ) -> tuple[list[list[tuple[int, int, int]]], list[bool], list[int], list[int]]:

@@ -76,6 +76,13 @@ def from_perf_script(path: str | Path, root: int, folder: str | Path, *, merge_n
     return timeline
 
 
+def from_ctf(source: str | Path, root: int, folder: str | Path, *, merge_ns: int) -> Timeline:
+    """Derive action files from an LTTng trace, or babeltrace2's text of it, for one process tree."""
+    timeline, program = _derive.derive(_events.from_ctf(source), root, merge_ns=merge_ns)
+    write(timeline, program, folder)
+    return timeline
+
+
 def write(timeline: Timeline, program: _actions.Program, folder: str | Path) -> None:
     """Write the action files and the timeline; the actions are checked first."""
     _actions.check(program)

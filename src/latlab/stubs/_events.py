@@ -1,4 +1,4 @@
-"""Scheduler events of one run, whatever they were read from: kernel tracepoints or `perf script` text."""
+"""Scheduler events of one run, from kernel tracepoints, `perf script` text or LTTng."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from latlab.errors import InputError
+from latlab.errors import InputError, UnavailableError
 
 TRACEPOINTS = (
     "sched:sched_switch",
@@ -185,3 +185,97 @@ def _parse_script(text: str, names: dict[int, str]) -> Iterator[Event]:
             yield Event(time_ns, "runtime", int(pairs["pid"]), 0, int(pairs["runtime"].split()[0]), cpu)
         elif event.startswith("page_fault"):
             yield Event(time_ns, "fault", tid, 0, 0, cpu)
+
+
+_CTF_LINE = re.compile(
+    r"\[(?:(?P<h>\d+):(?P<m>\d+):)?(?P<s>\d+)\.(?P<ns>\d{9})\].*?"
+    r"\b(?P<event>sched_\w+|exceptions_page_fault_user): (?P<rest>\{.*)"
+)
+# Also of an enumeration, ( "TASK_RUNNING" : container = 0 ), whose name is taken.
+_CTF_FIELD = re.compile(r'(\w+) = (?:\( )?(?:"((?:[^"\\]|\\.)*)"|([^,:} ]+))')
+
+
+def from_ctf(source: str | Path) -> EventLog:
+    """Read an LTTng trace (or perf's CTF): the folder, through ``babeltrace2``, or the text that this prints.
+
+    LTTng says on which CPU a thread was woken and not by whom: who ran there did it.
+
+    Raises:
+        UnavailableError: it is a folder, and babeltrace2 isn't installed.
+        InputError: there are no scheduler events in it.
+    """
+    source = Path(source)
+    if source.is_dir():
+        import shutil
+        import subprocess
+
+        program = shutil.which("babeltrace2")
+        if program is None:
+            raise UnavailableError(
+                "an LTTng trace is read by babeltrace2, which isn't installed: apt-get install babeltrace2"
+            )
+        done = subprocess.run(
+            [program, "--clock-seconds", str(source)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise InputError(source, f"babeltrace2 can't read it: {(done.stderr.splitlines() or ['?'])[-1]}")
+        text = done.stdout
+    else:
+        try:
+            text = source.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise InputError(source, f"can't be read ({error.strerror})") from error
+    names: dict[int, str] = {0: "swapper"}
+    try:
+        found = list(_parse_ctf(text, names))
+    except (KeyError, ValueError) as error:
+        raise InputError(source, f"holds a scheduler event without its fields ({error})") from error
+    if not any(event.kind == "switch" for event in found):
+        raise InputError(
+            source, "holds no sched_switch events",
+            remedy="record it with: lttng enable-event --kernel 'sched_*'",
+        )  # fmt: skip
+    return EventLog(tuple(sorted(found, key=lambda event: event.time_ns)), names)
+
+
+def _ctf_state(name: str) -> int:
+    """Runnable, gone, or waiting for something."""
+    return 0 if "RUNNING" in name else DEAD if "DEAD" in name or "ZOMBIE" in name else 1
+
+
+def _parse_ctf(text: str, names: dict[int, str]) -> Iterator[Event]:
+    current: dict[int, int] = {}  # by CPU: who runs there
+    for line in text.splitlines():
+        match = _CTF_LINE.match(line)
+        if match is None:
+            continue
+        seconds = int(match["h"] or 0) * 3600 + int(match["m"] or 0) * 60 + int(match["s"])
+        time_ns = seconds * 1_000_000_000 + int(match["ns"])
+        fields = {key: quoted or plain for key, quoted, plain in _CTF_FIELD.findall(match["rest"])}
+        for key in [key for key in fields if key.endswith("pid")]:
+            # perf's own CTF (perf data convert) has the kernel's names, which call a thread's number pid.
+            fields.setdefault(key.removesuffix("pid") + "tid", fields[key])
+        event, cpu = match["event"].removeprefix("sched_"), int(fields.get("cpu_id", 0))
+        running = int(fields.get("perf_tid", current.get(cpu, 0)))
+        if event == "switch":
+            leaving, coming = int(fields["prev_tid"]), int(fields["next_tid"])
+            names[leaving], names[coming] = fields["prev_comm"], fields["next_comm"]
+            state = fields["prev_state"]
+            value = int(state) & 0xFF if state.isdigit() else _ctf_state(state)
+            current[cpu] = coming
+            yield Event(time_ns, "switch", leaving, coming, value, cpu)
+        elif event == "waking":
+            interrupt = running == 0 or bool(int(fields.get("common_flags", "0")) & IN_INTERRUPT)
+            yield Event(time_ns, "waking", running, int(fields["tid"]), int(interrupt), cpu)
+        elif event == "process_fork":
+            child = int(fields["child_tid"])
+            names[child] = fields.get("child_comm", "")
+            yield Event(time_ns, "fork", int(fields["parent_tid"]), child, 0, cpu)
+        elif event in ("process_exec", "process_exit"):
+            yield Event(time_ns, event.removeprefix("process_"), int(fields["tid"]), 0, 0, cpu)
+        elif event == "process_wait":
+            yield Event(time_ns, "wait", running, int(fields["tid"]), 0, cpu)
+        elif event == "stat_runtime":
+            yield Event(time_ns, "runtime", int(fields["tid"]), 0, int(fields["runtime"]), cpu)
+        elif event.endswith("page_fault_user"):
+            yield Event(time_ns, "fault", running, 0, 0, cpu)

@@ -83,8 +83,8 @@ def compare(a: Timeline, b: Timeline) -> TimelineComparison:
     total = max(a.total_ns, 1)
 
     def relative(new: int, old: int) -> float:
-        # What A has none of is held against A's total, which is what it would shift.
-        return (new - old) / (old or total)
+        # What A has next to none of is held against A's total, which is what it would shift.
+        return (new - old) / (old if old >= total / 1000 else total)
 
     errors = []
     for thread in a.threads:
