@@ -53,7 +53,7 @@ def rates(path: Path, messages: int) -> None:
         pipeline.finish()
 
     def stats(over_messages: bool) -> None:
-        pipeline = Pipeline.stats("binary", False, "sorted", over_messages)
+        pipeline = Pipeline.stats("binary", False, "ladder", over_messages)
         pipeline.feed(data)
         pipeline.finish()
 
@@ -66,7 +66,7 @@ def rates(path: Path, messages: int) -> None:
         "read() of the file": (lambda: sum(1 for _ in read(path)), "30 M/s"),
     }
     runs |= {
-        f"all books, {kind}": (lambda kind=kind: book(kind), "20 M/s") for kind in ("sorted", "array", "map")
+        f"all books, {kind}": (lambda kind=kind: book(kind), "20 M/s") for kind in ("ladder", "array", "map")
     }
     runs |= {
         "statistics over inside changes": (lambda: stats(False), "5 M/s"),

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "market/itch.hpp"
+#include "market/ladder.hpp"
 #include "market/sides.hpp"
 
 namespace bench = latlab::bench;
@@ -161,3 +162,5 @@ LATLAB_BENCHMARK_NAMED("ArrayBid", Replay<market::ArraySide, Side::bid>)
 LATLAB_BENCHMARK_NAMED("ArrayOffer", Replay<market::ArraySide, Side::offer>)
 LATLAB_BENCHMARK_NAMED("SortedBid", Replay<market::SortedSide, Side::bid>)
 LATLAB_BENCHMARK_NAMED("SortedOffer", Replay<market::SortedSide, Side::offer>)
+LATLAB_BENCHMARK_NAMED("LadderBid", Replay<market::LadderSide, Side::bid>)
+LATLAB_BENCHMARK_NAMED("LadderOffer", Replay<market::LadderSide, Side::offer>)

@@ -40,7 +40,7 @@ auto array(std::vector<T> values) {
 // A sink of the kind with the book sides of the name.
 template <template <class> class Kind, class... Args>
 std::unique_ptr<market::AnyBooks> with_sides(const std::string& book, Args&&... args) {
-  if (book == "sorted") return std::make_unique<Kind<market::SortedSide>>(std::forward<Args>(args)...);
+  if (book == "ladder") return std::make_unique<Kind<market::LadderSide>>(std::forward<Args>(args)...);
   if (book == "array") return std::make_unique<Kind<market::ArraySide>>(std::forward<Args>(args)...);
   if (book == "map") return std::make_unique<Kind<market::MapSide>>(std::forward<Args>(args)...);
   throw std::invalid_argument("no book '" + book + "'");
@@ -295,7 +295,7 @@ void bind_pipeline(nb::module_& m) {
           [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity) {
             return Pipeline(framing, lenient, with_sides<market::CensusSink>(book, capacity));
           },
-          "framing"_a, "lenient"_a, "book"_a = "sorted", "capacity"_a = market::kDefaultCapacity)
+          "framing"_a, "lenient"_a, "book"_a = "ladder", "capacity"_a = market::kDefaultCapacity)
       .def_static(
           "inside",
           [](const std::string& framing, bool lenient, const std::string& book, std::size_t capacity,
@@ -321,7 +321,7 @@ void bind_pipeline(nb::module_& m) {
           [](const std::string& framing, bool lenient, const Names& symbols, std::uint64_t from_ns,
              std::uint64_t to_ns) {
             return Pipeline(framing, lenient,
-                            with_sides<market::TradesSink>("sorted", market::kDefaultCapacity,
+                            with_sides<market::TradesSink>("ladder", market::kDefaultCapacity,
                                                            selection(symbols, from_ns, to_ns)));
           },
           "framing"_a, "lenient"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
@@ -329,7 +329,7 @@ void bind_pipeline(nb::module_& m) {
           "snapshot",
           [](const std::string& framing, bool lenient, std::uint64_t at_ns) {
             return Pipeline(framing, lenient,
-                            with_sides<market::SnapshotSink>("sorted", market::kDefaultCapacity, at_ns));
+                            with_sides<market::SnapshotSink>("ladder", market::kDefaultCapacity, at_ns));
           },
           "framing"_a, "lenient"_a, "at_ns"_a)
       .def_static(

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -15,7 +16,8 @@ using namespace latlab::market;
 namespace {
 
 static_assert(std::is_nothrow_move_constructible_v<ArraySide> &&
-              std::is_nothrow_move_constructible_v<SortedSide>);
+              std::is_nothrow_move_constructible_v<SortedSide> &&
+              std::is_nothrow_move_constructible_v<LadderSide>);
 static_assert(std::is_nothrow_move_constructible_v<MapSide>,
               "a growing set of books must move its pooled maps");
 
@@ -108,6 +110,7 @@ TEST("every design of a book side agrees with a plain map") {
   for (const Side which : {Side::bid, Side::offer}) {
     agrees_with_a_plain_map<MapSide>(which, 0);
     agrees_with_a_plain_map<SortedSide>(which, 0);
+    agrees_with_a_plain_map<LadderSide>(which, 0);
     for (const std::size_t capacity : {64U, 256U, 8192U}) agrees_with_a_plain_map<ArraySide>(which, capacity);
   }
 }
@@ -137,26 +140,97 @@ TEST("a sorted side of very many levels stays exact beyond its bound") {
   CHECK_EQUAL(0U, side.best().qty);
 }
 
-TEST("the order table agrees with a plain map, also when references collide on purpose") {
+namespace {
+
+// Inserts, look-ups and erasures of the references that next() makes, against a plain map.
+template <class Table, class Next>
+void agrees_with_plain_orders(Table& table, std::uint32_t count, Next&& next) {
   std::mt19937_64 random(7);
+  std::unordered_map<std::uint64_t, std::uint32_t> plain;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint64_t ref = next(random);
+    if (random() % 2) {
+      CHECK_EQUAL(plain.emplace(ref, i).second, table.insert(ref, {.qty = i}) != nullptr);
+    } else {
+      Order* order = table.find(ref);
+      CHECK_EQUAL(plain.count(ref) == 1, order != nullptr);
+      if (order == nullptr) continue;
+      CHECK_EQUAL(plain[ref], order->qty);
+      table.erase(ref, order);
+      plain.erase(ref);
+    }
+    CHECK_EQUAL(plain.size(), table.size());
+  }
+  std::unordered_map<std::uint64_t, std::uint32_t> found;
+  table.for_each([&](std::uint64_t ref, const Order& order) { found.emplace(ref, order.qty); });
+  CHECK(found == plain);
+  table.clear();
+  CHECK_EQUAL(0U, table.size());
+}
+
+}  // namespace
+
+TEST("the order map agrees with a plain map, also when references collide on purpose") {
   for (const std::uint64_t stride : {1U, 8U, 1U << 20}) {
-    OrderTable table(16);
-    std::unordered_map<std::uint64_t, std::uint32_t> plain;
-    for (std::uint32_t i = 0; i < 20'000; ++i) {
-      const std::uint64_t ref = random() % 4000 * stride;
-      if (random() % 2) {
-        CHECK_EQUAL(plain.emplace(ref, i).second, table.insert({.ref = ref, .qty = i}) != nullptr);
-      } else {
-        Order* order = table.find(ref);
-        CHECK_EQUAL(plain.count(ref) == 1, order != nullptr);
-        if (order == nullptr) continue;
-        CHECK_EQUAL(plain[ref], order->qty);
-        table.erase(order);
-        plain.erase(ref);
-      }
-      CHECK_EQUAL(plain.size(), table.size());
+    OrderMap map(16);
+    agrees_with_plain_orders(map, 20'000, [&](auto& random) { return random() % 4000 * stride; });
+  }
+}
+
+TEST("the order table agrees with a plain map whether references rise densely, thinly, wildly or turn back") {
+  for (const std::uint64_t step : {1U, 7U, 40U, 5'000U, 1U << 22}) {
+    OrderTable table;
+    std::uint64_t top = 1;
+    agrees_with_plain_orders(table, 300'000, [&](auto& random) {
+      top += step;
+      if (random() % 50'000 == 0) return std::uint64_t{random()};  // a damaged one
+      // The newest, or one of the latest thousands, or one of any time.
+      const std::uint64_t back =
+          random() % 3 == 0 ? random() % (top / step) : random() % 3000 * (random() % 2);
+      return top - std::min(top, back * step);
+    });
+  }
+}
+
+TEST("orders outlive the page of the table that they were put in") {
+  OrderTable table;
+  constexpr std::uint64_t kDay = 12'000'000;
+  std::uint64_t standing = 0;
+  for (std::uint64_t ref = 0; ref < kDay; ++ref) {
+    Order* order = table.insert(ref, {.qty = static_cast<std::uint32_t>(ref)});
+    CHECK(order != nullptr);
+    if (ref % 5'000 == 0) {
+      ++standing;
+    } else {
+      table.erase(ref, order);
     }
   }
+  CHECK_EQUAL(standing, table.size());
+  for (std::uint64_t ref = 0; ref < kDay; ref += 5'000) {
+    Order* order = table.find(ref);
+    CHECK(order != nullptr && order->qty == ref);
+    CHECK(table.insert(ref, {.qty = 1}) == nullptr);
+    table.erase(ref, table.find(ref));
+  }
+  CHECK_EQUAL(0U, table.size());
+}
+
+TEST("a batch of events does to books what they do one by one") {
+  const auto bytes = day(6, 30'000, 40);
+  itch::FrameCursor frames(bytes);
+  itch::Frame frame;
+  std::vector<Event> events;
+  while (frames.next(frame)) events.push_back(itch::decode(frame));
+  Books<> single;
+  Books<> batched;
+  std::size_t at = 0;
+  batched.apply(events, [&](const Event& event, const Effect& effect) {
+    const Effect other = single.apply(events[at++]);
+    CHECK_EQUAL(other.changed, effect.changed);
+    CHECK_EQUAL(other.applied, effect.applied);
+    CHECK(single.inside(event.locate) == batched.inside(event.locate));
+  });
+  CHECK_EQUAL(events.size(), at);
 }
 
 TEST("a replacement that leaves the inside as it was is no change") {

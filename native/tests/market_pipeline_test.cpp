@@ -56,7 +56,7 @@ struct Outcome {
 };
 
 Outcome run(const std::string& framing, const std::vector<Data>& pieces) {
-  auto sink = std::make_unique<InsideSink<SortedSide>>(kDefaultCapacity, 1, true, 0, Selection{});
+  auto sink = std::make_unique<InsideSink<LadderSide>>(kDefaultCapacity, 1, true, 0, Selection{});
   auto* inside = sink.get();
   Pipeline pipeline(framing, true, std::move(sink));
   for (const auto& piece : pieces) pipeline.feed(piece);

@@ -47,7 +47,7 @@ def lines_of(path: Path, tmp_path: Path, **options: object) -> list[str]:
     return (tmp_path / "inside.txt").read_text().splitlines()
 
 
-@pytest.mark.parametrize("book", ["sorted", "array", "map"])
+@pytest.mark.parametrize("book", ["ladder", "array", "map"])
 def test_every_true_change_of_the_inside_is_written_and_none_that_is_not(
     day: Path, tmp_path: Path, book: str
 ) -> None:
@@ -101,7 +101,7 @@ def streams(draw: st.DrawFn) -> bytes:
 
 
 @settings(max_examples=150, deadline=None)
-@given(data=streams(), book=st.sampled_from(["sorted", "array", "map"]))
+@given(data=streams(), book=st.sampled_from(["ladder", "array", "map"]))
 def test_any_stream_of_orders_gives_the_inside_of_the_slow_book(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, book: str
 ) -> None:

@@ -2,9 +2,10 @@
 //
 // Order books fed with events (market/event.hpp), whatever feed they are from.
 //
-//   Books<SortedSide> books;                       // all symbols of a feed; or MapSide, ArraySide
-//   (market/sides.hpp) const Effect effect = books.apply(event);      // O(1) amortised, no allocation once
-//   warm if (effect.changed) use(books.inside(effect.locate));     // {bid_px, bid_qty, offer_px, offer_qty}
+//   Books<> books;      // all symbols of a feed, on ladders; or <MapSide>, <ArraySide> (market/sides.hpp)
+//   const Effect effect = books.apply(event);  // O(1) amortised, no allocation once warm
+//   if (effect.changed) use(books.inside(effect.locate));  // {bid_px, bid_qty, offer_px, offer_qty}
+//   books.apply(events, [](const Event&, const Effect&) { ... });  // a batch: several times as fast
 //
 //   OrderBook<> book;                              // one symbol alone, with its own order-by-order state
 //   if (book.apply(event)) use(book.inside());     // true: the inside changed
@@ -15,14 +16,17 @@
 // order's quantity, a reference that stands already) is counted in Anomalies, never silently absorbed.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
+#include <span>
 #include <vector>
 
 #include "market/event.hpp"
+#include "market/ladder.hpp"
 #include "market/orders.hpp"
 #include "market/sides.hpp"
 
@@ -66,137 +70,136 @@ class SymbolBook {
 
   [[nodiscard]] S& side(Side which) noexcept { return sides_[static_cast<std::size_t>(which)]; }
   [[nodiscard]] const S& side(Side which) const noexcept { return sides_[static_cast<std::size_t>(which)]; }
-  [[nodiscard]] const Inside& inside() const noexcept { return inside_; }
-
-  // Take the side's best into the inside; true when it is another than before.
-  bool settle(Side which) {
-    const Level best = side(which).best();
-    auto& price = which == Side::bid ? inside_.bid_px : inside_.offer_px;
-    auto& qty = which == Side::bid ? inside_.bid_qty : inside_.offer_qty;
-    const bool changed = price != best.price || qty != best.qty;
-    price = best.price;
-    qty = best.qty;
-    return changed;
+  [[nodiscard]] Inside inside() const {
+    const Level bid = sides_[0].best();
+    const Level offer = sides_[1].best();
+    return {.bid_px = bid.price, .offer_px = offer.price, .bid_qty = bid.qty, .offer_qty = offer.qty};
+  }
+  void clear() {
+    for (auto& side : sides_) side.clear();
   }
 
  private:
   std::array<S, 2> sides_;
-  Inside inside_;
 };
 
 namespace detail {
 
 // book_at(locate) -> SymbolBook<S>&
-template <class BookAt>
-Effect apply(const Event& event, OrderTable& orders, Anomalies& anomalies, BookAt&& book_at) {
-  const auto enter = [&](const Order& order) {
-    if (orders.insert(order) == nullptr) {
-      ++anomalies.duplicate_order;
+template <class Table, class BookAt>
+Effect apply(const Event& event, Table& orders, Anomalies& anomalies, BookAt&& book_at) {
+  if (event.kind == Kind::none || event.kind >= Kind::trade) return {};
+  // What happens behind the inside, as most does, can't change it: nothing is compared then.
+  const auto compare = [](const auto& side, bool behind, auto&& change) {
+    if (behind) {
+      change();
       return false;
     }
-    if (order.qty == 0) {
-      ++anomalies.zero_quantity;
-    } else {
-      book_at(order.locate).side(order.side).add(order.price, order.qty);
-    }
-    return true;
-  };
-  const auto effect_of = [&](const Order& order, std::uint32_t qty) {
-    Effect effect{
-        .price = order.price, .qty = qty, .locate = order.locate, .side = order.side, .applied = true};
-    effect.changed = book_at(order.locate).settle(order.side);
-    return effect;
+    const Level before = side.best();
+    change();
+    return before != side.best();
   };
 
-  if (event.kind == Kind::none || event.kind >= Kind::trade) return {};
   if (event.kind == Kind::add) {
     const Order order{
-        .ref = event.ref, .price = event.price, .qty = event.qty, .locate = event.locate, .side = event.side};
-    return enter(order) ? effect_of(order, event.qty) : Effect{};
+        .price = event.price, .qty = event.qty, .locate = event.locate, .side = event.side, .used = true};
+    if (orders.insert(event.ref, order) == nullptr) [[unlikely]] {
+      ++anomalies.duplicate_order;
+      return {};
+    }
+    Effect effect{
+        .price = order.price, .qty = order.qty, .locate = order.locate, .side = order.side, .applied = true};
+    if (order.qty == 0) [[unlikely]] {
+      ++anomalies.zero_quantity;
+      return effect;
+    }
+    auto& side = book_at(order.locate).side(order.side);
+    effect.changed = compare(side, side.behind(order.price), [&] { side.add(order.price, order.qty); });
+    return effect;
   }
 
   Order* const standing = orders.find(event.ref);
-  if (standing == nullptr) {
+  if (standing == nullptr) [[unlikely]] {
     ++anomalies.unknown_order;
     return {};
   }
   const Order order = *standing;
   if (event.locate != 0 && order.locate != event.locate) ++anomalies.other_symbol;
   auto& side = book_at(order.locate).side(order.side);
-  switch (event.kind) {
-    case Kind::execute:
-    case Kind::execute_at:
-    case Kind::reduce: {
-      if (event.qty > order.qty) ++anomalies.beyond_quantity;
-      const std::uint32_t gone = event.qty < order.qty ? event.qty : order.qty;
-      if (gone != 0) side.remove(order.price, gone);
-      if (gone == order.qty) {
-        orders.erase(standing);
-      } else {
-        standing->qty -= gone;
-      }
-      return effect_of(order, gone);
+  Effect effect{.price = order.price, .locate = order.locate, .side = order.side, .applied = true};
+
+  if (event.kind <= Kind::remove && event.kind != Kind::execute_left) {
+    const bool all = event.kind == Kind::remove || event.qty >= order.qty;
+    if (event.kind != Kind::remove && event.qty > order.qty) ++anomalies.beyond_quantity;
+    effect.qty = all ? order.qty : event.qty;
+    if (all) {
+      orders.erase(event.ref, standing);
+    } else {
+      standing->qty -= event.qty;
     }
-    case Kind::execute_left: {
-      if (event.qty > order.qty) ++anomalies.beyond_quantity;
-      const auto left = static_cast<std::uint32_t>(event.new_ref);
-      if (order.qty != 0) side.remove(order.price, order.qty);
-      if (left != 0) side.add(order.price, left);
-      standing->qty = left;
-      if (left == 0) orders.erase(standing);
-      return effect_of(order, event.qty);
-    }
-    case Kind::remove:
-      if (order.qty != 0) side.remove(order.price, order.qty);
-      orders.erase(standing);
-      return effect_of(order, order.qty);
-    case Kind::modify:
-    case Kind::replace: {
-      if (order.qty != 0) side.remove(order.price, order.qty);
-      orders.erase(standing);
-      Order entering = order;
-      entering.price = event.price;
-      entering.qty = event.qty;
-      if (event.kind == Kind::replace) entering.ref = event.new_ref;
-      // A PITCH modification to nothing takes the order out.
-      if (event.kind == Kind::replace || event.qty != 0) enter(entering);
-      return effect_of(entering, event.qty);
-    }
-    default:
-      return {};
+    if (effect.qty == 0) return effect;
+    effect.changed = compare(side, side.behind(order.price), [&] { side.remove(order.price, effect.qty); });
+    return effect;
   }
+
+  // The order leaves, and one enters in its stead, in one message: the inside is compared around both.
+  Order entering = order;
+  std::uint64_t ref = event.ref;
+  if (event.kind == Kind::execute_left) {
+    if (event.qty > order.qty) ++anomalies.beyond_quantity;
+    entering.qty = static_cast<std::uint32_t>(event.new_ref);
+    effect.qty = event.qty;
+  } else {
+    entering.price = effect.price = event.price;
+    entering.qty = effect.qty = event.qty;
+    if (event.kind == Kind::replace) ref = event.new_ref;
+  }
+  const bool behind = side.behind(order.price) && side.behind(entering.price);
+  effect.changed = compare(side, behind, [&] {
+    if (order.qty != 0) side.remove(order.price, order.qty);
+    orders.erase(event.ref, standing);
+    // Executed to nothing, or by a PITCH modification: it is gone.
+    if (event.kind != Kind::replace && entering.qty == 0) return;
+    if (orders.insert(ref, entering) == nullptr) {
+      ++anomalies.duplicate_order;
+    } else if (entering.qty == 0) {
+      ++anomalies.zero_quantity;
+    } else {
+      side.add(entering.price, entering.qty);
+    }
+  });
+  return effect;
 }
 
 }  // namespace detail
 
-template <class S = SortedSide>
+template <class S = LadderSide>
 class OrderBook {
  public:
   explicit OrderBook(const SideOptions& options = {}) : book_(options), orders_(64) {}
 
   bool apply(const Event& event) {
     if (event.kind >= Kind::clear) {
+      const bool changed = inside() != Inside{};
       orders_.clear();
-      book_.side(Side::bid).clear();
-      book_.side(Side::offer).clear();
-      const bool bid = book_.settle(Side::bid);
-      return book_.settle(Side::offer) || bid;
+      book_.clear();
+      return changed;
     }
     return detail::apply(event, orders_, anomalies_, [this](std::uint16_t) -> auto& { return book_; })
         .changed;
   }
-  [[nodiscard]] const Inside& inside() const noexcept { return book_.inside(); }
+  [[nodiscard]] Inside inside() const { return book_.inside(); }
   [[nodiscard]] const S& side(Side which) const noexcept { return book_.side(which); }
   [[nodiscard]] const Anomalies& anomalies() const noexcept { return anomalies_; }
   [[nodiscard]] std::size_t orders() const noexcept { return orders_.size(); }
 
  private:
   SymbolBook<S> book_;
-  OrderTable orders_;
+  OrderMap orders_;
   Anomalies anomalies_;
 };
 
-template <class S = SortedSide>
+template <class S = LadderSide>
 class Books {
  public:
   explicit Books(std::size_t capacity = kDefaultCapacity)
@@ -210,64 +213,89 @@ class Books {
                          [this](std::uint16_t locate) -> auto& { return at(locate); });
   }
 
-  // Ask for the memory that apply() will need, some messages ahead of it.
-  void prefetch(const Event& event) const noexcept {
-    if (event.kind == Kind::none || event.kind >= Kind::trade) return;
-    orders_.prefetch(event.ref);
-    if (event.kind == Kind::replace) orders_.prefetch(event.new_ref);
-    if (event.locate < books_.size()) __builtin_prefetch(&books_[event.locate], 1);
-  }
-  // The same for the levels, when the book itself has arrived.
-  void prefetch_levels(const Event& event) const noexcept {
-    if (event.locate >= books_.size()) return;
-    books_[event.locate].side(Side::bid).prefetch();
-    books_[event.locate].side(Side::offer).prefetch();
+  // Apply some events, on(event, effect) after each. Every look-up of a whole market's books misses the
+  // caches, so that their memory is asked for ahead: orders first, and when they have arrived, their levels.
+  template <class F>
+  void apply(std::span<const Event> events, F&& on) {
+    const std::size_t count = events.size();
+    for (std::size_t i = 0; i < std::min(kOrdersAhead, count); ++i) fetch_order(events[i]);
+    for (std::size_t i = 0; i < std::min(kLevelsAhead, count); ++i) fetch_level(events[i]);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i + kOrdersAhead < count) fetch_order(events[i + kOrdersAhead]);
+      if (i + kLevelsAhead < count) fetch_level(events[i + kLevelsAhead]);
+      on(events[i], apply(events[i]));
+    }
   }
 
-  [[nodiscard]] const Inside& inside(std::uint16_t locate) const noexcept {
-    static constexpr Inside kEmpty{};
-    return locate < books_.size() ? books_[locate].inside() : kEmpty;
+  [[nodiscard]] Inside inside(std::uint16_t locate) const {
+    const auto* book = find(locate);
+    return book == nullptr ? Inside{} : book->inside();
   }
   [[nodiscard]] const SymbolBook<S>* find(std::uint16_t locate) const noexcept {
-    return locate < books_.size() ? &books_[locate] : nullptr;
+    const auto& chunk = chunks_[locate / kChunk];
+    return chunk.empty() ? nullptr : &chunk[locate % kChunk];
   }
-  [[nodiscard]] std::size_t symbols() const noexcept { return books_.size(); }
+  [[nodiscard]] std::size_t symbols() const noexcept { return symbols_; }
   [[nodiscard]] std::size_t orders() const noexcept { return orders_.size(); }
   [[nodiscard]] const OrderTable& table() const noexcept { return orders_; }
   [[nodiscard]] const Anomalies& anomalies() const noexcept { return anomalies_; }
 
  private:
-  SymbolBook<S>& at(std::uint16_t locate) {
-    // Grown by doubling up to the locate: at most 65,536 small books, even from a hostile feed.
-    if (locate >= books_.size()) {
-      std::size_t size = 64;
-      while (size <= locate) size *= 2;
-      books_.reserve(size);
-      while (books_.size() < size) books_.emplace_back(options_);
+  static constexpr std::size_t kChunk = 1024;  // books that are made at once: locates are given in sequence
+  static constexpr std::size_t kOrdersAhead = 64;
+  static constexpr std::size_t kLevelsAhead = 32;
+
+  void fetch_order(const Event& event) const noexcept { orders_.prefetch(event.ref); }
+  void fetch_level(const Event& event) noexcept {
+    if (event.kind == Kind::none || event.kind >= Kind::trade) return;
+    std::uint16_t locate = event.locate;
+    Side which = event.side;
+    std::uint32_t price = event.price;
+    if (event.kind != Kind::add) {
+      const Order* order = orders_.find(event.ref);
+      if (order == nullptr) return;  // perhaps it enters just before
+      locate = order->locate;
+      which = order->side;
+      price = order->price;
     }
-    return books_[locate];
+    const auto& chunk = chunks_[locate / kChunk];
+    if (chunk.empty()) return;
+    const auto& side = chunk[locate % kChunk].side(which);
+    side.prefetch(which, price);
+    if (event.kind == Kind::replace) side.prefetch(which, event.price);
+  }
+
+  SymbolBook<S>& at(std::uint16_t locate) {
+    auto& chunk = chunks_[locate / kChunk];
+    if (chunk.empty()) [[unlikely]]
+      make(locate / kChunk);
+    return chunk[locate % kChunk];
+  }
+  [[gnu::noinline]] void make(std::size_t number) {
+    auto& chunk = chunks_[number];
+    chunk.reserve(kChunk);
+    while (chunk.size() < kChunk) chunk.emplace_back(options_);
+    symbols_ = std::max(symbols_, (number + 1) * kChunk);
   }
 
   Effect clear(std::uint16_t locate) {
-    auto& book = at(locate);
-    book.side(Side::bid).clear();
-    book.side(Side::offer).clear();
+    const bool changed = inside(locate) != Inside{};
+    at(locate).clear();
     std::vector<std::uint64_t> gone;
-    orders_.for_each([&](const Order& order) {
-      if (order.locate == locate) gone.push_back(order.ref);
+    orders_.for_each([&](std::uint64_t ref, const Order& order) {
+      if (order.locate == locate) gone.push_back(ref);
     });
-    for (const auto ref : gone) orders_.erase(orders_.find(ref));
-    const bool bid = book.settle(Side::bid);
-    return {.locate = locate, .applied = true, .changed = book.settle(Side::offer) || bid};
+    for (const auto ref : gone) orders_.erase(ref, orders_.find(ref));
+    return {.locate = locate, .applied = true, .changed = changed};
   }
 
   Effect clear_all() {
     orders_.clear();
     bool changed = false;
-    for (auto& book : books_) {
-      for (const Side which : {Side::bid, Side::offer}) {
-        book.side(which).clear();
-        changed |= book.settle(which);
+    for (auto& chunk : chunks_) {
+      for (auto& book : chunk) {
+        changed |= book.inside() != Inside{};
+        book.clear();
       }
     }
     return {.applied = true, .changed = changed};
@@ -275,7 +303,8 @@ class Books {
 
   std::unique_ptr<std::pmr::unsynchronized_pool_resource> memory_;  // outlives the books that stand in it
   SideOptions options_;
-  std::vector<SymbolBook<S>> books_;
+  std::array<std::vector<SymbolBook<S>, detail::HugePages<SymbolBook<S>>>, 65'536 / kChunk> chunks_;
+  std::size_t symbols_ = 0;
   OrderTable orders_;
   Anomalies anomalies_;
 };

@@ -1,32 +1,44 @@
 // Threads: one thread owns a table.
 //
-// Order-by-order state: reference -> price, quantity, side, symbol. Open addressing with linear probing and
-// backward-shift deletion: no tombstones, so the cost of a message does not grow with the length of the day,
-// and no allocation except when the number of *standing* orders doubles.
+// Order-by-order state: reference -> price, quantity, side, symbol. Two tables with one interface:
+//
+//   OrderMap     open addressing with linear probing and backward-shift deletion: no tombstones, and no
+//                allocation except when the number of *standing* orders doubles
+//   OrderTable   references of a feed rise in sequence, so the latest millions of them index an array, and
+//                what an old page of it still holds when the page is wanted for new references moves to an
+//                OrderMap
+//
+//   Order* find(ref);      Order* insert(ref, order);      void erase(ref, order);      // order: find's
+//   void prefetch(ref) const;      void for_each(f) const;      // f(ref, order)
+//
+// The cost of a message does not grow with the length of the day in either.
 #pragma once
 
+#include <sys/mman.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "market/event.hpp"
+#include "market/memory.hpp"
 
 namespace latlab::market {
 
 struct Order {
-  std::uint64_t ref = 0;
   std::uint32_t price = 0;  // 1/10,000
   std::uint32_t qty = 0;    // shares that still stand
   std::uint16_t locate = 0;
   Side side = Side::bid;
   bool used = false;  // a slot's state, not the order's: every reference, 0 too, may stand
 };
-static_assert(sizeof(Order) == 24);
+static_assert(sizeof(Order) == 12);
 
-class OrderTable {
+class OrderMap {
  public:
   // capacity: how many slots to begin with, rounded up to a power of two.
-  explicit OrderTable(std::size_t capacity = 1U << 12) {
+  explicit OrderMap(std::size_t capacity = 1U << 12) {
     std::size_t slots = 16;
     while (slots < capacity) slots *= 2;
     slots_.resize(slots);
@@ -34,65 +46,71 @@ class OrderTable {
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  // Bring the reference's slot into the cache: worth 2 x on a whole market's book, where every look-up
-  // misses.
-  void prefetch(std::uint64_t ref) const noexcept { __builtin_prefetch(&slots_[home(ref)], 1); }
+  // Bring the reference's slot into the cache.
+  void prefetch(std::uint64_t ref) const noexcept { prefetch_line(&slots_[home(ref)]); }
 
   [[nodiscard]] Order* find(std::uint64_t ref) noexcept {
     for (std::size_t i = home(ref);; i = (i + 1) & mask()) {
-      if (!slots_[i].used) return nullptr;
-      if (slots_[i].ref == ref) return &slots_[i];
+      if (!slots_[i].order.used) return nullptr;
+      if (slots_[i].ref == ref) return &slots_[i].order;
     }
   }
 
   // Returns nullptr when the reference stands already. The pointer holds until the next insert or erase.
-  Order* insert(const Order& order) {
+  Order* insert(std::uint64_t ref, const Order& order) {
     if ((size_ + 1) * 2 > slots_.size()) rebuild(slots_.size() * 2);
     std::size_t probes = 0;
-    for (std::size_t i = home(order.ref);; i = (i + 1) & mask()) {
-      if (!slots_[i].used) {
-        slots_[i] = order;
-        slots_[i].used = true;
+    for (std::size_t i = home(ref);; i = (i + 1) & mask()) {
+      Slot& slot = slots_[i];
+      if (!slot.order.used) {
+        slot = {.ref = ref, .order = order};
+        slot.order.used = true;
         ++size_;
-        return &slots_[i];
+        return &slot.order;
       }
-      if (slots_[i].ref == order.ref) return nullptr;
+      if (slot.ref == ref) return nullptr;
       // References of a real day are given out in sequence, and their low bits spread perfectly; a stream
       // made to collide in them pays for one rebuild with a mixing hash.
       if (++probes > kLongProbe && !mixing_) {
         mixing_ = true;
         rebuild(slots_.size());
-        return insert(order);
+        return insert(ref, order);
       }
     }
   }
 
-  void erase(Order* order) noexcept {
-    auto hole = static_cast<std::size_t>(order - slots_.data());
-    for (std::size_t i = (hole + 1) & mask(); slots_[i].used; i = (i + 1) & mask()) {
+  void erase(std::uint64_t ref, Order* order) noexcept {
+    std::size_t hole = home(ref);
+    while (&slots_[hole].order != order) hole = (hole + 1) & mask();
+    for (std::size_t i = (hole + 1) & mask(); slots_[i].order.used; i = (i + 1) & mask()) {
       // An entry may fill the hole unless its home lies behind the hole (cyclically).
       if (((i - home(slots_[i].ref)) & mask()) >= ((i - hole) & mask())) {
         slots_[hole] = slots_[i];
         hole = i;
       }
     }
-    slots_[hole].used = false;
+    slots_[hole].order.used = false;
     --size_;
   }
 
   void clear() noexcept {
-    for (auto& slot : slots_) slot.used = false;
+    for (auto& slot : slots_) slot.order.used = false;
     size_ = 0;
   }
 
   template <class F>
   void for_each(F&& f) const {
     for (const auto& slot : slots_) {
-      if (slot.used) f(slot);
+      if (slot.order.used) f(slot.ref, slot.order);
     }
   }
 
  private:
+  struct Slot {
+    std::uint64_t ref = 0;
+    Order order;
+  };
+  static_assert(sizeof(Slot) == 24);
   static constexpr std::size_t kLongProbe = 512;
 
   [[nodiscard]] std::size_t mask() const noexcept { return slots_.size() - 1; }
@@ -106,17 +124,150 @@ class OrderTable {
   }
 
   void rebuild(std::size_t slots) {
-    std::vector<Order> old(slots);
+    std::vector<Slot> old(slots);
     old.swap(slots_);
     size_ = 0;
-    for (const auto& order : old) {
-      if (order.used) insert(order);
+    for (const auto& slot : old) {
+      if (slot.order.used) insert(slot.ref, slot.order);
     }
   }
 
-  std::vector<Order> slots_;
+  std::vector<Slot> slots_;
   std::size_t size_ = 0;
   bool mixing_ = false;
+};
+
+class OrderTable {
+ public:
+  OrderTable() : block_((kBytes + kHuge) / 8) {
+    // Touched by and by, in huge pages where there are any: every look-up is elsewhere.
+    const auto begin = reinterpret_cast<std::uintptr_t>(block_.data());
+    slots_ = reinterpret_cast<Slot*>((begin + kHuge - 1) / kHuge * kHuge);
+    ::madvise(slots_, kBytes, MADV_HUGEPAGE);
+    tags_.fill(kNone);
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return recent_ + old_.size(); }
+
+  void prefetch(std::uint64_t ref) const noexcept {
+    if (direct(ref)) {
+      prefetch_line(&slots_[ref % kRecent]);
+    } else {
+      old_.prefetch(ref);
+    }
+  }
+
+  [[nodiscard, gnu::always_inline]] Order* find(std::uint64_t ref) noexcept {
+    if (direct(ref)) [[likely]] {
+      Order& order = slots_[ref % kRecent].order;
+      return order.used ? &order : nullptr;
+    }
+    return old_.find(ref);
+  }
+
+  // Returns nullptr when the reference stands already. The pointer holds until the next insert or erase.
+  Order* insert(std::uint64_t ref, const Order& order) {
+    ++credit_;
+    if (!direct(ref) && !open(ref)) return old_.insert(ref, order);
+    Order& slot = slots_[ref % kRecent].order;
+    if (slot.used) return nullptr;
+    slot = order;
+    slot.used = true;
+    ++recent_;
+    ++standing_[place(ref)];
+    return &slot;
+  }
+
+  void erase(std::uint64_t ref, Order* order) noexcept {
+    if (direct(ref)) [[likely]] {
+      order->used = false;
+      --recent_;
+      --standing_[place(ref)];
+    } else {
+      old_.erase(ref, order);
+    }
+  }
+
+  void clear() noexcept {
+    old_.clear();
+    for (std::size_t at = 0; at < kPages; ++at) {
+      for (std::size_t i = 0; standing_[at] != 0; ++i) {
+        Order& order = slots_[at * kPage + i].order;
+        standing_[at] -= order.used;
+        order.used = false;
+      }
+    }
+    recent_ = 0;
+  }
+
+  template <class F>
+  void for_each(F&& f) const {
+    for (std::size_t at = 0; at < kPages; ++at) {
+      std::uint32_t left = standing_[at];
+      for (std::size_t i = 0; left != 0; ++i) {
+        const Order& order = slots_[at * kPage + i].order;
+        if (!order.used) continue;
+        f(tags_[at] * kPage + i, order);
+        --left;
+      }
+    }
+    old_.for_each(f);
+  }
+
+ private:
+  struct alignas(16) Slot {  // so that none lies across two cache lines
+    Order order;
+  };
+  static constexpr std::size_t kPage = 1U << 15;    // references
+  static constexpr std::size_t kRecent = 1U << 22;  // references that the array can hold: 64 MiB
+  static constexpr std::size_t kPages = kRecent / kPage;
+  static constexpr std::size_t kHuge = 1U << 21;
+  static constexpr std::size_t kBytes = kRecent * sizeof(Slot);
+  static constexpr std::uint64_t kNone = UINT64_MAX;
+  // A page is opened for as many orders as make its opening (which reads it through) cheap. References that
+  // come thinner than one in 16, of one symbol's feed or of a hostile one, stand in the map.
+  static constexpr std::uint64_t kCost = kPage / 16;
+  static constexpr std::uint64_t kJump = 1U << 16;  // pages
+
+  [[nodiscard]] static std::size_t place(std::uint64_t ref) noexcept { return ref / kPage % kPages; }
+  [[nodiscard]] bool direct(std::uint64_t ref) const noexcept { return tags_[place(ref)] == ref / kPage; }
+
+  // Make room for a new page of references; what stands in the page whose place it takes moves to the map.
+  bool open(std::uint64_t ref) {
+    const std::uint64_t page = ref / kPage;
+    const std::size_t at = place(ref);
+    // Of a reference there must not be two homes: no page is opened of which an order may stand in the map.
+    if (newest_ != kNone && (page <= newest_ || page >= refused_)) return false;
+    if (newest_ != kNone && page - newest_ > kJump) {
+      refused_ = page;  // a damaged reference must not end the use of the array for those that follow
+      return false;
+    }
+    if (credit_ < kCost) {
+      newest_ = page;
+      return false;
+    }
+    credit_ = credit_ < 4 * kCost ? credit_ - kCost : 3 * kCost;
+    for (std::size_t i = 0; standing_[at] != 0; ++i) {
+      Order& order = slots_[at * kPage + i].order;
+      if (!order.used) continue;
+      old_.insert(tags_[at] * kPage + i, order);
+      order.used = false;
+      --standing_[at];
+      --recent_;
+    }
+    tags_[at] = newest_ = page;
+    return true;
+  }
+
+  detail::LazyZeros block_;
+  Slot* slots_;
+  OrderMap old_;
+  std::array<std::uint64_t, kPages> tags_{};      // the number of the page that has the place
+  std::array<std::uint32_t, kPages> standing_{};  // orders in it
+  std::uint64_t newest_ = kNone;   // the last page that was opened, or that the map has instead
+  std::uint64_t refused_ = kNone;  // the first page that was too far ahead
+  std::uint64_t credit_ = kCost;
+  std::size_t recent_ = 0;
 };
 
 }  // namespace latlab::market

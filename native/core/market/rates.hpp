@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "market/memory.hpp"
+
 namespace latlab::market {
 
 // A histogram with exact bins below 256 and 128 bins an octave above (a bin is at most 0.8 % wide), grown
@@ -43,6 +45,10 @@ class LogHistogram {
     if (at >= bins_.size()) bins_.resize(at + 1);
     bins_[at] += static_cast<Weight>(weight);
   }
+  void prefetch(std::uint64_t value) const noexcept {
+    const std::size_t at = index(value);
+    if (at < bins_.size()) prefetch_line(&bins_[at]);
+  }
   [[nodiscard]] const std::vector<Weight>& bins() const noexcept { return bins_; }
   [[nodiscard]] std::uint64_t min() const noexcept { return min_ == UINT64_MAX ? 0 : min_; }
   [[nodiscard]] std::uint64_t max() const noexcept { return max_; }
@@ -53,9 +59,25 @@ class LogHistogram {
   std::uint64_t max_ = 0;
 };
 
-class SymbolRates {
+class alignas(64) SymbolRates {
  public:
   static constexpr std::array<std::uint64_t, 3> kWindowsNs{1'000'000'000, 1'000'000, 1'000};
+
+  // Ask for what record() will touch of the object itself, and when that has arrived, for what it points to.
+  void prefetch() const noexcept {
+    for (std::size_t at = 0; at < sizeof *this; at += 64)
+      prefetch_line(reinterpret_cast<const char*>(this) + at);
+  }
+  void prefetch_bins(std::uint64_t ts_ns) const noexcept {
+    if (ring_.empty()) return;
+    for (std::size_t w = 0; w < kWindowsNs.size(); ++w) {
+      prefetch_line(&ring_[tails_[w] & (ring_.size() - 1)]);
+      rates_[w].prefetch(counts_[w]);
+    }
+    prefetch_line(&ring_[head_ & (ring_.size() - 1)]);
+    if (ts_ns > last_) arrival_.prefetch(ts_ns - last_);
+    processing_.prefetch(100);  // most take about so long
+  }
 
   // Time must not run backwards; where a feed's does, the event counts at the latest time seen.
   void record(std::uint64_t ts_ns, std::uint64_t processing) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -37,18 +38,23 @@ class SymbolNames {
  public:
   // The symbol's name, blank while it is not known.
   [[nodiscard]] const Symbol& name(std::uint16_t locate) const noexcept { return names_[locate]; }
-  [[nodiscard]] bool known(std::uint16_t locate) const noexcept { return names_[locate][0] != '\0'; }
+  [[nodiscard]] bool known(std::uint16_t locate) const noexcept {
+    return (known_[locate / 64] >> (locate % 64) & 1) != 0;
+  }
   void set(std::uint16_t locate, const std::uint8_t* name) noexcept {
     std::memcpy(names_[locate].data(), name, 8);
+    const std::uint64_t bit = std::uint64_t{1} << (locate % 64);
+    known_[locate / 64] = name[0] != 0 ? known_[locate / 64] | bit : known_[locate / 64] & ~bit;
   }
   [[nodiscard]] std::size_t count() const noexcept {
     std::size_t known_names = 0;
-    for (const auto& name : names_) known_names += name[0] != '\0';
+    for (const auto word : known_) known_names += static_cast<std::size_t>(std::popcount(word));
     return known_names;
   }
 
  private:
   std::vector<Symbol> names_{65'536, Symbol{}};
+  std::array<std::uint64_t, 1024> known_{};  // a bit each: every order asks
 };
 
 class Sink {
@@ -80,7 +86,7 @@ class Session {
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
 
  private:
-  static constexpr std::size_t kBatch = 128;
+  static constexpr std::size_t kBatch = 1024;
 
   std::size_t run(Bytes frames);
   template <class Decode>

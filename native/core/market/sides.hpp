@@ -1,20 +1,19 @@
 // Threads: one thread owns a side.
 //
-// One side of a book at the level of prices, in three designs with one interface:
+// One side of a book at the level of prices, in four designs with one interface:
 //
 //   MapSide     an ordered map of price -> quantity: the plain one
 //   ArraySide   quantities in a contiguous array of ticks around the inside, an ordered map for what is far
-//   away SortedSide  a sorted vector whose best price is at its end: most events are within a few levels of
-//   it, and
-//               a whole market's books stay small enough for the caches
+//   SortedSide  a sorted vector whose best price is at its end: most events are within a few levels of it
+//   LadderSide  (market/ladder.hpp) a small array in the object itself: a whole market's fit in the caches
 //
 //   void add(price, qty);      void remove(price, qty);      // qty shares join or leave a price
 //   Level best() const;        std::size_t levels() const;   // {0, 0}: empty
+//   bool behind(price) const;                                // true only when a better price stands
 //   void visit(f) const;                                     // f(Level) -> bool: from the best on, while
-//   true void clear();              SideCounts counts() const;    // what the array had to move
+//   true void clear();              SideCounts counts() const;    // what the array had to move void
+//   prefetch(which, price) const;                       // touches nothing of the side itself
 #pragma once
-
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <bit>
@@ -22,11 +21,11 @@
 #include <cstdint>
 #include <map>
 #include <memory_resource>
-#include <new>
 #include <utility>
 #include <vector>
 
 #include "market/event.hpp"
+#include "market/memory.hpp"
 
 namespace latlab::market {
 
@@ -98,7 +97,10 @@ class MapSide {
     }
   }
   void clear() { levels_.clear(); }
-  void prefetch() const noexcept {}
+  [[nodiscard]] bool behind(std::uint32_t price) const {
+    return !levels_.empty() && levels_.begin()->first > (price ^ flip_);
+  }
+  void prefetch(Side, std::uint32_t) const noexcept { prefetch_line(this); }
   [[nodiscard]] SideCounts counts() const noexcept { return {}; }
 
  private:
@@ -167,9 +169,10 @@ class SortedSide {
     near_.clear();
     far_.clear();
   }
-  void prefetch() const noexcept {
-    if (!near_.empty()) __builtin_prefetch(&near_.back(), 1);
+  [[nodiscard]] bool behind(std::uint32_t price) const noexcept {
+    return !near_.empty() && near_.back().price > (price ^ flip_);
   }
+  void prefetch(Side, std::uint32_t) const noexcept { prefetch_line(this); }
   [[nodiscard]] SideCounts counts() const noexcept { return counts_; }
 
  private:
@@ -212,37 +215,6 @@ class SortedSide {
   SideCounts counts_;
   std::uint32_t flip_;
 };
-
-namespace detail {
-// Zeroed memory whose pages cost nothing before they are touched: a day has 16,000 sides of 64 KiB, and most
-// of each is never reached.
-class LazyZeros {
- public:
-  LazyZeros() = default;
-  explicit LazyZeros(std::size_t words) : words_(words) {
-    void* at = ::mmap(nullptr, words * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) throw std::bad_alloc();
-    data_ = static_cast<std::uint64_t*>(at);
-  }
-  LazyZeros(LazyZeros&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), words_(std::exchange(other.words_, 0)) {}
-  LazyZeros& operator=(LazyZeros&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(words_, other.words_);
-    return *this;
-  }
-  LazyZeros(const LazyZeros&) = delete;
-  LazyZeros& operator=(const LazyZeros&) = delete;
-  ~LazyZeros() {
-    if (data_ != nullptr) ::munmap(data_, words_ * 8);
-  }
-  [[nodiscard]] std::uint64_t* data() const noexcept { return data_; }
-
- private:
-  std::uint64_t* data_ = nullptr;
-  std::size_t words_ = 0;
-};
-}  // namespace detail
 
 class ArraySide {
  public:
@@ -341,9 +313,10 @@ class ArraySide {
     far_.clear();
     odd_.clear();
   }
-  void prefetch() const noexcept {
-    if (best_ >= 0) __builtin_prefetch(quantities() + best_, 1);
+  [[nodiscard]] bool behind(std::uint32_t price) const noexcept {
+    return best_ >= 0 && key_of(detail::tick_of(price)) < base_ + static_cast<std::uint32_t>(best_);
   }
+  void prefetch(Side, std::uint32_t) const noexcept { prefetch_line(this); }
   [[nodiscard]] SideCounts counts() const noexcept { return counts_; }
 
  private:

@@ -67,8 +67,10 @@ class BookSink : public AnyBooks {
   [[nodiscard]] SideCounts side_counts() const override {
     SideCounts all;
     for (std::size_t locate = 0; locate < books_.symbols(); ++locate) {
+      const auto* book = books_.find(static_cast<std::uint16_t>(locate));
       for (const Side which : {Side::bid, Side::offer}) {
-        const SideCounts one = books_.find(static_cast<std::uint16_t>(locate))->side(which).counts();
+        if (book == nullptr) break;
+        const SideCounts one = book->side(which).counts();
         all.flushes += one.flushes;
         all.refills += one.refills;
         all.far += one.far;
@@ -81,9 +83,7 @@ class BookSink : public AnyBooks {
  protected:
   template <class F>
   void apply(std::span<const Event> events, F&& on) {
-    for (const auto& event : events) books_.prefetch(event);
-    for (const auto& event : events) books_.prefetch_levels(event);
-    for (const auto& event : events) on(event, books_.apply(event));
+    books_.apply(events, on);
   }
   Books<S> books_;
 };
@@ -175,7 +175,7 @@ class InsideSink final : public BookSink<S>, public InsideResult {
   }
 
   void emit(std::uint64_t ts_ns, std::uint16_t locate, const SymbolNames& names) {
-    const Inside& inside = this->books_.inside(locate);
+    const Inside inside = this->books_.inside(locate);
     if (!filter_.takes(ts_ns, locate, names)) return;
     ++changes;
     if (changes <= skip_) return;
@@ -278,7 +278,9 @@ class DepthSink final : public BookSink<S>, public DepthResult {
     this->apply(events, [&](const Event& event, const Effect& effect) {
       if (!effect.applied || event.kind == Kind::clear_all) return;
       if (!filter_.takes(event.ts_ns, effect.locate, names)) return;
-      const auto& inside = this->books_.inside(effect.locate);
+      const auto* book = this->books_.find(effect.locate);
+      if (book == nullptr) return;  // an order of no shares in a book that never had any
+      const Inside inside = book->inside();
       const bool bid = effect.side == Side::bid;
       const std::uint32_t best = bid ? inside.bid_px : inside.offer_px;
       std::uint64_t depth = 0;
@@ -288,7 +290,7 @@ class DepthSink final : public BookSink<S>, public DepthResult {
         depth = a > b ? a - b : b - a;
       }
       event_depth.record(depth);
-      book_depth.record(this->books_.find(effect.locate)->side(effect.side).levels());
+      book_depth.record(book->side(effect.side).levels());
     });
   }
 
@@ -379,13 +381,15 @@ class SnapshotSink final : public BookSink<S>, public SnapshotResult {
       return std::uint64_t{locate} << 33 | static_cast<std::uint64_t>(side) << 32 | price;
     };
     this->books_.table().for_each(
-        [&](const Order& order) { ++orders[key(order.locate, order.side, order.price)]; });
+        [&](std::uint64_t, const Order& order) { ++orders[key(order.locate, order.side, order.price)]; });
     std::vector<SnapshotLevel> all;
     for (std::size_t locate = 0; locate < this->books_.symbols(); ++locate) {
       const auto number = static_cast<std::uint16_t>(locate);
+      const auto* book = this->books_.find(number);
       for (const Side side : {Side::bid, Side::offer}) {
+        if (book == nullptr) break;
         std::uint32_t at = 0;
-        this->books_.find(number)->side(side).visit([&](const Level& level) {
+        book->side(side).visit([&](const Level& level) {
           all.push_back({.qty = level.qty,
                          .orders = orders[key(number, side, level.price)],
                          .price = level.price,

@@ -23,8 +23,8 @@ struct StatsResult {
 };
 
 // The processing time of a message is the time from its predecessor's books being up to date to its own being
-// so, its batch's share of fetching memory ahead included; decoding and the keeping of these statistics are
-// not. In ticks of the time-stamp counter: the histograms are scaled when they are read.
+// so, the asking for later messages' memory included; decoding and the keeping of these statistics are not.
+// In ticks of the time-stamp counter: the histograms are scaled when they are read.
 template <class S>
 class StatsSink final : public BookSink<S>, public StatsResult {
  public:
@@ -33,24 +33,30 @@ class StatsSink final : public BookSink<S>, public StatsResult {
   }
 
   void batch(std::span<const Event> events, const SymbolNames&) override {
+    std::size_t at = 0;
     std::uint64_t before = ticks();
-    for (const auto& event : events) this->books_.prefetch(event);
-    for (const auto& event : events) this->books_.prefetch_levels(event);
-    std::uint64_t now = ticks();
-    const std::uint64_t share = (now - before) / events.size();
-    for (const auto& event : events) {
-      before = ticks();
-      const Effect effect = this->books_.apply(event);
-      now = ticks();
-      const std::uint64_t spent = now - before + share;
+    this->apply(events, [&](const Event& event, const Effect& effect) {
+      const std::uint64_t now = ticks();
       const std::uint16_t locate = effect.applied ? effect.locate : event.locate;
-      if (over_messages_ || effect.changed) count(event.ts_ns, locate, spent);
-    }
+      if (over_messages_ || effect.changed) count(event.ts_ns, locate, now - before);
+      if (at + kFar < events.size()) {
+        if (const auto& symbol = symbols[events[at + kFar].locate]) symbol->prefetch();
+      }
+      if (at + kNear < events.size()) {
+        const Event& next = events[at + kNear];
+        if (const auto& symbol = symbols[next.locate]) symbol->prefetch_bins(next.ts_ns);
+      }
+      ++at;
+      before = ticks();
+    });
   }
 
   void finish(const SymbolNames&) override { end = clock_reference(); }
 
  private:
+  static constexpr std::size_t kFar = 16;  // events ahead at which a symbol's statistics are asked for
+  static constexpr std::size_t kNear = 8;
+
   void count(std::uint64_t ts_ns, std::uint16_t locate, std::uint64_t spent) {
     all.record(ts_ns, spent);
     if (locate == 0) return;  // of the whole market

@@ -21,7 +21,7 @@ _SYMBOLS = click.option("--symbols", default="", help="Only these, separated by 
 _FROM = click.option("--from", "from_", help="Time of day, HH:MM:SS[.fraction] or ns since midnight.")
 _TO = click.option("--to", help="Likewise; both ends belong to it.")
 _BOOK = click.option(
-    "--book", default="sorted", show_default=True, type=click.Choice(["sorted", "array", "map"])
+    "--book", default="ladder", show_default=True, type=click.Choice(["ladder", "array", "map"])
 )
 _CAPACITY = click.option("--capacity", default=8192, show_default=True, help="Ticks that the array holds.")
 

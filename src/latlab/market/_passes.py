@@ -18,7 +18,7 @@ from latlab.model.market import Census, Depth, FeedError, Written
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BOOKS = ("sorted", "array", "map")
+BOOKS = ("ladder", "array", "map")
 MAX_NS = (1 << 64) - 1
 _DIALECTS = {"I": "ITCH", "P": "PITCH", "T": "PITCH ASCII"}
 _QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
@@ -106,7 +106,7 @@ def inside(
     path: str | PathLike[str],
     output: str | PathLike[str],
     *,
-    book: str = "sorted",
+    book: str = "ladder",
     capacity: int = 8192,
     levels: int = 1,
     symbols: tuple[str, ...] = (),
@@ -121,7 +121,7 @@ def inside(
         path: the input, as for `census`.
         output: ``*.parquet``, or text lines ``ts_ns locate symbol bid_px bid_qty offer_px offer_qty`` (prices
             in 1/10,000, an empty side ``0 0``), compressed when it ends in ``.gz`` or ``.zst``.
-        book: the design of the book sides: sorted, array or map; the result is the same.
+        book: the design of the book sides: ladder, array or map; the result is the same.
         capacity: ticks that the array holds.
         levels: the best so many levels; for more than one, their four numbers follow one another in the line,
             and a change of any of them is a change.
@@ -189,7 +189,7 @@ def inside_columns(
         InputError: the input is bad.
     """
     source = Source(path)
-    pipeline = Pipeline.inside(source.framing, lenient, "sorted", 8192, 1, False, 0, list(symbols), 0, MAX_NS)
+    pipeline = Pipeline.inside(source.framing, lenient, "ladder", 8192, 1, False, 0, list(symbols), 0, MAX_NS)
     taken: list[Any] = []
     found = run(source, pipeline, lenient, lambda: taken.append(pipeline.take_columns()))
     refuse(source, found, lenient)
@@ -213,7 +213,7 @@ def symbol_column(pipeline: Pipeline, locates: Any) -> pa.Array:
 def depth(
     path: str | PathLike[str],
     *,
-    book: str = "sorted",
+    book: str = "ladder",
     capacity: int = 8192,
     symbols: tuple[str, ...] = (),
     from_ns: int = 0,

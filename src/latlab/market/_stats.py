@@ -153,7 +153,7 @@ def stats(
     if over not in ("inside", "messages"):
         raise UsageError(f"over must be inside or messages, not '{over}'")
     source = Source(path)
-    pipeline = Pipeline.stats(source.framing, lenient, "sorted", over == "messages")
+    pipeline = Pipeline.stats(source.framing, lenient, "ladder", over == "messages")
     found = run(source, pipeline, lenient)
     refuse(source, found, lenient)
     names = {number: name.decode("latin-1") for number, name in pipeline.symbols().items()}
