@@ -51,6 +51,7 @@ struct ThreadTimes {
   bool brief = false;         // the last measured call was short
   std::int64_t first_ns = 0;  // begin of the first measured call, end of the last: CLOCK_MONOTONIC
   std::int64_t last_ns = 0;
+  std::int64_t lost_ns = 0;  // within calls: ready without a CPU, or taken by the machine
 };
 
 // Before the calls of each thread in a file of times.
@@ -60,8 +61,9 @@ struct TimesHead {
   std::uint64_t count = 0;
   std::int64_t first_ns = 0;
   std::int64_t last_ns = 0;
+  std::int64_t lost_ns = 0;
 };
-static_assert(sizeof(TimesHead) == 32);
+static_assert(sizeof(TimesHead) == 40);
 
 inline std::int64_t voluntary_switches() noexcept {
   rusage usage{};
@@ -234,7 +236,7 @@ class Plan {
       std::ofstream kept(base_ + ".times", std::ios::binary | std::ios::trunc);
       for (std::uint32_t i = 0; i < threads_.size(); ++i) {
         const ThreadTimes& one = *threads_[i];
-        const TimesHead head{i, 0, one.calls.size(), one.first_ns, one.last_ns};
+        const TimesHead head{i, 0, one.calls.size(), one.first_ns, one.last_ns, one.lost_ns};
         kept.write(reinterpret_cast<const char*>(&head), sizeof head);
         kept.write(reinterpret_cast<const char*>(one.calls.data()),
                    static_cast<std::streamsize>(head.count * sizeof(CallTime)));
@@ -283,6 +285,7 @@ class CallClock {
       : times_(times),
         brief_(times.brief),
         switches_(brief_ ? 0 : voluntary_switches()),
+        ready_(brief_ ? 0 : ready_ns()),
         cpu_(brief_ ? 0 : clock_ns(CLOCK_THREAD_CPUTIME_ID)),
         wall_(clock_ns(CLOCK_MONOTONIC)) {}
   ~CallClock() {
@@ -293,8 +296,11 @@ class CallClock {
     if (!brief_) {
       call.busy_ns = std::min(wall, clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_);
       // A thread that never let go of its CPU did not wait: it was preempted, or the machine was.
-      if (wall - call.busy_ns > kShort_ns && voluntary_switches() != switches_)
-        call.blocked_ns = wall - call.busy_ns;
+      if (wall - call.busy_ns > kShort_ns) {
+        const std::int64_t waited = std::max<std::int64_t>(0, wall - call.busy_ns - (ready_ns() - ready_));
+        if (voluntary_switches() != switches_ && waited > kShort_ns) call.blocked_ns = waited;
+        times_.lost_ns += wall - call.busy_ns - call.blocked_ns;
+      }
       if (call.blocked_ns == 0 && wall < kShort_ns) call.busy_ns = wall;
     }
     times_.brief = wall < kShort_ns;
@@ -307,6 +313,7 @@ class CallClock {
   ThreadTimes& times_;
   bool brief_;
   std::int64_t switches_;
+  std::int64_t ready_;
   std::int64_t cpu_;
   std::int64_t wall_;
 };

@@ -136,6 +136,15 @@ std::int64_t to_ns(const timeval& time) {
   return time.tv_sec * 1'000'000'000LL + time.tv_usec * 1000LL;
 }
 
+// What a process waited for a CPU.
+std::int64_t ready_ns(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/schedstat");
+  std::int64_t ran = 0;
+  std::int64_t ready = 0;
+  file >> ran >> ready;
+  return ready;
+}
+
 Kept run_original(const std::string& program, char** argv, const std::string& base) {
   const auto start = latlab::monotonic_ns();
   const pid_t child = fork();
@@ -150,13 +159,17 @@ Kept run_original(const std::string& program, char** argv, const std::string& ba
   Kept kept{.code = kNotFound};
   int status = 0;
   rusage usage{};
-  if (child < 0 || wait4(child, &status, 0, &usage) < 0) return kept;
+  siginfo_t left{};
+  // Its account is readable until it is waited for.
+  if (child < 0 || waitid(P_PID, static_cast<id_t>(child), &left, WEXITED | WNOWAIT) < 0) return kept;
+  const std::int64_t ready = ready_ns(child);
+  if (wait4(child, &status, 0, &usage) < 0) return kept;
   kept.begin_ns = static_cast<std::int64_t>(start);
   kept.end_ns = static_cast<std::int64_t>(latlab::monotonic_ns());
   const std::int64_t wall = kept.end_ns - kept.begin_ns;
   kept.busy_ns = to_ns(usage.ru_utime) + to_ns(usage.ru_stime);
   // A pipe's reader waits for its writer by itself.
-  kept.blocked_ns = input_is_pipe() ? 0 : std::max<std::int64_t>(0, wall - kept.busy_ns);
+  kept.blocked_ns = input_is_pipe() ? 0 : std::max<std::int64_t>(0, wall - kept.busy_ns - ready);
   kept.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return kept;
 }

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <deque>
 #include <latlab/clock.hpp>
+#include <latlab/stub_measure.hpp>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,7 @@ struct Sequence {
   bool brief = false;       // the last measured call was short
   std::uint64_t first = 0;  // counter at the begin of the first measured call, and at the end of the last
   std::uint64_t last = 0;
+  std::int64_t lost_ns = 0;  // within calls: ready without a CPU, or taken by the machine
 };
 
 struct State {
@@ -230,6 +232,7 @@ PyObject* measured(Component* self, PyObject* const* arguments, std::size_t flag
   if (sequence == nullptr) return nullptr;
   const bool brief = sequence->brief;
   const std::int64_t switches = brief ? 0 : voluntary_switches();
+  const std::int64_t ready = brief ? 0 : latlab::stub::detail::ready_ns();
   const std::int64_t cpu = brief ? 0 : st::thread_cpu_ns();
   const std::uint64_t start = latlab::ticks();
   PyObject* result = PyObject_Vectorcall(self->function, arguments, flags, names);
@@ -241,8 +244,11 @@ PyObject* measured(Component* self, PyObject* const* arguments, std::size_t flag
     const auto clock = static_cast<std::int64_t>(st::spin_calibration().cpu_clock_ns);
     call.busy_ns = std::max<std::int64_t>(0, std::min(wall, st::thread_cpu_ns() - cpu - clock));
     // A thread that never let go of its CPU did not wait: it was preempted, or the machine was.
-    if (wall - call.busy_ns > kShort_ns && voluntary_switches() != switches)
-      call.blocked_ns = wall - call.busy_ns;
+    if (wall - call.busy_ns > kShort_ns) {
+      const std::int64_t off = wall - call.busy_ns - (latlab::stub::detail::ready_ns() - ready);
+      if (voluntary_switches() != switches && off > kShort_ns) call.blocked_ns = off;
+      sequence->lost_ns += wall - call.busy_ns - call.blocked_ns;
+    }
     if (call.blocked_ns == 0 && wall < kShort_ns) call.busy_ns = wall;
   }
   sequence->brief = wall < kShort_ns;
@@ -420,7 +426,8 @@ PyObject* get_times(PyObject* object, PyObject*) {
   return result.release().ptr();
 }
 
-// When each sequence's first measured call began and its last one ended, on CLOCK_MONOTONIC.
+// When each sequence's first measured call began and its last one ended, on CLOCK_MONOTONIC; and the time
+// that its calls were kept from running.
 PyObject* get_spans(PyObject* object, PyObject*) {
   const latlab::ClockReference now = latlab::clock_reference();
   const auto at = [&](std::uint64_t ticks) {
@@ -428,7 +435,7 @@ PyObject* get_spans(PyObject* object, PyObject*) {
   };
   nb::list result;
   for (const Sequence& one : reinterpret_cast<Component*>(object)->state->sequences) {
-    result.append(nb::make_tuple(at(one.first), at(one.last)));
+    result.append(nb::make_tuple(at(one.first), at(one.last), one.lost_ns));
   }
   return result.release().ptr();
 }
@@ -474,7 +481,7 @@ PyMethodDef kMethods[] = {
     {"set_times", set_times, METH_O, "Times to simulate: for each sequence (busy_ns, blocked_ns) as int64."},
     {"times", get_times, METH_NOARGS, "Measured times: for each sequence (busy_ns, blocked_ns) as int64."},
     {"spans", get_spans, METH_NOARGS,
-     "For each sequence the begin of its first and the end of its last call, ns."},
+     "For each sequence the begin of its first and the end of its last call, and what was lost, ns."},
     {"mark", get_mark, METH_NOARGS, "The counter at a call's entry, for spend()."},
     {"spend", spend, METH_O, "Simulate the time of a call that began at a mark."},
     {"inside", get_inside, METH_NOARGS, "ns spent within the stub where it simulated no time."},

@@ -25,8 +25,8 @@ class Component:
     def times(self) -> list[bytes]:
         """Measured times: for each sequence (busy_ns, blocked_ns) as int64."""
 
-    def spans(self) -> list[tuple[int, int]]:
-        """For each sequence the begin of its first and the end of its last call, ns."""
+    def spans(self) -> list[tuple[int, int, int]]:
+        """For each sequence the begin of its first and the end of its last call, and what was lost, ns."""
 
     def mark(self) -> int:
         """The counter at a call's entry, for spend()."""

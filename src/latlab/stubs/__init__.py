@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from latlab.stubs._measure import measure
     from latlab.stubs._play import play
     from latlab.stubs._study import study
+    from latlab.stubs._study_plan import StudyPlan
+    from latlab.stubs._study_plan import load_plan as load_study
     from latlab.stubs._timeline import compare, to_perfetto
     from latlab.stubs._timeline import load as load_timeline
     from latlab.stubs._timeline import save as save_timeline
@@ -29,6 +31,7 @@ __all__ = [
     "Action",
     "Program",
     "ReplayError",
+    "StudyPlan",
     "calibrate",
     "capture",
     "check",
@@ -39,6 +42,7 @@ __all__ = [
     "from_ctf",
     "from_perf_script",
     "load_actions",
+    "load_study",
     "load_timeline",
     "measure",
     "play",
@@ -56,6 +60,7 @@ _PLACES = {
     "Action": "_actions",
     "Program": "_actions",
     "ReplayError": "_component",
+    "StudyPlan": "_study_plan",
     "calibrate": "_calibrate",
     "capture": "_capture",
     "check": "_actions",
@@ -66,6 +71,7 @@ _PLACES = {
     "from_ctf": "_capture",
     "from_perf_script": "_capture",
     "load_actions": "_actions:load",
+    "load_study": "_study_plan:load_plan",
     "load_timeline": "_timeline:load",
     "measure": "_measure",
     "play": "_play",

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ def capture(
     merge_ns: int = _derive.MERGE_NS,
     faults: bool = False,
     quiet: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> tuple[Timeline, int]:
     """Run a command, follow it and its children, and write their timeline and action files into a folder.
 
@@ -29,6 +30,7 @@ def capture(
         command: what to run; its output goes where ours goes.
         merge_ns: blocked slices shorter than this become part of the run around them.
         quiet: throw the command's own output away.
+        environment: of the command; our own when None.
         faults: record each page fault too (about 1 us each; a compiler has thousands).
 
     Returns:
@@ -47,7 +49,7 @@ def capture(
     before = os.times()
     with tracer:
         silent = subprocess.DEVNULL if quiet else None
-        process = subprocess.Popen(list(command), stdout=silent, stderr=silent)
+        process = subprocess.Popen(list(command), stdout=silent, stderr=silent, env=environment)
         try:
             code = process.wait()
         except BaseException:

@@ -165,7 +165,7 @@ def _rounded(value: float) -> float:
 
 
 class _Points:
-    """The centres of the log-ratios to the base at each speedup, and what is fitted to them."""
+    """Levels and log-ratios to the base at each speedup, and what is fitted to them."""
 
     def __init__(self, rounds: Sequence[tuple[float, Mapping[float, float]]], simulated: bool) -> None:
         self._rounds = rounds
@@ -175,7 +175,7 @@ class _Points:
         if not simulated:
             self._ratios[0.0] = np.zeros(len(rounds))
         self.speedups = np.array(known)
-        self.levels = np.array([math.exp(_centre(self._ratios[s])) for s in known])
+        self.levels = _levels(rounds, known, simulated)
         self.weights = np.array([float(len(self._ratios[s])) for s in known])
         self.drift = float(self.levels[0] - 1) if simulated else 0.0
         self._corrected = self.levels - self._certain_drift() * (1 - self.speedups)
@@ -279,6 +279,36 @@ class _Points:
         return found
 
 
+def _levels(
+    rounds: Sequence[tuple[float, Mapping[float, float]]], known: list[float], simulated: bool
+) -> Floats:
+    """Times at each speedup relative to the base.
+
+    A run is only ever disturbed to be longer, so the mean of the faster half is steadier than the middle; what
+    a whole round shares (the machine's speed at that time) is taken off first. The base is treated alike,
+    and so the estimate's bias is in none of the ratios.
+    """
+    base = -1.0
+    logs = [
+        {s: math.log(v) for s, v in (({base: b} if simulated else {}) | dict(one)).items()}
+        for b, one in rounds
+    ]
+    points = ([base] if simulated else []) + known
+    effects = [0.0] * len(logs)
+    levels: dict[float, float] = {}
+    for _ in range(3):
+        for s in points:
+            levels[s] = _faster_half([one[s] - e for one, e in zip(logs, effects, strict=True) if s in one])
+        effects = [float(np.median([value - levels[s] for s, value in one.items()])) for one in logs]
+    zero = levels[points[0]]
+    return np.array([math.exp(levels[s] - zero) for s in known])
+
+
+def _faster_half(values: Sequence[float]) -> float:
+    ordered = sorted(values)
+    return float(np.mean(ordered[: (len(ordered) + 1) // 2]))
+
+
 def _centre(ratios: Floats) -> float:
     """The centre that `stats.paired` estimates; outliers count no more than two deviations."""
     from latlab.stats import _betting
@@ -290,8 +320,8 @@ def _centre(ratios: Floats) -> float:
 
 
 def centre(values: Sequence[float]) -> float:
-    """The centre of times, by their logarithms."""
-    return math.exp(_centre(np.log(np.asarray(values, dtype=np.float64))))
+    """The mean of the faster half of times, by their logarithms."""
+    return math.exp(_faster_half([math.log(value) for value in values]))
 
 
 def _half_width(ratios: Floats) -> float:

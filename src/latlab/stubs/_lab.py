@@ -43,11 +43,13 @@ class Unit:
         times: a row a call: busy_ns, blocked_ns.
         first_ns: begin of the first call, on the run's own clock.
         last_ns: end of the last call.
+        lost_ns: within its calls, ready without a CPU or taken by the machine: a stub loses as much.
     """
 
     times: npt.NDArray[np.int64]
     first_ns: int
     last_ns: int
+    lost_ns: int = 0
 
     @property
     def busy_ns(self) -> int:
@@ -159,7 +161,7 @@ class Lab:
             for thread, one in _plan.read_times(str(path)).items():
                 rows = np.frombuffer(one.rows, dtype=np.int64).reshape(-1, 2)
                 if len(rows):
-                    found[path.stem, thread] = Unit(rows, one.first_ns, one.last_ns)
+                    found[path.stem, thread] = Unit(rows, one.first_ns, one.last_ns, one.lost_ns)
         return found
 
     def keep(self, units: Units) -> None:
@@ -237,13 +239,14 @@ def combined(measured: list[Units]) -> tuple[Units, bool]:
             np.median([one[key].times for one in measured], axis=0).astype(np.int64),
             unit.first_ns,
             unit.last_ns,
+            int(np.median([one[key].lost_ns for one in measured])),
         )
         for key, unit in first.items()
     }, True
 
 
 def rows_in_parallel(units: Units, cpus: int) -> tuple[float, int]:
-    """Busy time of the component on the busiest CPU, and its calls there (iter).
+    """Time that the component takes on the busiest CPU without its waits, and its calls there (iter).
 
     Units that don't overlap in time could have run on one CPU, one after the other; where more overlap than
     there are CPUs, they share them.
@@ -253,9 +256,9 @@ def rows_in_parallel(units: Units, cpus: int) -> tuple[float, int]:
         free = [i for i, (until, _, _) in enumerate(rows) if until <= unit.first_ns]
         if free:
             _, busy, calls = rows[free[0]]
-            rows[free[0]] = (unit.last_ns, busy + unit.busy_ns, calls + len(unit.times))
+            rows[free[0]] = (unit.last_ns, busy + unit.busy_ns + unit.lost_ns, calls + len(unit.times))
         else:
-            rows.append((unit.last_ns, float(unit.busy_ns), len(unit.times)))
+            rows.append((unit.last_ns, float(unit.busy_ns + unit.lost_ns), len(unit.times)))
     if not rows:
         return 0.0, 0
     _, busy, calls = max(rows, key=lambda row: row[1])

@@ -6,12 +6,14 @@
 MODE is off, measure, record, delay, flat, busy or idle; FACTOR scales the busy time of `busy` and `idle`;
 FLAGS are joined by commas, `-` where there are none: `released` (the component works without the GIL),
 `shared` (threads take their calls from one queue, so that a call's number says nothing about its thread),
-`keyed` (results by arguments), `waitless` (waits are left out). STATE is a folder. Each process keeps its own
-files in it, named PROCESS.trace, PROCESS.times, PROCESS.threads and PROCESS.outcome, where PROCESS is the
-checksum of its command line and its number among processes with the same one.
+`keyed` (results by arguments), `waitless` (waits are left out), `profile` (sample which functions run). STATE
+is a folder. Each process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.threads,
+PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its command line and its number among
+processes with the same one.
 
 PROCESS.times: for each thread u32 number, u32 zero, u64 count, i64 begin of its first and i64 end of its last
-call (CLOCK_MONOTONIC), then count times i64 busy_ns, i64 blocked_ns.
+call (CLOCK_MONOTONIC), i64 lost_ns (within calls, ready without a CPU or taken by the machine), then count
+times i64 busy_ns, i64 blocked_ns.
 PROCESS.threads: the threads' names, a line each (Python). PROCESS.outcome: calls, inside_ns (time within the
 stub where it simulates none) and left (recorded results that were not handed out).
 
@@ -26,25 +28,24 @@ import os
 import struct
 import sys
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from latlab.errors import InputError
 
 if TYPE_CHECKING:
     from latlab.stubs._component import Hook
+    from latlab.stubs._profile import Sampler
 
 VARIABLE = "LATLAB_STUBS_PLAN"
 CALIBRATION = "LATLAB_STUBS_CALIBRATION"
 HEAD = "latlab-stubs-plan 2"
 MODES = ("off", "measure", "record", "delay", "flat", "busy", "idle")
-FLAGS = ("released", "shared", "keyed", "waitless")
-_BLOCK = struct.Struct("<IIQqq")
+_BLOCK = struct.Struct("<IIQqqq")
 _ROW_BYTES = 16
 
 
-@dataclass(frozen=True)
-class Entry:
+# Tuples, since dataclasses take longer to import than all the rest, and this runs in programs under study.
+class Entry(NamedTuple):
     """What one component has to do."""
 
     mode: str
@@ -97,13 +98,13 @@ def current() -> list[Entry]:
         raise InputError(path, f"can't be read ({error.strerror})") from error
 
 
-@dataclass(frozen=True)
-class ThreadTimes:
+class ThreadTimes(NamedTuple):
     """The calls of one thread: (busy_ns, blocked_ns) as int64, and when they began and ended."""
 
     rows: bytes
     first_ns: int = 0
     last_ns: int = 0
+    lost_ns: int = 0
 
 
 def read_times(path: str) -> dict[int, ThreadTimes]:
@@ -122,12 +123,12 @@ def read_times(path: str) -> dict[int, ThreadTimes]:
     while at < len(data):
         if len(data) - at < _BLOCK.size:
             raise InputError(path, "is cut short")
-        thread, _, count, first, last = _BLOCK.unpack_from(data, at)
+        thread, _, count, *rest = _BLOCK.unpack_from(data, at)
         at += _BLOCK.size
         rows = data[at : at + count * _ROW_BYTES]
         if len(rows) != count * _ROW_BYTES:
             raise InputError(path, "is cut short")
-        found[thread] = ThreadTimes(rows, first, last)
+        found[thread] = ThreadTimes(rows, *rest)
         at += len(rows)
     return found
 
@@ -136,7 +137,7 @@ def write_times(path: str, times: dict[int, ThreadTimes]) -> None:
     """Write the times of each call, for each thread."""
     with open(path, "wb") as file:
         for thread, one in times.items():
-            file.write(_BLOCK.pack(thread, 0, len(one.rows) // _ROW_BYTES, one.first_ns, one.last_ns))
+            file.write(_BLOCK.pack(thread, 0, len(one.rows) // _ROW_BYTES, *one[1:]))
             file.write(one.rows)
 
 
@@ -160,6 +161,7 @@ def process_of(state: str) -> str:
 
 _applied: dict[str, tuple[Hook, Entry]] = {}
 _process: str | None = None
+_samplers: dict[str, Sampler] = {}
 
 
 def apply(hook: Hook) -> None:
@@ -170,6 +172,11 @@ def apply(hook: Hook) -> None:
                 atexit.register(_finish)
                 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
             _applied[hook.name] = (hook, entry)
+            if "profile" in entry.flags and "latlab-sampler" not in _samplers:
+                from latlab.stubs import _profile
+
+                sampler = _samplers["latlab-sampler"] = _profile.Sampler()
+                sampler.start()
             _set(hook, entry)
 
 
@@ -250,6 +257,8 @@ def _finish() -> None:
             left = 0 if "keyed" in entry.flags else hook.callable.left()
             with open(f"{base}.outcome", "w", encoding="utf-8") as file:
                 file.write(f"{hook.callable.calls()} {hook.callable.inside()} {left}\n")
+        for sampler in _samplers.values():
+            sampler.save(f"{base}.profile")
 
 
 def _before_fork() -> None:

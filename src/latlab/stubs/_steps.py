@@ -160,6 +160,7 @@ def _under_one_lock(units: Units) -> Units:
             np.concatenate([unit.times for unit in found]),
             min(unit.first_ns for unit in found),
             max(unit.last_ns for unit in found),
+            sum(unit.lost_ns for unit in found),
         )
         for process, found in processes.items()
     }

@@ -16,7 +16,7 @@ import numpy as np
 
 from latlab.errors import InputError, LatlabError, UnavailableError, UsageError
 from latlab.model.stubs import StudyResult, StudyStep
-from latlab.stubs import _forecast, _lab, _plan, _steps
+from latlab.stubs import _forecast, _lab, _next, _plan, _steps
 from latlab.stubs._study_plan import LEAST_ROUNDS, StudyPlan, load_plan
 
 __all__ = ["StudyPlan", "load_plan", "study"]
@@ -264,8 +264,12 @@ def _conclude(
     busy, blocked = _steps.totals(units)
     fastest = _fastest(rounds, busy)
     points = [{(fastest if s == max(one) else s): wall for s, wall in one.items()} for one in rounds.points]
+    name = lab.plan.component
+    found = _forecast.forecast(points, baseline=rounds.base, name=name)
     takes_over = None
-    found = _forecast.forecast(points, baseline=rounds.base, name=lab.plan.component, takes_over=takes_over)
+    if found.component_class == "limited":
+        takes_over = _next.takes_over(lab)
+        found = _forecast.forecast(points, baseline=rounds.base, name=name, takes_over=takes_over)
     warnings = list(found.warnings)
     if scatter > _UNSTEADY:
         warnings.append(

@@ -1,62 +1,70 @@
-"""Stands first on the path of a Python program under study: patches components as their modules come in."""
+"""Stands first on the path of a Python program under study: patches components as their modules come in.
+
+The program's own start must not change, so nothing is imported here that the interpreter hasn't loaded
+already: no pathlib, and no importlib.abc, which alone takes longer than the rest.
+"""
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
-from types import ModuleType
 
-_HERE = Path(__file__).resolve().parent
+_HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
 
 
 def _next_sitecustomize() -> None:
     """Run the site's own sitecustomize, which this file hides."""
-    paths = [path for path in sys.path if Path(path).resolve() != _HERE]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", paths)
+    from importlib.machinery import PathFinder
+
+    paths = [path for path in sys.path if os.path.realpath(path) != _HERE]
+    spec = PathFinder.find_spec("sitecustomize", paths)
     if spec is not None and spec.loader is not None:
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        from importlib.util import module_from_spec
+
+        spec.loader.exec_module(module_from_spec(spec))
 
 
-class _Loader(importlib.abc.Loader):
+class _Loader:
     """Loads as the module's own loader does, and patches what was loaded."""
 
-    def __init__(self, own: importlib.abc.Loader, components: list[str]) -> None:
+    def __init__(self, own: object, components: list[str]) -> None:
         self._own = own
         self._components = components
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._own.create_module(spec)
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._own, name)
 
-    def exec_module(self, module: ModuleType) -> None:
-        self._own.exec_module(module)
+    def create_module(self, spec: object) -> object:
+        return self._own.create_module(spec)  # type: ignore[attr-defined]
+
+    def exec_module(self, module: object) -> None:
+        self._own.exec_module(module)  # type: ignore[attr-defined]
         from latlab.stubs._component import patch
 
         for component in self._components:
             patch(component)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Finds a wanted module as always, with a loader that patches it."""
 
     def __init__(self, wanted: dict[str, list[str]]) -> None:
         self._wanted = wanted
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, fullname: str, path: object, target: object = None) -> object:
         components = self._wanted.pop(fullname, None)
         if components is None:
             return None
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, components)
-        return spec
+        mine: object = self
+        for finder in sys.meta_path:
+            if finder is mine or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)  # type: ignore[arg-type]
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, components)  # type: ignore[assignment]
+                return spec
+        return None
 
 
 def _install() -> None:
@@ -71,7 +79,7 @@ def _install() -> None:
             if separator:
                 wanted.setdefault(module, []).append(name)
     if wanted:
-        sys.meta_path.insert(0, _Finder(wanted))
+        sys.meta_path.insert(0, _Finder(wanted))  # type: ignore[arg-type]
 
 
 _install()

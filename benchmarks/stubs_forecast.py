@@ -1,0 +1,192 @@
+"""Blind forecasts against the truth: systems of known structure, forecast by stubs, then really made faster.
+
+    python benchmarks/stubs_forecast.py [--only NAME ...] [--seconds 24] [--truth-rounds 9] [--json FILE]
+
+For each system the 11-point curve is forecast by `latlab stubs study`, which sees the component at full work
+only. Then LATLAB_FASTER makes the component really do 0, 10, … 100 % less, in rounds whose order is drawn
+anew, and the system is measured. An error is a difference of gains in points (percent of the unmodified
+system's time). Wants a quiet machine with two CPUs; about 40 s a system, 22 minutes in all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import latlab
+from latlab.stubs import StudyPlan, forecast, study
+
+_HERE = Path(__file__).parent / "stubs_systems"
+
+
+@dataclass(frozen=True)
+class System:
+    """A system, and what its structure says of it."""
+
+    name: str
+    kind: str
+    expected: str
+    released: bool = False
+
+
+SYSTEMS = [
+    *(System(name, "c++", expected) for name, expected in {
+        "serial": "total", "serial-small": "total", "serial-short": "total", "fork-join": "limited",
+        "fork-join-none": "none", "fork-join-tail": "limited", "phases": "limited", "pipeline": "limited",
+        "pipeline-none": "none", "pipeline-second": "limited", "pipeline-hidden": "limited",
+        "lock": "limited", "lock-all": "total", "lock-none": "none", "io": "total",
+        "io-behind": "limited", "io-none": "none",
+        "io-inside": "total", "memory": "total", "memory-beside": "limited", "processes": "limited",
+        "processes-serial": "total", "processes-none": "none",
+    }.items()),
+    System("py-serial", "python", "total"),
+    System("py-gil", "python", "total"),
+    System("py-released", "python", "limited", released=True),
+    System("py-background", "python", "none"),
+    System("py-stages", "python", "limited"),
+    System("py-small", "python", "none"),
+    System("py-processes", "python", "limited"),
+    System("command-serial", "command", "total"),
+    System("command-beside", "command", "limited"),
+    System("command-none", "command", "none"),
+]  # fmt: skip
+
+
+def build(folder: Path) -> tuple[Path, str]:
+    """Compile the native systems; the program, and its iterations a microsecond."""
+    program = folder / "systems"
+    include = Path(latlab.__file__).parent / "include"
+    subprocess.run(
+        [os.environ.get("CXX", "c++"), "-std=c++20", "-O2", "-pthread", f"-I{include}",
+         str(_HERE / "systems.cpp"), "-o", str(program)], check=True,
+    )  # fmt: skip
+    rate = subprocess.run([program, "calibrate"], check=True, capture_output=True, text=True).stdout.strip()
+    for name in ("cus-tool", "other-tool"):
+        (folder / name).symlink_to(program)
+    return program, rate
+
+
+def command_of(system: System, program: Path, rate: str) -> tuple[str, list[str]]:
+    """The component's name and the system's command."""
+    if system.kind == "c++":
+        return "cus", [str(program), system.name, rate]
+    if system.kind == "python":
+        name = system.name.removeprefix("py-")
+        component = "component:digest" if system.released else "component:compute"
+        return component, [sys.executable, str(_HERE / "system.py"), name]
+    scripts = {
+        "command-serial": f"cus-tool part-cus {rate}; other-tool part-other {rate}",
+        "command-beside": f"cus-tool part-cus {rate} & other-tool part-other {rate}; wait",
+        "command-none": f"cus-tool part-cus {rate} & other-tool part-long {rate}; wait",
+    }
+    return "cus-tool", ["sh", "-c", scripts[system.name]]
+
+
+def truth(command: list[str], rounds: int, seed: int) -> list[dict[float, float]]:
+    """The system with a component that is really faster: {speedup: ns} of each round."""
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(rounds):
+        walls: dict[float, float] = {}
+        for s in random.permutation(np.arange(11)):
+            environment = {**os.environ, "LATLAB_FASTER": str(s / 10)}
+            begin = time.perf_counter_ns()
+            subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+            walls[int(s) / 10] = float(time.perf_counter_ns() - begin)
+        found.append(walls)
+    return found
+
+
+def compare(system: System, program: Path, rate: str, seconds: float, rounds: int) -> dict[str, Any]:
+    """Forecast and truth of one system."""
+    component, command = command_of(system, program, rate)
+    plan = StudyPlan(component=component, kind=system.kind, seconds=seconds, released=system.released)
+    found = study(plan, command)
+    real = forecast(truth(command, rounds, 7), name=component)
+    errors = [abs(a.gain - b.gain) * 100 for a, b in zip(found.curve, real.curve, strict=True)][1:]
+    covered = [
+        a.interval[0] <= b.gain <= a.interval[1] for a, b in zip(found.curve, real.curve, strict=True)
+    ][1:]
+    knee = None
+    if found.t_limit is not None and real.t_limit is not None:
+        knee = abs(found.t_limit - real.t_limit) * 100
+    return {
+        "system": system.name, "class": found.component_class, "expected": system.expected,
+        "really": real.component_class, "drift": found.drift, "mean": float(np.mean(errors)),
+        "max": max(errors), "knee": knee, "t_limit": found.t_limit, "real_t_limit": real.t_limit,
+        "covered": covered, "rounds": found.rounds, "seconds": found.seconds, "t_sut_ns": found.t_sut_ns,
+        "forecast": [point.gain for point in found.curve], "real": [point.gain for point in real.curve],
+        "widths": [(p.interval[1] - p.interval[0]) / 2 for p in found.curve],
+        "anomalies": [step.text for step in found.steps if step.verdict == "anomaly"],
+        "warnings": list(found.warnings),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Print a line a system, then the bars."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    parser.add_argument("--seconds", type=float, default=24.0)
+    parser.add_argument("--truth-rounds", type=int, default=9)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    unknown = set(options.only) - {system.name for system in SYSTEMS}
+    if unknown:
+        parser.error(f"no such system: {', '.join(sorted(unknown))}")
+    if shutil.which(os.environ.get("CXX", "c++")) is None:
+        parser.error("there is no C++ compiler")
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        program, rate = build(Path(folder))
+        os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+        print(f"{'system':18} {'class':8} {'expected':8} {'mean':>6} {'max':>6} {'knee':>6} {'covered':>8} "
+              f"{'drift':>7} {'rounds':>6} {'s':>5}")  # fmt: skip
+        for system in SYSTEMS:
+            if options.only and system.name not in options.only:
+                continue
+            one = compare(system, program, rate, options.seconds, options.truth_rounds)
+            results.append(one)
+            print(_row(one), flush=True)
+            for anomaly in one["anomalies"]:
+                print(f"  {anomaly}")
+            if options.json is not None:
+                options.json.write_text(json.dumps({"schema": 1, "systems": results}), encoding="utf-8")
+    print(_bars(results))
+
+
+def _row(one: dict[str, Any]) -> str:
+    knee = "" if one["knee"] is None else f"{one['knee']:.1f}"
+    return (
+        f"{one['system']:18} {one['class']:8} {one['expected']:8} {one['mean']:6.2f} {one['max']:6.2f} "
+        f"{knee:>6} {sum(one['covered']):>5}/10 {one['drift']:+7.2%} {one['rounds']:6} {one['seconds']:5.1f}"
+    )
+
+
+def _bars(results: list[dict[str, Any]]) -> str:
+    knees = [one["knee"] for one in results if one["knee"] is not None]
+    covered = [inside for one in results for inside in one["covered"]]
+    right = sum(one["class"] == one["expected"] for one in results)
+    return (
+        f"mean error {np.mean([one['mean'] for one in results]):.2f} points (bar 1), most "
+        f"{max(one['max'] for one in results):.2f} (bar 3), knee within {max(knees, default=math.nan):.1f} "
+        f"(bar 3), class right in {right} of {len(results)}, intervals cover {np.mean(covered):.0%} "
+        f"(bar 90 %), longest study {max(one['seconds'] for one in results):.0f} s (bar 30)"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Python systems of known structure: `python system.py NAME`."""
+
+from __future__ import annotations
+
+import hashlib
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+import component
+
+OTHER = bytes(1 << 20)
+
+
+def rest(n: int) -> None:
+    total = 0
+    for i in range(n):
+        total += i & 7
+
+
+def together(one: object, other: object) -> None:
+    threads = [threading.Thread(target=one), threading.Thread(target=other)]  # type: ignore[arg-type]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def serial() -> None:
+    for _ in range(30):
+        component.compute(40_000)
+        rest(25_000)
+
+
+def gil() -> None:
+    def one() -> None:
+        for _ in range(15):
+            component.compute(40_000)
+            rest(20_000)
+
+    together(one, one)
+
+
+def released() -> None:
+    together(
+        lambda: [component.digest(1 << 20) for _ in range(90)],
+        lambda: [hashlib.sha256(OTHER).digest() for _ in range(45)],
+    )
+
+
+def background() -> None:
+    together(lambda: [component.compute(40_000) for _ in range(20)], lambda: time.sleep(0.15))
+
+
+def stages() -> None:
+    items: queue.Queue[int] = queue.Queue(4)
+
+    def first() -> None:
+        for i in range(40):
+            component.compute(60_000)
+            items.put(i)
+
+    def second() -> None:
+        for _ in range(40):
+            items.get()
+            time.sleep(0.0015)
+
+    together(first, second)
+
+
+def small() -> None:
+    component.compute(2_000)
+    rest(1_500_000)
+
+
+def worker_component() -> None:
+    for _ in range(30):
+        component.compute(60_000)
+
+
+def worker_other() -> None:
+    rest(1_000_000)
+
+
+def processes() -> None:
+    workers = [
+        subprocess.Popen([sys.executable, __file__, name]) for name in ("worker_component", "worker_other")
+    ]
+    if any(worker.wait() for worker in workers):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

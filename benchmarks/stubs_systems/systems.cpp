@@ -1,0 +1,255 @@
+// Threads: each system starts its own; what they share stands behind a mutex or an atomic.
+//
+// Systems of known structure around one component, "cus": `systems NAME ITERATIONS_PER_US`. What the
+// component would take when it is really faster is asked by LATLAB_FASTER (0 to 1, a part of its work).
+// `systems calibrate` prints the iterations of the work loop a microsecond.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <iostream>
+#include <latlab/stub.hpp>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+double iterations_per_us = 0;
+double faster = 0;
+
+std::uint64_t work(double us) {
+  std::uint64_t value = 1;
+  for (auto left = static_cast<std::uint64_t>(us * iterations_per_us); left > 0; --left) {
+    value = value * 6364136223846793005ULL + 1442695040888963407ULL;
+    asm volatile("" : "+r"(value));
+  }
+  return value;
+}
+
+// The component under study: so many microseconds of work, or less where it has become faster.
+void cus(double us) {
+  latlab::stub::component("cus", [us] {
+    work(us * (1 - faster));
+    return std::uint32_t{1};
+  });
+}
+
+void idle(double us) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(static_cast<std::int64_t>(us * 1e3)));
+}
+
+// A component that works on memory: a walk through a random cycle of 32 MB.
+struct Walk {
+  std::vector<std::uint32_t> next = std::vector<std::uint32_t>(8U << 20U);
+  std::uint32_t at = 0;
+  Walk() {
+    std::iota(next.begin(), next.end(), 0U);
+    std::uint64_t seed = 1;
+    for (std::size_t i = next.size() - 1; i > 0; --i) {  // Sattolo's shuffle: one cycle
+      seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+      std::swap(next[i], next[(seed >> 33U) % i]);
+    }
+  }
+  std::uint32_t go(int steps) {
+    for (int i = 0; i < steps; ++i) at = next[at];
+    return at;
+  }
+  std::uint32_t component(int steps) {
+    return latlab::stub::component("cus", [&] { return go(static_cast<int>(steps * (1 - faster))); });
+  }
+};
+
+void together(const std::function<void()>& one, const std::function<void()>& other) {
+  std::thread thread(one);
+  other();
+  thread.join();
+}
+
+void times(int count, const std::function<void()>& what) {
+  for (int i = 0; i < count; ++i) what();
+}
+
+// A bounded queue of items between two threads.
+class Queue {
+ public:
+  void put() {
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [&] { return size_ < 8; });
+    ++size_;
+    some_.notify_one();
+  }
+  void take() {
+    std::unique_lock lock(mutex_);
+    some_.wait(lock, [&] { return size_ > 0; });
+    --size_;
+    room_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable room_;
+  std::condition_variable some_;
+  int size_ = 0;
+};
+
+void pipeline(int items, const std::function<void()>& first, const std::function<void()>& second) {
+  Queue queue;
+  together(
+      [&] {
+        times(items, [&] {
+          queue.take();
+          second();
+        });
+      },
+      [&] {
+        times(items, [&] {
+          first();
+          queue.put();
+        });
+      });
+}
+
+void locked(int rounds, double inside, double outside, bool component_inside) {
+  std::mutex mutex;
+  const auto thread = [&] {
+    times(rounds, [&] {
+      {
+        const std::lock_guard lock(mutex);
+        component_inside ? cus(inside) : static_cast<void>(work(inside));
+      }
+      work(outside);
+    });
+  };
+  together(thread, thread);
+}
+
+char** arguments = nullptr;
+
+// Runs another system of this program as a process.
+pid_t start(const char* name) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string rate = arguments[2];
+    execl("/proc/self/exe", arguments[0], name, rate.c_str(), nullptr);
+    _exit(127);
+  }
+  return child;
+}
+void await(pid_t child) {
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || status != 0) std::exit(1);
+}
+
+const std::map<std::string, std::function<void()>>& systems() {
+  static const std::map<std::string, std::function<void()>> all{
+      // parts of processes
+      {"part-cus", [] { times(60, [] { cus(1000); }); }},
+      {"part-other", [] { times(40, [] { work(1000); }); }},
+      {"part-long", [] { times(90, [] { work(1000); }); }},
+      // the systems
+      {"serial", [] { times(50, [] { cus(1200), work(800); }); }},
+      {"serial-small", [] { times(50, [] { cus(300), work(1700); }); }},
+      {"serial-short", [] { times(15'000, [] { cus(4), work(3); }); }},
+      {"fork-join", [] { times(40, [] { together([] { cus(2000); }, [] { work(1200); }); }); }},
+      {"fork-join-none", [] { times(40, [] { together([] { cus(1000); }, [] { work(2000); }); }); }},
+      {"fork-join-tail",
+       [] { times(30, [] { together([] { cus(2000); }, [] { work(1000); }), work(1000); }); }},
+      {"phases",
+       [] {
+         together([] { times(30, [] { cus(1500); }); }, [] { times(30, [] { work(900); }); });
+         times(30, [] { cus(1000); });
+       }},
+      {"pipeline", [] { pipeline(80, [] { cus(1200); }, [] { work(600); }); }},
+      {"pipeline-none", [] { pipeline(80, [] { cus(500); }, [] { work(1200); }); }},
+      {"pipeline-second", [] { pipeline(80, [] { work(800); }, [] { cus(1200); }); }},
+      {"pipeline-hidden", [] { pipeline(80, [] { cus(1300); }, [] { work(200), idle(700); }); }},
+      {"lock", [] { locked(40, 1200, 480, true); }},
+      {"lock-all", [] { locked(50, 1000, 50, true); }},
+      {"lock-none",
+       [] {
+         together([] { times(40, [] { cus(800); }); }, [] { times(40, [] { work(1000), idle(800); }); });
+       }},
+      {"io", [] { times(50, [] { cus(1000), idle(1000); }); }},
+      {"io-behind", [] { times(40, [] { together([] { idle(1200); }, [] { cus(2000); }); }); }},
+      {"io-none", [] { times(40, [] { together([] { idle(2200); }, [] { cus(1000); }); }); }},
+      {"io-inside",
+       [] {
+         times(40, [] {
+           latlab::stub::component("cus", [] {
+             work(1200 * (1 - faster));
+             idle(800);
+             return std::uint32_t{1};
+           });
+           work(400);
+         });
+       }},
+      {"memory",
+       [] {
+         Walk walk;
+         times(40, [&] { walk.component(12'000), work(800); });
+       }},
+      {"memory-beside",
+       [] {
+         Walk walk;
+         together([&] { times(40, [&] { walk.component(20'000); }); }, [] { times(40, [] { work(600); }); });
+       }},
+      {"processes",
+       [] {
+         const pid_t a = start("part-cus");
+         const pid_t b = start("part-other");
+         await(a), await(b);
+       }},
+      {"processes-serial", [] { times(2, [] { await(start("part-cus")), await(start("part-other")); }); }},
+      {"processes-none",
+       [] {
+         const pid_t a = start("part-cus");
+         const pid_t b = start("part-long");
+         await(a), await(b);
+       }},
+  };
+  return all;
+}
+
+double calibrated() {
+  iterations_per_us = 1;
+  double best = 1e18;
+  for (int i = 0; i < 200; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    work(100'000);
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, took.count());
+  }
+  return 100'000 / best;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "calibrate") == 0) {
+    std::cout << calibrated() << '\n';
+    return 0;
+  }
+  const auto found = argc == 3 ? systems().find(argv[1]) : systems().end();
+  if (found == systems().end()) {
+    std::cerr << "systems NAME ITERATIONS_PER_US | systems calibrate\n";
+    return 2;
+  }
+  arguments = argv;
+  iterations_per_us = std::atof(argv[2]);
+  const char* asked = std::getenv("LATLAB_FASTER");
+  faster = asked != nullptr ? std::atof(asked) : 0.0;
+  found->second();
+  return 0;
+}
