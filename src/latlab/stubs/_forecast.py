@@ -284,8 +284,8 @@ def _levels(
 ) -> Floats:
     """Times at each speedup relative to the base.
 
-    A run is only ever disturbed to be longer, so the mean of the faster half is steadier than the middle; what
-    a whole round shares (the machine's speed at that time) is taken off first. The base is treated alike,
+    A run is only ever disturbed to be longer, so the mean of the faster half is steadier than the middle.
+    What a whole round shares (the speed of the machine then) is taken off first. The base is treated alike,
     and so the estimate's bias is in none of the ratios.
     """
     base = -1.0
