@@ -112,4 +112,4 @@ def test_a_component_of_a_c_program_is_studied(tmp_path: Path, capsys: pytest.Ca
     result = json.loads(capsys.readouterr().out)
     assert left.value.code in (0, 3, None)  # 3: the machine was too loaded to trust the numbers
     assert result["calls"] == 5
-    assert result["curve"][-1]["gain"] > 0.5
+    assert result["curve"][-1]["gain"] > 0.2

@@ -138,9 +138,13 @@ def _flat(facts: Facts) -> StudyStep:
         [one[0.0] for one in facts.points], [one[facts.fastest] for one in facts.points]
     )
     tolerance = width + max(_SMALL * facts.t_sut, 0.05 * expected)
+    every = facts.fastest * sum(unit.busy_ns + unit.lost_ns for unit in units.values())
     values = {"iter": float(calls), "t_reduced_cus_ns": expected / max(1, calls), "t_reduced_sut_ns": reduced,
               "expected_ns": expected, "uncertainty_ns": width}  # fmt: skip
     numbers = f"{calls} sequential calls on the busiest CPU save {_ms(expected)}, the system {_ms(reduced)}"
+    if reduced > expected + tolerance and reduced <= every + tolerance:
+        text = f"{numbers}: the calls of several threads exclude each other (a lock, or too few CPUs)"
+        return StudyStep(4, "flat", "serialised", text, values)
     if reduced > expected + tolerance:
         text = f"ANOMALY: {numbers}, more than the component takes: it also disturbs others (caches, locks)"
         return StudyStep(4, "flat", "anomaly", text, values)
@@ -179,7 +183,7 @@ def _idle(facts: Facts) -> StudyStep | None:
             "optimisation helps"
         )
         return StudyStep(5, "idle", "others ready", text, values)
-    if -saved > width + _SMALL * facts.t_sut + calls * _WAKE_UP_NS:
+    if -saved > width + 2 * _SMALL * facts.t_sut + calls * _WAKE_UP_NS:
         text = f"ANOMALY: the system takes {_ms(-saved)} longer when the component sleeps instead of working"
         return StudyStep(5, "idle", "anomaly", text, values)
     return StudyStep(
