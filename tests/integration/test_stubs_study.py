@@ -109,3 +109,82 @@ def test_a_component_that_is_not_deterministic_is_named(
     # One chance in 256 ** 5 that two recordings are the same.
     assert code == 1
     assert "work:cus is not deterministic" in out
+
+
+def test_a_deterministic_component_passes_and_its_study_says_validated(
+    system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(
+        capsys, "validate", "--component", "work:cus", "-o", "valid.json", "--", sys.executable, "app.py"
+    )
+    assert code == 0
+    assert "passes with the stub" in out
+    (system / "study.toml").write_text('component = "work:cus"\nseconds = 2\nvalidation = "valid.json"\n')
+    arguments = ("study", "study.toml", "--json", "--html", "page.html", "--", sys.executable, "app.py")
+    _, out, _ = run(capsys, *arguments)
+    assert json.loads(out)["validated"] is True
+    assert "work:cus" in (system / "page.html").read_text()
+
+
+def test_a_validation_of_code_that_has_changed_counts_no_more(
+    system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, "validate", "--component", "work:cus", "-o", "valid.json", "--", sys.executable, "app.py")
+    (system / "work.py").write_text(WORK + "\n# changed\n")
+    (system / "study.toml").write_text('component = "work:cus"\nseconds = 2\nvalidation = "valid.json"\n')
+    _, out, _ = run(capsys, "study", "study.toml", "--json", "--", sys.executable, "app.py")
+    result = json.loads(out)
+    assert result["validated"] is False
+    assert any("has changed" in warning for warning in result["warnings"])
+
+
+POOL = """
+import queue, threading, work
+tasks = queue.Queue()
+for i in range(12):
+    tasks.put(i)
+def worker():
+    while True:
+        try:
+            tasks.get_nowait()
+        except queue.Empty:
+            return
+        assert work.cus(20000) > 0
+threads = [threading.Thread(target=worker) for _ in range(3)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+WORKERS = """
+import multiprocessing, subprocess, sys, work
+def child():
+    assert work.cus(50000) > 0
+if __name__ == "__main__":
+    one = multiprocessing.get_context("fork").Process(target=child)
+    one.start()
+    work.cus(50000)
+    one.join()
+    subprocess.run([sys.executable, "-c", "import work; work.cus(30000)"], check=True)
+    sys.exit(one.exitcode)
+"""
+
+
+@pytest.mark.parametrize(("text", "calls"), [(POOL, 12), (WORKERS, 3)], ids=["pool", "processes"])
+def test_threads_and_processes_are_followed(
+    system: Path, capsys: pytest.CaptureFixture[str], text: str, calls: int
+) -> None:
+    (system / "app.py").write_text(text)
+    (system / "study.toml").write_text('component = "work:cus"\nseconds = 2\nrounds = 4\n')
+    code, out, err = run(capsys, "study", "study.toml", "--json", "--", sys.executable, "app.py")
+    assert code in (0, 3), err
+    assert json.loads(out)["calls"] == calls
+
+
+def test_a_system_that_does_not_do_the_same_each_time_is_one_line(
+    system: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (system / "app.py").write_text(
+        "import os, work\nfor _ in range(os.getpid() % 97 + 1):\n    work.cus(10)\n"
+    )
+    code, _, err = run(capsys, "study", "study.toml", "--", sys.executable, "app.py")
+    assert code == 1
+    assert "the system has to do the same in each run" in err

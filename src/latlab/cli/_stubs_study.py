@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import click
@@ -16,12 +17,13 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=
 @click.argument("study_toml", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the study's recording.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page with the plots of each step.")
 @click.option("--seconds", type=float, help="Time for the repetitions, instead of the file's.")
 @click.option("--seed", type=int, help="Seed of the order of the runs, instead of the file's.")
 @_COMMAND
 def study(
-    study_toml: Path, as_json: bool, output: Path | None, seconds: float | None, seed: int | None,
-    command: tuple[str, ...],
+    study_toml: Path, as_json: bool, output: Path | None, html: Path | None, seconds: float | None,
+    seed: int | None, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Forecast what making the component of STUDY_TOML faster would buy COMMAND.
 
@@ -43,20 +45,27 @@ def study(
         plan, command, output=output, progress=lambda text: click.echo(f"latlab: {text}", err=True)
     )
     click.echo(json.dumps(result.as_json()) if as_json else stubs_text.study(result))
+    if html is not None:
+        from latlab.reports.stubs_study_html import study_page
+        from latlab.system import environment
+
+        called = shlex.join(["latlab", "stubs", "study", str(study_toml), "--", *command])
+        study_page(result, called, environment.capture(), plan.seed).write(html)
     return ExitCode.NOT_TRUSTWORTHY if any("not steady" in w for w in result.warnings) else ExitCode.OK
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--component", "name", required=True, help="module:function or module:Class.method.")
+@click.option("--keyed", is_flag=True, help="Results are told apart by the arguments, not by their order.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("stub.trace"), show_default=True
 )
 @_COMMAND
-def record(name: str, output: Path, command: tuple[str, ...]) -> int:
+def record(name: str, keyed: bool, output: Path, command: tuple[str, ...]) -> int:
     """Run a Python COMMAND and record the component's results, without touching its code."""
     from latlab.stubs import _validate
 
-    count = _validate.record(name, list(command), output)
+    count = _validate.record(name, list(command), output, keyed=keyed)
     click.echo(f"{output}: {count} results of {name}", err=True)
     return ExitCode.OK
 
@@ -76,17 +85,24 @@ def decode(trace: Path, labelled: bool) -> None:
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--component", "name", required=True, help="module:function or module:Class.method.")
+@click.option("--component", "name", required=True, help="As in STUDY.toml.")
+@click.option("--kind", type=click.Choice(["python", "c++", "command"]), default="python", show_default=True)
+@click.option("--keyed", is_flag=True, help="Results are told apart by the arguments, not by their order.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for a study's `validation`.")
 @_COMMAND
-def validate(name: str, as_json: bool, command: tuple[str, ...]) -> int:
+def validate(
+    name: str, kind: str, keyed: bool, as_json: bool, output: Path | None, command: tuple[str, ...]
+) -> int:
     """Record the component twice while COMMAND (the system's own test) runs, then test its stub.
 
     Exit code 1 where two recordings differ, or the test fails with the stub.
     """
     from latlab.stubs import _validate
 
-    result = _validate.validate(name, list(command))
+    result = _validate.validate(name, list(command), kind=kind, keyed=keyed)
+    if output is not None:
+        output.write_text(json.dumps(result) + "\n", encoding="utf-8")
     click.echo(json.dumps(result) if as_json else result["verdict"])
     return ExitCode.OK if result["valid"] else ExitCode.FAILED
 

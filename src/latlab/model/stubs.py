@@ -253,6 +253,24 @@ class StudyStep:
 
 
 @dataclass(frozen=True)
+class StudyRun:
+    """One run of the system under study.
+
+    Attributes:
+        variant: "original", "off" (unmodified, but started by the study), "measure", "record", "delay",
+            "flat", "busy" or "idle".
+        round: -1 outside of the rounds.
+    """
+
+    variant: str
+    speedup: float
+    round: int
+    wall_ns: int
+    user_ns: int
+    system_ns: int
+
+
+@dataclass(frozen=True)
 class StudyResult:
     """What making one component faster would buy.
 
@@ -262,6 +280,7 @@ class StudyResult:
         t_limit: speedup beyond which nothing is gained; None where there is no such knee.
         drift: the unmodified system simulated by the stub at full time, against the system itself, relative.
         takes_over: what limits next, where that is known.
+        runs: every run, in its order.
         steps: what each step of the method found.
         validated: the system's own test passed with the stub.
         warnings: what limits the trust in it.
@@ -289,6 +308,7 @@ class StudyResult:
     warnings: tuple[str, ...]
     rounds: int
     seconds: float
+    runs: tuple[StudyRun, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The study as JSON; `class` is the class of the bottleneck."""
@@ -296,4 +316,5 @@ class StudyResult:
         del result["component_class"]
         result["curve"] = [dict(vars(point)) for point in self.curve]
         result["steps"] = [dict(vars(step)) for step in self.steps]
+        del result["runs"]  # a series of the recording
         return result

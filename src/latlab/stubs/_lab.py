@@ -15,24 +15,13 @@ import numpy.typing as npt
 
 from latlab._core import stubs as native
 from latlab.errors import LatlabError, UnavailableError, UsageError
+from latlab.model.stubs import StudyRun
 from latlab.stubs import _plan
 from latlab.stubs._study_plan import StudyPlan
 
 _INJECT = Path(__file__).parent / "_inject"
 # A call of a command shorter than this waits for its start-up and for its parent's wake-up alone.
 _START_UP_NS = 2_000_000
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of the system under study."""
-
-    variant: str
-    speedup: float
-    wall_ns: int
-    user_ns: int
-    system_ns: int
-    round: int
 
 
 @dataclass(frozen=True)
@@ -72,7 +61,7 @@ class Lab:
     folder: Path
     flags: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
-    runs: list[Run] = field(default_factory=list)
+    runs: list[StudyRun] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.state = self.folder / "state"
@@ -114,7 +103,7 @@ class Lab:
         delay_ns: int = 0,
         flags: tuple[str, ...] = (),
         round_number: int = -1,
-    ) -> Run:
+    ) -> StudyRun:
         """One run; `mode` "original" runs the command as it is.
 
         Raises:
@@ -144,7 +133,10 @@ class Lab:
                 if mode == "original"
                 else "run 'latlab stubs validate' to see whether the component can be replayed",
             )
-        run = Run(mode, speedup, wall, round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9), round_number)
+        # A delay's length, as a part of the component's time, stands where a stub's speedup does.
+        run = StudyRun(
+            mode, speedup, round_number, wall, round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9)
+        )
         self.runs.append(run)
         return run
 

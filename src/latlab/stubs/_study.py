@@ -75,7 +75,13 @@ def study(
         validated, verdict = _validated(plan, command, progress)
         result = _conclude(lab, units, rounds, system, suspicion)
         warnings = result.warnings if validated else (*result.warnings, f"not validated: {verdict}")
-        result = replace(result, validated=validated, warnings=warnings, seconds=time.monotonic() - begin)
+        result = replace(
+            result,
+            validated=validated,
+            warnings=warnings,
+            seconds=time.monotonic() - begin,
+            runs=tuple(lab.runs),
+        )
         if output is not None:
             _save(lab, result, output, command)
     return result
@@ -218,7 +224,7 @@ def _suspicion(lab: _lab.Lab, units: _lab.Units) -> StudyStep:
     random = np.random.default_rng(lab.plan.seed)
     for _ in range(4):
         for part in random.permutation(parts):
-            walls[float(part)].append(float(lab.run("delay", delay_ns=int(mean * part)).wall_ns))
+            walls[float(part)].append(float(lab.run("delay", float(part), delay_ns=int(mean * part)).wall_ns))
     added, _ = _lab.rows_in_parallel(units, os.cpu_count() or 1)
     return _steps.suspicion(walls, added)
 

@@ -1,0 +1,124 @@
+"""What the steps of the method say of planted measurements."""
+
+from __future__ import annotations
+
+import html
+
+import numpy as np
+import pytest
+
+from latlab.model.environment import Environment
+from latlab.model.stubs import StudyResult, StudyRun
+from latlab.reports.stubs_study_html import study_page
+from latlab.stubs import _steps, forecast
+from latlab.stubs._forecast import SPEEDUPS
+from latlab.stubs._lab import Unit, Units, combined, rows_in_parallel
+
+MS = 1_000_000
+
+
+def unit(calls: int, busy_ms: float, begin_ms: float, end_ms: float, blocked_ms: float = 0) -> Unit:
+    row = [int(busy_ms * MS), int(blocked_ms * MS)]
+    return Unit(np.array([row] * calls), int(begin_ms * MS), int(end_ms * MS))
+
+
+def facts(units: Units, time: list[float], *, idle: float = 100, python: bool = False) -> _steps.Facts:
+    """Rounds in which the system takes time[i] ms at each tenth."""
+    points = [dict(zip(SPEEDUPS, (t * MS for t in time), strict=True)) for _ in range(8)]
+    return _steps.Facts(
+        units=units, python=python, t_sut=time[0] * MS, scatter=0.0, base=[time[0] * MS] * 8, points=points,
+        idle=[(idle * MS, time[0] * MS)] * 8, fastest=1.0, system={}, waitless=False,
+        usage=[(round(time[0] * MS), 90 * MS, 5 * MS)] * 8,
+    )  # fmt: skip
+
+
+def verdicts(found: _steps.Facts) -> dict[str, str]:
+    result = forecast(found.points, baseline=found.base, name="cus")
+    return {step.name: step.verdict for step in _steps.steps(found, result, None)}
+
+
+def line(saved: float) -> list[float]:
+    return [100 - saved * s for s in SPEEDUPS]
+
+
+def test_a_component_alone_on_its_cpu_saves_what_it_takes() -> None:
+    assert verdicts(facts({("a", 0): unit(10, 4, 0, 90)}, line(40)))["flat"] == "independent"
+
+
+def test_a_component_beside_others_has_dependencies() -> None:
+    assert verdicts(facts({("a", 0): unit(10, 4, 0, 90)}, line(15)))["flat"] == "dependent"
+
+
+def test_a_system_that_saves_more_than_the_component_takes_is_an_anomaly() -> None:
+    assert verdicts(facts({("a", 0): unit(10, 4, 0, 90)}, line(60)))["flat"] == "anomaly"
+
+
+def test_calls_of_two_threads_that_exclude_each_other_are_no_anomaly() -> None:
+    units = {("a", 0): unit(10, 4, 0, 90), ("a", 1): unit(10, 4, 1, 91)}
+    assert verdicts(facts(units, line(80)))["flat"] == "serialised"
+
+
+def test_threads_of_one_python_process_count_as_one() -> None:
+    units = {("a", 0): unit(10, 4, 0, 90), ("a", 1): unit(10, 4, 1, 91)}
+    assert verdicts(facts(units, line(80), python=True))["flat"] == "independent"
+
+
+def test_processes_one_after_the_other_share_a_cpu() -> None:
+    units = {("a", 0): unit(10, 4, 0, 40), ("b", 0): unit(10, 4, 50, 90)}
+    assert rows_in_parallel(units, 2) == (80 * MS, 20)
+
+
+def test_more_threads_than_cpus_share_them() -> None:
+    units = {("a", i): unit(10, 4, 0, 90) for i in range(4)}
+    assert rows_in_parallel(units, 2) == (80 * MS, 20)
+
+
+@pytest.mark.parametrize(("idle", "says"), [(100, "nobody waits"), (70, "others ready"), (140, "anomaly")])
+def test_a_component_that_sleeps_shows_whether_others_wait_for_its_cpu(idle: float, says: str) -> None:
+    assert verdicts(facts({("a", 0): unit(10, 4, 0, 90)}, line(40), idle=idle))["idle"] == says
+
+
+def test_waits_of_the_component_are_kept_and_said() -> None:
+    found = verdicts(facts({("a", 0): unit(10, 4, 0, 90, blocked_ms=3)}, line(40)))
+    assert found["waits"] == "kept"
+
+
+def test_a_delay_that_lengthens_the_run_at_once_confirms_the_suspicion() -> None:
+    walls = {part: [100.0 * MS + part * 40 * MS] * 4 for part in (0.0, 0.25, 0.5, 0.75, 1.0)}
+    assert _steps.suspicion(walls, 40 * MS).verdict == "bottleneck"
+
+
+def test_a_delay_that_costs_nothing_until_it_is_long_is_none_yet() -> None:
+    walls = {part: [100.0 * MS + max(0, part - 0.6) * 40 * MS] * 4 for part in (0.0, 0.25, 0.5, 0.75, 1.0)}
+    found = _steps.suspicion(walls, 40 * MS)
+    assert (found.verdict, found.values["t_limit"]) == ("near", 0.75)
+
+
+def test_several_measurements_of_a_call_are_their_median() -> None:
+    measured: list[Units] = [{("a", 0): unit(2, ms, 0, 9)} for ms in (1, 5, 2)]
+    units, same = combined(measured)
+    assert same
+    assert units["a", 0].times[:, 0].tolist() == [2 * MS, 2 * MS]
+
+
+def test_threads_that_share_a_queue_of_calls_are_noticed() -> None:
+    first: Units = {("a", 0): unit(3, 1, 0, 9), ("a", 1): unit(5, 1, 0, 9)}
+    second: Units = {("a", 0): unit(4, 1, 0, 9), ("a", 1): unit(4, 1, 0, 9)}
+    assert not combined([first, second])[1]
+
+
+def test_the_page_carries_the_sentence_and_every_step() -> None:
+    found = facts({("a", 0): unit(10, 4, 0, 90)}, line(40))
+    result = forecast(found.points, baseline=found.base, name="cus")
+    study = StudyResult(
+        component="cus", component_class=result.component_class, t_cus_ns=40 * MS, t_cus_blocked_ns=0,
+        t_sut_ns=100 * MS, t_limit=None, t_limit_interval=None, t_min_sut_ns=60 * MS,
+        t_min_interval_ns=(59 * MS, 61 * MS), drift=0.0, drift_interval=(0.0, 0.0), calls=10, pays=1.0,
+        curve=result.curve, sentence=result.sentence, takes_over=None,
+        steps=_steps.steps(found, result, None), system={}, validated=True, warnings=(), rounds=8,
+        seconds=1.0,
+        runs=(StudyRun("off", 0.0, 0, 100 * MS, 0, 0), StudyRun("busy", 0.5, 0, 80 * MS, 0, 0)),
+    )  # fmt: skip
+    page = study_page(study, "latlab stubs study", Environment({}), 1).html()
+    assert html.escape(result.sentence) in page
+    assert all(html.escape(step.text) in page for step in study.steps if step.name != "conclusion")
