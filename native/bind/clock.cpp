@@ -43,6 +43,8 @@ NB_MODULE(clock, m) {
       },
       "batches"_a = 31,
       "Ticks that a reading takes: of the counter, of the ordered counter, of CLOCK_MONOTONIC.");
+  m.def("clock_cost_ticks", &latlab::system::clock_cost_ticks, "clock"_a, "batches"_a = 31,
+        "Ticks that clock_gettime(clock) takes; -1: getrusage. 0 for a clock that this kernel has not.");
   m.def("largest_backward_step", &latlab::system::largest_backward_step, "count"_a,
         "The largest backward step in that many ordered readings; 0 for a monotonic counter.");
   m.def("hypervisor", &latlab::system::hypervisor,

@@ -1,5 +1,7 @@
 #include "system/counter.hpp"
 
+#include <ctime>
+
 #include <random>
 
 #include "check.hpp"
@@ -54,6 +56,13 @@ TEST("reading the clock costs something") {
   for (const Read kind : {Read::plain, Read::ordered, Read::monotonic}) {
     CHECK(latlab::system::read_cost_ticks(kind, 15) > 0.0);
   }
+}
+
+TEST("every clock of the kernel costs something, and one that it has not costs nothing") {
+  for (const int clock : {CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, latlab::system::kUsage}) {
+    CHECK(latlab::system::clock_cost_ticks(clock, 5) > 0.0);
+  }
+  CHECK_EQUAL(0.0, latlab::system::clock_cost_ticks(1000, 5));
 }
 
 TEST("the ordered counter does not step backwards on one thread") {

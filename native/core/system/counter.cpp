@@ -1,6 +1,9 @@
 #include "system/counter.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <ctime>
 #include <latlab/clock.hpp>
 
 namespace latlab::system {
@@ -78,6 +81,27 @@ double read_cost_ticks(Read kind, std::size_t batches) {
       return cost(latlab::monotonic_ns, batches);
   }
   return 0.0;
+}
+
+double clock_cost_ticks(int clock, std::size_t batches) {
+  if (clock == kUsage) {
+    return cost(
+        [] {
+          rusage used{};
+          getrusage(RUSAGE_SELF, &used);
+          return static_cast<std::uint64_t>(used.ru_utime.tv_usec);
+        },
+        batches);
+  }
+  timespec now{};
+  if (clock_gettime(clock, &now) != 0) return 0.0;
+  return cost(
+      [clock] {
+        timespec read{};
+        clock_gettime(clock, &read);
+        return static_cast<std::uint64_t>(read.tv_nsec);
+      },
+      batches);
 }
 
 std::uint64_t largest_backward_step(std::size_t count) {

@@ -27,6 +27,11 @@ enum class Read { plain, ordered, monotonic };
 // run that was interrupted says nothing.
 double read_cost_ticks(Read kind, std::size_t batches);
 
+// The same for clock_gettime(clock), and with kUsage for getrusage(RUSAGE_SELF); 0 for a clock that this
+// kernel has not.
+inline constexpr int kUsage = -1;
+double clock_cost_ticks(int clock, std::size_t batches);
+
 // The largest backward step in `count` readings of alternating kind on this thread; 0 for a monotonic
 // counter.
 std::uint64_t largest_backward_step(std::size_t count);

@@ -29,6 +29,11 @@ def read_cost_ticks(batches: int = 31) -> tuple[float, float, float]:
     Ticks that a reading takes: of the counter, of the ordered counter, of CLOCK_MONOTONIC.
     """
 
+def clock_cost_ticks(clock: int, batches: int = 31) -> float:
+    """
+    Ticks that clock_gettime(clock) takes; -1: getrusage. 0 for a clock that this kernel has not.
+    """
+
 def largest_backward_step(count: int) -> int:
     """
     The largest backward step in that many ordered readings; 0 for a monotonic counter.

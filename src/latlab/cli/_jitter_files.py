@@ -5,7 +5,6 @@ Which measures many times.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -15,7 +14,9 @@ from latlab.errors import ExitCode, UsageError
 
 def print_json(document: dict[str, Any], *, one_line: bool = False) -> None:
     """A document on stdout."""
-    click.echo(json.dumps(document, indent=None if one_line else 2, ensure_ascii=False))
+    from latlab.formats.documents import dumps
+
+    click.echo(dumps(document, indent=None if one_line else 2))
 
 
 @click.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from typing import Any
 
@@ -12,7 +11,9 @@ from latlab.errors import ExitCode, UsageError
 
 
 def _print_json(document: dict[str, Any]) -> None:
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    from latlab.formats.documents import dumps
+
+    click.echo(dumps(document))
 
 
 @click.group()
@@ -36,14 +37,14 @@ def show(as_json: bool) -> int:
 
 
 @system.command()
-@click.option("--cpus", help="The cores that measure, as 0-3,7.")
+@click.option("--cpus", help="The cores that measure, as 0-3,7; the last one by default.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def check(cpus: str | None, as_json: bool) -> int:
     """Each setting that disturbs measurements: its value, its cost, and the command that mends it."""
     from latlab.reports.system_text import findings
     from latlab.system import settings
 
-    found = settings.check(cpus=_cpus(cpus))
+    found = settings.check(cpus=_cpus(cpus) if cpus is not None else _default_cpus())
     if as_json:
         _print_json({"schema": 1, "settings": [one.to_json() for one in found]})
     else:
@@ -129,3 +130,11 @@ def _cpus(text: str | None) -> list[int]:
     from latlab.system.tracing import parse_cpu_list
 
     return [] if text is None else parse_cpu_list(text)
+
+
+def _default_cpus() -> list[int]:
+    """The last core, where another one is left for everything else."""
+    from latlab.system.tracing import online_cpus
+
+    online = online_cpus()
+    return online[-1:] if len(online) > 1 else []

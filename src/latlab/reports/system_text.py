@@ -37,12 +37,15 @@ def findings(found: Sequence[Finding]) -> str:
 
 def clock_table(found: Sequence[ClockFacts], use: Mapping[str, str]) -> str:
     """One line a clock, then which to take."""
-    lines = ["clock                      kind       cost       step       monotonic  use"]
+    lines = ["clock                      kind       native     Python     step       monotonic  use"]
     for one in found:
         step = "?" if math.isnan(one.quantum_ns) else f"{one.quantum_ns:.4g} ns"
         steady = "yes" if one.monotonic else "NO"
-        cost = f"{one.cost_ns:6.1f} ns"
-        lines.append(f"{one.name:<26} {one.kind:<10} {cost}  {step:<10} {steady:<10} {one.use}")
+        native = "-" if one.native_cost_ns is None else f"{one.native_cost_ns:.1f} ns"
+        cost = f"{one.cost_ns:.1f} ns"
+        lines.append(
+            f"{one.name:<26} {one.kind:<10} {native:<10} {cost:<10} {step:<10} {steady:<10} {one.use}"
+        )
     lines += ["", *(f"{what}: {name}" for what, name in use.items())]
     return "\n".join(lines) + "\n"
 

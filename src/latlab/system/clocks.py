@@ -7,7 +7,7 @@ import resource
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class ClockFacts:
     Attributes:
         kind: ``counter``, ``monotonic``, ``wall``, ``cpu time`` or ``python``.
         cost_ns: a reading from Python, less an empty call: what a Python program pays.
+        native_cost_ns: a reading from C++; None for Python's own clocks.
         quantum_ns: the step that all its differences are multiples of.
         monotonic: whether it never stepped back while it was watched.
         use: what to take it for.
@@ -36,6 +37,7 @@ class ClockFacts:
     quantum_ns: float
     monotonic: bool
     use: str
+    native_cost_ns: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The clock's entry of ``latlab system clocks --json``."""
@@ -52,6 +54,7 @@ def _candidates() -> list[tuple[str, str, Callable[[], int], str]]:
             "intervals, and what must agree with other processes",
         ),
         ("CLOCK_MONOTONIC_RAW", "monotonic", time.CLOCK_MONOTONIC_RAW, "intervals without NTP's slewing"),
+        ("CLOCK_BOOTTIME", "monotonic", time.CLOCK_BOOTTIME, "intervals that count suspension too"),
         ("CLOCK_REALTIME", "wall", time.CLOCK_REALTIME, "dates; never intervals: it is set and slewed"),
         ("CLOCK_PROCESS_CPUTIME_ID", "cpu time", time.CLOCK_PROCESS_CPUTIME_ID, "work of a whole process"),
         (
@@ -128,13 +131,22 @@ def clocks() -> list[ClockFacts]:
     time.sleep(0.01)
     second = native_clock.reference()
     per_ns = (second[0] - first[0]) / max(1, second[1] - first[1])
+    native = _native_costs(per_ns)
     found = []
     for name, kind, read, use in _candidates():
         coarse = 2_000 if kind == "cpu time" else 20_000
-        found.append(
-            facts_of(name, kind, read, use, per_ns=per_ns if kind == "counter" else 1.0, readings=coarse)
-        )
+        one = facts_of(name, kind, read, use, per_ns=per_ns if kind == "counter" else 1.0, readings=coarse)
+        found.append(replace(one, native_cost_ns=native.get(name)))
     return found
+
+
+def _native_costs(per_ns: float) -> dict[str, float]:
+    plain, ordered, _ = native_clock.read_cost_ticks()
+    costs = {"TSC": plain, "TSC, ordered": ordered, "getrusage": native_clock.clock_cost_ticks(-1)}
+    for name in dir(time):
+        if name.startswith("CLOCK_"):
+            costs[name] = native_clock.clock_cost_ticks(getattr(time, name))
+    return {name: ticks / per_ns for name, ticks in costs.items() if ticks > 0}
 
 
 def recommend(found: list[ClockFacts]) -> dict[str, str]:

@@ -17,8 +17,10 @@ from types import FrameType
 from typing import Any
 
 from latlab.errors import InputError, LatlabError, UnavailableError, UsageError
-from latlab.system._probe import PROBES
-from latlab.system.settings import PROFILES, Setting, put, settings
+from latlab.system._probe import PROBES, Probe
+from latlab.system._setting import Setting, chosen, put
+from latlab.system.settings import PROFILES, settings
+from latlab.system.shield import dissolve
 
 __all__ = ["Change", "apply", "plan", "restore", "state_file", "tuned"]
 
@@ -92,38 +94,43 @@ def apply(
         )
     changes, chosen = [], {setting.name: setting for setting in _chosen(profile, root, cpus)}
     todo = plan(profile, root=root, cpus=cpus)
-    previous = {
-        str(path): text
-        for change in todo
-        if change.outcome == "planned"
-        for path, text in chosen[change.name].files().items()
-    }
-    if previous:
-        _save(state, previous)
-    for change in todo:
-        if change.outcome != "planned":
+    planned = [chosen[change.name] for change in todo if change.outcome == "planned"]
+    files = {str(path): text for setting in planned for path, text in setting.files().items()}
+    groups = [str(path) for setting in planned for path in setting.groups()]
+    if files or groups:
+        _save(state, files, groups)
+    probes = PROBES if probe and root == Path("/") else {}
+    try:
+        for change in todo:
+            if change.outcome == "planned":
+                change = _applied(chosen[change.name], change, probes.get(change.name), cpus)
             changes.append(change)
-            continue
-        changes.append(_applied(chosen[change.name], change, probe=probe and root == Path("/"), cpus=cpus))
+    except BaseException:  # Ctrl-C or a signal in the middle: a machine half changed is of use to nobody
+        restore(state=state)
+        raise
     return changes
 
 
-def _applied(setting: Setting, change: Change, *, probe: bool, cpus: Sequence[int]) -> Change:
+def _applied(setting: Setting, change: Change, probe: Probe | None, cpus: Sequence[int]) -> Change:
+    before = None if probe is None else probe.measure(cpus)
     try:
         setting.write()
     except (LatlabError, OSError) as error:
         return Change(setting.name, change.before, "refused", str(error))
     said = f"reads {setting.show().value}"
-    if probe and setting.name in PROBES:
-        said += f"; probe: {PROBES[setting.name](cpus)}"
+    if probe is not None:
+        after = probe.measure(cpus)
+        verdict = "not possible here" if before is None or after is None else probe.verdict(before, after)
+        said += f"; probe: {verdict}"
     return Change(setting.name, change.before, "applied", said)
 
 
-def _save(state: Path, previous: dict[str, str]) -> None:
+def _save(state: Path, files: dict[str, str], groups: Sequence[str]) -> None:
     document = {
         "schema": 1,
         "saved_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "files": previous,
+        "files": files,
+        "groups": list(groups),
     }
     try:
         state.parent.mkdir(parents=True, exist_ok=True)
@@ -151,24 +158,39 @@ def restore(*, state: Path | None = None) -> list[Change]:
     if not state.exists():
         return []
     try:
-        files = json.loads(state.read_text())["files"]
-        items = [(Path(str(path)), str(text)) for path, text in files.items()]
+        document = json.loads(state.read_text())
+        items = [(Path(str(path)), str(text)) for path, text in document["files"].items()]
+        groups = [Path(str(path)) for path in document.get("groups", [])]
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise InputError(
             state, f"this is no saved state ({error})", remedy="restore by hand, then remove it"
         ) from None
-    changes, left = [], {}
+    changes: list[Change] = []
+    left, kept = {}, []
     for path, text in items:
         try:
             before = path.read_text().strip()
+            if chosen(before) == text:  # some files (managed interrupts) refuse even what they hold
+                continue
             put(path, text)
             changes.append(Change(str(path), before, "applied", f"reads {path.read_text().strip()}"))
         except (UnavailableError, OSError) as error:
-            changes.append(Change(str(path), None, "refused", str(error)))
-            if path.exists():  # an interrupt or a CPU that has gone needs no restoring
+            if path.exists():
+                changes.append(Change(str(path), None, "refused", str(error)))
                 left[str(path)] = text
-    if left:
-        _save(state, left)
+            else:  # an interrupt, a CPU or a group that has gone needs no restoring
+                changes.append(Change(str(path), None, "unavailable", "it is not there any more"))
+    for group in groups:
+        there = group.exists()
+        try:
+            dissolve(group)
+            if there:
+                changes.append(Change(str(group), "shield", "applied", "its tasks are back"))
+        except UnavailableError as error:
+            changes.append(Change(str(group), "shield", "refused", str(error)))
+            kept.append(str(group))
+    if left or kept:
+        _save(state, left, kept)
     else:
         state.unlink()
     return changes
@@ -194,14 +216,20 @@ def tuned(
         del frame
         raise SystemExit(128 + number)  # unwinds through the finally below
 
-    changes: list[Change] = []
+    state = state or state_file()
+    applied = False
     try:
         for number in handled:
             former[number] = signal.signal(number, leave)
         changes = apply(profile, root=root, cpus=cpus, state=state, probe=probe)
+        applied = True  # else somebody else's settings may stand in the state file: apply refused
         yield changes
     finally:
-        if changes:  # else somebody else's settings stand in the state file: apply refused
+        # A second signal must not stop the way back.
+        for number in (signal.SIGINT, *handled):
+            before = signal.signal(number, signal.SIG_IGN)
+            former.setdefault(number, before)
+        if applied:
             restore(state=state)
         for number, handler in former.items():
             signal.signal(number, handler)
