@@ -26,7 +26,7 @@ from latlab.jitter import (
     write_outliers,
 )
 from latlab.jitter._attribution import attribute, count_only, disturbances, is_kernel_thread
-from latlab.jitter._measure import allowed_cpus, cpu_throttling, interrupt_counts
+from latlab.jitter._measure import Throttling, allowed_cpus, cpu_throttling, interrupt_counts
 from latlab.model.jitter import CoreJitter, JitterResult, human
 from latlab.reports.jitter_text import classic
 from latlab.stats.quantum import detect_quantum
@@ -416,6 +416,28 @@ def test_without_tracing_preemptions_are_told_from_the_rest_and_interrupts_are_c
     assert layers == {"other threads": 9.0, "kernel or below": 4.0}
 
 
+def test_in_json_what_could_only_be_counted_stands_apart_from_what_has_a_time() -> None:
+    one = core(gap_start_ns=np.array([1.0]), gap_each_ns=np.array([9.0]), preempted=np.array([1]))
+    sources, layers = count_only([one], {1: {"LOC timer": 5}}, 1.0)
+    document = JitterResult((one,), sources, layers_ns=layers).to_json()
+    assert [source["total_ns"] for source in document["sources"]] == [9.0]
+    assert [(source["name"], source["count"]) for source in document["counted"]] == [("LOC timer", 5)]
+
+
+def test_a_real_time_threads_gap_of_50_ms_is_the_kernels_limit_whoever_ran_in_it() -> None:
+    ran = {
+        "sched__sched_switch": {
+            "time_ns": [2_000_100, 52_000_000],
+            "next_pid": [1 << 22, 7],
+            "next_comm": [b"hog", b"latlab-jitter"],
+        }
+    }
+    one = core(gap_each_ns=np.array([50e6]), wall_ticks=26_000_000)
+    for real_time, name in ((True, "real-time limit or fair server: 50 ms for others"), (False, "hog")):
+        found = attribute([one], events(**ran), "latlab-jitter", 1.0, real_time=real_time)  # type: ignore[arg-type]
+        assert [source.name for source in found.sources] == [name]
+
+
 def test_interrupt_lines_are_read_by_cpu() -> None:
     text = (
         "           CPU0       CPU1\n  4:   1   2   IO-APIC  ttyS0\n"
@@ -436,13 +458,15 @@ def test_a_quota_is_found_in_both_versions_of_cgroups(tmp_path: Path) -> None:
     put(tmp_path, "proc/self/cgroup", "0::/box\n")
     assert cpu_throttling(tmp_path) is None
     put(tmp_path, "sys/fs/cgroup/box/cpu.max", "50000 100000\n")
-    put(tmp_path, "sys/fs/cgroup/box/cpu.stat", "usage_usec 1\nnr_throttled 7\n")
-    assert cpu_throttling(tmp_path) == 7
+    put(tmp_path, "sys/fs/cgroup/box/cpu.stat", "usage_usec 1\nnr_throttled 7\nthrottled_usec 9\n")
+    assert cpu_throttling(tmp_path) == Throttling("50 ms in each 100 ms", 7, 9000)
     other = tmp_path / "v1"
     put(other, "proc/self/cgroup", "3:cpu,cpuacct:/box\n")
     put(other, "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "50000\n")
-    put(other, "sys/fs/cgroup/cpu,cpuacct/box/cpu.stat", "nr_periods 9\nnr_throttled 3\n")
-    assert cpu_throttling(other) == 3
+    put(other, "sys/fs/cgroup/cpu,cpuacct/box/cpu.stat", "nr_periods 9\nnr_throttled 3\nthrottled_time 8\n")
+    put(other, "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us", "20000\n")
+    assert cpu_throttling(other) == Throttling("50 ms in each 20 ms", 3, 8)
+    assert Throttling("", 5, 50).since(Throttling("", 3, 8)) == Throttling("", 2, 42)
 
 
 def test_isolated_cpus_are_allowed_though_the_inherited_mask_lacks_them(tmp_path: Path) -> None:

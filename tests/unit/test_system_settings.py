@@ -56,6 +56,8 @@ def noisy(tmp_path: Path) -> Path:
             "proc/loadavg": "7.00 5.00 1.00 9/300 12\n",
             "proc/stat": "cpu 1000 0 1000 100000 0 0 0 5000 0 0\n",
             "proc/self/timerslack_ns": "50000\n",
+            "proc/self/cgroup": "0::/box\n",
+            "sys/fs/cgroup/box/cpu.max": "50000 100000\n",
         },
     )
 
@@ -65,9 +67,10 @@ def test_every_wrong_setting_is_found_with_its_value_cost_and_command(noisy: Pat
     assert {name for name, one in found.items() if one.good is not False} == {"turbo", "shield"}
     assert found["governor"].value == "powersave, performance"
     assert found["governor"].command.startswith("echo performance | sudo tee /sys/devices/system/cpu/cpu")
-    assert found["interrupt affinity"].value == "1 of 2 may come to CPUs 2,3"
+    assert found["interrupt affinity"].value == "1 of 2 may come to CPU 2,3"
     assert found["SMT siblings"].value == "cores shared by 0,2; 1,3"
     assert found["mitigations"].value == "meltdown"
+    assert found["CPU quota"].value == "50000 µs of each 100000 µs"
     assert found["transparent huge pages"].value == "always"
     assert all(one.cost and one.command for one in found.values() if one.good is False)
 
@@ -293,6 +296,19 @@ def test_what_refuses_a_write_but_holds_the_former_value_already_is_restored(
     setting.chmod(0o444)
     assert restore(state=state) == []
     assert not state.exists()
+
+
+def test_where_every_write_is_refused_nothing_is_left_to_restore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, text: str, *, make: bool = False) -> None:
+        raise UnavailableError(f"{path} can't be written")
+
+    root = tree(tmp_path / "root", {"proc/sys/kernel/randomize_va_space": "2\n"})
+    monkeypatch.setattr("latlab.system._setting.put", refused)
+    outcomes = {one.name: one.outcome for one in apply("bench", root=root, state=tmp_path / "s")}
+    assert outcomes["address layout (ASLR)"] == "refused"
+    assert not (tmp_path / "s").exists()
 
 
 def test_an_apply_that_is_interrupted_gives_back_what_it_wrote(

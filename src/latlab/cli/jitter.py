@@ -107,9 +107,7 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> int:
     _show(result, options, cpus)
     for warning in result.warnings:
         click.echo(f"latlab jitter: {warning}", err=True)
-    doubtful = any(
-        "quota stopped" in text or "lost" in text or "went away" in text for text in result.warnings
-    )
+    doubtful = any("a CPU quota" in text or "lost" in text or "went away" in text for text in result.warnings)
     return ExitCode.NOT_TRUSTWORTHY if doubtful else ExitCode.OK
 
 
@@ -141,9 +139,9 @@ def _measured(cpus: list[int], options: dict[str, Any], stop: threading.Event | 
     from latlab.jitter import analyse, measure, measure_task
     from latlab.system.context import measuring
 
-    with measuring(
-        lock_memory=options["lock_memory"], on_failure="warn" if options["lock_memory"] else "ignore"
-    ):
+    with measuring(lock_memory=options["lock_memory"]) as conditions:
+        for reason in conditions.failed.values():
+            click.echo(f"latlab jitter: {reason}; raise `ulimit -l`, or run as root", err=True)
         raw = measure(
             cpus,
             options["seconds"],

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from latlab.jitter._attribution import HYPERVISOR, Attribution, attribute, count_only
+from latlab.jitter._attribution import HYPERVISOR, LIMIT_NS, Attribution, attribute, count_only
 from latlab.jitter._beat import find_periods
 from latlab.jitter._measure import Measured
 from latlab.model.jitter import CoreJitter, JitterResult, Period
@@ -35,6 +35,7 @@ def analyse(measured: Measured) -> JitterResult:
             seconds,
             interrupts=measured.interrupts,
             hypervisor=measured.hypervisor,
+            real_time=measured.fifo,
         )
         sources, layers, share, joined = found.sources, dict(found.layers_ns), found.share, found.joined
         if measured.events.lost:
@@ -48,9 +49,11 @@ def analyse(measured: Measured) -> JitterResult:
                 f"CPU {core.cpu}: the ring wrapped: the last {len(core.gap_start_ns)} of {core.outliers}"
                 " outliers are kept; raise -o or -k"
             )
-    if measured.throttled:
+    quota = measured.throttled
+    if quota is not None and quota.count:
         warnings.append(
-            f"a CPU quota stopped us {measured.throttled} times: gaps of its period are the container's"
+            f"a CPU quota ({quota.quota}) stopped us {quota.count} times, for {quota.time_ns / 1e6:.0f} ms in"
+            " all: those gaps are the container's; run with a higher quota, or with none"
         )
     warnings += _real_time_gaps(cores, measured.fifo)
     periods = [one for core in cores for one in _periods(core, found, measured.tick_hz)]
@@ -63,7 +66,7 @@ def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[str]:
     if not fifo:
         return []
     each = np.concatenate([core.gap_each_ns for core in cores])
-    count = int(np.count_nonzero((each > 40e6) & (each < 60e6)))
+    count = int(np.count_nonzero((each > LIMIT_NS[0]) & (each < LIMIT_NS[1])))
     if not count:
         return []
     return [

@@ -35,6 +35,9 @@ _KERNEL_THREADS = ("kworker/", "ksoftirqd/", "migration/", "rcu", "cpuhp/", "kco
 UNKNOWN = ("unknown", "hypervisor or firmware", "hypervisor, firmware or unknown")
 HYPERVISOR = ("hypervisor", "hypervisor", "nothing ran in this kernel")
 FIRMWARE = ("firmware or hardware", "firmware", "nothing ran in the kernel")
+# Under a real-time class the kernel takes 50 ms of each second for others: that is no jitter of the machine.
+LIMIT = ("throttling", "kernel", "real-time limit or fair server: 50 ms for others")
+LIMIT_NS = (40e6, 60e6)
 # What /proc/interrupts calls the interrupts that are traced (DISTURBANCES), or that are the hypervisor's own.
 _TRACED = ("local timer", "rescheduling", "function call", "tlb shootdown", "irq work", "thermal event",
            "platform interrupts", "hypervisor callback")  # fmt: skip
@@ -192,6 +195,7 @@ def attribute(
     *,
     interrupts: Mapping[int, Mapping[str, int]] | None = None,
     hypervisor: bool = False,
+    real_time: bool = False,
 ) -> Attribution:
     """Join every kept gap of every core to its disturbances.
 
@@ -199,6 +203,8 @@ def attribute(
         interrupts: how often each line of /proc/interrupts counted up on each core; None: not known, and
             nothing is told by exclusion.
         hypervisor: whether there is one.
+        real_time: whether the measuring threads were of a real-time class: their gaps of about 50 ms are the
+            kernel's limit, whoever ran in them.
     """
     sources: list[Source] = []
     layers: dict[str, float] = defaultdict(float)
@@ -217,6 +223,8 @@ def attribute(
         names = []
         for one, length, preempted in zip(filled, core.gap_each_ns.tolist(), core.preempted, strict=True):
             whole += length
+            if real_time and LIMIT_NS[0] < length < LIMIT_NS[1] and UNKNOWN not in one:
+                one = {LIMIT: (length, [min(min(starts) for _, starts in one.values())])}
             # The kernel scheduled something in the whole gap, and no event says what: not below the kernel.
             hidden = preempted == 1 and len(one) == 1 and UNKNOWN in one
             order = sorted(one, key=lambda key: one[key][0], reverse=True)

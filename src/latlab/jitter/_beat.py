@@ -167,8 +167,9 @@ def find_periods(
     # beat remain: a whole fraction of a clearer beat of the same source is that beat.
     found.sort(key=lambda one: (one.p_value, -one.share))
     kept: list[Period] = []
+    span = max((float(points.max() - points.min()) for points in subsets if len(points)), default=1.0)
     for one in found:
-        if not any(_repeats(one, other) for other in kept):
+        if not any(_repeats(one, other, span) for other in kept):
             kept.append(one)
     return kept[:most]
 
@@ -195,11 +196,12 @@ def clearest_spectrum(times_ns: Array, lengths_ns: Array) -> Spectrum | None:
     return best
 
 
-def _repeats(one: Period, other: Period) -> bool:
+def _repeats(one: Period, other: Period, span_ns: float) -> bool:
+    """Whether they are the same beat: as near as the run can tell, or a fraction of it."""
     turns = other.period_ns / one.period_ns
     nearest = max(1, round(turns))
     same_source = nearest == 1 or one.cause == other.cause
-    return same_source and abs(turns / nearest - 1.0) < _SAME
+    return same_source and abs(turns / nearest - 1.0) < max(_SAME, one.period_ns / (span_ns or 1.0))
 
 
 def _cause(named: Mapping[str, Array], period_ns: float) -> str:

@@ -21,7 +21,7 @@ from latlab.stats.quantum import detect_quantum
 from latlab.system.environment import kernel_hz
 from latlab.system.tracing import Events, Tracer, online_cpus, parse_cpu_list
 
-__all__ = ["Measured", "allowed_cpus", "cpu_throttling", "interrupt_counts", "measure"]
+__all__ = ["Measured", "Throttling", "allowed_cpus", "cpu_throttling", "interrupt_counts", "measure"]
 
 # What fills gaps. irq_vectors one by one: the kernel refuses a few of them, irq_work's exit among them.
 DISTURBANCES: tuple[str, ...] = (
@@ -44,13 +44,36 @@ _GAP_FLOOR_NS = 1_000  # below, a delta is the memory system's or the hypervisor
 
 
 @dataclass(frozen=True)
+class Throttling:
+    """What a CPU quota did so far.
+
+    Attributes:
+        quota: as a text: "30 ms in each 100 ms".
+        count: how often it stopped the group.
+        time_ns: for how long, summed over CPUs.
+    """
+
+    quota: str
+    count: int
+    time_ns: int
+
+    def since(self, before: Throttling | None) -> Throttling:
+        """What it did after `before`."""
+        if before is None:
+            return self
+        return Throttling(self.quota, self.count - before.count, self.time_ns - before.time_ns)
+
+
+@dataclass(frozen=True)
 class Measured:
     """A run's raw outcome, for the analysis.
 
     Attributes:
         own_tids: the measuring threads by CPU, where the trace shows them.
         interrupts: how often each line of /proc/interrupts counted up on each CPU.
-        throttled: how often the CPU quota of our cgroup stopped us, or None where there is none.
+        fifo: whether the measuring threads were of a real-time class.
+        throttled: how often, and for how long, the CPU quota of our cgroup stopped us; None where there is
+            none.
         hypervisor: whether we run under one.
         tick_hz: the rate of the kernel's tick; None where it does not publish it.
     """
@@ -59,7 +82,7 @@ class Measured:
     events: Events | None
     trace_refused: str | None
     interrupts: dict[int, dict[str, int]]
-    throttled: int | None
+    throttled: Throttling | None
     fifo: bool
     warnings: tuple[str, ...] = field(default=())
     hypervisor: bool = False
@@ -116,8 +139,8 @@ def _interrupts() -> dict[int, dict[str, int]]:
         return {}
 
 
-def cpu_throttling(root: Path = Path("/")) -> int | None:
-    """How often a CPU quota has stopped our cgroup so far; None where there is no quota."""
+def cpu_throttling(root: Path = Path("/")) -> Throttling | None:
+    """What the CPU quota of our cgroup did so far; None where there is no quota."""
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
@@ -130,12 +153,16 @@ def cpu_throttling(root: Path = Path("/")) -> int | None:
         else:
             continue
         for folder in folders:
-            quota = _read(folder / quota_file).split()
-            if not quota or quota[0] in ("max", "-1"):
+            words = _read(folder / quota_file).split() + _read(folder / "cpu.cfs_period_us").split()
+            if not words or words[0] in ("max", "-1"):
                 continue
-            for stat in _read(folder / "cpu.stat").splitlines():
-                if stat.startswith("nr_throttled "):
-                    return int(stat.split()[1])
+            stat = dict(row.split() for row in _read(folder / "cpu.stat").splitlines() if row.count(" ") == 1)
+            if "nr_throttled" not in stat:
+                continue
+            each = [f"{int(word) / 1000:g} ms" for word in words[:2]]
+            # Version 2 counts µs, version 1 ns.
+            time_ns = int(stat.get("throttled_time", 0)) or 1000 * int(stat.get("throttled_usec", 0))
+            return Throttling(" in each ".join(each), int(stat["nr_throttled"]), time_ns)
     return None
 
 
@@ -206,12 +233,19 @@ def measure(
         tracer.events() if tracer else None,
         refused,
         _difference(interrupts_before, interrupts_after, cpus),
-        None if throttled_after is None else throttled_after - (throttled_before or 0),
-        fifo_priority > 0 and not any(one["scheduling_error"] for one in raw),
+        None if throttled_after is None else throttled_after.since(throttled_before),
+        _real_time(fifo_priority, raw),
         tuple(warnings),
         bool(native_clock.hypervisor()),
         kernel_hz(),
     )
+
+
+def _real_time(fifo_priority: int, raw: Sequence[dict[str, Any]]) -> bool:
+    """Whether the measuring threads were of a real-time class: asked for, or inherited (`chrt`)."""
+    if fifo_priority > 0 and not any(one["scheduling_error"] for one in raw):
+        return True
+    return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
 
 
 def _run(collector: native.Collector, seconds: float, stop: threading.Event) -> bool:

@@ -76,7 +76,7 @@ def _read(recording: Recording, path: str | os.PathLike[str]) -> JitterResult:
         cores = [_core(one, index, counts, gaps) for index, one in enumerate(scalars)]
         return JitterResult(
             tuple(cores),
-            tuple(Source(**one) for one in result["sources"]),
+            tuple(Source(**one) for one in (*result["sources"], *result.get("counted", []))),
             tuple(Period(**one) for one in result["periods"]),
             tuple(result["warnings"]),
             result["attributed"],

@@ -204,7 +204,8 @@ class JitterResult:
         document: dict[str, Any] = {
             "schema": SCHEMA,
             "cores": [core.to_json() for core in self.cores],
-            "sources": [source.to_json() for source in self.sources],
+            "sources": [source.to_json() for source in self.sources if source.total_ns is not None],
+            "counted": [source.to_json() for source in self.sources if source.total_ns is None],
             "periods": [period.to_json() for period in self.periods],
             "warnings": list(self.warnings),
             "attributed": self.attributed,

@@ -8,7 +8,7 @@ from latlab.errors import UnavailableError
 from latlab.system._setting import read_text
 from latlab.system.tracing import parse_cpu_list
 
-__all__ = ["isolation", "load", "mitigations", "siblings", "steal", "swap", "timer_slack"]
+__all__ = ["isolation", "load", "mitigations", "quota", "siblings", "steal", "swap", "timer_slack"]
 
 
 def swap(root: Path) -> tuple[str, bool]:
@@ -81,3 +81,16 @@ def _lines(path: Path) -> list[str]:
     if not lines:
         raise UnavailableError(f"{path} is empty")
     return lines
+
+
+def quota(root: Path) -> tuple[str, bool]:
+    """The CPU bandwidth limit of our control group."""
+    from latlab.system.environment import cpu_quota
+
+    try:
+        text = cpu_quota(root)
+    except (OSError, ValueError) as error:
+        raise UnavailableError(f"the control group is not known ({error})") from None
+    if text == "none":
+        return text, True
+    return " of each ".join(f"{word} µs" for word in text.split()), False

@@ -23,7 +23,7 @@ import latlab
 from latlab.model.environment import Environment, Fact, Value
 from latlab.system import floor
 
-__all__ = ["PACKAGES", "capture", "kernel_hz"]
+__all__ = ["PACKAGES", "capture", "cpu_quota", "kernel_hz"]
 
 # Versions that are always recorded, where installed: whatever computes on the measured path or on the
 # results.
@@ -119,7 +119,7 @@ def _questions(root: Path, directory: Path) -> Iterator[tuple[str, Callable[[], 
     yield "host.uptime_s", lambda: int(float(_text(proc / "uptime").split()[0]))
     yield "host.hypervisor", lambda: _hypervisor(root)
     yield "host.container", lambda: _container(root)
-    yield "host.cpu_quota", lambda: _quota(root)
+    yield "host.cpu_quota", lambda: cpu_quota(root)
     yield "kernel.name", lambda: uname.system
     yield "kernel.release", lambda: uname.release
     yield "kernel.version", lambda: uname.version
@@ -234,7 +234,7 @@ def _container(root: Path) -> str:
     return "kubernetes" if "KUBERNETES_SERVICE_HOST" in os.environ else "none"
 
 
-def _quota(root: Path) -> str:
+def cpu_quota(root: Path) -> str:
     """The CPU bandwidth limit of our control group: a quota throttles for tens of milliseconds at a time."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)

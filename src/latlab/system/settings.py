@@ -33,7 +33,9 @@ class InterruptAffinity:
 
     def available(self) -> str | None:
         """Why it isn't there; None where it is."""
-        return None if any(self.root.glob("proc/irq/*/smp_affinity_list")) else "no /proc/irq here"
+        if not any(self.root.glob("proc/irq/*/smp_affinity_list")):
+            return "no /proc/irq here"
+        return None if self.cpus else "no measuring cores are named: give --cpus"
 
     def files(self) -> dict[Path, str]:
         """The affinity of every interrupt that may run on a measuring CPU."""
@@ -57,10 +59,10 @@ class InterruptAffinity:
         if why is not None:
             return Finding(self.name, None, why, None, self._cost, "")
         count, whole = len(self.files()), len(list(self.root.glob("proc/irq/*/smp_affinity_list")))
-        chosen = ",".join(map(str, self.cpus)) or "none chosen"
+        chosen = ",".join(map(str, self.cpus))
         command = "" if not count else f"sudo latlab system tune --apply --for jitter --cpus {chosen}"
         return Finding(
-            self.name, f"{count} of {whole} may come to CPUs {chosen}", None, count == 0, self._cost, command
+            self.name, f"{count} of {whole} may come to CPU {chosen}", None, count == 0, self._cost, command
         )
 
     def write(self) -> None:
@@ -228,6 +230,12 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "they preempt, and they empty the shared caches",
             f"stop them, or shield cores: sudo latlab system tune --apply --for jitter --cpus {named}",
             _of(_readings.load, root),
+        ),
+        FactSetting(
+            "CPU quota",
+            "the kernel stops the whole container until the quota's next period: tens of ms",
+            "start the container without it: docker update --cpus 0 <container>",
+            _of(_readings.quota, root),
         ),
         FactSetting(
             "steal time",

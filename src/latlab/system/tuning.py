@@ -108,6 +108,8 @@ def apply(
     except BaseException:  # Ctrl-C or a signal in the middle: a machine half changed is of use to nobody
         restore(state=state)
         raise
+    if not any(change.outcome == "applied" for change in changes):
+        restore(state=state)  # all was refused: nothing holds, and the next try must not be stopped
     return changes
 
 
