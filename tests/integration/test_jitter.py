@@ -40,6 +40,7 @@ def test_json_accounts_for_the_wall_time_to_the_tick() -> None:
     document = json.loads(latlab("--cpus", str(CPU), "-r", "0.2", "--json").stdout)
     [core] = document["cores"]
     assert document["schema"] == 1
+    assert all(one["total_ns"] >= one["max_ns"] > 0 for one in document["sources"])
     assert core["pure_ticks"] + core["bridge_ticks"] + core["gap_ticks"] == core["wall_ticks"]
     assert core["wall_ns"] > 0.15e9
     assert 0 < core["min_ns"] <= core["p50_ns"] <= core["p99_ns"] <= core["p99.9_ns"] <= core["max_ns"]
@@ -92,7 +93,9 @@ def test_the_classic_view_has_the_originals_size_and_its_outlier_file(tmp_path: 
         (["--cpus", "x"], 2, "no CPU list"),
         (["-f", "/nowhere/out"], 2, "/nowhere/out can't be written"),
         (["--core-to-core", "--cpus", "0"], 2, "two cores"),
-        (["--task", "no_such_module_here:f", "-r", "0.1"], 2, "can't be imported"),
+        (["--task", "no_such_module_here:f", "-r", "60"], 2, "can't be imported"),
+        (["--task", "no-such-program-here", "-r", "60"], 2, "no program that can be run"),
+        (["--task", "", "-r", "60"], 2, "the task is empty"),
         (["periods", "/nowhere/file"], 1, "No such file"),
         (["compare", "/nowhere/a", "/nowhere/b"], 1, "/nowhere/a"),
     ],
@@ -102,6 +105,12 @@ def test_what_can_not_be_done_is_said_in_one_line(arguments: list[str], code: in
     assert said in done.stderr
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
+
+
+def test_an_export_that_can_not_be_written_does_not_take_the_result_with_it() -> None:
+    done = latlab("--cpus", str(CPU), "-r", "0.1", "--json", "--html", "/proc/page.html", code=2)
+    assert json.loads(done.stdout)["cores"][0]["deltas"] > 0
+    assert "/proc/page.html can't be written" in done.stderr
 
 
 def test_a_refused_core_does_not_lose_the_others() -> None:

@@ -5,11 +5,17 @@ Which measures many times.
 
 from __future__ import annotations
 
-from typing import Any
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from latlab.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from latlab.reports.html import Page
 
 
 def print_json(document: dict[str, Any], *, one_line: bool = False) -> None:
@@ -17,6 +23,23 @@ def print_json(document: dict[str, Any], *, one_line: bool = False) -> None:
     from latlab.formats.documents import dumps
 
     click.echo(dumps(document, indent=None if one_line else 2))
+
+
+def command_line() -> str:
+    """How to make this run again."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def write_page(page: Page, path: str) -> None:
+    """Write a report, or say in one line why not.
+
+    Raises:
+        UsageError: it can't be written.
+    """
+    try:
+        page.write(path)
+    except OSError as error:
+        raise UsageError(f"{path} can't be written ({error.strerror})", remedy="name another file") from None
 
 
 @click.command()
@@ -116,13 +139,13 @@ def study(cpus: str | None, seconds: float, rounds: int, seed: int, html: str | 
         seed=seed,
         progress=lambda text: click.echo(f"study: {text}", err=True),
     )
-    if html:
-        from latlab.reports.jitter_html import study_report
-        from latlab.system.environment import capture
-
-        study_report(found, capture()).write(html)
     if as_json:
         print_json(found.to_json())
     else:
         click.echo(study_table(found), nl=False)
+    if html:
+        from latlab.reports.jitter_html import study_report
+        from latlab.system.environment import capture
+
+        write_page(study_report(found, capture(), command_line()), html)
     return ExitCode.OK

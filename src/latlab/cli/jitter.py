@@ -103,16 +103,19 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> int:
         return _live(cpus, options)
     result = _measured(cpus, options)
     _keep_floor(result, options)
-    _exports(result, options)
     _show(result, options, cpus)
+    sys.stdout.flush()
     for warning in result.warnings:
         click.echo(f"latlab jitter: {warning}", err=True)
+    _exports(result, options)  # last: what can't be written now must not take the result with it
     doubtful = any("a CPU quota" in text or "lost" in text or "went away" in text for text in result.warnings)
     return ExitCode.NOT_TRUSTWORTHY if doubtful else ExitCode.OK
 
 
 def _check(options: dict[str, Any]) -> None:
     """Everything that would fail after the measurement fails before it."""
+    from latlab.jitter import resolve_task
+
     if not options["seconds"] > 0:
         raise UsageError(f"a run of {options['seconds']:g} s measures nothing", remedy="give -r more than 0")
     if options["width"] < 60:
@@ -121,6 +124,8 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError("-o and -p can't be negative")
     if options["least"] is not None and options["least"] < 0:
         raise UsageError("-m can't be negative")
+    if options["task"] is not None:
+        resolve_task(options["task"])
     if options["output"] and Path(options["output"]).exists() and any(Path(options["output"]).iterdir()):
         raise UsageError(f"{options['output']} already holds something", remedy="name a new folder")
     for key in ("outfile", "html", "hlog", "hgrm", "cyclictest", "sysjitter"):
@@ -156,7 +161,7 @@ def _measured(cpus: list[int], options: dict[str, Any], stop: threading.Event | 
     if options["classic"]:
         kept = tuple(text for text in result.warnings if "not joined" not in text)
         result = replace(result, warnings=kept)
-    if options["task"]:
+    if options["task"] is not None:
         task = measure_task(options["task"], options["seconds"], cpus[-1])
         result = replace(result, cores=(*result.cores, *task.cores), task=options["task"])
     return result
@@ -201,10 +206,11 @@ def _exports(result: JitterResult, options: dict[str, Any]) -> None:
     if options["hlog"] or options["hgrm"]:
         write_hdr(result, hlog=options["hlog"], hgrm=options["hgrm"])
     if options["html"]:
+        from latlab.cli._jitter_files import command_line, write_page
         from latlab.reports.jitter_html import report
         from latlab.system.environment import capture
 
-        report(result, capture(), " ".join(sys.argv)).write(options["html"])
+        write_page(report(result, capture(), command_line()), options["html"])
     if options["sysjitter"]:
         write_text(options["sysjitter"], sysjitter_raw(machine))
 

@@ -21,7 +21,7 @@ from latlab.jitter._histogram import (
 from latlab.jitter._measure import allowed_cpus, measure
 from latlab.jitter._recorded import Comparison, compare_runs, merge_runs, read_run, record_run
 from latlab.jitter._study import Study, run_study
-from latlab.jitter._task import measure_task
+from latlab.jitter._task import measure_task, resolve_task
 from latlab.jitter._topology import CoreMatrix, core_to_core
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "read_run",
     "recommendations",
     "record_run",
+    "resolve_task",
     "run_study",
     "spectrum",
     "sysjitter_raw",

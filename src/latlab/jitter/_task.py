@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -48,6 +49,8 @@ def resolve_task(task: str) -> Callable[[], object]:
         raise UsageError(f"the task's command can't be read ({error})") from None
     if not words:
         raise UsageError("the task is empty", remedy="give --task 'command' or --task module:function")
+    if shutil.which(words[0]) is None:
+        raise UsageError(f"the task {words[0]} is no program that can be run", remedy="give its path")
 
     def run() -> None:
         try:

@@ -27,6 +27,7 @@ _VOLATILE = frozenset(
         "load.1min",
         "load.5min",
         "load.runnable",
+        "load.steal_share",
     }
 )
 # Below this difference of running tasks per CPU two loads are the same: one idle shell more or less.

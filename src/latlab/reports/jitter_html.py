@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -202,7 +201,7 @@ def _spectrum(result: JitterResult) -> dict[str, Any]:
     return _figure(data, "Hz", "power", log_x=True, log_y=True, shapes=lines, annotations=labels)
 
 
-def study_report(found: Study, environment: Environment) -> Page:
+def study_report(found: Study, environment: Environment, command: str | None = None) -> Page:
     """The page of a study: one point a run, one column a condition."""
     page = Page("Under which conditions is this machine quiet?", environment.summary())
     names = sorted({row.condition for row in found.rows})
@@ -222,5 +221,5 @@ def study_report(found: Study, environment: Environment) -> Page:
         ]
         page.section(title)
         page.figure({"data": data, "layout": {"yaxis": {"type": "log"}, "showlegend": False}})
-    page.reproduce(" ".join(sys.argv), environment, found.seed)
+    page.reproduce(command, environment, found.seed)
     return page

@@ -69,7 +69,7 @@ def classic(
     advice = [] if automatic else recommendations(seen, core.min_ticks)
     fitting = "Min and knee were chosen for these samples" if automatic else "Min and knee fit these samples"
     lines.append(f"Recommended: {'; '.join(advice)}" if advice else fitting)
-    return "\n".join(line[:width] if len(line) > width else line for line in lines) + "\n"
+    return "\n".join(line[: max(width, 80)] for line in lines) + "\n"
 
 
 def _rows(core: CoreJitter, seen: Histogram, width: int, sums: bool) -> list[str]:

@@ -153,6 +153,12 @@ def _questions(root: Path, directory: Path) -> Iterator[tuple[str, Callable[[], 
     yield "process.priority", lambda: os.sched_getparam(0).sched_priority
     yield "process.nice", lambda: os.getpriority(os.PRIO_PROCESS, 0)
     yield "process.affinity", lambda: sorted(os.sched_getaffinity(0))
+    yield "process.timer_slack_ns", lambda: int(_text(proc / "self/timerslack_ns"))
+    yield "kernel.mitigations", lambda: _mitigations(cpu0)
+    yield "kernel.aslr", lambda: int(_text(proc / "sys/kernel/randomize_va_space"))
+    yield "kernel.rt_runtime_us", lambda: int(_text(proc / "sys/kernel/sched_rt_runtime_us"))
+    yield "memory.swap_bytes", lambda: _memory(proc, "SwapTotal:")
+    yield "load.steal_share", lambda: _steal(proc)
     yield "load.1min", lambda: float(_text(proc / "loadavg").split()[0])
     yield "load.5min", lambda: float(_text(proc / "loadavg").split()[1])
     # The reader of the file runs itself, so it is taken off.
@@ -271,11 +277,28 @@ def _scheduling() -> str:
     return _POLICIES.get(policy, f"policy {policy}")
 
 
-def _memory(proc: Path) -> int:
+def _memory(proc: Path, name: str = "MemTotal:") -> int:
     for line in _text(proc / "meminfo").splitlines():
-        if line.startswith("MemTotal:"):
+        if line.startswith(name):
             return int(line.split()[1]) * 1024
-    raise _Unavailable("/proc/meminfo has no MemTotal")
+    raise _Unavailable(f"/proc/meminfo has no {name.strip(':')}")
+
+
+def _mitigations(cpu: Path) -> str:
+    """The weaknesses of the processor that the kernel works around: each costs system calls some time."""
+    folder = cpu / "vulnerabilities"
+    if not folder.is_dir():
+        raise _Unavailable("this kernel does not list its mitigations")
+    active = [path.name for path in sorted(folder.glob("*")) if _text(path).startswith("Mitigation")]
+    return ", ".join(active) or "none"
+
+
+def _steal(proc: Path) -> float:
+    """The share of time since boot in which the host ran something else on our processors."""
+    numbers = [int(word) for word in _text(proc / "stat").splitlines()[0].split()[1:9]]
+    if len(numbers) < 8:
+        raise _Unavailable("this kernel does not count stolen time")
+    return round(numbers[7] / max(1, sum(numbers)), 6)
 
 
 def _chosen(path: Path) -> str:
