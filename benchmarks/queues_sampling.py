@@ -47,7 +47,8 @@ def put_get_ns(make: object) -> float:
         q.put(1)
         q.get()
 
-    return min(timeit.repeat(both, number=20_000, repeat=9)) / 20_000 * 1e9
+    # Short stretches, of which some pass undisturbed also on a busy machine.
+    return min(timeit.repeat(both, number=1000, repeat=60)) / 1000 * 1e9
 
 
 def main() -> int:
@@ -66,7 +67,7 @@ def main() -> int:
     say("the same as a call from Python, a queue", called_us * 1e3 / 165, 25, "ns")
     say("10,000 queues, a stamp for 64", sweep_us(10_000, 64)[0], 50, "µs")
     say("10,000 queues, a stamp each", sweep_us(10_000, 1)[0], 150, "µs")
-    rounds = [(put_get_ns(queue.Queue), put_get_ns(Queue)) for _ in range(5)]
+    rounds = [(put_get_ns(queue.Queue), put_get_ns(Queue)) for _ in range(20)]
     plain, counted = (min(column) for column in zip(*rounds, strict=True))
     print(f"queue.Queue put + get: {plain:.0f} ns, counted {counted:.0f} ns")
     say("counting a queue.Queue", counted - plain, 120, "ns")

@@ -267,3 +267,57 @@ TEST("the child of a fork does not publish the parent's side of a queue between 
   ::waitpid(child, &status, 0);
   CHECK_EQUAL(0, status);
 }
+
+TEST("with a stamp each every sample has a first stamp of its own, before the second") {
+  std::vector<std::unique_ptr<SpscRing<int>>> rings;
+  std::vector<queues::Target> targets;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    rings.push_back(std::make_unique<SpscRing<int>>(4, QueueInfo{.name = "stamped"}));
+    rings.back()->try_push(1);
+  }
+  const auto reader = std::make_shared<const CounterReader>(CounterFile::process().path());
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    QueueView view;
+    CHECK(reader->describe(rings[i]->slot().slot(), view));
+    targets.push_back(target(i, view.slot, view.generation));
+  }
+  queues::Sampler sampler({.stamp_every = 1, .chunk_samples = 64, .chunks = 2});
+  sampler.set_plan({reader}, {reader->header().topology_version.load()}, targets);
+  const std::uint64_t before = ticks_ordered();
+  sampler.sweep();
+  const std::uint64_t after = ticks_ordered();
+  sampler.flush();
+  const queues::Chunk* const chunk = sampler.front();
+  CHECK(chunk != nullptr);
+  CHECK_EQUAL(20U, chunk->sample_count);
+  for (std::size_t i = 0; i < 20; ++i) {
+    const queues::SampleRow& row = chunk->samples[i];
+    CHECK(row.begin_ticks >= before && row.begin_ticks <= row.end_ticks && row.end_ticks <= after);
+    if (i > 0) CHECK(row.begin_ticks >= chunk->samples[i - 1].begin_ticks);
+  }
+  sampler.release();
+}
+
+TEST("a plan that takes another's place knows what its queues were") {
+  SpscRing<int> first(8, {.name = "kept"});
+  SpscRing<int> second(8, {.name = "new"});
+  const auto reader = std::make_shared<const CounterReader>(CounterFile::process().path());
+  const auto of = [&](std::uint32_t number, SpscRing<int>& ring) {
+    QueueView view;
+    CHECK(reader->describe(ring.slot().slot(), view));
+    return target(number, view.slot, view.generation);
+  };
+  const std::uint64_t version = reader->header().topology_version.load();
+  queues::Sampler sampler({.chunk_samples = 64, .chunks = 2});
+  sampler.set_plan({reader}, {version}, {of(5, first)});
+  first.try_push(1);
+  sampler.sweep();
+  sampler.set_plan({reader}, {version}, {of(2, second), of(5, first)});
+  sampler.sweep();  // the first has not changed, the second is seen for the first time
+  sampler.flush();
+  const queues::Chunk* const chunk = sampler.front();
+  CHECK_EQUAL(2U, chunk->sample_count);
+  CHECK_EQUAL(5U, chunk->samples[0].queue);
+  CHECK_EQUAL(2U, chunk->samples[1].queue);
+  sampler.release();
+}

@@ -79,7 +79,8 @@ struct Chunk {
 
 struct SamplerOptions {
   std::uint64_t period_ns = 100'000;
-  std::uint32_t stamp_every = 4;  // queues between two readings of the clock; 0: one for the whole sweep
+  std::uint32_t stamp_every = 4;  // queues between two readings of the clock; 0: one for the whole sweep.
+                                  // With 1 the first stamp is each queue's own, the second that of up to 8
   int retries = 3;
   std::uint32_t longest_skip = 0;  // adaptive: a queue without activity is looked at once in so many periods
   std::size_t chunk_samples = 8192;
@@ -137,14 +138,14 @@ class Sampler {
   [[nodiscard]] SamplerStatistics statistics() const;
 
  private:
-  struct Watch;  // a target as the sweep reads it
-  struct Last;   // what it was at the last look
+  struct Watch;
+  struct Pace;
   struct Plan;
 
   void run() noexcept;
   void set_scheduling();
   void sweep_at(std::uint64_t now_ns) noexcept;
-  void look(Plan& plan, const Watch& watch, std::uint64_t begin) noexcept;
+  std::uint64_t look(Plan& plan, std::size_t index, std::uint64_t begin, std::size_t zero) noexcept;
   void stamp(std::uint64_t end) noexcept;
   void add_gap(std::uint64_t from_ns, std::uint64_t to_ns, std::uint64_t periods, GapCause cause) noexcept;
   void discard_strangers(const Plan& plan) noexcept;
