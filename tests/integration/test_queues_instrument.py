@@ -1,7 +1,6 @@
 import asyncio
 import collections
 import concurrent.futures
-import multiprocessing
 import os
 import queue
 import random
@@ -10,21 +9,18 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from latlab._core import counting
 from latlab._core import queues as core
 from latlab.queues import Recorder, instrument
-from latlab.queues._files import applications
 from latlab.queues._follow import Follower
 from latlab.queues._instrument import (
     AsyncQueue,
     CountedExecutor,
     Deque,
     LifoQueue,
-    MultiprocessingQueue,
     PriorityQueue,
     Queue,
     SimpleQueue,
@@ -136,28 +132,41 @@ def test_calls_wait_in_an_executor_until_a_worker_begins():
     assert totals(pool) == (3, 3)
 
 
-def child(q, count):
+BETWEEN_PROCESSES = """
+import multiprocessing, os, sys
+from latlab.queues import MultiprocessingQueue
+from latlab.queues._follow import Follower
+
+def child(q, count, go):
     for i in range(count):
         q.put(i)
+    go.wait(60)
 
-
-def test_a_multiprocessing_queue_is_one_queue_over_its_processes():
-    context = multiprocessing.get_context("fork")
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
     q = MultiprocessingQueue(ctx=context, name="between")
+    go = context.Event()
     q.put("mine")
-    process = context.Process(target=child, args=(q, 4))
+    process = context.Process(target=child, args=(q, 4, go))
     process.start()
-    assert [q.get(timeout=30) for _ in range(5)].count("mine") == 1
+    assert [q.get(timeout=60) for _ in range(5)].count("mine") == 1
     follower = Follower([os.getpid(), process.pid])
     follower.refresh()
-    process.join()
     found = [n for n in follower.queues if n.name == "between"]
-    assert [len(n.processes) for n in found] == [2]
+    go.set()
+    process.join()
     counts = follower.counts(found[0].number)
-    assert (counts[0], counts[2]) == (5, 5)
-    for application in applications():
-        if application.state == "dead" and application.pid == process.pid:
-            Path(application.path).unlink()
+    print([len(n.processes) for n in found], counts[0], counts[2])
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_multiprocessing_queue_is_one_queue_over_its_processes(method, tmp_path, monkeypatch):
+    monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path / "counters"))
+    (tmp_path / "program.py").write_text(BETWEEN_PROCESSES)
+    command = [sys.executable, str(tmp_path / "program.py"), method]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[2] 5 5\n", "")
 
 
 def test_names_that_are_given_later_fill_the_topology():

@@ -3,6 +3,7 @@
 The application's side: counts of Python's queues in this process's counter file.
 """
 
+from collections.abc import Callable
 
 
 class Slot:
@@ -13,6 +14,14 @@ class Slot:
     def put(self, events: int = 1) -> None: ...
 
     def get(self, events: int = 1) -> None: ...
+
+    @property
+    def put_one(self) -> Callable[[], None]:
+        """A function that counts one event put in: as put(), and cheaper."""
+
+    @property
+    def get_one(self) -> Callable[[], None]:
+        """A function that counts one event taken out: as get(), and cheaper."""
 
     def drop(self, events: int = 1) -> None: ...
 

@@ -104,7 +104,7 @@ class _Counted:
     def _count(self, name: str, source: Stage, drain: Stage, group: str) -> None:
         maxsize: int = self.maxsize  # type: ignore[attr-defined]
         self.counts = _slot(self, name, maxsize, source, drain, group)
-        self._note_put, self._note_get = self.counts.put, self.counts.get
+        self._note_put, self._note_get = self.counts.put_one, self.counts.get_one
 
     def _put(self, item: Any) -> None:
         super()._put(item)  # type: ignore[misc]
@@ -198,7 +198,7 @@ class SimpleQueue:
     def __init__(self, *, name: str = "", source: Stage = "", drain: Stage = "", group: str = "") -> None:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.counts = _slot(self._queue, name, 0, source, drain, group)
-        self._note_put, self._note_get = self.counts.put, self.counts.get
+        self._note_put, self._note_get = self.counts.put_one, self.counts.get_one
         self._put, self._get = self._queue.put, self._queue.get
         self.empty, self.qsize = self._queue.empty, self._queue.qsize
 
@@ -249,15 +249,15 @@ class Deque(collections.deque[Any]):
     ) -> None:
         super().__init__(iterable, maxlen)
         self.counts = _slot(self, name, maxlen or 0, source, drain, group)
-        self._note_put, self._note_get = self.counts.put, self.counts.get
+        self._note_put, self._note_get = self.counts.put_one, self.counts.get_one
         if len(self):
-            self._note_put(len(self))
+            self.counts.put(len(self))
 
     def _note(self, before: int, added: int) -> None:
-        self._note_put(added)
+        self.counts.put(added)
         if self.maxlen is not None and before + added > self.maxlen:
             lost = before + added - self.maxlen
-            self._note_get(lost)
+            self.counts.get(lost)
             self.counts.drop(lost)
 
     def append(self, item: Any, /) -> None:
@@ -317,7 +317,7 @@ class Deque(collections.deque[Any]):
         gone = len(self)
         super().clear()
         if gone:
-            self._note_get(gone)
+            self.counts.get(gone)
 
 
 class MultiprocessingQueue(multiprocessing.queues.Queue):  # type: ignore[type-arg]
