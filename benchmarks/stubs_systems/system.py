@@ -51,21 +51,22 @@ def released() -> None:
 
 
 def background() -> None:
-    together(lambda: [component.compute(40_000) for _ in range(20)], lambda: time.sleep(0.15))
+    # The sleeper first: a thread that starts beside a busy one waits for the global lock, which costs time.
+    together(lambda: time.sleep(0.15), lambda: [component.compute(40_000) for _ in range(20)])
 
 
 def stages() -> None:
     items: queue.Queue[int] = queue.Queue(4)
 
     def first() -> None:
-        for i in range(40):
-            component.compute(60_000)
+        for i in range(25):
+            component.compute(100_000)
             items.put(i)
 
     def second() -> None:
-        for _ in range(40):
+        for _ in range(25):
             items.get()
-            time.sleep(0.0015)
+            time.sleep(0.0012)
 
     together(first, second)
 

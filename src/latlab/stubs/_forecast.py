@@ -32,7 +32,7 @@ SMALLEST_GAIN = 0.01
 # What a knee must cost against a straight line, in parts of the system's time, and how much better it must
 # fit (Fisher's F) to be one.
 LEAST_LOSS = 0.01
-LEAST_F = 8.0
+LEAST_F = 5.0
 # Knees nearer to the ends than this can't be told from no knee.
 NEAR_END = 0.03
 # No machine holds its speed better than this from one minute to the next.
@@ -229,17 +229,21 @@ class _Points:
             if half:
                 differences.append(float(np.mean(logs[:half]) - np.mean(logs[-half:])))
         if len(differences) < FEWEST_PAIRS:
-            return min(differences) > 0 or _centre(np.array(differences)) > SMALLEST_GAIN
+            return min(differences) > 0 and _centre(np.array(differences)) > SMALLEST_GAIN / 2
         low = paired.judge(differences, smallest_effect=0.0, block_pairs=1).interval[0]
         return low is not None and low > 0
 
     def half_widths(self, speedups: Sequence[float]) -> Floats:
         """Half the width of each gain's 95 % interval: noise, and what the drift's cause may change."""
-        known = [s for s in self.speedups if s > 0 or self._simulated]
-        noise = np.interp(speedups, known, [_half_width(self._ratios[float(s)]) for s in known])
+        noise = self._noise()
         left = 1 - np.asarray(speedups)
         systematic = 2 * abs(self.drift) * left * (1 - left)
-        return np.where(left == 1, 0.0, np.maximum(noise, FLOOR) + systematic)
+        return np.where(left == 1, 0.0, max(noise, FLOOR) + systematic)
+
+    def _noise(self) -> float:
+        """Half the width of a ratio's interval: the middle one, since noise doesn't know the variants."""
+        known = [float(s) for s in self.speedups if s > 0 or self._simulated]
+        return float(np.median([_half_width(self._ratios[s]) for s in known]))
 
     def drift_interval(self) -> tuple[float, float]:
         if not self._simulated:
@@ -268,8 +272,7 @@ class _Points:
         if abs(self.drift) > 0.05:
             found.append(f"with the stub at full time the system takes {self.drift:+.1%}")
         distance = np.abs(1 - self._corrected - self.gains(list(self.speedups)))
-        widths = np.maximum(FLOOR, [_half_width(self._ratios[float(s)]) for s in self.speedups])
-        far = self.speedups[(distance > 2 * widths) & (distance > SMALLEST_GAIN)]
+        far = self.speedups[(distance > 2 * self._noise()) & (distance > 2 * SMALLEST_GAIN)]
         if kind != "none" and far.size:
             where = ", ".join(f"{s:.0%}" for s in far)
             found.append(

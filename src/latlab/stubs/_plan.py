@@ -211,7 +211,10 @@ def _load(hook: Hook, entry: Entry, released: bool) -> None:
     keyed = "keyed" in entry.flags
     loaded = {definition.name: definition for definition in _trace.read(f"{base}.trace")}
     session = _component.Session(f"{base}.trace", replaying=True, keyed=keyed)
-    _component.load(hook, session, loaded, lazy=False, shared=hook.shared)
+    if hook.name in loaded:
+        _component.load(hook, session, loaded, lazy=False, shared=hook.shared)
+    else:
+        hook.session = session  # this process has imported it, and never called it
     if keyed:
         hook.callable.set_sequences([([], b"")])
     if os.access(f"{base}.times", os.R_OK):
