@@ -9,12 +9,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -127,11 +131,61 @@ template <class T>
 struct Serial<std::vector<T>> : SerialSequence<std::vector<T>> {};
 template <class T>
 struct Serial<std::list<T>> : SerialSequence<std::list<T>> {};
+template <class T>
+struct Serial<std::deque<T>> : SerialSequence<std::deque<T>> {};
 
-template <class K, class V>
-struct Serial<std::map<K, V>> {
+// Elements one by one: they have no address, and no reference.
+template <>
+struct Serial<std::vector<bool>> {
+  static std::string layout() { return "v(b)"; }
+  static void save(const std::vector<bool>& values, Bytes& out) {
+    const auto size = static_cast<std::uint32_t>(values.size());
+    put(out, &size, sizeof size);
+    for (const bool value : values) Serial<bool>::save(value, out);
+  }
+  static void load(std::vector<bool>& values, Reader& in) {
+    values.resize(in.take<std::uint32_t>());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = in.take<bool>();
+  }
+};
+
+template <class T>
+struct Serial<std::set<T>> {
+  static std::string layout() { return "v(" + Serial<T>::layout() + ")"; }
+  static void save(const std::set<T>& values, Bytes& out) {
+    const auto size = static_cast<std::uint32_t>(values.size());
+    put(out, &size, sizeof size);
+    for (const T& value : values) Serial<T>::save(value, out);
+  }
+  static void load(std::set<T>& values, Reader& in) {
+    values.clear();
+    for (auto left = in.take<std::uint32_t>(); left > 0; --left) {
+      T value{};
+      Serial<T>::load(value, in);
+      values.insert(std::move(value));
+    }
+  }
+};
+
+template <class A, class B>
+struct Serial<std::pair<A, B>> {
+  static std::string layout() { return "{" + Serial<A>::layout() + Serial<B>::layout() + "}"; }
+  static void save(const std::pair<A, B>& value, Bytes& out) {
+    Serial<A>::save(value.first, out);
+    Serial<B>::save(value.second, out);
+  }
+  static void load(std::pair<A, B>& value, Reader& in) {
+    Serial<A>::load(value.first, in);
+    Serial<B>::load(value.second, in);
+  }
+};
+
+template <class Map>
+struct SerialMap {
+  using K = typename Map::key_type;
+  using V = typename Map::mapped_type;
   static std::string layout() { return "m(" + Serial<K>::layout() + "," + Serial<V>::layout() + ")"; }
-  static void save(const std::map<K, V>& values, Bytes& out) {
+  static void save(const Map& values, Bytes& out) {
     const auto size = static_cast<std::uint32_t>(values.size());
     put(out, &size, sizeof size);
     for (const auto& [key, value] : values) {
@@ -139,10 +193,10 @@ struct Serial<std::map<K, V>> {
       Serial<V>::save(value, out);
     }
   }
-  static void load(std::map<K, V>& values, Reader& in) {
-    std::map<K, V> old;
+  static void load(Map& values, Reader& in) {
+    Map old;
     old.swap(values);
-    for (auto left = in.take<std::uint32_t>(); left > 0; --left) {
+    for (auto left = in.template take<std::uint32_t>(); left > 0; --left) {
       K key{};
       Serial<K>::load(key, in);
       // The node of a key that exists is kept, so that references into the map stay good.
@@ -151,6 +205,29 @@ struct Serial<std::map<K, V>> {
           node.empty() ? values.emplace(std::move(key), V{}).first : values.insert(std::move(node)).position;
       Serial<V>::load(where->second, in);
     }
+  }
+};
+template <class K, class V>
+struct Serial<std::map<K, V>> : SerialMap<std::map<K, V>> {};
+template <class K, class V>
+struct Serial<std::unordered_map<K, V>> : SerialMap<std::unordered_map<K, V>> {};
+
+// What it owns is one object, or none.
+template <class T>
+struct Serial<std::unique_ptr<T>> {
+  static std::string layout() { return "o(" + Serial<T>::layout() + ")"; }
+  static void save(const std::unique_ptr<T>& value, Bytes& out) {
+    const char present = value != nullptr ? 1 : 0;
+    put(out, &present, 1);
+    if (value) Serial<T>::save(*value, out);
+  }
+  static void load(std::unique_ptr<T>& value, Reader& in) {
+    if (in.take<char>() == 0) {
+      value.reset();
+      return;
+    }
+    if (!value) value = std::make_unique<T>();
+    Serial<T>::load(*value, in);
   }
 };
 

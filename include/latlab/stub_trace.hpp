@@ -26,6 +26,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -433,7 +434,14 @@ T* load_entry(const char* name, Channel& channel, T* to) {
     channel.at = after;
     return nullptr;
   }
-  std::unique_ptr<T> made(to == nullptr ? new T() : nullptr);
+  std::unique_ptr<T> made;
+  if (to == nullptr) {
+    if constexpr (std::is_default_constructible_v<T>) {
+      made = std::make_unique<T>();
+    } else {
+      throw StateError(std::string(name) + ": no object is given, and one of this class can't be made");
+    }
+  }
   T* target = to != nullptr ? to : made.get();
   Reader in(body, head.size);
   Serial<T>::load(*target, in);

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,74 @@ int main(int argc, char** argv) {
   replay(argv[1]);
   load_state("conn", &made);
   return made.filled() ? 0 : 1;
+}
+"""
+EVERY_KIND = """#pragma once
+#include <array>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+namespace kinds {
+enum Plain { kA, kB = 5 };
+struct Base {
+  virtual ~Base() = default;
+  int open = 1;
+ protected: int guarded_ = 2;
+ private: short hidden_ = 3;
+  friend class All;
+};
+struct Mixin { double weight = 1.5; };
+class All : public Base, private Mixin {
+  struct Inner { int a = 1; std::string s = "in"; bool operator==(const Inner&) const = default; };
+  enum class Secret : char { kX = 1, kY };
+ protected:
+  Inner inner_; Secret secret_ = Secret::kX; Plain plain_ = kA; bool flag_ = false; float ratio_ = 0;
+  int grid_[2][3] = {}; char text_[8] = ""; std::array<Inner, 2> pair_;
+  std::list<std::string> names_; std::list<Inner> inners_; std::deque<int> deque_; std::set<int> set_;
+  std::map<std::string, std::vector<int>> map_; std::unordered_map<int, int> table_;
+  std::optional<std::string> maybe_; std::pair<int, double> two_{}; std::unique_ptr<int> owned_;
+ private:
+  const int constant_ = 4; unsigned bits_ : 3; int* array_ = nullptr; Inner* one_ = nullptr; int& ref_;
+  void (*code_)(int) = nullptr; union { int i; float f; } either_{0}; static inline int shared_ = 9;
+ public:
+  explicit All(int& ref) : bits_(0), ref_(ref) {}
+  void fill() {
+    open = 11; guarded_ = 12; hidden_ = 13; weight = 14.5; inner_ = {15, "i"}; secret_ = Secret::kY;
+    plain_ = kB; flag_ = true; ratio_ = 0.5F; grid_[1][2] = 16; text_[0] = 'x'; pair_[1] = {17, "p"};
+    names_ = {"a", "b"}; inners_ = {{18, "l"}}; deque_ = {19}; set_ = {20, 21}; map_ = {{"m", {22, 23}}};
+    table_ = {{24, 25}}; maybe_ = "o"; two_ = {26, 27.5}; owned_ = std::make_unique<int>(28);
+  }
+  bool filled() const {
+    return open == 11 && guarded_ == 12 && hidden_ == 13 && weight == 14.5 && inner_ == Inner{15, "i"} &&
+           secret_ == Secret::kY && plain_ == kB && flag_ && ratio_ == 0.5F && grid_[1][2] == 16 &&
+           text_[0] == 'x' && pair_[1] == Inner{17, "p"} && names_ == std::list<std::string>{"a", "b"} &&
+           inners_ == std::list<Inner>{{18, "l"}} && deque_ == std::deque<int>{19} &&
+           set_ == std::set<int>{20, 21} && map_.at("m") == std::vector<int>{22, 23} && table_.at(24) == 25 &&
+           maybe_ == "o" && two_ == std::pair{26, 27.5} && owned_ && *owned_ == 28 && constant_ == 4 &&
+           bits_ == 0 && !array_ && !one_ && ref_ == 1 && !code_ && either_.i == 0 && shared_ == 9;
+  }
+};
+}
+"""
+USE_EVERY_KIND = """#include "spec.hpp"
+int main(int, char** argv) {
+  using namespace latlab::stub;
+  int referred = 1;
+  kinds::All from(referred);
+  kinds::All to(referred);
+  from.fill();
+  record(argv[1]);
+  save_state("all", "class All", &from);
+  stop();
+  replay(argv[1]);
+  return load_state("all", &to) == &to && to.filled() ? 0 : 1;
 }
 """
 SYSTEM = """#include <latlab/stub.hpp>
@@ -102,6 +171,26 @@ def test_a_generated_specification_carries_private_members_and_marks_pointers(
     out = capsys.readouterr().out
     assert out.startswith("0;5;conn;17;class Connection;0;")
     assert out.strip().endswith(";42;2;1;9;3;x;115;2.5;k;3;None")
+
+
+def test_members_of_every_kind_come_back_and_what_cannot_be_written_is_marked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if shutil.which("castxml", path=str(Path(sys.executable).parent)) is None and not shutil.which("castxml"):
+        pytest.skip("castxml is not installed")
+    (tmp_path / "kinds.hpp").write_text(EVERY_KIND)
+    with pytest.raises(SystemExit) as left:
+        main(["stubs", "spec", str(tmp_path / "kinds.hpp"), "--class", "kinds::All",
+              "-o", str(tmp_path / "spec.hpp")])  # fmt: skip
+    assert not left.value.code
+    marks = set(re.findall(r"MARK (\S+):", (tmp_path / "spec.hpp").read_text()))
+    assert marks == {"constant_", "bits_", "array_", "one_", "ref_", "code_", "either_"}
+    program = compile_in(tmp_path, USE_EVERY_KIND)
+    subprocess.run([str(program), str(tmp_path / "t.trace")], check=True)
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["stubs", "decode", str(tmp_path / "t.trace")])
+    assert capsys.readouterr().out.startswith("0;4;all;10;class All;0;")
 
 
 def test_a_component_of_a_c_program_is_studied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

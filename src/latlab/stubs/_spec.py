@@ -18,8 +18,13 @@ _STANDARD = (
     "std::basic_string<char",
     "std::vector<",
     "std::list<",
+    "std::deque<",
+    "std::set<",
     "std::map<",
+    "std::unordered_map<",
+    "std::pair<",
     "std::optional<",
+    "std::unique_ptr<",
     "std::array<",
 )
 _INSIDE = re.compile(r"[A-Za-z_][\w:]*")
@@ -81,36 +86,62 @@ class _Writer:
             self.elements[one] for one in element.attrib.get("members", "").split()
             if one in self.elements and self.elements[one].tag == "Field"
         ]  # fmt: skip
-        good: list[tuple[str, str]] = []
+        good: list[str] = []
         marked: list[tuple[str, str]] = []
+        opened: list[str] = []  # marked ones that what the user writes can reach
         for field in members:
             kind = self.resolve(field.attrib["type"])
-            problem = self._problem(kind, field.attrib["name"], name)
-            (marked if problem else good).append((field.attrib["name"], problem))
-        self.parts.append(self._text(name, [self.full_name(base) for base in bases], good, marked))
+            member = field.attrib["name"]
+            problem, reachable = self._problem(field, kind, name)
+            if problem:
+                self.marked += 1
+                marked.append((member or "(unnamed)", problem))
+                opened += [member] if reachable else []
+            else:
+                good.append(member)
+        self.parts.append(self._text(name, [self.full_name(base) for base in bases], good, marked, opened))
 
-    def _problem(self, kind: ET.Element, field: str, owner: str) -> str:
-        """Why a member can't be written, and what to do; empty where it can."""
+    def _problem(self, field: ET.Element, kind: ET.Element, owner: str) -> tuple[str, bool]:
+        """Why a member can't be written and what to do (empty: it can), and whether code can reach it."""
+        member = field.attrib["name"]
+        if "bits" in field.attrib:
+            return "a bit-field has no address: write it with the class's own functions", False
+        if not member:
+            return "which member of an unnamed union holds can't be known: write the one that does", False
+        if kind.tag == "ReferenceType":
+            return (
+                f"what the reference {owner}::{member} refers to isn't the object's own: keep it out",
+                False,
+            )
+        if _is_const(field, self.elements):
+            return "it is const, and keeps the value that it was made with", True
         while kind.tag == "ArrayType":
             kind = self.resolve(kind.attrib["type"])
-        if kind.tag in ("PointerType", "ReferenceType"):
-            self.marked += 1
-            return (
-                f"the extent behind the pointer {owner}::{field} can't be known. One object: write "
-                "Serial<...>::save(*member, out) where it isn't null; an array: its count first, then "
-                "each element"
-            )
-        if kind.tag in ("Class", "Struct") and not self.full_name(kind).startswith("std::"):
-            self.write(kind)
-        elif kind.tag in ("Class", "Struct") and not self.full_name(kind).startswith(_STANDARD):
-            self.marked += 1
-            return f"{self.full_name(kind)} has no Serial: write one, or keep the member out"
-        elif kind.tag in ("Class", "Struct"):
-            self._inside(kind)
-        elif kind.tag == "Union":
-            self.marked += 1
-            return "which member of a union holds can't be known: write the one that does"
-        return ""
+        if kind.tag in ("PointerType", "MethodType", "OffsetType"):
+            return self._pointer(kind, member, owner), True
+        if kind.tag == "Union":
+            return "which member of a union holds can't be known: write the one that does", True
+        if kind.tag in ("Class", "Struct"):
+            if not self.full_name(kind).startswith("std::"):
+                self.write(kind)
+            elif not self.full_name(kind).startswith(_STANDARD):
+                return f"{self.full_name(kind)} has no Serial: write one, or keep the member out", True
+            else:
+                self._inside(kind)
+        return "", False
+
+    def _pointer(self, kind: ET.Element, member: str, owner: str) -> str:
+        target = self.resolve(kind.attrib["type"]) if "type" in kind.attrib else kind
+        if target.tag in ("FunctionType", "MethodType") or kind.tag != "PointerType":
+            return f"{owner}::{member} points at code, which has another address in each program: keep it out"
+        if target.tag in ("Class", "Struct") and not self.full_name(target).startswith("std::"):
+            self.write(target)
+        reached = f"value.*open({_space(owner)}_{member}{{}})"
+        return (
+            f"the extent behind the pointer {owner}::{member} can't be known. One object: const bool there = "
+            f"{reached} != nullptr; then Serial<bool>::save(there, out) and, where it is there, "
+            f"Serial<...>::save(*({reached}), out). An array: its count first, then each element"
+        )
 
     def _inside(self, kind: ET.Element) -> None:
         """Classes named within a container's template arguments are written too."""
@@ -121,28 +152,37 @@ class _Writer:
                     self.write(element)
 
     @staticmethod
-    def _text(name: str, bases: list[str], good: list[tuple[str, str]], marked: list[tuple[str, str]]) -> str:
-        space = "spec_" + re.sub(r"\W", "_", name)
-        lines = []
-        for field, _ in good:
+    def _text(
+        name: str, bases: list[str], good: list[str], marked: list[tuple[str, str]], opened: list[str]
+    ) -> str:
+        space, type_ = _space(name), f"{_space(name)}_type"
+        lines = [
+            f"struct {space} {{ friend auto type_of({space}); }};",
+            f"template struct OpenType<{name}, {space}>;",
+            f"using {type_} = decltype(type_of({space}{{}}))::type;",
+        ]
+        for field in [*good, *opened]:
             lines += [
                 f"struct {space}_{field} {{ friend auto open({space}_{field}); }};",
                 f"template struct Open<&{name}::{field}, {space}_{field}>;",
             ]
-        lines += ["template <>", f"struct Serial<{name}> {{"]
-        types = [f"Serial<{base}>::layout()" for base in bases]
-        types += [f"Serial<Member<{name}, {space}_{field}>>::layout()" for field, _ in good]
+        lines += ["template <>", f"struct Serial<{type_}> {{"]
+        types = [f"Serial<{_space(base)}_type>::layout()" for base in bases]
+        types += [f"Serial<Member<{type_}, {space}_{field}>>::layout()" for field in good]
         layout = " + ".join(['std::string("{")', *types, '"}"'])
         lines.append(f"  static std::string layout() {{ return {layout}; }}")
         for action, const, stream in (("save", "const ", "Bytes& out"), ("load", "", "Reader& in")):
             lines.append(
-                f"  static void {action}([[maybe_unused]] {const}{name}& value, [[maybe_unused]] {stream}) {{"
+                f"  static void {action}([[maybe_unused]] {const}{type_}& value, "
+                f"[[maybe_unused]] {stream}) {{"
             )
             argument = stream.rsplit(" ", 1)[1]
             for base in bases:
-                lines.append(f"    Serial<{base}>::{action}(static_cast<{const}{base}&>(value), {argument});")
-            for field, _ in good:
-                member = f"Member<{name}, {space}_{field}>"
+                kind = f"{_space(base)}_type"
+                # A cast of the old form: it alone reaches a private base.
+                lines.append(f"    Serial<{kind}>::{action}(({const}{kind}&)value, {argument});")
+            for field in good:
+                member = f"Member<{type_}, {space}_{field}>"
                 lines.append(f"    Serial<{member}>::{action}(value.*open({space}_{field}{{}}), {argument});")
             for field, problem in marked:
                 lines.append(f"    // MARK {field}: {problem}.")
@@ -150,11 +190,25 @@ class _Writer:
         return "\n".join([*lines, "};", ""])
 
 
+def _space(name: str) -> str:
+    """What stands for a class in the generated names."""
+    return "spec_" + re.sub(r"\W", "_", name)
+
+
+def _is_const(field: ET.Element, elements: dict[str, ET.Element]) -> bool:
+    element = elements[field.attrib["type"]]
+    while element.tag in ("Typedef", "ElaboratedType", "CvQualifiedType", "ArrayType"):
+        if element.attrib.get("const") == "1":
+            return True
+        element = elements[element.attrib["type"]]
+    return False
+
+
 def spec(header: str | Path, name: str, options: Sequence[str] = ()) -> tuple[str, int]:
     """The text of a header that serialises a class with all of its members, private ones included.
 
-    Members are opened by explicit instantiation, for which C++ waives access ([temp.spec]/6): the class
-    stays as it is.
+    Members and nested types are opened by explicit instantiation, for which C++ waives access
+    ([temp.spec]/6): the class stays as it is.
 
     Args:
         header: that declares the class.
@@ -195,6 +249,10 @@ def spec(header: str | Path, name: str, options: Sequence[str] = ()) -> tuple[st
             "template <auto Pointer, class Tag>",
             "struct Open {",
             "  friend auto open(Tag) { return Pointer; }",
+            "};",
+            "template <class T, class Tag>",
+            "struct OpenType {",
+            "  friend auto type_of(Tag) { return std::type_identity<T>{}; }",
             "};",
             "template <class Owner, class Tag>",
             "using Member = std::remove_reference_t<decltype(std::declval<Owner&>().*open(Tag{}))>;",
