@@ -1,4 +1,4 @@
-# Signatures of types that are written against the C API, for tools/stubs.py.
+# Signatures of types that are written against the C API, for tools/stubs.py: mend them here, not in the .pyi.
 ^latlab\._core\.stubs_replay\.Component$:
     \from collections.abc import Callable
     \from typing import Any
@@ -20,8 +20,8 @@
         def times(self) -> list[bytes]:
             """Measured times: for each sequence (busy_ns, blocked_ns) as int64."""
 
-        def spans(self) -> list[tuple[int, int]]:
-            """For each sequence the begin of its first and the end of its last call, ns."""
+        def spans(self) -> list[tuple[int, int, int]]:
+            """For each sequence the begin of its first and the end of its last call, and what was lost, ns."""
 
         def mark(self) -> int:
             """The counter at a call's entry, for spend()."""
