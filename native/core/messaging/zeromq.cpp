@@ -62,12 +62,13 @@ const Library& library(const std::string& path) {
   return loaded.emplace(path, l).first->second;
 }
 
-// One context for the process: inproc addresses are known within a context only.
-void* shared_context(const Library& l, const std::string& path) {
+// inproc addresses are known within a context only. Elsewhere each end has its own, and with it an I/O
+// thread, as if it were a process of its own.
+void* context_of(const Library& l, const std::string& path, const std::string& how, bool inproc) {
   static std::mutex mutex;
   static std::map<std::string, void*> contexts;
   const std::scoped_lock lock(mutex);
-  void*& context = contexts[path];
+  void*& context = contexts[inproc ? path : path + "|" + how];
   if (context == nullptr) context = l.context();
   return context;
 }
@@ -90,7 +91,7 @@ class Socket {
     if (role == kRoles.end() || (how != "bind" && how != "connect")) {
       throw std::invalid_argument("channel '" + spec.text + "' is not zeromq:ROLE:bind|connect:ADDRESS");
     }
-    socket_ = lib_.socket(shared_context(lib_, spec.library), role->second);
+    socket_ = lib_.socket(context_of(lib_, spec.library, how, address.starts_with("inproc:")), role->second);
     if (socket_ == nullptr) refuse("zmq_socket");
     set(kLinger, 1000);
     set(kReconnect, 1);  // ms; who connects before the other side is bound must not wait its usual 100
