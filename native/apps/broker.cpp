@@ -93,9 +93,13 @@ int main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::signal(SIGPIPE, SIG_IGN);
   struct sigaction action{};
-  action.sa_handler = [](int) { stop.store(true); };
+  action.sa_handler = [](int) {
+    stop.store(true);
+    alarm(1);  // again: a signal just before a waiting system call interrupts nothing
+  };
   sigemptyset(&action.sa_mask);
   sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGALRM, &action, nullptr);
   try {
     return run({argv, argv + argc});
   } catch (const std::exception& error) {

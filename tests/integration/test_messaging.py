@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from latlab.messaging import analyse, load_run, measure, overheads
 from latlab.messaging._links import NATIVE
 from latlab.model.messaging import Settings
+from latlab.reports.messaging_gnuplot import write_gnuplot
 
 KEYS = {
     "schema", "transport", "size", "sent", "received", "lost", "duplicated", "reordered", "latency_ns",
@@ -318,3 +320,16 @@ def test_a_line_that_loses_is_counted_and_not_averaged() -> None:
     arguments = ["--network", "namespace", "--loss", "10%", "--rate", "2000"]
     document = run("--transport", "udp", "--messages", "1000", *arguments)
     assert 100 < document["lost"] < 300  # 19 % of them, over two hops
+
+
+@pytest.mark.peer
+def test_gnuplot_draws_all_seven_graphs(tmp_path: Path) -> None:
+    if shutil.which("gnuplot") is None:
+        pytest.skip("gnuplot did not run: apt install gnuplot-nox")
+    sent = np.arange(5000) * 1000
+    sizes = [(64.0, 500.0, 1e6, 6.4e7), (128.0, 600.0, 9e5, 1.1e8)]
+    received = sent + 500 + np.arange(5000) % 300
+    write_gnuplot(tmp_path, sent=sent, received=received, sizes=sizes)
+    done = subprocess.run(["gnuplot", "plot.gp"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list(tmp_path.glob("*.png"))) == 7

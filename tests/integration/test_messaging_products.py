@@ -47,6 +47,7 @@ def test_a_server_that_is_killed_leaves_a_partial_result_and_no_process() -> Non
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         server = _child(process.pid, b"redis-server")
+        _child(process.pid, b'"role": "sender"')  # the last that is started
         time.sleep(2.0)
         os.kill(server, signal.SIGKILL)
         out, err = process.communicate(timeout=60)

@@ -169,3 +169,32 @@ def test_schedules_are_due_when_their_shape_says() -> None:
     gaps = np.diff(schedule(poisson).due_ns(20_000))
     assert gaps.mean() == pytest.approx(1000, rel=0.03)
     assert gaps.std() == pytest.approx(1000, rel=0.05)
+
+
+def humps_of(latency: np.ndarray) -> list[tuple[float, float]]:
+    sent = np.arange(latency.size) * 1_000_000
+    found = analyse(measured(sent.tolist(), (sent + latency.astype(np.int64)).tolist()))
+    return [(hump.at_ns, hump.weight) for hump in found.humps]
+
+
+def test_latencies_of_one_mode_are_hardly_ever_said_to_have_two() -> None:
+    random = np.random.default_rng(5)
+    shapes = (
+        lambda n: np.exp(10 + 0.3 * random.standard_normal(n)),
+        lambda n: 5000 + random.gamma(2, 3000, n),
+        lambda n: random.uniform(5000, 20_000, n),
+        lambda n: 5000 * (1 + random.pareto(1.5, n)),
+        lambda n: np.round(random.normal(700, 120, n) / 100) * 100,  # a coarse clock
+    )
+    alarms = sum(len(humps_of(shape(800))) > 1 for shape in shapes for _ in range(20))
+    assert alarms <= 5  # of 100
+
+
+@pytest.mark.parametrize("asleep", [0.2, 0.5])
+def test_sleeping_wake_ups_of_25_us_are_told_from_awake_ones_of_7_us(asleep: float) -> None:
+    random = np.random.default_rng(6)
+    spread = np.exp(0.15 * random.standard_normal(5000))
+    low, high = humps_of(np.where(random.random(5000) < asleep, 25_000, 7_000) * spread)
+    assert low[0] == pytest.approx(7_000, rel=0.1)
+    assert high[0] == pytest.approx(25_000, rel=0.1)
+    assert high[1] == pytest.approx(asleep, abs=0.03)

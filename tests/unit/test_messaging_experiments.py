@@ -72,6 +72,8 @@ def test_the_gnuplot_script_draws_seven_graphs_from_files_that_are_there(tmp_pat
     write_gnuplot(tmp_path, sent=sent, received=sent + 500, sizes=[(64.0, 500.0, 1e6, 6.4e7)])
     script = (tmp_path / "plot.gp").read_text()
     assert script.count("set output") == 7
+    words = ("#", "set ", "unset ", "plot ", "  ")
+    assert [line for line in script.splitlines() if line and not line.startswith(words)] == []
     for name in ("latency.dat", "histogram.dat", "sizes.dat", "average.dat", "throughput-100.dat"):
         assert name in script
         assert np.loadtxt(tmp_path / name).size > 0

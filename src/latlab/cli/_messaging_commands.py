@@ -31,7 +31,8 @@ FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
     """Search the highest rate that holds a latency objective."""
     from latlab.messaging import find_limit, parse_objective
-    from latlab.reports.messaging_text import duration, rate
+    from latlab.reports.messaging_text import rate
+    from latlab.reports.text import duration
 
     asked = parse_objective(objective)
     search = {name: options.pop(name) for name in ("low", "high", "seconds", "precision", "repeats")}
@@ -70,7 +71,8 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
 def calibrate_command(size: str, as_json: bool) -> int:
     """State what the harness itself costs a message."""
     from latlab.messaging import calibrate
-    from latlab.reports.messaging_text import duration, rate
+    from latlab.reports.messaging_text import rate
+    from latlab.reports.text import duration
 
     found = calibrate(number_of(size))
     if as_json:
@@ -96,7 +98,7 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
     from latlab.formats.recording import open_recording
     from latlab.messaging import compare, load_run
     from latlab.model.environment import differences
-    from latlab.reports.messaging_text import duration, table
+    from latlab.reports.text import duration, table
 
     a, b = load_run(before), load_run(after)
     unlike = [
@@ -130,7 +132,7 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
             )
             for c in changes
         ]
-        click.echo("\n".join(table(("", "before", "after", "ratio", "95 %", "verdict"), rows)))
+        click.echo(table(("", "before", "after", "ratio", "95 %", "verdict"), rows))
     return ExitCode.REGRESSION if slower else ExitCode.OK
 
 
@@ -179,4 +181,27 @@ def conform_command(**options: Any) -> int:
     return ExitCode.FAILED if failed else ExitCode.OK
 
 
-COMMANDS = (find_limit_command, calibrate_command, compare_command, export_command, conform_command)
+@click.command("broker")
+@click.option(
+    "--listen", required=True, help="HOST:PORT; port 0 takes a free one. Nobody is asked who they are."
+)
+@click.option("--runs", type=click.IntRange(min=1), help="End after so many runs. [default: never]")
+def broker_command(listen: str, runs: int | None) -> int:
+    """Be the broker of runs on other hosts, which say --broker HOST:PORT."""
+    import contextlib
+
+    from latlab.messaging import serve
+
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(listen, told=lambda line: click.echo(line), runs=runs)
+    return ExitCode.OK
+
+
+COMMANDS = (
+    broker_command,
+    find_limit_command,
+    calibrate_command,
+    compare_command,
+    export_command,
+    conform_command,
+)

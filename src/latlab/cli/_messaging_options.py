@@ -129,6 +129,13 @@ _OPTIONS = [
         show_default=True,
         help="Where the broker is: a network namespace of its own has a line of its own.",
     ),
+    click.option("--broker", help="HOST:PORT of 'latlab messaging broker' on another host."),
+    click.option(
+        "--counter",
+        "counters",
+        multiple=True,
+        help="Read this beside the messages: interrupts, net-bytes:eth0, file:PATH, a plug-in.",
+    ),
     click.option(
         "--priority",
         type=click.IntRange(0, 97),
@@ -194,6 +201,8 @@ def settings_from(o: dict[str, Any]) -> Settings:
         server=o["server"],
         kernel_stamps=o["kernel_stamps"],
         priority=o["priority"],
+        counters=o["counters"],
+        broker=o["broker"],
         network=o["network"],
         network_rate_bits=bits_of(lines[0]) if lines else None,
         network_delay_ns=ns_of(o["delay"]),

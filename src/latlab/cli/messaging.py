@@ -59,7 +59,8 @@ def _sweep(settings: Settings, axes: tuple[str, ...], *, as_json: bool, output: 
     """One run a point; each is saved and shown as it ends."""
     from latlab.messaging import save_run, sweep
     from latlab.reports.messaging_json import result_json
-    from latlab.reports.messaging_text import duration, rate, table
+    from latlab.reports.messaging_text import rate
+    from latlab.reports.text import duration, table
 
     parsed = dict(axis_of(text) for text in axes)
     points, rows, code = [], [], ExitCode.OK
@@ -84,7 +85,7 @@ def _sweep(settings: Settings, axes: tuple[str, ...], *, as_json: bool, output: 
     if as_json:
         click.echo(json.dumps({"schema": 1, "sweep": list(parsed), "points": points}))
     else:
-        click.echo("\n".join(table(("", "p50", "p99", "sent", "received", "bytes", "lost"), rows)))
+        click.echo(table(("", "p50", "p99", "sent", "received", "bytes", "lost"), rows))
     return code
 
 
@@ -102,7 +103,7 @@ def transports(as_json: bool) -> int:
     """List the transports, what each one promises, and what a missing one needs."""
     from latlab.messaging import every_transport, missing
     from latlab.reports.messaging_json import facts_json
-    from latlab.reports.messaging_text import table
+    from latlab.reports.text import table
 
     found = [(facts, missing(facts)) for facts in every_transport().values()]
     if as_json:
@@ -114,9 +115,10 @@ def transports(as_json: bool) -> int:
             f.title,
             f.loop,
             "yes" if f.lossless else "no",
+            f.received_at,
             "available" if need is None else f"needs: {need}",
         )
         for f, need in found
     ]
-    click.echo("\n".join(table(("name", "what", "loop", "lossless", "here"), rows)))
+    click.echo(table(("name", "what", "loop", "lossless", "I_n is taken in the", "here"), rows))
     return ExitCode.OK

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
-from latlab.model.messaging import Cpu, Hump, Measurement, Peak, Result, Throughput
+from latlab.model.messaging import Counter, Cpu, Hump, Measurement, Peak, Result, Throughput
 from latlab.model.stats import Summary
 from latlab.stats.humps import find_humps
 from latlab.stats.quantiles import rank
@@ -16,6 +16,8 @@ from latlab.stats.quantiles import rank
 __all__ = ["analyse", "latencies", "overheads", "stability"]
 
 Integers = npt.NDArray[np.int64]
+# Not 5 %: the dip test is exact for a uniform distribution only if values are independent, and neighbours aren't.
+_HUMP_LEVEL = 0.01
 
 
 def latencies(m: Measurement) -> tuple[Integers, Integers]:
@@ -69,7 +71,7 @@ def analyse(m: Measurement) -> Result:
     if near:
         notes.append(f"the median is within 3 x the harness's own {harness:.0f} ns")
     verdict, drift = stability(sent_of, waited)
-    humps = find_humps(_thinned(latency), quantum=None)
+    humps = find_humps(_thinned(latency), alpha=_HUMP_LEVEL)
     kernel = _kernel(m, numbers, sent_of, received_of)
     lost = max(0, count - int(latency.size) - m.receiver.corrupted)
     return Result(
@@ -112,6 +114,8 @@ def analyse(m: Measurement) -> Result:
         network_bytes=m.network_bytes,
         bytes_per_message=m.bytes_per_message,
         partial=m.partial,
+        counters={name: _counter(readings) for name, readings in m.counters.items()},
+        idle=m.idle,
         stalls_ns=tuple((n, end - start) for n, start, end in m.stalls_ns),
         notes=tuple(notes),
     )
@@ -177,6 +181,15 @@ def _cpu(m: Measurement) -> Cpu:
         other=(m.process_cpu_ns - parts) / count,
         foreign=None if m.foreign_cpu_ns is None else m.foreign_cpu_ns / count,
     )
+
+
+def _counter(readings: tuple[tuple[int, int, int], ...]) -> Counter:
+    """A counter's growth over the run, and a second between neighbouring readings."""
+    messages, at, value = np.array(readings, dtype=np.int64).T
+    grown, apart = np.diff(value), np.diff(at)
+    total, received = int(value[-1] - value[0]), int(messages[-1] - messages[0])
+    rates = grown[apart > 0] * 1_000_000_000 // apart[apart > 0]
+    return Counter(total, total / received if received else None, summarise(rates))
 
 
 def _cpu_windows(m: Measurement, longest_stay_ns: int) -> dict[str, Summary]:

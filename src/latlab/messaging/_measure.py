@@ -56,6 +56,12 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
         raise UsageError("there is no broker to plant something in", remedy="say --topology broker")
     if settings.kernel_stamps and facts.name not in ("tcp", "tcp-nagle", "udp", "multicast"):
         raise UsageError(f"{facts.name} has no kernel time stamps", remedy="tcp, udp and multicast have them")
+    if settings.broker is not None and facts.name not in ("tcp", "tcp-nagle", "udp"):
+        raise UsageError(f"{facts.name} reaches no other host", remedy="tcp, tcp-nagle and udp do")
+    if settings.broker is not None and settings.topology == "direct":
+        raise UsageError("a direct run has no broker", remedy="say --topology broker")
+    if settings.broker is not None and settings.network == "namespace":
+        raise UsageError("a broker on another host has a line of its own", remedy="leave --network out")
     if settings.network == "namespace" and facts.name not in ("tcp", "tcp-nagle", "udp"):
         raise UsageError(f"{facts.name} knows no network", remedy="tcp, tcp-nagle and udp do")
     if settings.network == "namespace" and settings.topology == "direct":

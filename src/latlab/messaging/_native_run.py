@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.messaging import _links, _processes
+from latlab.messaging._counters import Readings
 from latlab.messaging._schedule import Schedule, schedule
 from latlab.model.messaging import Facts, Measurement, Settings, Side
 
@@ -29,6 +30,7 @@ class _Stage:
     forwarder: Any = None
     library: str = ""
     network: Any = None
+    remote: Any = None
 
     def broker_cpu_ns(self) -> int | None:
         """So far; None where no broker is, or nobody can tell."""
@@ -57,6 +59,8 @@ class _Stage:
             link.close()
         if self.network is not None:
             self.network.close()
+        if self.remote is not None:
+            self.remote.close()
 
 
 def waiting(settings: Settings, facts: Facts) -> str:
@@ -82,7 +86,7 @@ def placement(settings: Settings) -> tuple[int, int, int]:
                 raise UsageError(f"CPU {cpu} is not ours", remedy=f"choose among {sorted(allowed)}")
         return settings.cpus
     cpus = sorted(os.sched_getaffinity(0))
-    if settings.topology == "direct" and len(cpus) >= 2:
+    if (settings.topology == "direct" or settings.broker is not None) and len(cpus) >= 2:
         return cpus[0], -1, cpus[1]
     if settings.topology == "broker" and len(cpus) >= 3:
         return cpus[0], cpus[1], cpus[2]
@@ -132,7 +136,7 @@ def run_native(settings: Settings, facts: Facts) -> Measurement:
     try:
         _set_up(stage, settings, facts, wait, cpus)
         # A spinning thread without a core of its own would keep the one from running that it waits for.
-        threads = 2 if settings.topology != "broker" else 3
+        threads = 2 if settings.topology != "broker" or settings.broker is not None else 3
         crowded = threads > len(os.sched_getaffinity(0))
         common: dict[str, Any] = {
             "size": settings.size, "poll": wait == "poll", "yield_": crowded, "library": stage.library,
@@ -173,6 +177,12 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
         link = _links.open_link(facts.name, settings)
         stage.links = [link]
         stage.out, stage.in_ = link.out, link.in_
+        return
+    if settings.broker is not None:
+        from latlab.messaging._remote import RemoteBroker
+
+        stage.remote = RemoteBroker(settings, wait)
+        stage.out, stage.in_ = stage.remote.link.out, stage.remote.link.in_
         return
     if settings.network == "namespace":
         from latlab.messaging._network import Network
@@ -250,17 +260,27 @@ def _watch(
     run: Any, stage: _Stage, settings: Settings, facts: Facts, wait: str, plan: Schedule
 ) -> Measurement:
     broker_start, busy_start = stage.broker_cpu_ns(), _processes.machine_busy_ns()
-    network_start = _processes.device_bytes()
+    network_start, idle_start = _processes.device_bytes(), _processes.machine_idle_ns()
     started = time.monotonic_ns()
+    readings = Readings(settings.counters)
+    readings.take(0)
     run.start()
-    partial, broker_end = _until_the_end(run, stage, settings)
+    partial, broker_end = _until_the_end(run, stage, settings, readings)
+    readings.take(run.progress()[1])
     elapsed = time.monotonic_ns() - started
+    idle_end = _processes.machine_idle_ns()
+    idle = None if idle_start is None or idle_end is None else idle_end - idle_start
     broker_end = stage.broker_cpu_ns() if stage.broker_cpu_ns() is not None else broker_end
     busy_end, network_end = _processes.machine_busy_ns(), _processes.device_bytes()
     broker = None
     if broker_start is not None and broker_end is not None:
         broker = max(0, broker_end - broker_start)
+    if stage.remote is not None:
+        counted = stage.remote.end()
+        broker = counted.get("cpu_ns")
     own = run.process_cpu_ns + (broker or 0 if stage.child is not None else 0)
+    # Of a broker on another host, nothing was used here.
+    total = own + (broker or 0 if stage.remote is not None else 0)
     foreign = None if busy_start is None or busy_end is None else max(0, busy_end - busy_start - own)
     network = None
     if (
@@ -271,12 +291,15 @@ def _watch(
         network = (network_end[1] - network_start[1], network_end[0] - network_start[0])
     return _collect(
         run, settings, facts, plan, stalls=stage.stalls() if settings.stalls else [], wait=wait,
-        partial=partial, broker_cpu_ns=broker, process_cpu_ns=own, foreign_cpu_ns=foreign,
-        elapsed_ns=elapsed, network_bytes=network,
+        partial=partial, broker_cpu_ns=broker, process_cpu_ns=total, foreign_cpu_ns=foreign,
+        elapsed_ns=elapsed, network_bytes=network, counters=readings.since(started),
+        idle=_processes.idle_state(idle, elapsed),
     )  # fmt: skip
 
 
-def _until_the_end(run: Any, stage: _Stage, settings: Settings) -> tuple[str | None, int | None]:
+def _until_the_end(
+    run: Any, stage: _Stage, settings: Settings, readings: Readings
+) -> tuple[str | None, int | None]:
     """Wait for both loops, or end them. Returns (why it is partial, the broker's CPU ns)."""
     moved, last, broker, complaint = time.monotonic(), -1, None, None
     gap_s = {"rate": 1 / (settings.rate_hz or 1), "bursts": settings.burst_period_ns / 1e9}.get(
@@ -289,6 +312,7 @@ def _until_the_end(run: Any, stage: _Stage, settings: Settings) -> tuple[str | N
     try:
         while not run.wait(_POLL_S):
             sent, received, sender_done, _ = run.progress()
+            readings.take(received)
             now = time.monotonic()
             if received != last or sent == received:
                 moved, last = now, received
@@ -301,6 +325,9 @@ def _until_the_end(run: Any, stage: _Stage, settings: Settings) -> tuple[str | N
                     if not (sender_done and end == "ended with status 0"):
                         complaint = _ending(end)
                     break
+            if stage.remote is not None and idle > 0.2 and stage.remote.gone():
+                complaint = f"the broker at {settings.broker} has gone"
+                break
             if sender_done and idle > settings.drain_s and not (stage.child and stage.child.stopped()):
                 break
             if idle > patience:

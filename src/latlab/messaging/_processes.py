@@ -176,6 +176,30 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def machine_idle_ns() -> int | None:
+    """Time that this machine's CPUs stood idle since it booted, summed over them (in steps of 10 ms)."""
+    try:
+        words = Path("/proc/stat").read_text().splitlines()[0].split()
+    except OSError:
+        return None
+    return (int(words[4]) + int(words[5])) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+
+
+def idle_state(idle_ns: int | None, elapsed_ns: int) -> dict[str, object]:
+    """How idle CPUs sleep here, and which part of its time they did; a quiet machine wakes up more slowly."""
+    found: dict[str, object] = {}
+    for name, file in (("driver", "current_driver"), ("governor", "current_governor_ro")):
+        try:
+            found[name] = Path("/sys/devices/system/cpu/cpuidle", file).read_text().strip()
+        except OSError:
+            found[name] = None
+    cpus = os.cpu_count() or 1
+    found["idle_share"] = (
+        None if idle_ns is None or elapsed_ns <= 0 else min(1.0, idle_ns / elapsed_ns / cpus)
+    )
+    return found
+
+
 def machine_busy_ns() -> int | None:
     """CPU time that everybody on this machine used since it booted (in steps of 10 ms)."""
     try:

@@ -16,6 +16,7 @@ import numpy as np
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging import _processes
 from latlab.messaging import _python_loop as loop
+from latlab.messaging._counters import Readings
 from latlab.messaging._native_run import placement, since, waiting
 from latlab.messaging._schedule import schedule
 from latlab.messaging._servers import started
@@ -135,12 +136,17 @@ def _watched(
     roles = ("sender", "broker", "receiver")
     before = {role: cast.cpu_ns(role) for role in roles}
     busy, network = _processes.machine_busy_ns(), _processes.device_bytes()
-    own_cpu = time.process_time_ns()
+    own_cpu, idle = time.process_time_ns(), _processes.machine_idle_ns()
+    readings = Readings(settings.counters)
+    readings.take(0)
     t0, ns0 = clock.reference()[:2]
     words[loop.BASE] = clock.ticks() + int(2e6 * ticks_per_ns)
     words[loop.GO] = 1
-    partial = _until_the_end(cast, words, settings)
+    partial = _until_the_end(cast, words, settings, readings)
     t1, ns1 = clock.reference()[:2]
+    readings.take(int(words[loop.RECEIVER + loop.COUNT]))
+    idle_end = _processes.machine_idle_ns()
+    idle = None if idle is None or idle_end is None else idle_end - idle
     after = {role: cast.cpu_ns(role) for role in roles}
     words[loop.STOP] = 1
     used = {role: _difference(before[role], after[role]) for role in roles}
@@ -180,11 +186,13 @@ def _watched(
         locked=False,
         wait=wait,
         partial=partial,
+        counters=readings.since(ns0),
+        idle=_processes.idle_state(idle, ns1 - ns0),
         notes=("the Python loop costs microseconds a message: see the harness",),
     )
 
 
-def _until_the_end(cast: _Cast, words: memoryview, settings: Settings) -> str | None:
+def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings: Readings) -> str | None:
     moved, last = time.monotonic(), -1
     patience = max(settings.timeout_s, 3.0 / settings.rate_hz if settings.rate_hz else 0.0)
     try:
@@ -192,6 +200,7 @@ def _until_the_end(cast: _Cast, words: memoryview, settings: Settings) -> str | 
             time.sleep(_POLL_S)
             now = time.monotonic()
             sent, received = words[loop.SENDER + loop.COUNT], words[loop.RECEIVER + loop.COUNT]
+            readings.take(int(received))
             done = words[loop.SENDER + loop.DONE]
             if done and words[loop.RECEIVER + loop.DONE]:
                 break

@@ -106,6 +106,11 @@ def load_run(path: str | os.PathLike[str]) -> Measurement:
             locked=about["locked"],
             wait=about["wait"],
             partial=about["partial"],
+            counters={
+                name: tuple((n, at, value) for n, at, value in readings)
+                for name, readings in about.get("counters", {}).items()
+            },
+            idle=about.get("idle", {}),
             stalls_ns=tuple((n, a, b) for n, a, b in about.get("stalls_ns", ())),
             notes=tuple(about["notes"]),
         )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from latlab.model.stats import Summary
 
 __all__ = [
+    "Counter",
     "Cpu",
     "Facts",
     "Hump",
@@ -87,6 +88,8 @@ class Settings:
         network: "host", or "namespace" for a broker in a network namespace of its own.
         priority: of SCHED_FIFO for the sender (the broker's is 1 above, the receiver's 2); 0 leaves the
             scheduling as it is.
+        counters: names of auxiliary counters, read while the run goes on.
+        broker: HOST:PORT of `latlab messaging broker` on another host; None for one of our own.
         half: report half the round trip (topology "pingpong").
     """
 
@@ -123,6 +126,8 @@ class Settings:
     kernel_stamps: bool = False
     half: bool = False
     priority: int = 0
+    counters: tuple[str, ...] = ()
+    broker: str | None = None
 
     @property
     def total(self) -> int:
@@ -138,6 +143,7 @@ class Settings:
         """Read what `to_json` wrote; unknown keys of a later version are left aside."""
         known = {f.name for f in fields(cls)}
         values = {key: value for key, value in document.items() if key in known}
+        values["counters"] = tuple(values.get("counters", ()))
         values["stalls"] = tuple((int(a), int(b)) for a, b in values.get("stalls", ()))
         if values.get("cpus") is not None:
             values["cpus"] = tuple(values["cpus"])
@@ -183,6 +189,8 @@ class Measurement:
         bytes_per_message: memory that the measurement took.
         partial: why the run ended before its end; None where it didn't.
         stalls_ns: (message, from, to) of every planted stall, as the broker really made it.
+        counters: (messages received, ns, value) of every reading of an auxiliary counter, by its name.
+        idle: how the machine's idle CPUs sleep (driver, governor), and which part of the time they did.
         notes: what the reader should know.
     """
 
@@ -208,6 +216,8 @@ class Measurement:
     wait: str
     partial: str | None = None
     stalls_ns: tuple[tuple[int, int, int], ...] = ()
+    counters: Mapping[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
+    idle: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -232,6 +242,15 @@ class Cpu:
     total: float | None
     other: float | None
     foreign: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """An auxiliary counter over the run. `per_s`: between neighbouring readings; None for fewer than two."""
+
+    total: int
+    per_message: float | None
+    per_s: Summary | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,5 +316,7 @@ class Result:
     network_bytes: tuple[int, int] | None
     bytes_per_message: float
     partial: str | None
+    counters: Mapping[str, Counter]
+    idle: Mapping[str, Any]
     stalls_ns: tuple[tuple[int, int], ...]
     notes: tuple[str, ...]

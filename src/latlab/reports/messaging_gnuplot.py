@@ -145,8 +145,9 @@ set y2label 'bytes/s'
 set y2tics
 set logscale x
 set output '3-sizes.png'
-plot 'sizes.dat' using 1:3 with linespoints title 'messages/s', '' using 1:4 axes x1y2 with linespoints
-title 'bytes/s' unset logscale x
+plot 'sizes.dat' using 1:3 with linespoints title 'messages/s', '' using 1:4 axes x1y2 with linespoints \\
+  title 'bytes/s'
+unset logscale x
 unset y2tics
 unset y2label
 set xlabel 'message'

@@ -12,7 +12,8 @@ from latlab.messaging import latencies
 from latlab.model.messaging import Measurement, Result
 from latlab.reports.html import Page
 from latlab.reports.messaging_gnuplot import histogram
-from latlab.reports.messaging_text import duration, rate
+from latlab.reports.messaging_text import rate
+from latlab.reports.text import duration
 
 __all__ = ["write_html"]
 

@@ -74,6 +74,11 @@ def result_json(r: Result) -> dict[str, Any]:
         "stalls_ns": [{"message": n, "made_ns": made} for n, made in r.stalls_ns],
         "cpu": {**asdict(r.cpu), "unit": "ns per message"},
         "cpu_windows_ppm": {name: summary_json(summary) for name, summary in r.cpu_windows.items()},
+        "counters": {
+            name: {"total": c.total, "per_message": c.per_message, "per_s": summary_json(c.per_s)}
+            for name, c in r.counters.items()
+        },
+        "idle": dict(r.idle),
         "humps": [{"at_ns": h.at_ns, "weight": h.weight} for h in r.humps],
         "humps_p_value": r.humps_p_value,
         "peaks": [asdict(peak) for peak in r.peaks],

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from latlab.model.messaging import Result, Throughput
 from latlab.model.stats import Summary
+from latlab.reports.text import count, duration, table
 
-__all__ = ["duration", "rate", "render", "table"]
+__all__ = ["rate", "render"]
 
 _COLUMNS = ("p50", "p90", "p99", "p99.9")
-
-
-def duration(ns: float | None) -> str:
-    """A time with three digits and its unit."""
-    if ns is None:
-        return "-"
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(ns) >= scale:
-            return f"{ns / scale:.3g} {unit}" if abs(ns) < 1000 * scale else f"{ns / scale:.0f} {unit}"
-    return f"{ns:.3g} ns" if ns < 100 else f"{ns:.0f} ns"
 
 
 def rate(per_s: float | None, unit: str) -> str:
@@ -32,22 +21,9 @@ def rate(per_s: float | None, unit: str) -> str:
     return f"{per_s:.3g} {unit}/s"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Columns that line up: the first to the left, the others to the right."""
-    lines = [list(header), *[list(row) for row in rows]]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-
-
 def _row(name: str, s: Summary | None) -> list[str]:
     if s is None:
-        return [name, *["-"] * 7]
+        return [name, *["–"] * 7]
     values = [s.mean, s.robust_deviation, *[s.quantiles.get(q) for q in _COLUMNS], s.maximum]
     return [name, *[duration(value) for value in values]]
 
@@ -83,7 +59,7 @@ def render(r: Result) -> str:
         rows.append(_row("kernel to application", r.kernel_to_application))
     rows.append(_row(f"sending overhead (M = {s.window})", r.sending_overhead))
     rows.append(_row(f"receiving overhead (M = {s.window})", r.receiving_overhead))
-    lines += table(("", "average", "robust dev.", *_COLUMNS, "max"), rows)
+    lines.append(table(("", "average", "robust dev.", *_COLUMNS, "max"), rows))
     lines += ["", _throughput("sending throughput", r.sending_throughput)]
     lines += [_throughput("receiving throughput", r.receiving_throughput)]
     c = r.cpu
@@ -93,6 +69,13 @@ def render(r: Result) -> str:
         lines.append(f"{'CPU per message':<21}{shown}; total {duration(c.total)}")
     if c.foreign is not None and c.total:
         lines[-1] += f"; everybody else on this machine {duration(c.foreign)}"
+    for name, counter in r.counters.items():
+        each = "" if counter.per_message is None else f", {counter.per_message:.3g} a message"
+        lines.append(f"{name:<21}{count(counter.total)}{each}")
+    if r.idle:
+        asleep = r.idle.get("idle_share")
+        shown = "unknown" if asleep is None else f"{asleep:.0%} of the time"
+        lines.append(f"{'CPUs idle':<21}{shown} ({r.idle.get('driver') or 'no cpuidle driver'})")
     lines.append(_humps(r))
     lines.append(_stability(r))
     for peak in r.peaks:
