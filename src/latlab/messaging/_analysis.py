@@ -16,7 +16,7 @@ from latlab.stats.quantiles import rank
 __all__ = ["analyse", "latencies", "overheads", "stability"]
 
 Integers = npt.NDArray[np.int64]
-# Not 5 %: the dip test is exact for a uniform distribution only if values are independent, and neighbours aren't.
+# Not 5 %: the dip test is exact for independent values of a uniform distribution, and neighbours are alike.
 _HUMP_LEVEL = 0.01
 
 
