@@ -21,6 +21,7 @@ constexpr int kSubscribe = 6, kLinger = 17, kReceiveTimeout = 27, kSendTimeout =
 constexpr int kDontWait = 1, kTerminated = 156384765, kReconnect = 18;
 
 struct Library {
+  std::string path{};
   void* (*context)() = nullptr;
   void* (*socket)(void*, int) = nullptr;
   int (*set)(void*, int, const void*, std::size_t) = nullptr;
@@ -47,7 +48,7 @@ const Library& library(const std::string& path) {
   if (const auto found = loaded.find(path); found != loaded.end()) return found->second;
   void* handle = dlopen(path.empty() ? "libzmq.so.5" : path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw std::invalid_argument("libzmq can't be opened");
-  Library l;
+  Library l{.path = path};
   load(handle, "zmq_ctx_new", l.context);
   load(handle, "zmq_socket", l.socket);
   load(handle, "zmq_setsockopt", l.set);
@@ -64,11 +65,11 @@ const Library& library(const std::string& path) {
 
 // inproc addresses are known within a context only. Elsewhere each end has its own, and with it an I/O
 // thread, as if it were a process of its own.
-void* context_of(const Library& l, const std::string& path, const std::string& how, bool inproc) {
+void* context_of(const Library& l, const std::string& how, bool inproc) {
   static std::mutex mutex;
   static std::map<std::string, void*> contexts;
   const std::scoped_lock lock(mutex);
-  void*& context = contexts[inproc ? path : path + "|" + how];
+  void*& context = contexts[inproc ? l.path : l.path + "|" + how];
   if (context == nullptr) context = l.context();
   return context;
 }
@@ -91,7 +92,7 @@ class Socket {
     if (role == kRoles.end() || (how != "bind" && how != "connect")) {
       throw std::invalid_argument("channel '" + spec.text + "' is not zeromq:ROLE:bind|connect:ADDRESS");
     }
-    socket_ = lib_.socket(context_of(lib_, spec.library, how, address.starts_with("inproc:")), role->second);
+    socket_ = lib_.socket(context_of(lib_, how, address.starts_with("inproc:")), role->second);
     if (socket_ == nullptr) refuse("zmq_socket");
     set(kLinger, 1000);
     set(kReconnect, 1);  // ms; who connects before the other side is bound must not wait its usual 100

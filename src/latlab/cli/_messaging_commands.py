@@ -137,25 +137,34 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
 
 
 @click.command("export")
-@click.argument("recording", type=click.Path())
+@click.argument("recordings", type=click.Path(), nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), required=True, help="The folder to write to.")
 @click.option("--format", "formats", default=",".join(FORMATS), show_default=True, help="Which ones.")
 @click.option("--bins", type=click.IntRange(min=1), help="Bins of the histogram. [default: automatic]")
 @click.option(
     "--overlap", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Overlap of the bins."
 )
-def export_command(recording: str, output: str, formats: str, bins: int | None, overlap: float) -> int:
-    """Write a recording as gnuplot data and script, CSV, .hlog, JSON and HTML."""
+def export_command(
+    recordings: tuple[str, ...], output: str, formats: str, bins: int | None, overlap: float
+) -> int:
+    """Write a recording as gnuplot data and script, CSV, .hlog, JSON and HTML.
+
+    Of several recordings (those of a sweep over sizes) the first is written, and all of them are the points of
+    throughput against size.
+    """
     from latlab.messaging import analyse, load_run
-    from latlab.reports.messaging_export import write
+    from latlab.reports.messaging_export import size_point, write
 
     wanted = [name.strip() for name in formats.split(",") if name.strip()]
     for name in wanted:
         if name not in FORMATS:
             raise UsageError(f"there is no format '{name}'", remedy=f"choose among {', '.join(FORMATS)}")
+    recording = recordings[0]
     measurement = load_run(recording)
     result = analyse(measurement)
-    for path in write(measurement, result, Path(output), wanted, bins=bins, overlap=overlap):
+    others = [point for other in recordings[1:] for point in size_point(analyse(load_run(other)))]
+    sizes = sorted(size_point(result) + others)
+    for path in write(measurement, result, Path(output), wanted, bins=bins, overlap=overlap, sizes=sizes):
         click.echo(str(path))
     if "html" in wanted:
         from latlab.formats.recording import open_recording
@@ -163,7 +172,17 @@ def export_command(recording: str, output: str, formats: str, bins: int | None, 
 
         page = Path(output) / "report.html"
         click.echo(
-            str(write_html(page, measurement, result, open_recording(recording), bins=bins, overlap=overlap))
+            str(
+                write_html(
+                    page,
+                    measurement,
+                    result,
+                    open_recording(recording),
+                    bins=bins,
+                    overlap=overlap,
+                    sizes=sizes,
+                )
+            )
         )
     return ExitCode.OK
 

@@ -10,10 +10,18 @@ import numpy as np
 from latlab.formats import documents
 from latlab.messaging import latencies
 from latlab.model.messaging import Measurement, Result
-from latlab.reports.messaging_gnuplot import write_csv, write_gnuplot
+from latlab.reports.messaging_gnuplot import WINDOWS, Size, write_csv, write_gnuplot
 from latlab.reports.messaging_json import result_json
 
-__all__ = ["write"]
+__all__ = ["size_point", "write"]
+
+
+def size_point(r: Result) -> list[Size]:
+    """A run as a point of the curves against the size; none where nothing arrived."""
+    rate = r.receiving_throughput.messages_per_s
+    if r.latency is None or rate is None:
+        return []
+    return [(float(r.settings.size), float(r.latency.median) / 1e3, rate, rate * r.settings.size)]
 
 
 def write(
@@ -24,27 +32,25 @@ def write(
     *,
     bins: int | None = None,
     overlap: float = 0.0,
+    sizes: Sequence[Size] = (),
 ) -> list[Path]:
     """Write the formats, and say which files they are.
 
     Args:
         bins, overlap: of the histogram, as `latlab.reports.messaging_gnuplot.histogram` takes them.
+        sizes: of a sweep, this run included; None of them stands for this run alone.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     numbers, latency = latencies(m)
     s = m.settings
     if "gnuplot" in formats:
-        sizes = []
-        if result.latency is not None and result.receiving_throughput.messages_per_s is not None:
-            rate = result.receiving_throughput.messages_per_s
-            sizes = [(float(s.size), float(result.latency.median), rate, rate * s.size)]
         written += write_gnuplot(
             folder / "gnuplot",
             sent=m.sent_ns[s.warmup :][numbers],
             received=m.received_ns[s.warmup :][numbers],
-            sizes=sizes,
-            windows=sorted({1, 10, 100, 1000, s.window}),
+            sizes=sizes or size_point(result),
+            windows=sorted({*WINDOWS, s.window}),
             bins=bins,
             overlap=overlap,
             title=f"{s.transport}, {s.size} bytes",

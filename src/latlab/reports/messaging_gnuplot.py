@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["histogram", "write_csv", "write_gnuplot"]
+__all__ = ["WINDOWS", "Size", "histogram", "running", "write_csv", "write_gnuplot"]
 
 Integers = npt.NDArray[np.int64]
+Size = tuple[float, float, float, float]  # bytes a message, median latency in us, messages/s, bytes/s
+WINDOWS = (1, 10, 100, 1000)
 # More points than a screen has columns show nothing more; the histogram and the CSV have them all.
 _POINTS = 50_000
 
@@ -58,8 +60,8 @@ def write_gnuplot(
     *,
     sent: Integers,
     received: Integers,
-    sizes: Sequence[tuple[float, float, float, float]],
-    windows: Sequence[int] = (1, 10, 100, 1000),
+    sizes: Sequence[Size],
+    windows: Sequence[int] = WINDOWS,
     bins: int | None = None,
     overlap: float = 0.0,
     title: str = "",
@@ -68,7 +70,7 @@ def write_gnuplot(
 
     Args:
         sent, received: ns by message, those that arrived.
-        sizes: of a sweep: (bytes, median latency in ns, messages/s, bytes/s); of one run: its one point.
+        sizes: of a sweep; of one run: its one point.
     """
     folder.mkdir(parents=True, exist_ok=True)
     latency = received - sent
@@ -90,7 +92,7 @@ def write_gnuplot(
         "bytes median_us messages_per_s bytes_per_s",
         *np.array(sizes, dtype=float).reshape(-1, 4).T,
     )
-    _table(folder / "average.dat", "n average_us median_us", *_running(latency))
+    _table(folder / "average.dat", "n average_us median_us", *running(latency))
     shown = [w for w in windows if w < sent.size]
     script = folder / "plot.gp"
     script.write_text(_script(shown, title.replace('"', "'"), int(sent.size)))
@@ -106,8 +108,8 @@ def _table(path: Path, header: str, *columns: Any) -> None:
     )
 
 
-def _running(latency: Integers, blocks: int = 200) -> tuple[Any, Any, Any]:
-    """Average and median of equal parts of the run, in us."""
+def running(latency: Integers, blocks: int = 200) -> tuple[Any, Any, Any]:
+    """Average and median of equal parts of the run in us, and the last message of each: (at, average, median)."""
     parts = [part for part in np.array_split(latency, min(blocks, max(1, latency.size))) if part.size]
     at = np.cumsum([part.size for part in parts])
     average = np.array([part.mean() for part in parts]) / 1e3
@@ -144,10 +146,12 @@ set ylabel 'messages/s'
 set y2label 'bytes/s'
 set y2tics
 set logscale x
+set key left
 set output '3-sizes.png'
 plot 'sizes.dat' using 1:3 with linespoints title 'messages/s', '' using 1:4 axes x1y2 with linespoints \\
   title 'bytes/s'
 unset logscale x
+set key default
 unset y2tics
 unset y2label
 set xlabel 'message'

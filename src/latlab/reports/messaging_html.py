@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from latlab.formats.recording import Recording
 from latlab.messaging import latencies
 from latlab.model.messaging import Measurement, Result
 from latlab.reports.html import Page
-from latlab.reports.messaging_gnuplot import histogram
+from latlab.reports.messaging_gnuplot import WINDOWS, Size, histogram, running
 from latlab.reports.messaging_text import rate
 from latlab.reports.text import duration
 
@@ -29,8 +30,14 @@ def write_html(
     *,
     bins: int | None = None,
     overlap: float = 0.0,
+    sizes: Sequence[Size] = (),
 ) -> Path:
-    """Write the page."""
+    """Write the page.
+
+    Args:
+        bins, overlap: of the histogram, as `latlab.reports.messaging_gnuplot.histogram` takes them.
+        sizes: of a sweep over sizes; drawn where there are two of them at least.
+    """
     s = m.settings
     page = Page(
         "How fast do messages travel?", f"{r.facts.title}, {s.size} bytes a message, {s.topology}, {r.wait}"
@@ -61,6 +68,11 @@ def write_html(
     numbers, latency = latencies(m)
     at, kept = _thinned(numbers, latency)
     page.figure(_lines([("latency", at, kept / 1e3)], "message", "latency, us"), "Latency by message.")
+    at, average, median_ = running(latency)
+    page.figure(
+        _lines([("average", at, average), ("median", at, median_)], "message", "latency, us"),
+        "Average against median, by parts of the run.",
+    )
     centres, counts = histogram(latency, bins, overlap)
     bars = {"type": "bar", "x": (centres / 1e3).tolist(), "y": counts.tolist(), "name": "messages"}
     layout = {"xaxis": {"title": {"text": "latency, us"}}, "yaxis": {"title": {"text": "messages"}}}
@@ -74,16 +86,37 @@ def write_html(
         ["", "messages", "bytes"],
         [[name, rate(t.messages_per_s, "messages"), rate(t.bytes_per_s, "B")] for name, t in both],
     )
-    series = []
     sent, received = m.sent_ns[s.warmup :][numbers], np.sort(m.received_ns[s.warmup :][numbers])
     if s.window < sent.size:
-        step = np.arange(s.window, sent.size, max(1, sent.size // _POINTS))
-        for name, stamps in (("sending", sent), ("receiving", received)):
-            apart = np.maximum(stamps[step] - stamps[step - s.window], 1)
-            series.append((name, step, s.window * 1e9 / apart))
-        page.figure(_lines(series, "message", "messages/s"), f"Over windows of {s.window} messages.")
+        both_ways = [
+            _over(name, stamps, s.window) for name, stamps in (("sending", sent), ("receiving", received))
+        ]
+        page.figure(_lines(both_ways, "message", "messages/s"), f"Over windows of {s.window} messages.")
+    several = [_over(f"M = {w}", received, w) for w in WINDOWS if w < received.size]
+    if several:
+        page.figure(
+            _lines(several, "message", "messages/s"), "Receiving throughput over windows of M messages."
+        )
+    if len(sizes) > 1:
+        bytes_, medians, messages_per_s, bytes_per_s = np.array(sizes, dtype=float).T
+        for series, unit in (
+            (("messages/s", bytes_, messages_per_s), "messages/s"),
+            (("bytes/s", bytes_, bytes_per_s), "bytes/s"),
+            (("median", bytes_, medians), "median latency, us"),
+        ):
+            figure = _lines([series], "bytes a message", unit)
+            figure["layout"]["xaxis"]["type"] = "log"
+            page.figure(figure, f"{unit[0].upper()}{unit[1:]} against the size of a message.")
     page.reproduce(recording.command, recording.environment, recording.seed, recording.parameters)
     return page.write(path)
+
+
+def _over(name: str, stamps: Any, window: int) -> tuple[str, Any, Any]:
+    """The throughput over windows of so many messages; a gap where it is undefined."""
+    step = np.arange(window, stamps.size, max(1, stamps.size // _POINTS))
+    apart = (stamps[step] - stamps[step - window]).astype(np.float64)
+    rates = np.divide(window * 1e9, apart, out=np.full(step.size, np.nan), where=apart > 0)
+    return name, step, [None if rate != rate else rate for rate in rates.tolist()]
 
 
 def _thinned(numbers: Any, latency: Any) -> tuple[Any, Any]:
@@ -100,7 +133,7 @@ def _lines(series: list[tuple[str, Any, Any]], x: str, y: str) -> dict[str, Any]
             "mode": "lines",
             "name": name,
             "x": np.asarray(a).tolist(),
-            "y": np.asarray(b).tolist(),
+            "y": b if isinstance(b, list) else np.asarray(b).tolist(),
         }
         for name, a, b in series
     ]
