@@ -149,8 +149,8 @@ def export_command(
 ) -> int:
     """Write a recording as gnuplot data and script, CSV, .hlog, JSON and HTML.
 
-    Of several recordings (those of a sweep over sizes) the first is written, and all of them are the points of
-    throughput against size.
+    Of several recordings (those of a sweep over sizes) the first is written, and all of them are the points
+    of throughput against size.
     """
     from latlab.messaging import analyse, load_run
     from latlab.reports.messaging_export import size_point, write
@@ -170,7 +170,7 @@ def export_command(
         from latlab.formats.recording import open_recording
         from latlab.reports.messaging_html import write_html
 
-        page = Path(output) / "report.html"
+        page, kept = Path(output) / "report.html", open_recording(recording)
         click.echo(
             str(
                 write_html(

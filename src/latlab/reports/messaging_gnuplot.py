@@ -109,7 +109,7 @@ def _table(path: Path, header: str, *columns: Any) -> None:
 
 
 def running(latency: Integers, blocks: int = 200) -> tuple[Any, Any, Any]:
-    """Average and median of equal parts of the run in us, and the last message of each: (at, average, median)."""
+    """Average and median of equal parts of the run: (the last message of each, average, median) in us."""
     parts = [part for part in np.array_split(latency, min(blocks, max(1, latency.size))) if part.size]
     at = np.cumsum([part.size for part in parts])
     average = np.array([part.mean() for part in parts]) / 1e3
