@@ -171,19 +171,7 @@ def export_command(
         from latlab.reports.messaging_html import write_html
 
         page, kept = Path(output) / "report.html", open_recording(recording)
-        click.echo(
-            str(
-                write_html(
-                    page,
-                    measurement,
-                    result,
-                    open_recording(recording),
-                    bins=bins,
-                    overlap=overlap,
-                    sizes=sizes,
-                )
-            )
-        )
+        click.echo(str(write_html(page, measurement, result, kept, bins=bins, overlap=overlap, sizes=sizes)))
     return ExitCode.OK
 
 
