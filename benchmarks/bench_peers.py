@@ -209,7 +209,11 @@ def main() -> None:
                         if (tool, cell, change, pair) in made:
                             continue
                         begin = time.monotonic()
-                        said = compare(change, 1000 * pair + change + 1)
+                        try:
+                            said = compare(change, 1000 * pair + change + 1)
+                        except subprocess.CalledProcessError as error:
+                            print(f"# {tool} failed: {error}", file=sys.stderr)
+                            continue
                         lines.append(
                             {"tool": tool, "cell": cell, "change": change, "pair": pair, "said": said,
                              "seconds": time.monotonic() - begin, "load_1min": os.getloadavg()[0]}

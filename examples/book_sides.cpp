@@ -1,8 +1,12 @@
 // Threads: one. The two sides of an order book compared: an ordered map of prices against an array of ticks.
 //
-//   g++ -O2 -std=c++20 -shared -fPIC -Iinclude -Inative/core examples/book_sides.cpp -o book_sides.so
-//   latlab bench ab book_sides.so:MapBid book_sides.so:ArrayBid
-//   latlab bench ab book_sides.so:MapOffer book_sides.so:ArrayOffer --param feed=day.itch
+//   for design in Map Array; do
+//     g++ -O2 -std=c++20 -shared -fPIC -Iinclude -Inative/core -DDESIGN=${design}Side examples/book_sides.cpp
+//         -o $design.so
+//   done
+//   latlab bench ab Map.so Array.so
+//   latlab market generate -o day.itch
+//   latlab bench ab Map.so Array.so --param feed=day.itch
 //
 // Without `feed` the operations are synthetic, with the locality of a real feed: most are at the inside or a
 // few levels from it, and a few are far away. With it they are those of an ITCH-5.0 file (2-byte lengths), in
@@ -156,6 +160,12 @@ class Replay {
 
 }  // namespace
 
+// With DESIGN, two objects have fixtures of the same names, which are compared with each other; without it,
+// one object has them all.
+#ifdef DESIGN
+LATLAB_BENCHMARK_NAMED("Bid", Replay<market::DESIGN, Side::bid>)
+LATLAB_BENCHMARK_NAMED("Offer", Replay<market::DESIGN, Side::offer>)
+#else
 LATLAB_BENCHMARK_NAMED("MapBid", Replay<market::MapSide, Side::bid>)
 LATLAB_BENCHMARK_NAMED("MapOffer", Replay<market::MapSide, Side::offer>)
 LATLAB_BENCHMARK_NAMED("ArrayBid", Replay<market::ArraySide, Side::bid>)
@@ -164,3 +174,27 @@ LATLAB_BENCHMARK_NAMED("SortedBid", Replay<market::SortedSide, Side::bid>)
 LATLAB_BENCHMARK_NAMED("SortedOffer", Replay<market::SortedSide, Side::offer>)
 LATLAB_BENCHMARK_NAMED("LadderBid", Replay<market::LadderSide, Side::bid>)
 LATLAB_BENCHMARK_NAMED("LadderOffer", Replay<market::LadderSide, Side::offer>)
+#endif
+
+LATLAB_BENCHMARK_REPORT(
+    "context",
+    "A market-data handler keeps a limit order book for every symbol: on each side the shares "
+    "that stand at every price. It is asked for the best price after each message.")
+LATLAB_BENCHMARK_REPORT(
+    "problem",
+    "Keep the quantities of one side under additions and removals at any price, and know the "
+    "best price at any time.")
+LATLAB_BENCHMARK_REPORT(
+    "why",
+    "Every message of the feed changes a side. What a change takes is added to the latency of "
+    "every decision, and in a burst it decides when the queue before the handler is empty again.")
+LATLAB_BENCHMARK_REPORT(
+    "weakness",
+    "The map allocates and follows pointers at each change. The array is made for changes near "
+    "the inside: prices far from it go to a map as well, and a jump of the price beyond its "
+    "capacity moves all of it.")
+LATLAB_BENCHMARK_REPORT(
+    "inputs",
+    "Synthetic: half of the operations at the inside and half as many at each further level, one "
+    "in 64 up to 2,000 ticks away, which is the locality that real feeds show. With the "
+    "parameter feed: the busiest symbol of an ITCH-5.0 file, its operations in the file's order.")

@@ -162,12 +162,31 @@ struct Registrar {
   }
 };
 
+// The author's words for the report. Version 1: as below.
+struct Words {
+  const char* key;
+  const char* text;
+  const Words* next;
+};
+[[gnu::visibility("hidden")]] inline const Words* first_words = nullptr;
+
+struct WordsRegistrar {
+  explicit WordsRegistrar(Words& words) noexcept {
+    words.next = first_words;
+    first_words = &words;
+  }
+};
+
 }  // namespace latlab::bench
 
 // How the runner finds a shared object's benchmarks.
 extern "C" [[gnu::visibility("default"), gnu::used]] inline const latlab::bench::Descriptor*
 latlab_benchmarks() {
   return latlab::bench::first_benchmark;
+}
+extern "C" [[gnu::visibility("default"), gnu::used]] inline const latlab::bench::Words*
+latlab_benchmark_words() {
+  return latlab::bench::first_words;
 }
 
 #define LATLAB_BENCHMARK_JOIN2(a, b) a##b
@@ -181,3 +200,10 @@ latlab_benchmarks() {
 #define LATLAB_BENCHMARK_NAMED(name, ...) LATLAB_BENCHMARK_AT(__COUNTER__, name, __VA_ARGS__)
 // LATLAB_BENCHMARK(Fixture): the same under its own name.
 #define LATLAB_BENCHMARK(...) LATLAB_BENCHMARK_AT(__COUNTER__, #__VA_ARGS__, __VA_ARGS__)
+#define LATLAB_BENCHMARK_WORDS_AT(count, key, text)                                            \
+  static latlab::bench::Words LATLAB_BENCHMARK_JOIN(latlab_words_, count){key, text, nullptr}; \
+  static const latlab::bench::WordsRegistrar LATLAB_BENCHMARK_JOIN(                            \
+      latlab_words_registrar_, count){LATLAB_BENCHMARK_JOIN(latlab_words_, count)};
+// LATLAB_BENCHMARK_REPORT("why", "..."): what the report says to one of its questions in the author's own
+// words: context, problem, why, weakness, inputs.
+#define LATLAB_BENCHMARK_REPORT(key, text) LATLAB_BENCHMARK_WORDS_AT(__COUNTER__, key, text)

@@ -262,20 +262,34 @@ inline int run_one(const Descriptor* first, const Config& config, int file) {
   return exit_ok;
 }
 
-inline int list(const Descriptor* first, int file) {
+inline std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) >= 0x20) out += c;
+    if (c == '\n') out += "\\n";
+  }
+  return out + '"';
+}
+
+inline int list(const Descriptor* first, const Words* words, int file) {
   std::string out = "{\"latlab_bench\":1,\"fixtures\":[";
   for (const Descriptor* test = first; test != nullptr; test = test->next) {
-    out += std::string(test == first ? "\"" : ",\"") + test->name + '"';
+    out += (test == first ? "" : ",") + quoted(test->name);
   }
-  out += "]}\n";
+  out += "],\"report\":{";
+  for (const Words* at = words; at != nullptr; at = at->next) {
+    out += (at == words ? "" : ",") + quoted(at->key) + ':' + quoted(at->text);
+  }
+  out += "}}\n";
   write_all(file, out.data(), out.size());
   return exit_ok;
 }
 
 // The main function of a program of fixtures: `--list 1`, or one measurement.
-inline int main(const Descriptor* first, std::span<char*> arguments) {
+inline int main(const Descriptor* first, const Words* words, std::span<char*> arguments) {
   const int file = claim_output();
-  if (arguments.size() == 2 && std::string_view(arguments[0]) == "--list") return list(first, file);
+  if (arguments.size() == 2 && std::string_view(arguments[0]) == "--list") return list(first, words, file);
   Config config;
   if (!parse(arguments, config)) return fail(exit_usage, "run me by: latlab bench run PROGRAM");
   return run_one(first, config, file);
@@ -283,8 +297,9 @@ inline int main(const Descriptor* first, std::span<char*> arguments) {
 
 }  // namespace latlab::bench
 
-#define LATLAB_BENCHMARK_MAIN()                                                                      \
-  int main(int argc, char** argv) {                                                                  \
-    if (latlab::bench::program_marker[0] == '\0') return 1;                                          \
-    return latlab::bench::main(latlab_benchmarks(), {argv + 1, static_cast<std::size_t>(argc - 1)}); \
+#define LATLAB_BENCHMARK_MAIN()                                                 \
+  int main(int argc, char** argv) {                                             \
+    if (latlab::bench::program_marker[0] == '\0') return 1;                     \
+    return latlab::bench::main(latlab_benchmarks(), latlab_benchmark_words(),   \
+                               {argv + 1, static_cast<std::size_t>(argc - 1)}); \
   }

@@ -45,7 +45,11 @@ int run_object(const char* path, std::span<char*> arguments, int file) {
   using List = const bench::Descriptor* (*)();
   const auto list = reinterpret_cast<List>(dlsym(object, "latlab_benchmarks"));
   const bench::Descriptor* first = list == nullptr ? nullptr : list();
-  if (arguments.size() == 2 && std::string_view(arguments[0]) == "--list") return bench::list(first, file);
+  if (arguments.size() == 2 && std::string_view(arguments[0]) == "--list") {
+    using Text = const bench::Words* (*)();
+    const auto text = reinterpret_cast<Text>(dlsym(object, "latlab_benchmark_words"));
+    return bench::list(first, text == nullptr ? nullptr : text(), file);
+  }
   bench::Config config;
   if (!bench::parse(arguments, config)) return bench::fail(bench::exit_usage, "unknown option");
   for (const bench::Descriptor* test = first; test != nullptr; test = test->next) {

@@ -70,6 +70,7 @@ struct Uneven { int count = 0; int run() { return ++count; } };
 LATLAB_BENCHMARK(Loop)
 LATLAB_BENCHMARK(Throws)
 LATLAB_BENCHMARK(Uneven)
+LATLAB_BENCHMARK_REPORT("why", "it is \\"quoted\\"")
 extern "C" int c_function() { return 1; }
 """
 COMPILER = shutil.which("g++") or shutil.which("clang++")
@@ -146,6 +147,13 @@ def test_shared_objects_c_functions_and_programs_are_driven_by_the_same_runner(f
         assert found["batch"] > 1
         assert found["clock"]["quantum_ns"] > 0
         assert found["clock"]["read_ns"] > 0
+
+
+@needs_compiler
+def test_the_authors_words_in_a_shared_object_stand_in_its_recording(folder: Path) -> None:
+    bench(folder, "run", "fixtures.so:Loop", "--raw", "words.csv", *FEW)
+    meta = json.loads((folder / "words.csv").read_text().splitlines()[1].removeprefix("# "))
+    assert meta["report"] == {"why": 'it is "quoted"'}
 
 
 @needs_compiler

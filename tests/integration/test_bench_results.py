@@ -62,6 +62,13 @@ def test_a_verdict_is_made_again_bit_for_bit_from_the_raw_csv_or_the_recording_a
     assert all(f">{n}. " in page for n in range(1, 13))
     assert "Not said: add" in page
     assert page.count('class="figure"') == 5
+    assert bench(folder, "compare", "raw.csv", "--markdown", "report.md").returncode == 4
+    text = (folder / "report.md").read_text()
+    assert [n for n in range(1, 13) if f"\n## {n}. " not in text] == []
+    assert "](report-1.svg)" in text
+    assert (folder / "report-1.svg").read_text().count("<rect") == 3
+    both = bench(folder, "compare", "raw.csv", "raw.csv", "--html", "report.html")
+    assert (both.returncode, "leave B out" in both.stderr) == (2, True)
 
 
 def test_a_killed_run_keeps_its_pairs_and_goes_on(folder: Path) -> None:
@@ -118,9 +125,12 @@ def test_a_recording_of_one_side_can_not_be_judged_alone(folder: Path) -> None:
 def test_the_study_measures_every_combination_once_a_block_and_recommends(folder: Path) -> None:
     done = bench(
         folder, "study", "fixtures.py:Short", "--factors", "scheduling,load,governor", "--blocks", "2",
-        "--iterations", "20", "--json",
+        "--iterations", "20", "--json", "--html", "study.html",
     )  # fmt: skip
     found = parsed(done)
+    page = (folder / "study.html").read_text()
+    assert page.count('class="figure"') == 1
+    assert all(f'"{row}"' in page for row in ("name", "q1", "median"))
     varied = {"scheduling", "load", "governor"} - set(found["unavailable"])
     assert "load" in varied
     assert len(found["combinations"]) >= 2
@@ -132,3 +142,39 @@ def test_the_study_measures_every_combination_once_a_block_and_recommends(folder
     assert "least scatter" in found["recommendation"]
     unknown = bench(folder, "study", "fixtures.py:Short", "--factors", "moon")
     assert (unknown.returncode, "no factor moon" in unknown.stderr) == (2, True)
+
+
+def test_a_run_that_keeps_going_spends_its_budget_of_pairs(folder: Path) -> None:
+    done = bench(folder, *AB, "--keep-going", "--pairs", "24", "--seconds", "60")
+    assert (parsed(done)["verdict"], parsed(done)["pairs"]) == ("slower", 24)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("raise ValueError('planned')", "it threw: ValueError: planned"),
+        ("import time; time.sleep(50)", "has not ended within 3 s"),
+        ("import itertools; self.n = getattr(self, 'n', 0) + 1; return self.n", "different counts"),
+    ],
+)
+def test_a_side_that_fails_only_when_it_takes_turns_is_named_and_no_verdict_given(
+    folder: Path, body: str, words: str
+) -> None:
+    # The first call of a process is harmless, so that the pilot's first look at each side passes.
+    (folder / "late.py").write_text(
+        "import sys\n"
+        "class Late:\n"
+        "    calls = 0\n"
+        "    def run(self):\n"
+        "        self.calls += 1\n"
+        "        if self.calls > 38:\n"
+        f"            {body}\n"
+        "        sum(range(20000))\n"
+        "        return 1\n"
+    )
+    done = bench(
+        folder, "ab", "fixtures.py:Long", "late.py:Late", "--seconds", "5", "--timeout", "3", "--json"
+    )
+    assert (done.stdout, done.returncode in (1, 3)) == ("", True)
+    assert words in done.stderr
+    assert "late.py" in done.stderr

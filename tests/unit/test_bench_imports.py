@@ -160,6 +160,8 @@ def test_a_step_in_a_history_is_found_where_it_happened(tmp_path: Path) -> None:
     (found,) = history([(p.name, load(p)) for p in files], smallest_effect=0.01)
     assert found["verdict"] == "slower"
     assert found["changes"][-1]["at"] == "10.json"
+    assert found["why"].startswith("slower by ")
+    assert "(p = 0.0" in found["why"]
     (steady,) = history([(p.name, load(p)) for p in files[:10]], smallest_effect=0.01)
     assert steady["verdict"] == "unchanged"
     (few,) = history([(p.name, load(p)) for p in files[:4]], smallest_effect=0.01)

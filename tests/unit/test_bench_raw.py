@@ -14,7 +14,9 @@ from latlab.model.bench import Sample
 
 RANDOM = np.random.default_rng(1)
 ROWS = [
-    _raw.Row("a, b", pair, position, side, Sample(RANDOM.exponential(100.0, size=5), 4, 2, 10.0, 15.5))
+    _raw.Row(
+        "a, b", pair, position, side, Sample(RANDOM.exponential(100.0, size=5), 4, 2, 10.0, 15.5, turn=2)
+    )
     for pair in range(3)
     for position, side in enumerate("AB" if pair % 2 else "BA")
 ]
@@ -27,6 +29,7 @@ def test_raw_results_are_read_as_they_were_written_to_the_last_bit(tmp_path: Pat
     assert raw.tests() == ["a, b"]
     for expected, actual in zip(ROWS, raw.rows, strict=True):
         assert expected.sample.times_ns.tolist() == actual.sample.times_ns.tolist()
+        assert expected.sample.turn == actual.sample.turn
         assert (expected.pair, expected.position, expected.side) == (
             actual.pair,
             actual.position,

@@ -118,3 +118,32 @@ def test_what_changes_from_turn_to_turn_falls_out_of_the_ratio_of_two_that_took_
     assert log_ratio(other, one) == pytest.approx(-log_ratio(one, other))
     apart = Sample(100 * frequency), Sample(105 * frequency)
     assert len(turn_ratios(*apart)) == 1
+
+
+def test_a_quantile_has_an_interval_once_seven_groups_of_pairs_carry_it() -> None:
+    from latlab.bench._judge import judge_pairs
+    from latlab.model.bench import Sample
+
+    random = np.random.default_rng(5)
+
+    def pairs(count: int) -> list[tuple[Sample, Sample]]:
+        return [
+            (Sample(100 + random.exponential(size=50)), Sample(120 + random.exponential(size=50)))
+            for _ in range(count)
+        ]
+
+    few, many = (
+        judge_pairs(pairs(count), smallest_effect=0.01, smallest_effect_why="", alpha=0.05)
+        for count in (12, 40)
+    )
+    assert [s.quantile for s in few.shifts if s.withheld is None] == []
+    carried = {s.quantile: s for s in many.shifts if s.withheld is None}
+    assert list(carried) == ["p25", "p50", "p75", "p90"]
+    for name, shift in carried.items():
+        low, high = shift.interval
+        excess = -math.log1p(-float(name[1:]) / 100)  # of the exponential distribution's quantile
+        assert low is not None
+        assert high is not None
+        assert low < 20 / (100 + excess) < high
+        assert high - low < 0.05
+    assert str(many.shifts[-1].withheld).startswith("needs 7 times 5000 effective iterations, has ")

@@ -6,6 +6,7 @@ from latlab.bench._control import remember
 from latlab.bench._experiment import Asked, Recorder, default_settings, run, run_aa, run_ab
 from latlab.bench._history import history
 from latlab.bench._imports import Results, load
+from latlab.bench._raw import Raw
 from latlab.bench._raw import write as write_raw
 from latlab.bench._study import FACTORS, hogs, study
 from latlab.bench._targets import Target, of_command, parse
@@ -14,6 +15,7 @@ from latlab.model.bench import Settings
 __all__ = [
     "FACTORS",
     "Asked",
+    "Raw",
     "Recorder",
     "Results",
     "Settings",

@@ -147,6 +147,7 @@ class Asked:
         seed: of the order.
         iterations: a process; None lets the pilot choose.
         max_pairs: budget in pairs.
+        early: whether to stop once a verdict is settled; if not, the budget is spent on narrower intervals.
         build: a shell command that makes both sides anew before each block of pairs; None leaves them.
     """
 
@@ -156,6 +157,7 @@ class Asked:
     seed: int = 1
     iterations: int | None = None
     max_pairs: int = 100_000
+    early: bool = True
     build: str | None = None
 
 
@@ -223,6 +225,7 @@ def run_ab(
         seed=asked.seed,
         alpha=asked.alpha,
         max_pairs=asked.max_pairs,
+        early=asked.early,
         earlier=[_judge.log_ratio(x, y) for x, y in pairs],
     )
     judgement = _judge.judge_pairs(

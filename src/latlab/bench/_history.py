@@ -71,6 +71,6 @@ def _one(name: str, points: Sequence[tuple[str, float]], effect: float, alpha: f
         **document,
         "changes": changes,
         "verdict": verdict,
-        "why": f"{verdict} by {abs(float(str(last['effect']))):.2%} since {last['at']} (p = "
-        "{last['p_value']})",
+        "why": f"{verdict} by {abs(float(str(last['effect']))):.2%} since {last['at']} "
+        f"(p = {float(str(last['p_value'])):.2g})",
     }

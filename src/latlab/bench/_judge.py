@@ -20,8 +20,9 @@ __all__ = ["SHIFTED", "judge_pairs", "log_ratio", "turn_ratios"]
 
 Pair = tuple[Sample, Sample]
 SHIFTED = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
-# A process carries a quantile where this many of its effective values lie beyond it.
-_BEYOND = 5
+# A group of processes carries a quantile where this many of its effective values lie beyond it, and with
+# fewer groups than these there is no interval.
+_BEYOND, _FEWEST_GROUPS = 5, 7
 
 
 def turn_ratios(a: Sample, b: Sample) -> npt.NDArray[np.float64]:
@@ -92,17 +93,28 @@ def judge_pairs(
 
 
 def _shifts(pairs: Sequence[Pair], alpha: float) -> tuple[Shift, ...]:
+    """The shift of each quantile, from groups of pairs whose pooled iterations carry it.
+
+    A group's ratio changes its sign with the coins of all its blocks at once, so that the same test holds for
+    groups as for blocks.
+    """
+    effective = [min(effective_size(s.times_ns) for s in pair) for pair in pairs]
+    mean = float(np.mean(effective)) if pairs else 0.0
     out = []
     for q in SHIFTED:
         name = f"p{q * 100:g}"
-        least = min((effective_size(s.times_ns) for pair in pairs for s in pair), default=0.0)
-        needed = _BEYOND / (1 - q)
-        if least < needed:
-            why = f"needs {needed:.0f} effective iterations a process, has {least:.0f}"
+        needed = _BEYOND / min(q, 1 - q)
+        size = 2 * math.ceil(needed / mean / 2) if mean > 0 else 0
+        groups = len(pairs) // size if size else 0
+        if groups < _FEWEST_GROUPS:
+            why = f"needs {_FEWEST_GROUPS} times {needed:.0f} effective iterations, has {sum(effective):.0f}"
             out.append(Shift(name, None, (None, None), why))
             continue
-        ratios = [math.log(nearest_rank(b.times_ns, q) / nearest_rank(a.times_ns, q)) for a, b in pairs]
-        result = paired.judge(ratios, smallest_effect=0.0, alpha=alpha)
+        ratios = []
+        for at in range(0, groups * size, size):
+            times = [np.concatenate([pair[i].times_ns for pair in pairs[at : at + size]]) for i in (0, 1)]
+            ratios.append(math.log(nearest_rank(times[1], q) / nearest_rank(times[0], q)))
+        result = paired.judge(ratios, smallest_effect=0.0, alpha=alpha, block_pairs=1)
         out.append(Shift(name, result.effect, result.interval))
     return tuple(out)
 

@@ -48,7 +48,7 @@ def fixtures(
         found = marshal.loads(_run(target, _python(config), timeout_s))
         return found["fixtures"], {k: str(v) for k, v in found["report"].items()}
     document = json.loads(_run(target, [*_native(target), "--list", "1"], timeout_s))
-    return {name: {} for name in reversed(document["fixtures"])}, {}
+    return {name: {} for name in reversed(document["fixtures"])}, dict(document.get("report", {}))
 
 
 def measure_once(target: Target, settings: Settings) -> Sample:
@@ -229,8 +229,9 @@ def _outputs(running: Sequence[_Process], timeout_s: float) -> list[bytes]:
         except subprocess.TimeoutExpired:
             if failed:
                 break
+            names = " or ".join(dict.fromkeys(p.target.text for p in running))
             raise LatlabError(
-                f"{process.target.text}: one process has not ended within {timeout_s:g} s",
+                f"{names}: one process has not ended within {timeout_s:g} s",
                 remedy="give it fewer iterations or more time by --timeout",
             ) from None
         outputs.append(output)

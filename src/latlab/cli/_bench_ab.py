@@ -10,7 +10,14 @@ from typing import Any
 
 import click
 
-from latlab.cli._bench_options import fraction, measuring, parameters_of, settings_of
+from latlab.cli._bench_options import (
+    fraction,
+    measuring,
+    parameters_of,
+    reporting,
+    settings_of,
+    write_reports,
+)
 from latlab.errors import ExitCode, UsageError
 
 
@@ -46,6 +53,10 @@ def _judging(function: Any) -> Any:
 @click.option(
     "--resume", type=click.Path(path_type=Path, exists=True), help="Recording of a killed run to go on from."
 )
+@reporting
+@click.option(
+    "--keep-going", is_flag=True, help="Spend the budget although the verdict is settled: narrower intervals."
+)
 @click.option("--no-control", is_flag=True, help="Give a verdict even if this host failed `latlab bench aa`.")
 def ab(a: str, b: str, **options: Any) -> int:
     """Is B faster than A? Fixtures in files, shared objects, or commands, in interleaved process pairs."""
@@ -62,13 +73,15 @@ def ab(a: str, b: str, **options: Any) -> int:
         seed=options["seed"],
         iterations=options["iterations"],
         max_pairs=options["pairs"] or 100_000,
+        early=not options["keep_going"],
         build=options["build"],
     )
     environment = capture()
     earlier = bench.read_any(options["resume"]) if options["resume"] else None
     if earlier is not None and earlier.meta.get("asked", {}).get("seed") != asked.seed:
         raise UsageError(f"{options['resume']} has another seed", remedy="give the same --seed")
-    meta: dict[str, Any] = {"kind": "bench-ab", "asked": {**vars(asked), "a": a, "b": b}, "report": report}
+    meta: dict[str, Any] = {"kind": "bench-ab", "report": report}
+    meta["asked"] = {**vars(asked), "a": a, "b": b, "parameters": parameters_of(options)}
     judged: dict[str, Any] = {}
     plans: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
@@ -98,10 +111,10 @@ def ab(a: str, b: str, **options: Any) -> int:
         result = {"schema": 1, **(documents[0] if len(documents) == 1 else {"comparisons": documents})}
         if recorder.writer is not None:
             recorder.writer.put("result", result)
+    facts = {**meta, "plans": plans, "environment": environment.to_json()}
     if options["raw"]:
-        bench.write_raw(
-            options["raw"], {**meta, "plans": plans, "environment": environment.to_json()}, recorder.rows
-        )
+        bench.write_raw(options["raw"], facts, recorder.rows)
+    write_reports(options, documents, bench.Raw(facts, recorder.rows))
     show(documents, result, as_json=options["as_json"])
     return exit_code([d["verdict"] for d in documents])
 

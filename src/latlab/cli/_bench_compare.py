@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from latlab.cli._bench_ab import exit_code, show
-from latlab.cli._bench_options import fraction
+from latlab.cli._bench_options import fraction, reporting, write_reports
 from latlab.errors import ExitCode, UsageError
 
 FILE = click.Path(path_type=Path, exists=True)
@@ -21,11 +21,9 @@ FILE = click.Path(path_type=Path, exists=True)
 @click.option("--effect", metavar="PERCENT", help="Smallest effect that matters; 1% by default.")
 @click.option("--alpha", type=click.FloatRange(1e-9, 0.5), help="Level; 0.05 by default.")
 @click.option("--json", "as_json", is_flag=True, help="JSON on standard output.")
-@click.option(
-    "--html", type=click.Path(path_type=Path), help="The report of a `bench ab` (only A), as a page."
-)
+@reporting
 def compare(
-    a: Path, b: Path | None, effect: str | None, alpha: float | None, as_json: bool, html: Path | None
+    a: Path, b: Path | None, effect: str | None, alpha: float | None, as_json: bool, **options: Any
 ) -> int:
     """Judge the results B against A, or those of one `bench ab` once more (only A).
 
@@ -35,8 +33,8 @@ def compare(
     from latlab.reports import bench_text
 
     smallest = fraction(effect)
-    if html is not None and b is not None:
-        raise UsageError("--html is for the results of one `bench ab`", remedy="leave B out")
+    if b is not None and any(options.values()):
+        raise UsageError("a report is made of the results of one `bench ab`", remedy="leave B out")
     raw = bench.read_any(a) if b is None else None
     if raw is not None:
         judged, plans = bench.judge_again(raw, source=a, smallest_effect=smallest, alpha=alpha)
@@ -51,10 +49,8 @@ def compare(
     judged = bench.with_discovery_rate(judged)
     documents = [bench_text.judgement_json(j, plans.get(n), name=n) for n, j in judged.items()]
     result = {"schema": 1, **(documents[0] if len(documents) == 1 else {"comparisons": documents})}
-    if html is not None and raw is not None:
-        from latlab.reports.bench_html import comparison_page
-
-        comparison_page(documents, {name: raw.pairs(name) for name in raw.tests()}, raw.meta).write(html)
+    if raw is not None:
+        write_reports(options, documents, raw)
     show(documents, result, as_json=as_json)
     return exit_code([d["verdict"] for d in documents])
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from latlab.errors import UsageError
 from latlab.model.bench import Settings
+
+if TYPE_CHECKING:
+    from latlab.bench import Raw
 
 Function = Callable[..., Any]
 
@@ -49,6 +52,30 @@ def measuring(function: Function) -> Function:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def reporting(function: Function) -> Function:
+    """Where the report of a comparison goes."""
+    file = click.Path(path_type=Path, dir_okay=False)
+    for option in (
+        click.option("--markdown", type=file, help="The same as Markdown, with its pictures beside it."),
+        click.option("--html", type=file, help="The report that answers twelve questions, as a page."),
+    ):
+        function = option(function)
+    return function
+
+
+def write_reports(options: dict[str, Any], documents: Sequence[dict[str, Any]], raw: Raw) -> None:
+    """The reports that the options ask for, of the verdicts and the raw results that they come from."""
+    from latlab.reports.bench_html import comparison_page
+    from latlab.reports.html import Page
+    from latlab.reports.markdown import MarkdownPage
+
+    pairs = {name: raw.pairs(name) for name in raw.tests()}
+    if options["html"]:
+        comparison_page(documents, pairs, raw.meta, Page).write(options["html"])
+    if options["markdown"]:
+        comparison_page(documents, pairs, raw.meta, MarkdownPage).write(options["markdown"])
 
 
 def settings_of(options: dict[str, Any]) -> Settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,6 +21,9 @@ from latlab.errors import UsageError
 )
 @click.option("--factors", help="Those to vary, by commas; all by default.")
 @measuring
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Table and boxplots, as a page."
+)
 def study(fixture: str, blocks: int, factors: str | None, **options: Any) -> None:
     """Cross scheduling, governor, real-time limit, fair server, load and input: which scatter least?"""
     from latlab import bench
@@ -35,7 +39,8 @@ def study(fixture: str, blocks: int, factors: str | None, **options: Any) -> Non
     target = bench.settle(bench.parse(fixture, parameters_of(options)), timeout_s=options["timeout"])
     settings = dataclasses.replace(settings_of(options), iterations=options["iterations"] or 100)
     environment = capture()
-    meta = {"kind": "bench-study", "asked": {"fixture": fixture, "blocks": blocks, "factors": varied}}
+    asked = {"fixture": fixture, "blocks": blocks, "factors": varied, "seed": options["seed"]}
+    meta: dict[str, Any] = {"kind": "bench-study", "asked": asked}
     with contextlib.ExitStack() as stack:
         recorder = bench.Recorder()
         if options["output"]:
@@ -53,8 +58,18 @@ def study(fixture: str, blocks: int, factors: str | None, **options: Any) -> Non
         found = bench.study(target, settings, recorder, blocks=blocks, seed=options["seed"], factors=varied)
         if recorder.writer is not None:
             recorder.writer.put("result", {"schema": 1, **found})
+    facts = {**meta, "environment": environment.to_json()}
     if options["raw"]:
-        bench.write_raw(options["raw"], {**meta, "environment": environment.to_json()}, recorder.rows)
+        bench.write_raw(options["raw"], facts, recorder.rows)
+    if options["html"]:
+        import numpy as np
+
+        from latlab.reports.bench_html import study_page
+
+        raw = bench.Raw(facts, recorder.rows)
+        names = [",".join(f"{k}={v}" for k, v in row["levels"].items()) for row in found["combinations"]]
+        times = {name: np.concatenate([s.times_ns for s in raw.samples(name)]) for name in names}
+        study_page(found, times, facts).write(options["html"])
     click.echo(
         json.dumps({"schema": 1, **found}, indent=2) if options["as_json"] else bench_text.study_text(found)
     )

@@ -12,9 +12,10 @@ from latlab.model.environment import Environment
 from latlab.reports import bench_text
 from latlab.reports.figures import Figure, boxes
 from latlab.reports.html import Page
+from latlab.reports.markdown import MarkdownPage
 from latlab.stats.variance import autocorrelation, midmean
 
-__all__ = ["comparison_page"]
+__all__ = ["comparison_page", "study_page"]
 
 Pairs = Sequence[tuple[Sample, Sample]]
 MOST_POINTS = 4000
@@ -29,17 +30,21 @@ _TONES = {"faster": "good", "slower": "bad", "equivalent": "good"}
 
 
 def comparison_page(
-    documents: Sequence[Mapping[str, Any]], pairs: Mapping[str, Pairs], meta: Mapping[str, Any]
-) -> Page:
+    documents: Sequence[Mapping[str, Any]],
+    pairs: Mapping[str, Pairs],
+    meta: Mapping[str, Any],
+    sheet: type[Page] | type[MarkdownPage],
+) -> Page | MarkdownPage:
     """The report of `bench ab`.
 
     Args:
         documents: verdicts, from `bench_text.judgement_json`.
         pairs: (A, B) of each comparison by name, in the order measured.
         meta: the raw results' description: what was asked, the user's words, the environment.
+        sheet: `Page` for HTML, or `MarkdownPage`.
     """
     asked, words = meta.get("asked", {}), meta.get("report", {})
-    page = Page(f"Is {asked.get('b')} faster than {asked.get('a')}?", "compared by latlab bench ab")
+    page = sheet(f"Is {asked.get('b')} faster than {asked.get('a')}?", "compared by latlab bench ab")
     for document in documents:
         tone: Any = _TONES.get(document["verdict"], "plain")
         page.verdict(bench_text.judgement_text({**document, "shifts": [], "plan": None}), tone)
@@ -51,15 +56,17 @@ def comparison_page(
     plan = first.get("plan", {})
     page.section(
         "5. How is time measured, why so, and how are outside variables controlled?",
-        "By the time-stamp counter, tied to CLOCK_MONOTONIC over the measured interval; its step "
-        "and the cost of a "
-        "reading are measured and stated below. Iterations shorter than a thousand steps are "
-        "batched. Each measurement is "
-        "a fresh process on one processor, at real-time priority and with locked memory where that "
-        "is allowed; set-up is "
-        "outside of the measured time; processes of the two sides are interleaved in blocks ABBA "
-        "or BAAB, by a "
-        "coin, so that drift cancels.",
+        "By the time-stamp counter, tied to CLOCK_MONOTONIC over the measured interval; its step and the "
+        "cost of a reading are measured and stated below. Iterations shorter than a thousand steps are "
+        "batched. Each measurement is a fresh process on one processor, at real-time priority and with "
+        "locked memory where that is allowed; set-up is outside of the measured time; processes of the two "
+        "sides are interleaved in blocks ABBA or BAAB, by a coin, so that drift cancels. "
+        + (
+            f"The two processes of a pair take turns of {plan['turn']} iterations, since the pilot found "
+            "that to remove noise."
+            if plan.get("turn")
+            else "One process of a pair runs after the other."
+        ),
     )
     shown = ("processes", "iterations", "quantum_ns", "read_ns", "effective_share", "humps", "warm_up_until")
     rows = [
@@ -124,13 +131,18 @@ def comparison_page(
     for name, measured in pairs.items():
         _plots(page, name, measured)
     page.section("12. How can it be reproduced?", "By the command, the versions and the seed below.")
-    command = f"latlab bench ab {asked.get('a')} {asked.get('b')} --seed {asked.get('seed')}"
+    command = " ".join(
+        ["latlab bench ab", str(asked.get("a")), str(asked.get("b"))]
+        + [f"--param {k}={v}" for k, v in asked.get("parameters", {}).items()]
+        + ([] if asked.get("early", True) else ["--keep-going"])
+        + [f"--seconds {asked.get('seconds')} --seed {asked.get('seed')}"]
+    )
     environment = Environment.from_json(meta["environment"])
     page.reproduce(command, environment, asked.get("seed"), dict(asked))
     return page
 
 
-def _plots(page: Page, name: str, pairs: Pairs) -> None:
+def _plots(page: Page | MarkdownPage, name: str, pairs: Pairs) -> None:
     sides = {side: [pair[i] for pair in pairs] for i, side in enumerate("AB")}
     page.section(f"{name}: the distributions")
     every = {side: np.concatenate([s.times_ns for s in samples]) for side, samples in sides.items()}
@@ -178,3 +190,39 @@ def _densities(every: Mapping[str, Any]) -> Figure:
 def _figure(data: list[dict[str, Any]], x_title: str, y_title: str) -> Figure:
     axes = {"xaxis": {"title": {"text": x_title}}, "yaxis": {"title": {"text": y_title}}}
     return {"data": data, "layout": {**axes, "showlegend": len(data) > 1}}
+
+
+def study_page(document: Mapping[str, Any], times: Mapping[str, Any], meta: Mapping[str, Any]) -> Page:
+    """The report of `bench study`.
+
+    Args:
+        document: the study's.
+        times: every iteration of each combination, by its label, in nanoseconds.
+        meta: what was asked, and the environment.
+    """
+    page = Page("Under which conditions do times scatter least?", f"{meta['asked'].get('fixture')}")
+    page.verdict(document["recommendation"])
+    rows = [
+        (", ".join(f"{k} {v}" for k, v in row["levels"].items()), row["processes"], row["p50_ns"],
+         f"{row['iqr']:.2%}", f"{row['process_iqr']:.2%}")
+        for row in document["combinations"]
+    ]  # fmt: skip
+    page.section("Interquartile ranges", "Relative to the median; least scatter first.")
+    page.table(("conditions", "processes", "p50 ns", "of iterations", "of processes"), rows)
+    page.section("Boxplots", "Every iteration: quartiles, whiskers at p1 and p99, extremes as points.")
+    page.figure(boxes(times, "ns an operation", log_y=True), height=max(360, 30 * len(times)))
+    page.section("Factors", "The median over combinations of the interquartile range, by level.")
+    page.table(
+        ("factor", "level", "interquartile range"),
+        [
+            (f, level, f"{iqr:.2%}")
+            for f, levels in document["effects"].items()
+            for level, iqr in levels.items()
+        ],
+    )
+    page.table(("unavailable", "why"), list(document["unavailable"].items()))
+    page.reproduce(
+        f"latlab bench study {meta['asked'].get('fixture')}", Environment.from_json(meta["environment"]),
+        meta["asked"].get("seed"), dict(meta["asked"]),
+    )  # fmt: skip
+    return page

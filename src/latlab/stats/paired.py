@@ -155,6 +155,7 @@ def experiment(
     alpha: float = 0.05,
     block_pairs: int = BLOCK_PAIRS,
     max_pairs: int = 1_000_000,
+    early: bool = True,
     earlier: Sequence[float] = (),
     clock: Callable[[], float] = time.monotonic,
 ) -> PairedResult:
@@ -168,6 +169,7 @@ def experiment(
         alpha: level.
         block_pairs: as in `interleaving`.
         max_pairs: budget in pairs.
+        early: whether to stop once a verdict is settled.
         earlier: log-ratios of the first pairs of this seed, measured before an interruption; a last half
             block is measured again.
         clock: seconds, injected by tests.
@@ -176,7 +178,7 @@ def experiment(
     ratios = [float(r) for r in earlier[: len(earlier) // block_pairs * block_pairs]]
     result = judge(ratios, smallest_effect=smallest_effect, alpha=alpha, block_pairs=block_pairs)
     look = 1
-    if settled(result):
+    if early and settled(result):
         return result
     order_of = interleaving(seed, block_pairs=block_pairs)
     for order in itertools.islice(order_of, len(ratios), None):
@@ -185,10 +187,10 @@ def experiment(
         if rest:
             continue
         over = clock() >= deadline or len(ratios) + block_pairs > max_pairs
-        if blocks >= look or over:
+        if (early and blocks >= look) or over:
             result = judge(ratios, smallest_effect=smallest_effect, alpha=alpha, block_pairs=block_pairs)
             look = blocks + max(1, blocks // 16)  # looking costs time that measuring could have had
-        if over or settled(result):
+        if over or (early and settled(result)):
             return result
     raise AssertionError("the interleaving never ends")
 
