@@ -3,7 +3,8 @@
 An application publishes its queues' counts in a counter file (`include/latlab/counters.hpp`, or `instrument`
 in Python; `docs/reference/counter-file.md`). `Recorder` samples them from outside into a recording
 (`docs/reference/queue-recording.md` has the schema of every series), `load` reads one back into an
-`Observation`, and `analyse` names what limits.
+`Observation`, and `analyse` names what limits. `fit_model` makes a queueing model of it, and `forecast`
+simulates that.
 """
 
 from latlab.queues._addresses import RemoteQueue, parse_remote_queue, readers_by_address
@@ -28,7 +29,9 @@ from latlab.queues._instrument import (
 from latlab.queues._landmarks import landmarks
 from latlab.queues._live import Live
 from latlab.queues._load import load
+from latlab.queues._model import fit_model
 from latlab.queues._recorder import Memory, Recorder
+from latlab.queues._simulate import forecast
 from latlab.queues._verify import verify_recording
 
 __all__ = [
@@ -54,6 +57,8 @@ __all__ = [
     "analyse",
     "applications",
     "attach",
+    "fit_model",
+    "forecast",
     "instrument",
     "landmarks",
     "load",

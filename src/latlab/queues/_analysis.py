@@ -23,7 +23,7 @@ from latlab.queues._analysis_series import Series, expand, steady_window
 from latlab.queues._analysis_stages import StageView, busy_share, chains, manner_of, stage_views
 from latlab.queues._analysis_threads import ThreadShares, stage_busy, thread_shares
 
-__all__ = ["analyse"]
+__all__ = ["Measured", "analyse", "measure"]
 
 _SEGMENTS = 12  # of the timeline
 _FEWEST_EVENTS = 300
@@ -39,7 +39,9 @@ _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though 
 
 
 @dataclass(frozen=True)
-class _Measured:
+class Measured:
+    """Stages over a window; `blocks` are stretches of it."""
+
     views: list[StageView]
     ready: NDArray[np.float64]  # (stages,): shares of time
     starved: NDArray[np.float64]
@@ -47,6 +49,7 @@ class _Measured:
     occupied: NDArray[np.float64]
     busy: NDArray[np.float64]  # (stages, blocks): seconds
     per: NDArray[np.float64]  # (stages, blocks): seconds; see `rank`
+    taken: NDArray[np.int64]  # (stages, blocks): events out of the inputs
     time: NDArray[np.float64]  # (blocks,)
     edges: NDArray[np.int64]  # (blocks + 1,): ns
     own: dict[str, NDArray[np.float64]]  # by label: busy seconds a block, from the stage's own times
@@ -71,7 +74,7 @@ def analyse(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Analy
     window = steady_window(observation)
     series = expand(observation, window, exclude=exclude)
     queues = queue_results(series)
-    measured = _measure(observation, series, window)
+    measured = measure(observation, series, window)
     stages = tuple(_stage_result(measured, i, series, queues) for i in range(len(measured.views)))
     moved = sum(queue.total_out for queue in queues)
     if not measured.views:
@@ -103,7 +106,8 @@ def _answer(
     return Analysis(stage, verdict, confidence, tuple(evidence), timeline, queues, stages, *window)
 
 
-def _measure(observation: Observation, series: Series, window: tuple[int, int]) -> _Measured:
+def measure(observation: Observation, series: Series, window: tuple[int, int]) -> Measured:
+    """The stages over a window, block by block."""
     views = stage_views(observation, series)
     manner = manner_of(views, series)
     count = min(BLOCKS * 4, max(1, len(series.t_ns) // 8))
@@ -126,12 +130,19 @@ def _measure(observation: Observation, series: Series, window: tuple[int, int]) 
         if view.label in own:
             # The mended counts guess what a stage holds between two samples; its own times know.
             occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + float(blocked[i]))
-    per = _per(views, series, cuts, time)
-    return _Measured(views, ready, starved, blocked, occupied, busy, per, time, edges, own, threads)
+    taken = _taken(views, series, cuts)
+    per = _per(views, series, taken, time)
+    return Measured(views, ready, starved, blocked, occupied, busy, per, taken, time, edges, own, threads)
+
+
+def _taken(views: list[StageView], series: Series, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
+    ends = cuts - (cuts == cuts[-1])
+    rows = [np.diff(series.out[list(view.inputs)].sum(axis=0)[ends]) for view in views]
+    return np.array(rows, np.int64).reshape(len(views), len(cuts) - 1)
 
 
 def _per(
-    views: list[StageView], series: Series, cuts: NDArray[np.int64], time: NDArray[np.float64]
+    views: list[StageView], series: Series, taken: NDArray[np.int64], time: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """What each stage's busy time is held against, in seconds.
 
@@ -141,21 +152,18 @@ def _per(
     """
     per = np.tile(time, (len(views), 1))
     for chain in chains(views, series):
-        taken = np.array([np.diff(series.out[views[i].inputs[0]][cuts - (cuts == cuts[-1])]) for i in chain])
-        totals = taken.sum(axis=1)
+        totals = taken[chain].sum(axis=1)
         if len(chain) > 1 and totals.min() > 0:
-            per[chain] = taken * (time.sum() / totals.mean())
+            per[chain] = taken[chain] * (time.sum() / totals.mean())
     return per
 
 
-def _is_loaded(measured: _Measured) -> bool:
+def _is_loaded(measured: Measured) -> bool:
     """Some stage has an event in hand for most of the time: working on it, or unable to put it on."""
     return float(measured.occupied.max()) >= _LOADED
 
 
-def _stage_result(
-    measured: _Measured, i: int, series: Series, queues: tuple[QueueResult, ...]
-) -> StageResult:
+def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[QueueResult, ...]) -> StageResult:
     view = measured.views[i]
     taken = sum(queues[row].total_out for row in view.inputs)
     busy = float(measured.busy[i].sum())
@@ -176,7 +184,7 @@ def _stage_result(
     )
 
 
-def _timeline(measured: _Measured) -> tuple[Period, ...]:
+def _timeline(measured: Measured) -> tuple[Period, ...]:
     """The limiting stage of each twelfth of the run; neighbours of one name are joined."""
     blocks = measured.busy.shape[1]
     if blocks < _SEGMENTS * 4:
@@ -198,7 +206,7 @@ def _timeline(measured: _Measured) -> tuple[Period, ...]:
 
 def _judge(
     observation: Observation,
-    measured: _Measured,
+    measured: Measured,
     ranking: Ranking,
     timeline: tuple[Period, ...],
     queues: tuple[QueueResult, ...],
@@ -239,7 +247,7 @@ def _judge(
     return view.label, Verdict.STAGE, confidence, evidence
 
 
-def _ranking_sentence(measured: _Measured, ranking: Ranking) -> str:
+def _ranking_sentence(measured: Measured, ranking: Ranking) -> str:
     first = ranking.order[0]
     label, share = measured.views[first].label, ranking.busy[first]
     text = f"{label} was busy {share:.1%} of the time"
@@ -304,7 +312,7 @@ def _burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
     )
 
 
-def _cpu_sentence(observation: Observation, measured: _Measured) -> str | None:
+def _cpu_sentence(observation: Observation, measured: Measured) -> str | None:
     """The sentence that convicts the machine, or None: all CPUs in use, and threads that wait for one."""
     shares = list(thread_shares_of_all(measured))
     if not shares or not observation.cpus:
@@ -318,12 +326,12 @@ def _cpu_sentence(observation: Observation, measured: _Measured) -> str | None:
     )
 
 
-def thread_shares_of_all(measured: _Measured) -> list[ThreadShares]:
+def thread_shares_of_all(measured: Measured) -> list[ThreadShares]:
     """Each thread once, also where several stages share it."""
     return list({shares.tid: shares for shares in measured.threads.values()}.values())
 
 
-def _works_most(measured: _Measured, label: str) -> bool:
+def _works_most(measured: Measured, label: str) -> bool:
     """The stage is slow by its own work, whatever the scheduler does: it computes more than any other, by a
     fifth.
     """

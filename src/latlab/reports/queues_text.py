@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from latlab.model.forecast import Forecast
 from latlab.model.queues import Analysis, Verdict
 
-__all__ = ["analysis_lines"]
+__all__ = ["analysis_lines", "forecast_lines"]
 
 _SENTENCES = {
     Verdict.STAGE: "{stage} limits the pipeline",
@@ -43,6 +44,38 @@ def analysis_lines(analysis: Analysis) -> list[str]:
     ]  # fmt: skip
     heads = ("queue", "from", "to", "capacity", "mean", "p99", "max", "full", "dropped", "wait µs")
     return [*lines, "", *_table(heads, queues)]
+
+
+def forecast_lines(found: Forecast, before: Forecast | None = None) -> list[str]:
+    """The forecast of a model; beside that of the unchanged one if there is one."""
+    head = f"{found.throughput_hz:.0f} events/s pass through"
+    if before is not None:
+        head += f" ({_change(before.throughput_hz, found.throughput_hz)} against {before.throughput_hz:.0f})"
+    lost = f"; {found.lost:.2%} of what arrives is lost" if found.lost else ""
+    lines = [
+        f"{head}{lost}",
+        f"simulated: {found.events} events, {found.simulated_s:.4g} s of the pipeline, seed {found.seed}",
+    ]
+    stages = [
+        (s.name, f"{s.rate_hz:.0f}", _percent(s.utilisation), _percent(s.blocked)) for s in found.stages
+    ]
+    lines += ["", *_table(("stage", "events/s", "busy", "blocked"), stages)]
+    earlier = {queue.name: queue.waiting for queue in before.queues} if before else {}
+    rows = []
+    waits = [(queue.name, f"{queue.rate_hz:.0f}", queue.waiting) for queue in found.queues]
+    for name, rate, wait in [*waits, ("end to end", f"{found.throughput_hz:.0f}", found.end_to_end)]:
+        times = [f"{ns / 1e3:.2f}" for ns in (wait.mean_ns, wait.p50_ns, wait.p99_ns, wait.p99_9_ns)]
+        if before is not None:
+            old = earlier.get(name, before.end_to_end)
+            times += [_change(old.p50_ns, wait.p50_ns), _change(old.p99_ns, wait.p99_ns)]
+        rows.append((name, rate, *times))
+    heads = ["waiting in, µs", "events/s", "mean", "p50", "p99", "p99.9"]
+    heads += ["Δ p50", "Δ p99"] if before is not None else []
+    return [*lines, "", *_table(heads, rows)]
+
+
+def _change(before: float, after: float) -> str:
+    return "-" if before <= 0 else f"{after / before - 1:+.1%}"
 
 
 def _percent(share: float | None) -> str:

@@ -1,0 +1,107 @@
+"""A queueing model fitted to what was observed: arrival and service processes, capacities and routes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.errors import NotTrustworthyError
+from latlab.model.forecast import ModelQueue, ModelSource, ModelStage, QueueingModel
+from latlab.model.queues import Observation, QueueKind
+from latlab.queues._analysis import measure
+from latlab.queues._analysis_series import Series, expand, is_limited, steady_window
+
+__all__ = ["fit_model"]
+
+_MOST_COUNTS = 10_000
+_MOST_VARIATION = 10.0
+_OFTEN_FULL = 0.05  # of the time: then its source, unless it drops, had more to give
+
+
+def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> QueueingModel:
+    """The model of what was observed.
+
+    A stage's mean service time is its busy time over the events that it took; its variation comes from how
+    much that ratio varies from block to block, so that it holds what disturbs the stage for longer, too.
+    Arrivals are kept as they were counted, period by period. Pools are left out.
+
+    Raises:
+        NotTrustworthyError: when no stage took any event.
+    """
+    window = steady_window(observation)
+    series = expand(observation, window, exclude=exclude)
+    measured = measure(observation, series, window)
+    stages, taken = [], {}
+    for i, view in enumerate(measured.views):
+        events = int(sum(series.out[row][-1] - series.out[row][0] for row in view.inputs))
+        busy = float(measured.busy[i].sum())
+        taken[view.label] = events
+        if events:
+            per = measured.taken[i]
+            residuals = measured.busy[i] - busy / events * per
+            variance = float((residuals**2).sum()) / events
+            variation = np.sqrt(variance) / (busy / events) if busy else 0.0
+            stages.append(
+                ModelStage(
+                    view.label,
+                    busy / events * 1e9,
+                    round(float(min(variation, _MOST_VARIATION)), 3),
+                    type=view.type,
+                )
+            )
+    known = {stage.name for stage in stages}
+    if not known:
+        raise NotTrustworthyError("no stage took any event", remedy="record while the application works")
+    sources, queues = [], []
+    for row, queue in enumerate(series.queues):
+        if queue.kind is QueueKind.POOL or queue.drain not in known:
+            continue
+        came = int(series.in_[row][-1] - series.in_[row][0])
+        capacity = queue.capacity if is_limited(queue) else 0
+        share = came / taken[queue.source] if queue.source in known else 1.0
+        queues.append(ModelQueue(queue.name, queue.source, queue.drain, capacity, round(share, 6)))
+        if queue.source not in known:
+            sources.append(_source(series, row, queue.name))
+    return QueueingModel(tuple(sources), tuple(stages), tuple(queues))
+
+
+def _source(series: Series, row: int, name: str) -> ModelSource:
+    queue = series.queues[row]
+    came = np.diff(series.in_[row])
+    dropped = int(series.dropped[row])
+    offered = int(came.sum()) + dropped
+    full = float(series.weights[series.low[row] >= queue.capacity].sum()) / series.seconds
+    saturated = is_limited(queue) and not dropped and full > _OFTEN_FULL
+    period, counts = _counts(came, series)
+    if dropped and counts.sum():
+        counts = np.rint(counts * (offered / counts.sum())).astype(np.int64)
+    return ModelSource(
+        name,
+        offered / series.seconds,
+        _gap_variation(counts),
+        drops=dropped > 0,
+        saturated=saturated,
+        period_ns=0 if saturated else period,
+        counts=() if saturated else tuple(counts.tolist()),
+    )
+
+
+def _counts(came: NDArray[np.int64], series: Series) -> tuple[int, NDArray[np.int64]]:
+    """Events in periods of equal length, at most `_MOST_COUNTS`."""
+    length = int(series.t_ns[-1] - series.t_ns[0])
+    count = max(1, min(_MOST_COUNTS, len(came)))
+    period = max(1, length // count)
+    edges = series.t_ns[0] + period * np.arange(count + 1, dtype=np.int64)
+    sums = np.interp(edges, series.t_ns, np.concatenate(([0], np.cumsum(came))))
+    return period, np.diff(np.rint(sums).astype(np.int64))
+
+
+def _gap_variation(counts: NDArray[np.int64]) -> float:
+    """Of a renewal process the variance of counts over their mean tends to the square of the gaps' variation
+    (Cox and Lewis, "The Statistical Analysis of Series of Events", 1966, sec. 4.6).
+    """
+    several = counts[: len(counts) // 10 * 10].reshape(-1, 10).sum(axis=1) if len(counts) >= 100 else counts
+    mean = float(several.mean()) if len(several) else 0.0
+    if mean <= 0:
+        return 1.0
+    return round(float(min(np.sqrt(several.var() / mean), _MOST_VARIATION)), 3)

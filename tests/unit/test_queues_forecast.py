@@ -1,0 +1,186 @@
+import contextlib
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from latlab.cli import main
+from latlab.errors import InputError, UsageError
+from latlab.formats.queue_model import model_text, read_model
+from latlab.model.forecast import ModelQueue, ModelSource, ModelStage, QueueingModel
+from latlab.queues import fit_model, forecast
+from latlab.queues._tandem import Line, observe, simulate
+
+pytest.importorskip("ciw", reason="needs the extra 'simulate'")
+
+POISSON = ModelSource("in", 50_000.0, variation=1.0)
+
+
+def single(**stage):
+    return QueueingModel((POISSON,), (ModelStage("a", **stage),), (ModelQueue("in", "", "a"),))
+
+
+def test_an_m_m_1_queue_waits_as_theory_has_it():
+    # Load 0.5: a mean wait of ρ/(1-ρ) service times, half of the events don't wait at all.
+    found = forecast(single(service_ns=10_000.0), events=20_000)
+    waiting = found.queues[0].waiting
+    assert waiting.mean_ns == pytest.approx(10_000, rel=0.1)
+    assert waiting.p50_ns == pytest.approx(0, abs=500)
+    # P(wait > t) = ρ·exp(-(μ-λ)t)
+    assert waiting.p99_ns == pytest.approx(np.log(0.5 / 0.01) / 50_000 * 1e9, rel=0.15)
+    assert found.stages[0].utilisation == pytest.approx(0.5, rel=0.05)
+    assert found.throughput_hz == pytest.approx(50_000, rel=0.03)
+
+
+def test_regular_service_halves_the_wait_of_exponential_service():
+    found = forecast(single(service_ns=10_000.0, variation=0.0), events=20_000)
+    assert found.queues[0].waiting.mean_ns == pytest.approx(5_000, rel=0.1)
+
+
+def test_two_workers_of_half_the_speed_are_as_busy_as_one():
+    found = forecast(single(service_ns=20_000.0, workers=2))
+    assert found.stages[0].utilisation == pytest.approx(0.5, rel=0.05)
+
+
+def test_a_source_that_drops_loses_what_a_slow_stage_does_not_take():
+    queue = ModelQueue("in", "", "a", capacity=16)
+    model = QueueingModel((ModelSource("in", 200_000.0, drops=True),), (ModelStage("a", 10_000.0),), (queue,))
+    found = forecast(model)
+    assert found.throughput_hz == pytest.approx(100_000, rel=0.05)
+    assert found.lost == pytest.approx(0.5, rel=0.1)
+    assert found.queues[0].waiting.p50_ns == pytest.approx(16 * 10_000, rel=0.2)
+
+
+def test_counted_arrivals_are_played_as_they_were_counted():
+    burst = ModelSource("in", 10_000.0, period_ns=1_000_000, counts=(100, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    queue = ModelQueue("in", "", "a")
+    found = forecast(QueueingModel((burst,), (ModelStage("a", 20_000.0),), (queue,)), events=5_000)
+    # 100 events within 1 ms at 20 µs each: the last one waits about 1 ms, at a mean load of 20 % only.
+    assert found.queues[0].waiting.p99_ns == pytest.approx(1e6, rel=0.35)
+
+
+def test_an_event_that_becomes_three_is_served_three_times():
+    stages = (ModelStage("a", 1_000.0), ModelStage("b", 5_000.0))
+    queues = (ModelQueue("in", "", "a"), ModelQueue("mid", "a", "b", share=3.0))
+    found = forecast(QueueingModel((POISSON,), stages, queues))
+    assert found.stages[1].rate_hz == pytest.approx(150_000, rel=0.05)
+    assert found.stages[1].utilisation == pytest.approx(0.75, rel=0.05)
+
+
+def test_the_same_seed_gives_the_same_forecast_and_leaves_other_random_numbers_alone():
+    random.seed(5)
+    expected = random.random()
+    random.seed(5)
+    first = forecast(single(service_ns=10_000.0), events=2_000, seed=3)
+    assert random.random() == expected
+    assert forecast(single(service_ns=10_000.0), events=2_000, seed=3) == first
+    assert forecast(single(service_ns=10_000.0), events=2_000, seed=4) != first
+
+
+def test_a_circle_of_stages_is_refused():
+    stages = (ModelStage("a", 1.0), ModelStage("b", 1.0))
+    queues = (ModelQueue("in", "", "a"), ModelQueue("x", "a", "b"), ModelQueue("y", "b", "a"))
+    with pytest.raises(InputError, match="circle"):
+        forecast(QueueingModel((POISSON,), stages, queues))
+
+
+@pytest.mark.parametrize("load", [0.7, 1.5])
+def test_a_model_fitted_to_a_line_forecasts_the_line_with_a_faster_stage(load):
+    line = Line(stages=3, slower=0.5, load=load, capacity=32)
+    slow = np.array([1])
+    seen = observe(line, simulate(line, slow, 12_000, seed=1), 0, 50_000.0)
+    model = fit_model(seen)
+    assert [s.service_ns for s in model.stages] == pytest.approx([20_000, 30_000, 20_000], rel=0.08)
+    assert [s.variation for s in model.stages] == pytest.approx([1, 1, 1], abs=0.35)
+    found = forecast(model.with_stage("stage-1", speed=1.5))
+    # The line itself, with a stage that is not slow any more and the arrivals that it had.
+    faster = Line(stages=3, slower=0.0, load=load / 1.5 if load < 1 else load, capacity=32)
+    times = simulate(faster, np.array([-1]), 12_000, seed=2)
+    rate = 12_000 / times.done[0, -1] * 1e9
+    assert found.throughput_hz == pytest.approx(rate, rel=0.08)
+    if load < 1:
+        waits = (times.taken - times.put)[0, 1]
+        assert found.queues[1].waiting.mean_ns == pytest.approx(waits.mean(), rel=0.5)
+
+
+def test_a_change_to_what_is_not_there_names_what_is():
+    with pytest.raises(UsageError, match="there are: a"):
+        single(service_ns=1.0).with_stage("b", speed=2)
+    with pytest.raises(UsageError, match="there are: in"):
+        single(service_ns=1.0).with_capacity("out", 3)
+
+
+def test_a_type_of_stages_is_changed_as_one():
+    stages = tuple(ModelStage(name, 10.0, type="book") for name in ("b1", "b2"))
+    model = QueueingModel((POISSON,), stages, (ModelQueue("in", "", "b1"),))
+    assert [s.service_ns for s in model.with_stage("book", speed=2).stages] == [5.0, 5.0]
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8)
+NUMBERS = st.integers(0, 10**6).map(float)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(NAMES, NUMBERS, st.integers(1, 9)), min_size=1, max_size=4, unique_by=lambda t: t[0])
+)
+def test_a_model_that_is_written_reads_back_the_same(tmp_path_factory, rows):
+    stages = tuple(ModelStage(name, ns * 1e3, workers=n) for name, ns, n in rows)
+    queues = tuple(ModelQueue(f"q{name}", "", name, capacity=n) for name, _, n in rows)
+    source = ModelSource(queues[0].name, 5.0, period_ns=1_000, counts=(1, 2, 3), drops=True)
+    path = tmp_path_factory.mktemp("model") / "m.toml"
+    model = QueueingModel((source,), stages, queues)
+    path.write_text(model_text(model), encoding="utf-8")
+    assert read_model(path) == model
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.binary(max_size=200)
+    | st.text(alphabet='[]"=\n stagequeur_hzcni0123456789.', max_size=200).map(str.encode)
+)
+def test_no_text_crashes_the_reader_of_models(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("model") / "m.toml"
+    path.write_bytes(b"schema = 1\n" + text)
+    # Only these: a model, or one line that names the file.
+    with contextlib.suppress(InputError):
+        assert isinstance(read_model(path), QueueingModel)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("[[stage]]\nname = 'a'", "stage 1.service_us"),
+        ("[[stage]]\nname = 'a'\nservice_us = -1", "stage 1.service_us"),
+        ("[[stage]]\nname = 'a'\nservice_us = 1\nspeed = 2", "stage 1.speed"),
+        ("[[queue]]\nname = 'q'\ndrain = 'x'", "queue q.drain"),
+        ("[[source]]\nqueue = 'q'\nrate_hz = 1\ncounts = [1]", "source 1.period_us"),
+    ],
+)
+def test_a_mistake_in_a_model_is_named_by_its_place(tmp_path, text, place):
+    path = tmp_path / "m.toml"
+    path.write_text(f"schema = 1\n{text}\n")
+    with pytest.raises(InputError) as error:
+        read_model(path)
+    assert error.value.place == place
+
+
+def test_the_command_simulates_a_changed_model(tmp_path, capsys):
+    path = tmp_path / "m.toml"
+    path.write_text(model_text(single(service_ns=10_000.0)))
+
+    def run(*options):
+        with pytest.raises(SystemExit) as left:
+            main(["queues", "simulate", str(path), *options])
+        return left.value.code
+
+    assert run("--speed", "a=2", "--events", "2000", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == 1
+    assert found["stages"][0]["utilisation"] == pytest.approx(0.25, rel=0.2)
+    assert run("--capacity", "in=8", "--events", "500") == 0
+    assert "against" in capsys.readouterr().out
+    assert run("--speed", "b=2") == 2
