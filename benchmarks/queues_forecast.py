@@ -1,10 +1,10 @@
 """A forecast against a real rerun of the demonstration: how wrong is it?
 
-A run with a stage that takes `--slow` ns more an event is recorded and fitted; the model with the lighter stage
-(`--faster`) is simulated; and the demonstration is run again so. Prints throughput and the mean wait in front of
-the stage, forecast against rerun, round by round.
+A run with a stage that takes `--slow` ns more an event is recorded and fitted; the model with the lighter
+stage (`--faster`) is simulated; and the demonstration is run again so. Prints throughput and the mean wait in
+front of the stage, forecast against rerun, round by round.
 
-    python -m benchmarks.queues_forecast [--rounds 3] [--seconds 2] [--stage book] [--slow 30000] [--faster 15000]
+    python -m benchmarks.queues_forecast [--rounds 3] [--seconds 2] [--stage book] [--slow NS] [--faster NS]
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def main() -> None:
             errors["throughput"].append(told / rate - 1)
             errors["mean wait"].append(sum(w for w, _ in waits) / sum(w or 0.0 for _, w in waits) - 1)
             print(
-                f"{options.stage}: {told:.0f}/s forecast, {rate:.0f}/s rerun ({told / rate - 1:+.1%}); mean wait "
-                f"{errors['mean wait'][-1]:+.1%}",
+                f"{options.stage}: {told:.0f}/s forecast, {rate:.0f}/s rerun ({told / rate - 1:+.1%}); "
+                f"mean wait {errors['mean wait'][-1]:+.1%}",
                 flush=True,
             )
     for name, values in errors.items():

@@ -69,12 +69,13 @@ def rank(busy: Floats, per: Floats, *, loaded: bool, strict: bool = False, seed:
         strict: name only where equal stages would hardly lead so, however short the run is.
         seed: of the draws.
     """
-    shares = busy.sum(axis=1) / per.sum(axis=1)
+    totals = np.maximum(per.sum(axis=1), 1e-12)  # a stage that took nothing was not busy either
+    shares = busy.sum(axis=1) / totals
     order = tuple(int(i) for i in np.argsort(-shares, kind="stable"))
     first = order[0]
     residuals = _joined(busy - shares[:, None] * per)
     blocks = residuals.shape[1]
-    errors = residuals / per.sum(axis=1)[:, None] * np.sqrt(blocks / max(1, blocks - 1))
+    errors = residuals / totals[:, None] * np.sqrt(blocks / max(1, blocks - 1))
     # Normal draws with the errors' covariance, without forming it: sums of the blocks with random weights.
     weights = np.random.default_rng(seed).standard_normal((blocks, _DRAWS))
     noise = errors @ weights

@@ -77,7 +77,8 @@ def _source(series: Series, row: int, name: str) -> ModelSource:
         counts = np.rint(counts * (offered / counts.sum())).astype(np.int64)
     return ModelSource(
         name,
-        offered / series.seconds,
+        # By the clock: the weights of a series leave out what the sampler did not see.
+        offered * 1e9 / max(1, int(series.t_ns[-1] - series.t_ns[0])),
         _gap_variation(counts),
         drops=dropped > 0,
         saturated=saturated,
