@@ -9,6 +9,8 @@ from latlab.cli._lazy import LazyGroup
 # Each subcommand's module in latlab.cli, and its help: nothing is imported before it is called.
 SUBCOMMANDS = {
     "analyse": ("_queues_analyse", "Name what limits the application that was recorded."),
+    "compare": ("_queues_report", "Two recordings side by side."),
+    "report": ("_queues_report", "An HTML page of a recording, with its plots."),
     "model": ("_queues_model", "Fit a queueing model to a recording."),
     "simulate": ("_queues_model", "Forecast throughput and waiting times from a model."),
     "export": ("_queues_export", "Write a recording for another tool: CSV, gnuplot, Perfetto, Graphviz …"),

@@ -30,6 +30,7 @@ from latlab.stats.quantiles import quantiles
 __all__ = ["forecast"]
 
 _WARM_UP = 0.05  # of the simulated time is left out
+_LEAST_THROUGH = 0.05  # of the arrivals: else the simulation has more to do with refusing than with serving
 
 
 def forecast(model: QueueingModel, *, events: int = 20_000, seed: int = 1) -> Forecast:
@@ -54,8 +55,11 @@ def forecast(model: QueueingModel, *, events: int = 20_000, seed: int = 1) -> Fo
     offered = sum(source.rate_hz for source in model.sources)
     if not model.stages or offered <= 0:
         raise InputError("the model", "nothing comes into it")
-    saturated = any(source.saturated for source in model.sources)
-    seconds = events / (offered if not saturated else max(offered, flows.capacity_hz()))
+    # As many as the slowest stage lets through. Where that is less than what arrives, the queues fill first,
+    # and the first half of the time is left out.
+    through = flows.share_let_through()
+    overloaded = through < 1.0 or any(source.saturated for source in model.sources)
+    seconds = events / (offered * max(through, _LEAST_THROUGH)) * (2.0 if overloaded else 1.0)
     # ciw draws from the standard library's generator: what others draw from it must not change.
     before = random.getstate()
     try:
@@ -65,7 +69,8 @@ def forecast(model: QueueingModel, *, events: int = 20_000, seed: int = 1) -> Fo
         records = simulation.get_all_records(only=["service", "rejection"])
     finally:
         random.setstate(before)
-    return _result(model, flows, records, seconds, seed)
+    begin = seconds * (0.5 if overloaded else _WARM_UP)
+    return _result(model, flows, records, (begin, seconds), seed)
 
 
 class _Flows:
@@ -104,13 +109,13 @@ class _Flows:
         """That a simulated event goes from a stage into a queue."""
         return queue.share / max(1.0, sum(output.share for output in self.outputs[stage]))
 
-    def capacity_hz(self) -> float:
-        """Events a second that the first stages could take from outside."""
-        return sum(
-            stage.workers / stage.service_ns * 1e9
-            for i, stage in enumerate(self._stages)
-            if stage.service_ns > 0 and any(queue.source not in self.number for queue in self.inputs[i])
-        )
+    def share_let_through(self) -> float:
+        """The part of what arrives for which the slowest stage has time: at most 1."""
+        loads = [
+            flow * stage.service_ns / 1e9 / stage.workers
+            for stage, flow in zip(self._stages, self.true.tolist(), strict=True)
+        ]
+        return 1.0 / max(1.0, *loads)
 
     def _order(self) -> list[int]:
         waiting = {
@@ -208,8 +213,10 @@ def _service(ciw: Any, stage: ModelStage, weight: float, count: int, rng: np.ran
     return ciw.dists.Sequential([float(time) for time in times * mean])
 
 
-def _result(model: QueueingModel, flows: _Flows, records: list[Any], seconds: float, seed: int) -> Forecast:
-    begin, end = seconds * 1e6 * _WARM_UP, seconds * 1e6
+def _result(
+    model: QueueingModel, flows: _Flows, records: list[Any], window_s: tuple[float, float], seed: int
+) -> Forecast:
+    begin, end = window_s[0] * 1e6, window_s[1] * 1e6
     time = (end - begin) / 1e6
     served = [record for record in records if record.record_type == "service"]
     refused = sum(1 for record in records if record.record_type != "service")
@@ -263,7 +270,7 @@ def _result(model: QueueingModel, flows: _Flows, records: list[Any], seconds: fl
         end_to_end=_waits((left - began)[finished]),
         queues=tuple(queues),
         stages=tuple(stages),
-        simulated_s=seconds,
+        simulated_s=window_s[1],
         events=arrived if dropping else int(first.sum()),
         seed=seed,
     )

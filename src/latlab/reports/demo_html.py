@@ -241,8 +241,12 @@ def _series(observation: Observation, queue: Queue) -> tuple[NDArray[np.int64], 
     return samples["t_ns"][mine], np.maximum(samples["in"][mine].astype(np.int64) - (low + high + 1) // 2, 0)
 
 
-def add_fills(page: Page, observation: Observation) -> None:
-    """The section with every queue's fill over time; its anchor is "fills"."""
+def add_fills(page: Page, observation: Observation, landmarks: Mapping[str, float] | None = None) -> None:
+    """The section with every queue's fill over time; its anchor is "fills".
+
+    Args:
+        landmarks: seconds from the first sweep, by label; by default the phases of the run.
+    """
     page.section(
         "Fill over time", "As it was sampled. Click a name to hide its queue, drag to zoom.", anchor="fills"
     )
@@ -255,13 +259,15 @@ def add_fills(page: Page, observation: Observation) -> None:
         seconds = (t - begin) / 1e9
         fills[queue.name] = (seconds, fill)
         sums[queue.name] = (seconds, np.concatenate([[0.0], np.cumsum(fill[:-1] * np.diff(seconds))]))
-    landmarks: dict[str, float] = {}
-    for t_ns, _, phase in observation.phases:
-        landmarks.setdefault(phase, (t_ns - begin) / 1e9)
+    if landmarks is None:
+        phases: dict[str, float] = {}
+        for t_ns, _, phase in observation.phases:
+            phases.setdefault(phase, (t_ns - begin) / 1e9)
+        landmarks = phases
     over = "s since the observer began"
     page.figure(
         figures.steps(fills, over, "events in the queue", landmarks=landmarks),
-        "Fill per queue; dotted lines mark the phases of the run.",
+        "Fill per queue; dotted lines mark what happened in the run.",
         height=440,
     )
     page.figure(

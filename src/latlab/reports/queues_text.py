@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from latlab.model.forecast import Forecast
 from latlab.model.queues import Analysis, Verdict
 
-__all__ = ["analysis_lines", "forecast_lines"]
+__all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines"]
 
 _SENTENCES = {
     Verdict.STAGE: "{stage} limits the pipeline",
@@ -19,10 +19,45 @@ _SENTENCES = {
 }
 
 
+def answer(analysis: Analysis) -> str:
+    """What limits, in one clause, with the confidence."""
+    sentence = _SENTENCES[analysis.verdict].format(stage=analysis.limiting_stage)
+    return f"{sentence} (confidence {analysis.confidence:.0%})"
+
+
+def compare_lines(before: Analysis, after: Analysis) -> list[str]:
+    """Two runs of an application side by side: the answers, and how each stage and queue changed."""
+    lines = [f"before  {answer(before)}", f"after   {answer(after)}", ""]
+    old_stages = {stage.label: stage for stage in before.stages}
+    stages: list[tuple[str, ...]] = [
+        (s.label, f"{o.rate_hz:.0f}", f"{s.rate_hz:.0f}", _change(o.rate_hz, s.rate_hz),
+         _percent(o.utilisation), _percent(s.utilisation), _percent(o.ready), _percent(s.ready),
+         "" if o.service_ns is None or s.service_ns is None else _change(o.service_ns, s.service_ns))
+        for s in after.stages if (o := old_stages.get(s.label)) is not None
+    ]  # fmt: skip
+    changes = ("stage", "events/s", "then", "Δ", "busy", "then", "ready", "then", "Δ service")
+    lines += _table(changes, stages)
+    old_queues = {queue.name: queue for queue in before.queues}
+    queues: list[tuple[str, ...]] = [
+        (q.name, f"{p.mean_fill:.2f}", f"{q.mean_fill:.2f}", str(p.fill_p99), str(q.fill_p99),
+         _percent(p.full), _percent(q.full), str(p.dropped), str(q.dropped),
+         *("" if ns is None else f"{ns / 1e3:.1f}" for ns in (p.residence_ns, q.residence_ns)))
+        for q in after.queues if (p := old_queues.get(q.name)) is not None
+    ]  # fmt: skip
+    heads = ("queue", "mean", "then", "p99", "then", "full", "then", "dropped", "then", "wait µs", "then")
+    lines += ["", *_table(heads, queues)]
+    for what, old, new in (
+        ("stage", old_stages.keys(), {stage.label for stage in after.stages}),
+        ("queue", old_queues.keys(), {queue.name for queue in after.queues}),
+    ):
+        lines += [f"{what} {name}: in the first run only" for name in sorted(old - new)]
+        lines += [f"{what} {name}: in the second run only" for name in sorted(new - old)]
+    return lines
+
+
 def analysis_lines(analysis: Analysis) -> list[str]:
     """The answer, its evidence, and a table of stages and of queues."""
-    sentence = _SENTENCES[analysis.verdict].format(stage=analysis.limiting_stage)
-    lines = [f"{sentence} (confidence {analysis.confidence:.0%})", ""]
+    lines = [answer(analysis), ""]
     lines += [f"  - {text}" for text in analysis.evidence]
     if len(analysis.timeline) > 1:
         lines += ["", "timeline"]

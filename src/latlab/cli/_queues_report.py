@@ -1,0 +1,57 @@
+"""`latlab queues report` and `latlab queues compare`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command("report")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave a queue out; may be repeated.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="By default queues.html in RUN.")
+def report_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
+    """Write an HTML page of RUN: fills over time, samples, traces, topology."""
+    from latlab.errors import UsageError
+    from latlab.formats.recording import open_recording
+    from latlab.queues import analyse, load
+    from latlab.reports.queues_html import write_queues_report
+
+    recording = open_recording(run)
+    observation = load(run)
+    traces = None
+    if "traces" in recording.names():
+        table = recording.series("traces")
+        traces = {name: table.column(name).to_numpy() for name in ("queue", "push_ns", "pop_ns")}
+    target = output or run / "queues.html"
+    analysis = analyse(observation, exclude=exclude)
+    try:
+        write_queues_report(target, observation, analysis, recording.environment, recording.command, traces)
+    except OSError as error:
+        raise UsageError(f"{target}: can't be written ({error.strerror})") from None
+    click.echo(f"latlab queues: the report lies in {target}", err=True)
+
+
+@click.command("compare")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave a queue out; may be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="For machines: both analyses.")
+def compare_(before: Path, after: Path, exclude: tuple[str, ...], as_json: bool) -> None:
+    """Show how stages and queues changed from BEFORE to AFTER."""
+    from latlab.formats.recording import open_recording
+    from latlab.model.environment import differences
+    from latlab.queues import analyse, load
+    from latlab.reports.queues_text import compare_lines
+
+    found = [analyse(load(run), exclude=exclude) for run in (before, after)]
+    for difference in differences(open_recording(before).environment, open_recording(after).environment):
+        click.echo(f"latlab: the runs differ in {difference}", err=True)
+    if as_json:
+        names = ("before", "after")
+        documents = {name: analysis.to_json() for name, analysis in zip(names, found, strict=True)}
+        print(json.dumps({"schema": 1, **documents}, indent=2))
+        return
+    print("\n".join(compare_lines(*found)))

@@ -1,0 +1,82 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from latlab.cli import main
+from latlab.model.environment import Environment
+from latlab.queues import analyse
+from latlab.queues._tandem import Line, observe, simulate
+from latlab.reports.queues_html import landmarks_of, write_queues_report
+from latlab.reports.queues_text import compare_lines
+
+
+@pytest.fixture(scope="module")
+def line():
+    times = simulate(Line(slower=0.3), np.array([2]), 4_000, seed=1)
+    return observe(Line(slower=0.3), times, 0, 100_000.0), times
+
+
+def test_a_landmark_stands_where_the_samples_have_it(line):
+    observation, _ = line
+    samples = dict(observation.samples)
+    dropped = np.zeros(len(samples["t_ns"]), np.uint64)
+    first = int(observation.sweeps["t_ns"][300])
+    dropped[(samples["t_ns"] >= first) & (samples["queue"] == 0)] = 3
+    found = landmarks_of(dataclasses.replace(observation, samples={**samples, "dropped": dropped}))
+    assert found["first drop"] == pytest.approx((first - int(observation.sweeps["t_ns"][0])) / 1e9)
+
+
+def test_trading_starts_with_the_eleventh_event_into_a_book(line):
+    observation, _ = line
+    queues = tuple(
+        dataclasses.replace(q, drain_type="book" if q.number == 4 else "") for q in observation.queues
+    )
+    samples = dict(observation.samples)
+    begin = samples["in"][samples["queue"] == 4][0]
+    came = np.maximum(samples["in"].astype(np.int64) - int(begin) - 1_000, 0)
+    samples["in"] = np.where(samples["queue"] == 4, came, samples["in"]).astype(np.uint64)
+    found = landmarks_of(dataclasses.replace(observation, queues=queues, samples=samples))
+    mine = samples["queue"] == 4
+    expected = samples["t_ns"][mine][np.argmax(samples["in"][mine] > 10)] - observation.sweeps["t_ns"][0]
+    assert next(at for name, at in found.items() if "trading start" in name) == pytest.approx(expected / 1e9)
+
+
+def test_the_page_names_every_queue_and_the_limiting_stage(line, tmp_path):
+    pytest.importorskip("plotly", reason="needs the extra 'plots'")
+    observation, times = line
+    traces = {
+        "queue": np.full(100, 2),
+        "push_ns": times.put[0, 2, 1000:1100].astype(np.int64),
+        "pop_ns": times.taken[0, 2, 1000:1100].astype(np.int64),
+    }
+    path = tmp_path / "page.html"
+    write_queues_report(path, observation, analyse(observation), Environment({}), None, traces)
+    page = path.read_text()
+    assert "stage-2 limits the pipeline" in page
+    assert all(f"queue-{i}" in page for i in range(5))
+    assert "Traced events against samples" in page
+
+
+def test_a_comparison_shows_both_answers_and_what_only_one_run_has(line):
+    observation, _ = line
+    before = analyse(observation)
+    after = analyse(observation, exclude=("queue-4",))
+    text = "\n".join(compare_lines(before, after))
+    assert "before  stage-2 limits" in text
+    assert "queue queue-4: in the first run only" in text
+    assert "+0.0%" in text
+
+
+def test_reports_of_what_is_no_recording_are_one_line(tmp_path, capsys):
+    for arguments in (["report", str(tmp_path)], ["compare", str(tmp_path), str(tmp_path)]):
+        with pytest.raises(SystemExit) as left:
+            main(["queues", *arguments])
+        assert left.value.code == 1
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_an_analysis_of_a_line_is_a_document_that_json_takes(line):
+    document = json.loads(json.dumps(analyse(line[0]).to_json()))
+    assert (document["schema"], document["limiting_stage"]) == (1, "stage-2")
