@@ -126,6 +126,16 @@ def test_points_that_are_missing_from_some_rounds_are_no_harm() -> None:
     assert abs((found.t_limit or 0) - 0.43) <= 0.03
 
 
+def test_points_of_few_rounds_do_not_make_the_intervals_narrow() -> None:
+    rounds, base = measured(total, noise=0.05, rounds=6)
+    dealt = [
+        {s: v for s, v in one.items() if s in (0.0, 1.0) or round(s * 10) % 6 == i}
+        for i, one in enumerate(rounds)
+    ]
+    found = forecast(dealt, baseline=base, name="score")
+    assert found.curve[5].interval[1] - found.curve[5].interval[0] > 0.05
+
+
 def test_few_rounds_are_a_warning_and_still_give_intervals() -> None:
     rounds, base = measured(total, rounds=4)
     found = forecast(rounds, baseline=base, name="score")

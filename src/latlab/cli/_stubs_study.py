@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from latlab.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from latlab.stubs._study_plan import StudyPlan
 
 _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 
@@ -20,12 +24,14 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the plots of each step.")
 @click.option("--seconds", type=float, help="Time for the repetitions, instead of the file's.")
 @click.option("--seed", type=int, help="Seed of the order of the runs, instead of the file's.")
-@_COMMAND
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def study(
     study_toml: Path, as_json: bool, output: Path | None, html: Path | None, seconds: float | None,
     seed: int | None, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Forecast what making the component of STUDY_TOML faster would buy COMMAND.
+
+    A stage of the trading pipeline needs no COMMAND: the pipeline is run.
 
     Exit code 3 where the runs scatter so much that the forecast shouldn't be trusted.
     """
@@ -41,6 +47,14 @@ def study(
         plan = replace(plan, seconds=seconds)
     if seed is not None:
         plan = replace(plan, seed=seed)
+    if plan.kind == "stage":
+        if command:
+            raise UsageError("a stage is studied in the trading pipeline, without a COMMAND")
+        if html is not None:
+            raise UsageError("a stage's study has no page of its own", remedy="see 'latlab diagnose'")
+        return _study_stage(plan, as_json, output)
+    if not command:
+        raise UsageError("the COMMAND is missing", remedy="write it after --")
     result = _study.study(
         plan, command, output=output, progress=lambda text: click.echo(f"latlab: {text}", err=True)
     )
@@ -52,6 +66,19 @@ def study(
         called = shlex.join(["latlab", "stubs", "study", str(study_toml), "--", *command])
         study_page(result, called, environment.capture(), plan.seed).write(html)
     return ExitCode.NOT_TRUSTWORTHY if any("not steady" in w for w in result.warnings) else ExitCode.OK
+
+
+def _study_stage(plan: StudyPlan, as_json: bool, output: Path | None) -> int:
+    from latlab.lab import stage_study
+    from latlab.reports import stubs_text
+
+    found = stage_study.study_stage(
+        plan.component, layout=plan.layout, slow=plan.slow, seconds=plan.seconds, seed=plan.seed,
+        output=output, tell=lambda text: click.echo(f"latlab: {text}", err=True),
+    )  # fmt: skip
+    document = stage_study.as_json(found)
+    click.echo(json.dumps(document) if as_json else stubs_text.stage(document))
+    return ExitCode.OK
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from latlab.model.stubs import StubCalibration, StudyResult, Timeline, TimelineComparison
 
 _SYMBOLS = {"running": "█", "ready": "▒", "blocked": "·"}
@@ -93,4 +96,21 @@ def study(result: StudyResult) -> str:
         f"{result.seconds:.0f} s"
     )
     lines += [f"warning: {warning}" for warning in result.warnings]
+    return "\n".join(lines)
+
+
+def stage(study: Mapping[str, Any]) -> str:
+    """What a faster stage of the pipeline buys: throughput and tail latency, a line a speedup."""
+    lines = [study["sentence"], ""]
+    lines.append(f"{'faster by':>9} {'events/s':>12} {'gain':>7} {'p50':>10} {'p99':>10} {'p99.9':>10}")
+    for point in study["curve"]:
+        times = [point[f"{name}_ns"] for name in ("p50", "p99", "p99.9")]
+        shown = [f"{one['value'] / 1e3:7.1f} us" if one is not None else f"{'-':>10}" for one in times]
+        lines.append(
+            f"{point['speedup']:9.0%} {point['capacity_hz']:12,.0f} {point['gain']:7.1%} {' '.join(shown)}"
+        )
+    limit = "" if study["t_limit"] is None else f"; limit: {study['t_limit']:.0%} faster"
+    drift = "" if study["drift"] is None else f"; baseline by stub {study['drift']:+.2%}"
+    lines.append(f"bottleneck: {study['class']}{limit}{drift}; {study['rounds']} rounds")
+    lines += [f"warning: {warning}" for warning in study["warnings"]]
     return "\n".join(lines)

@@ -229,7 +229,8 @@ class _Points:
             if half:
                 differences.append(float(np.mean(logs[:half]) - np.mean(logs[-half:])))
         if len(differences) < FEWEST_PAIRS:
-            return min(differences) > 0 and _centre(np.array(differences)) > SMALLEST_GAIN / 2
+            agree = sum(one > 0 for one in differences) >= len(differences) - (len(differences) > 4)
+            return agree and _centre(np.array(differences)) > SMALLEST_GAIN / 2
         low = paired.judge(differences, smallest_effect=0.0, block_pairs=1).interval[0]
         return low is not None and low > 0
 
@@ -242,8 +243,10 @@ class _Points:
 
     def _noise(self) -> float:
         """Half the width of a ratio's interval: the middle one, since noise doesn't know the variants."""
-        known = [float(s) for s in self.speedups if s > 0 or self._simulated]
-        return float(np.median([_half_width(self._ratios[s]) for s in known]))
+        known = [self._ratios[float(s)] for s in self.speedups if s > 0 or self._simulated]
+        # Points that only some rounds measured say little of the noise, and one value nothing.
+        most = max(len(ratios) for ratios in known)
+        return float(np.median([_half_width(ratios) for ratios in known if 2 * len(ratios) > most]))
 
     def drift_interval(self) -> tuple[float, float]:
         if not self._simulated:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from latlab.errors import InputError
 
-KINDS = ("python", "c++", "command")
+KINDS = ("python", "c++", "command", "stage")
 # Fewer rounds than this say nothing.
 LEAST_ROUNDS = 4
 
@@ -19,14 +19,17 @@ class StudyPlan:
 
     Attributes:
         component: ``module:function`` or the name given to the decorator (python), the name given to
-            `latlab::stub::component` (c++), or a program's name (command).
-        kind: "python", "c++" or "command".
+            `latlab::stub::component` (c++), a program's name (command), or a stage of the trading
+            pipeline ("book") or one instance of it ("book-1").
+        kind: "python", "c++", "command" or "stage".
         seconds: time for the whole study.
         rounds: most repetitions of each variant.
         released: the component works without Python's global lock.
         keyed: results are told apart by the arguments, not by their order (python).
         suspicion: first check, by a growing delay in front of the component, that it is a bottleneck at all.
         test: the system's own test, a command line: it has to pass with the stub too.
+        layout: of the trading pipeline, for a stage; "": as it comes.
+        slow: service time that is planted in stages, as "book=30000".
         validation: a file that `latlab stubs validate -o` wrote, instead.
     """
 
@@ -39,6 +42,8 @@ class StudyPlan:
     suspicion: bool = False
     test: str = ""
     validation: str = ""
+    layout: str = ""
+    slow: tuple[str, ...] = ()
     seed: int = 1
 
 
@@ -56,6 +61,7 @@ def load_plan(path: str | Path) -> StudyPlan:
     kinds: dict[str, type | tuple[type, ...]] = {
         "component": str, "kind": str, "seconds": (int, float), "rounds": int, "released": bool,
         "keyed": bool, "suspicion": bool, "test": str, "validation": str, "seed": int,
+        "layout": str, "slow": list,
     }  # fmt: skip
     for key, value in document.items():
         if key not in kinds:
@@ -64,7 +70,11 @@ def load_plan(path: str | Path) -> StudyPlan:
             raise InputError(path, f"is {value!r}", place=key)
     if not document.get("component"):
         raise InputError(path, "names no component", place="component")
-    plan = StudyPlan(**document)
+    if not all(isinstance(one, str) for one in document.get("slow", [])):
+        raise InputError(path, "is a list of texts such as 'book=30000'", place="slow")
+    plan = StudyPlan(**{**document, "slow": tuple(document.get("slow", ()))})
+    if plan.kind != "stage" and (plan.layout or plan.slow):
+        raise InputError(path, "belongs to a stage", place="layout" if plan.layout else "slow")
     if plan.kind not in KINDS:
         raise InputError(path, f"is '{plan.kind}'", place="kind", remedy=f"one of {', '.join(KINDS)}")
     if not plan.seconds > 0:
