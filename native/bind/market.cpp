@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/complex.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "market/correlate.hpp"
 #include "market/generator.hpp"
 #include "market/pipeline.hpp"
 #include "market/records.hpp"
@@ -286,6 +288,60 @@ void bind_generator(nb::module_& m) {
       .def_prop_ro("symbols", &market::Generator::symbols);
 }
 
+template <class T>
+using Rows = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Spectra = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::vector<double> place_rows(const Rows<const T>& signals, bool difference, const Rows<T>& rows,
+                               std::size_t first) {
+  const std::size_t n = signals.shape(1);
+  if (n == 0 || rows.shape(1) < n || rows.shape(0) < first + signals.shape(0)) {
+    throw std::invalid_argument("the rows don't hold the signals");
+  }
+  std::vector<double> energies(signals.shape(0));
+  for (std::size_t i = 0; i < energies.size(); ++i) {
+    energies[i] = market::place_signal(signals.data() + i * n, n, difference,
+                                       rows.data() + (first + i) * rows.shape(1));
+  }
+  return energies;
+}
+
+template <class T>
+void cross_rows(const Spectra<const std::complex<T>>& spectra, std::size_t together, bool whiten,
+                const Spectra<std::complex<T>>& out) {
+  const std::size_t bins = spectra.shape(1);
+  const std::size_t pairs = spectra.shape(0) / 2;
+  if (together == 0 || out.shape(1) != bins || out.shape(0) * together != pairs) {
+    throw std::invalid_argument("the cross-spectra don't hold the spectra");
+  }
+  const nb::gil_scoped_release release;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    market::cross_spectrum(spectra.data() + i * bins, spectra.data() + (pairs + i) * bins, bins, whiten,
+                           i % together == 0, out.data() + i / together * bins);
+  }
+}
+
+template <class T>
+std::tuple<double, double, double> peak_of_row(const Rows<const T>& correlations, std::size_t row,
+                                               std::size_t reach) {
+  const std::size_t size = correlations.shape(1);
+  if (row >= correlations.shape(0) || 2 * reach >= size) throw std::invalid_argument("out of reach");
+  const auto peak = market::find_peak(correlations.data() + row * size, size, reach);
+  return {peak.lag, peak.top, peak.rest};
+}
+
+template <class T>
+void bind_correlation(nb::module_& m) {
+  m.def("place_rows", &place_rows<T>, "signals"_a, "difference"_a, "rows"_a.noconvert(), "first"_a,
+        "Signals to rows from the first; the sum of squares of each.");
+  m.def("cross_rows", &cross_rows<T>, "spectra"_a.noconvert(), "together"_a, "whiten"_a, "out"_a.noconvert(),
+        "Cross-spectra of the first half with the second, `together` of them summed.");
+  m.def("peak_of_row", &peak_of_row<T>, "correlations"_a.noconvert(), "row"_a, "reach"_a,
+        "Lag in samples, height, and the highest elsewhere.");
+}
+
 void bind_pipeline(nb::module_& m) {
   using market::Pipeline;
   using Names = std::vector<std::string>;
@@ -409,6 +465,8 @@ void bind_pipeline(nb::module_& m) {
 NB_MODULE(market, m) {
   m.doc() = "Market data: feeds, books, statistics.";
   bind_generator(m);
+  bind_correlation<float>(m);
+  bind_correlation<double>(m);
   bind_pipeline(m);
   bind_records(m);
 }

@@ -75,6 +75,28 @@ def test_fftw_gives_the_answers_of_scipy() -> None:
         assert np.allclose(planned.estimate_arrays(a, b), plain, atol=1e-3)
 
 
+@pytest.mark.parametrize("conditioning", ["difference", "none"])
+def test_an_estimate_is_what_array_arithmetic_in_double_precision_gives(conditioning: str) -> None:
+    estimator = DelayEstimator(
+        1000, 1.0, conditioning=conditioning, precision="float64", engine="scipy", max_delay_s=300
+    )  # type: ignore[arg-type]
+    a = np.array([signals.steps(1000, seed=s) - 100 for s in range(3)])
+    b = np.array([signals.delayed(p, 25, mode="hold", jitter=2, seed=s) for s, p in enumerate(a)])
+    steps = [np.diff(p, prepend=p[:, :1]) if conditioning == "difference" else p for p in (a, b)]
+    x, y = (np.pad(p, ((0, 0), (0, 1000))) for p in steps)
+    cross = np.fft.rfft(y) * np.fft.rfft(x).conj()
+    correlation = np.fft.irfft(cross.sum(0))
+    correlation = np.concatenate([correlation[-300:], correlation[:301]])
+    at = int(correlation.argmax())
+    left, top, right = correlation[at - 1 : at + 2]
+    energy = np.sqrt((x**2).sum(1) * (y**2).sum(1)).sum()
+    found = estimator.estimate(a, b)
+    assert found.delay_s == pytest.approx(at - 300 + 0.5 * (left - right) / (left - 2 * top + right))
+    assert found.peak == pytest.approx(top / energy)
+    correlation[at - 3 : at + 4] = -np.inf
+    assert found.confidence == pytest.approx(1 - correlation.max() / top)
+
+
 def test_the_gpu_gives_the_answers_of_the_cpu() -> None:
     cupy = pytest.importorskip("cupy", reason="cupy is not installed (extra gpu)")
     try:

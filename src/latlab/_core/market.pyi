@@ -2,7 +2,7 @@
 """Market data: feeds, books, statistics."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -25,6 +25,29 @@ class Generator:
 
     @property
     def symbols(self) -> int: ...
+
+@overload
+def place_rows(signals: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], difference: bool, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], first: int) -> list[float]: ...
+
+@overload
+def place_rows(signals: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], difference: bool, rows: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], first: int) -> list[float]:
+    """Signals to rows from the first; the sum of squares of each."""
+
+@overload
+def cross_rows(spectra: Annotated[NDArray[numpy.complex64], dict(shape=(None, None), order='C', device='cpu', writable=False)], together: int, whiten: bool, out: Annotated[NDArray[numpy.complex64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
+
+@overload
+def cross_rows(spectra: Annotated[NDArray[numpy.complex128], dict(shape=(None, None), order='C', device='cpu', writable=False)], together: int, whiten: bool, out: Annotated[NDArray[numpy.complex128], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    """
+    Cross-spectra of the first half with the second, `together` of them summed.
+    """
+
+@overload
+def peak_of_row(correlations: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], row: int, reach: int) -> tuple[float, float, float]: ...
+
+@overload
+def peak_of_row(correlations: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], row: int, reach: int) -> tuple[float, float, float]:
+    """Lag in samples, height, and the highest elsewhere."""
 
 class Pipeline:
     """An input's bytes, through transport, session and books, to a result."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import sqrt
 from os import PathLike
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from latlab._core.market import cross_rows, peak_of_row, place_rows
 from latlab.errors import MissingExtraError, UsageError
 
 Signals = npt.NDArray[np.floating[Any]]
 _MAX_PAIRS = 64  # for each event, in a burst
-_GUARD = 3  # samples at each side of a peak that belong to it
 Conditioning = Literal["difference", "whiten", "none"]
 
 
@@ -51,23 +52,42 @@ class Calibration:
 
 
 class Transforms(Protocol):
-    """Forward and inverse real transforms of a fixed length, over the last axis."""
+    """Forward and inverse real transforms of rows of a fixed size, and the cross-spectra between."""
 
-    def forward(self, signals: Signals) -> Any:
-        """Spectra of signals of shape (..., n)."""
+    scale: float
+    """What `inverse` multiplies a correlation by."""
 
-    def inverse(self, spectra: Any) -> Any:
-        """Signals of spectra."""
+    def room(self, rows: int) -> Signals:
+        """Zeroed rows of shape (rows, size) to put signals in."""
+
+    def forward(self, rows: Signals) -> Any:
+        """Spectra of the rows."""
+
+    def cross(self, spectra: Any, together: int, whiten: bool) -> Any:
+        """The spectra of the first half of the rows with those of the second, `together` of them summed."""
+
+    def inverse(self, spectra: Any) -> Signals:
+        """Correlations of shape (rows, size)."""
 
 
 class _Scipy:
-    def __init__(self, size: int) -> None:
+    scale = 1.0
+
+    def __init__(self, size: int, real: npt.DTypeLike) -> None:
         import scipy.fft
 
-        self._fft, self._size = scipy.fft, size
+        self._fft, self._size, self._real = scipy.fft, size, np.dtype(real)
 
-    def forward(self, signals: Signals) -> Any:
-        return self._fft.rfft(signals, self._size, axis=-1)
+    def room(self, rows: int) -> Signals:
+        return np.zeros((rows, self._size), self._real)
+
+    def forward(self, rows: Signals) -> Any:
+        return self._fft.rfft(rows, axis=-1)
+
+    def cross(self, spectra: Any, together: int, whiten: bool) -> Any:
+        out = np.empty((len(spectra) // 2 // together, spectra.shape[1]), spectra.dtype)
+        cross_rows(spectra, together, whiten, out)
+        return out
 
     def inverse(self, spectra: Any) -> Any:
         return self._fft.irfft(spectra, self._size, axis=-1)
@@ -82,51 +102,75 @@ class _Fftw:
         except ImportError as error:
             raise MissingExtraError("pyfftw", "fft") from error
         self._pyfftw, self._size, self._threads = pyfftw, size, threads
+        self.scale = float(size)  # FFTW's inverse is not normalised, and need not be
         self._real = np.dtype(real)
         self._complex = np.dtype(np.complex64 if self._real == np.float32 else np.complex128)
-        self._plans: dict[tuple[int, ...], tuple[Any, ...]] = {}
+        self._forwards: dict[int, tuple[Signals, Any, Any]] = {}
+        self._inverses: dict[int, tuple[Any, Signals, Any]] = {}
 
-    def _plan(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        if shape not in self._plans:
-            make = self._pyfftw.zeros_aligned
-            real = make((*shape, self._size), self._real)
-            spectra = make((*shape, self._size // 2 + 1), self._complex)
-            back = make((*shape, self._size), self._real)
-            options = {"axes": (-1,), "threads": self._threads, "flags": ("FFTW_MEASURE",)}
-            forward = self._pyfftw.FFTW(real, spectra, direction="FFTW_FORWARD", **options)
-            options["flags"] = ("FFTW_MEASURE", "FFTW_DESTROY_INPUT")
-            inverse = self._pyfftw.FFTW(spectra, back, direction="FFTW_BACKWARD", **options)
+    def room(self, rows: int) -> Signals:
+        if rows not in self._forwards:
+            real = self._pyfftw.zeros_aligned((rows, self._size), self._real)
+            spectra = self._pyfftw.zeros_aligned((rows, self._size // 2 + 1), self._complex)
+            plan = self._plan(real, spectra, "FFTW_FORWARD", ("FFTW_MEASURE",))
             real[...] = 0  # planning scribbles over it, and what pads a signal must be zero
-            self._plans[shape] = (real, spectra, back, forward, inverse)
-        return self._plans[shape]
+            self._forwards[rows] = (real, spectra, plan)
+        return self._forwards[rows][0]
 
-    def forward(self, signals: Signals) -> Any:
-        real, spectra, _, forward, _ = self._plan(signals.shape[:-1])
-        real[..., : signals.shape[-1]] = signals
-        forward.execute()
+    def forward(self, rows: Signals) -> Any:
+        _, spectra, run = self._forwards[len(rows)]
+        run()
         return spectra
 
+    def cross(self, spectra: Any, together: int, whiten: bool) -> Any:
+        rows = len(spectra) // 2 // together
+        if rows not in self._inverses:
+            summed = self._pyfftw.zeros_aligned((rows, self._size // 2 + 1), self._complex)
+            back = self._pyfftw.zeros_aligned((rows, self._size), self._real)
+            plan = self._plan(summed, back, "FFTW_BACKWARD", ("FFTW_MEASURE", "FFTW_DESTROY_INPUT"))
+            self._inverses[rows] = (summed, back, plan)
+        summed = self._inverses[rows][0]
+        cross_rows(spectra, together, whiten, summed)
+        return summed
+
     def inverse(self, spectra: Any) -> Any:
-        _, own, back, _, inverse = self._plan(spectra.shape[:-1])
-        if own is not spectra:
-            own[...] = spectra
-        inverse.execute()
+        _, back, run = self._inverses[len(spectra)]
+        run()
         return back
+
+    def _plan(self, a: Any, b: Any, direction: str, flags: tuple[str, ...]) -> Any:
+        plan = self._pyfftw.FFTW(a, b, axes=(-1,), direction=direction, threads=self._threads, flags=flags)
+        return plan.execute
 
 
 class _Cupy:
-    def __init__(self, size: int) -> None:
+    scale = 1.0
+
+    def __init__(self, size: int, real: npt.DTypeLike) -> None:
         try:
             import cupy
         except ImportError as error:
             raise MissingExtraError("cupy", "gpu") from error
-        self._cupy, self._size = cupy, size
+        self._cupy, self._size, self._real = cupy, size, np.dtype(real)
 
-    def forward(self, signals: Signals) -> Any:
-        return self._cupy.fft.rfft(self._cupy.asarray(signals), self._size, axis=-1)
+    def room(self, rows: int) -> Signals:
+        return np.zeros((rows, self._size), self._real)
+
+    def forward(self, rows: Signals) -> Any:
+        return self._cupy.fft.rfft(self._cupy.asarray(rows), axis=-1)
+
+    def cross(self, spectra: Any, together: int, whiten: bool) -> Any:
+        half = len(spectra) // 2
+        product = spectra[half:] * spectra[:half].conj()
+        if whiten:
+            size = abs(product)
+            product /= size + 1e-3 * size.mean(axis=-1, keepdims=True) + np.finfo(self._real).tiny
+        return product.reshape(-1, together, product.shape[-1]).sum(axis=1)
 
     def inverse(self, spectra: Any) -> Any:
-        return self._cupy.asnumpy(self._cupy.fft.irfft(spectra, self._size, axis=-1))
+        return np.ascontiguousarray(
+            self._cupy.asnumpy(self._cupy.fft.irfft(spectra, self._size, axis=-1)), self._real
+        )
 
 
 def _transforms(engine: str, size: int, real: npt.DTypeLike, threads: int) -> Transforms:
@@ -134,13 +178,13 @@ def _transforms(engine: str, size: int, real: npt.DTypeLike, threads: int) -> Tr
         try:
             return _Fftw(size, real, threads)
         except MissingExtraError:
-            return _Scipy(size)
+            return _Scipy(size, real)
     if engine == "fftw":
         return _Fftw(size, real, threads)
     if engine == "scipy":
-        return _Scipy(size)
+        return _Scipy(size, real)
     if engine == "gpu":
-        return _Cupy(size)
+        return _Cupy(size, real)
     raise UsageError(f"the engine must be auto, fftw, scipy or gpu, not '{engine}'")
 
 
@@ -148,20 +192,17 @@ class DelayEstimator:
     """Delays of windows of n samples by cross-correlation in the frequency domain.
 
     Raw circular correlation of price steps finds the trend and the window's edge rather than the delay, so
-    the
-    signals are differenced (or whitened to the phase alone: Knapp and Carter, The generalized correlation
-    method
-    for estimation of time delay, IEEE TASSP 24 (1976)) and padded to twice their length. Transforms are
-    planned
-    once. Several signals (bid, offer, sizes, symbols) are correlated at once and their correlations summed,
-    which weighs each by its energy.
+    the signals are differenced (or whitened to the phase alone: Knapp and Carter, The generalized
+    correlation method for estimation of time delay, IEEE TASSP 24 (1976)) and padded by as much as the delay
+    may be. Transforms are planned once. Several signals (bid, offer, sizes, symbols) are correlated at once
+    and their correlations summed, which weighs each by its energy.
 
     Args:
         n: samples a window.
         rate: samples a second.
         max_delay_s: look no further than this; by default half of the window.
         conditioning: ``difference``, ``whiten`` or ``none``.
-        pad: to twice the length; circular when False.
+        pad: with zeros, as far as the delay may reach; circular when False.
         precision: ``float32`` or ``float64``.
         engine: ``auto`` (pyfftw where it is installed, else scipy), ``fftw``, ``scipy`` or ``gpu`` (cupy).
         threads: of one transform.
@@ -195,11 +236,11 @@ class DelayEstimator:
         self._real = np.dtype(precision)
         self._conditioning = conditioning
         self._calibration = calibration
-        self._size = _good_size(2 * n) if pad else n
-        limit = self._size // 2 - 1
-        self._reach = min(limit, n // 2 if max_delay_s is None else max(1, int(max_delay_s * rate)))
+        most = n // 2 if max_delay_s is None else min(n - 1, max(1, int(max_delay_s * rate)))
+        # Zeros as long as the reach keep the window's one end from the other's; more bring nothing.
+        self._size = _good_size(n + most) if pad else n
+        self._reach = min((self._size - 1) // 2, most)
         self._transforms = _transforms(engine, self._size, self._real, threads)
-        self._second = _transforms(engine, self._size, self._real, threads)
 
     def estimate(self, a: npt.ArrayLike, b: npt.ArrayLike) -> DelayEstimate:
         """The delay of b behind a.
@@ -211,9 +252,14 @@ class DelayEstimator:
         Raises:
             UsageError: the shapes are not these.
         """
-        one, other = np.atleast_2d(np.asarray(a, self._real)), np.atleast_2d(np.asarray(b, self._real))
-        delays, confidences, peaks = self.estimate_arrays(one[np.newaxis], other[np.newaxis])
-        return DelayEstimate(float(delays[0]), float(confidences[0]), float(peaks[0]))
+        one, other = np.asarray(a, self._real), np.asarray(b, self._real)
+        if one.ndim == other.ndim == 1:
+            one, other = one[np.newaxis], other[np.newaxis]
+        if one.shape != other.shape or one.ndim != 2 or one.shape[1] != self.n:
+            raise UsageError(f"both must have {self.n} samples, not the shapes {one.shape} and {other.shape}")
+        energy, correlation = self._correlate(one, other, len(one))
+        delay, confidence, peak = self._result(peak_of_row(correlation, 0, self._reach), sum(energy))
+        return DelayEstimate(delay, self._told(confidence), peak)
 
     def estimate_many(self, a: npt.ArrayLike, b: npt.ArrayLike) -> list[DelayEstimate]:
         """One estimate for each of many windows.
@@ -227,65 +273,48 @@ class DelayEstimator:
 
     def estimate_arrays(self, a: Signals, b: Signals) -> tuple[Signals, Signals, Signals]:
         """As `estimate_many`, as arrays: delays in seconds, confidences, peaks."""
-        correlation, energy = self._correlate(a, b)
-        if correlation.ndim == 3:
-            correlation, energy = correlation.sum(axis=1), energy.sum(axis=1)
-        delays, confidences, peaks = self._peaks(correlation, energy)
-        if self._calibration is not None:
-            confidences = np.interp(confidences, self._calibration.confidences, self._calibration.within)
-        return delays, confidences, peaks
-
-    def _correlate(self, a: Signals, b: Signals) -> tuple[Signals, Signals]:
-        if a.shape != b.shape or a.shape[-1] != self.n:
+        if a.shape != b.shape or a.shape[-1] != self.n or a.ndim not in (2, 3):
             raise UsageError(f"both signals must have {self.n} samples, not shapes {a.shape} and {b.shape}")
-        if self._conditioning != "none":
-            a, b = _steps(a), _steps(b)
-        energy = np.sqrt(np.einsum("...i,...i", a, a) * np.einsum("...i,...i", b, b))
-        spectrum = self._second.forward(b)
-        other = self._transforms.forward(a)
-        product = spectrum * other.conj()
-        if self._conditioning == "whiten":
-            magnitude = abs(product)
-            product /= magnitude + 1e-3 * magnitude.mean(axis=-1, keepdims=True) + np.finfo(self._real).tiny
-            energy = np.ones_like(energy)
-        return self._transforms.inverse(product), energy
+        together = a.shape[1] if a.ndim == 3 else 1
+        flat = [np.asarray(x, self._real).reshape(-1, self.n) for x in (a, b)]
+        energies, correlations = self._correlate(flat[0], flat[1], together)
+        found = np.zeros((3, len(correlations)))
+        for row in range(len(correlations)):
+            energy = sum(energies[row * together : (row + 1) * together])
+            found[:, row] = self._result(peak_of_row(correlations, row, self._reach), energy)
+        if self._calibration is not None:
+            found[1] = np.interp(found[1], self._calibration.confidences, self._calibration.within)
+        return found[0], found[1], found[2]
 
-    def _peaks(self, correlation: Signals, energy: Signals) -> tuple[Signals, Signals, Signals]:
-        """The highest point of each row within reach, interpolated by a parabola."""
-        reach, width = self._reach, 2 * self._reach + 1
-        window = np.empty((len(correlation), width + 2 * _GUARD), correlation.dtype)
-        window[:, :_GUARD] = window[:, -_GUARD:] = -np.inf
-        window[:, _GUARD : _GUARD + reach] = correlation[:, -reach:]
-        window[:, _GUARD + reach : _GUARD + width] = correlation[:, : reach + 1]
-        rows = np.arange(len(window))
-        at = window.argmax(axis=1)
-        top = window[rows, at].astype(np.float64)
-        left, right = window[rows, at - 1].astype(np.float64), window[rows, at + 1].astype(np.float64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shift = 0.5 * (left - right) / (left - 2 * top + right)
-        shift = np.where(np.isfinite(shift), np.clip(shift, -0.5, 0.5), 0.0)
-        # The rest: what lies outside the peak itself, which may be a few samples wide.
-        for k in range(-_GUARD, _GUARD + 1):
-            window[rows, at + k] = -np.inf
-        rest = np.maximum(window.max(axis=1), 0.0)
-        valid = (top > 0) & (energy > 0)
-        safe = np.where(valid, top, 1.0)
-        delays = np.where(valid, (at - _GUARD - reach + shift) / self.rate, 0.0)
-        confidences = np.where(valid, np.clip(1.0 - rest / safe, 0.0, 1.0), 0.0)
-        return delays, confidences, np.where(valid, top / np.where(energy > 0, energy, 1.0), 0.0)
+    def _correlate(self, a: Signals, b: Signals, together: int) -> tuple[list[float], Signals]:
+        """Correlations of rows of a with rows of b, `together` of them summed, and each pair's energy."""
+        count, transforms = len(a), self._transforms
+        rows = transforms.room(2 * count)
+        difference = self._conditioning != "none"
+        first, second = place_rows(a, difference, rows, 0), place_rows(b, difference, rows, count)
+        energies = [sqrt(x * y) for x, y in zip(first, second, strict=True)]
+        whiten = self._conditioning == "whiten"
+        if whiten:
+            energies = [float(energy > 0) for energy in energies]
+        spectra = transforms.cross(transforms.forward(rows), together, whiten)
+        return energies, transforms.inverse(spectra)
 
+    def _result(self, found: tuple[float, float, float], energy: float) -> tuple[float, float, float]:
+        """Delay in seconds, raw confidence, normalised correlation."""
+        lag, top, rest = found
+        if not (top > 0 and energy > 0):
+            return 0.0, 0.0, 0.0
+        return lag / self.rate, max(0.0, 1.0 - rest / top), top / (energy * self._transforms.scale)
 
-def _steps(signals: Signals) -> Signals:
-    """Differences, with the first sample's 0, so that the length stays."""
-    out = np.empty_like(signals)
-    out[..., 0] = 0
-    np.subtract(signals[..., 1:], signals[..., :-1], out=out[..., 1:])
-    return out
+    def _told(self, confidence: float) -> float:
+        if self._calibration is None:
+            return confidence
+        return float(np.interp(confidence, self._calibration.confidences, self._calibration.within))
 
 
 def _good_size(least: int) -> int:
-    """The next power of two."""
-    return 1 << (least - 1).bit_length()
+    """The next size that transforms take quickly: a power of two times 1, 3, 5, 9 or 15."""
+    return min(m << max(0, -(-least // m) - 1).bit_length() for m in (1, 3, 5, 9, 15))
 
 
 def calibrate(
