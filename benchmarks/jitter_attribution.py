@@ -81,7 +81,7 @@ def main() -> None:
     for one in result.sources[:6]:
         print(f"    {(one.total_ns or 0) / 1e3:9.1f} us  {one.count:5}  {one.layer}: {one.name}")
 
-    measured, runs = disturbed(cpu, 4.0, COUNT, BUSY_NS, 0)
+    measured, runs = disturbed(cpu, 6.0, COUNT, BUSY_NS, 0)
     assert measured.events is not None, measured.trace_refused
     count, found, named = found_and_named(measured, runs)
     print(f"injected preemptions found: {found} of {count} ({100 * found / count:.2f} %; bar >= 99.5 %)")

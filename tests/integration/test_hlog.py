@@ -72,6 +72,15 @@ def test_a_log_of_jhiccup_has_its_known_totals(
     assert found.intervals[0].start_s == pytest.approx(1441812279.474 + 0.127)
 
 
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.3"])
+def test_a_log_of_another_format_version_has_the_same_totals(tmp_path: Path, version: str) -> None:
+    text = sample("jHiccup-2.0.7S.logV2.hlog").read_text()
+    path = tmp_path / "x.hlog"
+    path.write_text(text.replace("format version 1.2", f"format version {version}"))
+    found = hlog.read_log(path)
+    assert (found.version, hlog.merged(found.intervals).count) == (version, 48761)
+
+
 def test_every_interval_of_a_log_holds_the_counts_that_the_hdrhistogram_package_reads() -> None:
     path = sample("jHiccup-2.0.7S.logV2.hlog")
     reader = HistogramLogReader(str(path), HdrHistogram(1, HOUR_NS, 3))

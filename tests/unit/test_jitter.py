@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -473,6 +474,22 @@ def test_isolated_cpus_are_allowed_though_the_inherited_mask_lacks_them(tmp_path
     put(tmp_path, "sys/devices/system/cpu/online", "0-4000\n")
     put(tmp_path, "sys/devices/system/cpu/isolated", "3000-3001\n")
     assert {3000, 3001} < set(allowed_cpus(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("group", "file"),
+    [
+        ("3:cpuset:/box", "cpuset/box/cpuset.effective_cpus"),
+        ("0::/box", "box/cpuset.cpus.effective"),
+        ("0::/the/hosts/path", "cpuset.cpus.effective"),
+    ],
+)
+def test_of_the_cpusets_our_own_counts_and_not_the_topmost(tmp_path: Path, group: str, file: str) -> None:
+    put(tmp_path, "sys/devices/system/cpu/online", "0-4000\n")
+    put(tmp_path, "proc/self/cgroup", group + "\n")
+    put(tmp_path, "sys/fs/cgroup/cpuset/cpuset.effective_cpus", "0-4000\n")
+    put(tmp_path, f"sys/fs/cgroup/{file}", "2000-2001\n")
+    assert set(allowed_cpus(tmp_path)) == {2000, 2001} | os.sched_getaffinity(0)
 
 
 def test_json_has_the_contracts_keys() -> None:

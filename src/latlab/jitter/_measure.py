@@ -100,19 +100,31 @@ def allowed_cpus(root: Path = Path("/")) -> list[int]:
     except OSError:
         status = ""
     online = set(online_cpus(root))
-    for name in ("sys/fs/cgroup/cpuset.cpus.effective", "sys/fs/cgroup/cpuset/cpuset.effective_cpus"):
-        try:
-            allowed |= set(parse_cpu_list((root / name).read_text()))
-        except (OSError, UsageError):
-            continue
-    try:
-        allowed |= set(parse_cpu_list((root / "sys/devices/system/cpu/isolated").read_text()))
-    except OSError:
-        pass
+    cpuset = _cpuset(root)
+    if cpuset is None:
+        cpuset = set(parse_cpu_list(_read(root / "sys/devices/system/cpu/isolated"))) | allowed
+    allowed |= cpuset
     for line in status.splitlines():
         if line.startswith("Cpus_allowed_list:"):
             allowed |= set(parse_cpu_list(line.partition(":")[2]))
     return sorted(allowed & online) or sorted(os.sched_getaffinity(0))
+
+
+def _cpuset(root: Path) -> set[int] | None:
+    """The CPUs of our own cpuset, of either version; None where there is none."""
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            base, name = root / "sys/fs/cgroup", "cpuset.cpus.effective"
+        elif "cpuset" in controllers.split(","):
+            base, name = root / "sys/fs/cgroup/cpuset", "cpuset.effective_cpus"
+        else:
+            continue
+        # In a container the path is the host's, and its own group is mounted as the topmost.
+        for folder in (base / path.strip("/"), base):
+            if text := _read(folder / name).strip():
+                return set(parse_cpu_list(text))
+    return None
 
 
 def interrupt_counts(text: str) -> dict[int, dict[str, int]]:
