@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from latlab.model.queues import Process
-from latlab.queues._recorder import COLUMNS, Memory
+from latlab.queues._recorder import COLUMNS, Memory, paced
 from latlab.queues._sockets import SocketFollower
 from latlab.queues._window import Window
 from latlab.system.sockets import SocketFill, receive_buffers
@@ -187,3 +187,14 @@ def test_blank_ends_are_filled_from_the_threads_that_used_them():
         for thread, go in ((producer, stop_producer), (consumer, stop_consumer)):
             go.set()
             thread.join()
+
+
+def test_the_period_grows_until_a_budget_holds_and_shrinks_when_it_can():
+    # The sampler costs 1 µs a sweep, the recorder 100 µs a step.
+    period, step = 100_000.0, 0.02
+    for _ in range(6):
+        period, step = paced(period, step, (1e3 / period, 1e-4 / step), 0.002)
+    assert 1e3 / period + 1e-4 / step <= 0.002 * 1.001
+    for _ in range(6):
+        period, step = paced(period, step, (1e3 / period, 1e-4 / step), 0.02)
+    assert (1e3 / period, step) == (pytest.approx(0.02 - 1e-4 / step), 0.02)

@@ -171,7 +171,8 @@ def record_(
         with recorder:
             until = None if seconds is None else time.monotonic() + seconds
             click.echo(f"recording {', '.join(target)} into {output}", err=True)
-            while not stop.wait(0.05 if until is None else max(0.0, min(0.05, until - time.monotonic()))):
+            step = 0.05 if budget is None else 0.25
+            while not stop.wait(step if until is None else max(0.0, min(step, until - time.monotonic()))):
                 over = until is not None and time.monotonic() >= until
                 if over or recorder.failed or not recorder.anyone_alive:
                     break

@@ -71,6 +71,10 @@ COLUMNS: dict[str, dict[str, str]] = {
     },
 }
 _STEP_S = 0.02
+_LONGEST_STEP_S = 0.25
+_OF_BUDGET = (
+    0.8  # what is aimed at: threads that only wait for the recorder take a little too, and load varies
+)
 _CALIBRATION_S = 0.05
 _BINS_PER_OCTAVE = 64  # of the achieved period: 1.1 % wide
 
@@ -124,8 +128,8 @@ class Recorder:
         stage_period_ns: between two looks at the stages' own times.
         thread_period_ns: between two looks at what the kernel says of the threads and of the sockets.
         longest_skip: with adaptive sampling, the most periods that a queue without activity is not looked at.
-        budget: share of one CPU that the sampling thread may use; the period grows until it holds. None: no
-            limit.
+        budget: share of one CPU that sampling and writing may use together; the period grows until it
+            holds. None: no limit.
         stamp_every: queues between two readings of the clock (0: one for the whole sweep).
         cpu: to pin the sampler to, or -1.
         priority: SCHED_FIFO priority of the sampler, or 0.
@@ -174,7 +178,8 @@ class Recorder:
         self._reference = (0, 0)
         self._hz = 1e9
         self._next_stages = self._next_threads = self._next_budget = 0
-        self._budget_from = (0, 0)
+        self._budget_from = (0, 0, 0)
+        self._step_s = _STEP_S
         self._phases: list[tuple[int, int, str]] = []
         self._started_ns = 0
         self._intervals = np.zeros(64 * _BINS_PER_OCTAVE, np.int64)
@@ -299,7 +304,7 @@ class Recorder:
 
     def _run(self) -> None:
         try:
-            while not self._stop.wait(_STEP_S):
+            while not self._stop.wait(self._step_s):
                 self._step()
         except BaseException as error:  # noqa: BLE001 (raised again where the block is left)
             self._failure = error
@@ -393,14 +398,35 @@ class Recorder:
             )
 
     def _keep_budget(self, now: int) -> None:
-        """Grow the period while the sampler uses more of a CPU than it may, shrink it back when it can."""
+        """Look less often while sampler and recorder use more of a CPU than they may, and more often again
+        when they can.
+        """
         assert self._budget is not None
-        used_before, at_before = self._budget_from
-        used = self._sampler.statistics()["cpu_ns"]
-        self._budget_from = (used, now)
+        sampler, recorder, at = self._budget_from
+        used = (self._sampler.statistics()["cpu_ns"], time.thread_time_ns())
+        self._budget_from = (*used, now)
         self._next_budget = now + 500_000_000
-        if at_before == 0:
+        if at == 0:
             return
-        share = (used - used_before) / (now - at_before)
-        wanted = self._sampler.period_ns * share / self._budget
-        self._sampler.set_period(int(min(max(wanted, self.period_ns), 100_000_000)))
+        shares = ((used[0] - sampler) / (now - at), (used[1] - recorder) / (now - at))
+        budget = self._budget * _OF_BUDGET
+        period, self._step_s = paced(self._sampler.period_ns, self._step_s, shares, budget)
+        self._sampler.set_period(int(max(period, self.period_ns)))
+
+
+def paced(period_ns: float, step_s: float, shares: tuple[float, float], budget: float) -> tuple[float, float]:
+    """The next period and step of the recorder, so that each side keeps to half of the budget.
+
+    What one side leaves of its half, the other may use.
+
+    Args:
+        shares: of one CPU, that the sampling and the recorder's thread used at `period_ns` and `step_s`.
+
+    Returns:
+        the period, at most 100 ms, and the step, from 0.02 to 0.25 s (chunks hold what comes meanwhile).
+    """
+    sampler, recorder = shares
+    half = budget / 2
+    step_s = min(max(step_s * recorder / half, _STEP_S), _LONGEST_STEP_S)
+    left = max(budget - min(recorder, half), half)
+    return min(period_ns * sampler / left, 100_000_000.0), step_s
