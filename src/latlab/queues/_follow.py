@@ -164,7 +164,7 @@ class Follower:
         """What `Sampler.set_plan` takes: readers, their topology versions, targets."""
         self.plan_is_stale = False
         used: dict[int, int] = {}  # a file: its place among those that are read; the dead are not
-        files = []
+        files: list[_File] = []
         targets = []
         for number, sides in self._sides.items():
             if not self._queues[number].complete or self._queues[number].retired_ns is not None:
