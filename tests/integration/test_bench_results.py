@@ -140,6 +140,19 @@ def test_the_study_measures_every_combination_once_a_block_and_recommends(folder
     )
     assert all(row["iqr"] >= 0 for row in found["combinations"])
     assert "least scatter" in found["recommendation"]
+    (folder / "seeded.py").write_text(
+        "class Seeded:\n"
+        "    def __init__(self, seed=1):\n"
+        "        self.size = 1000 if seed == 1 else 100_000\n"
+        "    def run(self):\n"
+        "        sum(range(self.size))\n"
+    )
+    inputs = ("--factors", "input", "--blocks", "2", "--iterations", "20", "--json")
+    rows = parsed(bench(folder, "study", "seeded.py", *inputs))["combinations"]
+    p50 = {row["levels"]["input"]: row["p50_ns"] for row in rows}
+    assert p50["fresh"] > 10 * p50["fixed"]
+    unseeded = bench(folder, "study", "fixtures.py:Short", *inputs)
+    assert parsed(unseeded)["unavailable"] == {"input": "Short takes no parameter 'seed'"}
     unknown = bench(folder, "study", "fixtures.py:Short", "--factors", "moon")
     assert (unknown.returncode, "no factor moon" in unknown.stderr) == (2, True)
 
@@ -178,3 +191,20 @@ def test_a_side_that_fails_only_when_it_takes_turns_is_named_and_no_verdict_give
     assert (done.stdout, done.returncode in (1, 3)) == ("", True)
     assert words in done.stderr
     assert "late.py" in done.stderr
+
+
+def test_on_request_both_sides_are_built_anew_for_each_block_and_their_variance_is_estimated(
+    folder: Path,
+) -> None:
+    done = bench(
+        folder, *AB, "--pairs", "4", "--keep-going", "--seconds", "60",
+        "--build", "echo $LATLAB_BUILD >> builds.txt",
+    )  # fmt: skip
+    found = parsed(done)
+    assert found["pairs"] == 4
+    assert found["plan"]["build_deviation"] >= 0
+    # Three builds for each of the pilot's two ways to run a pair, and one a block of two pairs.
+    assert (folder / "builds.txt").read_text().split() == ["0", "1", "2", "0", "1", "2", "0", "1"]
+    failed = bench(folder, *AB, "--build", "echo planned >&2; false")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "the build ended with 1: planned" in failed.stderr

@@ -51,7 +51,17 @@ def listing(module: types.ModuleType) -> dict[str, Any]:
         for name, thing in vars(module).items()
         if is_fixture(module, thing) and not name.startswith("_")
     }
-    return {"fixtures": fixtures, "report": dict(getattr(module, "report", {}))}
+    return {
+        "fixtures": fixtures,
+        "report": dict(getattr(module, "report", {})),
+        "seeded": [name for name in fixtures if takes_seed(getattr(module, name))],
+    }
+
+
+def takes_seed(fixture: Any) -> bool:
+    """Whether the constructor has a parameter `seed`."""
+    code = getattr(fixture.__init__, "__code__", None)
+    return code is not None and "seed" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def prepare(config: dict[str, Any]) -> dict[str, bool]:

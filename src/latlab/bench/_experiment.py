@@ -201,6 +201,7 @@ def run_ab(
         alpha=asked.alpha,
         fixed_iterations=command or asked.iterations is not None,
         budget_s=asked.seconds,
+        rebuild=None if asked.build is None else lambda number: _build(str(asked.build), number),
     )
     refused = _control.refusal() if control else None
     if planned is not None:

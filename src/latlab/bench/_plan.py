@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from latlab.stats.variance import Components, best_iterations, components, midme
 
 __all__ = ["cycle_ns", "default_smallest_effect", "make_plan"]
 
-PILOT_PAIRS, PILOT_TURNS = 4, 16
+PILOT_PAIRS, PILOT_TURNS, PILOT_BUILDS = 4, 16, 3
 WORTH_IT = 0.5  # four pairs don't tell smaller differences of cost
 FEWEST_PAIRS = 30  # must fit into the budget: twice as many as a clear difference needs
 # A processor's frequency wanders by 0.2 % within 0.1 ms and by 1 % within 10 (measured on a shared machine),
@@ -71,6 +72,7 @@ def make_plan(
     alpha: float,
     fixed_iterations: bool,
     budget_s: float = math.inf,
+    rebuild: Callable[[int], None] | None = None,
 ) -> tuple[Plan, Settings, float, str]:
     """Run the pilot and choose the batch, the turns and the iterations of a process.
 
@@ -82,6 +84,7 @@ def make_plan(
         smallest_effect: declared, or None for the default.
         alpha: level of the plan.
         fixed_iterations: keep the asked iterations, as for commands and where the user said so.
+        rebuild: makes both sides anew, as before each block of the experiment; None leaves them.
         budget_s: what measuring may take in all; so much is left for each pair that `FEWEST_PAIRS` fit.
 
     Returns:
@@ -97,17 +100,17 @@ def make_plan(
     iteration_s = max(midmean(s.times_ns) * s.operations * batch for s in first) * 1e-9
     apart = dataclasses.replace(settings, batch=batch)
     if command:
-        pilot = _pilot(a, b, apart)
+        pilot = _pilot(a, b, apart, rebuild)
     else:
         turn, unmeasured = turn_of(iteration_s)
         if fixed_iterations:
             turn = max(1, min(turn, settings.iterations // FEWEST_TURNS))
         else:
             apart = _with_iterations(apart, turn * PILOT_TURNS, settings.warmup)
-        pilot = _pilot(a, b, dataclasses.replace(apart, turn=turn, unmeasured=unmeasured))
+        pilot = _pilot(a, b, dataclasses.replace(apart, turn=turn, unmeasured=unmeasured), rebuild)
         # Where the luck of a process's pages decides, two that are alive at once have more of it than two
         # that follow each other into the same pages; where the processor's frequency does, turns take it out.
-        alone = _pilot(a, b, apart)
+        alone = _pilot(a, b, apart, rebuild)
         if alone.cost < WORTH_IT * pilot.cost:
             pilot = alone
     settled = pilot.settings
@@ -131,8 +134,8 @@ def make_plan(
     seconds = None if pairs is None else pairs * pair_s
     parts = pilot.parts
     plan = Plan(
-        settled.iterations, batch, settled.turn, parts.between, parts.within, parts.effective_share, pairs,
-        seconds, "",
+        settled.iterations, batch, settled.turn, parts.between, parts.within, parts.effective_share,
+        pilot.build_deviation, pairs, seconds, "",
     )  # fmt: skip
     why = _why(plan, settled, pair_s, smallest_effect, alpha)
     why += f"; {', '.join(pilot.context) or 'plain scheduling'}"
@@ -146,6 +149,7 @@ class _Pilot:
     settings: Settings
     parts: Components
     pair_deviation: float  # robust, of the log-ratio
+    build_deviation: float | None
     overhead_s: float  # of a pair
     unit_s: float
     typical_ns: float
@@ -165,12 +169,21 @@ class _Pilot:
         return math.sqrt(own / 2) if self.settings.turn else math.sqrt(own)
 
 
-def _pilot(a: Target, b: Target, settings: Settings) -> _Pilot:
-    pairs = [measure_pair(a, b, settings) for _ in range(PILOT_PAIRS)]
+def _pilot(a: Target, b: Target, settings: Settings, rebuild: Callable[[int], None] | None) -> _Pilot:
+    pairs = []
+    for index in range(PILOT_PAIRS if rebuild is None else 2 * PILOT_BUILDS):
+        if rebuild is not None and index % 2 == 0:
+            rebuild(index // 2)
+        pairs.append(measure_pair(a, b, settings))
     samples = [sample for pair in pairs for sample in pair]
     logs = np.array([log_ratio(*pair) for pair in pairs])
     # The mean distance from the median: of four values it scatters less than the median one.
     deviation = 1.2533 * float(np.abs(logs - np.median(logs)).mean())
+    of_builds = None
+    if rebuild is not None:  # two pairs a build: one-way random effects
+        builds = logs.reshape(-1, 2)
+        own = float(np.diff(builds, axis=1).var() + np.diff(builds, axis=1).mean() ** 2) / 2
+        of_builds = math.sqrt(max(0.0, float(builds.mean(axis=1).var(ddof=1)) - own / 2))
     if settings.turn:
         parts = components([np.exp(turn_ratios(*pair)) for pair in pairs])
         measuring_s = float(np.median([max(s.measuring_s for s in pair) for pair in pairs]))
@@ -181,7 +194,7 @@ def _pilot(a: Target, b: Target, settings: Settings) -> _Pilot:
         measuring_s = float(np.median([sum(s.measuring_s for s in pair) for pair in pairs]))
         units, whole_s = settings.iterations, [sum(s.process_s for s in pair) for pair in pairs]
     return _Pilot(
-        settings, parts, deviation, max(float(np.median(whole_s)) - measuring_s, 1e-4),
+        settings, parts, deviation, of_builds, max(float(np.median(whole_s)) - measuring_s, 1e-4),
         max(measuring_s, 1e-7) / max(1, units), float(np.median([midmean(s.times_ns) for s in samples])),
         samples[0].context,
     )  # fmt: skip
@@ -211,6 +224,11 @@ def _why(plan: Plan, settings: Settings, pair_s: float, effect: float, alpha: fl
             f"{plan.iteration_deviation:.3%} between iterations, of which {plan.effective_share:.0%} count "
             f"as independent; a pair takes {pair_s * 1e3:.3g} ms, one process of {settings.iterations} "
             "iterations after the other"
+        )
+    if plan.build_deviation is not None:
+        what += (
+            f"; {plan.build_deviation:.3%} from build to build, of which each block of "
+            f"{paired.BLOCK_PAIRS} pairs has its own"
         )
     if plan.pairs is not None and plan.seconds is not None:
         what += (

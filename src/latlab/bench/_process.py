@@ -23,7 +23,7 @@ from latlab.bench._targets import Target
 from latlab.errors import LatlabError, NotTrustworthyError, UsageError
 from latlab.model.bench import Sample, Settings
 
-__all__ = ["fixtures", "measure_once", "measure_pair", "native_runner"]
+__all__ = ["fixtures", "measure_once", "measure_pair", "native_runner", "takes_seed"]
 
 _THREW, _UNEVEN, _AFFINITY, _MEMORY, _MISSING, _COMMAND, _PEER = 10, 11, 12, 13, 14, 16, 17
 
@@ -49,6 +49,14 @@ def fixtures(
         return found["fixtures"], {k: str(v) for k, v in found["report"].items()}
     document = json.loads(_run(target, [*_native(target), "--list", "1"], timeout_s))
     return {name: {} for name in reversed(document["fixtures"])}, dict(document.get("report", {}))
+
+
+def takes_seed(target: Target, *, timeout_s: float = 60.0) -> bool:
+    """Whether a fixture's input can be drawn anew: one in C++ may ask for it, one in Python declares it."""
+    if target.kind != "python":
+        return target.kind in ("object", "program")
+    config = {"path": str(target.path), "list": True, "sys_path": _search_path()}
+    return target.fixture in marshal.loads(_run(target, _python(config), timeout_s))["seeded"]
 
 
 def measure_once(target: Target, settings: Settings) -> Sample:

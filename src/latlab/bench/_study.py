@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 
 from latlab.bench._experiment import Recorder
-from latlab.bench._process import measure_once
+from latlab.bench._process import measure_once, takes_seed
 from latlab.bench._raw import Row
 from latlab.bench._targets import Target
+from latlab.errors import LatlabError
 from latlab.model.bench import Sample, Settings
 from latlab.stats.quantiles import nearest_rank
 from latlab.stats.variance import midmean
@@ -107,8 +108,10 @@ class hogs:  # noqa: N801 - used as a context manager, like a function
             process.join()
 
 
-def available(factor: str) -> str | None:
+def available(factor: str, target: Target) -> str | None:
     """Why a factor can't be varied here, or None."""
+    if factor == "input" and not takes_seed(target):
+        return f"{target.name} takes no parameter 'seed'"
     if factor not in _FILES:
         return None
     files = glob.glob(_FILES[factor])  # noqa: PTH207 - the pattern spans folders from the root
@@ -160,7 +163,7 @@ def study(
     Returns:
         the study's document: unavailable factors, combinations (best first), main effects, recommendation.
     """
-    unavailable = {f: why for f in factors if (why := available(f)) is not None}
+    unavailable = {f: why for f in factors if (why := available(f, target)) is not None}
     varied = [f for f in factors if f not in unavailable]
     saved = {
         file: Path(file).read_text().strip()
@@ -214,18 +217,16 @@ def study(
 def _measure(target: Target, settings: Settings, levels: dict[str, str], fresh: int) -> Sample:
     if "scheduling" in levels and levels["scheduling"] == "other":
         settings = dataclasses.replace(settings, priority=0)
-    if "input" in levels and target.kind in ("object", "program"):
-        seed = 1 if levels["input"] == "fixed" else fresh
+    if "input" in levels:
+        seed = target.parameters.get("seed", 1) if levels["input"] == "fixed" else fresh
         target = dataclasses.replace(target, parameters={**target.parameters, "seed": seed})
-    elif levels.get("input") == "fresh" and "seed" in target.parameters:
-        target = dataclasses.replace(target, parameters={**target.parameters, "seed": fresh})
     if levels.get("load") != "hog":
         return measure_once(target, settings)
     with hogs() as load:
         time.sleep(0.05)  # the scheduler spreads them
         sample = measure_once(target, settings)
-        if load.running() == 0:
-            raise RuntimeError("the load generator ended by itself")
+        if load.running() < len(load.processes):
+            raise LatlabError("a process of the load generator ended by itself", remedy="repeat the study")
         return sample
 
 

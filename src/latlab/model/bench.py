@@ -83,6 +83,7 @@ class Plan:
             turns), beyond what their iterations (turns) explain.
         iteration_deviation: that between the iterations of a process (the ratios of turns).
         effective_share: effective over actual number of iterations (turns), by their autocorrelation.
+        build_deviation: that of builds, beyond what their pairs explain; None where nothing is rebuilt.
         pairs: expected to be needed for the smallest effect; None where that is 0.
         seconds: expected to be needed.
         why: sentences.
@@ -94,6 +95,7 @@ class Plan:
     process_deviation: float
     iteration_deviation: float
     effective_share: float
+    build_deviation: float | None
     pairs: int | None
     seconds: float | None
     why: str
