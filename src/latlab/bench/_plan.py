@@ -13,7 +13,7 @@ import numpy as np
 from latlab.bench._judge import log_ratio, turn_ratios
 from latlab.bench._process import measure_once, measure_pair
 from latlab.bench._targets import Target
-from latlab.model.bench import Plan, Settings
+from latlab.model.bench import Plan, Sample, Settings
 from latlab.stats import paired
 from latlab.stats.variance import Components, best_iterations, components, midmean
 
@@ -97,7 +97,7 @@ def make_plan(
         for target in ((a,) if a == b else (a, b))
     ]
     batch = max(sample.batch for sample in first)
-    iteration_s = max(midmean(s.times_ns) * s.operations * batch for s in first) * 1e-9
+    iteration_s = max(_iteration_s(s) * batch / s.batch for s in first)
     apart = dataclasses.replace(settings, batch=batch)
     if command:
         pilot = _pilot(a, b, apart, rebuild)
@@ -198,6 +198,12 @@ def _pilot(a: Target, b: Target, settings: Settings, rebuild: Callable[[int], No
         max(measuring_s, 1e-7) / max(1, units), float(np.median([midmean(s.times_ns) for s in samples])),
         samples[0].context,
     )  # fmt: skip
+
+
+def _iteration_s(sample: Sample) -> float:
+    """Typical seconds of an iteration, with the set-up and tear-down that aren't measured."""
+    own_ns = sample.times_ns * sample.operations * sample.batch
+    return midmean(own_ns) * 1e-9 * max(1.0, sample.measuring_s / (float(own_ns.sum()) * 1e-9))
 
 
 def turn_of(iteration_s: float) -> tuple[int, int]:
