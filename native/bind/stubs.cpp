@@ -161,11 +161,13 @@ NB_MODULE(stubs, m) {
 
   nb::class_<st::CacheResult>(m, "CacheResult")
       .def_ro("accesses", &st::CacheResult::accesses)
+      .def_ro("misses", &st::CacheResult::misses)
       .def_ro("wall_ns", &st::CacheResult::wall_ns);
   nb::class_<st::CacheStub>(m, "CacheStub")
       .def(nb::init<std::size_t, std::size_t, double, std::uint64_t>(), "working_set_bytes"_a,
            "stride_bytes"_a = 64, "write_fraction"_a = 0.0, "seed"_a = 1)
       .def("run", &st::CacheStub::run, "accesses"_a, Release())
+      .def("run_counted", &st::CacheStub::run_counted, "accesses"_a, Release())
       .def("run_for", &st::CacheStub::run_for, "ns"_a, Release());
   nb::class_<st::MemoryResult>(m, "MemoryResult")
       .def_ro("wall_ns", &st::MemoryResult::wall_ns)

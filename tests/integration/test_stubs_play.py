@@ -192,3 +192,23 @@ def test_a_kind_that_does_not_exist_is_a_usage_error(capsys: pytest.CaptureFixtu
     code, _, err = run(capsys, "calibrate", "--kind", "spin-quantum")
     assert code == 2
     assert "spin-cpu" in err
+
+
+def test_cache_stubs_are_calibrated_by_what_an_access_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "calibrate", "--json", "--kind", "cache", "--time", "500", "--seconds", "0.01")
+    caches = json.loads(out)["caches"]
+    assert [one["condition"] for one in caches] == ["idle"] * 4 + ["competitor"] * 4
+    # Main memory takes several times as long as the first level, on any machine.
+    assert caches[3]["access_ns"] > 2 * caches[0]["access_ns"]
+
+
+def test_every_kind_is_calibrated_idle_and_beside_a_competitor(capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = [word for kind in ("io-read", "io-write", "network", "global-cpu") for word in ("--kind", kind)]
+    _, out, _ = run(capsys, "calibrate", "--json", *chosen, "--time", "5000", "--seconds", "0.02")
+    rows = json.loads(out)["rows"]
+    assert {(row["kind"], row["condition"]) for row in rows} == {
+        (kind, condition)
+        for kind in ("io-read", "io-write", "network", "global-cpu")
+        for condition in ("idle", "competitor")
+    }
+    assert all(row["p99_error_ns"] >= row["p50_error_ns"] for row in rows)

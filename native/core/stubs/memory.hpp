@@ -13,6 +13,7 @@ namespace latlab::stubs {
 struct CacheResult {
   std::int64_t accesses = 0;
   std::int64_t wall_ns = 0;
+  std::int64_t misses = -1;  // of the last cache level, by the CPU's counter; -1 where there is none
 };
 
 // One cycle through all lines of the working set, `stride` bytes apart, in random order: every load depends
@@ -24,6 +25,8 @@ class CacheStub {
             std::uint64_t seed);
   CacheResult run(std::int64_t accesses) noexcept;
   CacheResult run_for(std::int64_t ns) noexcept;
+  // With its misses, where the CPU lets them be counted.
+  CacheResult run_counted(std::int64_t accesses) noexcept;
 
  private:
   std::vector<std::uint64_t> cells_;  // each holds the index of the next one; the cell beside it is written

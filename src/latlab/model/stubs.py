@@ -37,10 +37,26 @@ class StubAccuracy:
 
 
 @dataclass(frozen=True)
+class CacheAccess:
+    """What one access of a cache stub costs, for one working set.
+
+    Attributes:
+        condition: "idle", or "competitor".
+        misses_per_access: of the last cache level; None where the CPU has no counter for us.
+    """
+
+    working_set_bytes: int
+    condition: str
+    access_ns: float
+    misses_per_access: float | None
+
+
+@dataclass(frozen=True)
 class StubCalibration:
     """What this machine's stubs can hold.
 
     Attributes:
+        caches: cost of an access by the size of the working set; empty where no cache stub was asked for.
         calibration_s: time that the calibration itself took (the rest is the check of it).
         exact_preemption: preemption is known exactly (rseq) and not guessed from gaps.
         refused: one line for each kind and length that is not held, with one that is.
@@ -54,12 +70,14 @@ class StubCalibration:
     tolerance: float
     rows: tuple[StubAccuracy, ...]
     refused: tuple[str, ...]
+    caches: tuple[CacheAccess, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The whole calibration as JSON."""
         result: dict[str, Any] = {"schema": SCHEMA, **vars(self)}
         result["rows"] = [row.as_json() for row in self.rows]
         result["refused"] = list(self.refused)
+        result["caches"] = [dict(vars(each)) for each in self.caches]
         return result
 
 

@@ -27,6 +27,12 @@ def calibration(result: StubCalibration) -> str:
             f"{row.p50_error_ns / 1e3:9.2f} us {row.p99_error_ns / 1e3:9.2f} us {row.mean_error_ratio:8.2%}  "
             f"{row.preempted:4}/{row.repetitions:<4}  {'yes' if row.holds else 'no'}"
         )
+    for each in result.caches:
+        misses = "no counter" if each.misses_per_access is None else f"{each.misses_per_access:.3f} misses"
+        lines.append(
+            f"cache, {each.working_set_bytes >> 10:7} KiB {each.condition:10} {each.access_ns:8.2f} ns each "
+            f"({misses})"
+        )
     if result.refused:
         lines += ["", "refused:", *(f"  {line}" for line in result.refused)]
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 import time
@@ -14,7 +15,7 @@ import numpy as np
 
 from latlab._core import stubs as native
 from latlab.errors import UsageError
-from latlab.model.stubs import StubAccuracy, StubCalibration
+from latlab.model.stubs import CacheAccess, StubAccuracy, StubCalibration
 
 SPINS = {
     "spin-wall": (native.SpinMode.WALL, "wall_ns"),
@@ -26,11 +27,15 @@ SLEEPS = {
     "sleep-corrected": native.SleepMode.CORRECTED,
     "sleep-spin-end": native.SleepMode.SPIN_END,
 }
-OTHERS = ("cache", "main-memory", "io-write", "network")
+OTHERS = ("cache", "main-memory", "io-write", "io-read", "network", "global-cpu")
 KINDS = (*SPINS, *SLEEPS, *OTHERS)
 LENGTHS_NS = (10_000, 100_000, 1_000_000, 10_000_000)
 # A sleep as short as the kernel's own delay says nothing.
 SHORTEST_SLEEP_NS = 100_000
+# A global load is a duty over periods; below this there would be less than five of the shortest.
+SHORTEST_GLOBAL_NS = 5_000_000
+# From within the first level to beyond the last.
+WORKING_SETS = (16 << 10, 256 << 10, 4 << 20, 128 << 20)
 
 
 @contextmanager
@@ -87,6 +92,17 @@ def _other(kind: str, requested_ns: int, repetitions: int) -> dict[str, Any]:
         for _ in range(repetitions):
             steps = [(0, 1 << 20, 0), (requested_ns // 2, 1 << 18, 1 << 16), (requested_ns, 0, 0)]
             wall.append(native.run_memory_plan(steps).wall_ns)
+    elif kind == "global-cpu":
+        # Half of one CPU for twice the time; it is another thread's CPU time that counts.
+        load = native.GlobalLoad([min(os.sched_getaffinity(0))], 0.5, max(1_000_000, requested_ns // 5))
+        for _ in range(repetitions):
+            before, begin = load.busy_ns, time.monotonic_ns()
+            load.start()
+            native.sleep(2 * requested_ns)
+            load.stop()
+            # It ends with the period that it is in.
+            lasted = time.monotonic_ns() - begin
+            wall.append((load.busy_ns - before) * 2 * requested_ns / max(lasted, 1))
     elif kind == "network":
         rate = 100e6
         size = max(1, int(rate * requested_ns / 1e9))
@@ -97,11 +113,16 @@ def _other(kind: str, requested_ns: int, repetitions: int) -> dict[str, Any]:
     else:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "calibrate")
-            native.run_io(path, 0, 1 << 20)
+            native.run_io(path, 0, 1 << 24)
             size = 1 << 16
-            once = min(native.run_io(path, 0, size).wall_ns for _ in range(20))
+            reading = kind == "io-read"
+
+            def moved(count: int) -> int:
+                return int(native.run_io(path, count * reading, count * (not reading)).wall_ns)
+
+            once = sorted(moved(size) for _ in range(21))[10]
             blocks = max(1, round(requested_ns / once))
-            wall = [native.run_io(path, 0, size * blocks).wall_ns for _ in range(repetitions)]
+            wall = [moved(size * blocks) for _ in range(repetitions)]
     nothing = np.zeros(len(wall))
     return {"wall_ns": np.array(wall), "preempted": nothing, "burned_ns": nothing}
 
@@ -141,16 +162,19 @@ def calibrate(
     native.spin_calibration()
     found = native.measure_spin_calibration()
     rows = []
+    caches: list[CacheAccess] = []
     for condition in ("idle", "competitor"):
         with _on_one_core(condition == "competitor"):
             for kind in kinds:
                 for length in lengths_ns:
                     if kind not in SPINS and length < SHORTEST_SLEEP_NS:
                         continue
-                    if kind in OTHERS and condition == "competitor":
+                    if kind == "global-cpu" and length < SHORTEST_GLOBAL_NS:
                         continue
                     measure, achieved = _measure(kind, length, _repetitions(length, seconds))
                     rows.append(_row(kind, condition, measure, length, achieved, tolerance))
+            if "cache" in kinds:
+                caches += _accesses(condition)
     return StubCalibration(
         calibration_s=found.took_ns / 1e9,
         ticks_per_ns=found.ticks_per_ns,
@@ -159,8 +183,31 @@ def calibrate(
         exact_preemption=found.switch_flag,
         tolerance=tolerance,
         rows=tuple(rows),
-        refused=tuple(_refusals(rows)),
+        refused=(*_refusals(rows), *_caches_refused(caches)),
+        caches=tuple(caches),
     )
+
+
+def _accesses(condition: str) -> Iterator[CacheAccess]:
+    for size in WORKING_SETS:
+        stub = native.CacheStub(size, 64, 0.25)
+        stub.run(min(size // 64, 100_000))  # it comes into the cache, as far as it fits
+        # The shortest of several: beside a competitor a run may hold the other's turn too.
+        runs = [stub.run_counted(10_000) for _ in range(15)]
+        best = min(runs, key=lambda run: run.wall_ns)
+        misses = None if best.misses < 0 else best.misses / best.accesses
+        yield CacheAccess(size, condition, best.wall_ns / best.accesses, misses)
+
+
+def _caches_refused(caches: Sequence[CacheAccess]) -> Iterator[str]:
+    """Two working sets whose accesses cost the same can't stand for two levels of the memory."""
+    idle = [one for one in caches if one.condition == "idle"]
+    for smaller, larger in itertools.pairwise(idle):
+        if larger.access_ns < 1.2 * smaller.access_ns:
+            yield (
+                f"cache of {larger.working_set_bytes >> 10} KiB: {larger.access_ns:.1f} ns an access, "
+                f"which can't be told from {smaller.working_set_bytes >> 10} KiB ({smaller.access_ns:.1f} ns)"
+            )
 
 
 def _refusals(rows: Sequence[StubAccuracy]) -> Iterator[str]:
