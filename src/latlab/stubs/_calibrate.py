@@ -84,7 +84,7 @@ def _repetitions(length_ns: int, seconds: float) -> int:
 
 def _other(kind: str, requested_ns: int, repetitions: int) -> dict[str, Any]:
     """Achieved times of the stubs that have no clock of their own."""
-    wall = []
+    wall: list[float] = []
     if kind == "cache":
         stub = native.CacheStub(32 * 1024, 64, 0.25)
         wall = [stub.run_for(requested_ns).wall_ns for _ in range(repetitions)]
