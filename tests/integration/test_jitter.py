@@ -182,6 +182,21 @@ def test_an_interrupt_keeps_what_was_measured() -> None:
     assert "stopped by the user" in stderr
 
 
+def test_live_prints_a_document_a_run_until_it_is_interrupted() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "latlab", "jitter", "--cpus", str(CPU), "-r", "0.1", "--live", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    documents = [json.loads(process.stdout.readline()) for _ in range(3)]
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert [one["cores"][0]["cpu"] for one in documents] == [CPU] * 3
+    assert all(one["cores"][0]["deltas"] > 0 for one in documents)
+
+
 def _threads(pid: int) -> set[str]:
     names = set()
     for path in Path(f"/proc/{pid}/task").glob("*/comm"):

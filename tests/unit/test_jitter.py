@@ -26,7 +26,14 @@ from latlab.jitter import (
     write_hdr,
     write_outliers,
 )
-from latlab.jitter._attribution import attribute, count_only, disturbances, is_kernel_thread
+from latlab.jitter._attribution import (
+    Disturbance,
+    _fill,
+    attribute,
+    count_only,
+    disturbances,
+    is_kernel_thread,
+)
 from latlab.jitter._measure import Throttling, allowed_cpus, cpu_throttling, interrupt_counts
 from latlab.model.jitter import CoreJitter, JitterResult, human
 from latlab.reports.jitter_text import classic
@@ -337,6 +344,32 @@ def test_a_gap_is_given_to_the_innermost_disturbance_and_its_edges_to_the_main_o
     assert found.share == 1.0
     assert found.named[1] == (("vandal", "local_timer"),)
     assert {source.layer for source in found.sources} == {"other threads", "kernel"}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 40), st.integers(1, 40), st.sampled_from("abcd")), min_size=1, max_size=12
+    )
+)
+def test_each_instant_of_a_gap_goes_to_the_disturbance_that_began_last(
+    spans: list[tuple[int, int, str]],
+) -> None:
+    ran = sorted(
+        (Disturbance(a, a + n, "thread", "kernel", name) for a, n, name in spans),
+        key=lambda one: (one.start_ns, -one.end_ns),
+    )
+    expected: dict[str, float] = {}
+    for at in range(10, 60):
+        inner = [one for one in ran if one.start_ns <= at and one.end_ns >= at + 1]
+        if inner:
+            expected[inner[-1].name] = expected.get(inner[-1].name, 0.0) + 1.0
+    filled = _fill(10.0, 50.0, ran)
+    rest = 50.0 - sum(expected.values())
+    if rest:
+        # What no disturbance covers goes to the one that filled most: an edge is up to 4 µs.
+        assert sum(ns for ns, _ in filled.values()) == pytest.approx(50.0)
+    else:
+        assert {key[2]: ns for key, (ns, _) in filled.items()} == expected
 
 
 def test_a_gap_without_a_disturbance_is_unknown() -> None:

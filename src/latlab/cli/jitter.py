@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from latlab.errors import ExitCode, LatlabError, UnavailableError, UsageError
 if TYPE_CHECKING:
     from latlab.jitter import CoreMatrix
     from latlab.model.jitter import JitterResult
+    from latlab.system.tracing import Tracer
+    from latlab.tui.jitter_live import LiveView
 
 # The original test's defaults, in ticks where it counted ticks.
 _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "seconds": 1.0, "width": 80}
@@ -140,7 +143,12 @@ def _check(options: dict[str, Any]) -> None:
             )
 
 
-def _measured(cpus: list[int], options: dict[str, Any], stop: threading.Event | None = None) -> JitterResult:
+def _measured(
+    cpus: list[int],
+    options: dict[str, Any],
+    stop: threading.Event | None = None,
+    tracer: Tracer | None = None,
+) -> JitterResult:
     from latlab.jitter import analyse, measure, measure_task
     from latlab.system.context import measuring
 
@@ -156,6 +164,7 @@ def _measured(cpus: list[int], options: dict[str, Any], stop: threading.Event | 
             fifo_priority=options["fifo"] or 0,
             trace=not options["no_trace"] and not options["classic"],
             stop=stop,
+            tracer=tracer,
         )
     result = analyse(raw)
     if options["classic"]:
@@ -247,28 +256,40 @@ def _show_matrix(found: CoreMatrix, *, as_json: bool) -> None:
 
 def _live(cpus: list[int], options: dict[str, Any]) -> int:
     """One run after the other, each shown as it ends; Ctrl-C ends with what the last one measured."""
+    from latlab.jitter import disturbance_tracer
+
     terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    view: type[LiveView] | None = None
     if terminal and not options["as_json"]:
         try:
             from latlab.tui.jitter_live import LiveView
+
+            view = LiveView
         except ImportError:
             click.echo("latlab jitter: the full view needs textual: pip install 'latlab[tui]'", err=True)
-        else:
-            stop = threading.Event()
-            failed = LiveView(lambda: _measured(cpus, options, stop), stop).run()
-            if failed:
-                raise LatlabError(failed)
-            return ExitCode.OK
-    return _live_lines(cpus, options, "\x1b[H\x1b[2J" if terminal else "")
+    with ExitStack() as stack:
+        tracer = None
+        if not options["no_trace"] and not options["classic"]:
+            try:
+                tracer = stack.enter_context(disturbance_tracer(cpus))
+            except (UnavailableError, UsageError):
+                pass  # each run says why its gaps have no sources
+        if view is None:
+            return _live_lines(cpus, options, "\x1b[H\x1b[2J" if terminal else "", tracer)
+        stop = threading.Event()
+        failed = view(lambda: _measured(cpus, options, stop, tracer), stop).run()
+        if failed:
+            raise LatlabError(failed)
+    return ExitCode.OK
 
 
-def _live_lines(cpus: list[int], options: dict[str, Any], clear: str) -> int:
+def _live_lines(cpus: list[int], options: dict[str, Any], clear: str, tracer: Tracer | None) -> int:
     from latlab.cli._jitter_files import print_json
     from latlab.reports.jitter_text import summary
 
     try:
         while True:
-            result = _measured(cpus, options)
+            result = _measured(cpus, options, tracer=tracer)
             if options["as_json"]:
                 print_json(result.to_json(), one_line=True)
             else:

@@ -18,7 +18,7 @@ from latlab.jitter._histogram import (
     histogram,
     recommendations,
 )
-from latlab.jitter._measure import allowed_cpus, measure
+from latlab.jitter._measure import allowed_cpus, disturbance_tracer, measure
 from latlab.jitter._recorded import Comparison, compare_runs, merge_runs, read_run, record_run
 from latlab.jitter._study import Study, run_study
 from latlab.jitter._task import measure_task, resolve_task
@@ -38,6 +38,7 @@ __all__ = [
     "compare_runs",
     "core_to_core",
     "cyclictest_json",
+    "disturbance_tracer",
     "find_periods",
     "hdr_of",
     "histogram",

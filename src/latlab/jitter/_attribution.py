@@ -281,13 +281,20 @@ def _fill(
         shares[one.kind, one.layer, one.name] += 0.0
         came[one.kind, one.layer, one.name].append(float(one.start_ns))
     covered = 0.0
+    # `inside` is by start: of those that are open the last one is the innermost. An ended one is dropped
+    # when it comes to the top: a gap may hold thousands of page faults.
+    opened: list[Disturbance] = []
+    following = 0
     for low, high in pairwise(edges):
-        # `inside` is by start: the last one that is open is the innermost.
-        for one in reversed(inside):
-            if one.start_ns <= low and one.end_ns >= high:
-                shares[one.kind, one.layer, one.name] += high - low
-                covered += high - low
-                break
+        while following < len(inside) and inside[following].start_ns <= low:
+            opened.append(inside[following])
+            following += 1
+        while opened and opened[-1].end_ns < high:
+            opened.pop()
+        if opened:
+            one = opened[-1]
+            shares[one.kind, one.layer, one.name] += high - low
+            covered += high - low
     rest = length - covered
     if shares and rest > 0:
         best = max(shares, key=lambda key: shares[key])

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,15 @@ from latlab.stats.quantum import detect_quantum
 from latlab.system.environment import kernel_hz
 from latlab.system.tracing import Events, Tracer, online_cpus, parse_cpu_list
 
-__all__ = ["Measured", "Throttling", "allowed_cpus", "cpu_throttling", "interrupt_counts", "measure"]
+__all__ = [
+    "Measured",
+    "Throttling",
+    "allowed_cpus",
+    "cpu_throttling",
+    "disturbance_tracer",
+    "interrupt_counts",
+    "measure",
+]
 
 # What fills gaps. irq_vectors one by one: the kernel refuses a few of them, irq_work's exit among them.
 DISTURBANCES: tuple[str, ...] = (
@@ -185,6 +193,17 @@ def _read(path: Path) -> str:
         return ""
 
 
+def disturbance_tracer(cpus: Sequence[int]) -> Tracer:
+    """A tracer of everything that may fill a gap on `cpus`; enter it to start.
+
+    Raises:
+        UnavailableError: no rights, or no tracepoints.
+        UsageError: none of `cpus` is online.
+    """
+    online = online_cpus()
+    return Tracer(DISTURBANCES, cpus=[cpu for cpu in cpus if cpu in online], ring_bytes=_RING_BYTES)
+
+
 def measure(
     cpus: Sequence[int],
     seconds: float,
@@ -195,6 +214,7 @@ def measure(
     fifo_priority: int = 0,
     trace: bool = True,
     stop: threading.Event | None = None,
+    tracer: Tracer | None = None,
 ) -> Measured:
     """Spin on every one of `cpus` for `seconds`, and note who disturbs.
 
@@ -205,6 +225,8 @@ def measure(
         fifo_priority: SCHED_FIFO at this priority; 0 keeps the scheduling class.
         trace: join kernel tracepoints, where they may be read.
         stop: ends the run early when it is set, from another thread; Ctrl-C does the same in the main thread.
+        tracer: a running one of `disturbance_tracer`, for run after run: to open one takes the kernel up to
+            seconds on a busy machine.
 
     Raises:
         UsageError: no CPU, or no time.
@@ -219,16 +241,17 @@ def measure(
         list(cpus), int(seconds * 1e9), threshold, ring, pause_ms * 1_000_000, fifo_priority
     )
     refused: str | None = "it was not asked for"
-    tracer: Tracer | None = None
+    lost_before = 0
     with ExitStack() as stack:
-        if trace:
+        if trace and tracer is None:
             try:
-                tracer = stack.enter_context(
-                    Tracer(DISTURBANCES, cpus=[c for c in cpus if c in online_cpus()], ring_bytes=_RING_BYTES)
-                )
+                tracer = stack.enter_context(disturbance_tracer(cpus))
                 refused = None
             except (UnavailableError, UsageError) as error:
                 refused = str(error)
+        elif tracer is not None:
+            tracer.take()  # what came between two runs
+            refused, lost_before = None, tracer.lost
         throttled_before, interrupts_before = cpu_throttling(), _interrupts()
         interrupted = _run(collector, seconds, stop or threading.Event())
         interrupts_after, throttled_after = _interrupts(), cpu_throttling()
@@ -240,9 +263,10 @@ def measure(
     ]
     if not cores:
         raise UnavailableError(warnings[0], remedy="`latlab system show` lists the CPUs that are allowed")
+    events = None if tracer is None else tracer.take()
     return Measured(
         cores,
-        tracer.events() if tracer else None,
+        None if events is None else replace(events, lost=events.lost - lost_before),
         refused,
         _difference(interrupts_before, interrupts_after, cpus),
         None if throttled_after is None else throttled_after.since(throttled_before),
