@@ -170,3 +170,55 @@ def test_a_stage_that_computes_most_limits_also_on_a_full_machine():
     observation = observed(Line(slower=0.25), 2)
     found = analyse(with_threads(observation, [0.2, 0.2, 0.9, 0.3, 0.3], [0.4] * 5))
     assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.STAGE)
+
+
+def two_books(slow_ns):
+    """A source that deals events to two stages of one type; each is busy for `slow_ns[i]` an event."""
+    rng = np.random.default_rng(3)
+    period, sweeps = 100_000, 8_000
+    end = period * sweeps
+    at = np.arange(sweeps, dtype=np.int64) * period
+    parts = []
+    for number, service in enumerate(slow_ns):
+        arrivals = np.sort(rng.uniform(0, end, int(end / 22_000)))
+        free, taken = 0.0, []
+        for arrival, time in zip(arrivals, rng.exponential(service, len(arrivals)), strict=True):
+            free = max(free, arrival) + time
+            taken.append(free)
+        parts.append((np.full(sweeps, number), at, np.searchsorted(arrivals, at), np.searchsorted(taken, at)))
+    number, t_ns, came, went = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(t_ns, kind="stable")
+    zero = np.zeros(len(t_ns), np.uint64)
+    samples = {"t_ns": t_ns[order], "t_end_ns": t_ns[order], "queue": number[order].astype(np.uint32)}
+    samples |= {"in": came[order].astype(np.uint64), "out_low": went[order].astype(np.uint64)}
+    samples |= {"out_high": samples["out_low"], "dropped": zero, "blocked": zero, "empty": zero}
+    samples |= {"skipped": zero.astype(np.uint32)}
+    queues = tuple(
+        Queue(
+            i,
+            f"q{i}",
+            QueueKind.UNBOUNDED,
+            0,
+            source_name="source",
+            drain_type="book",
+            drain_name=f"book-{i}",
+        )
+        for i in range(len(slow_ns))
+    )
+    sweep = {"t_ns": at, "duration_ns": np.zeros(sweeps, np.uint32), "read": np.full(sweeps, 2, np.uint32)}
+    return Observation(queues, (), (), samples, sweep, period_ns=period)
+
+
+def test_stages_of_one_type_that_are_slow_alike_are_named_by_their_type():
+    found = analyse(two_books([24_000.0, 24_000.0]))
+    assert (found.limiting_stage, found.verdict) == ("book", Verdict.STAGE)
+
+
+def test_one_stage_of_a_type_that_is_slow_alone_is_named_itself():
+    found = analyse(two_books([24_000.0, 1_000.0]))
+    assert (found.limiting_stage, found.verdict) == ("book-0", Verdict.STAGE)
+
+
+def test_the_confidence_that_nothing_limits_falls_near_the_load_that_would():
+    low = analyse(observed(Line(slower=0.0, load=0.4), -1))
+    assert (low.verdict, low.confidence) == (Verdict.NONE, 1.0)

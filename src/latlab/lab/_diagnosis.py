@@ -24,7 +24,6 @@ from latlab.stats.quantiles import quantiles
 __all__ = ["diagnose", "discrepancy", "latency"]
 
 _ALIKE = 0.5  # an instance whose events take at least half as long as the limiting one's is slow too
-_SATURATED = 0.9  # has work and room so much of the time, and of what the busiest has
 _STARVED_PERIODS = 5  # the sampler is starved when its 99th percentile exceeds so many periods …
 _STARVED_SHARE = 0.2  # … or when it missed this share of them
 _FOREIGN = 0.15  # share of the machine that others may have used
@@ -66,9 +65,6 @@ def diagnose(
     stage_views = _stage_views(analysis, times, traces, stages, observation)
     limiting = _named(analysis.limiting_stage, stage_views, stages)
     verdict, confidence = analysis.verdict, analysis.confidence
-    if limiting is None and (alike := _saturated_type(stage_views)) is not None:
-        limiting, confidence = alike
-        verdict = Verdict.STAGE
     seconds = (analysis.to_ns - analysis.from_ns) / 1e9
     used = _cores_used(observation)
     foreign = _foreign_cores(observation, busy_s, used)
@@ -251,24 +247,6 @@ def _named(label: str | None, views: Sequence[StageView], stages: Mapping[str, S
         for view in siblings
     ]
     return limiting.type if all(alike) else limiting.name
-
-
-def _saturated_type(views: Sequence[StageView]) -> tuple[str, float] | None:
-    """The type of stage of which several instances have work nearly all of the time, while no other has.
-
-    Instances of one type that are slow alike share the lead, so that none of them stands out alone. The
-    second value is by how much the type leads over the others, from 0 to 1.
-    """
-    if not views:
-        return None
-    most = max(view.ready or 0.0 for view in views)
-    leaders = [view for view in views if (view.ready or 0.0) >= _SATURATED * most]
-    kinds = {view.type for view in leaders}
-    if most < _SATURATED or len(kinds) != 1 or len(leaders) < 2:
-        return None
-    kind = kinds.pop()
-    others = max((view.ready or 0.0 for view in views if view.type != kind), default=0.0)
-    return kind, 1.0 - others / most
 
 
 def _cores_used(observation: Observation) -> float | None:

@@ -342,9 +342,11 @@ class Analysis:
     """What limits an application.
 
     Attributes:
-        limiting_stage: its label, or None; `verdict` says why there is none.
+        limiting_stage: its label, or the type of several that are slow alike, or None; `verdict` says why.
         verdict: stage, scheduler, cpu, burst, none or cannot tell.
-        confidence: from 0 to 1: the share of resampled stretches of the run that give the same answer.
+        confidence: from 0 to 1: how sure the answer is, by the errors of the stages' mean service times: that
+            the named stage (or type) is the slowest; for "none" and "burst", that none is loaded; for "cannot
+            tell", that the first is not the slowest.
         evidence: sentences with numbers.
         timeline: what limited when.
         queues: of the statistics.

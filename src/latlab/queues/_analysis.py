@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from latlab.model.queues import (
     Analysis,
@@ -17,13 +15,15 @@ from latlab.model.queues import (
     StageResult,
     Verdict,
 )
-from latlab.queues._analysis_limit import BLOCKS, Ranking, rank
+from latlab.queues._analysis_limit import LOADED, Ranking, rank
+from latlab.queues._analysis_measure import Measured, measure
 from latlab.queues._analysis_queues import queue_results
 from latlab.queues._analysis_series import Series, expand, steady_window
-from latlab.queues._analysis_stages import StageView, busy_share, chains, manner_of, stage_views
-from latlab.queues._analysis_threads import ThreadShares, stage_busy, thread_shares
+from latlab.queues._analysis_stages import StageView
+from latlab.queues._analysis_threads import ThreadShares
+from latlab.queues._analysis_types import rank_types, type_of_alike
 
-__all__ = ["Measured", "analyse", "measure"]
+__all__ = ["analyse"]
 
 _SEGMENTS = 12  # of the timeline
 _FEWEST_EVENTS = 300
@@ -32,28 +32,7 @@ _KEPT_WAITING = (
     0.25  # of the time that it would work, a thread without a CPU: then the scheduler is the finding
 )
 _SATURATED = 0.9  # of all CPUs
-# Below this nothing limits: at 80 % of its capacity an M/M/1 stage holds an event up for 4 service times, at
-# 70 % for 2.3.
-_LOADED = 0.8
 _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Stages over a window; `blocks` are stretches of it."""
-
-    views: list[StageView]
-    ready: NDArray[np.float64]  # (stages,): shares of time
-    starved: NDArray[np.float64]
-    blocked: NDArray[np.float64]
-    occupied: NDArray[np.float64]
-    busy: NDArray[np.float64]  # (stages, blocks): seconds
-    per: NDArray[np.float64]  # (stages, blocks): seconds; see `rank`
-    taken: NDArray[np.int64]  # (stages, blocks): events out of the inputs
-    time: NDArray[np.float64]  # (blocks,)
-    edges: NDArray[np.int64]  # (blocks + 1,): ns
-    own: dict[str, NDArray[np.float64]]  # by label: busy seconds a block, from the stage's own times
-    threads: dict[str, ThreadShares]
 
 
 def analyse(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Analysis:
@@ -106,61 +85,9 @@ def _answer(
     return Analysis(stage, verdict, confidence, tuple(evidence), timeline, queues, stages, *window)
 
 
-def measure(observation: Observation, series: Series, window: tuple[int, int]) -> Measured:
-    """The stages over a window, block by block."""
-    views = stage_views(observation, series)
-    manner = manner_of(views, series)
-    count = min(BLOCKS * 4, max(1, len(series.t_ns) // 8))
-    cuts = np.linspace(0, len(series.t_ns), count + 1).astype(int)
-    time = np.add.reduceat(series.weights, cuts[:-1])
-    edges = np.append(series.t_ns[cuts[:-1]], series.t_ns[-1] + 1)
-    shares = np.zeros((4, len(views)))
-    busy = np.zeros((len(views), count))
-    total = series.seconds
-    own = stage_busy(observation, edges)
-    for i, view in enumerate(views):
-        *plain, mended = busy_share(view, series, manner)
-        shares[:, i] = [float((x * series.weights).sum() / total) for x in plain]
-        busy[i] = np.add.reduceat(mended * series.weights, cuts[:-1])
-        if view.label in own:
-            busy[i] = own[view.label] * time / np.maximum(np.diff(edges) / 1e9, 1e-12)
-    threads = thread_shares(observation, window)
-    ready, starved, blocked, occupied = shares
-    for i, view in enumerate(views):
-        if view.label in own:
-            # The mended counts guess what a stage holds between two samples; its own times know.
-            occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + float(blocked[i]))
-    taken = _taken(views, series, cuts)
-    per = _per(views, series, taken, time)
-    return Measured(views, ready, starved, blocked, occupied, busy, per, taken, time, edges, own, threads)
-
-
-def _taken(views: list[StageView], series: Series, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
-    ends = cuts - (cuts == cuts[-1])
-    rows = [np.diff(series.out[list(view.inputs)].sum(axis=0)[ends]) for view in views]
-    return np.array(rows, np.int64).reshape(len(views), len(cuts) - 1)
-
-
-def _per(
-    views: list[StageView], series: Series, taken: NDArray[np.int64], time: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """What each stage's busy time is held against, in seconds.
-
-    It is the time; or, of stages that pass on every event from one to the next, the events that it took, at
-    the rate of the chain. At the end of the run the first stages may have taken some that the last have not:
-    then the time would be unfair to either.
-    """
-    per = np.tile(time, (len(views), 1))
-    for chain in chains(views, series):
-        totals = taken[chain].sum(axis=1)
-        if len(chain) > 1 and totals.min() > 0:
-            per[chain] = taken[chain] * (time.sum() / totals.mean())
-    return per
-
-
 def _is_loaded(measured: Measured) -> bool:
     """Some stage has an event in hand for most of the time: working on it, or unable to put it on."""
-    return float(measured.occupied.max()) >= _LOADED
+    return float(measured.occupied.max()) >= LOADED
 
 
 def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[QueueResult, ...]) -> StageResult:
@@ -217,20 +144,28 @@ def _judge(
     moving = _moving_sentence(timeline)
     if named is None and moving is not None:
         # Over the whole run nothing stands out, since it was one stage first and another later.
-        label, share = _longest(timeline)
-        named = next(i for i, view in enumerate(measured.views) if view.label == label)
-        confidence = share
+        longest, confidence = _longest(timeline)
+        named = next(i for i, view in enumerate(measured.views) if view.label == longest)
     cpu = _cpu_sentence(observation, measured)
+    label = None if named is None else type_of_alike(measured, named)
+    if named is None and (alike := rank_types(measured, loaded=_is_loaded(measured))) is not None:
+        label, named, of_types = alike
+        confidence = of_types.confidence
     if named is None:
         if cpu is not None:
             return None, Verdict.CPU, 1.0 - ranking.confidence / 2, [*evidence, cpu]
         burst = _burst_sentence(queues)
         if ranking.reason == "none":
             if burst is not None:
-                return None, Verdict.BURST, 0.9, [*evidence, burst]
-            return None, Verdict.NONE, float(1 - ranking.busy[ranking.order[0]]), evidence
+                return None, Verdict.BURST, ranking.idle, [*evidence, burst]
+            return None, Verdict.NONE, ranking.idle, evidence
         return None, Verdict.UNKNOWN, 1 - ranking.confidence, evidence
     view = measured.views[named]
+    if label is not None:
+        count = sum(other.type == label for other in measured.views)
+        evidence.append(
+            f"all {count} stages of type {label} are slow alike; {view.label} is the busiest of them"
+        )
     evidence += _around(view, queues)
     if moving is not None:
         evidence.append(moving)
@@ -243,8 +178,8 @@ def _judge(
         if thread.wait > _KEPT_WAITING * (thread.cpu + thread.wait) and not _works_most(measured, view.label):
             if cpu is not None:
                 return None, Verdict.CPU, confidence, [*evidence, cpu]
-            return view.label, Verdict.SCHEDULER, confidence, evidence
-    return view.label, Verdict.STAGE, confidence, evidence
+            return label or view.label, Verdict.SCHEDULER, confidence, evidence
+    return label or view.label, Verdict.STAGE, confidence, evidence
 
 
 def _ranking_sentence(measured: Measured, ranking: Ranking) -> str:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from latlab.errors import NotTrustworthyError
 from latlab.model.forecast import ModelQueue, ModelSource, ModelStage, QueueingModel
 from latlab.model.queues import Observation, QueueKind
-from latlab.queues._analysis import measure
+from latlab.queues._analysis_measure import measure
 from latlab.queues._analysis_series import Series, expand, is_limited, steady_window
 
 __all__ = ["fit_model"]

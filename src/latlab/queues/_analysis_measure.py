@@ -1,0 +1,86 @@
+"""The stages of an application over a window, block by block: what all judgement is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.model.queues import Observation
+from latlab.queues._analysis_limit import BLOCKS
+from latlab.queues._analysis_series import Series
+from latlab.queues._analysis_stages import StageView, busy_share, chains, manner_of, stage_views
+from latlab.queues._analysis_threads import ThreadShares, stage_busy, thread_shares
+
+__all__ = ["Measured", "measure"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Stages over a window; `blocks` are stretches of it."""
+
+    views: list[StageView]
+    ready: NDArray[np.float64]  # (stages,): shares of time
+    starved: NDArray[np.float64]
+    blocked: NDArray[np.float64]
+    occupied: NDArray[np.float64]
+    busy: NDArray[np.float64]  # (stages, blocks): seconds
+    per: NDArray[np.float64]  # (stages, blocks): seconds; see `rank`
+    taken: NDArray[np.int64]  # (stages, blocks): events out of the inputs
+    time: NDArray[np.float64]  # (blocks,)
+    edges: NDArray[np.int64]  # (blocks + 1,): ns
+    own: dict[str, NDArray[np.float64]]  # by label: busy seconds a block, from the stage's own times
+    threads: dict[str, ThreadShares]
+
+
+def measure(observation: Observation, series: Series, window: tuple[int, int]) -> Measured:
+    """The stages over a window, block by block."""
+    views = stage_views(observation, series)
+    manner = manner_of(views, series)
+    count = min(BLOCKS * 4, max(1, len(series.t_ns) // 8))
+    cuts = np.linspace(0, len(series.t_ns), count + 1).astype(int)
+    time = np.add.reduceat(series.weights, cuts[:-1])
+    edges = np.append(series.t_ns[cuts[:-1]], series.t_ns[-1] + 1)
+    shares = np.zeros((4, len(views)))
+    busy = np.zeros((len(views), count))
+    total = series.seconds
+    own = stage_busy(observation, edges)
+    for i, view in enumerate(views):
+        *plain, mended = busy_share(view, series, manner)
+        shares[:, i] = [float((x * series.weights).sum() / total) for x in plain]
+        busy[i] = np.add.reduceat(mended * series.weights, cuts[:-1])
+        if view.label in own:
+            busy[i] = own[view.label] * time / np.maximum(np.diff(edges) / 1e9, 1e-12)
+    threads = thread_shares(observation, window)
+    ready, starved, blocked, occupied = shares
+    for i, view in enumerate(views):
+        if view.label in own:
+            # The mended counts guess what a stage holds between two samples; its own times know.
+            occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + float(blocked[i]))
+    taken = _taken(views, series, cuts)
+    per = _per(views, series, taken, time)
+    return Measured(views, ready, starved, blocked, occupied, busy, per, taken, time, edges, own, threads)
+
+
+def _taken(views: list[StageView], series: Series, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
+    ends = cuts - (cuts == cuts[-1])
+    rows = [np.diff(series.out[list(view.inputs)].sum(axis=0)[ends]) for view in views]
+    return np.array(rows, np.int64).reshape(len(views), len(cuts) - 1)
+
+
+def _per(
+    views: list[StageView], series: Series, taken: NDArray[np.int64], time: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What each stage's busy time is held against, in seconds.
+
+    It is the time; or, of stages that pass on every event from one to the next, the events that it took, at
+    the rate of the chain. At the end of the run the first stages may have taken some that the last have not:
+    then the time would be unfair to either.
+    """
+    per = np.tile(time, (len(views), 1))
+    for chain in chains(views, series):
+        totals = taken[chain].sum(axis=1)
+        if len(chain) > 1 and totals.min() > 0:
+            per[chain] = taken[chain] * (time.sum() / totals.mean())
+    return per
