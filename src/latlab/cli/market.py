@@ -214,30 +214,57 @@ def decode(file: Path, output: Path, per: str, lenient: bool, resume: bool) -> i
 
 @market.command()
 @_FILE
-@_OUTPUT
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the table here, as CSV.")
+@click.option("--html", "page", type=click.Path(path_type=Path), help="Write plots and fits here.")
 @click.option("--over", default="inside", show_default=True, type=click.Choice(["inside", "messages"]))
 @click.option("--scheduler", help="FILE is a folder: its files over Dask, at ADDRESS or 'local'.")
 @_LENIENT
-def stats(file: Path, output: Path, over: str, scheduler: str | None, lenient: bool) -> int:
+def stats(
+    file: Path, output: Path | None, page: Path | None, over: str, scheduler: str | None, lenient: bool
+) -> int:
     """Statistics per symbol as CSV: counts, rates, inter-arrival and processing times.
 
-    FILE may be a folder of days: their histograms are merged, and OUT.parts keeps each day's to resume.
+    FILE may be a folder of days: their histograms are merged, and OUT.parts keeps each day's to resume. With
+    --html alone it may also be a table that was written before (*.csv, *.csv.gz).
     """
     from latlab.market import stats as measure
     from latlab.market import stats_archive, write_stats
 
-    if file.is_dir():
-        parts = output.with_name(output.name + ".parts")
-        tell = lambda name: click.echo(f"latlab: {name} done", err=True)  # noqa: E731
-        found = stats_archive(file, parts, over=over, lenient=lenient, scheduler=scheduler, notice=tell)
-    elif scheduler is not None:
+    if output is None and page is None:
+        raise UsageError("say where the result goes: -o OUT.csv, --html OUT.html, or both")
+    table = file.name.endswith((".csv", ".csv.gz"))
+    if output is None and not table:
+        raise UsageError("--html needs -o OUT.csv too, or a table of statistics as FILE")
+    if scheduler is not None and not file.is_dir():
         raise UsageError("--scheduler is for a folder of files")
-    else:
-        found, census = measure(file, over=over, lenient=lenient)
-        _warn(census)
-    write_stats(found, output)
-    click.echo(f"latlab: wrote {len(found) - 1:,} symbols and the aggregate to {output}", err=True)
+    if output is not None:
+        if file.is_dir():
+            parts = output.with_name(output.name + ".parts")
+            tell = lambda name: click.echo(f"latlab: {name} done", err=True)  # noqa: E731
+            found = stats_archive(file, parts, over=over, lenient=lenient, scheduler=scheduler, notice=tell)
+        else:
+            found, census = measure(file, over=over, lenient=lenient)
+            _warn(census)
+        write_stats(found, output)
+        click.echo(f"latlab: wrote {len(found) - 1:,} symbols and the aggregate to {output}", err=True)
+    if page is not None:
+        _statistics_page(file, output or file, page, lenient)
     return ExitCode.OK
+
+
+def _statistics_page(file: Path, table: Path, page: Path, lenient: bool) -> None:
+    from latlab.market import fit_counts, microbursts, read_statistics, without_aggregate
+    from latlab.reports.market_html import statistics_page
+
+    symbols = without_aggregate(read_statistics(table))
+    try:
+        fit = fit_counts(symbols)
+    except UsageError as error:
+        click.echo(f"latlab: warning: no law is fitted: {error}", err=True)
+        fit = None
+    bursts = microbursts(file, lenient=lenient) if file != table and not file.is_dir() else None
+    statistics_page(f"Statistics of {file.name}", symbols, fit, bursts).write(page)
+    click.echo(f"latlab: wrote {page}", err=True)
 
 
 @market.command()

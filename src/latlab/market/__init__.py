@@ -13,6 +13,7 @@ from latlab.market._delay import (
     lag_histogram,
 )
 from latlab.market._generate import generate
+from latlab.market._laws import fit_counts, microbursts, read_statistics, without_aggregate
 from latlab.market._output import write_table
 from latlab.market._passes import census, depth, inside, snapshot, trades
 from latlab.market._records import EVENT_KINDS, RECORD_TYPES, decode, read, read_events
@@ -42,11 +43,14 @@ __all__ = [
     "decode",
     "delay",
     "depth",
+    "fit_counts",
     "generate",
     "inside",
     "lag_histogram",
+    "microbursts",
     "read",
     "read_events",
+    "read_statistics",
     "replay",
     "signals",
     "snapshot",
@@ -55,6 +59,7 @@ __all__ = [
     "stats_csv",
     "target_of",
     "trades",
+    "without_aggregate",
     "write_stats",
     "write_table",
 ]

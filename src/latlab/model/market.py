@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 SCHEMA = 1
 
@@ -113,3 +117,73 @@ class Depth:
             "quantiles": self.event_depth,
             "book_depth": self.book_depth,
         }
+
+
+@dataclass(frozen=True)
+class StatisticsTable:
+    """Statistics by symbol, as `latlab market stats` writes them.
+
+    Args:
+        names: of the symbols, ``__aggregate__`` among them when the file has it.
+        columns: by their names in the file, of a number for each symbol.
+    """
+
+    names: tuple[str, ...]
+    columns: dict[str, npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class CountLaw:
+    """A law fitted to the symbols' counts.
+
+    Args:
+        name: of the law.
+        parameters: fitted by maximum likelihood.
+        log_likelihood: of all counts.
+        aic: Akaike's criterion; the least is the best.
+        vuong_z: how far the likeliest law stands before this one, in standard errors.
+        vuong_p: how likely such a lead would be if both were equally near the truth.
+        cumulative: the law's distribution function.
+    """
+
+    name: str
+    parameters: dict[str, float]
+    log_likelihood: float
+    aic: float
+    vuong_z: float
+    vuong_p: float
+    cumulative: Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class CountFit:
+    """How the symbols' counts are distributed.
+
+    Args:
+        symbols: that had any event.
+        chi_square: of the counts against the fitted geometric, in bins that it fills equally.
+        degrees_of_freedom: of it.
+        p_value: of it.
+        laws: the likeliest first.
+    """
+
+    symbols: int
+    chi_square: float
+    degrees_of_freedom: int
+    p_value: float
+    laws: tuple[CountLaw, ...]
+
+
+@dataclass(frozen=True)
+class Microbursts:
+    """How messages bunch: a value for each stretch of 100 seconds that has any.
+
+    Args:
+        at_s: where it begins, seconds since midnight.
+        mean_per_ms: messages in a millisecond, on average.
+        most_in_ms: in the busiest millisecond.
+    """
+
+    at_s: tuple[float, ...]
+    mean_per_ms: tuple[float, ...]
+    most_in_ms: tuple[int, ...]
