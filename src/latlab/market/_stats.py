@@ -7,6 +7,7 @@ import io
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab._core.market import Pipeline
-from latlab.errors import InputError, MissingExtraError, UsageError
+from latlab.errors import InputError, MissingExtraError, UnavailableError, UsageError
 from latlab.market._output import create
 from latlab.market._passes import refuse, run
 from latlab.market._source import Source
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from latlab.model.market import Census
 
 AGGREGATE = "__aggregate__"
+_CONNECT_S = 5
 _RATE = {"min": 0.0, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 _RATE |= {"p9999": 0.9999, "max": 1.0}
 _ARRIVAL = {"min": 0.0, "p0001": 0.0001, "p001": 0.001, "p01": 0.01, "p05": 0.05, "p10": 0.1, "p25": 0.25}
@@ -254,14 +256,19 @@ def _with_dask(
     notice: Callable[[str], None],
 ) -> None:
     try:
-        from distributed import Client, LocalCluster, as_completed
+        # Untyped in part, whether installed or not.
+        distributed: Any = import_module("distributed")
     except ImportError as error:
         raise MissingExtraError("distributed", "cluster") from error
-    cluster = LocalCluster(dashboard_address=None) if scheduler == "local" else None
+    cluster = distributed.LocalCluster(dashboard_address=None) if scheduler == "local" else None
     try:
-        with Client(cluster or scheduler, set_as_default=False) as client:
-            futures = [client.submit(_archive_task, f, targets[f], over, lenient) for f in files]
-            for future in as_completed(futures):
+        try:
+            client = distributed.Client(cluster or scheduler, set_as_default=False, timeout=_CONNECT_S)
+        except (OSError, ValueError) as error:
+            raise UnavailableError(f"no Dask scheduler answers at {scheduler}: is it running?") from error
+        with client:
+            futures = [client.submit(_archive_task, f, targets[f], over, lenient, pure=False) for f in files]
+            for future in distributed.as_completed(futures, loop=client.loop):
                 notice(future.result())
     finally:
         if cluster is not None:
