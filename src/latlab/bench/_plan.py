@@ -20,6 +20,7 @@ from latlab.stats.variance import Components, best_iterations, components, midme
 __all__ = ["cycle_ns", "default_smallest_effect", "make_plan"]
 
 PILOT_PAIRS, PILOT_TURNS, PILOT_BUILDS = 4, 16, 3
+PILOT_SHARE = 0.2  # of the budget: beyond it the other way to run a pair isn't tried
 WORTH_IT = 0.5  # four pairs don't tell smaller differences of cost
 FEWEST_PAIRS = 30  # must fit into the budget: twice as many as a clear difference needs
 # A processor's frequency wanders by 0.2 % within 0.1 ms and by 1 % within 10 (measured on a shared machine),
@@ -110,9 +111,10 @@ def make_plan(
         pilot = _pilot(a, b, dataclasses.replace(apart, turn=turn, unmeasured=unmeasured), rebuild)
         # Where the luck of a process's pages decides, two that are alive at once have more of it than two
         # that follow each other into the same pages; where the processor's frequency does, turns take it out.
-        alone = _pilot(a, b, apart, rebuild)
-        if alone.cost < WORTH_IT * pilot.cost:
-            pilot = alone
+        if time.monotonic() - begin < PILOT_SHARE * budget_s:
+            alone = _pilot(a, b, apart, rebuild)
+            if alone.cost < WORTH_IT * pilot.cost:
+                pilot = alone
     settled = pilot.settings
     if not command and not fixed_iterations:
         left = budget_s - (time.monotonic() - begin)
