@@ -47,7 +47,8 @@ def comparison_page(
     page = sheet(f"Is {asked.get('b')} faster than {asked.get('a')}?", "compared by latlab bench ab")
     for document in documents:
         tone: Any = _TONES.get(document["verdict"], "plain")
-        page.verdict(bench_text.judgement_text({**document, "shifts": [], "plan": None}), tone)
+        lines = bench_text.judgement_text({**document, "shifts": [], "plan": None}).splitlines()
+        page.verdict("\n\n".join(line.strip() for line in lines), tone)
     for key, question in OWN_WORDS:
         page.section(
             question, str(words.get(key, f"Not said: add '{key}' to `report` in the benchmark's file."))
@@ -79,8 +80,8 @@ def comparison_page(
     page.table([*columns, "effective share", "humps", "warm-up until"], rows)
     page.section(
         "6. What is success, and is the effect interesting?",
-        f"The smallest effect that matters is {first['smallest_effect_why']}. Within it, sides are "
-        "equivalent.",
+        "Success is a verdict: faster, slower, or equivalent within the smallest effect that matters, which "
+        "is " + "; ".join(f"for {d['name']}, {d['smallest_effect_why']}" for d in documents) + ".",
     )
     page.section(
         "7. What does faster mean here?",
@@ -103,7 +104,12 @@ def comparison_page(
             )
         ),
     )
-    page.section("9. Is the power sufficient?", f"{plan.get('why', 'No pilot was recorded.')}.")
+    page.section(
+        "9. Is the power sufficient?",
+        "\n\n".join(
+            f"{d['name']}: {d.get('plan', {}).get('why', 'no pilot was recorded')}." for d in documents
+        ),
+    )
     page.section("10. Is the effect significant?")
     verdicts = [
         (
@@ -119,6 +125,9 @@ def comparison_page(
         for d in documents
     ]
     page.table(("comparison", "verdict", "effect", "from", "to", "p", "pairs", "needed", "why"), verdicts)
+    warnings = [(d["name"], warning) for d in documents for warning in d["warnings"]]
+    if warnings:
+        page.table(("comparison", "to be kept in mind"), warnings)
     page.section(
         "11. Why these statistics?",
         "Processes are the replicates, since iterations share layout and state. The test bets on "
