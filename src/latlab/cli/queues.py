@@ -11,6 +11,7 @@ SUBCOMMANDS = {
     "analyse": ("_queues_analyse", "Name what limits the application that was recorded."),
     "compare": ("_queues_report", "Two recordings side by side."),
     "report": ("_queues_report", "An HTML page of a recording, with its plots."),
+    "tail": ("_queues_tail", "The slowest traced events: where each waited, and for what."),
     "model": ("_queues_model", "Fit a queueing model to a recording."),
     "simulate": ("_queues_model", "Forecast throughput and waiting times from a model."),
     "export": ("_queues_export", "Write a recording for another tool: CSV, gnuplot, Perfetto, Graphviz …"),

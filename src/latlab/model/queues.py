@@ -25,6 +25,9 @@ __all__ = [
     "Stage",
     "StageNow",
     "StageResult",
+    "Tail",
+    "TailEvent",
+    "TailHop",
     "Verdict",
     "stage_label",
 ]
@@ -447,4 +450,67 @@ class Snapshot:
 
     def to_json(self) -> dict[str, Any]:
         """A line of `latlab queues watch --json`."""
+        return {"schema": 1, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class TailHop:
+    """One stay of a slow event: in a queue, and then in the stage that took it out.
+
+    Attributes:
+        waited_ns: in the queue.
+        served_ns: from there until it was put into the next queue, or ended.
+        fill: events in the queue by the last sample before it came; None where there is none.
+        filling_ns: for how long the queue had not been empty then.
+        came: events that came in that time.
+        on_cpu, no_cpu: shares of the time around the wait in which the stage's thread ran, and was ready
+            without a CPU; None where its times were not recorded.
+    """
+
+    queue: str
+    stage: str
+    push_ns: int
+    waited_ns: int
+    served_ns: int
+    fill: int | None
+    filling_ns: int | None
+    came: int | None
+    on_cpu: float | None
+    no_cpu: float | None
+
+
+@dataclass(frozen=True)
+class TailEvent:
+    """A slow event and its path."""
+
+    event: int
+    began_ns: int
+    total_ns: int
+    hops: tuple[TailHop, ...]
+
+    @property
+    def longest(self) -> TailHop | None:
+        """The hop that took most of its time."""
+        return max(self.hops, key=lambda hop: hop.waited_ns + hop.served_ns, default=None)
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The slowest traced events.
+
+    Attributes:
+        share: the quantile beyond which they are.
+        limit_ns: its value.
+        traced: events that came to the end.
+        beyond: how many of them took longer; `events` are the slowest of these.
+    """
+
+    share: float
+    limit_ns: float
+    traced: int
+    beyond: int
+    events: tuple[TailEvent, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The machine contract of `latlab queues tail --json`."""
         return {"schema": 1, **asdict(self)}

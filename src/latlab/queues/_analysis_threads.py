@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latlab.model.queues import Observation
 
-__all__ = ["ThreadShares", "stage_busy", "thread_shares"]
+__all__ = ["ThreadShares", "stage_busy", "thread_ids", "thread_shares"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def thread_shares(observation: Observation, window: tuple[int, int]) -> dict[str
     if not threads or not len(threads["tid"]):
         return {}
     result: dict[str, ThreadShares] = {}
-    for label, tid in _tids(observation).items():
+    for label, tid in thread_ids(observation).items():
         rows = np.flatnonzero(threads["tid"] == tid)
         inside = rows[(threads["t_ns"][rows] >= window[0]) & (threads["t_ns"][rows] <= window[1])]
         rows = inside if len(inside) >= 2 else rows
@@ -79,7 +79,8 @@ def thread_shares(observation: Observation, window: tuple[int, int]) -> dict[str
     return result
 
 
-def _tids(observation: Observation) -> dict[str, int]:
+def thread_ids(observation: Observation) -> dict[str, int]:
+    """The thread that runs each stage: the one that it registered, or else that which drains its queue."""
     tids = {
         queue.drain: queue.consumer_tid for queue in observation.queues if queue.drain and queue.consumer_tid
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from latlab.model.forecast import Forecast
-from latlab.model.queues import Analysis, Verdict
+from latlab.model.queues import Analysis, Tail, Verdict
 
-__all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines"]
+__all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines", "tail_lines"]
 
 _SENTENCES = {
     Verdict.STAGE: "{stage} limits the pipeline",
@@ -107,6 +107,40 @@ def forecast_lines(found: Forecast, before: Forecast | None = None) -> list[str]
     heads = ["waiting in, µs", "events/s", "mean", "p50", "p99", "p99.9"]
     heads += ["Δ p50", "Δ p99"] if before is not None else []
     return [*lines, "", *_table(heads, rows)]
+
+
+def tail_lines(found: Tail) -> list[str]:
+    """The slowest traced events, one paragraph each."""
+    lines = [
+        f"{found.beyond} of {found.traced} traced events took longer than {_us(found.limit_ns)} "
+        f"(p{100 * found.share:g}); the slowest {len(found.events)}:"
+    ]
+    where: dict[str, int] = {}
+    for event in found.events:
+        lines += ["", f"event {event.event}: {_us(event.total_ns)}"]
+        longest = event.longest
+        for hop in event.hops:
+            text = f"  {'>' if hop is longest else ' '} {_us(hop.waited_ns):>11} in {hop.queue or '-'}"
+            text += f", {_us(hop.served_ns)} at {hop.stage}"
+            if hop.fill is not None and hop.filling_ns is not None:
+                text += f"; {hop.fill} in front"
+                text += f", filling for {_us(hop.filling_ns)} ({hop.came} came)" if hop.fill else ""
+            if hop.no_cpu is not None and hop.on_cpu is not None and hop is longest:
+                text += (
+                    f"; {hop.stage} ran {hop.on_cpu:.0%} and waited for a CPU {hop.no_cpu:.0%} of the time"
+                )
+            lines.append(text)
+        if longest is not None:
+            place = longest.queue if longest.waited_ns >= longest.served_ns else f"the stage {longest.stage}"
+            where[place] = where.get(place, 0) + 1
+    if where:
+        counts = ", ".join(f"{place} {count}" for place, count in sorted(where.items(), key=lambda p: -p[1]))
+        lines += ["", f"most of the time was spent in: {counts}"]
+    return lines
+
+
+def _us(ns: float) -> str:
+    return f"{ns / 1e3:,.1f} µs"
 
 
 def _change(before: float, after: float) -> str:

@@ -1,0 +1,89 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from latlab.errors import InputError, UsageError
+from latlab.model.queues import Stage
+from latlab.queues import tail
+from latlab.queues._tandem import Line, observe, simulate
+from latlab.reports.queues_text import tail_lines
+
+LINE = Line(stages=3, slower=0.3, load=0.8)
+
+
+@pytest.fixture(scope="module")
+def traced():
+    """A line of three stages in which every event is traced, with one of them held up by 50 ms at stage-1."""
+    times = simulate(LINE, np.array([1]), 3_000, seed=4)
+    put, taken, done = times.put[0], times.taken[0], times.done[0]
+    events = np.arange(1_000, 2_000)
+    columns = {name: [] for name in ("event", "push_ns", "pop_ns", "queue", "stage", "end")}
+    late = 50e6 * (events >= 1_500)  # all that come later are late as well, but began later
+    for stage in range(3):
+        shift = late * (events == 1_500) if stage else 0 * late
+        columns["event"].append(events)
+        columns["push_ns"].append(put[stage, events] + (shift if stage > 1 else 0))
+        columns["pop_ns"].append(taken[stage, events] + shift)
+        columns["queue"].append(np.full(1_000, stage))
+        columns["stage"].append(np.full(1_000, f"stage-{stage}"))
+        columns["end"].append(np.zeros(1_000, int))
+    over = done[events] + late * (events == 1_500)
+    ends = {"event": events, "push_ns": over, "pop_ns": over, "queue": np.full(1_000, -1)}
+    ends |= {"stage": np.full(1_000, "stage-2"), "end": np.ones(1_000, int)}
+    for name, values in ends.items():
+        columns[name].append(values)
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    joined = {n: v if n == "stage" else v.astype(np.int64) for n, v in joined.items()}
+    return observe(LINE, times, 0, 20_000.0, warm_up=0.0), joined
+
+
+def test_the_slowest_event_is_the_one_that_was_held_up_and_where(traced):
+    found = tail(*traced)
+    assert (found.traced, found.beyond) == (1_000, 1)
+    assert found.events[0].event == 1_500
+    assert found.events[0].longest.queue == "queue-1"
+    assert found.events[0].longest.waited_ns >= 50_000_000
+    assert [hop.queue for hop in found.events[0].hops] == ["queue-0", "queue-1", "queue-2"]
+
+
+def test_the_waits_and_services_of_an_event_add_up_to_its_time(traced):
+    for event in tail(*traced, share=0.9).events:
+        assert sum(hop.waited_ns + hop.served_ns for hop in event.hops) == pytest.approx(
+            event.total_ns, abs=10
+        )
+
+
+def test_what_stood_in_front_is_the_fill_of_the_last_sample_before(traced):
+    observation, columns = traced
+    hop = tail(observation, columns, share=0.9).events[-1].hops[0]
+    samples = observation.samples
+    mine = (samples["queue"] == 0) & (samples["t_ns"] <= hop.push_ns)
+    assert hop.fill == int(samples["in"][mine][-1]) - int(samples["out_low"][mine][-1])
+
+
+def test_a_thread_that_had_no_cpu_while_an_event_waited_is_said(traced):
+    observation, columns = traced
+    end = int(observation.sweeps["t_ns"][-1])
+    at = np.array([0, end, end + 60_000_000])
+    threads = {"t_ns": at, "pid": np.ones(3), "tid": np.full(3, 7), "cpu_ns": at // 10, "wait_ns": at // 2}
+    threads |= {"voluntary": np.zeros(3), "involuntary": np.zeros(3)}
+    stage = Stage(0, "", "stage-1", tid=7)
+    found = tail(dataclasses.replace(observation, stages=(stage,), threads=threads), columns)
+    assert found.events[0].longest.no_cpu == pytest.approx(0.5, abs=0.01)
+    assert "waited for a CPU 50%" in "\n".join(tail_lines(found))
+
+
+def test_a_filtered_event_is_no_tail(traced):
+    observation, columns = traced
+    spoiled = {**columns, "end": np.where(columns["event"] == 1_500, 2 * columns["end"], columns["end"])}
+    assert tail(observation, spoiled).traced == 999
+    assert 1_500 not in {event.event for event in tail(observation, spoiled).events}
+
+
+def test_traces_without_an_end_and_no_quantile_are_refused(traced):
+    observation, columns = traced
+    with pytest.raises(InputError, match="no traced event came to an end"):
+        tail(observation, {**columns, "end": 0 * columns["end"]})
+    with pytest.raises(UsageError):
+        tail(observation, columns, share=1.0)
