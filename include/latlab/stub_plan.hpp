@@ -71,6 +71,17 @@ inline std::int64_t voluntary_switches() noexcept {
   return usage.ru_nvcsw;
 }
 
+// What one reading of the monotonic clock costs: it lies between the two readings that time a call.
+inline std::int64_t clock_cost_ns() noexcept {
+  static const std::int64_t cost = [] {
+    constexpr int kReadings = 64;
+    const std::int64_t begin = clock_ns(CLOCK_MONOTONIC);
+    for (int i = 1; i < kReadings; ++i) clock_ns(CLOCK_MONOTONIC);
+    return (clock_ns(CLOCK_MONOTONIC) - begin) / kReadings;
+  }();
+  return cost;
+}
+
 inline void busy_until(std::int64_t cpu_end) noexcept {
   for (std::int64_t left = cpu_end - clock_ns(CLOCK_THREAD_CPUTIME_ID); left > 0;
        left = cpu_end - clock_ns(CLOCK_THREAD_CPUTIME_ID)) {
@@ -157,6 +168,9 @@ class Plan {
 
   // This thread's times; threads are numbered in the order of their first call.
   ThreadTimes& times_of_thread() {
+    thread_local const Plan* last = nullptr;
+    thread_local ThreadTimes* last_times = nullptr;
+    if (last == this) return *last_times;
     thread_local std::map<const Plan*, ThreadTimes*> mine;
     ThreadTimes*& found = mine[this];
     if (found == nullptr) {
@@ -164,6 +178,8 @@ class Plan {
       if (started_ == threads_.size()) threads_.push_back(std::make_unique<ThreadTimes>());
       found = threads_[started_++].get();
     }
+    last = this;
+    last_times = found;
     return *found;
   }
 
@@ -291,7 +307,7 @@ class CallClock {
   ~CallClock() {
     times_.last_ns = clock_ns(CLOCK_MONOTONIC);
     if (times_.calls.empty()) times_.first_ns = wall_;
-    const std::int64_t wall = times_.last_ns - wall_;
+    const std::int64_t wall = std::max<std::int64_t>(0, times_.last_ns - wall_ - clock_cost_ns());
     CallTime call{wall, 0};
     if (!brief_) {
       call.busy_ns = std::min(wall, clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_);
@@ -321,10 +337,12 @@ class CallClock {
 // Takes the time of one call from its making to its end, whatever happens in between.
 class SimulatedCall {
  public:
-  explicit SimulatedCall(Plan& plan) : plan_(plan) {
+  explicit SimulatedCall(Plan& plan) : plan_(plan), wall_(clock_ns(CLOCK_MONOTONIC) - clock_cost_ns()) {
     const CallTime call = plan.next_time();
-    if (plan.waits()) idle(call.blocked_ns);
-    wall_ = clock_ns(CLOCK_MONOTONIC);
+    if (plan.waits() && call.blocked_ns > 0) {
+      idle(call.blocked_ns);
+      wall_ = clock_ns(CLOCK_MONOTONIC);
+    }
     if (plan.mode == Mode::kFlat) return;
     target_ns_ = static_cast<std::int64_t>(static_cast<double>(call.busy_ns) * plan.factor);
     if (target_ns_ > kShort_ns && plan.mode == Mode::kBusy) cpu_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -348,7 +366,7 @@ class SimulatedCall {
 
  private:
   Plan& plan_;
-  std::int64_t wall_ = 0;
+  std::int64_t wall_;
   std::int64_t cpu_ = 0;
   std::int64_t target_ns_ = 0;
 };
