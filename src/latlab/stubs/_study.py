@@ -275,7 +275,6 @@ def _conclude(
     takes_over = None
     if found.component_class == "limited":
         takes_over = _next.takes_over(lab)
-        found = _forecast.forecast(points, baseline=rounds.base, name=name, takes_over=takes_over)
     warnings = list(found.warnings)
     if scatter > _UNSTEADY:
         warnings.append(
@@ -299,6 +298,11 @@ def _conclude(
         for point in found.curve
     )
     least = sorted(t_sut * (1 - gain) for gain in curve[-1].interval)
+    said = _forecast.sentence(
+        found.component_class, np.array([point.gain for point in curve]), found.t_limit or 1.0,
+        found.pays_beyond or 0.0, name, takes_over=takes_over,
+    )  # fmt: skip
+    found = replace(found, sentence=said)
     facts = _steps.Facts(
         units=units, python=lab.plan.kind == "python" and not lab.plan.released, t_sut=t_sut, scatter=scatter,
         base=rounds.base, points=points, idle=rounds.idle, fastest=fastest, system=system,
