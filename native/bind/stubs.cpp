@@ -70,6 +70,7 @@ Fields play(const std::vector<std::vector<RawAction>>& threads, const std::vecto
     row["start_ns"] = thread.start_ns;
     row["end_ns"] = thread.end_ns;
     row["budget_ns"] = thread.budget_ns;
+    row["late_ns"] = thread.late_ns;
     row["switches"] = thread.switches;
     row["faults"] = thread.faults;
     row["finished"] = thread.finished;

@@ -247,6 +247,7 @@ class Player {
     played_.switches = after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw;
     played_.faults = after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
     played_.end_ns = end - shared_.zero_ns;
+    if (shared_.plan->scheduled) played_.late_ns = played_.end_ns - schedule_ns_;
     shared_.over[index_].open();
   }
 

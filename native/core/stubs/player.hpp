@@ -48,6 +48,7 @@ struct PlayedThread {
   std::int64_t start_ns = 0;    // after the start barrier
   std::int64_t end_ns = 0;
   std::int64_t budget_ns = 0;  // CPU time that its actions asked for
+  std::int64_t late_ns = 0;    // its end after the schedule's; 0 without one
   std::int64_t switches = 0;
   std::int64_t faults = 0;
   bool started = false;
