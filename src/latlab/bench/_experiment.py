@@ -37,7 +37,7 @@ def default_settings() -> Settings:
     return Settings(
         cpu=max(os.sched_getaffinity(0)),
         priority=os.sched_get_priority_max(os.SCHED_FIFO),
-        memory_limit_bytes=int(0.8 * psutil.virtual_memory().available),
+        memory_limit_bytes=int(0.45 * psutil.virtual_memory().available),  # of each of two at once
     )
 
 
