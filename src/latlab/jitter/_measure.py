@@ -46,8 +46,9 @@ DISTURBANCES: tuple[str, ...] = (
     "irq_vectors:irq_work_entry",
     "exceptions:page_fault_*",
 )
-# A loaded core sees 10 MB/s of events, and the drain thread may wait 50 ms for its turn.
-_RING_BYTES = 2 << 20
+# A loaded core sees 10 MB/s of events. The drain thread may wait 50 ms for its turn, and many times that where
+# twenty others want the core; with many cores the rings together stay below 64 MiB, or 2 MiB each.
+_RING_BYTES, _RINGS_BYTES, _LEAST_RING_BYTES = 8 << 20, 64 << 20, 2 << 20
 _GAP_FLOOR_NS = 1_000  # below, a delta is the memory system's or the hypervisor's business, not a disturber's
 
 
@@ -201,7 +202,9 @@ def disturbance_tracer(cpus: Sequence[int]) -> Tracer:
         UsageError: none of `cpus` is online.
     """
     online = online_cpus()
-    return Tracer(DISTURBANCES, cpus=[cpu for cpu in cpus if cpu in online], ring_bytes=_RING_BYTES)
+    traced = [cpu for cpu in cpus if cpu in online]
+    ring = max(_LEAST_RING_BYTES, min(_RING_BYTES, _RINGS_BYTES // max(1, len(traced))))
+    return Tracer(DISTURBANCES, cpus=traced, ring_bytes=ring)
 
 
 def measure(
