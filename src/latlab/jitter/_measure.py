@@ -46,8 +46,8 @@ DISTURBANCES: tuple[str, ...] = (
     "irq_vectors:irq_work_entry",
     "exceptions:page_fault_*",
 )
-# A loaded core sees 10 MB/s of events. The drain thread may wait 50 ms for its turn, and many times that where
-# twenty others want the core; with many cores the rings together stay below 64 MiB, or 2 MiB each.
+# A loaded core sees 10 MB/s of events. The drain thread may wait 50 ms for its turn, and many times that
+# where twenty others want the core; with many cores the rings together stay below 64 MiB, or 2 MiB each.
 _RING_BYTES, _RINGS_BYTES, _LEAST_RING_BYTES = 8 << 20, 64 << 20, 2 << 20
 _GAP_FLOOR_NS = 1_000  # below, a delta is the memory system's or the hypervisor's business, not a disturber's
 
