@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from latlab._core.market import Pipeline, RecordDecoder, best_permutation, decode_sum
+from latlab.errors import MissingExtraError
 from latlab.market import DelayEstimator, generate, read, signals
 
 FOLD = 3
@@ -34,7 +35,7 @@ def best(runs: dict[str, Callable[[], object]], fold: int = FOLD) -> dict[str, f
 
 
 def say(name: str, value: str, bar: str) -> None:
-    print(f"{name:<44}{value:>18}   bar {bar}", flush=True)
+    print(f"{name:<58}{value:>18}   bar {bar}", flush=True)
 
 
 def rates(path: Path, messages: int) -> None:
@@ -76,29 +77,44 @@ def rates(path: Path, messages: int) -> None:
         say(name, f"{messages / seconds / 1e6:.1f} M/s", runs[name][1])
 
 
+def growth(path: Path) -> None:
+    """Books of a tenth of the day and of all of it: the cost of a message must not grow."""
+    data = np.fromfile(path, np.uint8)
+    for share in (10, 3, 1):
+        pipeline = Pipeline.census("binary", False)
+        begin = time.perf_counter()
+        pipeline.feed(data[: len(data) // share])
+        seconds = time.perf_counter() - begin
+        cost = seconds / pipeline.counts()["messages"] * 1e9
+        say(f"all books, the first 1/{share} of the day", f"{cost:.1f} ns each", "no growth")
+
+
 def delays() -> None:
-    random = np.random.default_rng(1)
-    for n, signals_at_once in ((2048, 80), (16_384, 80)):
-        prices = np.array([signals.steps(n, seed=s) for s in range(signals_at_once)], np.float32)
-        shift = random.integers(0, n // 16, signals_at_once)
-        late = np.array(
-            [signals.delayed(p, int(d), mode="hold") for p, d in zip(prices, shift, strict=True)], np.float32
-        )
-        for engine in ("fftw", "scipy"):
-            for pad in (False, True):
-                try:
-                    estimator = DelayEstimator(n, 1e5 if n == 2048 else 1e6, engine=engine, pad=pad)
-                except Exception as error:  # noqa: BLE001
-                    say(f"delay, {n} points, {engine}", "not measured", str(error))
-                    continue
-                estimator.estimate_arrays(prices, late)
-                runs = {"many": lambda e=estimator, a=prices, b=late: e.estimate_arrays(a, b)}
-                seconds = min(best(runs, 7).values())
-                bar = "7 us" if not pad else "15 us"
-                if n == 16_384:
-                    bar = f"16 ms for all {signals_at_once}"
-                each = f"{seconds / signals_at_once * 1e6:.1f} us each"
-                say(f"delay, {n} points, {engine}, {'padded' if pad else 'circular'}", each, bar)
+    price = signals.steps(2048, seed=1).astype(np.float32)
+    late = signals.delayed(price, 17, mode="hold").astype(np.float32)
+    prices = np.array([signals.steps(16_384, seed=s) for s in range(80)], np.float32).reshape(20, 4, -1)
+    moved = np.roll(prices, 40, axis=-1)
+    for engine in ("fftw", "scipy"):
+        for pad in (False, True):
+            name = f"{engine}, {'padded' if pad else 'circular'}"
+            try:
+                one = DelayEstimator(2048, 1e5, engine=engine, pad=pad)
+            except MissingExtraError as error:
+                say(f"delay, {name}", "not measured", str(error))
+                continue
+
+            def hundred(e: DelayEstimator = one) -> None:
+                for _ in range(100):
+                    e.estimate(price, late)
+
+            seconds = min(best({"one": hundred}, 50).values())
+            say(f"delay, 2048 points, {name}", f"{seconds * 1e4:.1f} us", "15 us" if pad else "7 us")
+            for threads in (1, 2):
+                many = DelayEstimator(16_384, 1e6, engine=engine, pad=pad, max_delay_s=1e-3, threads=threads)
+                many.estimate_arrays(prices, moved)
+                seconds = min(best({"many": lambda e=many: e.estimate_arrays(prices, moved)}, 7).values())
+                what = f"delay, 16384 points, 20 x 4, {name}, {threads} threads"
+                say(what, f"{seconds * 1e3:.1f} ms", "16 ms")
     estimator = DelayEstimator(2048, 1e5, engine="auto")
     errors = []
     for seed in range(300):
@@ -121,6 +137,7 @@ def main() -> None:
         generate(path, seed=1, messages=messages, symbols=symbols)
         say("generate", f"{messages / (time.perf_counter() - begin) / 1e6:.1f} M/s", "2 M/s")
         rates(path, messages)
+        growth(path)
     delays()
 
 
