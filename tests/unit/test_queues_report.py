@@ -57,6 +57,8 @@ def test_the_page_names_every_queue_and_the_limiting_stage(line, tmp_path):
     assert "stage-2 limits the pipeline" in page
     assert all(f"queue-{i}" in page for i in range(5))
     assert "Traced events against samples" in page
+    assert "mean by Little" in page
+    assert "arrivals/s" in page
 
 
 def test_a_comparison_shows_both_answers_and_what_only_one_run_has(line):

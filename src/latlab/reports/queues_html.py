@@ -21,6 +21,7 @@ __all__ = ["landmarks_of", "write_queues_report"]
 
 _MOST_TRACED = 6  # queues whose traces are drawn against their samples
 _MOST_BURSTS = 10
+_RATE_BINS = 100
 _TRADING = 10  # events into a book: then trading has begun
 
 
@@ -63,9 +64,10 @@ def write_queues_report(
     _stages(page, analysis)
     _queues(page, analysis)
     add_fills(page, observation, landmarks_of(observation))
+    _rates(page, observation)
     _durations(page, observation)
     if traces is not None:
-        _traced(page, observation, traces)
+        _traced(page, observation, analysis, traces)
     page.reproduce(command, environment)
     page.write(path)
 
@@ -242,6 +244,31 @@ def _bounds(pair: tuple[int, int]) -> str:
     return f"{pair[0]:,}" if pair[0] == pair[1] else f"{pair[0]:,} – {pair[1]:,}"
 
 
+def _rates(page: Page, observation: Observation) -> None:
+    """Arrivals at and departures from each stage's queues over time."""
+    sweeps, samples = observation.sweeps["t_ns"], observation.samples
+    if sweeps.size < 2 or sweeps.max() <= sweeps.min():
+        return
+    edges = np.linspace(float(sweeps.min()), float(sweeps.max()), _RATE_BINS + 1)
+    seconds = np.diff(edges) / 1e9
+    at = (edges[:-1] - edges[0]) / 1e9
+    arrivals: dict[str, NDArray[np.float64]] = {}
+    services: dict[str, NDArray[np.float64]] = {}
+    for queue in observation.queues:
+        mine = np.flatnonzero(samples["queue"] == queue.number)
+        if queue.kind is QueueKind.POOL or not queue.drain or not mine.size:
+            continue
+        for sums, column in ((arrivals, "in"), (services, "out_high")):
+            counts = np.interp(
+                edges, samples["t_ns"][mine].astype(float), samples[column][mine].astype(float)
+            )
+            sums[queue.drain] = sums.get(queue.drain, np.zeros(_RATE_BINS)) + np.diff(counts) / seconds
+    page.section("Rates over time", "Events a second into the queues of each stage, and out of them.")
+    for title, rates in (("arrivals/s", arrivals), ("served/s", services)):
+        series = {name: (at, values) for name, values in rates.items()}
+        page.figure(figures.steps(series, "s since the observer began", title), height=320)
+
+
 def _durations(page: Page, observation: Observation) -> None:
     samples = observation.samples
     took = (samples["t_end_ns"].astype(np.int64) - samples["t_ns"].astype(np.int64)).astype(float)
@@ -256,7 +283,9 @@ def _durations(page: Page, observation: Observation) -> None:
     page.figure(figures.boxes(groups, "sample, ns"), "Sample duration by queue.", height=420)
 
 
-def _traced(page: Page, observation: Observation, traces: Mapping[str, NDArray[Any]]) -> None:
+def _traced(
+    page: Page, observation: Observation, analysis: Analysis, traces: Mapping[str, NDArray[Any]]
+) -> None:
     """The number of traced events inside against the number sampled, for the queues with most traces."""
     numbers, counts = np.unique(traces["queue"][traces["queue"] >= 0], return_counts=True)
     chosen = numbers[np.argsort(-counts)][:_MOST_TRACED]
@@ -266,6 +295,21 @@ def _traced(page: Page, observation: Observation, traces: Mapping[str, NDArray[A
         "Traced events against samples",
         "How many traced events were in a queue when it was sampled, and how many events the sample saw. "
         "Where one event in many is traced, the traced ones are a lower bound.",
+    )
+    stays = (traces["pop_ns"] - traces["push_ns"]).astype(float)
+    little = {queue.number: queue.residence_ns for queue in analysis.queues}
+    page.table(
+        ("queue", "traced events", "mean traced", "mean by Little"),
+        [
+            [
+                observation.queues[number].name,
+                int((traces["queue"] == number).sum()),
+                duration(float(stays[traces["queue"] == number].mean())),
+                duration(little.get(number)),
+            ]
+            for number in numbers.tolist()
+        ],
+        "The mean time in a queue, of the traced events and by Little's law from the samples alone.",
     )
     begin = int(observation.sweeps["t_ns"].min())
     for number in chosen.tolist():
