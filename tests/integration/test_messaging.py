@@ -314,6 +314,45 @@ def test_a_line_in_a_namespace_delays_both_hops_and_is_gone_afterwards(name: str
 
 
 @pytest.mark.rights
+def test_killing_a_run_takes_its_namespace_and_its_line_down() -> None:
+    if not namespaces():
+        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
+    before = subprocess.run(["pgrep", "-x", "latlab-box"], capture_output=True, text=True, check=False).stdout
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
+    process = subprocess.Popen(
+        [*command, "--rate", "1000", "--network", "namespace", "--delay", "1ms"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    device = f"latlab{process.pid % 100000}"
+    try:
+        _broker_of(process.pid)
+        assert Path("/sys/class/net", device).exists()
+    finally:
+        process.kill()
+        process.wait()
+    for _ in range(500):
+        boxes = subprocess.run(["pgrep", "-x", "latlab-box"], capture_output=True, text=True, check=False)
+        if not Path("/sys/class/net", device).exists() and set(boxes.stdout.split()) <= set(before.split()):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{device} or its box is still there")
+
+
+@pytest.mark.rights
+def test_without_the_rights_to_a_namespace_one_line_says_which_ones() -> None:
+    if shutil.which("setpriv") is None or os.geteuid() != 0:
+        pytest.skip("dropping rights did not run: needs root and setpriv (apt install util-linux)")
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp"]
+    command += ["--messages", "100", "--network", "namespace"]
+    drop = ["setpriv", "--bounding-set", "-sys_admin,-net_admin", "--inh-caps", "-sys_admin,-net_admin"]
+    done = subprocess.run([*drop, *command], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "run as root" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.rights
 def test_a_line_that_loses_is_counted_and_not_averaged() -> None:
     if not namespaces():
         pytest.skip("network namespaces did not run: needs root and /dev/net/tun")

@@ -68,6 +68,17 @@ def _child(pid: int, name: bytes) -> int:
     raise AssertionError(f"the run started no {name.decode()}")
 
 
+@pytest.mark.peer
+def test_a_server_that_is_not_there_is_one_line() -> None:
+    skip_where_missing("redis-list")
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "redis-list"]
+    command += ["--server", "127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "redis-server at 127.0.0.1:1: Connection refused" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 PLUGIN = """
 import socket, time
 from latlab.messaging import TransportClosed

@@ -4,6 +4,7 @@
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
 #include <mqueue.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -27,11 +28,14 @@ namespace {
 }
 
 // True: try again. EINTR is how the stop flag reaches a waiting call.
-bool again(int error, bool poll, const StopFlag& stop) {
+bool again(int error, bool poll, bool yield, const StopFlag& stop) {
   if (stop.load(std::memory_order_relaxed)) return false;
   if (error == EINTR) return true;
   if (poll && (error == EAGAIN || error == EWOULDBLOCK)) {
-    pause_cpu();
+    if (yield)
+      sched_yield();  // what it waits for may need this very core
+    else
+      pause_cpu();
     return true;
   }
   return false;
@@ -46,7 +50,12 @@ void set_waiting(int fd, bool poll) {
 class StreamSender final : public Sender {
  public:
   StreamSender(int fd, const ChannelSpec& spec, const StopFlag& stop)
-      : fd_(fd), size_(spec.size), poll_(spec.poll), stop_(stop), buffer_(spec.size * spec.batch) {
+      : fd_(fd),
+        size_(spec.size),
+        poll_(spec.poll),
+        yield_(spec.yield),
+        stop_(stop),
+        buffer_(spec.size * spec.batch) {
     struct stat status{};
     if (fstat(fd, &status) < 0) refuse("fstat");
     socket_ = S_ISSOCK(status.st_mode);
@@ -66,7 +75,7 @@ class StreamSender final : public Sender {
           socket_ ? send(fd_, data, filled_ - at, MSG_NOSIGNAL) : write(fd_, data, filled_ - at);
       if (n > 0) {
         at += static_cast<std::size_t>(n);
-      } else if (!again(errno, poll_, stop_)) {
+      } else if (!again(errno, poll_, yield_, stop_)) {
         error_ = stop_.load() ? 0 : errno;
         return false;
       }
@@ -85,6 +94,7 @@ class StreamSender final : public Sender {
   int fd_;
   std::size_t size_;
   bool poll_;
+  bool yield_;
   bool socket_ = false;
   const StopFlag& stop_;
   std::vector<std::byte> buffer_;
@@ -122,7 +132,12 @@ void ask_for_stamps(int fd) {
 class StreamReceiver final : public Receiver {
  public:
   StreamReceiver(int fd, const ChannelSpec& spec, const StopFlag& stop)
-      : fd_(fd), size_(spec.size), poll_(spec.poll), stamps_(spec.kernel_stamps), stop_(stop) {
+      : fd_(fd),
+        size_(spec.size),
+        poll_(spec.poll),
+        yield_(spec.yield),
+        stamps_(spec.kernel_stamps),
+        stop_(stop) {
     // At most 32 messages a read: the first of a long queue must not wait, nor be stamped, until the last has
     // been copied, and a 32nd of a system call is little.
     constexpr std::size_t kMost = 262'144;
@@ -142,7 +157,7 @@ class StreamReceiver final : public Receiver {
           stamps_ ? stamped_.receive(fd_, &where, block.kernel_ns) : read(fd_, where.iov_base, where.iov_len);
       if (n > 0) {
         filled_ += static_cast<std::size_t>(n);
-      } else if (n == 0 || !again(errno, poll_, stop_)) {
+      } else if (n == 0 || !again(errno, poll_, yield_, stop_)) {
         error_ = n == 0 || stop_.load() ? 0 : errno;
         return {};
       }
@@ -155,6 +170,7 @@ class StreamReceiver final : public Receiver {
   int fd_;
   std::size_t size_;
   bool poll_;
+  bool yield_;
   bool stamps_;
   const StopFlag& stop_;
   std::vector<std::byte> buffer_;
@@ -171,6 +187,7 @@ class DatagramSender final : public Sender {
         queue_(queue),
         size_(spec.size),
         poll_(spec.poll),
+        yield_(spec.yield),
         stop_(stop),
         buffer_(spec.size * spec.batch) {
     set_waiting(fd, spec.poll);
@@ -188,7 +205,7 @@ class DatagramSender final : public Sender {
       // ENOBUFS: the kernel's queue is full for the moment, which a blocking sender waits out.
       if (n >= 0) {
         at += size_;
-      } else if (errno != ENOBUFS && !again(errno, poll_, stop_)) {
+      } else if (errno != ENOBUFS && !again(errno, poll_, yield_, stop_)) {
         error_ = stop_.load() ? 0 : errno;
         return false;
       } else if (stop_.load(std::memory_order_relaxed)) {
@@ -204,6 +221,7 @@ class DatagramSender final : public Sender {
   bool queue_;
   std::size_t size_;
   bool poll_;
+  bool yield_;
   const StopFlag& stop_;
   std::vector<std::byte> buffer_;
   std::size_t filled_ = 0;
@@ -212,7 +230,13 @@ class DatagramSender final : public Sender {
 class DatagramReceiver final : public Receiver {
  public:
   DatagramReceiver(int fd, bool queue, const ChannelSpec& spec, const StopFlag& stop)
-      : fd_(fd), queue_(queue), size_(spec.size), poll_(spec.poll), stamps_(spec.kernel_stamps), stop_(stop) {
+      : fd_(fd),
+        queue_(queue),
+        size_(spec.size),
+        poll_(spec.poll),
+        yield_(spec.yield),
+        stamps_(spec.kernel_stamps),
+        stop_(stop) {
     set_waiting(fd, spec.poll);
     std::size_t room = size_ + 1;  // one byte more tells a longer datagram, which isn't ours
     if (queue) {
@@ -235,7 +259,7 @@ class DatagramReceiver final : public Receiver {
       else
         n = recv(fd_, buffer_.data(), buffer_.size(), 0);
       if (n == static_cast<ssize_t>(size_)) return block;
-      if (n < 0 && !again(errno, poll_, stop_)) {
+      if (n < 0 && !again(errno, poll_, yield_, stop_)) {
         error_ = stop_.load() ? 0 : errno;
         return {};
       }
@@ -248,6 +272,7 @@ class DatagramReceiver final : public Receiver {
   bool queue_;
   std::size_t size_;
   bool poll_;
+  bool yield_;
   bool stamps_;
   const StopFlag& stop_;
   std::vector<std::byte> buffer_;

@@ -123,16 +123,26 @@ class Socket {
   void* socket_ = nullptr;
 };
 
-bool again(int error, bool poll, const StopFlag& stop) {
+bool again(int error, bool poll, bool yield, const StopFlag& stop) {
   if (stop.load(std::memory_order_relaxed) || error == kTerminated) return false;
-  if (poll && error == EAGAIN) pause_cpu();
+  if (poll && error == EAGAIN) {
+    if (yield)
+      sched_yield();
+    else
+      pause_cpu();
+  }
   return error == EAGAIN || error == EINTR;
 }
 
 class ZeromqSender final : public Sender {
  public:
   ZeromqSender(const ChannelSpec& spec, const StopFlag& stop)
-      : socket_(spec), size_(spec.size), poll_(spec.poll), stop_(stop), buffer_(spec.size * spec.batch) {}
+      : socket_(spec),
+        size_(spec.size),
+        poll_(spec.poll),
+        yield_(spec.yield),
+        stop_(stop),
+        buffer_(spec.size * spec.batch) {}
   std::byte* claim() override {
     if (filled_ == buffer_.size() && !flush()) return nullptr;
     return stop_.load(std::memory_order_relaxed) ? nullptr : buffer_.data() + filled_;
@@ -143,7 +153,7 @@ class ZeromqSender final : public Sender {
       const int n = socket_.lib().send(socket_.get(), buffer_.data() + at, size_, poll_ ? kDontWait : 0);
       if (n >= 0) {
         at += size_;
-      } else if (!again(socket_.lib().error(), poll_, stop_)) {
+      } else if (!again(socket_.lib().error(), poll_, yield_, stop_)) {
         error_ = stop_.load() ? 0 : socket_.lib().error();
         return false;
       }
@@ -156,6 +166,7 @@ class ZeromqSender final : public Sender {
   Socket socket_;
   std::size_t size_;
   bool poll_;
+  bool yield_;
   const StopFlag& stop_;
   std::vector<std::byte> buffer_;
   std::size_t filled_ = 0;
@@ -164,13 +175,18 @@ class ZeromqSender final : public Sender {
 class ZeromqReceiver final : public Receiver {
  public:
   ZeromqReceiver(const ChannelSpec& spec, const StopFlag& stop)
-      : socket_(spec), size_(spec.size), poll_(spec.poll), stop_(stop), buffer_(spec.size + 1) {}
+      : socket_(spec),
+        size_(spec.size),
+        poll_(spec.poll),
+        yield_(spec.yield),
+        stop_(stop),
+        buffer_(spec.size + 1) {}
   Block receive() override {
     for (;;) {
       const int n =
           socket_.lib().receive(socket_.get(), buffer_.data(), buffer_.size(), poll_ ? kDontWait : 0);
       if (n == static_cast<int>(size_)) return {.data = buffer_.data(), .stride = size_, .count = 1};
-      if (n < 0 && !again(socket_.lib().error(), poll_, stop_)) {
+      if (n < 0 && !again(socket_.lib().error(), poll_, yield_, stop_)) {
         error_ = stop_.load() ? 0 : socket_.lib().error();
         return {};
       }
@@ -181,6 +197,7 @@ class ZeromqReceiver final : public Receiver {
   Socket socket_;
   std::size_t size_;
   bool poll_;
+  bool yield_;
   const StopFlag& stop_;
   std::vector<std::byte> buffer_;
 };

@@ -23,7 +23,7 @@ from latlab.model.messaging import Settings
 
 _CLONE_NEWNET = 0x40000000
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
-_RIGHTS = "run as root, or leave --network out"
+_RIGHTS = "run as root (with CAP_SYS_ADMIN and CAP_NET_ADMIN), or leave --network out"
 
 
 class Network:
@@ -40,9 +40,7 @@ class Network:
             raise UnavailableError(f"no network namespace: {error.strerror}", remedy=remedy) from None
         except LatlabError as error:
             self.close()
-            if os.geteuid() != 0:
-                raise UnavailableError(f"no network namespace: {error}", remedy=_RIGHTS) from None
-            raise
+            raise UnavailableError(f"no network namespace: {error}", remedy=_RIGHTS) from None
 
     def _set_up(self) -> None:
         holder = _processes.Child(["unshare", "--net", "sh", "-c", "echo ready; exec sleep 2147483647"])
