@@ -11,7 +11,7 @@ from latlab.messaging._experiments import Probe
 from latlab.messaging._feed import arrival_ns
 from latlab.messaging._python_loop import Body
 from latlab.model.messaging import Settings
-from latlab.reports.messaging_gnuplot import histogram, write_gnuplot
+from latlab.reports.messaging_gnuplot import histogram, per_message, write_gnuplot
 
 
 def limit_at(rate: float) -> object:
@@ -65,6 +65,15 @@ def test_histogram_bins_hold_every_value_and_overlap_adds_neighbours() -> None:
     assert counts.tolist() == [100] * 10
     _, smoother = histogram(values, bins=10, overlap=0.5)
     assert smoother[1:-1].tolist() == [200] * 8
+
+
+def test_each_message_has_its_overheads_and_its_sign_where_they_are_defined() -> None:
+    sent, received = np.array([0, 10, 20, 30, 40]), np.array([5, 17, -1, 35, 49])
+    found = per_message(sent, received, 2)
+    assert found["latency_ns"].tolist() == [5, 7, None, 5, 9]
+    assert found["so_ns"].tolist() == [None, None, 10.0, 10.0, 10.0]
+    assert found["ro_ns"].tolist() == [None, None, None, 9.0, None]
+    assert found["sign"].tolist() == [None, 1, None, None, 1]
 
 
 def test_the_gnuplot_script_draws_seven_graphs_from_files_that_are_there(tmp_path: Path) -> None:

@@ -82,9 +82,19 @@ struct ReceiveLoop {
   }
 
   void take(const Block& block) {
+    if (pattern.size() == 64)  // the size that everybody compares
+      take_as<64>(block);
+    else
+      take_as<0>(block);
+  }
+
+  template <std::size_t kSize>
+  void take_as(const Block& block) {
     // Locals: what lies in memory would be read again after every stamp, which might have changed it.
     const Form form = pattern.form();
     std::uint64_t* const stamps = received;
+    std::uint64_t* const kernels = kernel;
+    const std::uint64_t work = work_ns;
     const std::uint64_t most = total;
     std::uint64_t next = expected;
     std::uint64_t left = until_sample;
@@ -92,8 +102,8 @@ struct ReceiveLoop {
     for (std::size_t i = 0; i < block.count; ++i) {
       const std::byte* body = block.data + i * block.stride;
       const std::uint64_t now = ticks();
-      const std::uint64_t sequence = form.sequence(body, static_cast<std::uint32_t>(next));
-      if (!form.intact(body) || sequence >= most) [[unlikely]] {
+      const std::uint64_t sequence = form.sequence<kSize>(body, static_cast<std::uint32_t>(next));
+      if (!form.intact<kSize>(body) || sequence >= most) [[unlikely]] {
         ++side.corrupted;
         continue;
       }
@@ -107,13 +117,14 @@ struct ReceiveLoop {
       }
       stamps[sequence] = now;
       ++taken;
-      if (kernel != nullptr) kernel[sequence] = block.kernel_ns;
+      if (kernels != nullptr) [[unlikely]]
+        kernels[sequence] = block.kernel_ns;
       if (--left == 0) [[unlikely]] {
         left = sample_every;
         sample(body, sequence, now);
       }
-      if (work_ns != 0) [[unlikely]] {
-        const std::uint64_t end = monotonic_ns() + work_ns;
+      if (work != 0) [[unlikely]] {
+        const std::uint64_t end = monotonic_ns() + work;
         while (monotonic_ns() < end) {
         }
       }

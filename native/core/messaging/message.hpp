@@ -28,7 +28,7 @@ inline constexpr std::size_t kCompared =
     1024;  // the largest message whose pattern is compared, not summed up
 inline constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15ULL;
 
-inline std::size_t pattern_offset(std::size_t size) noexcept {
+constexpr std::size_t pattern_offset(std::size_t size) noexcept {
   return size >= kBrokered ? kBrokered : (size < kChecked ? size : kChecked);
 }
 
@@ -103,9 +103,10 @@ class Form {
 
   // The sequence number; `expected` tells the missing upper bits of a short one (the nearest number is
   // meant).
+  template <std::size_t kSize = 0>
   std::uint32_t sequence(const std::byte* body, std::uint32_t expected) const noexcept {
     std::uint32_t low = 0;
-    if (width_ == 4) [[likely]] {
+    if (kSize >= 4 || width_ == 4) [[likely]] {
       std::memcpy(&low, body, 4);
       return low;
     }
@@ -118,14 +119,18 @@ class Form {
   // Whether the message is as it was sent. A body below 8 bytes has no checksum: its pattern is compared. So
   // is a short one's, which takes fewer instructions than to sum it up; of a long one the pattern would fill
   // the cache.
+  // A size that is known to the compiler (else 0) saves the loop a third of its instructions.
+  template <std::size_t kSize = 0>
   bool intact(const std::byte* body) const noexcept {
-    if (size_ < kChecked) return std::memcmp(body + width_, body_ + width_, size_ - width_) == 0;
+    const std::size_t size = kSize != 0 ? kSize : size_;
+    const std::size_t from = kSize != 0 ? pattern_offset(kSize) : from_;
+    if (size < kChecked) return std::memcmp(body + width_, body_ + width_, size - width_) == 0;
     std::array<std::uint32_t, 2> front;
     std::memcpy(front.data(), body, 8);
-    if (size_ <= kCompared) {
-      return front[1] == checksum(sum_, front[0]) && same(body + from_, body_ + from_, size_ - from_);
+    if (size <= kCompared) {
+      return front[1] == checksum(sum_, front[0]) && same(body + from, body_ + from, size - from);
     }
-    return front[1] == checksum(pattern_sum(body + from_, size_ - from_), front[0]);
+    return front[1] == checksum(pattern_sum(body + from, size - from), front[0]);
   }
 
  private:

@@ -10,7 +10,7 @@ import numpy as np
 from latlab.formats import documents
 from latlab.messaging import latencies
 from latlab.model.messaging import Measurement, Result
-from latlab.reports.messaging_gnuplot import WINDOWS, Size, write_csv, write_gnuplot
+from latlab.reports.messaging_gnuplot import WINDOWS, Size, per_message, write_csv, write_gnuplot
 from latlab.reports.messaging_json import result_json
 
 __all__ = ["size_point", "write"]
@@ -59,6 +59,7 @@ def write(
         columns = {"n": np.arange(s.total) - s.warmup, "sent_ns": m.sent_ns, "received_ns": m.received_ns}
         if m.intended_ns is not None:
             columns["intended_ns"] = m.intended_ns
+        columns.update(per_message(m.sent_ns, m.received_ns, s.window))
         write_csv(folder / "messages.csv", columns)
         written.append(folder / "messages.csv")
     if "hlog" in formats:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["WINDOWS", "Size", "histogram", "running", "write_csv", "write_gnuplot"]
+__all__ = ["WINDOWS", "Size", "histogram", "per_message", "running", "write_csv", "write_gnuplot"]
 
 Integers = npt.NDArray[np.int64]
 Size = tuple[float, float, float, float]  # bytes a message, median latency in us, messages/s, bytes/s
@@ -47,12 +47,37 @@ def histogram(
     return centres, (right - left).astype(np.int64)
 
 
+def per_message(sent: Integers, received: Integers, window: int) -> dict[str, Any]:
+    """By message: latency, both overheads over `window` messages in ns a message, the sign of L_n - L_{n-1}.
+
+    Undefined for messages that did not arrive, for the first ones, and next to a gap; a masked array says so.
+    """
+    known = (sent >= 0) & (received >= 0)
+    latency = np.ma.masked_array(received - sent, mask=~known)
+    found: dict[str, Any] = {"latency_ns": latency}
+    for name, at, there in (("so_ns", sent, sent >= 0), ("ro_ns", received, received >= 0)):
+        overhead = np.ma.masked_array(np.zeros(at.size), mask=True)
+        both = there[window:] & there[:-window] if window < at.size else np.zeros(0, dtype=bool)
+        if both.size:
+            overhead[window:] = np.ma.masked_array((at[window:] - at[:-window]) / window, mask=~both)
+        found[name] = overhead
+    sign = np.ma.masked_array(np.zeros(sent.size, dtype=np.int64), mask=True)
+    if sent.size > 1:
+        sign[1:] = np.ma.masked_array(np.sign(np.diff(received - sent)), mask=~(known[1:] & known[:-1]))
+    found["sign"] = sign
+    return found
+
+
 def write_csv(path: Path, columns: Mapping[str, Any]) -> None:
-    """One line a message, times in ns; -1 where a message didn't arrive."""
+    """One line a message, times in ns; -1 where one didn't arrive, nothing where a value is undefined."""
     import pyarrow as pa
     from pyarrow import csv
 
-    csv.write_csv(pa.table(dict(columns)), path)
+    arrays = {
+        name: pa.array(np.asarray(column), mask=np.ma.getmaskarray(column))
+        for name, column in columns.items()
+    }
+    csv.write_csv(pa.table(arrays), path)
 
 
 def write_gnuplot(
