@@ -47,8 +47,7 @@ def test_a_server_that_is_killed_leaves_a_partial_result_and_no_process() -> Non
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         server = _child(process.pid, b"redis-server")
-        _child(process.pid, b'"role": "sender"')  # the last that is started
-        time.sleep(2.0)
+        _wait_for_commands(server, 300)
         os.kill(server, signal.SIGKILL)
         out, err = process.communicate(timeout=60)
     finally:
@@ -56,6 +55,24 @@ def test_a_server_that_is_killed_leaves_a_partial_result_and_no_process() -> Non
     document = json.loads(out)
     assert (process.returncode, document["partial"]) == (1, True)
     assert "Traceback" not in err
+
+
+def _wait_for_commands(server: int, count: int) -> None:
+    """Until messages flow: the server itself says how many commands it has served."""
+    import redis
+
+    words = Path(f"/proc/{server}/cmdline").read_bytes().split(b"\0")
+    address = next(word for word in words if b":" in word) if b"--port" not in words else None
+    port = int(words[words.index(b"--port") + 1] if address is None else address.rpartition(b":")[2])
+    for _ in range(3000):
+        try:
+            with redis.Redis("127.0.0.1", port) as client:
+                if client.info("stats")["total_commands_processed"] > count:
+                    return
+        except redis.ConnectionError:
+            pass
+        time.sleep(0.02)
+    raise AssertionError("no messages flow")
 
 
 def _child(pid: int, name: bytes) -> int:
