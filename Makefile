@@ -30,8 +30,10 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.dependencies
 
 install: $(VENV)/.installed ## build and install into .venv
 
-demo: install ## run a trading pipeline, observe it from outside, name its bottleneck
-	$(BIN)/latlab demo $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
+# A stage is made slow for the demonstration, since a pipeline without a bottleneck has little to tell.
+demo: ARGS ?= --slow book=30000 --budget 45
+demo: install ## run a trading pipeline with a slow stage, name it, and forecast what fixing it would buy
+	$(BIN)/latlab diagnose examples/trading.toml $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 
 test: install test-core test-python test-types test-imports ## every test: core, Python, types, imports
 

@@ -13,13 +13,15 @@ import pytest
 
 from latlab.errors import ExitCode
 
+pytestmark = pytest.mark.timeout(300)  # a diagnosis is many runs, and this machine may be busy
+
 
 def latlab(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "latlab", *arguments],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
         **more,
     )
@@ -136,13 +138,56 @@ def test_the_slow_stage_of_a_command_is_named(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text(APP)
 
-    done = latlab("diagnose", "--json", "-o", str(tmp_path / "run"), "--", sys.executable, str(app), "900")
+    command = ("diagnose", "--no-forecast", "--json", "-o", str(tmp_path / "run"))
+    done = latlab(*command, "--", sys.executable, str(app), "900")
 
     assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
     answer = json.loads(done.stdout)
     assert answer["limiting_stage"] == "writer"
     assert answer["budget"]["quantile"] is None
     assert any("traces" in one["what"] for one in answer["unknown"])
+
+
+def test_a_stage_whose_component_is_not_known_is_forecast_by_a_model(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(APP)
+
+    command = ("diagnose", "--stage", "writer", "--json", "-o", str(tmp_path / "run"))
+    done = latlab(*command, "--", sys.executable, str(app), "400")
+
+    assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
+    (forecast,) = json.loads(done.stdout)["forecasts"]
+    assert (forecast["method"], forecast["stage"], forecast["kind"]) == ("model", "writer", "total")
+    assert forecast["sentence"].startswith("by a model, making `writer` 20 % faster would take")
+    assert forecast["points"][0]["rate_hz"]["value"] > 1.1 * forecast["baseline"]["rate_hz"]["value"]
+
+
+def test_a_stage_whose_component_is_known_is_stubbed(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(
+        "import time\n\ndef store(item):\n    until = time.thread_time() + 0.002\n"
+        "    while time.thread_time() < until:\n        pass\n    return item\n"
+    )
+    (tmp_path / "app.py").write_text(
+        "import queue, threading\nfrom latlab.queues import instrument\nimport work\n"
+        'items = instrument(queue.Queue(16), name="items", source="read", drain="store")\n'
+        "def store():\n    while (item := items.get()) is not None:\n        work.store(item)\n"
+        "thread = threading.Thread(target=store)\nthread.start()\n"
+        "for n in range(1, 120):\n    items.put(n)\nitems.put(None)\nthread.join()\n"
+    )
+    question = tmp_path / "question.toml"
+    question.write_text(
+        f'[diagnose]\ncommand = ["{sys.executable}", "app.py"]\nbudget_s = 6\n'
+        '[diagnose.components]\nstore = "work:store"\n'
+    )
+
+    command = ("diagnose", str(question), "--stage", "store", "--json", "-o", str(tmp_path / "run"))
+    done = latlab(*command, cwd=tmp_path)
+
+    assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
+    answer = json.loads(done.stdout)
+    (forecast,) = answer["forecasts"]
+    assert (forecast["method"], forecast["stage"]) == ("stub", "store")
+    assert forecast["points"][-1]["time_ns"]["value"] < 0.8 * forecast["baseline"]["time_ns"]["value"]
 
 
 def test_a_command_without_queues_is_told_how_to_publish_them(tmp_path: Path) -> None:

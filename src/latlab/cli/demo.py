@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from latlab.cli._durations import Duration
 from latlab.errors import ExitCode, MissingExtraError
 
 
@@ -39,12 +40,15 @@ from latlab.errors import ExitCode, MissingExtraError
 )
 @click.option(
     "--delay",
-    type=click.IntRange(0),
-    metavar="NS",
-    help="Between packets of a venue, instead of the layout's.",
+    type=Duration(bare=True, least=0),
+    metavar="TIME",
+    help="Between packets of a venue, as 20us (a bare number is ns), instead of the layout's.",
 )
 @click.option(
-    "--period", type=click.IntRange(10_000), metavar="NS", help="The sampler's, instead of the layout's."
+    "--period",
+    type=Duration(bare=True, least=10_000),
+    metavar="TIME",
+    help="The sampler's, as 1ms (a bare number is ns), instead of the layout's.",
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the generated feeds.")
 @click.option(

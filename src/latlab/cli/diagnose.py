@@ -24,6 +24,12 @@ _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, 
 @click.argument("target", nargs=-1, type=click.UNPROCESSED)
 @click.option("--pid", type=click.IntRange(1), help="A running process that publishes counters.")
 @click.option(
+    "--input",
+    "feed",
+    type=click.Path(path_type=Path),
+    help="An ITCH-5.0 file (.gz too) for the pipeline, instead of generated feeds.",
+)
+@click.option(
     "--seconds",
     type=click.FloatRange(0.2, 3600),
     help="Of a run of the pipeline [default: 3]; of a command or process, at most [default: 30].",
@@ -46,15 +52,24 @@ _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, 
     type=click.Path(path_type=Path),
     help="The recording's folder [default: runs/diagnose-TIME].",
 )
+@click.option("--stage", help="Forecast this stage, whatever limits.")
+@click.option(
+    "--forecast/--no-forecast",
+    default=True,
+    help="Say what a faster stage would buy, which takes the most time.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def diagnose(
     target: tuple[str, ...],
     pid: int | None,
+    feed: Path | None,
     seconds: float | None,
     budget: float | None,
     slow: tuple[str, ...],
     seed: int | None,
     output: Path | None,
+    stage: str | None,
+    forecast: bool,
     as_json: bool,
 ) -> int:
     """Name what limits, where the time goes, and what fixing it would buy.
@@ -65,13 +80,20 @@ def diagnose(
     Exit code 3 says that what was observed is not trustworthy as it stands, and the output why.
     """
     from latlab.lab.diagnose import diagnose_question
+    from latlab.lab.layout import slowed_by
     from latlab.reports.diagnose_html import write_report
     from latlab.reports.diagnose_text import text
     from latlab.reports.text import wants_style
 
     if target[:1] == ("compare",):
         return _compare(target[1:], as_json)
-    question = _question(target, pid, seconds, budget, slow, seed)
+    question = replace(_question(target, pid, seconds, budget, slow, seed), forecast=forecast, stage=stage)
+    if stage is not None and question.layout is not None:
+        slowed_by(question.layout, [f"{stage}=0"])  # refuses a stage that there is not
+    if feed is not None:
+        if question.layout is None:
+            raise UsageError("--input is for the demonstration's pipeline, not for an application of yours")
+        question = replace(question, input=feed)
     folder = output or Path("runs") / time.strftime("diagnose-%Y%m%d-%H%M%S")
 
     def tell(line: str) -> None:

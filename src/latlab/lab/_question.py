@@ -39,6 +39,8 @@ class Question:
         stages: that may be stubbed; empty: any.
         components: of one's own application: stage → component as `latlab stubs` names it.
         floor_s: for the machine's floor.
+        forecast: whether to say what a faster stage would buy.
+        stage: to forecast whatever limits; None: the one that limits.
     """
 
     source: str = ""
@@ -54,6 +56,8 @@ class Question:
     stages: tuple[str, ...] = ()
     components: Mapping[str, str] = field(default_factory=dict)
     floor_s: float = 1.0
+    forecast: bool = True
+    stage: str | None = None
 
 
 def read_question(path: str | os.PathLike[str]) -> Question:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
 from latlab.lab._run import PipelineRun, run_pipeline
+from latlab.lab._words import interval_of, time_of
 from latlab.lab.layout import slowed
 from latlab.model.answer import Forecast, ForecastPoint, Interval
 from latlab.model.diagnosis import Diagnosis
@@ -35,7 +36,7 @@ from latlab.stats.quantiles import median, nearest_rank
 __all__ = ["CannotStubError", "Stubbing", "forecast"]
 
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-_FEW_SPEEDUPS = (0.0, 0.2, 0.6, 1.0)  # where the time does not carry two rounds of all
+_FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
 _OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
 _CAPACITY_S = 1.2  # of a run with the input as fast as it is taken: its rate settles within a few hundred ms
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
@@ -339,7 +340,7 @@ def _sentence(
     base, better, best = points[None], points[0.2], points[1.0]
     said = f"making `{stage}` 20 % faster takes "
     if base.p99_9_ns is not None and better.p99_9_ns is not None:
-        said += f"p99.9 from {_time(base.p99_9_ns.value)} to {_range(better.p99_9_ns)}, and "
+        said += f"p99.9 from {time_of(base.p99_9_ns.value)} to {interval_of(better.p99_9_ns)}, and "
     assert base.capacity_hz is not None
     assert better.capacity_hz is not None
     assert best.capacity_hz is not None
@@ -359,16 +360,3 @@ def _what(successor: str) -> str:
     return {"cpu": "the CPUs", "scheduler": "the scheduler", "burst": "bursts"}.get(
         successor, f"`{successor}`"
     )
-
-
-def _range(value: Interval) -> str:
-    if value.low is None or value.high is None:
-        return _time(value.value)
-    return f"{_time(value.value)} [{_time(value.low)}, {_time(value.high)}]"
-
-
-def _time(ns: float) -> str:
-    for limit, unit, scale in ((1e6, "µs", 1e3), (1e9, "ms", 1e6)):
-        if ns < limit:
-            return f"{ns / scale:,.3g} {unit}"
-    return f"{ns / 1e9:,.3g} s"

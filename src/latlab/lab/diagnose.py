@@ -12,18 +12,21 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from latlab.errors import LatlabError
+from latlab.errors import LatlabError, NotTrustworthyError
 from latlab.formats.recording import RecordingWriter
 from latlab.lab._budget import budget, mean_budget
 from latlab.lab._command import CommandRun, observe_command, observe_pid
+from latlab.lab._modelled import modelled
 from latlab.lab._question import Question
 from latlab.lab._run import PipelineRun, run_pipeline
 from latlab.lab._stubbed import CannotStubError, Stubbing, forecast
+from latlab.lab._studied import studied
 from latlab.lab.demo import DemoOptions, feeds_for, in_the_users_words
 from latlab.model.answer import Answer, Budget, Floor, Forecast, Step, Unknown
 from latlab.model.environment import Environment
 from latlab.model.layout import STAGES, Layout
-from latlab.model.queues import Analysis
+from latlab.model.queues import Analysis, Observation, Stall, Verdict
+from latlab.queues import stalls
 from latlab.stats.quantiles import nearest_rank
 from latlab.system.environment import capture
 
@@ -31,6 +34,8 @@ __all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
 
 KIND = "diagnosis"
 _TAIL = 0.999
+_NO_CPU = 0.5  # of a stall: for so much of it the thread was ready and had none
+_LEAST_STUDY_S = 15.0
 _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
 
 Tell = Callable[[str], None]
@@ -112,13 +117,15 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
             _save_answer(writer, answer)
             stubbing = Stubbing(options.layout, feeds, question.seconds, environment, question.seed)
             deadline = begin + question.budget_s - _RESERVE_S
-            answer = _with_forecast(question, answer, stubbing, deadline, steps)
+            answer = _with_forecast(question, answer, run.observation, stubbing, deadline, steps)
             done = DiagnosisRun(answer, environment, pipeline=run)
         else:
             watched = _observe_command(question, output, environment, tell)
-            done = DiagnosisRun(
-                _about_command(question, watched, floor, findings, steps), environment, command=watched
-            )
+            answer = _about_command(question, watched, floor, findings, steps)
+            _save_answer(writer, answer)
+            left_s = begin + question.budget_s - _RESERVE_S - time.monotonic()
+            answer = _with_study(question, answer, watched, output / "study", left_s, steps)
+            done = DiagnosisRun(answer, environment, command=watched)
         _save_answer(writer, done.answer)
     return done
 
@@ -238,7 +245,7 @@ def _about_pipeline(
         )
     return Answer(
         target=question.source or "the trading pipeline as it comes",
-        sentence=found.sentence,
+        sentence=_with_cause(found.sentence, found.limiting_stage, found.analysis, run.observation),
         limiting_stage=found.limiting_stage,
         verdict=found.verdict,
         confidence=found.confidence,
@@ -250,6 +257,7 @@ def _about_pipeline(
         findings=findings,
         end_to_end=found.end_to_end,
         budget=parts,
+        stalls=_stalls(run.observation),
         burst=_burst(found.analysis),
         objective=objective,
         seed=question.seed,
@@ -258,12 +266,19 @@ def _about_pipeline(
 
 
 def _with_forecast(
-    question: Question, answer: Answer, stubbing: Stubbing, deadline: float, steps: _Steps
+    question: Question,
+    answer: Answer,
+    observation: Observation,
+    stubbing: Stubbing,
+    deadline: float,
+    steps: _Steps,
 ) -> Answer:
-    stage = answer.limiting_stage
+    stage = question.stage or answer.limiting_stage
     made: Forecast | None = None
     again = f"latlab diagnose {question.source}".rstrip()
-    if stage is None:
+    if not question.forecast:
+        steps.skip("forecast", "it was not asked for", None)
+    elif stage is None:
         steps.skip("forecast", "no stage limits, so there is none to make faster", None)
     elif (
         question.stages
@@ -286,6 +301,60 @@ def _with_forecast(
             made = steps.run("forecast", measure, f"{again} --budget 600")
         except CannotStubError as error:
             steps.skip("forecast", str(error), "latlab stubs study")
+            made = _by_model(question, observation, chosen, steps)
+    return replace(
+        answer,
+        steps=tuple(steps.steps),
+        unknown=tuple(steps.unknown),
+        forecasts=(made,) if made is not None else (),
+    )
+
+
+def _by_model(question: Question, observation: Observation, stage: str, steps: _Steps) -> Forecast | None:
+    """By a queueing model, where stubbing is impossible; labelled as one everywhere."""
+
+    def simulate() -> tuple[Forecast, str]:
+        result = modelled(observation, stage, seed=question.seed)
+        return result, "computed by a queue model that was fitted to the observation, not measured"
+
+    made: Forecast | None = steps.run("forecast by a model", simulate, "latlab queues model RUN")
+    return made
+
+
+def _with_study(
+    question: Question, answer: Answer, run: CommandRun, output: Path, left_s: float, steps: _Steps
+) -> Answer:
+    """The forecast for an application of one's own: of its component where that is known, else by a model."""
+    stage = question.stage or answer.limiting_stage
+    made: Forecast | None = None
+    if not question.forecast:
+        steps.skip("forecast", "it was not asked for", None)
+    elif stage is None:
+        steps.skip("forecast", "no stage limits, so there is none to make faster", None)
+    elif stage in question.components and question.command:
+        component = question.components[stage]
+
+        def measure() -> tuple[Forecast, str]:
+            result = studied(
+                question.command,
+                stage,
+                component,
+                output,
+                seconds=max(left_s, _LEAST_STUDY_S),
+                seed=question.seed,
+                tell=steps.tell,
+            )
+            return result, f"{result.rounds} rounds of the whole command, {component} stubbed"
+
+        made = steps.run("forecast", measure, f"latlab stubs study, with component = {component!r}")
+    else:
+        steps.skip(
+            "forecast",
+            f"which function or class does the work of {stage} is not known",
+            f'a TOML file with [diagnose.components] {stage} = "module:function"',
+        )
+    if made is None and stage is not None and question.forecast:
+        made = _by_model(question, run.observation, stage, steps)
     return replace(
         answer,
         steps=tuple(steps.steps),
@@ -324,7 +393,7 @@ def _about_command(
     )
     return Answer(
         target=target,
-        sentence=_command_sentence(found),
+        sentence=_with_cause(_command_sentence(found), found.limiting_stage, found, run.observation),
         limiting_stage=found.limiting_stage,
         verdict=str(found.verdict),
         confidence=found.confidence,
@@ -335,6 +404,7 @@ def _about_command(
         floor=floor,
         findings=findings,
         budget=parts,
+        stalls=_stalls(run.observation),
         burst=_burst(found),
         objective=question.objective,
         seed=question.seed,
@@ -371,6 +441,49 @@ def _distrust(run: CommandRun) -> tuple[str, ...]:
         if missed > sweeps:
             reasons.append(f"the sampler was starved: it missed {missed:,} of {missed + sweeps:,} periods")
     return tuple(reasons)
+
+
+def _with_cause(sentence: str, limiting: str | None, found: Analysis, observation: Observation) -> str:
+    """The sentence; where no stage limits, with what disturbed: one that stood still, a queue too small."""
+    if limiting is not None:
+        return sentence
+    stood = _stalls(observation)
+    if stood:
+        return f"{sentence} But {stood[0]}."
+    if found.verdict == Verdict.BURST:
+        hit = [queue for queue in found.queues if queue.capacity and (queue.dropped or queue.blocked)]
+        if hit:
+            # The one that is full the longest for its size: those behind it are full since it is.
+            small = min(hit, key=lambda queue: (queue.capacity, -queue.full))
+            lost = f", and lost {small.dropped:,}" if small.dropped else ""
+            times = f"{small.blocked:,} times" if small.blocked else "at times"
+            return f"{sentence} {small.name} holds {small.capacity:,} events, and was full {times}{lost}."
+    return sentence
+
+
+def _stalls(observation: Observation) -> tuple[str, ...]:
+    """Stages that stood still, in words, the longest first; at most five."""
+    try:
+        found = stalls(observation)
+    except NotTrustworthyError:
+        return ()
+    begin = int(observation.sweeps["t_ns"][0]) if observation.sweeps["t_ns"].size else 0
+    # One that nobody kept from running is somebody's doing; the others are the scheduler's, and come after.
+    found = tuple(sorted(found, key=lambda stall: (stall.without_cpu or 0.0) >= _NO_CPU))
+    return tuple(
+        f"{stall.stage} stood still for {(stall.to_ns - stall.from_ns) / 1e6:,.0f} ms, "
+        f"{(stall.from_ns - begin) / 1e9:.2f} s into the run, with up to {stall.fill:,} events waiting in "
+        f"{stall.queue} ({_why(stall)})"
+        for stall in found[:5]
+    )
+
+
+def _why(stall: Stall) -> str:
+    if stall.without_cpu is None:
+        return "why is not known"
+    if stall.without_cpu >= _NO_CPU:
+        return f"it was ready and had no CPU {stall.without_cpu:.0%} of that time"
+    return "it did not ask for a CPU: it was stopped, or waited for something outside of its queues"
 
 
 def _burst(found: Analysis) -> str | None:

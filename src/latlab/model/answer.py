@@ -114,8 +114,9 @@ class ForecastPoint:
         speedup: of the part of the service that can be stubbed, from 0 to 1; None: the unmodified system.
         achieved: the speed-up of the whole service that the traces show (median), or None.
         runs: how many; 0 in a model.
-        rate_hz: events through the stage a second, at the input's own pace.
+        rate_hz: events through the stage a second, at the input's own pace; of a model, through the pipeline.
         capacity_hz: the same with the input as fast as the pipeline takes it; None where not measured.
+        time_ns: of the whole command, where one of one's own is studied.
         p50_ns, p99_ns, p99_9_ns: of end-to-end latency at the input's own pace.
         limits: what limited these runs: a stage's name, or a verdict.
     """
@@ -123,8 +124,9 @@ class ForecastPoint:
     speedup: float | None
     achieved: float | None
     runs: int
-    rate_hz: Interval
+    rate_hz: Interval | None = None
     capacity_hz: Interval | None = None
+    time_ns: Interval | None = None
     p50_ns: Interval | None = None
     p99_ns: Interval | None = None
     p99_9_ns: Interval | None = None
@@ -204,6 +206,7 @@ class Answer:
         evidence: sentences with numbers.
         distrust: why the run is not trustworthy; empty when it is.
         end_to_end: of traced events; None without traces.
+        stalls: of stages that stood still, in words, the longest first.
         burst: where the largest microburst sat and how it travelled, in a sentence; None without one.
         findings: settings of the machine that disturb, as (name, value, cost, command).
     """
@@ -221,6 +224,7 @@ class Answer:
     findings: tuple[tuple[str, str, str, str], ...] = ()
     end_to_end: Latency | None = None
     budget: Budget | None = None
+    stalls: tuple[str, ...] = ()
     burst: str | None = None
     objective: Objective | None = None
     forecasts: tuple[Forecast, ...] = ()

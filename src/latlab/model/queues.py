@@ -25,6 +25,7 @@ __all__ = [
     "Stage",
     "StageNow",
     "StageResult",
+    "Stall",
     "Tail",
     "TailEvent",
     "TailHop",
@@ -254,6 +255,26 @@ class Burst:
     height: int
     queue: int
     next_queue: int | None = None
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A stretch in which a stage took no event though some waited.
+
+    Attributes:
+        stage: its label.
+        queue: in which they waited.
+        fill: the most that waited.
+        without_cpu: share of the stretch that its thread was ready and had no CPU; near 0: it did not ask for
+            one (it was stopped, or waited for something else); None where unknown.
+    """
+
+    stage: str
+    queue: str
+    from_ns: int
+    to_ns: int
+    fill: int
+    without_cpu: float | None
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from latlab.queues._load import load
 from latlab.queues._model import fit_model
 from latlab.queues._recorder import Memory, Recorder
 from latlab.queues._simulate import forecast
+from latlab.queues._stalls import stalls
 from latlab.queues._tail import tail
 from latlab.queues._verify import verify_recording
 
@@ -67,6 +68,7 @@ __all__ = [
     "readers_by_address",
     "set_application",
     "set_phase",
+    "stalls",
     "tail",
     "verify_recording",
 ]

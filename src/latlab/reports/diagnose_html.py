@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from latlab.lab.diagnose import DiagnosisRun
-from latlab.model.answer import Answer, Budget, Forecast, ForecastPoint, Interval
+from latlab.model.answer import Answer, Budget, Forecast, Interval
 from latlab.model.queues import Analysis
 from latlab.reports import figures
 from latlab.reports.demo_html import add_fills, add_observation, add_topology
+from latlab.reports.diagnose_text import forecast_rows
 from latlab.reports.html import Page
 from latlab.reports.text import duration, share
 
@@ -44,6 +45,8 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
         "What limits", f"Verdict: {answer.verdict}, confidence {answer.confidence:.0%}.", anchor="limits"
     )
     page.paragraph("\n\n".join(answer.evidence))
+    if answer.stalls:
+        page.paragraph("\n\n".join(f"{line[:1].upper()}{line[1:]}." for line in answer.stalls))
     if answer.burst is not None:
         page.paragraph(f"{answer.burst[:1].upper()}{answer.burst[1:]}.")
     for forecast in answer.forecasts:
@@ -123,9 +126,19 @@ def _forecast(page: Page, forecast: Forecast) -> None:
         page.figure(
             {"data": curves, "layout": layout}, "End-to-end latency at the input's own pace.", height=360
         )
-    rows = [_row("as it is", forecast.baseline)]
-    rows += [_row(f"{100 * (point.speedup or 0):.0f} % faster", point) for point in points]
-    page.table(("", "service", "runs", "events/s", "carries", "p50", "p99", "p99.9", "limits"), rows)
+    columns, rows = forecast_rows(forecast)
+    page.table(("", *columns), rows)
+    times = [point.time_ns for point in points if point.time_ns is not None]
+    if times and len(times) == len(points):
+        layout = {
+            "xaxis": {"title": {"text": f"{forecast.stage} faster by, %"}},
+            "yaxis": {"title": {"text": "ms"}, "rangemode": "tozero"},
+        }
+        page.figure(
+            {"data": [_curve(at, times, 1e6, "time")], "layout": layout},
+            "Time of the whole command.",
+            height=320,
+        )
 
 
 def _curve(x: list[float], values: list[Interval], scale: float, name: str) -> figures.Figure:
@@ -134,23 +147,6 @@ def _curve(x: list[float], values: list[Interval], scale: float, name: str) -> f
     down = [(value.value - (value.low if value.low is not None else value.value)) / scale for value in values]
     bars = {"type": "data", "array": up, "arrayminus": down, "symmetric": False, "visible": True}
     return {"type": "scatter", "mode": "lines+markers", "x": x, "y": y, "name": name, "error_y": bars}
-
-
-def _row(name: str, point: ForecastPoint) -> list[str | int]:
-    def quantile(value: Interval | None) -> str:
-        if value is None or value.low is None or value.high is None:
-            return duration(None if value is None else value.value)
-        return f"{duration(value.value)} [{duration(value.low)}, {duration(value.high)}]"
-
-    return [
-        name,
-        "–" if point.achieved is None else f"{point.achieved:.1%} faster".replace("%", " %"),
-        point.runs,
-        f"{point.rate_hz.value:,.0f}",
-        "–" if point.capacity_hz is None else f"{point.capacity_hz.value:,.0f}",
-        *(quantile(value) for value in (point.p50_ns, point.p99_ns, point.p99_9_ns)),
-        point.limits or "–",
-    ]
 
 
 def _floor(page: Page, answer: Answer) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import textwrap
 
-from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, ForecastPoint, Interval
+from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, Interval
 from latlab.reports.text import duration, share, table
 
-__all__ = ["comparison", "text"]
+__all__ = ["comparison", "forecast_rows", "text"]
 
 _BAR = 24
 _MOST_PARTS = 8
@@ -39,6 +39,8 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
         blocks.append(_budget(answer.budget, styled))
     if answer.objective is not None:
         blocks.append(_objective(answer))
+    if answer.stalls:
+        blocks.append("\n".join(wrapped(f"{line}.", "  ! ", "    ") for line in answer.stalls))
     if answer.burst is not None:
         blocks.append(wrapped(f"{_capital(answer.burst)}."))
     blocks += [_forecast(one, styled) for one in answer.forecasts]
@@ -111,24 +113,34 @@ def _objective(answer: Answer) -> str:
 
 
 def _forecast(forecast: Forecast, styled: bool) -> str:
-    rows = [_point("as it is", forecast.baseline)]
-    rows += [_point(f"{100 * (point.speedup or 0):.0f} % faster", point) for point in forecast.points]
+    columns, rows = forecast_rows(forecast)
     return table(
-        (forecast.stage, "events/s", "carries", "p50", "p99", "p99.9", "limits"),
+        (forecast.stage, *columns),
         rows,
         title=f"If {forecast.stage} were faster (its service takes {duration(forecast.service_ns)})",
         styled=styled,
     )
 
 
-def _point(name: str, point: ForecastPoint) -> list[str]:
-    return [
-        name,
-        f"{point.rate_hz.value:,.0f}",
-        "–" if point.capacity_hz is None else f"{point.capacity_hz.value:,.0f}",
-        *(_spread(value) for value in (point.p50_ns, point.p99_ns, point.p99_9_ns)),
-        point.limits or "–",
-    ]
+def forecast_rows(forecast: Forecast) -> tuple[list[str], list[list[str]]]:
+    """The headings and rows of a forecast's points; columns that no point has are left out."""
+    points = [forecast.baseline, *forecast.points]
+    names = ["as it is", *(f"{100 * (point.speedup or 0):.0f} % faster" for point in forecast.points)]
+    columns: dict[str, list[str]] = {
+        "time": [_spread(point.time_ns) for point in points],
+        "events/s": [_count(point.rate_hz) for point in points],
+        "carries": [_count(point.capacity_hz) for point in points],
+        "p50": [_spread(point.p50_ns) for point in points],
+        "p99": [_spread(point.p99_ns) for point in points],
+        "p99.9": [_spread(point.p99_9_ns) for point in points],
+        "limits": [point.limits or "–" for point in points],
+    }
+    kept = {name: cells for name, cells in columns.items() if any(cell != "–" for cell in cells)}
+    return list(kept), [[name, *(cells[i] for cells in kept.values())] for i, name in enumerate(names)]
+
+
+def _count(value: Interval | None) -> str:
+    return "–" if value is None else f"{value.value:,.0f}"
 
 
 def _spread(value: Interval | None) -> str:
