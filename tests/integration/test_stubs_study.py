@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from latlab.cli import main
+from latlab.stubs import StudyPlan, _lab, _next
 
 WORK = """
 def cus(n):
@@ -188,3 +189,15 @@ def test_a_system_that_does_not_do_the_same_each_time_is_one_line(
     code, _, err = run(capsys, "study", "study.toml", "--", sys.executable, "app.py")
     assert code == 1
     assert "the system has to do the same in each run" in err
+
+
+def test_what_takes_over_is_named(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (system / "app.py").write_text(
+        "import time, work\ndef device():\n    time.sleep(0.4)\nwork.cus(20000)\ndevice()\n"
+    )
+    (system / "scratch").mkdir()
+    lab = _lab.Lab([sys.executable, "app.py"], StudyPlan("work:cus"), system / "scratch")
+    units = lab.measure()
+    lab.run("record")
+    lab.keep(units)
+    assert _next.takes_over(lab) == "waiting in device"

@@ -40,12 +40,12 @@ class Sampler(threading.Thread):
             used = time.clock_gettime_ns(time.pthread_getcpuclockid(thread))
         except OSError:  # it has ended meanwhile
             return
-        name = self._name(frame)
+        name = self._function_of(frame)
         self.cpu_ns[name] = self.cpu_ns.get(name, 0) + used - self._last.get(thread, used)
         self.samples[name] = self.samples.get(name, 0) + 1
         self._last[thread] = used
 
-    def _name(self, frame: FrameType) -> str:
+    def _function_of(self, frame: FrameType) -> str:
         found: FrameType | None = frame
         while found is not None:
             code = found.f_code
