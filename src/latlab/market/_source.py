@@ -70,11 +70,12 @@ class Source:
     def pieces(self, size: int = _PIECE_BYTES) -> Iterator[Iterator[Piece]]:
         """Decompressed pieces in order; the decompression runs in a thread of its own, some pieces ahead."""
         if self.compression is None:
-            mapped = (
-                np.memmap(self.path, np.uint8, "r") if self.path.stat().st_size else np.empty(0, np.uint8)
+            total, step = self.path.stat().st_size, size * 8
+            # Mapped a piece at a time: what has been read no longer counts as this process's memory.
+            yield (
+                np.memmap(self.path, np.uint8, "r", at, (min(step, total - at),))
+                for at in range(0, total, step)
             )
-            step = size * 8
-            yield (mapped[at : at + step] for at in range(0, len(mapped), step))
             return
         yielded: queue.Queue[Piece | BaseException | None] = queue.Queue(_AHEAD)
         over = threading.Event()
