@@ -116,7 +116,7 @@ std::uint64_t out(Q& queue) {
 QueueView described(std::uint32_t slot) {
   const CounterReader reader(CounterFile::process().path());
   QueueView view;
-  CHECK(reader.describe(slot, view));
+  CHECK(reader.readable() && reader.describe(slot, view));
   return view;
 }
 
@@ -189,7 +189,7 @@ TEST("an optional without a value is no event") {
   Counted<Modern> queue({});
   CHECK(!queue.poll().has_value());
   queue.push("x");
-  CHECK_EQUAL(std::string("x"), *queue.poll());
+  CHECK_EQUAL(std::string("x"), queue.poll().value_or(""));
   CHECK_EQUAL(1U, out(queue));
   CHECK_EQUAL(1U, queue.slot().consumer().empty.load());
 }
@@ -223,6 +223,7 @@ TEST("a queue behind a lock is counted by plain stores, and loses no count") {
     Counted<std::queue<int>, Writers::one> queue{{.name = "locked"}};
   } shared;
   std::vector<std::thread> threads;
+  threads.reserve(4);
   constexpr int kEach = 5000;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
@@ -252,6 +253,7 @@ TEST("threads register, name and destroy counted queues at once while an observe
     }
   });
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([t] {
       for (int i = 0; i < 60; ++i) {

@@ -15,6 +15,7 @@ namespace {
 std::vector<std::int64_t> random_walk(std::size_t count, std::int64_t widest, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<std::int64_t> values;
+  values.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     values.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(widest)) - widest / 3);
   }

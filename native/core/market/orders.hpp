@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "market/event.hpp"
@@ -141,8 +142,9 @@ class OrderTable {
  public:
   OrderTable() : block_((kBytes + kHuge) / 8) {
     // Touched by and by, in huge pages where there are any: every look-up is elsewhere.
-    const auto begin = reinterpret_cast<std::uintptr_t>(block_.data());
-    slots_ = reinterpret_cast<Slot*>((begin + kHuge - 1) / kHuge * kHuge);
+    void* begin = block_.data();
+    std::size_t room = kBytes + kHuge;
+    slots_ = static_cast<Slot*>(std::align(kHuge, kBytes, begin, room));
     ::madvise(slots_, kBytes, MADV_HUGEPAGE);
     tags_.fill(kNone);
   }
