@@ -45,7 +45,7 @@ def bin_bounds(bins: int, min_ticks: int, knee_ticks: int) -> tuple[int, ...]:
 
     Raises:
         UsageError: an odd number of bins, a knee that is not over min, or fewer values than bins between
-        them.
+            them.
     """
     if bins < 2 or bins % 2:
         raise UsageError(

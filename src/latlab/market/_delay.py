@@ -206,9 +206,8 @@ class DelayEstimator:
         precision: ``float32`` or ``float64``.
         engine: ``auto`` (pyfftw where it is installed, else scipy), ``fftw``, ``scipy`` or ``gpu`` (cupy).
         threads: of one transform.
-        calibration: turns the raw confidence (by how much the peak exceeds the highest point elsewhere) into
-        the
-            share of estimates of such a confidence or more that are within its tolerance.
+        calibration: turns the raw confidence (by how much the peak exceeds the highest point elsewhere)
+            into the share of estimates of such a confidence or more that are within its tolerance.
 
     Raises:
         UsageError: an argument out of range.

@@ -44,7 +44,8 @@ class RemoteQueue:
 
 
 def parse_remote_queue(text: str) -> RemoteQueue:
-    """A queue of "NAME in=PLACE out=PLACE [bytes=8] [modulus=N] [capacity=N] [source=S] [drain=S]".
+    """A queue of ``NAME in=PLACE out=PLACE``, with ``bytes=8``, ``modulus=N``, ``capacity=N``, ``source=S``
+    and ``drain=S`` behind it where they are known.
 
     Raises:
         UsageError: where it is something else; it says what.

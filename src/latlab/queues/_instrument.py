@@ -450,8 +450,8 @@ def instrument(q: Q, *, name: str = "", source: Stage = "", drain: Stage = "", g
         `q` itself or its stand-in.
 
     Raises:
-        TypeError: for something that is no such queue; of a multiprocessing.Queue, make a
-        `MultiprocessingQueue`.
+        TypeError: for something that is no such queue; make a `MultiprocessingQueue` of a
+            multiprocessing.Queue.
     """
     described: dict[str, Any] = {"name": name, "source": source, "drain": drain, "group": group}
     result: Any
