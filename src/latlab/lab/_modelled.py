@@ -19,7 +19,7 @@ __all__ = ["modelled"]
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _SEEDS = 2
 _EVENTS = 800  # from outside, without blocking: a saturated pipeline serves some thousands in that time
-_LEAST_NS = 1.0  # of a service that takes nothing
+_LEAST_SHARE = 0.02  # of the service, which stands for none: a stage without any makes no finite model
 
 
 def modelled(observation: Observation, stage: str, *, seed: int, events: int = _EVENTS) -> Forecast:
@@ -79,9 +79,7 @@ def queues_error(model: QueueingModel, stage: str) -> Exception:
 
 
 def _faster(model: QueueingModel, stage: str, speedup: float) -> QueueingModel:
-    if speedup >= 1:
-        return model.with_stage(stage, service_ns=_LEAST_NS)
-    return model.with_stage(stage, speed=1 / (1 - speedup))
+    return model.with_stage(stage, speed=1 / max(1 - speedup, _LEAST_SHARE))
 
 
 def _busiest(run: Simulated, but: str) -> str | None:

@@ -126,11 +126,11 @@ class ForecastPoint:
     runs: int
     rate_hz: Interval | None = None
     capacity_hz: Interval | None = None
-    time_ns: Interval | None = None
     p50_ns: Interval | None = None
     p99_ns: Interval | None = None
     p99_9_ns: Interval | None = None
     limits: str | None = None
+    time_ns: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ class Attachment:
             )
         # A pool's objects flow back: it is no part of the way that events take.
         way = [queue for queue in queues if queue.kind not in _NO_PART_OF_THE_WAY]
-        labels = in_flow_order(tuple((queue.source, queue.drain) for queue in way))
+        labels = in_flow_order([(queue.source, queue.drain) for queue in way])
         aside = [queue for queue in queues if queue.kind in _NO_PART_OF_THE_WAY]
         others = [*own, *(end for queue in aside for end in (queue.source, queue.drain))]
         by_drain: dict[str, list[QueueNow]] = {}
@@ -148,9 +148,13 @@ class Attachment:
         return tuple(found)
 
 
-@lru_cache(maxsize=16)  # a topology changes seldom, and is looked at ten times a second
-def in_flow_order(edges: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+def in_flow_order(edges: Sequence[tuple[str, str]]) -> list[str]:
     """Stages so that a source stands before its drains; where they form a circle, as they come."""
+    return list(_in_flow_order(tuple(edges)))
+
+
+@lru_cache(maxsize=16)  # a topology changes seldom, and is looked at ten times a second
+def _in_flow_order(edges: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     left = dict.fromkeys(end for edge in edges for end in edge if end)
     order: list[str] = []
     while left:

@@ -29,6 +29,7 @@ from latlab.stats.quantiles import quantiles
 
 __all__ = ["forecast"]
 
+_MOST_ARRIVALS = 100_000  # from a source that always has another event
 _WARM_UP = 0.05  # of the simulated time is left out
 _LEAST_THROUGH = 0.05  # of the arrivals: else the simulation has more to do with refusing than with serving
 
@@ -174,8 +175,9 @@ def _gaps(
     times = []
     for source in outer:
         if source.saturated:
-            # Twice as many as the stage could take: what finds the queue full is no event yet.
-            rate = 2.0 * stage.workers / max(stage.service_ns, 1.0) * 1e9
+            # Twice as many as the stage could take: what finds the queue full is no event yet. A stage that
+            # takes next to no time could take more than any memory holds, and passes on what the others let it.
+            rate = min(2.0 * stage.workers / max(stage.service_ns, 1.0) * 1e9, _MOST_ARRIVALS / seconds)
             times.append(np.arange(int(rate * seconds) + 1) / rate)
         elif source.counts:
             period = source.period_ns / 1e9
