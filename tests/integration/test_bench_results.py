@@ -186,7 +186,9 @@ def test_a_side_that_fails_only_when_it_takes_turns_is_named_and_no_verdict_give
         "        return 1\n"
     )
     done = bench(
-        folder, "ab", "fixtures.py:Long", "late.py:Late", "--seconds", "5", "--timeout", "3", "--json"
+        folder,
+        *("ab", "fixtures.py:Long", "late.py:Late", "--iterations", "60"),
+        *("--seconds", "5", "--timeout", "3", "--json"),
     )
     assert (done.stdout, done.returncode in (1, 3)) == ("", True)
     assert words in done.stderr
