@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import InputError
-from latlab.lab._question import read_question
+from latlab.lab._question import OBSERVED_S, read_question
 
 
 def written(folder: Path, text: str) -> Path:
@@ -46,6 +46,13 @@ def test_a_command_of_ones_own_has_no_layout(tmp_path: Path) -> None:
 
     assert question.layout is None
     assert question.command == ("./app", "--fast")
+    assert question.seconds == OBSERVED_S
+
+
+def test_a_command_is_observed_for_as_long_as_the_file_says(tmp_path: Path) -> None:
+    question = read_question(written(tmp_path, '[diagnose]\ncommand = ["./app"]\nseconds = 7\n'))
+
+    assert question.seconds == 7.0
 
 
 @pytest.mark.parametrize(

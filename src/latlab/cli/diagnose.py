@@ -124,7 +124,7 @@ def _question(
     seed: int | None,
 ) -> Question:
     """The file's, or the default, with what the options change."""
-    from latlab.lab._question import Question, read_question
+    from latlab.lab._question import OBSERVED_S, Question, read_question
     from latlab.lab.layout import slowed_by
     from latlab.model.layout import Layout
 
@@ -140,7 +140,7 @@ def _question(
     if slow and own:
         raise UsageError("--slow plants time in the demonstration's pipeline, not in an application of yours")
     if seconds is not None or (own and file is None):
-        question = replace(question, seconds=30.0 if seconds is None else seconds)
+        question = replace(question, seconds=OBSERVED_S if seconds is None else seconds)
     if budget is not None:
         question = replace(question, budget_s=budget)
     if seed is not None:

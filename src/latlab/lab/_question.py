@@ -18,8 +18,9 @@ from latlab.lab.layout import parse_layout
 from latlab.model.answer import Objective
 from latlab.model.layout import STAGES, Layout
 
-__all__ = ["QUANTILES", "Question", "read_question"]
+__all__ = ["OBSERVED_S", "QUANTILES", "Question", "read_question"]
 
+OBSERVED_S = 30.0  # a command or a process, at most, where nothing else is said
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 _KEYS = {"seconds", "budget_s", "input", "symbols", "seed", "objective", "stages", "command", "components"}
 
@@ -93,7 +94,9 @@ def read_question(path: str | os.PathLike[str]) -> Question:
         components = as_table(given.get("components", {}), source, "diagnose.components")
         for stage, name in components.items():
             checked(name, str, source, f"diagnose.components.{stage}")
-        return replace(question, command=command, components=dict(components))
+        # A command of one's own ends by itself; a run of the pipeline ends when it is told to.
+        seconds = question.seconds if "seconds" in given else OBSERVED_S
+        return replace(question, command=command, components=dict(components), seconds=seconds)
     layout = parse_layout(document, source)
     stages = _texts(given, "stages", source)
     known = [*STAGES, *(name for stage in STAGES for name in layout.instances(stage))]
