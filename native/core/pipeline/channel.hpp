@@ -33,7 +33,7 @@ class Channel {
     } else {
       throw PlanError("queue " + std::string(info.name) + ": unknown kind '" + kind + "'");
     }
-    slot_ = std::visit([](auto& queue) { return &queue->slot(); }, queue_);
+    slot_ = on(queue_, [](auto& queue) { return &queue.slot(); });
   }
 
   void wake_consumer(EventCount* count) noexcept { consumer_ = count; }
@@ -41,7 +41,7 @@ class Channel {
 
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_->slot(); }
   [[nodiscard]] std::size_t size() const noexcept {
-    return std::visit([](const auto& queue) { return queue->size(); }, queue_);
+    return on(queue_, [](const auto& queue) { return queue.size(); });
   }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   [[nodiscard]] bool full() const noexcept { return size() >= capacity_; }
@@ -55,7 +55,7 @@ class Channel {
   // The other side is woken by flush, once a batch: waking it for every event would cost more than the
   // events.
   bool push(const T& value) {
-    const bool done = std::visit([&](auto& queue) { return queue->try_push(value); }, queue_);
+    const bool done = on(queue_, [&](auto& queue) { return queue.try_push(value); });
     pushed_ = pushed_ || done;
     return done;
   }
@@ -64,13 +64,13 @@ class Channel {
   }
   void count_dropped() noexcept { slot_->producer().dropped.fetch_add(1, std::memory_order_relaxed); }
   void count_blocked() noexcept {
-    std::visit([](auto& queue) { queue->count_blocked(); }, queue_);
+    on(queue_, [](auto& queue) { queue.count_blocked(); });
   }
   void count_empty() noexcept {
-    std::visit([](auto& queue) { queue->count_empty(); }, queue_);
+    on(queue_, [](auto& queue) { queue.count_empty(); });
   }
   bool pop(T& value) {
-    const bool done = std::visit([&](auto& queue) { return queue->try_pop(value); }, queue_);
+    const bool done = on(queue_, [&](auto& queue) { return queue.try_pop(value); });
     popped_ = popped_ || done;
     return done;
   }
@@ -83,8 +83,18 @@ class Channel {
   }
 
  private:
-  std::variant<std::unique_ptr<SpscRing<T>>, std::unique_ptr<MpmcRing<T>>, std::unique_ptr<UnboundedQueue<T>>>
-      queue_;
+  using Queue = std::variant<std::unique_ptr<SpscRing<T>>, std::unique_ptr<MpmcRing<T>>,
+                             std::unique_ptr<UnboundedQueue<T>>>;
+
+  // std::visit may throw, which a noexcept member must not: the variant is never without a value here.
+  template <class Of, class Call>
+  static auto on(Of& queue, Call call) {
+    if (auto* spsc = std::get_if<0>(&queue)) return call(**spsc);
+    if (auto* mpmc = std::get_if<1>(&queue)) return call(**mpmc);
+    return call(**std::get_if<2>(&queue));
+  }
+
+  Queue queue_;
   std::size_t capacity_;
   QueueSlot* slot_ = nullptr;
   alignas(kCacheLine) EventCount* consumer_ = nullptr;
