@@ -142,6 +142,8 @@ nb::dict header_of(const Reader& reader) {
   all["clock_ticks"] = head.clock_ticks;
   all["clock_ns"] = head.clock_ns;
   all["clock_hz"] = head.clock_hz;
+  all["queue_counts_offset"] = head.queue_hot_offset;
+  all["queue_counts_bytes"] = sizeof(latlab::QueueHot);
   return all;
 }
 

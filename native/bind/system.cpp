@@ -7,10 +7,12 @@
 #include <system_error>
 #include <utility>
 
+#include "system/hardware_count.hpp"
 #include "system/perf_trace.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using latlab::system::HardwareCount;
 using latlab::system::PerfTrace;
 using latlab::system::TraceRequest;
 
@@ -51,7 +53,7 @@ nb::typed<nb::list, Columns> take(PerfTrace& trace) {
 }  // namespace
 
 NB_MODULE(system, m) {
-  m.doc() = "The machine: kernel tracepoints.";
+  m.doc() = "The machine: kernel tracepoints and hardware counters.";
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
@@ -60,6 +62,20 @@ NB_MODULE(system, m) {
       PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), std::string(error.what())).ptr());
     }
   });
+  nb::class_<HardwareCount>(m, "HardwareCount", "Events that the CPU counts for one task.")
+      .def(
+          "__init__",
+          [](HardwareCount* self, const std::string& name, int task, bool inherit) {
+            const auto what = latlab::system::counted_by_name(name);
+            if (!what) throw nb::value_error(("no counter is called " + name).c_str());
+            new (self) HardwareCount(*what, task, inherit);
+            if (const int error = self->error(); error != 0) {
+              self->~HardwareCount();
+              throw std::system_error(error, std::generic_category(), name);
+            }
+          },
+          "name"_a, "task"_a = 0, "inherit"_a = false)
+      .def("now", &HardwareCount::now, "So far.");
   nb::class_<PerfTrace>(m, "PerfTrace", "Tracepoints of chosen CPUs, one ring a CPU.")
       .def(
           "__init__",

@@ -1,10 +1,8 @@
 #include "stubs/memory.hpp"
 
-#include <linux/perf_event.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include <stdexcept>
 
 #include "stubs/sleep.hpp"
+#include "system/hardware_count.hpp"
 
 namespace latlab::stubs {
 namespace {
@@ -54,33 +53,6 @@ class Heap {
   }
 
   std::vector<void*> chunks_;
-};
-
-// Misses of the last cache level that this thread has had; most virtual machines have no such counter.
-class MissCounter {
- public:
-  MissCounter() noexcept {
-    perf_event_attr wanted{};
-    wanted.type = PERF_TYPE_HARDWARE;
-    wanted.size = sizeof wanted;
-    wanted.config = PERF_COUNT_HW_CACHE_MISSES;
-    wanted.exclude_kernel = 1;
-    wanted.exclude_hv = 1;
-    fd_ = static_cast<int>(syscall(SYS_perf_event_open, &wanted, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
-  }
-  ~MissCounter() {
-    if (fd_ >= 0) close(fd_);
-  }
-  MissCounter(const MissCounter&) = delete;
-  MissCounter& operator=(const MissCounter&) = delete;
-  // -1 where there is no counter.
-  [[nodiscard]] std::int64_t now() const noexcept {
-    std::int64_t count = 0;
-    return fd_ >= 0 && read(fd_, &count, sizeof count) == sizeof count ? count : -1;
-  }
-
- private:
-  int fd_ = -1;
 };
 
 struct Plan {
@@ -173,7 +145,8 @@ CacheResult CacheStub::run(std::int64_t accesses) noexcept {
 }
 
 CacheResult CacheStub::run_counted(std::int64_t accesses) noexcept {
-  const MissCounter counter;
+  // Most virtual machines have no such counter.
+  const system::HardwareCount counter(system::Counted::cache_misses, 0, false);
   const std::int64_t before = counter.now();
   CacheResult result = run(accesses);
   if (before >= 0) result.misses = counter.now() - before;

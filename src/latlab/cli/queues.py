@@ -16,6 +16,7 @@ SUBCOMMANDS = {
     "simulate": ("_queues_model", "Forecast throughput and waiting times from a model."),
     "export": ("_queues_export", "Write a recording for another tool: CSV, gnuplot, Perfetto, Graphviz …"),
     "list": ("_queues_observe", "Applications that publish counters, live or dead."),
+    "overhead": ("_queues_overhead", "What observing costs: the demo pipeline unobserved and observed."),
     "record": ("_queues_observe", "Record an application's queues from outside."),
     "serve": ("_queues_live", "Serve an application's queues to Prometheus."),
     "top": ("_queues_live", "Show an application's stages and queues live, with what limits it."),

@@ -9,7 +9,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,33 @@ class PipelineProcesses:
             with contextlib.suppress(BrokenPipeError):  # it died meanwhile: its outcome says so
                 process.stdin.write("\n")
                 process.stdin.close()
+
+    def play(
+        self,
+        seconds: float,
+        *,
+        failed: Callable[[], bool] = lambda: False,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> tuple[Outcome, ...]:
+        """Let both run, wait until they have ended, and tell how.
+
+        Args:
+            seconds: that the feeds are played; 30 s later they are stopped.
+            failed: the observer can't go on: the feeds are stopped.
+            tell: takes a line at an interrupt, which stops the feeds too, so that what was measured is kept.
+        """
+        self.go()
+        give_up = time.monotonic() + seconds + 30
+        try:
+            while self.running():
+                time.sleep(0.02)
+                if self.execution_died() or failed() or time.monotonic() > give_up:
+                    self.stop()
+                    break
+        except KeyboardInterrupt:
+            tell("interrupted: diagnosing what was observed so far")
+            self.stop()
+        return self.outcomes()
 
     def running(self) -> bool:
         """True while the trading process runs."""

@@ -23,7 +23,7 @@ from latlab.model.layout import STAGES, Layout
 from latlab.model.queues import Observation
 from latlab.queues import Recorder, analyse, load
 
-__all__ = ["KIND", "PipelineRun", "run_pipeline"]
+__all__ = ["KIND", "PipelineRun", "run_pipeline", "shared_memory"]
 
 KIND = "queues"
 
@@ -63,7 +63,7 @@ def run_pipeline(
         LatlabError: the pipeline could not be started; an output that can't be written.
     """
     # Shared memory, for the queue between the processes and the traces: a disk would stall the writers.
-    with tempfile.TemporaryDirectory(prefix="latlab-run-", dir=_shared_memory()) as shared:
+    with tempfile.TemporaryDirectory(prefix="latlab-run-", dir=shared_memory()) as shared:
         folder = Path(shared)
         traces, plan = folder / "traces", folder / "plan"
         plan.write_text(plan_text(layout, RunSettings(feeds, seconds, folder / "link", traces)))
@@ -108,7 +108,8 @@ def _busy_s() -> float:
     )
 
 
-def _shared_memory() -> str | None:
+def shared_memory() -> str | None:
+    """The folder of memory that looks like files, where it can be written; else the usual temporary one."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
@@ -119,26 +120,15 @@ def _play(
         processes = stack.enter_context(PipelineProcesses(plan))
         tell(f"observing the pipeline from outside for {seconds:g} s")
         pids = list(processes.pids.values())
-        with Recorder(
+        recorder = Recorder(
             pids,
             writer,
             period_ns=layout.period_ns,
             stage_period_ns=10_000_000,
             thread_period_ns=50_000_000,
-        ) as recorder:
-            processes.go()
-            give_up = time.monotonic() + seconds + 30
-            try:
-                while processes.running():
-                    time.sleep(0.02)
-                    if processes.execution_died() or recorder.failed or time.monotonic() > give_up:
-                        processes.stop()
-                        break
-            except KeyboardInterrupt:
-                # What was measured so far is diagnosed: stop the feeds, and go on as at the end.
-                tell("interrupted: diagnosing what was observed so far")
-                processes.stop()
-            outcomes = processes.outcomes()
+        )
+        with recorder:
+            outcomes = processes.play(seconds, failed=lambda: recorder.failed, tell=tell)
             # The counts of a process that has ended are still mapped: the sampler looks at the last ones.
             time.sleep(max(0.05, 5e-9 * layout.period_ns))
             return outcomes

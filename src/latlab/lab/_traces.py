@@ -15,7 +15,7 @@ from latlab.lab._residence import TraceTable
 from latlab.model.layout import STAGES, Layout
 from latlab.model.queues import Observation
 
-__all__ = ["keep_traces"]
+__all__ = ["keep_traces", "trace_columns"]
 
 _CHUNK_ROWS = 65_536
 
@@ -27,6 +27,36 @@ def keep_traces(path: Path, observation: Observation, layout: Layout, writer: Re
         path: of the trading process's file; the execution process's has ".execution" behind it.
     """
     clock = open_recording(writer.path).document("clock")
+    columns, lost = trace_columns(path, observation, layout, clock)
+    records = len(columns["event"])
+    for begin in range(0, records, _CHUNK_ROWS):
+        writer.append(
+            "traces", {name: values[begin : begin + _CHUNK_ROWS] for name, values in columns.items()}
+        )
+    writer.put("traces-summary", {"schema": 1, "records": records, "lost": lost, "every": layout.trace_every})
+    names = np.array([queue.name for queue in observation.queues] + [""])
+    sources = np.array([queue.source_type for queue in observation.queues] + [""])
+    return TraceTable(
+        event=columns["event"],
+        push_ns=columns["push_ns"],
+        pop_ns=columns["pop_ns"],
+        source=sources[columns["queue"]],
+        drain=columns["stage"],
+        queue=names[columns["queue"]],
+        end=columns["end"],
+    )
+
+
+def trace_columns(
+    path: Path, observation: Observation, layout: Layout, clock: Mapping[str, Any]
+) -> tuple[dict[str, NDArray[Any]], int]:
+    """Both processes' traces as the columns of the series "traces", in order of time, and records lost.
+
+    Args:
+        path: as in `keep_traces`.
+        observation: whose topology names the queues.
+        clock: from ticks to ns: `ticks`, `ns`, `hz`.
+    """
     lanes = {
         "": [name for stage in STAGES[:-1] for name in layout.instances(stage)],
         ".execution": layout.instances("execution"),
@@ -51,25 +81,7 @@ def keep_traces(path: Path, observation: Observation, layout: Layout, writer: Re
     }
     columns = {name: np.concatenate([kind, *(part[name] for part in parts)]) for name, kind in empty.items()}
     order = np.argsort(columns["pop_ns"], kind="stable")
-    columns = {name: values[order] for name, values in columns.items()}
-    for begin in range(0, order.size, _CHUNK_ROWS):
-        writer.append(
-            "traces", {name: values[begin : begin + _CHUNK_ROWS] for name, values in columns.items()}
-        )
-    writer.put(
-        "traces-summary", {"schema": 1, "records": int(order.size), "lost": lost, "every": layout.trace_every}
-    )
-    names = np.array([queue.name for queue in observation.queues] + [""])
-    sources = np.array([queue.source_type for queue in observation.queues] + [""])
-    return TraceTable(
-        event=columns["event"],
-        push_ns=columns["push_ns"],
-        pop_ns=columns["pop_ns"],
-        source=sources[columns["queue"]],
-        drain=columns["stage"],
-        queue=names[columns["queue"]],
-        end=columns["end"],
-    )
+    return {name: values[order] for name, values in columns.items()}, lost
 
 
 def _columns(

@@ -31,6 +31,7 @@ from latlab.queues._live import Live
 from latlab.queues._load import load
 from latlab.queues._model import fit_model
 from latlab.queues._recorder import Memory, Recorder
+from latlab.queues._sample_time import sample_times
 from latlab.queues._simulate import forecast
 from latlab.queues._stalls import stalls
 from latlab.queues._tail import tail
@@ -66,6 +67,7 @@ __all__ = [
     "load",
     "parse_remote_queue",
     "readers_by_address",
+    "sample_times",
     "set_application",
     "set_phase",
     "stalls",

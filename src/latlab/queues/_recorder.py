@@ -172,6 +172,7 @@ class Recorder:
             cpu=cpu,
             priority=priority,
         )
+        self._seen: list[Event] = []  # by look(), and not written yet
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -187,16 +188,15 @@ class Recorder:
         self.on_event: Callable[[Event], None] | None = None
 
     def look(self) -> None:
-        """See whether anything matches the targets, before anything is written.
+        """See what matches the targets, before anything is sampled or written.
 
         Raises:
             InputError: when nothing does; it says what there is.
         """
         if self._by_address:
             return
-        probe = Follower(self.targets)
-        probe.refresh()
-        require(probe, self.targets)
+        self._seen += self._follower.refresh()
+        require(self._follower, self.targets)
 
     def __enter__(self) -> Self:
         first = core_clock.reference()[:2]
@@ -205,7 +205,7 @@ class Recorder:
         self._hz = (self._reference[0] - first[0]) * 1e9 / (self._reference[1] - first[1])
         self._started_ns = self._reference[1]
         self.sink.put("clock", {"schema": 1, **self.clock})
-        events = self._follower.refresh()
+        events = [*self._seen, *self._follower.refresh()]
         require(self._follower, self.targets)
         self._write_events(events)
         self._sampler.set_plan(*self._follower.plan())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from latlab.model.forecast import Forecast
 from latlab.model.queues import Analysis, Tail, Verdict
 
-__all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines", "tail_lines"]
+__all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines", "table", "tail_lines"]
 
 _SENTENCES = {
     Verdict.STAGE: "{stage} limits the pipeline",
@@ -36,7 +36,7 @@ def compare_lines(before: Analysis, after: Analysis) -> list[str]:
         for s in after.stages if (o := old_stages.get(s.label)) is not None
     ]  # fmt: skip
     changes = ("stage", "events/s", "then", "Δ", "busy", "then", "ready", "then", "Δ service")
-    lines += _table(changes, stages)
+    lines += table(changes, stages)
     old_queues = {queue.name: queue for queue in before.queues}
     queues: list[tuple[str, ...]] = [
         (q.name, f"{p.mean_fill:.2f}", f"{q.mean_fill:.2f}", str(p.fill_p99), str(q.fill_p99),
@@ -45,7 +45,7 @@ def compare_lines(before: Analysis, after: Analysis) -> list[str]:
         for q in after.queues if (p := old_queues.get(q.name)) is not None
     ]  # fmt: skip
     heads = ("queue", "mean", "then", "p99", "then", "full", "then", "dropped", "then", "wait µs", "then")
-    lines += ["", *_table(heads, queues)]
+    lines += ["", *table(heads, queues)]
     for what, old, new in (
         ("stage", old_stages.keys(), {stage.label for stage in after.stages}),
         ("queue", old_queues.keys(), {queue.name for queue in after.queues}),
@@ -70,7 +70,7 @@ def analysis_lines(analysis: Analysis) -> list[str]:
          f"{s.rate_hz:.0f}", "" if s.service_ns is None else f"{s.service_ns / 1e3:.2f}")
         for s in analysis.stages
     ]  # fmt: skip
-    lines += ["", *_table(("stage", "busy", "ready", "starved", "blocked", "events/s", "service µs"), stages)]
+    lines += ["", *table(("stage", "busy", "ready", "starved", "blocked", "events/s", "service µs"), stages)]
     queues = [
         (q.name, q.source, q.drain, str(q.capacity or "-"), f"{q.mean_fill:.2f}", str(q.fill_p99),
          str(q.fill_max), _percent(q.full), str(q.dropped),
@@ -78,7 +78,7 @@ def analysis_lines(analysis: Analysis) -> list[str]:
         for q in analysis.queues
     ]  # fmt: skip
     heads = ("queue", "from", "to", "capacity", "mean", "p99", "max", "full", "dropped", "wait µs")
-    return [*lines, "", *_table(heads, queues)]
+    return [*lines, "", *table(heads, queues)]
 
 
 def forecast_lines(found: Forecast, before: Forecast | None = None) -> list[str]:
@@ -94,7 +94,7 @@ def forecast_lines(found: Forecast, before: Forecast | None = None) -> list[str]
     stages = [
         (s.name, f"{s.rate_hz:.0f}", _percent(s.utilisation), _percent(s.blocked)) for s in found.stages
     ]
-    lines += ["", *_table(("stage", "events/s", "busy", "blocked"), stages)]
+    lines += ["", *table(("stage", "events/s", "busy", "blocked"), stages)]
     earlier = {queue.name: queue.waiting for queue in before.queues} if before else {}
     rows = []
     waits = [(queue.name, f"{queue.rate_hz:.0f}", queue.waiting) for queue in found.queues]
@@ -106,7 +106,7 @@ def forecast_lines(found: Forecast, before: Forecast | None = None) -> list[str]
         rows.append((name, rate, *times))
     heads = ["waiting in, µs", "events/s", "mean", "p50", "p99", "p99.9"]
     heads += ["Δ p50", "Δ p99"] if before is not None else []
-    return [*lines, "", *_table(heads, rows)]
+    return [*lines, "", *table(heads, rows)]
 
 
 def tail_lines(found: Tail) -> list[str]:
@@ -151,7 +151,7 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns, the first left and the others right aligned where they hold numbers."""
     widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
     numeric = [all(not row[i] or row[i][0] in "-0123456789" for row in rows) for i in range(len(heads))]

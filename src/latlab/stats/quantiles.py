@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from math import ceil
+from math import ceil, comb
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from latlab.model.stats import Summary
 __all__ = [
     "REPORTED",
     "median",
+    "median_bounds",
     "nearest_rank",
     "quantile_name",
     "quantiles",
@@ -87,6 +88,30 @@ def median(values: ArrayLike) -> float:
         ValueError: as `nearest_rank` does.
     """
     return nearest_rank(values, 0.5)
+
+
+def median_bounds(values: ArrayLike, *, level: float = 0.95) -> tuple[float, float] | None:
+    """The confidence interval of a median by ranks: exact for any distribution, since each value lies above
+    the median or below it as a coin falls (David and Nagaraja, "Order Statistics", 2003, section 7.1).
+
+    Args:
+        values: independent ones.
+        level: at least so much is its coverage.
+
+    Returns:
+        None where there are too few values for the level (fewer than 6 for 0.95).
+
+    Raises:
+        ValueError: for an empty series or a NaN in it.
+    """
+    series = np.sort(_series(values))
+    count = len(series)
+    outside, k = 0.0, 0
+    # k values may be left out on either side while both tails together stay within 1 - level.
+    while 2 * (outside + comb(count, k) / 2**count) <= 1 - level:
+        outside += comb(count, k) / 2**count
+        k += 1
+    return None if k == 0 else (float(series[k - 1]), float(series[count - k]))
 
 
 def robust_deviation(values: ArrayLike) -> float:
