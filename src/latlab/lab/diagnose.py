@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from latlab.errors import LatlabError, NotTrustworthyError
+from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
 from latlab.lab._budget import budget, mean_budget
+from latlab.lab._causes import burst_in_words, command_sentence, stalls_in_words, with_cause
 from latlab.lab._command import CommandRun, observe_command, observe_pid
 from latlab.lab._modelled import modelled
 from latlab.lab._question import Question
@@ -25,8 +26,7 @@ from latlab.lab.demo import DemoOptions, feeds_for, in_the_users_words
 from latlab.model.answer import Answer, Budget, Floor, Forecast, Step, Unknown
 from latlab.model.environment import Environment
 from latlab.model.layout import STAGES, Layout
-from latlab.model.queues import Analysis, Observation, Stall, Verdict
-from latlab.queues import stalls
+from latlab.model.queues import Observation
 from latlab.stats.quantiles import nearest_rank
 from latlab.system.environment import capture
 
@@ -34,7 +34,6 @@ __all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
 
 KIND = "diagnosis"
 _TAIL = 0.999
-_NO_CPU = 0.5  # of a stall: for so much of it the thread was ready and had none
 _LEAST_STUDY_S = 15.0
 _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
 
@@ -245,7 +244,7 @@ def _about_pipeline(
         )
     return Answer(
         target=question.source or "the trading pipeline as it comes",
-        sentence=_with_cause(found.sentence, found.limiting_stage, found.analysis, run.observation),
+        sentence=with_cause(found.sentence, found.limiting_stage, found.analysis, run.observation),
         limiting_stage=found.limiting_stage,
         verdict=found.verdict,
         confidence=found.confidence,
@@ -257,8 +256,8 @@ def _about_pipeline(
         findings=findings,
         end_to_end=found.end_to_end,
         budget=parts,
-        stalls=_stalls(run.observation),
-        burst=_burst(found.analysis),
+        stalls=stalls_in_words(run.observation),
+        burst=burst_in_words(found.analysis),
         objective=objective,
         seed=question.seed,
         recordings={"observation": "observation"},
@@ -393,7 +392,7 @@ def _about_command(
     )
     return Answer(
         target=target,
-        sentence=_with_cause(_command_sentence(found), found.limiting_stage, found, run.observation),
+        sentence=with_cause(command_sentence(found), found.limiting_stage, found, run.observation),
         limiting_stage=found.limiting_stage,
         verdict=str(found.verdict),
         confidence=found.confidence,
@@ -404,29 +403,12 @@ def _about_command(
         floor=floor,
         findings=findings,
         budget=parts,
-        stalls=_stalls(run.observation),
-        burst=_burst(found),
+        stalls=stalls_in_words(run.observation),
+        burst=burst_in_words(found),
         objective=question.objective,
         seed=question.seed,
         recordings={"observation": "observation"},
     )
-
-
-def _command_sentence(found: Analysis) -> str:
-    if found.limiting_stage is not None:
-        stage = next((one for one in found.stages if one.label == found.limiting_stage), None)
-        ready = (
-            ""
-            if stage is None or stage.ready is None
-            else f": it has work and room {stage.ready:.0%} of the time"
-        )
-        return f"{found.limiting_stage} limits{ready}."
-    return {
-        "scheduler": "No stage limits: threads that could work waited for a core.",
-        "cpu": "The CPUs limit, no single stage.",
-        "burst": "No stage limits on average, but bursts are larger than a buffer.",
-        "none": "No stage limits.",
-    }.get(str(found.verdict), "What was observed does not carry an answer.")
 
 
 def _distrust(run: CommandRun) -> tuple[str, ...]:
@@ -441,72 +423,3 @@ def _distrust(run: CommandRun) -> tuple[str, ...]:
         if missed > sweeps:
             reasons.append(f"the sampler was starved: it missed {missed:,} of {missed + sweeps:,} periods")
     return tuple(reasons)
-
-
-def _with_cause(sentence: str, limiting: str | None, found: Analysis, observation: Observation) -> str:
-    """The sentence; where no stage limits, with what disturbed: one that stood still, a queue too small."""
-    if limiting is not None:
-        return sentence
-    stood = _stalls(observation)
-    if stood:
-        return f"{sentence} But {stood[0]}."
-    if found.verdict == Verdict.BURST:
-        hit = [queue for queue in found.queues if queue.capacity and (queue.dropped or queue.blocked)]
-        if hit:
-            # The one that is full the longest for its size: those behind it are full since it is.
-            small = min(hit, key=lambda queue: (queue.capacity, -queue.full))
-            lost = f", and lost {small.dropped:,}" if small.dropped else ""
-            times = f"{small.blocked:,} times" if small.blocked else "at times"
-            return f"{sentence} {small.name} holds {small.capacity:,} events, and was full {times}{lost}."
-    return sentence
-
-
-def _stalls(observation: Observation) -> tuple[str, ...]:
-    """Stages that stood still, in words, the longest first; at most five."""
-    try:
-        found = stalls(observation)
-    except NotTrustworthyError:
-        return ()
-    begin = int(observation.sweeps["t_ns"][0]) if observation.sweeps["t_ns"].size else 0
-    # One that nobody kept from running is somebody's doing; the others are the scheduler's, and come after.
-    found = tuple(sorted(found, key=lambda stall: (stall.without_cpu or 0.0) >= _NO_CPU))
-    return tuple(
-        f"{stall.stage} stood still for {(stall.to_ns - stall.from_ns) / 1e6:,.0f} ms, "
-        f"{(stall.from_ns - begin) / 1e9:.2f} s into the run, with up to {stall.fill:,} events waiting in "
-        f"{stall.queue} ({_why(stall)})"
-        for stall in found[:5]
-    )
-
-
-def _why(stall: Stall) -> str:
-    if stall.without_cpu is None:
-        return "why is not known"
-    if stall.without_cpu >= _NO_CPU:
-        return f"it was ready and had no CPU {stall.without_cpu:.0%} of that time"
-    return "it did not ask for a CPU: it was stopped, or waited for something outside of its queues"
-
-
-def _burst(found: Analysis) -> str | None:
-    """Where the burst sat that was largest against its queue's usual fill, and the queues that it reached."""
-    names = {queue.number: queue.name for queue in found.queues}
-    bursts = {
-        (queue.number, burst.from_ns): (queue, burst) for queue in found.queues for burst in queue.bursts
-    }
-    if not bursts:
-        return None
-    queue, burst = max(bursts.values(), key=lambda pair: pair[1].height / max(pair[0].mean_fill, 1.0))
-    way, at = [queue.name], burst
-    while at.next_queue is not None and names[at.next_queue] not in way:
-        way.append(names[at.next_queue])
-        later = [
-            b for (number, _), (_, b) in bursts.items() if number == at.next_queue and b.from_ns >= at.from_ns
-        ]
-        if not later:
-            break
-        at = min(later, key=lambda candidate: candidate.from_ns)
-    after = f", and went on to {', '.join(way[1:])}" if len(way) > 1 else ""
-    return (
-        f"the largest burst filled {queue.name} to {burst.height:,} events for "
-        f"{(burst.to_ns - burst.from_ns) / 1e6:,.1f} ms, "
-        f"{(burst.from_ns - found.from_ns) / 1e9:.2f} s into the run{after}"
-    )
