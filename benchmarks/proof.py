@@ -1,140 +1,46 @@
 """The long series: causes planted in the trading pipeline, and what `latlab diagnose` makes of them.
 
-    python -m benchmarks.proof [--rounds N] [--seconds S] [--slow NS] [--forecasts N]
+    python -m benchmarks.proof [--rounds N] [--minutes M] [--results FILE] [--only TEXT]
+    python -m benchmarks.proof --forecasts N [--budget S] [--minutes M] [--results FILE]
 
 A round is one diagnosis of every case: a slow stage in turn (in several layouts), pairs of them, a queue that
-is too small, a process that is stopped for a while, a neighbour on a stage's core, and nothing planted. It
-prints for each case in how many rounds its cause was named. With --forecasts the first cases are diagnosed
-whole, and the tail that the flat stub forecasts is held against the pipeline that really goes without the
-planted time. A round takes two minutes on two CPUs, a forecast three.
+is too small, a process that is stopped for a while, a neighbour on a stage's core, and nothing planted. Each
+outcome is a line of the results as soon as there is one, and a series that was broken off goes on where it
+stopped: `--minutes` ends it in time. At the end, for each case: in how many rounds its cause was named.
+
+With --forecasts cases with planted service time are diagnosed whole, and the flat stub's forecast is held
+against the pipeline that really goes without the planted time: run on the same input before the diagnosis and
+after it, for as long in all as the forecast's runs of one point. A round takes two minutes on two CPUs, a
+forecast three and a half.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
-import os
-import signal
+import math
+import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import psutil
+from benchmarks._proof_cases import Case, cases
 
-STAGES = ("decoder", "market", "book", "strategy", "execution")
-POOL = "[stages.book]\ncount = 4\nworkers = 2\n"
-TEN = "[stages.book]\ncount = 1\n[stages.strategy]\ncount = 10\nper_book = 10\n[replay]\ndelay_ns = 60_000\n"
-BURSTS = '[replay]\nmode = "burst"\nburst = 32\ndelay_ns = 1_000_000\n'
-SMALL = (
-    BURSTS.replace("32", "200").replace("1_000", "4_000")
-    + '[queues]\nupdates = {kind = "spsc", capacity = 4}\n'
-)
-PINNED = "[stages.book]\ncpus = [1]\n"
+_CAUSES, _NONE = 0.95, 0.98  # the bars: a planted cause named, nothing named where nothing was planted
+_TAIL, _RATE = 0.10, 0.05  # the bars: the forecast's error of p99.9, and of the throughput
+_QUIET = "nothing is planted"
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """One planted cause, and how its naming is recognised."""
-
-    title: str
-    layout: str
-    slow: dict[str, int]
-    named: Callable[[dict[str, Any]], bool]
-    beside: Callable[[subprocess.Popen[str]], AbstractContextManager[None]] | None = None
-
-
-def stage_named(stage: str) -> Callable[[dict[str, Any]], bool]:
-    return lambda answer: answer["limiting_stage"] == stage
-
-
-def nothing_named(answer: dict[str, Any]) -> bool:
-    return (
-        answer["limiting_stage"] is None
-        and answer["verdict"] == "none"
-        and "stood still" not in answer["sentence"]
-    )
-
-
-@contextmanager
-def stopped(diagnosis: subprocess.Popen[str]) -> Any:
-    """Stops the execution process for 400 ms in the middle of the run."""
-
-    def work() -> None:
-        until = time.monotonic() + 30
-        while time.monotonic() < until and diagnosis.poll() is None:
-            for child in psutil.Process(diagnosis.pid).children():
-                if child.cmdline()[-1:] == ["execution"]:
-                    time.sleep(1.0)
-                    child.send_signal(signal.SIGSTOP)
-                    time.sleep(0.4)
-                    child.send_signal(signal.SIGCONT)
-                    return
-            time.sleep(0.01)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    yield
-    thread.join()
-
-
-@contextmanager
-def neighbour(_: subprocess.Popen[str]) -> Any:
-    """A process that spins on CPU 1 for as long as the diagnosis runs, twice as heavy as a thread of it."""
-
-    def prepare() -> None:
-        os.sched_setaffinity(0, {1})
-        os.nice(-3)
-
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=prepare) as process:
-        yield
-        process.kill()
-
-
-def cases(slow_ns: int) -> list[Case]:
-    found = [Case(f"{stage} is slow", "", {stage: slow_ns}, stage_named(stage)) for stage in STAGES]
-    found += [
-        Case(f"{name}: {stage} is slow", layout, {stage: slow_ns}, stage_named(stage))
-        for name, layout in (("worker pool", POOL), ("ten strategies", TEN), ("bursts", BURSTS))
-        for stage in ("market", "book", "strategy")
-    ]
-    found += [
-        Case(f"{a} is slow, {b} half as slow", "", {a: slow_ns, b: slow_ns // 2}, stage_named(a))
-        for a, b in (("strategy", "execution"), ("execution", "strategy"), ("book", "strategy"))
-    ]
-    found.append(
-        Case(
-            "a queue is too small", SMALL, {}, lambda a: a["verdict"] == "burst" and "book-" in a["sentence"]
-        )
-    )
-    found.append(
-        Case("execution is stopped", "", {}, lambda a: "execution-0 stood still" in a["sentence"], stopped)
-    )
-    if (os.cpu_count() or 1) > 1:
-        found.append(
-            Case(
-                "a neighbour on the books' CPU",
-                PINNED,
-                {},
-                lambda a: a["verdict"] in ("scheduler", "cpu"),
-                neighbour,
-            )
-        )
-    found += [
-        Case(f"{name}: nothing is planted", layout, {}, nothing_named)
-        for name, layout in (("as it comes", ""), ("worker pool", POOL), ("bursts", BURSTS))
-    ]
-    return found
-
-
-def diagnosed(case: Case, seconds: float, seed: int, budget: float | None = None) -> dict[str, Any]:
+def diagnosed(
+    case: Case, seconds: float, seed: int, budget: float | None = None, keep: Path | None = None
+) -> dict[str, Any]:
+    """The answer of a diagnosis; `keep` takes the recording where the cause is not the named one."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         question = folder / "question.toml"
@@ -151,70 +57,170 @@ def diagnosed(case: Case, seconds: float, seed: int, budget: float | None = None
         if process.returncode not in (0, 3):
             raise SystemExit(error)
         answer: dict[str, Any] = json.loads(output)
+        if keep is not None and not case.named(answer):
+            name = "-".join(case.title.replace(":", "").replace(",", "").split())
+            shutil.copytree(folder / "run", keep / f"{name}-{seed}", dirs_exist_ok=True)
         return answer
 
 
-def forecasts(number: int, slow_ns: int, seconds: float) -> None:
-    """Forecast against truth: the flat stub's p99.9 and throughput, and the pipeline without planted time."""
-    errors: list[tuple[float, float]] = []
-    for case in cases(slow_ns)[:number]:
-        answer = diagnosed(case, seconds, 1, budget=180)
-        truth = diagnosed(dataclasses.replace(case, slow={}), seconds, 2)
+class Results:
+    """Outcomes, a line of JSON each, in a file or only in memory."""
+
+    def __init__(self, file: Path | None, what: str) -> None:
+        self._file, self._what = file, what
+        lines = file.read_text().splitlines() if file is not None and file.exists() else []
+        self.outcomes = [one for one in map(json.loads, lines) if one["what"] == what]
+
+    def done(self, title: str) -> int:
+        """Outcomes of a case so far."""
+        return sum(one["case"] == title for one in self.outcomes)
+
+    def add(self, title: str, **more: Any) -> None:
+        """Keep one, at once."""
+        outcome = {
+            "what": self._what,
+            "case": title,
+            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        self.outcomes.append({**outcome, **more})
+        if self._file is not None:
+            with self._file.open("a") as file:
+                file.write(json.dumps(self.outcomes[-1]) + "\n")
+
+
+def left(planned: list[Case], rounds: int, results: Results, until: float) -> Iterator[tuple[int, Case]]:
+    """(round, case) of what is still to do, while there is time: whole rounds, one after the other."""
+    for number in range(1, rounds + 1):
+        for case in planned:
+            if results.done(case.title) < number:
+                if time.monotonic() >= until:
+                    return
+                yield number, case
+
+
+def name_causes(options: argparse.Namespace, planned: list[Case], until: float) -> None:
+    """Is the planted cause the named one?"""
+    results = Results(options.results, "cause")
+    for number, case in left(planned, options.rounds, results, until):
+        answer = diagnosed(case, options.seconds, number, keep=options.keep)
+        found = {key: answer[key] for key in ("limiting_stage", "verdict", "confidence", "sentence")}
+        results.add(case.title, round=number, named=case.named(answer), **found)
+        if not results.outcomes[-1]["named"]:
+            print(
+                f"{case.title}: {found['limiting_stage']} ({found['verdict']}): {found['sentence']}",
+                flush=True,
+            )
+    runs = Counter(one["case"] for one in results.outcomes)
+    right = Counter(one["case"] for one in results.outcomes if one["named"])
+    print()
+    for title, count in runs.items():
+        print(f"{title}: right in {right[title]} of {count}")
+    for what, bar, quiet in (
+        ("planted cause named", _CAUSES, False),
+        ("nothing named where nothing was", _NONE, True),
+    ):
+        those = [title for title in runs if title.endswith(_QUIET) == quiet]
+        total, good = sum(runs[t] for t in those), sum(right[t] for t in those)
+        if total:
+            print(f"{what}: {good} of {total} ({good / total:.1%}; bar: {bar:.0%})")
+
+
+def _without(case: Case, folder: Path, seconds: float, runs: int, seed: int) -> tuple[list[Any], list[float]]:
+    """What the pipeline does without the planted time: (latencies of each run, what it carries)."""
+    from latlab.lab._stubbed import Stubbing, measure_unmodified
+    from latlab.lab.demo import DemoOptions, feeds_for
+    from latlab.lab.layout import load_layout
+    from latlab.system.environment import capture
+
+    file = folder / "layout.toml"
+    file.write_text(case.layout)
+    options = DemoOptions(layout=load_layout(file), seconds=seconds, output=folder / "unused", seed=seed)
+    feeds = feeds_for(options, folder, lambda _: None)
+    return measure_unmodified(
+        Stubbing(options.layout, feeds, seconds, capture(), seed), next(iter(case.slow)), runs
+    )
+
+
+def forecast_gains(options: argparse.Namespace, planned: list[Case], until: float) -> None:
+    """Is the flat stub's forecast what really comes?"""
+    import numpy as np
+
+    from latlab.stats.quantiles import nearest_rank
+
+    results = Results(options.results, "forecast")
+    chosen = [case for case in planned if len(case.slow) == 1 and case.beside is None][: options.forecasts]
+    for number, case in left(chosen, options.rounds, results, until):
+        with tempfile.TemporaryDirectory() as folder:
+            before = _without(case, Path(folder), options.seconds, options.truths, number)
+            answer = diagnosed(case, options.seconds, number, budget=options.budget)
+            after = _without(case, Path(folder), options.seconds, options.truths, number)
         if not answer["forecasts"]:
-            print(f"{case.title}: no forecast was made", flush=True)
+            results.add(case.title, round=number, made=False, why=answer["sentence"])
+            print(f"{case.title}: no forecast was made: {answer['sentence']}", flush=True)
             continue
-        flat = answer["forecasts"][0]["points"][-1]
-        tail = flat["p99.9_ns"]["value"] / truth["end_to_end_ns"]["p99.9"] - 1
-        wide = flat["p99.9_ns"]["low"], flat["p99.9_ns"]["high"]
+        made = answer["forecasts"][0]
+        flat = made["points"][-1]
+        latencies = [*before[0], *after[0]]
+        true_ns = float(nearest_rank(np.concatenate(latencies), 0.999))
+        true_hz = math.exp(float(np.mean(np.log([*before[1], *after[1]]))))
+        tail, rate = flat["p99.9_ns"]["value"] / true_ns - 1, flat["capacity_hz"]["value"] / true_hz - 1
+        results.add(
+            case.title,
+            round=number,
+            made=True,
+            stage=made["stage"],
+            rounds=made["rounds"],
+            forecast=flat,
+            true_p99_9_ns=true_ns,
+            true_p99_9_of_runs_ns=[float(nearest_rank(one, 0.999)) for one in latencies],
+            true_hz=true_hz,
+            true_hz_of_runs=[*before[1], *after[1]],
+            tail_error=tail,
+            rate_error=rate,
+            sentence=made["sentence"],
+        )
+        low, high = flat["p99.9_ns"]["low"], flat["p99.9_ns"]["high"]
         print(
             f"{case.title}: p99.9 forecast {flat['p99.9_ns']['value'] / 1e3:,.0f} µs "
-            f"[{wide[0] / 1e3:,.0f}, {wide[1] / 1e3:,.0f}], measured "
-            f"{truth['end_to_end_ns']['p99.9'] / 1e3:,.0f} µs ({tail:+.1%})\n"
-            f"    {answer['forecasts'][0]['sentence']}",
+            f"[{low / 1e3:,.0f}, {high / 1e3:,.0f}], measured {true_ns / 1e3:,.0f} µs ({tail:+.1%}); "
+            f"throughput {rate:+.1%}; {made['rounds']} rounds",
             flush=True,
         )
-        errors.append((abs(tail), 0.0))
-    if errors:
-        within = sum(error <= 0.1 for error, _ in errors)
-        print(f"p99.9 forecast within 10 %: {within} of {len(errors)}")
+    made_ones = [one for one in results.outcomes if one["made"]]
+    for what, key, bar in (("p99.9", "tail_error", _TAIL), ("throughput", "rate_error", _RATE)):
+        within = sum(abs(one[key]) <= bar for one in made_ones)
+        if made_ones:
+            print(f"{what} forecast within {bar:.0%}: {within} of {len(made_ones)}")
 
 
 def main() -> None:
+    """Parse, run, print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop in time")
+    parser.add_argument(
+        "--results", type=Path, help="JSON lines, appended to; what is in it is not done again"
+    )
+    parser.add_argument("--keep", type=Path, help="folder for the recordings of diagnoses that were wrong")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases with this in their title")
     parser.add_argument("--seconds", type=float, default=2.5)
     parser.add_argument("--slow", type=int, default=30_000, metavar="NS")
-    parser.add_argument("--forecasts", type=int, default=0, metavar="N")
+    parser.add_argument("--forecasts", type=int, default=0, metavar="N", help="of the first N cases, instead")
+    parser.add_argument(
+        "--budget", type=float, default=180.0, metavar="S", help="of a diagnosis with forecast"
+    )
+    parser.add_argument(
+        "--truths", type=int, default=6, metavar="N", help="runs without the planted time, twice"
+    )
     options = parser.parse_args()
-    right: Counter[str] = Counter()
-    runs: Counter[str] = Counter()
-    for number in range(options.rounds):
-        for case in cases(options.slow):
-            answer = diagnosed(case, options.seconds, number + 1)
-            hit = case.named(answer)
-            runs[case.title] += 1
-            right[case.title] += hit
-            if not hit:
-                print(
-                    f"{case.title}: {answer['limiting_stage']} ({answer['verdict']}): {answer['sentence']}",
-                    flush=True,
-                )
-    print()
-    for title, count in runs.items():
-        print(f"{title}: right in {right[title]} of {count}")
-    if runs:
-        quiet = [title for title in runs if title.endswith("nothing is planted")]
-        planted = [title for title in runs if title not in quiet]
-        for what, those, bar in (
-            ("planted cause named", planted, "95"),
-            ("nothing named where nothing was", quiet, "98"),
-        ):
-            total, good = sum(runs[t] for t in those), sum(right[t] for t in those)
-            print(f"{what}: {good} of {total} ({good / total:.1%}; bar: {bar} %)")
+    until = time.monotonic() + 60 * options.minutes
+    planned = [case for case in cases(options.slow) if options.only in case.title]
     if options.forecasts:
-        forecasts(options.forecasts, options.slow, options.seconds)
+        forecast_gains(options, planned, until)
+    else:
+        name_causes(options, planned, until)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from latlab.model.queues import QueueNow, Snapshot, StageNow
-from latlab.queues import Happenings
+from latlab.queues import Happenings, Live, applications
 from latlab.reports.dashboard import drawing, frame, mean_time_ns
+from latlab.tui.queues_top import latency_text
 
 APP = textwrap.dedent(
     """
@@ -205,3 +206,34 @@ def test_a_browser_draws_the_page_and_its_frames(served: str, tmp_path: Path) ->
     assert "work limits" in done.stdout
     assert "load → work: " in done.stdout
     assert re.search(r"now [0-9.]+ (ms|s); over the last minute p50", done.stdout)
+
+
+def test_percentiles_of_traced_events_are_shown_live(tmp_path: Path) -> None:
+    layout = tmp_path / "layout.toml"
+    layout.write_text('name = "live-latency"\n[trace]\nevery = 4\n')
+    command = [sys.executable, "-m", "latlab", "demo", "--layout", str(layout), "--seconds", "12"]
+    with subprocess.Popen(
+        [*command, "-o", str(tmp_path / "run")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as demo:
+        until = time.monotonic() + 60
+        while not any(one.live and one.application == "live-latency" for one in applications()):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        with Live(["live-latency"]) as live:
+            latency = None
+            while time.monotonic() < until and live.alive and (latency is None or latency.p99_ns is None):
+                latency = live.look().latency
+                time.sleep(0.1)
+        demo.terminate()
+
+    assert latency is not None
+    assert latency.events >= 100
+    assert latency.p50_ns is not None
+    assert latency.p99_ns is not None
+    assert 1_000 < latency.p50_ns <= latency.p99_ns < 60e9
+    assert "traced events in" in latency_text(latency)
+
+
+def test_an_application_without_traces_is_said_to_have_none() -> None:
+    assert frame(snapshot(queue_now()), [], alive=True)["latency"] is None
+    assert latency_text(None) == "end to end: no traces"

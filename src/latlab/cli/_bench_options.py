@@ -45,7 +45,7 @@ def measuring(function: Function) -> Function:
             help="Seconds a process.",
         ),
         click.option("--seed", type=int, default=1, show_default=True),
-        click.option("--json", "as_json", is_flag=True, help="JSON on standard output."),
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
         click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the recording."),
         click.option("--raw", type=click.Path(path_type=Path, dir_okay=False), help="Raw results as CSV."),
     ]

@@ -44,7 +44,7 @@ def write_page(page: Page, path: str) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="The periods as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def periods(file: str, as_json: bool) -> int:
     """Find the beat in an outlier FILE (x,y on each line: ms since the start, µs)."""
     from dataclasses import replace
@@ -73,7 +73,7 @@ def periods(file: str, as_json: bool) -> int:
 @click.argument("before", type=click.Path())
 @click.argument("after", type=click.Path())
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the resampling.")
-@click.option("--json", "as_json", is_flag=True, help="The comparison as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def compare(before: str, after: str, seed: int, as_json: bool) -> int:
     """What changed between two recorded runs; leaves with 4 where something became worse."""
     from latlab.jitter import compare_runs
@@ -92,7 +92,7 @@ def compare(before: str, after: str, seed: int, as_json: bool) -> int:
 @click.command()
 @click.argument("runs", type=click.Path(), nargs=-1, required=True)
 @click.option("--output", type=click.Path(), help="Record the merged run in this folder.")
-@click.option("--json", "as_json", is_flag=True, help="The merged result as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def merge(runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
     """Several recorded RUNS, of one host or many, as one; no count and no gap is lost."""
     from latlab.jitter import merge_runs, record_run
@@ -122,7 +122,7 @@ def merge(runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the order.")
 @click.option("--html", type=click.Path(), help="Write the plots.")
-@click.option("--json", "as_json", is_flag=True, help="The table as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def study(cpus: str | None, seconds: float, rounds: int, seed: int, html: str | None, as_json: bool) -> int:
     """The same measurement under many conditions, in random order."""
     from latlab.jitter import allowed_cpus, run_study

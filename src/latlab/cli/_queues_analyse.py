@@ -10,8 +10,8 @@ import click
 
 @click.command("analyse")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave a queue out; may be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def analyse_(run: Path, exclude: tuple[str, ...], as_json: bool) -> None:
     """Name what limits the application that RUN recorded."""
     from latlab.queues import analyse, load

@@ -13,7 +13,7 @@ from latlab.errors import UsageError
 
 @click.command("model")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave a queue out; may be repeated.")
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A TOML file; by default stdout.")
 def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
     """Fit a queueing model to RUN: arrivals, service times and routes, as TOML."""
@@ -40,7 +40,7 @@ def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
 @click.option("--capacity", "capacities", multiple=True, metavar="QUEUE=N", help="Another capacity; 0: none.")
 @click.option("--events", type=click.IntRange(min=100), default=20_000, help="That arrive; default 20,000.")
 @click.option("--seed", type=int, default=1)
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def simulate_(
     model: Path,
     speeds: tuple[str, ...],

@@ -45,7 +45,7 @@ class Share(click.ParamType[float]):
 
 
 @click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--remove-dead", is_flag=True, help="Remove the files that dead processes left.")
 def list_(as_json: bool, remove_dead: bool) -> None:
     """Applications that publish counters, live or dead."""
@@ -90,7 +90,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
               help="With --flight: end after so many recordings.")  # fmt: skip
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="With --flight: this queue triggers nothing.")
 @click.option("--budget", type=Share(), help="Of one CPU: idle queues are looked at less, then all of them.")
-@click.option("--cpu", type=click.IntRange(min=0), help="Pin the sampler to this CPU.")
+@click.option("--cpus", "cpu", type=click.IntRange(min=0), help="Pin the sampler to this CPU.")
 @click.option(
     "--queue", "addressed", multiple=True, metavar="'NAME in=PLACE out=PLACE …'",
     help="A queue of a program that publishes nothing, by the address of its indices; repeatable. PLACE is "
@@ -98,7 +98,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
     "source=S, drain=S.",
 )  # fmt: skip
 @click.option("--priority", type=click.IntRange(1, 99), help="SCHED_FIFO priority of the sampler.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def record_(
     target: tuple[str, ...],
     output: Path,

@@ -10,7 +10,7 @@ import click
 
 @click.command("report")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave a queue out; may be repeated.")
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="By default queues.html in RUN.")
 def report_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
     """Write an HTML page of RUN: fills over time, samples, traces, topology."""
@@ -37,7 +37,7 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
 @click.command("compare")
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave a queue out; may be repeated.")
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="For machines: both analyses.")
 def compare_(before: Path, after: Path, exclude: tuple[str, ...], as_json: bool) -> None:
     """Show how stages and queues changed from BEFORE to AFTER."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     default=0,
     help="Events that are counted but never traced: subtracted in the sums.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def verify_(
     run: Path | None,
     traces: Path | None,

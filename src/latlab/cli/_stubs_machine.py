@@ -10,7 +10,7 @@ from latlab.errors import ExitCode
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--kind", "kinds", multiple=True, help="Only this kind of stub (repeatable).")
 @click.option(
     "--time", "times_us", multiple=True, type=float, help="Only this many microseconds (repeatable)."

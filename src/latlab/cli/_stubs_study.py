@@ -19,7 +19,7 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("study_toml", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the study's recording.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the plots of each step.")
 @click.option("--seconds", type=float, help="Time for the repetitions, instead of the file's.")
@@ -115,7 +115,7 @@ def decode(trace: Path, labelled: bool) -> None:
 @click.option("--component", "name", required=True, help="As in STUDY.toml.")
 @click.option("--kind", type=click.Choice(["python", "c++", "command"]), default="python", show_default=True)
 @click.option("--keyed", is_flag=True, help="Results are told apart by the arguments, not by their order.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File for a study's `validation`.")
 @_COMMAND
 def validate(

@@ -7,6 +7,7 @@ from types import FrameType
 
 import click
 
+from latlab.cli._durations import Duration
 from latlab.errors import UsageError
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -23,7 +24,7 @@ _LOCAL = ("127.0.0.1", "localhost", "::1")
 )
 @click.option("--token", help="That a browser must bring; made up where one is needed and none is given.")
 @click.option(
-    "--per-second", type=click.FloatRange(0.1, 50), default=10.0, show_default=True, help="Looks a second."
+    "--period", type=Duration(least=20_000_000), default="100ms", show_default=True, help="Between two looks."
 )
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
 def dashboard(
@@ -31,7 +32,7 @@ def dashboard(
     port: int,
     address: str,
     token: str | None,
-    per_second: float,
+    period: int,
     exclude: tuple[str, ...],
 ) -> None:
     """Show TARGET (process ids or application names) in a browser: topology, fills, rates, what limits."""
@@ -49,7 +50,7 @@ def dashboard(
                 live,
                 Happenings().feed,
                 " ".join(target),
-                per_second=per_second,
+                per_second=1e9 / period,
                 address=address,
                 port=port,
                 token=token,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import click
 
 from latlab.cli._durations import Duration
-from latlab.errors import ExitCode, MissingExtraError
+from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, teller
 
 
 @click.command()
@@ -23,20 +20,12 @@ from latlab.errors import ExitCode, MissingExtraError
     show_default=True,
     help="How long the feeds play.",
 )
-@click.option(
-    "--input",
-    "feed",
-    type=click.Path(path_type=Path),
-    help="An ITCH-5.0 file (.gz too) instead of generated feeds.",
-)
+@feed_and_output("demo", "Plant service time in a stage of the pipeline, or one instance of it.")
 @click.option(
     "--layout",
     "layout_file",
     type=click.Path(path_type=Path),
     help="A layout file, as examples/trading.toml.",
-)
-@click.option(
-    "--slow", multiple=True, metavar="STAGE=NS", help="Plant service time in a stage, or one instance of it."
 )
 @click.option(
     "--delay",
@@ -59,13 +48,6 @@ from latlab.errors import ExitCode, MissingExtraError
     help="Of the generated feeds.",
 )
 @click.option("--find-rate", is_flag=True, help="Search the smallest packet delay that loses nothing.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="The recording's folder [default: runs/demo-TIME].",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the diagnosis as JSON.")
 def demo(
     seconds: float,
     feed: Path | None,
@@ -94,47 +76,30 @@ def demo(
     options = DemoOptions(
         layout=_layout(layout_file, slow, delay, period),
         seconds=seconds,
-        output=output or Path("runs") / time.strftime("demo-%Y%m%d-%H%M%S"),
+        output=folder_of("demo", output),
         input=feed,
         seed=seed,
         symbols=symbols,
     )
-
-    def tell(line: str) -> None:
-        click.echo(f"latlab demo: {line}", err=True)
-
+    tell = teller("demo")
     rate: dict[str, Any] | None = None
     if find_rate:
         options, rate = search(options, tell)
     run = run_demo(options, tell)
-    report = options.output / "report.html"
-    try:
+    found = run.diagnosis
+
+    def write(report: Path, command: str) -> None:
+        times = run.residence
         write_report(
-            report,
-            run.diagnosis,
-            run.observation,
-            run.residence.end_to_end,
-            run.residence.waiting,
-            capture(),
-            shlex.join(["latlab", *sys.argv[1:]]),
-            seed,
-            rate,
+            report, found, run.observation, times.end_to_end, times.waiting, capture(), command, seed, rate
         )
-    except MissingExtraError as error:
-        # The diagnosis stands without its pictures.
-        tell(f"no report: {error}")
-        report = options.output
-    if as_json:
-        document = run.diagnosis.to_json()
-        if rate is not None:
-            document["rate"] = rate
-        click.echo(json.dumps(document, allow_nan=False))
-    else:
-        click.echo(text(run.diagnosis, styled=wants_style(sys.stdout)))
-        if rate is not None:
-            click.echo(f"\n{rate['sentence']}")
-    tell(f"the report lies in {report}")
-    return ExitCode.NOT_TRUSTWORTHY if run.diagnosis.distrust else ExitCode.OK
+
+    def words() -> str:
+        said = text(found, styled=wants_style(sys.stdout))
+        return said if rate is None else f"{said}\n\n{rate['sentence']}"
+
+    document = {**found.to_json(), **({} if rate is None else {"rate": rate})} if as_json else None
+    return finish(options.output, write, document, words, bool(found.doubts), tell)
 
 
 def _layout(file: Path | None, slow: tuple[str, ...], delay: int | None, period: int | None) -> Any:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from latlab.errors import ExitCode, MissingExtraError, UsageError
+from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, teller
+from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from latlab.lab._question import Question
@@ -23,12 +22,7 @@ _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, 
 @click.command(epilog=_EPILOG, context_settings={"ignore_unknown_options": False})
 @click.argument("target", nargs=-1, type=click.UNPROCESSED)
 @click.option("--pid", type=click.IntRange(1), help="A running process that publishes counters.")
-@click.option(
-    "--input",
-    "feed",
-    type=click.Path(path_type=Path),
-    help="An ITCH-5.0 file (.gz too) for the pipeline, instead of generated feeds.",
-)
+@feed_and_output("diagnose", "Plant service time in a stage of the pipeline, or one instance of it.")
 @click.option(
     "--seconds",
     type=click.FloatRange(0.2, 3600),
@@ -41,16 +35,7 @@ _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, 
     help="Wall time for everything [default: 180].",
 )
 @click.option(
-    "--slow", multiple=True, metavar="STAGE=NS", help="Plant service time in a stage of the pipeline."
-)
-@click.option(
     "--seed", type=click.IntRange(0), help="Of generated feeds and of the order of runs [default: 1]."
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    help="The recording's folder [default: runs/diagnose-TIME].",
 )
 @click.option("--stage", help="Forecast this stage, whatever limits.")
 @click.option(
@@ -58,7 +43,6 @@ _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, 
     default=True,
     help="Say what a faster stage would buy, which takes the most time.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def diagnose(
     target: tuple[str, ...],
     pid: int | None,
@@ -77,7 +61,8 @@ def diagnose(
     TARGET is a TOML file (a layout as examples/trading.toml; its table [diagnose] says what is known), or a
     command of your own after `--`, or both. Without one the demonstration's pipeline is diagnosed.
 
-    Exit code 3 says that what was observed is not trustworthy as it stands, and the output why.
+    Exit code 3 says that what was observed is not trustworthy as it stands, and the output why. Events that
+    the application lost are a finding, and counted: they alone don't make it 3.
     """
     from latlab.lab.diagnose import diagnose_question
     from latlab.lab.layout import slowed_by
@@ -94,25 +79,17 @@ def diagnose(
         if question.layout is None:
             raise UsageError("--input is for the demonstration's pipeline, not for an application of yours")
         question = replace(question, input=feed)
-    folder = output or Path("runs") / time.strftime("diagnose-%Y%m%d-%H%M%S")
-
-    def tell(line: str) -> None:
-        click.echo(f"latlab diagnose: {line}", err=True)
-
+    folder, tell = folder_of("diagnose", output), teller("diagnose")
     run = diagnose_question(question, folder, tell)
-    report = folder / "report.html"
-    try:
-        write_report(report, run, shlex.join(["latlab", *sys.argv[1:]]))
-    except MissingExtraError as error:
-        # The answer stands without its pictures.
-        tell(f"no report: {error}")
-        report = folder
-    if as_json:
-        click.echo(json.dumps(run.answer.to_json(), allow_nan=False))
-    else:
-        click.echo(text(run.answer, styled=wants_style(sys.stdout)))
-    tell(f"the report lies in {report}")
-    return ExitCode.NOT_TRUSTWORTHY if run.answer.distrust else ExitCode.OK
+    answer = run.answer
+    return finish(
+        folder,
+        lambda report, command: write_report(report, run, command),
+        answer.to_json() if as_json else None,
+        lambda: text(answer, styled=wants_style(sys.stdout)),
+        bool(answer.distrust),
+        tell,
+    )
 
 
 def _question(

@@ -49,7 +49,7 @@ _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "
 @click.option(
     "--classic", is_flag=True, help="The histogram alone, with the original test's defaults, on one core."
 )
-@click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--no-trace", is_flag=True, help="Don't join gaps to kernel events.")
 @click.option("--fifo", type=click.IntRange(1, 99), help="Measure under SCHED_FIFO at this priority.")
 @click.option("--lock-memory", is_flag=True, help="Keep all memory resident (mlockall).")

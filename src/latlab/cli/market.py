@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 _OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, schema 1.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _LENIENT = click.option("--lenient", is_flag=True, help="Skip and count malformed messages.")
 _SYMBOLS = click.option("--symbols", default="", help="Only these, separated by commas.")
 _FROM = click.option("--from", "from_", help="Time of day, HH:MM:SS[.fraction] or ns since midnight.")

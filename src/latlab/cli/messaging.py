@@ -98,7 +98,7 @@ for command in COMMANDS:
 
 
 @messaging.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def transports(as_json: bool) -> int:
     """List the transports, what each one promises, and what a missing one needs."""
     from latlab.messaging import every_transport, missing

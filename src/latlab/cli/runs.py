@@ -29,7 +29,7 @@ def runs() -> None:
 @runs.command("list")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
 @click.option("--kind", help="Only recordings of this kind, as queues or jitter.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def list_(folder: Path, kind: str | None, as_json: bool) -> None:
     """List the recordings below FOLDER [default: runs], the latest first."""
     from latlab.formats.runs import find_runs
@@ -64,7 +64,7 @@ def _short(text: str, most: int = 60) -> str | None:
 
 @runs.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def show(context: click.Context, run: Path, as_json: bool) -> Any:
     """Say what is in a recording, and what command made it."""

@@ -6,12 +6,13 @@ from latlab.errors import NotTrustworthyError
 from latlab.model.queues import Analysis, Observation, Stall, Verdict
 from latlab.queues import stalls
 
-__all__ = ["burst_in_words", "command_sentence", "stalls_in_words", "with_cause"]
+__all__ = ["burst_in_words", "command_sentence", "losses_in_words", "stalls_in_words", "with_cause"]
 
 _NO_CPU = 0.5  # of a stall: for so much of it the thread was ready and had none
 
 
 def command_sentence(found: Analysis) -> str:
+    """What limits an application of one's own."""
     if found.limiting_stage is not None:
         stage = next((one for one in found.stages if one.label == found.limiting_stage), None)
         ready = (
@@ -60,6 +61,17 @@ def stalls_in_words(observation: Observation) -> tuple[str, ...]:
         f"{(stall.from_ns - begin) / 1e9:.2f} s into the run, with up to {stall.fill:,} events waiting in "
         f"{stall.queue} ({_why(stall)})"
         for stall in found[:5]
+    )
+
+
+def losses_in_words(found: Analysis) -> tuple[str, ...]:
+    """Queues that overran, and what they lost, the most first."""
+    since = f" since {found.limiting_stage} can't keep up" if found.limiting_stage is not None else ""
+    return tuple(
+        f"{queue.name} overran{since}, and lost {queue.dropped:,} of "
+        f"{queue.total_in + queue.dropped:,} events"
+        for queue in sorted(found.queues, key=lambda queue: -queue.dropped)
+        if queue.dropped
     )
 
 

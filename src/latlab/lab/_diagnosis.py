@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latlab.lab._demand import most_work
+from latlab.lab._others import Other
 from latlab.lab._processes import Outcome
 from latlab.lab._residence import Residence, TraceTable
 from latlab.model.diagnosis import Diagnosis, Discrepancy, Latency, QueueView, Sampler, StageView
@@ -26,6 +28,7 @@ __all__ = ["diagnose", "discrepancy", "latency"]
 _ALIKE = 0.5  # an instance whose events take at least half as long as the limiting one's is slow too
 _STARVED_PERIODS = 5  # the sampler is starved when its 99th percentile exceeds so many periods …
 _STARVED_SHARE = 0.2  # … or when it missed this share of them
+_KEPT_WAITING = 0.2  # of the time, a thread without a CPU: then its events wait for the scheduler
 _FOREIGN = 0.15  # share of the machine that others may have used
 
 
@@ -47,6 +50,7 @@ def diagnose(
     sampler: Mapping[str, Any],
     cores: int,
     busy_s: float,
+    others: Sequence[Other] = (),
 ) -> Diagnosis:
     """From everything that was seen to one answer.
 
@@ -60,14 +64,26 @@ def diagnose(
         sampler: the recording's document on the sampler.
         cores: CPUs that the pipeline could run on.
         busy_s: CPU time that the whole machine used during the run, the observer's own left out.
+        others: processes that used it, the most first.
     """
     queue_views = _queue_views(analysis, times, observation)
     stage_views = _stage_views(analysis, times, traces, stages, observation)
     limiting = _named(analysis.limiting_stage, stage_views, stages)
     verdict, confidence = analysis.verdict, analysis.confidence
+    evidence = list(analysis.evidence)
+    demand = most_work(analysis, stage_views, stages)
+    if demand is not None:
+        evidence.append(demand.evidence)
+        if limiting is None:
+            verdict = Verdict.STAGE
+        if limiting is None or _kind(demand.name, stages) != _kind(limiting, stages):
+            limiting = demand.name
     seconds = (analysis.to_ns - analysis.from_ns) / 1e9
     used = _cores_used(observation)
     foreign = _foreign_cores(observation, busy_s, used)
+    disturbed = _disturbed(stage_views, foreign, cores, others) if limiting is None else None
+    if disturbed is not None and verdict in (Verdict.NONE, Verdict.BURST):
+        verdict = Verdict.SCHEDULER
     end_to_end = latency(times.end_to_end)
     facts: dict[str, Any] = {
         "foreign_cores": foreign,
@@ -93,14 +109,15 @@ def diagnose(
         limiting_stage=limiting,
         verdict=str(verdict),
         confidence=confidence,
-        sentence=_sentence(limiting, analysis, stage_views, end_to_end, used, cores),
-        evidence=(*analysis.evidence, *_trace_evidence(limiting, stage_views, queue_views)),
+        sentence=_sentence(limiting, verdict, disturbed, stage_views, end_to_end, used, cores),
+        evidence=(*evidence, *_trace_evidence(limiting, stage_views, queue_views)),
         queues=queue_views,
         stages=stage_views,
         end_to_end=end_to_end,
         sampler=found,
         discrepancy=check,
-        distrust=tuple(_distrust(queue_views, found, outcomes, foreign, cores)),
+        losses=tuple(_losses(queue_views, limiting)),
+        distrust=(*_uncounted(queue_views, outcomes), *_distrust(found, outcomes, foreign, cores, others)),
         cores_used=used,
         cores=cores,
         seconds=seconds,
@@ -271,6 +288,31 @@ def _foreign_cores(observation: Observation, busy_s: float, used: float | None) 
     return max(0.0, busy_s / seconds - used) if seconds > 0 else None
 
 
+def _kind(name: str, stages: Mapping[str, Sequence[str]]) -> str:
+    return next((kind for kind, names in stages.items() if name in names), name)
+
+
+def _disturbed(
+    stages: Sequence[StageView], foreign: float | None, cores: int, others: Sequence[Other]
+) -> str | None:
+    """Who took the CPUs that a stage's thread waited for, in words; None where nobody did."""
+    waiting = [view for view in stages if view.run_queue is not None]
+    if foreign is None or foreign <= _FOREIGN * cores or not waiting:
+        return None
+    worst = max(waiting, key=lambda view: view.run_queue or 0.0)
+    if (worst.run_queue or 0.0) < _KEPT_WAITING:
+        return None
+    return (
+        f"{worst.name} was ready and had no CPU {_percent(worst.run_queue)} of the time, while other "
+        f"processes took {foreign:.2f} of {cores} CPUs{_who(others)}"
+    )
+
+
+def _who(others: Sequence[Other]) -> str:
+    """The largest of them, in words."""
+    return f" ({others[0].name}, process {others[0].pid}, {others[0].cpus:.2f})" if others else ""
+
+
 def _us(ns: float) -> str:
     if ns >= 1e6:
         return f"{ns / 1e6:,.1f} ms"
@@ -283,7 +325,8 @@ def _percent(share: float | None) -> str:
 
 def _sentence(
     limiting: str | None,
-    analysis: Analysis,
+    verdict: str,
+    disturbed: str | None,
     stages: Sequence[StageView],
     end_to_end: Latency | None,
     used: float | None,
@@ -307,10 +350,12 @@ def _sentence(
     if stages:
         top = max(stages, key=lambda view: view.ready or 0.0)
         share = f"; the busiest, {top.name}, has work {_percent(top.ready)} of the time"
-    match analysis.verdict:
+    match verdict:
         case Verdict.CPU:
             amount = "" if used is None else f": the pipeline used {used:.2f} of {cores}"
             return f"The CPU limits, no single stage{amount}{share}.{tail}"
+        case Verdict.SCHEDULER if disturbed is not None:
+            return f"No stage limits, but {disturbed}{share}.{tail}"
         case Verdict.SCHEDULER:
             return f"The scheduler limits, no stage: threads that could work waited for a core{share}.{tail}"
         case Verdict.BURST:
@@ -341,12 +386,37 @@ def _trace_evidence(
     return evidence
 
 
+def _losses(queues: Sequence[QueueView], limiting: str | None) -> list[str]:
+    """Queues that overran, in words."""
+    since = f" since {limiting} can't keep up" if limiting is not None else ""
+    return [
+        f"{queue.name} overran{since}, and lost {queue.drops:,} of {queue.events_in + queue.drops:,} "
+        f"messages ({_percent(queue.drops / (queue.events_in + queue.drops))}): latencies are of those that "
+        "got through; 'latlab demo --find-rate' finds the rate that loses none"
+        for queue in queues
+        if queue.drops
+    ]
+
+
+def _uncounted(queues: Sequence[QueueView], outcomes: Sequence[Outcome]) -> list[str]:
+    """Messages of the feeds that neither entered a queue nor were counted as lost: then no count holds."""
+    summary = next((o.summary for o in outcomes if o.role == "trading" and o.summary is not None), None)
+    if summary is None:
+        return []
+    # Each pass over a file after the first begins with a message of its own, that a new day has come.
+    offered = sum(feed["sent"] + max(0, feed["passes"] - 1) for feed in summary["feeds"])
+    counted = sum(queue.events_in + queue.drops for queue in queues if queue.source.startswith("exchange"))
+    if offered == counted:
+        return []
+    return [f"the exchange offered {offered:,} messages, and its queues counted {counted:,}"]
+
+
 def _distrust(
-    queues: Sequence[QueueView],
     sampler: Sampler,
     outcomes: Sequence[Outcome],
     foreign: float | None,
     cores: int,
+    others: Sequence[Other],
 ) -> list[str]:
     """Why the run must not be believed as it stands; each with what to do."""
     reasons = []
@@ -354,12 +424,6 @@ def _distrust(
         if outcome.died:
             how = f"by {outcome.signal}" if outcome.signal else f"with status {outcome.status}"
             reasons.append(f"the {outcome.role} process died {how}: what it had counted until then is shown")
-    dropped = [(queue.name, queue.drops, queue.events_in + queue.drops) for queue in queues if queue.drops]
-    for name, drops, offered in dropped:
-        reasons.append(
-            f"{name} dropped {drops:,} of {offered:,} messages ({_percent(drops / offered)}): "
-            "events that were lost have no latency; 'latlab demo --find-rate' finds the rate that loses none"
-        )
     attempts = sampler.sweeps + sampler.missed
     if sampler.sweeps == 0 or sampler.achieved_p99_ns > _STARVED_PERIODS * sampler.period_ns:
         reasons.append(
@@ -373,6 +437,6 @@ def _distrust(
     if foreign is not None and foreign > _FOREIGN * cores:
         reasons.append(
             f"the machine is overloaded: other processes took {foreign:.2f} of its {cores} CPUs during the "
-            "run; see what else runs ('latlab system check')"
+            f"run{_who(others)}; see what else runs ('latlab system check')"
         )
     return reasons

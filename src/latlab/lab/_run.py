@@ -13,6 +13,7 @@ from typing import Any
 
 from latlab.formats.recording import RecordingWriter, open_recording
 from latlab.lab._diagnosis import diagnose
+from latlab.lab._others import Others
 from latlab.lab._plan import RunSettings, plan_text
 from latlab.lab._processes import Outcome, PipelineProcesses
 from latlab.lab._residence import Residence, TraceTable, residence
@@ -74,9 +75,10 @@ def run_pipeline(
             **(parameters or {}),
         }
         with RecordingWriter(output, KIND, parameters=stated, environment=environment, seed=seed) as writer:
-            before = _busy_s()
+            before, others = _busy_s(), Others()
             outcomes = _play(layout, seconds, plan, writer, tell)
             busy_s = _busy_s() - before
+            foreign = others.used(outcome.pid for outcome in outcomes)
             writer.put("pipeline", {"schema": 1, "outcomes": [asdict(outcome) for outcome in outcomes]})
             observation = load(output)
             table = keep_traces(traces, observation, layout, writer)
@@ -93,6 +95,7 @@ def run_pipeline(
                 open_recording(writer.path).document("sampler"),
                 len(os.sched_getaffinity(0)),
                 busy_s,
+                foreign,
             )
             writer.put("diagnosis", found.to_json())
     return PipelineRun(observation, table, times, found, outcomes)

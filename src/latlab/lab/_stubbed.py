@@ -33,7 +33,7 @@ from latlab.model.environment import Environment
 from latlab.model.layout import STAGES, Layout
 from latlab.stats.quantiles import median, nearest_rank
 
-__all__ = ["CannotStubError", "Stubbing", "forecast"]
+__all__ = ["CannotStubError", "Stubbing", "forecast", "measure_unmodified"]
 
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
@@ -139,6 +139,24 @@ def forecast(
         for index, (key, runs) in enumerate(paced.items())
     }
     return _judged(stage, reference, flat.service_ns, points, capacity, rounds)
+
+
+def measure_unmodified(
+    stubbing: Stubbing, stage: str, runs: int
+) -> tuple[list[NDArray[np.int64]], list[float]]:
+    """Run the pipeline as it is, as a forecast's runs do.
+
+    Args:
+        stage: whose rate is meant.
+
+    Returns:
+        Of each run the end-to-end latencies in ns, and what the pipeline carries in events a second.
+    """
+    latencies, rates = [], []
+    for _ in range(runs):
+        latencies.append(_paced(stubbing, stubbing.layout, stage).latency)
+        rates.append(_capacity(stubbing, stubbing.layout, stage)[0])
+    return latencies, rates
 
 
 def _stubbed(layout: Layout, stage: str, ns: int) -> Layout:

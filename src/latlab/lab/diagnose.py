@@ -13,10 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import LatlabError
-from latlab.formats.recording import RecordingWriter
+from latlab.formats.recording import RecordingWriter, open_recording
 from latlab.lab._budget import budget, mean_budget
-from latlab.lab._causes import burst_in_words, command_sentence, stalls_in_words, with_cause
+from latlab.lab._causes import (
+    burst_in_words,
+    command_sentence,
+    losses_in_words,
+    stalls_in_words,
+    with_cause,
+)
 from latlab.lab._command import CommandRun, observe_command, observe_pid
+from latlab.lab._demand import held_up
 from latlab.lab._modelled import modelled
 from latlab.lab._question import Question
 from latlab.lab._run import PipelineRun, run_pipeline
@@ -26,7 +33,8 @@ from latlab.lab.demo import DemoOptions, feeds_for, in_the_users_words
 from latlab.model.answer import Answer, Budget, Floor, Forecast, Step, Unknown
 from latlab.model.environment import Environment
 from latlab.model.layout import STAGES, Layout
-from latlab.model.queues import Observation
+from latlab.model.queues import Observation, Tail
+from latlab.queues import tail
 from latlab.stats.quantiles import nearest_rank
 from latlab.system.environment import capture
 
@@ -34,6 +42,7 @@ __all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
 
 KIND = "diagnosis"
 _TAIL = 0.999
+_MOST_EXEMPLARS = 10
 _LEAST_STUDY_S = 15.0
 _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
 
@@ -237,6 +246,9 @@ def _about_pipeline(
                 "of the traced events around p99.9",
             ),
         )
+    slowest: Tail | None = None
+    if found.end_to_end is not None:
+        slowest = steps.run("slowest events", lambda: _slowest(run, steps), None)
     objective = question.objective
     if objective is not None and run.residence.end_to_end.size:
         objective = replace(
@@ -258,10 +270,23 @@ def _about_pipeline(
         budget=parts,
         stalls=stalls_in_words(run.observation),
         burst=burst_in_words(found.analysis),
+        losses=found.losses,
+        tail=slowest,
         objective=objective,
         seed=question.seed,
         recordings={"observation": "observation"},
     )
+
+
+def _slowest(run: PipelineRun, steps: _Steps) -> tuple[Tail, str]:
+    recording = open_recording(steps.writer.path / "observation").series("traces")
+    names = ("event", "push_ns", "pop_ns", "queue", "stage", "end")
+    columns = {name: recording.column(name).to_numpy(zero_copy_only=False) for name in names}
+    # Of few events none is beyond p99.9: then the slowest there are.
+    times = max(1, run.residence.end_to_end.size)
+    share = round(max(0.5, min(_TAIL, 1 - _MOST_EXEMPLARS / times)), 4)
+    found = tail(run.observation, columns, share=share, most=_MOST_EXEMPLARS)
+    return found, f"{found.beyond} traced events beyond p{100 * share:g}"
 
 
 def _with_forecast(
@@ -374,6 +399,8 @@ def _about_command(
     steps: _Steps,
 ) -> Answer:
     found = run.analysis
+    if (demand := held_up(found)) is not None:
+        found = replace(found, limiting_stage=demand.name, evidence=(*found.evidence, demand.evidence))
     moved = sum(queue.total_out for queue in found.queues)
     detail = f"{len(found.queues)} queues, {moved:,} events, {len(found.stages)} stages"
     steps.steps.append(Step("observation", "done", run.seconds, detail))
@@ -405,6 +432,7 @@ def _about_command(
         budget=parts,
         stalls=stalls_in_words(run.observation),
         burst=burst_in_words(found),
+        losses=losses_in_words(found),
         objective=question.objective,
         seed=question.seed,
         recordings={"observation": "observation"},
@@ -415,8 +443,6 @@ def _distrust(run: CommandRun) -> tuple[str, ...]:
     reasons = []
     if run.status not in (0, None):
         reasons.append(f"the command ended with status {run.status}")
-    dropped = [queue for queue in run.analysis.queues if queue.dropped]
-    reasons += [f"{queue.name} dropped {queue.dropped:,} events" for queue in dropped]
     if run.observation.gaps:
         missed = int(run.observation.gaps["periods"].sum())
         sweeps = int(run.observation.sweeps["t_ns"].size)

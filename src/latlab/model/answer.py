@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from latlab.model.diagnosis import Latency
+from latlab.model.queues import Tail
 
 __all__ = [
     "Answer",
@@ -204,7 +205,9 @@ class Answer:
         verdict: as `queues.Verdict`.
         confidence: 0 to 1, of the limiting stage.
         evidence: sentences with numbers.
-        distrust: why the run is not trustworthy; empty when it is.
+        distrust: why what was observed is not trustworthy; empty when it is.
+        losses: queues that overran, with how much they lost and since when which stage is behind, in words.
+        tail: the slowest traced events one by one; None without traces.
         end_to_end: of traced events; None without traces.
         stalls: of stages that stood still, in words, the longest first.
         burst: where the largest microburst sat and how it travelled, in a sentence; None without one.
@@ -226,6 +229,8 @@ class Answer:
     budget: Budget | None = None
     stalls: tuple[str, ...] = ()
     burst: str | None = None
+    losses: tuple[str, ...] = ()
+    tail: Tail | None = None
     objective: Objective | None = None
     forecasts: tuple[Forecast, ...] = ()
     seed: int | None = None
@@ -241,6 +246,7 @@ class Answer:
                 point["p99.9_ns"] = point.pop("p99_9_ns")
         if self.objective is not None:
             document["objective"]["met"] = self.objective.met
+        document["tail"] = None if self.tail is None else self.tail.to_json()
         document["trustworthy"] = not self.distrust
         return {"schema": 1, **document}
 

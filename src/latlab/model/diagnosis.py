@@ -145,7 +145,9 @@ class Diagnosis:
         sentence: the whole answer in a sentence or two.
         evidence: sentences with numbers.
         end_to_end: of the traced events that reached the end; None if none did.
-        distrust: reasons why the run is not trustworthy; empty when it is.
+        distrust: reasons why what was observed is not trustworthy; empty when it is.
+        losses: queues that overran, in words. They are counted, and a finding like any other; but what was
+            lost has no latency.
         cores: CPUs' worth of time that the pipeline used, and those that it could use.
     """
 
@@ -160,12 +162,18 @@ class Diagnosis:
     sampler: Sampler
     discrepancy: Discrepancy
     distrust: tuple[str, ...]
+    losses: tuple[str, ...]
     cores_used: float | None
     cores: int
     seconds: float
     events: int
     analysis: Analysis = field(repr=False)
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why a measurement of latency by this run is in doubt: `distrust`, and what was lost."""
+        return (*self.distrust, *self.losses)
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab demo --json`, schema 1."""
@@ -211,8 +219,9 @@ class Diagnosis:
             "confidence": self.confidence,
             "sentence": self.sentence,
             "evidence": list(self.evidence),
-            "trustworthy": not self.distrust,
-            "distrust": list(self.distrust),
+            "trustworthy": not self.doubts,
+            "distrust": list(self.doubts),
+            "losses": list(self.losses),
             "queues": queues,
             "stages": stages,
             "end_to_end_ns": latency(self.end_to_end),

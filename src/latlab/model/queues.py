@@ -13,6 +13,7 @@ __all__ = [
     "Analysis",
     "Burst",
     "Landmark",
+    "LatencyNow",
     "Observation",
     "Period",
     "Process",
@@ -453,6 +454,25 @@ class StageNow:
 
 
 @dataclass(frozen=True)
+class LatencyNow:
+    """End-to-end latency of the traced events that ended in the last seconds.
+
+    Attributes:
+        events: that ended.
+        p50_ns, p99_ns, p99_9_ns: nearest ranks; None where fewer events ended than the quantile needs.
+        window_s: the seconds.
+        full: a process has no room for more traces: what it does from then on is not in here.
+    """
+
+    events: int
+    p50_ns: float | None
+    p99_ns: float | None
+    p99_9_ns: float | None
+    window_s: float
+    full: bool = False
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """All queues and stages at one look.
 
@@ -460,6 +480,7 @@ class Snapshot:
         limiting_stage: by the last seconds, or None; `verdict` says why there is none.
         verdict: as `Verdict`, or "" where nobody judged.
         confidence: from 0 to 1.
+        latency: from end to end; None where the application traces no events, or nobody looked.
     """
 
     t_ns: int
@@ -468,6 +489,7 @@ class Snapshot:
     limiting_stage: str | None = None
     verdict: str = ""
     confidence: float = 0.0
+    latency: LatencyNow | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A line of `latlab queues watch --json`."""

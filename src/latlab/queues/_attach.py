@@ -43,6 +43,12 @@ class Attachment:
             self._follower.refresh()
             return bool(self._follower.live_processes)
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Of its processes that live, as of the last look."""
+        with self._lock:
+            return tuple(process.pid for process in self._follower.live_processes)
+
     def look(self) -> Snapshot:
         """What every queue and stage is now."""
         with self._lock:

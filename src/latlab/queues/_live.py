@@ -12,6 +12,7 @@ from latlab.errors import NotTrustworthyError
 from latlab.model.queues import Snapshot, Verdict
 from latlab.queues._attach import Attachment
 from latlab.queues._follow import Target
+from latlab.queues._latency import EndToEnd
 from latlab.queues._recorder import Recorder
 from latlab.queues._window import Window
 
@@ -48,6 +49,7 @@ class Live:
         self._every_seconds = every_seconds
         self._exclude = exclude
         self._next = time.monotonic() + min(1.0, every_seconds)
+        self._end_to_end = EndToEnd(window_seconds)
         self._judged: tuple[str | None, str, float] = (None, "", 0.0)
 
     def __enter__(self) -> Self:
@@ -65,13 +67,16 @@ class Live:
         return self._attachment.alive
 
     def look(self) -> Snapshot:
-        """What every queue and stage is now, and what limited over the last seconds."""
+        """What every queue and stage is now, what limited, and how long events took over the last seconds."""
         snapshot = self._attachment.look()
         if time.monotonic() >= self._next:
             self._judge()
             self._next = time.monotonic() + self._every_seconds
         stage, verdict, confidence = self._judged
-        return replace(snapshot, limiting_stage=stage, verdict=verdict, confidence=confidence)
+        latency = self._end_to_end.look(self._attachment.pids)
+        return replace(
+            snapshot, limiting_stage=stage, verdict=verdict, confidence=confidence, latency=latency
+        )
 
     def _judge(self) -> None:
         from latlab.queues._analysis import analyse

@@ -76,6 +76,9 @@ def frame(snapshot: Snapshot, happened: Sequence[Event], alive: bool) -> dict[st
         "verdict": snapshot.verdict,
         "confidence": round(snapshot.confidence, 3),
         "mean_ns": mean_time_ns(snapshot),
+        "latency": None
+        if (e2e := snapshot.latency) is None
+        else [*(e2e.p50_ns, e2e.p99_ns, e2e.p99_9_ns), e2e.events, e2e.window_s, e2e.full],
         "queues": [
             [
                 *(queue.number, queue.fill_high, queue.high_water, round(queue.rate_in_hz)),

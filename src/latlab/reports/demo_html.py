@@ -48,8 +48,8 @@ def write_report(
         f"{diagnosis.events:,} messages in {diagnosis.seconds:.1f} s, observed from outside",
     )
     page.verdict(diagnosis.sentence, "bad" if diagnosis.limiting_stage else "good")
-    if diagnosis.distrust:
-        page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(diagnosis.distrust), "warn")
+    if diagnosis.doubts:
+        page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(diagnosis.doubts), "warn")
     add_topology(page, diagnosis)
     page.section("Evidence", f"Verdict: {diagnosis.verdict}, confidence {diagnosis.confidence:.0%}.")
     page.paragraph("\n\n".join(diagnosis.evidence))

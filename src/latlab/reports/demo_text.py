@@ -29,9 +29,9 @@ def text(diagnosis: Diagnosis, *, styled: bool = False) -> str:
         _latency(diagnosis),
         _observer(diagnosis),
     ]
-    if diagnosis.distrust:
+    if diagnosis.doubts:
         parts += ["", "Not trustworthy as it stands:"]
-        parts += [_item("  ! ", reason) for reason in diagnosis.distrust]
+        parts += [_item("  ! ", reason) for reason in diagnosis.doubts]
     return "\n".join(parts)
 
 

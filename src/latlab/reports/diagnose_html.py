@@ -6,16 +6,14 @@ import os
 
 from latlab.lab.diagnose import DiagnosisRun
 from latlab.model.answer import Answer, Budget, Forecast, Interval
-from latlab.model.queues import Analysis
+from latlab.model.queues import Analysis, Tail
 from latlab.reports import figures
 from latlab.reports.demo_html import add_fills, add_observation, add_topology
-from latlab.reports.diagnose_text import forecast_rows
+from latlab.reports.diagnose_text import forecast_rows, tail_rows
 from latlab.reports.html import Page
 from latlab.reports.text import duration, share
 
 __all__ = ["write_report"]
-
-_VIEWS = {"floor": "floor", "service": "stages", "waiting": "queues", "unexplained": "latency"}
 
 
 def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) -> None:
@@ -32,23 +30,29 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
     """
     answer = run.answer
     page = Page("Where does the latency come from, and what would fixing it buy?", answer.target)
-    page.verdict(answer.sentence, "bad" if answer.limiting_stage else "good")
+    page.verdict(answer.sentence, "bad" if answer.limiting_stage else "good", link="limits")
     for forecast in answer.forecasts:
-        page.verdict(f"{forecast.sentence[:1].upper()}{forecast.sentence[1:]}.")
+        page.verdict(f"{forecast.sentence[:1].upper()}{forecast.sentence[1:]}.", link="forecast")
+    if answer.losses:
+        page.verdict("\n\n".join(f"{loss}." for loss in answer.losses), "warn", link="queues")
     if answer.distrust:
         page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(answer.distrust), "warn")
     if run.pipeline is not None:
         add_topology(page, run.pipeline.diagnosis)
     if answer.budget is not None:
-        _budget(page, answer.budget)
+        _budget(page, answer.budget, _views(run))
+    if answer.tail is not None and answer.tail.events:
+        _slowest(page, answer.tail)
     page.section(
         "What limits", f"Verdict: {answer.verdict}, confidence {answer.confidence:.0%}.", anchor="limits"
     )
-    page.paragraph("\n\n".join(answer.evidence))
+    names = _queue_names(run)
+    for line in answer.evidence:
+        page.paragraph(line, link="queues" if any(name in line for name in names) else "stages")
     if answer.stalls:
-        page.paragraph("\n\n".join(f"{line[:1].upper()}{line[1:]}." for line in answer.stalls))
+        page.paragraph("\n\n".join(f"{line[:1].upper()}{line[1:]}." for line in answer.stalls), link="fills")
     if answer.burst is not None:
-        page.paragraph(f"{answer.burst[:1].upper()}{answer.burst[1:]}.")
+        page.paragraph(f"{answer.burst[:1].upper()}{answer.burst[1:]}.", link="fills")
     for forecast in answer.forecasts:
         _forecast(page, forecast)
     _floor(page, answer)
@@ -65,7 +69,26 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
     page.write(path)
 
 
-def _budget(page: Page, budget: Budget) -> None:
+def _views(run: DiagnosisRun) -> dict[str, str]:
+    """The section that each kind of part of a budget comes from, where this page has it."""
+    views = {"service": "stages", "waiting": "queues", "floor": "", "unexplained": ""}
+    if run.answer.floor is not None:
+        views["floor"] = "floor"
+    if run.pipeline is not None:
+        views |= {
+            "waiting": "waiting" if run.pipeline.residence.waiting else "queues",
+            "unexplained": "latency",
+        }
+    return views
+
+
+def _queue_names(run: DiagnosisRun) -> list[str]:
+    if run.pipeline is not None:
+        return [queue.name for queue in run.pipeline.diagnosis.queues]
+    return [] if run.command is None else [queue.name for queue in run.command.analysis.queues if queue.name]
+
+
+def _budget(page: Page, budget: Budget, views: dict[str, str]) -> None:
     name = "the mean" if budget.quantile is None else f"p{100 * budget.quantile:g}"
     page.section(
         f"Where {name} goes",
@@ -86,7 +109,24 @@ def _budget(page: Page, budget: Budget) -> None:
         ("part", "where", "time", "share"),
         [[part.kind, part.where, duration(part.ns), share(part.ns / total)] for part in shown],
         "Each row leads to the view that its number comes from.",
-        links=[_VIEWS[part.kind] for part in shown],
+        links=[views[part.kind] for part in shown],
+    )
+
+
+def _slowest(page: Page, tail: Tail) -> None:
+    page.section(
+        "The slowest events",
+        f"{tail.beyond:,} of {tail.traced:,} traced events took longer than {duration(tail.limit_ns)} "
+        f"(p{100 * tail.share:g}); the slowest of them, with where most of the time went.",
+        anchor="slowest",
+    )
+    columns, rows = tail_rows(tail)
+    waits = [row[1].startswith("waiting") for row in rows]
+    page.table(
+        columns,
+        rows,
+        "Each row leads to the view of its queue or stage; 'latlab queues tail' shows every hop.",
+        links=["queues" if wait else "stages" for wait in waits],
     )
 
 

@@ -6,12 +6,15 @@ import shutil
 import textwrap
 
 from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, Interval
+from latlab.model.queues import Tail, TailHop
 from latlab.reports.text import duration, share, table
 
-__all__ = ["comparison", "forecast_rows", "text"]
+__all__ = ["comparison", "forecast_rows", "tail_rows", "text"]
 
 _BAR = 24
 _MOST_PARTS = 8
+_MOST_EXEMPLARS = 3  # on one screen; the report has more
+_MUCH = 0.25  # of the time around a wait
 
 
 def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> str:
@@ -29,6 +32,8 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
     blocks = [wrapped(answer.sentence)]
     if answer.distrust:
         blocks.append("\n".join(wrapped(reason, "Not trustworthy: ", " " * 17) for reason in answer.distrust))
+    if answer.losses:
+        blocks.append("\n".join(wrapped(f"{loss}.", "Lost: ", " " * 6) for loss in answer.losses))
     if answer.forecasts:
         # The answer to "what would it buy" stands before the tables that carry it.
         blocks.append(
@@ -41,6 +46,8 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
         blocks.append(_objective(answer))
     if answer.stalls:
         blocks.append("\n".join(wrapped(f"{line}.", "  ! ", "    ") for line in answer.stalls))
+    if answer.tail is not None and answer.tail.events:
+        blocks.append(_slowest(answer.tail, styled))
     if answer.burst is not None:
         blocks.append(wrapped(f"{_capital(answer.burst)}."))
     blocks += [_forecast(one, styled) for one in answer.forecasts]
@@ -98,6 +105,49 @@ def _budget(budget: Budget, styled: bool) -> str:
         title=f"Where {name} of {duration(budget.total_ns)} goes ({budget.events:,} {of})",
         styled=styled,
     )
+
+
+def _slowest(tail: Tail, styled: bool) -> str:
+    columns, rows = tail_rows(tail)
+    name = f"p{100 * tail.share:g}"
+    return table(
+        columns,
+        rows[:_MOST_EXEMPLARS],
+        title=f"The slowest of {tail.beyond:,} traced events beyond {name} (all: latlab queues tail)",
+        styled=styled,
+    )
+
+
+def tail_rows(tail: Tail) -> tuple[list[str], list[list[str]]]:
+    """The headings and a row for each of the slowest events: its time, where most of it went, and why."""
+    rows = []
+    for event in tail.events:
+        longest = event.longest
+        if longest is None:
+            continue
+        in_queue = longest.waited_ns >= longest.served_ns
+        where = f"waiting in {longest.queue or '?'}" if in_queue else f"service at {longest.stage}"
+        spent = max(longest.waited_ns, longest.served_ns)
+        rows.append([duration(event.total_ns), where, duration(spent), _why(longest, in_queue)])
+    return ["event", "most of it", "so long", "why"], rows
+
+
+def _why(hop: TailHop, in_queue: bool) -> str:
+    reasons = []
+    if in_queue and hop.fill:
+        filling = "" if hop.filling_ns is None else f" (the queue not empty for {duration(hop.filling_ns)})"
+        reasons.append(f"behind {hop.fill:,}{filling}")
+    elif in_queue and hop.fill == 0:
+        reasons.append("nothing in front")
+    if hop.no_cpu is not None and hop.on_cpu is not None:
+        # The kernel's counts are read every 50 ms: they tell of the time around, not of the wait alone.
+        if hop.no_cpu >= _MUCH:
+            reasons.append(f"{hop.stage} had no CPU {share(hop.no_cpu)} of the time around")
+        elif hop.on_cpu >= _MUCH:
+            reasons.append(f"{hop.stage} worked {share(hop.on_cpu)} of the time around")
+        else:
+            reasons.append(f"{hop.stage} slept most of the time around: it had to be woken")
+    return ", ".join(reasons) or "not known"
 
 
 def _objective(answer: Answer) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -48,9 +49,13 @@ class Page:
         self._sections: list[tuple[str, str]] = []
         self._has_figures = False
 
-    def verdict(self, text: str, tone: Tone = "plain") -> None:
-        """The answer, set apart: one sentence, or several separated by empty lines."""
-        self._parts.append(f'<div class="verdict {tone}">{_paragraphs(text)}</div>')
+    def verdict(self, text: str, tone: Tone = "plain", *, link: str = "") -> None:
+        """The answer, set apart: one sentence, or several separated by empty lines.
+
+        Args:
+            link: the anchor of the section that its numbers come from; "" for none.
+        """
+        self._parts.append(f'<div class="verdict {tone}">{_paragraphs(text, link)}</div>')
 
     def section(self, title: str, text: str = "", *, anchor: str = "") -> None:
         """A heading, which the page's index lists, and what it is about.
@@ -64,9 +69,9 @@ class Page:
         self._sections.append((anchor, title))
         self._parts.append(f'<h2 id="{anchor}">{html.escape(title)}</h2>{_paragraphs(text)}')
 
-    def paragraph(self, text: str) -> None:
-        """Text; an empty line separates paragraphs."""
-        self._parts.append(_paragraphs(text))
+    def paragraph(self, text: str, *, link: str = "") -> None:
+        """Text; an empty line separates paragraphs. `link` is as in `verdict`."""
+        self._parts.append(_paragraphs(text, link))
 
     def table(
         self,
@@ -181,9 +186,15 @@ class Page:
         return target
 
 
-def _paragraphs(text: str) -> str:
-    blocks = (block.strip() for block in text.split("\n\n"))
-    return "".join(f"<p>{html.escape(block)}</p>" for block in blocks if block)
+# A number with its unit; not the one in a name as book-0, nor in an escaped character as &#x27;.
+_NUMBER = re.compile(r"(?<![\w&#.-])\d[\d,]*(?:\.\d+)?(?:\s?(?:%|ns|µs|ms|s|events/s)(?!\w))?")
+
+
+def _paragraphs(text: str, link: str = "") -> str:
+    blocks = (html.escape(block.strip()) for block in text.split("\n\n"))
+    if link:
+        blocks = (_NUMBER.sub(rf'<a href="#{html.escape(link)}">\g<0></a>', block) for block in blocks)
+    return "".join(f"<p>{block}</p>" for block in blocks if block)
 
 
 def _caption(text: str) -> str:

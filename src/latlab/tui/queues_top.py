@@ -19,9 +19,9 @@ from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Header, Sparkline, Static
 
-from latlab.model.queues import QueueNow, Snapshot, StageNow, Verdict
+from latlab.model.queues import LatencyNow, QueueNow, Snapshot, StageNow, Verdict
 
-__all__ = ["Top", "fill_bar", "verdict_text"]
+__all__ = ["Top", "fill_bar", "latency_text", "verdict_text"]
 
 _BAR = 16
 _HISTORY = 240  # looks that the drill-down draws
@@ -57,6 +57,24 @@ def verdict_text(snapshot: Snapshot) -> str:
         Verdict.BURST: f"no stage limits; bursts are larger than a queue ({sure})",
         Verdict.NONE: f"nothing limits the pipeline ({sure})",
     }.get(snapshot.verdict, "what limits the pipeline can't be told from these seconds")
+
+
+def latency_text(latency: LatencyNow | None) -> str:
+    """End-to-end percentiles of the last seconds, in one line."""
+    if latency is None:
+        return "end to end: no traces"
+    if latency.full:
+        return "end to end: the traces are full, and what the application does from now on is not traced"
+    values = (("p50", latency.p50_ns), ("p99", latency.p99_ns), ("p99.9", latency.p99_9_ns))
+    shown = ", ".join(f"{name} {'–' if ns is None else _time(ns)}" for name, ns in values)
+    return f"end to end: {shown} ({latency.events:,} traced events in {latency.window_s:g} s)"
+
+
+def _time(ns: float) -> str:
+    for limit, unit, scale in ((1e3, "ns", 1.0), (1e6, "µs", 1e3), (1e9, "ms", 1e6)):
+        if ns < limit:
+            return f"{ns / scale:.3g} {unit}"
+    return f"{ns / 1e9:.3g} s"
 
 
 def fill_bar(queue: QueueNow, width: int = _BAR) -> Text:
@@ -176,6 +194,7 @@ class Top(App[None]):
     TITLE = "latlab queues top"
     CSS = """
     #verdict { padding: 0 1; height: 1; background: $panel; }
+    #latency { padding: 0 1; height: 1; } #tails { height: 2; margin: 0 1; display: none; }
     #stages { height: auto; max-height: 40%; }
     #queues { height: 1fr; }
     #title { padding: 1; } #fills { height: 8; margin: 0 1; } #facts { padding: 1; }
@@ -196,12 +215,15 @@ class Top(App[None]):
         self._paused = False
         self._stop = threading.Event()
         self._fills: dict[int, deque[float]] = {}
+        self._tails: deque[float] = deque(maxlen=_HISTORY)
         self.snapshot: Snapshot | None = None
 
     def compose(self) -> ComposeResult:
         """The verdict, the stages, the queues."""
         yield Header()
         yield Static(id="verdict")
+        yield Static(id="latency")
+        yield Sparkline([], id="tails")
         yield DataTable(id="stages", cursor_type="none", zebra_stripes=False)
         yield DataTable(id="queues", cursor_type="row", zebra_stripes=True)
         yield Footer()
@@ -241,10 +263,21 @@ class Top(App[None]):
         main = self.screen_stack[0]
         said = verdict_text(self.snapshot) if alive else f"ended; at last {verdict_text(self.snapshot)}"
         main.query_one("#verdict", Static).update(said)
+        main.query_one("#latency", Static).update(latency_text(self.snapshot.latency))
+        self._draw_tails(main.query_one("#tails", Sparkline))
         self._draw_stages(main.query_one("#stages", DataTable))
         self._draw_queues(main.query_one("#queues", DataTable))
         if isinstance(self.screen, QueueScreen):
             self._draw_one(self.screen)
+
+    def _draw_tails(self, curve: Sparkline) -> None:
+        """p99 over time, from the floor up; nothing where nothing is traced."""
+        assert self.snapshot is not None
+        latency = self.snapshot.latency
+        if latency is not None and latency.p99_ns is not None:
+            self._tails.append(latency.p99_ns)
+        curve.display = bool(self._tails)
+        curve.data = [0.0, *self._tails]
 
     def _draw_stages(self, table: DataTable[str | Text]) -> None:
         assert self.snapshot is not None

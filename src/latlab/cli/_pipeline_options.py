@@ -1,0 +1,90 @@
+"""Options of the commands that run the demonstration's pipeline, and what such a command does at its end."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from latlab.errors import ExitCode, MissingExtraError
+
+__all__ = ["feed_and_output", "finish", "folder_of", "teller"]
+
+Function = Callable[..., Any]
+
+
+def feed_and_output(command: str, slow_help: str) -> Callable[[Function], Function]:
+    """What is played, what is planted, and where the result goes.
+
+    Args:
+        command: its name, for the folder of the recording.
+        slow_help: what --slow plants time in.
+    """
+    path = click.Path(path_type=Path)
+    options = [
+        click.option(
+            "--input",
+            "feed",
+            type=path,
+            help="An ITCH-5.0 file (.gz too) for the pipeline, instead of generated feeds.",
+        ),
+        click.option("--slow", multiple=True, metavar="STAGE=NS", help=slow_help),
+        click.option(
+            "-o", "--output", type=path, help=f"The recording's folder [default: runs/{command}-TIME]."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    ]
+
+    def add(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+def folder_of(command: str, output: Path | None) -> Path:
+    """Where the recording goes."""
+    return output or Path("runs") / time.strftime(f"{command}-%Y%m%d-%H%M%S")
+
+
+def teller(command: str) -> Callable[[str], None]:
+    """Tells a line of progress, on stderr."""
+
+    def tell(line: str) -> None:
+        click.echo(f"latlab {command}: {line}", err=True)
+
+    return tell
+
+
+def finish(
+    folder: Path,
+    write: Callable[[Path, str], None],
+    document: dict[str, Any] | None,
+    text: Callable[[], str],
+    distrust: bool,
+    tell: Callable[[str], None],
+) -> int:
+    """Write the report, print the result, say where it lies; the exit code.
+
+    Args:
+        folder: of the recording.
+        write: writes the report to a path, given the command line.
+        document: of --json; None: `text` is printed.
+    """
+    report = folder / "report.html"
+    try:
+        write(report, shlex.join(["latlab", *sys.argv[1:]]))
+    except MissingExtraError as error:
+        # The result stands without its pictures.
+        tell(f"no report: {error}")
+        report = folder
+    click.echo(text() if document is None else json.dumps(document, allow_nan=False))
+    tell(f"the report lies in {report}")
+    return ExitCode.NOT_TRUSTWORTHY if distrust else ExitCode.OK
