@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from urllib.parse import quote
 from latlab.model.layout import STAGES, Layout
 
 __all__ = ["RunSettings", "plan_text"]
+
+
+_RECORDS, _MOST_RECORDS = 1 << 16, 1 << 19  # of 32 bytes, an instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,9 @@ def plan_text(layout: Layout, run: RunSettings) -> str:
             spin=int(layout.replay.spin),
             pool_capacity=layout.pool_capacity,
             trace_every=layout.trace_every,
-            # An event leaves at most one record an instance; what a run of this length can't fill is not
-            # reserved.
-            trace_records=1 << 16,
+            # An event leaves at most one record an instance. A stage that takes 100,000 events a second fills
+            # a lane of one event in 16 in ten seconds; the memory is reserved, so there is a limit.
+            trace_records=min(_MOST_RECORDS, _RECORDS * max(1, math.ceil(run.seconds / 10))),
             trace_path=run.traces,
             link_path=run.link,
         )

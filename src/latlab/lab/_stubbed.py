@@ -41,8 +41,7 @@ _OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
 _CAPACITY_S = 1.2  # of a run with the input as fast as it is taken: its rate settles within a few hundred ms
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
 _LEAST_ROUNDS = 2
-_BLOCK_NS = 100_000_000  # of the bootstrap: longer than a scheduler's slice and than a queue takes to empty
-_RESAMPLES = 200
+_OUTSIDE = 0.05  # how often an interval may miss
 _KINDS: dict[str, Literal["total", "limited", "none"]] = {
     "total": "total",
     "limited": "limited",
@@ -80,7 +79,6 @@ class _Paced:
     rate_hz: float
     service_ns: float
     latency: NDArray[np.int64]
-    blocks: NDArray[np.int64]
     limits: str
 
 
@@ -134,10 +132,7 @@ def forecast(
         rounds += 1
         took = time.monotonic() - begin
     reference = float(np.median([run.service_ns for run in paced[None]]))
-    points = {
-        key: _point(key, reference, runs, capacity[key], np.random.default_rng([stubbing.seed, index]))
-        for index, (key, runs) in enumerate(paced.items())
-    }
+    points = {key: _point(key, reference, runs, capacity[key]) for key, runs in paced.items()}
     return _judged(stage, reference, flat.service_ns, points, capacity, rounds)
 
 
@@ -179,13 +174,10 @@ def _run(stubbing: Stubbing, layout: Layout, seconds: float) -> PipelineRun:
 
 def _paced(stubbing: Stubbing, layout: Layout, stage: str) -> _Paced:
     run = _run(stubbing, layout, stubbing.seconds)
-    began = run.residence.end_to_end_at
-    first = int(began.min(initial=np.iinfo(np.int64).max))
     return _Paced(
         rate_hz=_rate(run.diagnosis, stage),
         service_ns=_service(run, layout, stage),
         latency=run.residence.end_to_end,
-        blocks=(began - first) // _BLOCK_NS,
         limits=_limits(run.diagnosis),
     )
 
@@ -238,12 +230,11 @@ def _point(
     reference_ns: float,
     runs: Sequence[_Paced],
     fast: Sequence[tuple[float, str]],
-    generator: np.random.Generator,
 ) -> ForecastPoint:
     achieved = None
     if speedup is not None:
         achieved = 1 - float(np.median([run.service_ns for run in runs])) / reference_ns
-    p50, p99, p999 = (_quantile(runs, q, generator) for q in (0.5, 0.99, 0.999))
+    p50, p99, p999 = (_quantile(runs, q) for q in (0.5, 0.99, 0.999))
     limits = [name for _, name in fast]
     return ForecastPoint(
         speedup=speedup,
@@ -274,34 +265,24 @@ def _mean_interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
 
 
-def _quantile(runs: Sequence[_Paced], q: float, generator: np.random.Generator) -> Interval | None:
-    """A quantile of the events of all runs; its interval holds a block bootstrap's and every run's own.
+def _quantile(runs: Sequence[_Paced], q: float) -> Interval | None:
+    """A quantile of latency in a run: the median over the runs, halfway in logarithms between the middle two.
 
-    Neighbouring events share their fate, so blocks of time are drawn and not events; and two runs differ by
-    more than the blocks of one of them do.
+    The run is the replicate. Events that are pooled over runs give a tail to the one run that was disturbed;
+    the question is what a run is like. The interval is between order statistics (of fewer than six runs, all
+    of them): it makes no assumption on how runs spread (Conover, "Practical Nonparametric Statistics", 3rd
+    ed. 1999, sec. 3.2).
     """
-    blocks = [
-        run.latency[run.blocks == block]
-        for run in runs
-        for block in np.unique(run.blocks)
-        if run.latency.size
-    ]
-    if not blocks:
+    own = sorted(float(nearest_rank(run.latency, q)) for run in runs if run.latency.size)
+    if not own:
         return None
-    value = float(nearest_rank(np.concatenate(blocks), q))
-    if len(blocks) < 4:
+    value = math.exp(float(np.median(np.log(np.maximum(own, 1.0)))))
+    if len(own) == 1:
         return Interval(value)
-    drawn = [
-        float(
-            nearest_rank(
-                np.concatenate([blocks[i] for i in generator.integers(0, len(blocks), len(blocks))]), q
-            )
-        )
-        for _ in range(_RESAMPLES)
-    ]
-    own = [float(nearest_rank(run.latency, q)) for run in runs if run.latency.size]
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return Interval(value, min(float(low), value, *own), max(float(high), value, *own))
+    leave = 0
+    while 2 * sum(math.comb(len(own), k) for k in range(leave + 2)) / 2 ** len(own) <= _OUTSIDE:
+        leave += 1
+    return Interval(value, own[leave], own[-1 - leave])
 
 
 def _judged(

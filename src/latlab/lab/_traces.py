@@ -63,6 +63,7 @@ def trace_columns(
     }
     parts: list[dict[str, NDArray[Any]]] = []
     lost = 0
+    until = np.iinfo(np.int64).max
     for suffix, instances in lanes.items():
         file = Path(f"{path}{suffix}")
         if not file.exists():
@@ -70,6 +71,8 @@ def trace_columns(
         traces = read_traces(file)
         lost += traces.lost
         parts.append(_columns(traces, observation, instances, clock))
+        if traces.lost:
+            until = min(until, _known_until(traces, parts[-1]["pop_ns"]))
     empty: dict[str, NDArray[Any]] = {
         "event": np.empty(0, np.uint64),
         "push_ns": np.empty(0, np.int64),
@@ -81,7 +84,15 @@ def trace_columns(
     }
     columns = {name: np.concatenate([kind, *(part[name] for part in parts)]) for name, kind in empty.items()}
     order = np.argsort(columns["pop_ns"], kind="stable")
+    # Behind a lost record an event seems to begin at its next hop, and to be faster than it was.
+    order = order[columns["pop_ns"][order] <= until]
     return {name: values[order] for name, values in columns.items()}, lost
+
+
+def _known_until(traces: TraceFile, pop_ns: NDArray[np.int64]) -> int:
+    """When the first lane was full: from then on events may have hops that found no room."""
+    counts = np.bincount(traces.lanes)
+    return min(int(pop_ns[traces.lanes == lane].max()) for lane in np.flatnonzero(counts == counts.max()))
 
 
 def _columns(

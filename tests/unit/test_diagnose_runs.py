@@ -1,0 +1,88 @@
+"""What several runs of a pipeline say together, and what one of them lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latlab.formats.traces import RECORD, TraceFile
+from latlab.lab._causes import losses_in_words
+from latlab.lab._diagnosis import _uncounted
+from latlab.lab._processes import Outcome
+from latlab.lab._stubbed import _Paced, _quantile
+from latlab.lab._traces import _known_until
+from latlab.model.diagnosis import QueueView
+from latlab.model.queues import Analysis, Verdict
+
+
+def run(tail_us: float) -> _Paced:
+    """A thousand events, of which the slowest two take so long."""
+    latency = np.append(np.full(998, 50_000), np.full(2, round(1000 * tail_us)))
+    return _Paced(rate_hz=1.0, service_ns=1.0, latency=latency, limits="none")
+
+
+def test_one_disturbed_run_does_not_make_the_tail() -> None:
+    found = _quantile([run(tail) for tail in (100, 104, 96, 40_000, 101)], 0.999)
+
+    assert found is not None
+    assert found.value == pytest.approx(101_000)
+    assert (found.low, found.high) == (96_000, 40_000_000)
+
+
+def test_of_an_even_number_it_lies_halfway_between_the_middle_two() -> None:
+    found = _quantile([run(tail) for tail in (100, 400)], 0.999)
+
+    assert found is not None
+    assert found.value == pytest.approx(200_000)
+
+
+def test_of_many_runs_the_interval_leaves_the_outermost_out() -> None:
+    found = _quantile([run(100 + k) for k in range(12)], 0.999)
+
+    assert found is not None
+    assert (found.low, found.high) == (102_000, 109_000)
+
+
+def test_runs_without_a_traced_event_give_none() -> None:
+    empty = _Paced(rate_hz=1.0, service_ns=1.0, latency=np.empty(0, np.int64), limits="none")
+
+    assert _quantile([empty], 0.5) is None
+
+
+def test_traces_are_known_until_the_first_lane_was_full() -> None:
+    records = np.zeros(5, RECORD)
+    traces = TraceFile(records, np.array([0, 0, 1, 1, 2], np.uint32), 1, 16, 0, 0, lost=7)
+
+    assert _known_until(traces, np.array([10, 30, 20, 25, 90])) == 25
+
+
+def feed(taken: int, lost: int) -> QueueView:
+    zeros = dict.fromkeys(("capacity", "samples", "nonempty", "sum_of_fills", "fill_p50", "fill_p99"), 0)
+    return QueueView(
+        name="feed-a",
+        source="exchange-a",
+        drain="decoder-a",
+        kind="bounded",
+        fill_mean=0.0,
+        fill_max=0,
+        full_blocks=0,
+        events_in=taken,
+        events_out=taken,
+        drops=lost,
+        little_ns=None,
+        **zeros,
+    )
+
+
+@pytest.mark.parametrize(("taken", "reasons"), [(92, 0), (91, 1)])
+def test_what_was_offered_is_either_taken_or_counted_as_lost(taken: int, reasons: int) -> None:
+    # 100 were sent in three passes, the last two of which began with a message of their own.
+    summary = {"feeds": [{"sent": 100, "dropped": 10, "passes": 3}]}
+
+    found = _uncounted([feed(taken, 10)], [Outcome("trading", 1, summary, None, 0)])
+
+    assert len(found) == reasons
+
+
+def test_an_application_that_lost_nothing_has_no_losses() -> None:
+    assert losses_in_words(Analysis(None, Verdict.NONE, 1.0, (), (), (), (), 0, 1)) == ()
