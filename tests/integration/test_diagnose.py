@@ -117,7 +117,7 @@ def test_every_step_is_in_the_recording(planted: tuple[Path, dict[str, Any]]) ->
     saved = json.loads((folder / "answer.json").read_text())
     assert saved["limiting_stage"] == answer["limiting_stage"]
     assert [step["name"] for step in saved["steps"]] == [
-        *("floor", "settings", "observation", "limiting stage", "budget", "forecast"),
+        *("floor", "settings", "observation", "limiting stage", "budget", "slowest events", "forecast"),
     ]
     assert (folder / "observation" / "samples.arrows").exists()
     assert (folder / "report.html").read_text().count('href="#stages"') >= 1
@@ -208,10 +208,17 @@ def test_a_command_without_queues_is_told_how_to_publish_them(tmp_path: Path) ->
         (["--slow", "bok=3"], "there is no stage 'bok'"),
         (["no-such.toml"], "no-such.toml"),
         (["--pid", "1", "--", "true"], "two targets"),
+        (["--pid", "1"], "no live process of this id publishes counters"),
+        (["--input", "no-such.itch"], "no-such.itch: there is no such file"),
+        (["pyproject.toml.txt"], "there is no program 'pyproject.toml.txt'"),
+        ([__file__], "is a file that can't be executed"),
     ],
 )
 def test_a_wrong_call_says_what_is_wrong(tmp_path: Path, arguments: list[str], said: str) -> None:
     done = latlab("diagnose", "-o", str(tmp_path / "run"), *arguments)
+
+    assert "measuring" not in done.stderr
+    assert not (tmp_path / "run").exists()
 
     assert done.returncode in (ExitCode.FAILED, ExitCode.USAGE)
     assert said in done.stderr

@@ -18,7 +18,7 @@ from latlab.model.environment import Environment
 from latlab.model.queues import Analysis, Observation
 from latlab.queues import Recorder, analyse, applications, load
 
-__all__ = ["CommandRun", "observe_command", "observe_pid"]
+__all__ = ["CommandRun", "observe_command", "observe_pid", "program_of", "require_counters"]
 
 KIND = "queues"
 _APPEAR_S = 30.0  # an interpreter that imports half the world needs some seconds before its first queue
@@ -44,6 +44,33 @@ class CommandRun:
     seconds: float
 
 
+def program_of(command: Sequence[str]) -> str:
+    """The program that a command starts.
+
+    Raises:
+        UsageError: there is none of this name.
+    """
+    program = shutil.which(command[0])
+    if program is None and Path(command[0]).is_file():
+        remedy = f"start it as you would: -- python {command[0]}; a layout's name ends in .toml"
+        raise UsageError(f"'{command[0]}' is a file that can't be executed", remedy=remedy)
+    if program is None:
+        raise UsageError(f"there is no program '{command[0]}'", remedy="give a command as you would type it")
+    return program
+
+
+def require_counters(pid: int) -> None:
+    """Refuse a process that can't be observed.
+
+    Raises:
+        InputError: no such process publishes counters.
+    """
+    if not any(one.live and one.pid == pid for one in applications()):
+        raise InputError(
+            str(pid), "no live process of this id publishes counters", remedy="see `latlab queues list`"
+        )
+
+
 def observe_command(
     command: Sequence[str],
     output: Path,
@@ -60,9 +87,7 @@ def observe_command(
         UsageError: there is no such program.
         LatlabError: it published no queue.
     """
-    program = shutil.which(command[0])
-    if program is None:
-        raise UsageError(f"there is no program '{command[0]}'", remedy="give a command as you would type it")
+    program = program_of(command)
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="latlab-counters-", dir=shared) as folder, _counters_in(folder):
         begin = time.monotonic()
@@ -105,10 +130,7 @@ def observe_pid(
     Raises:
         InputError: no such process publishes counters.
     """
-    if not any(one.live and one.pid == pid for one in applications()):
-        raise InputError(
-            str(pid), "no live process of this id publishes counters", remedy="see `latlab queues list`"
-        )
+    require_counters(pid)
     tell(f"observing process {pid} from outside for {seconds:g} s")
     begin = time.monotonic()
     with (

@@ -11,7 +11,7 @@ from latlab.errors import InputError
 from latlab.market import generate
 from latlab.model.layout import Layout
 
-__all__ = ["generated_feeds", "given_feeds"]
+__all__ = ["generated_feeds", "given_feeds", "require_file"]
 
 _FEWEST, _MOST = 20_000, 4_000_000
 _REMEDY = "give an ITCH-5.0 file in BinaryFILE framing, plain or .gz"
@@ -39,14 +39,23 @@ def generated_feeds(layout: Layout, folder: Path, *, seconds: float, seed: int, 
     return paths
 
 
+def require_file(source: Path) -> None:
+    """Refuse a feed that there is not.
+
+    Raises:
+        InputError: when it is no file.
+    """
+    if not source.is_file():
+        raise InputError(source, "there is no such file", remedy=_REMEDY)
+
+
 def given_feeds(source: Path, folder: Path) -> list[Path]:
     """The user's file for both venues; the second plays it a little later.
 
     Raises:
         InputError: when it can't be read or decompressed. What it holds is checked when it is played.
     """
-    if not source.is_file():
-        raise InputError(source, "there is no such file", remedy=_REMEDY)
+    require_file(source)
     path = source
     if source.suffix == ".gz":
         path = folder / "input.itch"

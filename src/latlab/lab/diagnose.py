@@ -22,8 +22,9 @@ from latlab.lab._causes import (
     stalls_in_words,
     with_cause,
 )
-from latlab.lab._command import CommandRun, observe_command, observe_pid
+from latlab.lab._command import CommandRun, observe_command, observe_pid, program_of, require_counters
 from latlab.lab._demand import held_up
+from latlab.lab._feeds import require_file
 from latlab.lab._modelled import modelled
 from latlab.lab._question import Question
 from latlab.lab._run import PipelineRun, run_pipeline
@@ -108,6 +109,7 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
         LatlabError: nothing could be observed; what was measured until then is kept.
     """
     begin = time.monotonic()
+    _require_target(question)
     environment = capture()
     parameters = {"question": _plain(question)}
     writer = RecordingWriter(output, KIND, parameters=parameters, environment=environment, seed=question.seed)
@@ -136,6 +138,16 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
             done = DiagnosisRun(answer, environment, command=watched)
         _save_answer(writer, done.answer)
     return done
+
+
+def _require_target(question: Question) -> None:
+    """Refuse what can't be observed before anything is measured or written."""
+    if question.pid is not None:
+        require_counters(question.pid)
+    elif question.command:
+        program_of(question.command)
+    elif question.input is not None:
+        require_file(question.input)
 
 
 def _plain(question: Question) -> dict[str, Any]:
