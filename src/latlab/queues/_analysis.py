@@ -35,7 +35,7 @@ _SATURATED = 0.9  # of all CPUs
 _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
 
 
-def analyse(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Analysis:
+def analyse(observation: Observation, *, exclude: tuple[str, ...] = (), over_time: bool = True) -> Analysis:
     """Name what limits an application.
 
     Start-up and shutdown are left out where the application marked them. Stages are compared by the share of
@@ -46,6 +46,7 @@ def analyse(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Analy
 
     Args:
         exclude: names of queues to leave out of everything.
+        over_time: whether to judge each twelfth of the run as well, which takes most of the time.
 
     Raises:
         NotTrustworthyError: when there is next to nothing to analyse.
@@ -62,7 +63,7 @@ def analyse(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Analy
         why = f"{len(series.t_ns)} sweeps and {moved} events are too few to tell"
         return _answer(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages, window)
     ranking = rank(measured.busy, measured.per, loaded=_is_loaded(measured))
-    timeline = _timeline(measured)
+    timeline = _timeline(measured) if over_time else ()
     stage, verdict, confidence, evidence = _judge(observation, measured, ranking, timeline, queues)
     return _answer(stage, verdict, confidence, evidence, timeline, queues, stages, window)
 

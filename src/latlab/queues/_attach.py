@@ -147,10 +147,12 @@ class Attachment:
         found = []
         for label in dict.fromkeys([*labels, *(label for label in others if label in own)]):
             drained = by_drain.get(label, [])
-            stage = own.get(label, StageNow(label, "", "", "", None, None, 0.0, 0))
             rate_hz = sum(queue.rate_out_hz for queue in drained)
             waiting = sum(queue.fill_high for queue in drained)
-            found.append(replace(stage, rate_hz=rate_hz, waiting=waiting))
+            if label in own:
+                found.append(replace(own[label], rate_hz=rate_hz, waiting=waiting))
+            else:  # most stages of a large application are only ends of queues
+                found.append(StageNow(label, "", "", "", None, None, rate_hz, waiting))
         return tuple(found)
 
 

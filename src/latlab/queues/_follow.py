@@ -183,6 +183,14 @@ class Follower:
     def counts(self, number: int) -> tuple[int, int, int, int, int, int]:
         """(in, out_low, out_high, dropped, blocked, empty) of a queue now, over all of its registrations."""
         sides = self._sides[number]
+        if len(sides) == 1:  # nearly all: both sides of a queue within one process, nothing to join
+            (one,) = sides
+            one.file.reader.refresh()
+            came, out_low, out_high, dropped, blocked, empty = one.file.reader.counts(one.slot)
+            puts, takes = one.view["sides"] & _PRODUCER, one.view["sides"] & _CONSUMER
+            put = (came, dropped, blocked) if puts else (0, 0, 0)
+            taken = (out_low, out_high, empty) if takes else (0, 0, 0)
+            return put[0], taken[0], taken[1], put[1], put[2], taken[2]
         adds = any(s.view["sides"] & _SHARES for s in sides)
         for reader in {id(s.file): s.file.reader for s in sides}.values():
             reader.refresh()

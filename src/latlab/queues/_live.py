@@ -82,7 +82,7 @@ class Live:
         from latlab.queues._analysis import analyse
 
         try:
-            result = analyse(self._recorder.observation(), exclude=self._exclude)
+            result = analyse(self._recorder.observation(), exclude=self._exclude, over_time=False)
         except NotTrustworthyError:
             self._judged = (None, str(Verdict.UNKNOWN), 0.0)
             return
