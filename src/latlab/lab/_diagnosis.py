@@ -29,6 +29,8 @@ _ALIKE = 0.5  # an instance whose events take at least half as long as the limit
 _STARVED_PERIODS = 5  # the sampler is starved when its 99th percentile exceeds so many periods …
 _STARVED_SHARE = 0.2  # … or when it missed this share of them
 _KEPT_WAITING = 0.2  # of the time, a thread without a CPU: then its events wait for the scheduler
+_WORTH_NS = 2_000  # a service that is worth a word where nothing limits …
+_MOST_OF_IT = 3  # … if it takes so many times as long as any other
 _FOREIGN = 0.15  # share of the machine that others may have used
 
 
@@ -377,6 +379,16 @@ def _trace_evidence(
                 f"{view.name} serves an event in {_us(view.service_ns.p50)} (p50, traced): at most "
                 f"{1e9 / view.service_ns.p50:,.0f} events/s with a core of its own; "
                 f"it took {view.rate_hz:,.0f}/s"
+            )
+    served = {view.name: view.service_ns.p50 for view in stages if view.service_ns is not None}
+    if limiting is None and served:
+        slowest = max(served, key=lambda name: served[name])
+        kind = next(view.type for view in stages if view.name == slowest)
+        others = [served[view.name] for view in stages if view.name in served and view.type != kind]
+        if served[slowest] > _WORTH_NS and served[slowest] > _MOST_OF_IT * max(others, default=0):
+            evidence.append(
+                f"nothing limits, but an event is served longest at {kind}: {_us(served[slowest])} (p50, "
+                f"traced), at most {_us(max(others, default=0))} elsewhere"
             )
     waiting = [queue for queue in queues if queue.waiting_ns is not None]
     if waiting:
