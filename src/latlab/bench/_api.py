@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from latlab.bench import _raw
-from latlab.bench._experiment import Recorder, raw_of
+from latlab.bench._experiment import Earlier, Recorder, raw_of
 from latlab.bench._judge import judge_pairs
+from latlab.bench._plan import plan_from
 from latlab.bench._process import fixtures
 from latlab.bench._targets import Target, named, parse
 from latlab.errors import InputError, UsageError
-from latlab.model.bench import Judgement, Sample
+from latlab.model.bench import Judgement
 from latlab.model.paired import Verdict
+from latlab.stats import paired
 from latlab.stats.multiple import benjamini_hochberg
 
 __all__ = ["carry_over", "couples", "expand", "judge_again", "read_any", "settle", "with_discovery_rate"]
@@ -114,6 +116,7 @@ def judge_again(
             planned = plans[name]
             effect, why = float(planned["smallest_effect"]), str(planned["smallest_effect_why"])
             level = float(raw.meta["asked"]["alpha"])
+            block = int(planned["plan"].get("block_pairs", paired.BLOCK_PAIRS))
         except (KeyError, TypeError, ValueError):
             raise InputError(source, "doesn't say what was asked", place=name) from None
         if smallest_effect is not None:
@@ -123,6 +126,7 @@ def judge_again(
             smallest_effect=effect,
             smallest_effect_why=why,
             alpha=level if alpha is None else alpha,
+            block_pairs=block,
             refused=planned.get("refused"),
         )
     return judged, {name: planned["plan"] for name, planned in plans.items()}
@@ -137,16 +141,18 @@ def read_any(path: Path) -> _raw.Raw:
     return _raw.read(path) if path.is_file() else raw_of(path)
 
 
-def carry_over(earlier: _raw.Raw | None, name: str, recorder: Recorder) -> list[tuple[Sample, Sample]]:
-    """The whole pairs of an interrupted run; they become part of the new recording."""
-    if earlier is None:
-        return []
+def carry_over(earlier: _raw.Raw | None, name: str, recorder: Recorder) -> Earlier | None:
+    """The whole blocks of an interrupted run, which become part of the new recording, and its plan."""
+    found = None if earlier is None else earlier.meta.get("plans", {}).get(name)
+    plan = plan_from(found["plan"]) if found is not None else None
+    if earlier is None or found is None or plan is None:  # killed in its pilot, or of an older version
+        return None
     pairs = earlier.pairs(name)
-    pairs = pairs[: len(pairs) // 2 * 2]
+    pairs = pairs[: len(pairs) // plan.block_pairs * plan.block_pairs]
     for row in earlier.rows:
         if row.test == name and row.pair < len(pairs):
             recorder.add(row)
-    return pairs
+    return Earlier(pairs, plan, float(found["smallest_effect"]), str(found["smallest_effect_why"]))
 
 
 def with_discovery_rate(judged: Mapping[str, Judgement]) -> dict[str, Judgement]:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from latlab.bench import _control, _judge
-from latlab.bench._plan import make_plan
+from latlab.bench._pilot import run_pilot
+from latlab.bench._plan import default_smallest_effect, make_plan, with_plan
 from latlab.bench._process import measure_once, measure_pair
 from latlab.bench._raw import Raw, Row
 from latlab.bench._targets import Target
@@ -137,6 +138,16 @@ def run(
 
 
 @dataclass(frozen=True)
+class Earlier:
+    """What an interrupted run left: its whole blocks, and by which plan they were measured."""
+
+    pairs: Sequence[tuple[Sample, Sample]]
+    plan: Plan
+    effect: float
+    effect_why: str
+
+
+@dataclass(frozen=True)
 class Asked:
     """What is asked of an A/B experiment.
 
@@ -147,6 +158,7 @@ class Asked:
         seed: of the order.
         iterations: a process; None lets the pilot choose.
         max_pairs: budget in pairs.
+        power: probability to find the smallest effect, which the plan's numbers are for.
         early: whether to stop once a verdict is settled; if not, the budget is spent on narrower intervals.
         build: a shell command that makes both sides anew before each block of pairs; None leaves them.
     """
@@ -157,6 +169,7 @@ class Asked:
     seed: int = 1
     iterations: int | None = None
     max_pairs: int = 100_000
+    power: float = paired.POWER
     early: bool = True
     build: str | None = None
 
@@ -169,7 +182,7 @@ def run_ab(
     recorder: Recorder,
     *,
     name: str | None = None,
-    finished: Sequence[tuple[Sample, Sample]] = (),
+    earlier: Earlier | None = None,
     control: bool = True,
     planned: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> tuple[Judgement, Plan]:
@@ -182,37 +195,30 @@ def run_ab(
         asked: budget, level, effect.
         recorder: keeps every process.
         name: of the comparison.
-        finished: pairs of an earlier, interrupted run of the same seed, which count.
+        earlier: an interrupted run of the same seed: its pairs count, and its plan stands for a pilot.
         control: whether a host that failed its null control is refused.
         planned: told what the pilot settled, to keep it.
     """
     begin = time.monotonic()
     targets = {"A": a, "B": b}
-    command = any(t.kind == "command" for t in targets.values())
-    if command and asked.iterations is None:
-        settings = dataclasses.replace(settings, iterations=1, warmup=0, batch=1)
-    elif asked.iterations is not None:
-        settings = dataclasses.replace(settings, iterations=asked.iterations)
-    plan, settings, effect, effect_why = make_plan(
-        a,
-        b,
-        settings,
-        smallest_effect=asked.smallest_effect,
-        alpha=asked.alpha,
-        fixed_iterations=command or asked.iterations is not None,
-        budget_s=asked.seconds,
-        rebuild=None if asked.build is None else lambda number: _build(str(asked.build), number),
-    )
+    if earlier is None:
+        plan, effect, effect_why = _planned(a, b, settings, asked)
+    else:
+        plan, effect, effect_why = earlier.plan, earlier.effect, earlier.effect_why
+        if asked.smallest_effect is not None:
+            effect, effect_why = _declared(asked.smallest_effect)
+    settings = with_plan(settings, plan)
+    block = plan.block_pairs
     refused = _control.refusal() if control else None
     if planned is not None:
         found = {"smallest_effect": effect, "smallest_effect_why": effect_why, "refused": refused}
         planned({**found, "plan": dataclasses.asdict(plan)})
     title = name or f"{a.name} / {b.name}"
-    pairs = list(finished[: len(finished) // paired.BLOCK_PAIRS * paired.BLOCK_PAIRS])
+    pairs = [] if earlier is None else list(earlier.pairs)
 
     def measure(order: tuple[paired.Side, paired.Side]) -> float:
-        if asked.build is not None and len(pairs) % paired.BLOCK_PAIRS == 0:
-            _build(asked.build, len(pairs) // paired.BLOCK_PAIRS)
+        if asked.build is not None and len(pairs) % block == 0:
+            _build(asked.build, len(pairs) // block)
         samples = measure_pair(targets[order[0]], targets[order[1]], settings)
         for position, (side, sample) in enumerate(zip(order, samples, strict=True)):
             recorder.add(Row(title, len(pairs), position, side, sample))
@@ -225,6 +231,7 @@ def run_ab(
         seconds=asked.seconds - (time.monotonic() - begin),
         seed=asked.seed,
         alpha=asked.alpha,
+        block_pairs=block,
         max_pairs=asked.max_pairs,
         early=asked.early,
         earlier=[_judge.log_ratio(x, y) for x, y in pairs],
@@ -234,9 +241,48 @@ def run_ab(
         smallest_effect=effect,
         smallest_effect_why=effect_why,
         alpha=asked.alpha,
+        block_pairs=block,
         refused=refused,
     )
     return judgement, plan
+
+
+def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Plan, float, str]:
+    """Run the pilot; (plan, smallest effect, why that)."""
+    begin = time.monotonic()
+    command = "command" in (a.kind, b.kind)
+    fixed = command or asked.iterations is not None
+    if asked.iterations is not None:
+        settings = dataclasses.replace(settings, iterations=asked.iterations)
+    elif command:
+        settings = dataclasses.replace(settings, iterations=1, warmup=0, batch=1)
+    build = asked.build
+    pilot = run_pilot(
+        a,
+        b,
+        settings,
+        fixed_iterations=fixed,
+        budget_s=asked.seconds,
+        rebuild=None if build is None else lambda number: _build(build, number),
+    )
+    if asked.smallest_effect is None:
+        effect, why = default_smallest_effect(pilot.typical_ns)
+    else:
+        effect, why = _declared(asked.smallest_effect)
+    plan = make_plan(
+        pilot,
+        smallest_effect=effect,
+        alpha=asked.alpha,
+        power=asked.power,
+        fixed_iterations=fixed,
+        budget_s=max(0.0, asked.seconds - (time.monotonic() - begin)),
+        max_pairs=asked.max_pairs,
+    )
+    return plan, effect, why
+
+
+def _declared(effect: float) -> tuple[float, str]:
+    return effect, f"{effect:.3%}, as declared"
 
 
 def run_aa(
@@ -261,20 +307,8 @@ def run_aa(
     """
     if comparisons < 1:
         raise LatlabError("a null control needs at least one comparison")
-    command = target.kind == "command"
-    if command and asked.iterations is None:
-        settings = dataclasses.replace(settings, iterations=1, warmup=0, batch=1)
-    elif asked.iterations is not None:
-        settings = dataclasses.replace(settings, iterations=asked.iterations)
-    _, settings, effect, _ = make_plan(
-        target,
-        target,
-        settings,
-        smallest_effect=asked.smallest_effect,
-        alpha=asked.alpha,
-        fixed_iterations=command or asked.iterations is not None,
-        budget_s=asked.seconds,
-    )
+    plan, effect, _ = _planned(target, target, settings, asked)
+    settings = with_plan(settings, plan)
     called = 0
     for index in range(comparisons):
         result = paired.experiment(

@@ -53,6 +53,7 @@ def judge_pairs(
     smallest_effect: float,
     smallest_effect_why: str,
     alpha: float,
+    block_pairs: int = paired.BLOCK_PAIRS,
     refused: str | None = None,
 ) -> Judgement:
     """Judge interleaved process pairs (A, B), in the order measured.
@@ -62,10 +63,11 @@ def judge_pairs(
         smallest_effect: relative change that matters.
         smallest_effect_why: where it comes from.
         alpha: level.
+        block_pairs: pairs of a block, which share a build.
         refused: why no verdict may be given, or None.
     """
     ratios = [log_ratio(a, b) for a, b in pairs]
-    result = paired.judge(ratios, smallest_effect=smallest_effect, alpha=alpha)
+    result = paired.judge(ratios, smallest_effect=smallest_effect, alpha=alpha, block_pairs=block_pairs)
     warnings: list[str] = []
     details: dict[str, Any] = {}
     for index, side in enumerate("AB"):
@@ -88,11 +90,16 @@ def judge_pairs(
         float(np.median([midmean(pair[i].times_ns) for pair in pairs])) if pairs else math.nan for i in (0, 1)
     ]
     return Judgement(
-        result, _shifts(pairs, alpha), smallest_effect_why, (typical[0], typical[1]), tuple(warnings), details
+        result,
+        _shifts(pairs, alpha, block_pairs),
+        smallest_effect_why,
+        (typical[0], typical[1]),
+        tuple(warnings),
+        details,
     )
 
 
-def _shifts(pairs: Sequence[Pair], alpha: float) -> tuple[Shift, ...]:
+def _shifts(pairs: Sequence[Pair], alpha: float, block: int) -> tuple[Shift, ...]:
     """The shift of each quantile, from groups of pairs whose pooled iterations carry it.
 
     A group's ratio changes its sign with the coins of all its blocks at once, so that the same test holds for
@@ -104,7 +111,7 @@ def _shifts(pairs: Sequence[Pair], alpha: float) -> tuple[Shift, ...]:
     for q in SHIFTED:
         name = f"p{q * 100:g}"
         needed = _BEYOND / min(q, 1 - q)
-        size = 2 * math.ceil(needed / mean / 2) if mean > 0 else 0
+        size = block * math.ceil(needed / mean / block) if mean > 0 else 0
         groups = len(pairs) // size if size else 0
         if groups < _FEWEST_GROUPS:
             why = f"needs {_FEWEST_GROUPS} times {needed:.0f} effective iterations, has {sum(effective):.0f}"

@@ -48,6 +48,13 @@ def _judging(function: Any) -> Any:
 )
 @click.option("--pairs", type=click.IntRange(min=2), help="Budget in process pairs.")
 @click.option(
+    "--power",
+    type=click.FloatRange(0.5, 0.999),
+    default=0.9,
+    show_default=True,
+    help="Probability to find the smallest effect; the plan says what that takes.",
+)
+@click.option(
     "--build", metavar="CMD", help="Make both sides anew by this shell command before each block of pairs."
 )
 @click.option(
@@ -73,6 +80,7 @@ def ab(a: str, b: str, **options: Any) -> int:
         seed=options["seed"],
         iterations=options["iterations"],
         max_pairs=options["pairs"] or 100_000,
+        power=options["power"],
         early=not options["keep_going"],
         build=options["build"],
     )
@@ -95,7 +103,6 @@ def ab(a: str, b: str, **options: Any) -> int:
                 )
             )
         for name, (one, other) in couples.items():
-            finished = bench.carry_over(earlier, name, recorder)
 
             def planned(found: Any, name: str = name) -> None:
                 plans[name] = found
@@ -103,9 +110,16 @@ def ab(a: str, b: str, **options: Any) -> int:
                     recorder.writer.put("plans", {"schema": 1, "plans": plans})
 
             judged[name], _ = bench.run_ab(
-                one, other, settings, asked, recorder, name=name, finished=finished,
-                control=not options["no_control"], planned=planned,
-            )  # fmt: skip
+                one,
+                other,
+                settings,
+                asked,
+                recorder,
+                name=name,
+                earlier=bench.carry_over(earlier, name, recorder),
+                control=not options["no_control"],
+                planned=planned,
+            )
         judged = bench.with_discovery_rate(judged)
         documents = [bench_text.judgement_json(j, plans[n]["plan"], name=n) for n, j in judged.items()]
         result = {"schema": 1, **(documents[0] if len(documents) == 1 else {"comparisons": documents})}

@@ -77,27 +77,46 @@ class Plan:
 
     Attributes:
         iterations: a process.
+        warmup: iterations before them.
         batch: runs in an iteration, the same on both sides.
         turn: iterations after which the sides' processes take turns; 0 if one runs after the other.
+        unmeasured: iterations at the beginning of a turn that aren't measured.
         process_deviation: relative standard deviation between processes (of a pair's ratio, where they take
             turns), beyond what their iterations (turns) explain.
         iteration_deviation: that between the iterations of a process (the ratios of turns).
         effective_share: effective over actual number of iterations (turns), by their autocorrelation.
         build_deviation: that of builds, beyond what their pairs explain; None where nothing is rebuilt.
+        block_pairs: pairs of a block, which share a build; the test's unit.
+        builds: of each side, expected to be needed; 1 where nothing is rebuilt, None where `pairs` is.
         pairs: expected to be needed for the smallest effect; None where that is 0.
-        seconds: expected to be needed.
+        seconds: expected to be needed, the builds included.
+        build_s: seconds that both sides' build takes.
+        pair_s: seconds that a pair takes.
+        power: probability to find the smallest effect, which `pairs` is planned for.
+        budget_pairs: pairs that the budget holds after the pilot; None where it has no end.
+        budget_effect: the smallest relative change that so many find with this power; None where they are
+            too few for any verdict.
         why: sentences.
     """
 
     iterations: int
+    warmup: int
     batch: int
     turn: int
+    unmeasured: int
     process_deviation: float
     iteration_deviation: float
     effective_share: float
     build_deviation: float | None
+    block_pairs: int
+    builds: int | None
     pairs: int | None
     seconds: float | None
+    build_s: float
+    pair_s: float
+    power: float
+    budget_pairs: int | None
+    budget_effect: float | None
     why: str
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -54,7 +55,7 @@ def comparison_page(
             question, str(words.get(key, f"Not said: add '{key}' to `report` in the benchmark's file."))
         )
     first = documents[0]
-    plan = first.get("plan", {})
+    plan = first.get("plan") or {}
     page.section(
         "5. How is time measured, why so, and how are outside variables controlled?",
         "By the time-stamp counter, tied to CLOCK_MONOTONIC over the measured interval; its step and the "
@@ -107,9 +108,12 @@ def comparison_page(
     page.section(
         "9. Is the power sufficient?",
         "\n\n".join(
-            f"{d['name']}: {d.get('plan', {}).get('why', 'no pilot was recorded')}." for d in documents
+            f"{d['name']}: {(d.get('plan') or {}).get('why', 'no pilot was recorded')}." for d in documents
         ),
     )
+    levels = [row for d in documents for row in _levels(d)]
+    if levels:
+        page.table(("comparison", "level", "relative deviation", "needed", "a piece takes"), levels)
     page.section("10. Is the effect significant?")
     verdicts = [
         (
@@ -141,14 +145,42 @@ def comparison_page(
         _plots(page, name, measured)
     page.section("12. How can it be reproduced?", "By the command, the versions and the seed below.")
     command = " ".join(
-        ["latlab bench ab", str(asked.get("a")), str(asked.get("b"))]
+        ["latlab bench ab", shlex.quote(str(asked.get("a"))), shlex.quote(str(asked.get("b")))]
         + [f"--param {k}={v}" for k, v in asked.get("parameters", {}).items()]
         + ([] if asked.get("early", True) else ["--keep-going"])
+        + ([f"--build {shlex.quote(asked['build'])}"] if asked.get("build") else [])
+        + ([f"--effect {asked['smallest_effect']}"] if asked.get("smallest_effect") is not None else [])
+        + [f"--alpha {asked.get('alpha')} --power {asked.get('power', 0.9)}"]
         + [f"--seconds {asked.get('seconds')} --seed {asked.get('seed')}"]
     )
     environment = Environment.from_json(meta["environment"])
     page.reproduce(command, environment, asked.get("seed"), dict(asked))
     return page
+
+
+def _levels(document: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
+    """What the pilot found of builds, processes and iterations, and how many of each the plan asks for."""
+    plan = document.get("plan") or {}
+    if "block_pairs" not in plan:  # measured by an older version
+        return []
+    built = plan["build_deviation"] is not None
+    unit = f"turns of {plan['turn']} iterations" if plan["turn"] else "iterations"
+    rows = [
+        (
+            "builds",
+            f"{plan['build_deviation']:.3%}" if built else "not asked for by --build",
+            "-" if plan["builds"] is None else f"{plan['builds']} a side",
+            f"{plan['build_s']:.3g} s" if built else "-",
+        ),
+        (
+            "process pairs",
+            f"{plan['process_deviation']:.3%}",
+            "-" if plan["pairs"] is None else f"{plan['pairs']}, {plan['block_pairs']} a block",
+            f"{plan['pair_s']:.3g} s",
+        ),
+        (unit, f"{plan['iteration_deviation']:.3%}", f"{plan['iterations']} iterations a process", "-"),
+    ]
+    return [(document["name"], *row) for row in rows]
 
 
 def _plots(page: Page | MarkdownPage, name: str, pairs: Pairs) -> None:

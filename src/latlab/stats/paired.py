@@ -17,6 +17,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -25,14 +26,29 @@ import numpy.typing as npt
 from latlab.model.paired import PairedResult, Verdict
 from latlab.stats import _betting
 
-__all__ = ["BLOCK_PAIRS", "Side", "experiment", "interleaving", "judge", "needed_pairs", "settled"]
+__all__ = [
+    "BLOCK_PAIRS",
+    "POWER",
+    "Side",
+    "experiment",
+    "fewest_blocks",
+    "found_effect",
+    "interleaving",
+    "judge",
+    "needed_pairs",
+    "settled",
+]
 
 Side = Literal["A", "B"]
 BLOCK_PAIRS = 2
 # What the mixture over stakes costs against the best single stake, in nats, by simulation (0.6 to 1.6
 # for effects of 0.1 to 2 sigma).
 _MIXTURE_COST = 1.5
-_POWER_QUANTILE = 1.2816  # of the normal distribution at 0.9
+POWER = 0.9
+# What clipping and learning the scale cost, by simulation: blocks of normal differences found with the wanted
+# power (0.8 and 0.9, levels of 0.05 and 0.01, effects of 0.2 to 3 deviations) against the bare growth of the
+# capital.
+_CLIPPING_COST, _LEARNING_BLOCKS = 1.22, 8
 _FEWEST_BLOCKS = 7  # with every sign alike, log(2/0.05) is reached by then; see `_betting.STAKES`
 
 
@@ -41,23 +57,27 @@ def interleaving(seed: int, *, block_pairs: int = BLOCK_PAIRS) -> Iterator[tuple
 
     Args:
         seed: fixes the coin.
-        block_pairs: 2 for A B B A blocks (drift cancels in each), 1 for a coin a pair, which halves the
-            fewest pairs (14 against 7) where a run is expensive.
+        block_pairs: 2 or another even number for A B B A (drift cancels in each two pairs), 1 for a coin a
+            pair, which halves the fewest pairs (14 against 7) where a run is expensive.
     """
-    if block_pairs not in (1, 2):
-        raise ValueError(f"a block has 1 or 2 pairs, not {block_pairs}")
+    _check_block(block_pairs)
     coin = np.random.default_rng(seed)
     while True:
         first: tuple[Side, Side] = ("A", "B") if coin.integers(2) else ("B", "A")
         yield first
-        if block_pairs == 2:
+        if block_pairs > 1:
             yield first[1], first[0]
 
 
 def needed_pairs(
-    deviation: float, effect: float, *, alpha: float = 0.05, block_pairs: int = BLOCK_PAIRS
+    deviation: float,
+    effect: float,
+    *,
+    alpha: float = 0.05,
+    block_pairs: int = BLOCK_PAIRS,
+    power: float = POWER,
 ) -> int | None:
-    """Pairs by which the test tells an effect from 0 with power 0.9.
+    """Pairs by which the test tells an effect from 0 with the wanted power.
 
     The capital grows by about half the squared effect over the variance a block, against log(2/alpha) and
     the cost of not knowing the best stake.
@@ -67,13 +87,36 @@ def needed_pairs(
         effect: log-ratio to be told from 0.
         alpha: level.
         block_pairs: as in `interleaving`.
+        power: probability to find the effect.
     """
     if effect <= 0 or not math.isfinite(deviation):
         return None
+    blocks = _CLIPPING_COST * (_reach(alpha, power) * deviation / effect) ** 2 + _LEARNING_BLOCKS
+    return block_pairs * max(fewest_blocks(alpha), math.ceil(min(blocks, 1e9)))
+
+
+def found_effect(deviation: float, blocks: int, *, alpha: float = 0.05, power: float = POWER) -> float | None:
+    """The smallest log-ratio that so many blocks tell from 0 with the wanted power; None if they are too few.
+
+    Args:
+        deviation: standard deviation of a block's mean log-ratio.
+        blocks: measured.
+        alpha: level.
+        power: probability to find the effect.
+    """
+    if blocks < fewest_blocks(alpha):
+        return None
+    return _reach(alpha, power) * deviation * math.sqrt(_CLIPPING_COST / max(blocks - _LEARNING_BLOCKS, 2))
+
+
+def fewest_blocks(alpha: float) -> int:
+    """Blocks without which there is no verdict, however clear the difference."""
     goal = math.log(2 / alpha) + _MIXTURE_COST
-    blocks = (math.sqrt(2 * goal) + _POWER_QUANTILE) ** 2 * (deviation / effect) ** 2
-    fewest = max(_FEWEST_BLOCKS, math.ceil((goal - 0.4) / math.log(1.98)))
-    return block_pairs * max(fewest, math.ceil(min(blocks, 1e9)))
+    return max(_FEWEST_BLOCKS, math.ceil((goal - 0.4) / math.log(1.98)))
+
+
+def _reach(alpha: float, power: float) -> float:
+    return math.sqrt(2 * (math.log(2 / alpha) + _MIXTURE_COST)) + NormalDist().inv_cdf(power)
 
 
 def judge(
@@ -100,6 +143,7 @@ def judge(
         raise ValueError(
             f"the level must lie between 0 and 1 and the effect not below 0: {alpha}, {smallest_effect}"
         )
+    _check_block(block_pairs)
     if not np.isfinite(ratios).all():
         raise ValueError("a log-ratio is not a finite number: a time was zero, negative or missing")
     blocks = ratios[: len(ratios) // block_pairs * block_pairs].reshape(-1, block_pairs).mean(axis=1)
@@ -193,6 +237,11 @@ def experiment(
         if over or (early and settled(result)):
             return result
     raise AssertionError("the interleaving never ends")
+
+
+def _check_block(pairs: int) -> None:
+    if pairs != 1 and (pairs < 2 or pairs % 2):
+        raise ValueError(f"a block has 1 pair or an even number of them, not {pairs}")
 
 
 def _verdict(low: float | None, high: float | None, smallest_effect: float) -> Verdict:

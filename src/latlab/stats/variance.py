@@ -9,7 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Components", "autocorrelation", "best_iterations", "components", "effective_size", "midmean"]
+__all__ = [
+    "Components",
+    "autocorrelation",
+    "best_iterations",
+    "components",
+    "effective_size",
+    "midmean",
+    "one_way",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -109,6 +117,26 @@ def components(groups: Sequence[npt.ArrayLike]) -> Components:
     explained = float(np.mean(np.square(withins) / sizes)) * 1.2  # a midmean's variance over a mean's
     between = math.sqrt(max(0.0, float(centres.var(ddof=1)) - explained))
     return Components(between, within, share)
+
+
+def one_way(values: npt.ArrayLike) -> tuple[float, float]:
+    """Standard deviations (between groups, within a group) of groups of equal size.
+
+    The moment estimator of one-way random effects: Searle, Casella and McCulloch, Variance Components (1992),
+    section 3.5.
+
+    Args:
+        values: shape (groups, values of a group), both at least 2.
+
+    Raises:
+        ValueError: there are fewer.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 2 or min(x.shape) < 2:
+        raise ValueError("variance components need two groups of two values")
+    within = float(x.var(axis=1, ddof=1).mean())
+    between = float(x.mean(axis=1).var(ddof=1)) - within / x.shape[1]
+    return math.sqrt(max(0.0, between)), math.sqrt(within)
 
 
 def best_iterations(parts: Components, process_s: float, iteration_s: float) -> int:

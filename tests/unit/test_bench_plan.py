@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from latlab.bench._pilot import Pilot
+from latlab.bench._plan import make_plan, plan_from
+from latlab.model.bench import Plan, Settings
+from latlab.model.paired import Verdict
+from latlab.stats import paired
+from latlab.stats.variance import Components, one_way
+
+
+def pilot(
+    *, between: float = 0.01, within: float = 0.02, build: float | None = None, build_s: float = 0.0
+) -> Pilot:
+    parts = Components(between, within, 1.0)
+    return Pilot(Settings(iterations=160, batch=1, turn=10), parts, between, build, build_s, 0.01, 1e-4, 1e4)
+
+
+def planned(of: Pilot, *, effect: float = 0.01, power: float = 0.9, seconds: float = math.inf) -> Plan:
+    return make_plan(
+        of, smallest_effect=effect, alpha=0.05, power=power, fixed_iterations=False, budget_s=seconds
+    )
+
+
+def needed(plan: Plan) -> int:
+    assert plan.pairs is not None
+    return plan.pairs
+
+
+def test_components_of_builds_and_pairs_are_found_where_they_were_planted() -> None:
+    random = np.random.default_rng(1)
+    builds = 0.03 * random.normal(size=(4000, 1))
+    between, within = one_way(builds + 0.02 * random.normal(size=(4000, 2)))
+    assert between == pytest.approx(0.03, rel=0.05)
+    assert within == pytest.approx(0.02, rel=0.05)
+
+
+def test_one_group_has_no_components() -> None:
+    with pytest.raises(ValueError, match="two groups of two values"):
+        one_way([[1.0, 2.0]])
+
+
+def test_dear_builds_are_measured_by_more_pairs_and_cheap_ones_by_two() -> None:
+    cheap, dear = (planned(pilot(build=0.004, build_s=s)) for s in (1e-4, 10.0))
+    assert cheap.block_pairs == 2
+    assert dear.block_pairs > 2
+    assert dear.builds == needed(dear) // dear.block_pairs
+    assert f"{dear.builds} builds with {dear.pairs} pairs" in dear.why
+
+
+def test_without_builds_there_is_one_and_its_variance_is_not_claimed() -> None:
+    plan = planned(pilot())
+    assert (plan.builds, plan.build_deviation, plan.block_pairs) == (1, None, 2)
+
+
+def test_a_smaller_effect_a_higher_power_and_noisier_processes_need_more_pairs() -> None:
+    usual = needed(planned(pilot()))
+    assert needed(planned(pilot(), effect=0.004)) > usual
+    assert needed(planned(pilot(), power=0.99)) > usual
+    assert needed(planned(pilot(between=0.03))) > usual
+
+
+def test_the_budget_says_what_it_can_find_and_when_it_holds_no_verdict() -> None:
+    long, short = (planned(pilot(), seconds=s) for s in (60.0, 0.05))
+    assert long.budget_effect is not None
+    assert 0 < long.budget_effect < 0.01
+    assert short.budget_effect is None
+    assert "too few for any verdict" in short.why
+
+
+@pytest.mark.parametrize("build", [None, 0.006])
+def test_the_planned_number_of_pairs_finds_the_effect_with_the_planned_power(build: float | None) -> None:
+    plan = planned(pilot(build=build, build_s=2.0))
+    found = {shift: differences(plan, build or 0.0, shift) for shift in (0.0, math.log1p(0.01))}
+    assert found[math.log1p(0.01)] >= 0.86 * 200
+    assert found[0.0] <= 0.06 * 200
+
+
+def differences(plan: Plan, build: float, shift: float) -> int:
+    """How many of 200 simulated experiments of the planned size call the sides different."""
+    random, count = np.random.default_rng(7), 0
+    units = plan.iterations // plan.turn
+    own = math.sqrt(plan.process_deviation**2 + 1.2 * plan.iteration_deviation**2 / units)
+    for _ in range(200):
+        builds = build * random.normal(size=(needed(plan) // plan.block_pairs, 1))
+        ratios = shift + builds + own * random.normal(size=(len(builds), plan.block_pairs))
+        result = paired.judge(ratios.ravel(), smallest_effect=0.0, block_pairs=plan.block_pairs)
+        count += result.verdict in (Verdict.SLOWER, Verdict.FASTER)
+    return count
+
+
+def test_pairs_that_share_a_build_are_no_blocks_of_their_own() -> None:
+    random = np.random.default_rng(3)
+    wrong = right = 0
+    for _ in range(100):
+        builds = 0.01 * random.normal(size=(8, 1))
+        ratios = (builds + 0.001 * random.normal(size=(8, 16))).ravel()
+        wrong += paired.judge(ratios, smallest_effect=0.0).verdict is not Verdict.INCONCLUSIVE
+        right += paired.judge(ratios, smallest_effect=0.0, block_pairs=16).verdict is not Verdict.INCONCLUSIVE
+    assert right <= 8
+    assert wrong >= 25
+
+
+def test_a_plan_of_an_older_recording_is_not_gone_on_with() -> None:
+    assert plan_from({"iterations": 5}) is None
+    plan = planned(pilot())
+    assert plan_from(vars(plan)) == plan
