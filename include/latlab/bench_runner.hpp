@@ -72,12 +72,17 @@ inline Context enter(const Config& config) noexcept {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(config.cpu, &set);
-    out.pinned = sched_setaffinity(0, sizeof set, &set) == 0;
+    cpu_set_t back;
+    CPU_ZERO(&back);
+    sched_setaffinity(0, sizeof set, &set);
+    out.pinned = sched_getaffinity(0, sizeof back, &back) == 0 && CPU_EQUAL(&set, &back) != 0;
   }
   if (config.priority > 0) {
     const sched_param parameters{.sched_priority = config.priority};
-    out.fifo = sched_setscheduler(0, SCHED_FIFO, &parameters) == 0;
+    sched_setscheduler(0, SCHED_FIFO, &parameters);
   }
+  // Read back, since what was asked for may have been refused, and more may have been inherited.
+  out.fifo = (sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;
   if (config.lock) out.locked = mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
   return out;
 }
@@ -243,12 +248,14 @@ inline int run_one(const Descriptor* first, const Config& config, int file) {
   cpu_set_t before;
   CPU_ZERO(&before);
   sched_getaffinity(0, sizeof before, &before);
+  const int policy = sched_getscheduler(0);
   try {
     const Outcome outcome = measure(*test, config);
     cpu_set_t after;
     CPU_ZERO(&after);
     sched_getaffinity(0, sizeof after, &after);
     if (CPU_EQUAL(&before, &after) == 0) return fail(exit_affinity, "the fixture changed its own affinity");
+    if (sched_getscheduler(0) != policy) return fail(exit_affinity, "the fixture changed its own scheduling");
     if (outcome.operations == uneven) return fail(exit_uneven, "run() returned different counts");
     if (outcome.ticks.size() != config.iterations) return fail(exit_peer, "the other side has gone");
     publish(file, outcome, context);

@@ -48,6 +48,20 @@ class Uneven:
     def run(self):
         self.count += 1
         return self.count
+class Leaves:
+    def run(self):
+        os._exit(0)
+class Demotes:
+    def run(self):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+class Needs:
+    def __init__(self, size):
+        pass
+    def run(self):
+        pass
+class Backwards:
+    async def run(self):
+        return -1
 class Eats:
     def run(self):
         taken = []
@@ -188,6 +202,10 @@ def test_csv_has_its_lines_after_the_hash_lines_and_no_header(folder: Path) -> N
         ("Strays", 1, "it threw"),
         ("Uneven", 3, "run() returned different counts"),
         ("Eats", 1, "memory limit was reached"),
+        ("Leaves", 1, "ended before it wrote its result"),
+        ("Demotes", 3, "changed its own scheduling"),
+        ("Needs", 1, "missing 1 required positional argument: 'size'\n"),
+        ("Backwards", 1, "a number of operations above 0"),
         ("Nonsense", 2, "no such fixture or function"),
     ],
 )

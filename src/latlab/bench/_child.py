@@ -74,15 +74,16 @@ def prepare(config: dict[str, Any]) -> dict[str, bool]:
     if config["cpu"] >= 0:
         try:
             os.sched_setaffinity(0, {config["cpu"]})
-            done["pinned"] = True
         except OSError:
             pass
     if config["fifo"]:
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(config["fifo"]))
-            done["fifo"] = True
         except OSError:
             pass
+    # Read back, since what was asked for may have been refused, and more may have been inherited.
+    done["pinned"] = os.sched_getaffinity(0) == {config["cpu"]}
+    done["fifo"] = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO
     if config["lock"]:
         from latlab._core import bench
 
@@ -180,6 +181,8 @@ def measure_async(run: Any, set_up: Any, tear_down: Any, config: dict[str, Any])
     if len(counts) != 1:
         raise Uneven
     count = counts.pop()
+    if count is not None and count <= 0:
+        raise ValueError("run() must return a number of operations above 0, or None")
     quantum, read = bench.clock_grain()
     return out.tobytes(), batch, 1 if count is None else int(count), hz, quantum, read, measuring_ns
 
@@ -201,7 +204,7 @@ def main() -> int:
             say("there is no such fixture or function")
             return EXIT_MISSING
         done = prepare(config)
-        before = os.sched_getaffinity(0)
+        before, policy = os.sched_getaffinity(0), os.sched_getscheduler(0)
         import gc
 
         gc.collect()
@@ -209,6 +212,9 @@ def main() -> int:
         out = measure(target, config)
         if os.sched_getaffinity(0) != before:
             say("the fixture changed its own affinity")
+            return EXIT_AFFINITY
+        if os.sched_getscheduler(0) != policy:
+            say("the fixture changed its own scheduling")
             return EXIT_AFFINITY
         if len(out[0]) != 8 * config["iterations"]:
             say("the other side has gone")
@@ -222,10 +228,12 @@ def main() -> int:
         say("the memory limit was reached")
         return EXIT_MEMORY
     except BaseException as error:  # noqa: BLE001 - whatever the user's code raises becomes one line
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
+        trace, line = error.__traceback__, 0
+        while trace is not None:  # the last line of the user's own file
+            if trace.tb_frame.f_code.co_filename == config["path"]:
+                line = trace.tb_lineno
             trace = trace.tb_next
-        where = f" (line {trace.tb_lineno})" if trace is not None else ""
+        where = f" (line {line})" if line else ""
         say(f"{type(error).__name__}: {error}{where}")
         return EXIT_THREW
     return 0

@@ -45,18 +45,28 @@ def fixtures(
         return {}, {}
     if target.kind == "python":
         config = {"path": str(target.path), "list": True, "sys_path": _search_path()}
-        found = marshal.loads(_run(target, _python(config), timeout_s))
+        found = _unpacked(target, _run(target, _python(config), timeout_s))
         return found["fixtures"], {k: str(v) for k, v in found["report"].items()}
-    document = json.loads(_run(target, [*_native(target), "--list", "1"], timeout_s))
+    try:
+        document = json.loads(_run(target, [*_native(target), "--list", "1"], timeout_s))
+    except ValueError:
+        raise LatlabError(f"{target.text}: it ended before its fixtures could be listed") from None
     return {name: {} for name in reversed(document["fixtures"])}, dict(document.get("report", {}))
 
 
 def takes_seed(target: Target, *, timeout_s: float = 60.0) -> bool:
-    """Whether a fixture's input can be drawn anew: one in C++ may ask for it, one in Python declares it."""
+    """Whether a fixture's input can be drawn anew: one in Python declares a parameter `seed`.
+
+    One in C++ asks for it by name, so that its file contains the word; a C function gets its size alone.
+    """
+    if target.kind == "command" or target.path is None:
+        return False
     if target.kind != "python":
-        return target.kind in ("object", "program")
+        return (
+            target.fixture in fixtures(target, timeout_s=timeout_s)[0] and b"seed" in target.path.read_bytes()
+        )
     config = {"path": str(target.path), "list": True, "sys_path": _search_path()}
-    return target.fixture in marshal.loads(_run(target, _python(config), timeout_s))["seeded"]
+    return target.fixture in _unpacked(target, _run(target, _python(config), timeout_s))["seeded"]
 
 
 def measure_once(target: Target, settings: Settings) -> Sample:
@@ -143,7 +153,7 @@ def _command(target: Target, settings: Settings, end: socket.socket | None, *, f
 
 def _sample(target: Target, output: bytes, settings: Settings, process_s: float) -> Sample:
     if target.kind == "python":
-        measured, done = marshal.loads(output)
+        measured, done = _unpacked(target, output)
         raw, batch, operations, hz, quantum, read, measuring_ns = measured
     else:
         head, _, raw = output.partition(b"\n")
@@ -152,7 +162,9 @@ def _sample(target: Target, output: bytes, settings: Settings, process_s: float)
             batch, operations, hz = done["batch"], done["operations"], done["hz"]
             quantum, read, measuring_ns = done["quantum_ticks"], done["read_ticks"], done["measuring_ns"]
         except (ValueError, KeyError):
-            raise LatlabError(f"{target.text}: the measuring process wrote no result") from None
+            raise LatlabError(
+                f"{target.text}: the measuring process ended before it wrote its result"
+            ) from None
     ticks = np.frombuffer(raw, dtype="<u8")
     if len(ticks) != settings.iterations or hz <= 0:
         raise LatlabError(f"{target.text}: {len(ticks)} of {settings.iterations} iterations came back")
@@ -167,6 +179,13 @@ def _sample(target: Target, output: bytes, settings: Settings, process_s: float)
         measuring_s=measuring_ns * 1e-9,
         context=tuple(key for key in ("pinned", "fifo", "locked") if done[key]),
     )
+
+
+def _unpacked(target: Target, output: bytes) -> Any:
+    try:
+        return marshal.loads(output)
+    except (EOFError, ValueError, TypeError):  # the fixture ended the process with success
+        raise LatlabError(f"{target.text}: the measuring process ended before it wrote its result") from None
 
 
 def _native(target: Target) -> list[str]:

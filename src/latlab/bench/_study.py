@@ -12,20 +12,19 @@ machine doesn't have is recorded as unavailable.
 from __future__ import annotations
 
 import dataclasses
-import glob
 import itertools
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from latlab.bench._conditions import FACTORS, LEVELS, Knobs, available, hogs
 from latlab.bench._experiment import Recorder
-from latlab.bench._process import measure_once, takes_seed
+from latlab.bench._probes import Finding, probe
+from latlab.bench._process import measure_once
 from latlab.bench._raw import Row
 from latlab.bench._targets import Target
 from latlab.errors import LatlabError
@@ -33,21 +32,7 @@ from latlab.model.bench import Sample, Settings
 from latlab.stats.quantiles import nearest_rank
 from latlab.stats.variance import midmean
 
-__all__ = ["FACTORS", "hogs", "study"]
-
-RT_LIMIT = Path("/proc/sys/kernel/sched_rt_runtime_us")
-GOVERNORS = "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
-FAIR_SERVERS = "/sys/kernel/debug/sched/fair_server/cpu*/runtime"
-FACTORS = ("scheduling", "governor", "rt_limit", "fair_server", "load", "input")
-_LEVELS = {
-    "scheduling": ("other", "fifo"),
-    "governor": ("powersave", "performance"),
-    "rt_limit": ("950000", "-1"),
-    "fair_server": ("50000000", "0"),
-    "load": ("idle", "hog"),
-    "input": ("fixed", "fresh"),
-}
-_FILES = {"governor": GOVERNORS, "rt_limit": str(RT_LIMIT), "fair_server": FAIR_SERVERS}
+__all__ = ["study"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +46,7 @@ class Combination:
         iqr: interquartile range of all iterations, relative to their median.
         process_iqr: of the processes' typical times, relative.
         times_ns: each process's typical time.
+        seeds: each process's, where the fixture takes one.
     """
 
     levels: dict[str, str]
@@ -69,74 +55,7 @@ class Combination:
     iqr: float
     process_iqr: float
     times_ns: list[float]
-
-
-def spin(core: int, ready: Any) -> None:
-    """Keep one core busy until killed."""
-    os.sched_setaffinity(0, {core})
-    ready.set()
-    while True:
-        pass
-
-
-class hogs:  # noqa: N801 - used as a context manager, like a function
-    """The load generator: one busy process on each core that this process may use."""
-
-    def __enter__(self) -> hogs:
-        """Start them, and return once each runs."""
-        context = multiprocessing.get_context("spawn")
-        self.processes = []
-        events = []
-        for core in sorted(os.sched_getaffinity(0)):
-            event = context.Event()
-            process = context.Process(target=spin, args=(core, event), daemon=True)
-            process.start()
-            self.processes.append(process)
-            events.append(event)
-        for event in events:
-            event.wait(30)
-        return self
-
-    def running(self) -> int:
-        """How many are alive."""
-        return sum(process.is_alive() for process in self.processes)
-
-    def __exit__(self, *_: object) -> None:
-        """End them."""
-        for process in self.processes:
-            process.kill()
-            process.join()
-
-
-def available(factor: str, target: Target) -> str | None:
-    """Why a factor can't be varied here, or None."""
-    if factor == "input" and not takes_seed(target):
-        return f"{target.name} takes no parameter 'seed'"
-    if factor not in _FILES:
-        return None
-    files = glob.glob(_FILES[factor])  # noqa: PTH207 - the pattern spans folders from the root
-    if not files:
-        return f"this machine has no {_FILES[factor]}"
-    if not all(os.access(file, os.W_OK) for file in files):
-        return f"no right to write {files[0]}"
-    if factor == "governor":
-        offered = Path(files[0]).with_name("scaling_available_governors").read_text().split()
-        if not set(_LEVELS["governor"]) <= set(offered):
-            return f"only {', '.join(offered)} are offered"
-    return None
-
-
-def _write(factor: str, level: str) -> str | None:
-    """Set a file factor; returns what reads back differently, or None."""
-    for file in glob.glob(_FILES[factor]):  # noqa: PTH207
-        try:
-            Path(file).write_text(level)
-        except OSError as error:
-            return f"{file}: {error.strerror}"
-        back = Path(file).read_text().strip()
-        if back != level:
-            return f"{file} reads back {back}"
-    return None
+    seeds: list[int]
 
 
 def study(
@@ -161,80 +80,103 @@ def study(
         on_run: told of progress (done, of).
 
     Returns:
-        the study's document: unavailable factors, combinations (best first), main effects, recommendation.
+        the study's document: unavailable factors, what the probes saw, combinations (best first), main
+        effects, recommendation.
+
+    Raises:
+        LatlabError: the fixture can't be measured, or the load generator ended.
     """
     unavailable = {f: why for f in factors if (why := available(f, target)) is not None}
     varied = [f for f in factors if f not in unavailable]
-    saved = {
-        file: Path(file).read_text().strip()
-        for f in varied
-        if f in _FILES
-        for file in glob.glob(_FILES[f])  # noqa: PTH207
-    }
     if settings.batch == 0:
         settings = dataclasses.replace(
             settings, batch=measure_once(target, dataclasses.replace(settings, iterations=10)).batch
         )
-    grid = list(itertools.product(*(_LEVELS[f] for f in varied)))
     random = np.random.default_rng(seed)
-    measured: dict[tuple[str, ...], list[Sample]] = {levels: [] for levels in grid}
-    total, done = blocks * len(grid), 0
-    try:
+    done, probes = 0, dict[str, Finding]()
+    with Knobs(varied) as knobs:
+        cpu = max(os.sched_getaffinity(0)) if settings.cpu is None else settings.cpu
+        priority = settings.priority or os.sched_get_priority_max(os.SCHED_FIFO)
+        for f in varied:
+            probes[f] = probe(f, LEVELS[f], knobs, cpu, priority)
+            refused = [why for level in LEVELS[f] if (why := knobs.write(f, level)) is not None]
+            if refused:
+                unavailable[f] = refused[0]
+        varied = [f for f in varied if f not in unavailable]
+        if "scheduling" in varied and (why := _scheduling_refused(target, settings, priority)) is not None:
+            unavailable["scheduling"] = why
+            varied.remove("scheduling")
+        grid = list(itertools.product(*(LEVELS[f] for f in varied)))
+        measured: dict[tuple[str, ...], list[tuple[Sample, int | None]]] = {levels: [] for levels in grid}
         for block in range(blocks):
             for index in random.permutation(len(grid)):
                 levels = dict(zip(varied, grid[index], strict=True))
-                failed = [
-                    f
-                    for f in levels
-                    if f in _FILES and (why := _write(f, levels[f])) and not unavailable.update({f: why})
-                ]
-                if failed:
+                failed = {f: why for f in varied if (why := knobs.write(f, levels[f])) is not None}
+                unavailable.update(failed)
+                if failed:  # it took before; what was measured until then stands
                     continue
-                sample = _measure(target, settings, levels, int(random.integers(1 << 31)))
-                wanted = levels.get("scheduling")
-                if wanted == "fifo" and "fifo" not in sample.context:
-                    unavailable["scheduling"] = "SCHED_FIFO isn't allowed here"
+                sample, used = _measure(target, settings, levels, int(random.integers(1 << 31)))
+                if "scheduling" in levels and ("fifo" in sample.context) != (levels["scheduling"] == "fifo"):
+                    unavailable["scheduling"] = "a measuring process read back another class"
                     continue
-                measured[grid[index]].append(sample)
+                measured[grid[index]].append((sample, used))
                 recorder.add(Row(_label(levels), block, done, "A", sample))
                 done += 1
                 if on_run is not None:
-                    on_run(done, total)
-    finally:
-        for file, content in saved.items():
-            Path(file).write_text(content)
+                    on_run(done, blocks * len(grid))
     rows = [_row(dict(zip(varied, k, strict=True)), v) for k, v in measured.items() if v]
     rows.sort(key=lambda row: row.iqr)
     effects = {f: _main_effect(f, rows) for f in varied if len({r.levels[f] for r in rows}) > 1}
     return {
         "unavailable": unavailable,
+        "probes": {f: dataclasses.asdict(found) for f, found in probes.items() if f in varied},
         "combinations": [dataclasses.asdict(row) for row in rows],
         "effects": effects,
         "recommendation": _recommendation(rows, effects),
     }
 
 
-def _measure(target: Target, settings: Settings, levels: dict[str, str], fresh: int) -> Sample:
-    if "scheduling" in levels and levels["scheduling"] == "other":
-        settings = dataclasses.replace(settings, priority=0)
+def _scheduling_refused(target: Target, settings: Settings, priority: int) -> str | None:
+    """Why this machine doesn't give a measuring process both scheduling classes, or None."""
+    few = dataclasses.replace(settings, iterations=1)
+    for level in LEVELS["scheduling"]:
+        sample = measure_once(target, dataclasses.replace(few, priority=priority if level == "fifo" else 0))
+        if ("fifo" in sample.context) != (level == "fifo"):
+            return (
+                "SCHED_FIFO isn't allowed here"
+                if level == "fifo"
+                else "latlab itself was started under SCHED_FIFO, which its processes inherit"
+            )
+    return None
+
+
+def _measure(
+    target: Target, settings: Settings, levels: dict[str, str], fresh: int
+) -> tuple[Sample, int | None]:
+    """(what a process measured under these conditions, the seed that it was given)."""
+    if "scheduling" in levels:
+        top = settings.priority or os.sched_get_priority_max(os.SCHED_FIFO)
+        settings = dataclasses.replace(settings, priority=top if levels["scheduling"] == "fifo" else 0)
+    used = None
     if "input" in levels:
-        seed = target.parameters.get("seed", 1) if levels["input"] == "fixed" else fresh
-        target = dataclasses.replace(target, parameters={**target.parameters, "seed": seed})
+        used = int(target.parameters.get("seed", 1)) if levels["input"] == "fixed" else fresh
+        target = dataclasses.replace(target, parameters={**target.parameters, "seed": used})
     if levels.get("load") != "hog":
-        return measure_once(target, settings)
+        return measure_once(target, settings), used
     with hogs() as load:
         time.sleep(0.05)  # the scheduler spreads them
         sample = measure_once(target, settings)
         if load.running() < len(load.processes):
             raise LatlabError("a process of the load generator ended by itself", remedy="repeat the study")
-        return sample
+        return sample, used
 
 
 def _label(levels: dict[str, str]) -> str:
     return ",".join(f"{k}={v}" for k, v in levels.items())
 
 
-def _row(levels: dict[str, str], samples: Sequence[Sample]) -> Combination:
+def _row(levels: dict[str, str], measured: Sequence[tuple[Sample, int | None]]) -> Combination:
+    samples = [sample for sample, _ in measured]
     times = np.concatenate([s.times_ns for s in samples])
     typical = np.array([midmean(s.times_ns) for s in samples])
 
@@ -242,7 +184,13 @@ def _row(levels: dict[str, str], samples: Sequence[Sample]) -> Combination:
         return (nearest_rank(x, 0.75) - nearest_rank(x, 0.25)) / nearest_rank(x, 0.5)
 
     return Combination(
-        levels, len(samples), float(np.median(typical)), iqr(times), iqr(typical), [float(t) for t in typical]
+        levels,
+        len(samples),
+        float(np.median(typical)),
+        iqr(times),
+        iqr(typical),
+        [float(t) for t in typical],
+        [seed for _, seed in measured if seed is not None],
     )
 
 

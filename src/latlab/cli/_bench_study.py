@@ -75,3 +75,6 @@ def study(fixture: str, blocks: int, factors: str | None, **options: Any) -> Non
     )
     for factor, why in found["unavailable"].items():
         click.echo(f"latlab: {factor}: unavailable: {why}", err=True)
+    for factor, seen in found["probes"].items():
+        if seen["effective"] is False:
+            click.echo(f"latlab: {factor}: {seen['why']}", err=True)

@@ -261,6 +261,8 @@ def study_page(document: Mapping[str, Any], times: Mapping[str, Any], meta: Mapp
             for level, iqr in levels.items()
         ],
     )
+    page.section("What the levels were seen to do", "Each was tried before the study, where it measures.")
+    page.table(("factor", "level", "seen"), bench_text.study_findings(document))
     page.table(("unavailable", "why"), list(document["unavailable"].items()))
     page.reproduce(
         f"latlab bench study {meta['asked'].get('fixture')}", Environment.from_json(meta["environment"]),

@@ -20,6 +20,7 @@ __all__ = [
     "csv_lines",
     "judgement_json",
     "judgement_text",
+    "study_findings",
     "study_text",
     "summary_json",
     "summary_text",
@@ -177,7 +178,17 @@ def study_text(document: Mapping[str, Any]) -> str:
         lines.append(f"{scatter} {_number(row['p50_ns']):>12}  {conditions}")
     for factor, levels in document["effects"].items():
         lines.append(f"{factor}: " + ", ".join(f"{level} {iqr:.2%}" for level, iqr in levels.items()))
+    lines += [f"{factor} {level}: {seen}" for factor, level, seen in study_findings(document)]
     return "\n".join([*lines, document["recommendation"]])
+
+
+def study_findings(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(factor, level, what was seen of it) for every level that was probed, and what follows from them."""
+    out = []
+    for factor, found in document["probes"].items():
+        out += [(factor, level, seen) for level, seen in found["levels"].items()]
+        out.append((factor, "probed", found["why"]))
+    return out
 
 
 def _percent(value: float | None) -> str:

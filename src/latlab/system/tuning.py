@@ -22,7 +22,7 @@ from latlab.system._setting import Setting, chosen, put
 from latlab.system.settings import PROFILES, settings
 from latlab.system.shield import dissolve
 
-__all__ = ["Change", "apply", "plan", "restore", "state_file", "tuned"]
+__all__ = ["PROBES", "Change", "apply", "plan", "restore", "state_file", "tuned"]
 
 
 @dataclass(frozen=True)
