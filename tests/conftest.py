@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -11,3 +12,7 @@ from hypothesis import settings
 settings.register_profile("house", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
+
+# A shell starts what it sends to the background with SIGINT ignored, and all below it inherit that:
+# what the tests interrupt would never hear of it.
+signal.signal(signal.SIGINT, signal.default_int_handler)

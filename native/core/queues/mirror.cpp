@@ -51,12 +51,14 @@ Mirror::Mirror(pid_t pid, const std::vector<RemoteQueue>& queues)
                              " can't be read: " + std::generic_category().message(errno));
   }
   for (std::size_t i = 0; i < queues.size(); ++i) {
-    // What is in the queue now has come in since it was empty, wherever its indices began.
-    const std::uint64_t out = indices_[i].out_after;
-    watched_[i].out = out;
+    // What is in the queue now has come in since it was empty, wherever its indices began. They are read one
+    // after the other: `in` can't be behind what `out` was before it, and may be behind what `out` is after
+    // it.
+    const std::uint64_t out = indices_[i].out_before;
     watched_[i].in = watched_[i].modulus == 0
                          ? indices_[i].in
                          : out + (indices_[i].in + watched_[i].modulus - out) % watched_[i].modulus;
+    watched_[i].out = detail::advanced(out, indices_[i].out_after, watched_[i].modulus);
   }
   make_file(queues);
   refresh();
