@@ -8,6 +8,7 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "market/correlate.hpp"
 #include "market/generator.hpp"
 #include "market/pipeline.hpp"
+#include "market/pitch_records.hpp"
 #include "market/records.hpp"
 #include "market/stats.hpp"
 #include "market/transport.hpp"
@@ -185,15 +187,29 @@ void bind_records(nb::module_& m) {
   using market::RecordDecoder;
   m.def(
       "record_layouts",
-      [] {
-        std::vector<std::tuple<std::string, int, std::vector<std::tuple<std::string, int, int, bool>>>> out;
+      [](const std::string& dialect) {
+        std::vector<std::tuple<int, int, std::vector<std::tuple<std::string, int, int, bool>>>> out;
+        if (dialect != "I") {
+          const bool binary = dialect == "P";
+          for (const auto& layout : market::pitch::record_layouts(binary ? 'P' : 'T')) {
+            std::vector<std::tuple<std::string, int, int, bool>> fields{{"type", 0, 1, !binary}};
+            if (binary) fields.emplace_back("unit", 1, 1, false);
+            fields.emplace_back("ts_ns", static_cast<int>(market::pitch::kRecordTime), 8, false);
+            for (const auto& f : layout.fields) {
+              fields.emplace_back(f.name, f.record, f.width, f.kind == market::pitch::FieldKind::text);
+            }
+            out.emplace_back(layout.type, layout.size, std::move(fields));
+          }
+          return out;
+        }
         for (const auto& layout : market::record_layouts()) {
           std::vector<std::tuple<std::string, int, int, bool>> fields;
           for (const auto& f : layout.fields) fields.emplace_back(f.name, f.record, f.width, f.text);
-          out.emplace_back(std::string(1, layout.type), layout.size, std::move(fields));
+          out.emplace_back(static_cast<unsigned char>(layout.type), layout.size, std::move(fields));
         }
         return out;
       },
+      "dialect"_a = "I",
       "(type, bytes of a record, [(field, offset, bytes, text)]) of each type; the last 8 bytes are the "
       "frame's offset.");
   m.def(
@@ -206,15 +222,16 @@ void bind_records(nb::module_& m) {
       "frames"_a, "permutation"_a,
       "Decode a buffer of whole frames into the same small space; for measuring.");
   m.def("best_permutation", [] { return static_cast<int>(market::best_permutation()); });
-  nb::class_<RecordDecoder>(m, "RecordDecoder", "All fields of ITCH messages as arrays of records.")
+  nb::class_<RecordDecoder>(m, "RecordDecoder", "All fields of messages as arrays of records.")
       .def(
           "__init__",
-          [](RecordDecoder* self, bool lenient, int permutation) {
-            new (self)
-                RecordDecoder(lenient, permutation < 0 ? market::best_permutation()
-                                                       : static_cast<market::Permutation>(permutation));
+          [](RecordDecoder* self, bool lenient, int permutation, const std::string& dialect) {
+            new (self) RecordDecoder(
+                lenient,
+                permutation < 0 ? market::best_permutation() : static_cast<market::Permutation>(permutation),
+                dialect.empty() ? 'I' : dialect[0]);
           },
-          "lenient"_a, "permutation"_a = -1)
+          "lenient"_a, "permutation"_a = -1, "dialect"_a = "I")
       .def(
           "feed",
           [](RecordDecoder& self, const Buffer& buffer) {
@@ -258,9 +275,15 @@ void bind_records(nb::module_& m) {
             return array(std::move(frames));
           },
           "The frames since the last take.")
-      .def("missing", &market::Transport::missing, "First missing sequence number, and how many are missing.")
+      .def("missing", &market::Transport::missing,
+           "Gaps that packets wait for: first missing sequence number, and how many are missing.")
       .def_prop_ro("dialect", [](const market::Transport& self) { return std::string(1, self.dialect()); })
-      .def("counts", [](const market::Transport& self) { return transport_counts(self.counts()); });
+      .def("counts", [](const market::Transport& self) { return transport_counts(self.counts()); })
+      .def("errors", [](const market::Transport& self) {
+        std::vector<std::pair<std::uint64_t, std::string>> out;
+        for (const auto& error : self.errors()) out.emplace_back(error.offset, error.what);
+        return out;
+      });
 }
 
 void bind_generator(nb::module_& m) {
@@ -293,53 +316,64 @@ using Rows = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Spectra = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+// Signals by pairs to rows; for each sum of pairs the root of the product of their sums of squares.
 template <class T>
-std::vector<double> place_rows(const Rows<const T>& signals, bool difference, const Rows<T>& rows,
-                               std::size_t first) {
-  const std::size_t n = signals.shape(1);
-  if (n == 0 || rows.shape(1) < n || rows.shape(0) < first + signals.shape(0)) {
+std::vector<double> place_pairs(const Rows<const T>& a, const Rows<const T>& b, bool difference,
+                                std::size_t together, const Spectra<std::complex<T>>& rows) {
+  const std::size_t n = b.shape(1);
+  const std::size_t pairs = b.shape(0);
+  const std::size_t ahead = a.shape(0);  // as many as pairs, or fewer, which are taken again and again
+  if (n == 0 || a.shape(1) != n || rows.shape(1) < n || rows.shape(0) != pairs || together == 0 ||
+      pairs % together != 0 || ahead == 0 || pairs % ahead != 0) {
     throw std::invalid_argument("the rows don't hold the signals");
   }
-  std::vector<double> energies(signals.shape(0));
-  for (std::size_t i = 0; i < energies.size(); ++i) {
-    energies[i] = market::place_signal(signals.data() + i * n, n, difference,
-                                       rows.data() + (first + i) * rows.shape(1));
+  std::vector<double> energies(pairs / together);
+  const nb::gil_scoped_release release;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const auto [x, y] = market::place_pair(a.data() + i % ahead * n, b.data() + i * n, n, difference,
+                                           rows.data() + i * rows.shape(1));
+    energies[i / together] += std::sqrt(x * y);
   }
   return energies;
 }
 
 template <class T>
-void cross_rows(const Spectra<const std::complex<T>>& spectra, std::size_t together, bool whiten,
-                const Spectra<std::complex<T>>& out) {
-  const std::size_t bins = spectra.shape(1);
-  const std::size_t pairs = spectra.shape(0) / 2;
-  if (together == 0 || out.shape(1) != bins || out.shape(0) * together != pairs) {
+void cross_pairs(const Spectra<const std::complex<T>>& spectra, std::size_t together, bool whiten,
+                 const Spectra<std::complex<T>>& out) {
+  const std::size_t size = spectra.shape(1);
+  const std::size_t pairs = spectra.shape(0);
+  if (together == 0 || out.shape(1) != size / 2 + 1 || out.shape(0) * together != pairs) {
     throw std::invalid_argument("the cross-spectra don't hold the spectra");
   }
   const nb::gil_scoped_release release;
   for (std::size_t i = 0; i < pairs; ++i) {
-    market::cross_spectrum(spectra.data() + i * bins, spectra.data() + (pairs + i) * bins, bins, whiten,
-                           i % together == 0, out.data() + i / together * bins);
+    market::cross_spectrum(spectra.data() + i * size, size, whiten, i % together == 0,
+                           out.data() + i / together * out.shape(1));
   }
 }
 
 template <class T>
-std::tuple<double, double, double> peak_of_row(const Rows<const T>& correlations, std::size_t row,
-                                               std::size_t reach) {
+std::vector<std::tuple<double, double, double>> peaks(const Rows<const T>& correlations, std::size_t reach) {
   const std::size_t size = correlations.shape(1);
-  if (row >= correlations.shape(0) || 2 * reach >= size) throw std::invalid_argument("out of reach");
-  const auto peak = market::find_peak(correlations.data() + row * size, size, reach);
-  return {peak.lag, peak.top, peak.rest};
+  if (2 * reach >= size) throw std::invalid_argument("out of reach");
+  std::vector<std::tuple<double, double, double>> found(correlations.shape(0));
+  const nb::gil_scoped_release release;
+  for (std::size_t row = 0; row < found.size(); ++row) {
+    const auto peak = market::find_peak(correlations.data() + row * size, size, reach);
+    found[row] = {peak.lag, peak.top, peak.rest};
+  }
+  return found;
 }
 
 template <class T>
 void bind_correlation(nb::module_& m) {
-  m.def("place_rows", &place_rows<T>, "signals"_a, "difference"_a, "rows"_a.noconvert(), "first"_a,
-        "Signals to rows from the first; the sum of squares of each.");
-  m.def("cross_rows", &cross_rows<T>, "spectra"_a.noconvert(), "together"_a, "whiten"_a, "out"_a.noconvert(),
-        "Cross-spectra of the first half with the second, `together` of them summed.");
-  m.def("peak_of_row", &peak_of_row<T>, "correlations"_a.noconvert(), "row"_a, "reach"_a,
-        "Lag in samples, height, and the highest elsewhere.");
+  m.def("place_pairs", &place_pairs<T>, "a"_a.noconvert(), "b"_a.noconvert(), "difference"_a, "together"_a,
+        "rows"_a.noconvert(),
+        "Signals to the real and imaginary parts of rows; the energy of each sum of pairs.");
+  m.def("cross_pairs", &cross_pairs<T>, "spectra"_a.noconvert(), "together"_a, "whiten"_a,
+        "out"_a.noconvert(), "Cross-spectra of the pairs, `together` of them summed.");
+  m.def("peaks", &peaks<T>, "correlations"_a.noconvert(), "reach"_a,
+        "Lag in samples, height, and the highest elsewhere, of each row.");
 }
 
 void bind_pipeline(nb::module_& m) {

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import struct
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,19 @@ import pytest
 
 from latlab.cli._main import main
 from latlab.errors import UsageError
-from latlab.market import DelayEstimator, calibrate, delay, generate, lag_histogram, signals
+from latlab.market import (
+    DelayEstimator,
+    LiveSource,
+    MoldTarget,
+    calibrate,
+    delay,
+    delay_windows,
+    generate,
+    lag_histogram,
+    replay,
+    signals,
+    window_delay,
+)
 
 
 @pytest.mark.parametrize("conditioning", ["difference", "whiten"])
@@ -173,6 +186,93 @@ def test_the_delay_of_two_feed_files_is_found_in_every_window(
     assert np.mean(np.array(errors) > 20_000) <= 0.01
     back = delay(tmp_path / "b", tmp_path / "a")
     assert np.median([row.delay_ns for row in back]) == pytest.approx(-123_456, abs=1_000)
+
+
+def test_windows_of_growing_files_come_while_they_grow(tmp_path: Path) -> None:
+    generate(tmp_path / "day", seed=1, messages=60_000, symbols=20)
+    day = (tmp_path / "day").read_bytes()
+    parts = {"a": day, "b": shifted(day, 50_000)}
+    half = len(day) // 2
+    for name, data in parts.items():
+        (tmp_path / name).write_bytes(data[:half])
+    found = delay_windows(tmp_path / "a", tmp_path / "b", follow_s=1.0)
+    early = [next(found) for _ in range(3)]  # the files' second halves aren't there yet
+    for name, data in parts.items():
+        with (tmp_path / name).open("ab") as file:
+            file.write(data[half:])
+    assert early + list(found) == delay(tmp_path / "a", tmp_path / "b")
+
+
+def test_two_live_feeds_give_windows(tmp_path: Path) -> None:
+    generate(tmp_path / "a", seed=1, messages=4_000, symbols=4)
+    (tmp_path / "b").write_bytes(shifted((tmp_path / "a").read_bytes(), 50_000))
+    feeds = {name: LiveSource("udp://127.0.0.1:0?idle=3") for name in "ab"}
+    senders = []
+    for name, feed in feeds.items():
+        target = MoldTarget("127.0.0.1", feed.receiver.addresses[0][1])
+        sender = threading.Thread(target=replay, args=(tmp_path / name, target), kwargs={"fixed_ns": 100_000})
+        senders.append(sender)
+        sender.start()
+    found = delay(feeds["a"], feeds["b"], window_ns=600_000_000_000)
+    for sender in senders:
+        sender.join()
+    sure = [row for row in found if row.confidence > 0.9]
+    assert sure
+    assert all(abs(row.delay_ns - 50_000) < 1_000 for row in sure)
+
+
+def test_the_confidence_of_a_window_is_the_share_within_a_microsecond() -> None:
+    random = np.random.default_rng(8)
+    told, hit = [], []
+    for _ in range(300):
+        pairs, jitter = int(10 ** random.uniform(1, 2.5)), 10 ** random.uniform(2, 5.5)
+        planted = int(random.uniform(-3e6, 3e6))
+        true = random.random(pairs) < random.uniform(0.1, 1)
+        lags = np.where(true, planted + random.normal(0, jitter, pairs), random.uniform(-5e6, 5e6, pairs))
+        found, confidence = window_delay(np.clip(lags, -5e6, 5e6).astype(np.int64))
+        told.append(confidence)
+        hit.append(abs(found - planted) <= 1_000)
+    for low, high in ((0.0, 0.2), (0.2, 0.8), (0.8, 1.0)):
+        chosen = [(t, h) for t, h in zip(told, hit, strict=True) if low <= t <= high]
+        assert len(chosen) > 10
+        assert np.mean([t for t, _ in chosen]) == pytest.approx(np.mean([h for _, h in chosen]), abs=0.15)
+
+
+def test_opencl_gives_the_answers_of_the_cpu() -> None:
+    cl = pytest.importorskip("pyopencl", reason="pyopencl is not installed (extra opencl)")
+    pytest.importorskip("reikna", reason="reikna is not installed (extra opencl)")
+    try:
+        cl.get_platforms()
+    except cl.Error:
+        pytest.skip("there is no OpenCL platform; pocl is one for the CPU")
+    random = np.random.default_rng(1)
+    a = np.array([[signals.steps(96, seed=s + 10 * w) for s in range(2)] for w in range(3)])
+    b = np.roll(a, 7, axis=-1) + random.normal(0, 1e-3, a.shape)
+    for conditioning in ("difference", "whiten"):
+        options = {"conditioning": conditioning, "max_delay_s": 20}
+        plain = DelayEstimator(96, 1.0, engine="scipy", **options)  # type: ignore[arg-type]
+        there = DelayEstimator(96, 1.0, engine="opencl", **options)  # type: ignore[arg-type]
+        assert np.allclose(there.estimate_arrays(a, b), plain.estimate_arrays(a, b), atol=1e-3)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_one_reference_for_many_windows_is_as_if_each_had_it(threads: int) -> None:
+    reference = np.array([signals.steps(500, seed=s) for s in range(4)])
+    b = np.array([np.roll(reference, k, axis=-1) for k in range(7)])
+    estimator = DelayEstimator(500, 1.0, engine="scipy", threads=threads)
+    one = estimator.estimate_arrays(reference, b)
+    each = estimator.estimate_arrays(np.broadcast_to(reference, b.shape), b)
+    assert np.array_equal(one, each)
+    assert np.allclose(one[0], range(7), atol=0.1)
+
+
+def test_signals_of_unlike_scale_are_found_all_the_same() -> None:
+    price = signals.steps(1024)
+    late = signals.delayed(price, 9, mode="hold")
+    estimator = DelayEstimator(1024, 1.0, engine="scipy")
+    plain, scaled = estimator.estimate(price, late), estimator.estimate(price, late * 1e6)
+    assert scaled.delay_s == pytest.approx(plain.delay_s, abs=1e-3)
+    assert scaled.peak == pytest.approx(plain.peak, abs=1e-3)
 
 
 def test_arguments_out_of_range_are_usage_errors() -> None:

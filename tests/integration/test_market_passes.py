@@ -193,6 +193,42 @@ def test_a_killed_run_is_resumed_at_its_last_whole_line(day: Path, tmp_path: Pat
         assert (gzip.decompress(data) if name.endswith("gz") else data).decode() == text
 
 
+def test_a_killed_table_of_changes_is_resumed(
+    day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("latlab.market._output._PART_ROWS", 500)
+    inside(day, tmp_path / "whole.parquet")
+    rows = pq.read_table(tmp_path / "whole.parquet")
+    assert rows.num_rows > 2_000
+    (tmp_path / "killed.parquet.parts").mkdir()
+    pq.write_table(rows.slice(0, 1_234), tmp_path / "killed.parquet.parts" / "part-00000.parquet")
+    for _ in range(2):  # and a finished one again
+        assert inside(day, tmp_path / "killed.parquet", resume=True).rows == rows.num_rows
+        assert pq.read_table(tmp_path / "killed.parquet").equals(rows)
+
+
+def system_event(code: bytes, ts: int) -> bytes:
+    body = b"S" + struct.pack(">HHHI", 0, 0, 0, ts) + code
+    return struct.pack(">H", len(body)) + body
+
+
+def test_books_and_numbers_of_symbols_are_those_of_a_day(tmp_path: Path) -> None:
+    def order(ref: int, name: bytes, price: int) -> bytes:
+        qty = struct.pack(">I", 100)
+        return message("A", 1, ref, b"B", qty, name.ljust(8), struct.pack(">I", price))
+
+    def directory(name: bytes) -> bytes:
+        body = b"R" + struct.pack(">HHHI", 1, 0, 0, 1) + name.ljust(8) + bytes(20)
+        return struct.pack(">H", len(body)) + body
+
+    first = system_event(b"O", 1) + directory(b"OLD") + order(1, b"OLD", 20_000)
+    second = system_event(b"O", 1) + directory(b"NEW") + order(1, b"NEW", 10_000)
+    (tmp_path / "days").write_bytes(first + second)
+    assert lines_of(tmp_path / "days", tmp_path) == ["1 1 OLD 20000 100 0 0", "1 1 NEW 10000 100 0 0"]
+    assert lines_of(tmp_path / "days", tmp_path, symbols=("NEW",)) == ["1 1 NEW 10000 100 0 0"]
+    assert not any(census(tmp_path / "days").anomalies.values())
+
+
 def test_a_wrong_length_stops_a_strict_reading_at_its_offset_and_is_skipped_by_a_lenient_one(
     tmp_path: Path,
 ) -> None:

@@ -16,6 +16,7 @@ from latlab._core.market import RecordDecoder, best_permutation
 from latlab.errors import InputError
 from latlab.market import (
     RECORD_TYPES,
+    _records,
     census,
     decode,
     generate,
@@ -107,13 +108,169 @@ def test_events_are_the_same_in_one_table(day: Path, tmp_path: Path) -> None:
     assert table["price"].to_numpy().tolist() == events["price"].tolist()
 
 
-def test_pitch_is_read_as_events() -> None:
+BINARY = [
+    # From the specification, field by field: values, and the bytes that they are.
+    ("0x20", {"seconds": 34_200}, struct.pack("<BBI", 6, 0x20, 34_200)),
+    (
+        "0x21",
+        {"ref": 7, "side": b"B", "shares": 70_000, "symbol": b"ZVZZT ", "price": 123_456, "add_flags": 1},
+        struct.pack("<BBIQcI6sQB", 34, 0x21, 5, 7, b"B", 70_000, b"ZVZZT ", 123_456, 1),
+    ),
+    (
+        "0x22",
+        {"ref": 8, "side": b"S", "shares": 100, "symbol": b"ZVZZT ", "price": 10_100, "add_flags": 1},
+        struct.pack("<BBIQcH6sHB", 26, 0x22, 6, 8, b"S", 100, b"ZVZZT ", 101, 1),
+    ),
+    (
+        "0x2f",
+        {
+            "ref": 9,
+            "shares": 5,
+            "symbol": b"ZVZZTABC",
+            "price": 9_999,
+            "participant": b"ABCD",
+        },
+        struct.pack("<BBIQcI8sQB4s", 40, 0x2F, 7, 9, b"B", 5, b"ZVZZTABC", 9_999, 1, b"ABCD"),
+    ),
+    ("0x23", {"ref": 7, "shares": 3, "execution": 11}, struct.pack("<BBIQIQ", 26, 0x23, 8, 7, 3, 11)),
+    (
+        "0x24",
+        {"ref": 7, "shares": 3, "remaining": 2, "execution": 12, "price": 123_400},
+        struct.pack("<BBIQIIQQ", 38, 0x24, 9, 7, 3, 2, 12, 123_400),
+    ),
+    ("0x25", {"ref": 7, "shares": 1}, struct.pack("<BBIQI", 18, 0x25, 10, 7, 1)),
+    ("0x26", {"ref": 8, "shares": 1}, struct.pack("<BBIQH", 16, 0x26, 11, 8, 1)),
+    (
+        "0x27",
+        {"ref": 9, "shares": 6, "price": 10_000, "modify_flags": 3},
+        struct.pack("<BBIQIQB", 27, 0x27, 12, 9, 6, 10_000, 3),
+    ),
+    ("0x28", {"ref": 8, "shares": 6, "price": 10_200}, struct.pack("<BBIQHHB", 19, 0x28, 13, 8, 6, 102, 0)),
+    ("0x29", {"ref": 8}, struct.pack("<BBIQ", 14, 0x29, 14, 8)),
+    (
+        "0x2a",
+        {"symbol": b"ZVZZT ", "price": 500, "execution": 13},
+        struct.pack("<BBIQcI6sQQ", 41, 0x2A, 15, 0, b"B", 70_000, b"ZVZZT ", 500, 13),
+    ),
+    (
+        "0x2b",
+        {"shares": 7, "price": 50_000, "execution": 14},
+        struct.pack("<BBIQcH6sHQ", 33, 0x2B, 16, 0, b"B", 7, b"ZVZZT ", 500, 14),
+    ),
+    ("0x2c", {"execution": 14}, struct.pack("<BBIQ", 14, 0x2C, 17, 14)),
+    (
+        "0x31",
+        {"symbol": b"ZVZZT   ", "trading_status": b"T", "reg_sho_action": b"0"},
+        struct.pack("<BBI8scc2s", 18, 0x31, 18, b"ZVZZT   ", b"T", b"0", b"  "),
+    ),
+    ("0x97", {}, struct.pack("<BBI", 6, 0x97, 19)),
+]
+
+
+@pytest.mark.parametrize("output", ["numpy", "arrow"])
+def test_every_field_of_binary_pitch_is_decoded(tmp_path: Path, output: str) -> None:
+    body = b"".join(raw for _, _, raw in BINARY)
+    (tmp_path / "units").write_bytes(struct.pack("<HBBI", 8 + len(body), len(BINARY), 3, 1) + body)
+    (batch,) = read(tmp_path / "units", output=output)  # type: ignore[call-overload]
+    assert sorted(batch) == sorted(kind for kind, _, _ in BINARY)
+    for number, (kind, fields, _) in enumerate(BINARY):
+        row = batch[kind]
+        row = row.to_pylist()[0] if output == "arrow" else dict(zip(row.dtype.names, row[0], strict=True))
+        assert {name: row[name] for name in fields} == fields
+        offset_ns = 0 if kind == "0x20" else number + 4
+        assert (row["unit"], row["ts_ns"]) == (3, 34_200 * 10**9 + offset_ns)
+
+
+ASCII = [
+    "S28800011AAK27GA0000DTS000100SH    0000619200Y",
+    "28800012dAK27GA0000DUB000200ABCDEFGH0000619100NMPID",
+    "S28800013EAK27GA0000DT000040000000000A1Z",
+    "S28800014XAK27GA0000DT000010",
+    "S28800015P000000000001B000005SH    00006192000000000000A2",
+    "S28800016B0000000000A2",
+    "S28800017HSH      T0XY",
+    "S28800018JSH      O00006192000000001000",
+    "S28800019sSH      ",
+]
+
+
+def test_every_field_of_ascii_pitch_is_decoded(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("\n".join(ASCII) + "\n")
+    (batch,) = read(tmp_path / "lines")
+    found = {}
+    for kind, rows in batch.items():
+        found[kind] = dict(zip(rows.dtype.names or (), rows[0].tolist(), strict=True))
+    ref = int("AK27GA0000DT", 36)
+    assert found["A"] == {
+        "type": b"A",
+        "ts_ns": 28_800_011_000_000,
+        "ref": ref,
+        "side": b"S",
+        "shares": 100,
+        "symbol": b"SH    ",
+        "price": 619_200,
+        "display": b"Y",
+        "offset": 0,
+    }
+    assert (found["d"]["symbol"], found["d"]["participant"]) == (b"ABCDEFGH", b"MPID")
+    assert (found["E"]["ref"], found["E"]["shares"], found["E"]["execution"]) == (ref, 40, int("A1Z", 36))
+    assert (found["X"]["ref"], found["X"]["shares"]) == (ref, 10)
+    assert (found["P"]["price"], found["P"]["execution"]) == (619_200, int("A2", 36))
+    assert found["B"]["execution"] == int("A2", 36)
+    assert (found["H"]["trading_status"], found["H"]["reserved"]) == (b"T", b"XY")
+    assert (found["J"]["price"], found["J"]["shares"]) == (619_200, 1_000)
+    assert found["s"]["symbol"] == b"SH      "
+
+
+def test_pitch_is_decoded_to_a_table_a_type_and_as_book_events(tmp_path: Path) -> None:
     path = SHARED / "data/pitch/bats-pitch-ascii-20k.txt"
     if not path.exists():
         pytest.skip(f"no sample data in {SHARED}")
-    events = np.concatenate([batch["events"] for batch in read(path)])
+    assert decode(path, tmp_path / "out") == census(path).by_type
+    events = np.concatenate(list(read_events(path)))
     assert len(events) == 20_000
     assert (events["ref"][0], events["price"][0], events["qty"][0]) == (int("AK27GA0000DT", 36), 619_200, 100)
+    assert pq.read_table(tmp_path / "out" / "A").slice(0, 1).to_pylist()[0]["price"] == 619_200
+
+
+def test_a_torn_capture_is_an_error_of_reading_too(tmp_path: Path) -> None:
+    (tmp_path / "units").write_bytes(struct.pack("<HBBI", 8, 0, 3, 1) + b"\x30\0\1")
+    with pytest.raises(InputError, match="inside a unit"):
+        list(read(tmp_path / "units"))
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("per", ["type", "event"])
+def test_a_killed_decoding_is_resumed_without_a_row_lost_or_doubled(
+    day: Path, tmp_path: Path, per: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("latlab.market._output._PART_ROWS", 700)
+    monkeypatch.setattr("latlab.market._source._PIECE_BYTES", 4_000)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    decode(day, whole, per=per)
+    calls, arrow = 0, _records._arrow
+
+    def dying(records: Records) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 60:
+            raise Killed
+        return arrow(records)
+
+    monkeypatch.setattr(_records, "_arrow", dying)
+    with pytest.raises(Killed):
+        decode(day, killed, per=per)
+    monkeypatch.setattr(_records, "_arrow", arrow)
+    kept = killed.with_name("killed.parts") if per == "event" else killed
+    assert any(kept.rglob("part-*.parquet"))
+    assert decode(day, killed, per=per, resume=True) == decode(day, whole, per=per)
+    kinds = sorted(p.name for p in whole.iterdir()) if per == "type" else ["."]
+    for kind in kinds:
+        assert pq.read_table(killed / kind).equals(pq.read_table(whole / kind))
+    assert not killed.with_name("killed.parts").exists()
 
 
 def test_a_torn_file_yields_what_came_before_the_tear(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ class Books {
 
   Effect apply(const Event& event) {
     if (event.kind == Kind::clear) return clear(event.locate);
-    if (event.kind == Kind::clear_all) return clear_all();
+    if (event.kind == Kind::clear_all || event.kind == Kind::new_day) return clear_all();
     return detail::apply(event, orders_, anomalies_,
                          [this](std::uint16_t locate) -> auto& { return at(locate); });
   }
@@ -290,6 +290,7 @@ class Books {
   }
 
   Effect clear_all() {
+    if (orders_.size() == 0) return {.applied = true};  // no order, no level
     orders_.clear();
     bool changed = false;
     for (auto& chunk : chunks_) {

@@ -10,56 +10,100 @@
 #include <complex>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 namespace latlab::market {
 
-// A signal of n samples to the first n places of a row, as its differences (with 0 as the first) or as it is.
-// Returns the sum of squares of what was written.
+// Two signals of n samples to the first n places of a row as its real and imaginary parts, as their
+// differences (with 0 as the first) or as they are: the transform of both costs what that of one real signal
+// costs. Returns the sums of squares of what was written.
 template <class T>
-double place_signal(const T* signal, std::size_t n, bool difference, T* row) noexcept {
-  // Eight sums, so that they need not wait for one another, and lose less to rounding.
-  T sums[8] = {};
-  row[0] = difference ? T{0} : signal[0];
-  sums[0] = row[0] * row[0];
-  for (std::size_t i = 1; i < n; ++i) row[i] = difference ? signal[i] - signal[i - 1] : signal[i];
+std::pair<double, double> place_pair(const T* a, const T* b, std::size_t n, bool difference,
+                                     std::complex<T>* row) noexcept {
+  auto* const to = reinterpret_cast<T*>(row);
+  // Eight sums each, so that they need not wait for one another, and lose less to rounding.
+  T of_a[8] = {};
+  T of_b[8] = {};
+  const auto put = [&](std::size_t i, T x, T y, std::size_t lane) {
+    to[2 * i] = x;
+    to[2 * i + 1] = y;
+    of_a[lane] += x * x;
+    of_b[lane] += y * y;
+  };
+  put(0, difference ? T{0} : a[0], difference ? T{0} : b[0], 0);
   std::size_t i = 1;
-  for (; i + 8 <= n; i += 8) {
-    for (std::size_t k = 0; k < 8; ++k) sums[k] += row[i + k] * row[i + k];
+  if (difference) {
+    for (; i + 8 <= n; i += 8) {
+      for (std::size_t k = 0; k < 8; ++k) put(i + k, a[i + k] - a[i + k - 1], b[i + k] - b[i + k - 1], k);
+    }
+    for (; i < n; ++i) put(i, a[i] - a[i - 1], b[i] - b[i - 1], 0);
+  } else {
+    for (; i + 8 <= n; i += 8) {
+      for (std::size_t k = 0; k < 8; ++k) put(i + k, a[i + k], b[i + k], k);
+    }
+    for (; i < n; ++i) put(i, a[i], b[i], 0);
   }
-  double sum = 0;
-  for (; i < n; ++i) sum += static_cast<double>(row[i]) * row[i];
-  for (const T part : sums) sum += part;
-  return sum;
+  std::pair<double, double> sums{0, 0};
+  for (std::size_t k = 0; k < 8; ++k) {
+    sums.first += of_a[k];
+    sums.second += of_b[k];
+  }
+  // One of them much smaller would drown in the other's rounding: it is lifted, which changes no result
+  // behind this but the scale of the correlation, and so the energies that it is compared with.
+  const double ratio = sums.second > 0 ? std::sqrt(sums.first / sums.second) : 1;
+  if (ratio > 16 || (ratio > 0 && ratio < 1.0 / 16)) {
+    for (std::size_t k = 0; k < n; ++k) to[2 * k + 1] *= static_cast<T>(ratio);
+    sums.second = sums.first;
+  }
+  return sums;
 }
 
-// out += b conj(a), for each frequency; whitened: of magnitude 1, where there is any to speak of.
+// The cross-spectrum b conj(a) out of the transform z of a + i b: with m = size - k,
+//   a_k = (z_k + conj z_m) / 2,   b_k = (z_k - conj z_m) / 2i,
+//   b_k conj a_k = Im(z_k z_m) / 2 - i (|z_k|^2 - |z_m|^2) / 4.
+// Added to out for frequencies 0 to size / 2; whitened: of magnitude 1, where there is any to speak of.
 template <class T>
-void cross_spectrum(const std::complex<T>* a, const std::complex<T>* b, std::size_t bins, bool whiten,
-                    bool first, std::complex<T>* out) {
-  // Interleaved real and imaginary parts: the product of std::complex asks for infinities, and is a call.
-  const auto* x = reinterpret_cast<const T*>(a);
-  const auto* y = reinterpret_cast<const T*>(b);
-  auto* to = reinterpret_cast<T*>(out);
+void cross_spectrum(const std::complex<T>* spectrum, std::size_t size, bool whiten, bool first,
+                    std::complex<T>* out) {
+  const auto* const z = reinterpret_cast<const T*>(spectrum);
+  auto* const to = reinterpret_cast<T*>(out);
+  const std::size_t bins = size / 2 + 1;
+  const auto cross = [z, size](std::size_t k, T& real, T& imag) {
+    const T* const up = z + 2 * k;
+    const T* const down = z + 2 * (k == 0 ? 0 : size - k);
+    real = (up[0] * down[1] + up[1] * down[0]) / 2;
+    imag = ((down[0] * down[0] + down[1] * down[1]) - (up[0] * up[0] + up[1] * up[1])) / 4;
+  };
   T floor = 0;
   if (whiten) {
     double sum = 0;
-    for (std::size_t i = 0; i < bins; ++i) sum += std::abs(a[i]) * std::abs(b[i]);
+    for (std::size_t k = 0; k < bins; ++k) {
+      T real;
+      T imag;
+      cross(k, real, imag);
+      sum += std::sqrt(real * real + imag * imag);
+    }
     floor = static_cast<T>(1e-3 * sum / static_cast<double>(bins)) + std::numeric_limits<T>::min();
   }
-  for (std::size_t i = 0; i < bins; ++i) {
-    const T ar = x[2 * i];
-    const T ai = x[2 * i + 1];
-    const T br = y[2 * i];
-    const T bi = y[2 * i + 1];
-    T real = br * ar + bi * ai;
-    T imag = bi * ar - br * ai;
-    if (whiten) {
-      const T size = std::sqrt(real * real + imag * imag) + floor;
-      real /= size;
-      imag /= size;
+  const auto run = [&](auto white, auto adding) {
+    for (std::size_t k = 0; k < bins; ++k) {
+      T real;
+      T imag;
+      cross(k, real, imag);
+      if constexpr (white) {
+        const T magnitude = std::sqrt(real * real + imag * imag) + floor;
+        real /= magnitude;
+        imag /= magnitude;
+      }
+      to[2 * k] = adding ? to[2 * k] + real : real;
+      to[2 * k + 1] = adding ? to[2 * k + 1] + imag : imag;
     }
-    to[2 * i] = first ? real : to[2 * i] + real;
-    to[2 * i + 1] = first ? imag : to[2 * i + 1] + imag;
+  };
+  if (whiten) {
+    first ? run(std::true_type{}, std::false_type{}) : run(std::true_type{}, std::true_type{});
+  } else {
+    first ? run(std::false_type{}, std::false_type{}) : run(std::false_type{}, std::true_type{});
   }
 }
 

@@ -23,6 +23,7 @@ enum class Kind : std::uint8_t {
   cross,         // Q: an auction's trade; never touches the book
   clear,         // PITCH: the symbol's book is emptied
   clear_all,     // PITCH: every book is emptied
+  new_day,       // a file's next day begins: what stood the day before is no longer there
 };
 
 enum class Side : std::uint8_t { bid, offer };

@@ -18,12 +18,14 @@
 // returns it (size 0), readers count it and go on.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "market/event.hpp"
 
@@ -99,6 +101,35 @@ class FrameCursor {
   std::uint64_t base_;
 };
 
+// Feeds frames that come in pieces of any size: one that a piece has torn is completed from the next, and the
+// rest is read where it lies.
+class FrameJoiner {
+ public:
+  // run(bytes) -> bytes of whole frames used; stopped() -> no more is wanted.
+  template <class Run, class Stopped>
+  void feed(std::span<const std::uint8_t> frames, Run&& run, Stopped&& stopped) {
+    while (!rest_.empty() && !frames.empty() && !stopped()) {
+      std::size_t want = 2;
+      if (rest_.size() >= 2) want = 2U + big_endian<std::uint16_t>(rest_.data());
+      const std::size_t take = std::min(want - rest_.size(), frames.size());
+      rest_.insert(rest_.end(), frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(take));
+      frames = frames.subspan(take);
+      if (rest_.size() >= 2 && rest_.size() == 2U + big_endian<std::uint16_t>(rest_.data())) {
+        run(std::span<const std::uint8_t>(rest_));
+        rest_.clear();
+      }
+    }
+    if (stopped() || frames.empty()) return;
+    const std::size_t used = run(frames);
+    if (!stopped()) rest_.assign(frames.begin() + static_cast<std::ptrdiff_t>(used), frames.end());
+  }
+  // Bytes of a frame whose end has not come.
+  [[nodiscard]] std::size_t rest() const noexcept { return rest_.size(); }
+
+ private:
+  std::vector<std::uint8_t> rest_;
+};
+
 namespace detail {
 [[nodiscard]] inline Side side_of(std::uint8_t indicator) noexcept {
   return indicator == 'S' ? Side::offer : Side::bid;
@@ -115,6 +146,9 @@ namespace detail {
   event.locate = big_endian<std::uint16_t>(m + 1);
   event.ts_ns = big_endian_48(m + 5);
   switch (m[0]) {
+    case 'S':
+      if (m[11] == 'O') event.kind = Kind::new_day;  // start of messages
+      break;
     case 'A':
     case 'F':
       event.kind = Kind::add;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -182,6 +183,22 @@ class BinaryDecoder {
   SymbolNumbers symbols_;
 };
 
+// Digits to the base (10, or 36 for references), right-justified with blanks allowed; nothing when it is
+// none.
+[[nodiscard]] inline std::optional<std::uint64_t> text_number(std::string_view text, unsigned base) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  if (text.empty()) return std::nullopt;
+  std::uint64_t value = 0;
+  for (const char c : text) {
+    unsigned digit = 99;
+    if (c >= '0' && c <= '9') digit = static_cast<unsigned>(c - '0');
+    if (c >= 'A' && c <= 'Z') digit = static_cast<unsigned>(c - 'A') + 10;
+    if (digit >= base) return std::nullopt;
+    value = value * base + digit;
+  }
+  return value;
+}
+
 class AsciiDecoder {
  public:
   // frame: a line without its end.
@@ -189,7 +206,7 @@ class AsciiDecoder {
     std::string_view line(reinterpret_cast<const char*>(frame), size);
     if (!line.empty() && line.front() == 'S') line.remove_prefix(1);  // files have it, the old feed has not
     if (line.size() < 9) return Result::malformed;
-    const auto ms = number(line.substr(0, 8), 10);
+    const auto ms = text_number(line.substr(0, 8), 10);
     if (!ms) return Result::malformed;
     event.ts_ns = *ms * 1'000'000;
     event.type = line[8];
@@ -203,14 +220,14 @@ class AsciiDecoder {
         return entry(event, Kind::trade, line, event.type == 'r' ? 8 : 6);
       case 'E':
       case 'X': {
-        const auto ref = number(line.substr(0, 12), 36);
-        const auto qty = line.size() < 18 ? std::nullopt : number(line.substr(12, 6), 10);
+        const auto ref = text_number(line.substr(0, 12), 36);
+        const auto qty = line.size() < 18 ? std::nullopt : text_number(line.substr(12, 6), 10);
         if (!ref || !qty) return Result::malformed;
         event.ref = *ref;
         event.qty = static_cast<std::uint32_t>(*qty);
         event.kind = event.type == 'E' ? Kind::execute : Kind::reduce;
         if (event.type == 'E') {
-          const auto match = line.size() < 30 ? std::nullopt : number(line.substr(18, 12), 36);
+          const auto match = line.size() < 30 ? std::nullopt : text_number(line.substr(18, 12), 36);
           if (!match) return Result::malformed;
           event.new_ref = *match;
         }
@@ -235,27 +252,11 @@ class AsciiDecoder {
   [[nodiscard]] const SymbolNumbers& symbols() const noexcept { return symbols_; }
 
  private:
-  // Digits to the base (10, or 36 for references), right-justified with blanks allowed; nothing when it is
-  // none.
-  static std::optional<std::uint64_t> number(std::string_view text, unsigned base) {
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-    if (text.empty()) return std::nullopt;
-    std::uint64_t value = 0;
-    for (const char c : text) {
-      unsigned digit = 99;
-      if (c >= '0' && c <= '9') digit = static_cast<unsigned>(c - '0');
-      if (c >= 'A' && c <= 'Z') digit = static_cast<unsigned>(c - 'A') + 10;
-      if (digit >= base) return std::nullopt;
-      value = value * base + digit;
-    }
-    return value;
-  }
-
   Result entry(Event& event, Kind kind, std::string_view line, std::size_t name_size) {
     if (line.size() < 19 + name_size + 10) return Result::malformed;
-    const auto ref = number(line.substr(0, 12), 36);
-    const auto qty = number(line.substr(13, 6), 10);
-    const auto price = number(line.substr(19 + name_size, 10), 10);
+    const auto ref = text_number(line.substr(0, 12), 36);
+    const auto qty = text_number(line.substr(13, 6), 10);
+    const auto price = text_number(line.substr(19 + name_size, 10), 10);
     if (!ref || !qty || !price || *price > UINT32_MAX) return Result::malformed;
     if (line[12] != 'B' && line[12] != 'S') return Result::malformed;
     event.kind = kind;
@@ -265,7 +266,7 @@ class AsciiDecoder {
     event.price = static_cast<std::uint32_t>(*price);
     event.locate = symbols_.number(reinterpret_cast<const std::uint8_t*>(line.data()) + 19, name_size);
     if (kind == Kind::trade && line.size() >= 41 + name_size) {
-      event.new_ref = number(line.substr(29 + name_size, 12), 36).value_or(0);
+      event.new_ref = text_number(line.substr(29 + name_size, 12), 36).value_or(0);
     }
     return event.locate == 0 ? Result::malformed : Result::event;
   }

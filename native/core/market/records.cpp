@@ -4,6 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "market/pitch_records.hpp"
+#include "market/session.hpp"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -272,21 +275,24 @@ Permutation best_permutation() {
   return Permutation::scalar;
 }
 
-RecordDecoder::RecordDecoder(bool lenient, Permutation permutation)
-    : columns_(itch::kTypeCount), permutation_(permutation), lenient_(lenient) {}
+RecordDecoder::RecordDecoder(bool lenient, Permutation permutation, char dialect)
+    : columns_(dialect == 'I' ? itch::kTypeCount : pitch::record_layouts(dialect).size()),
+      permutation_(permutation),
+      dialect_(dialect),
+      lenient_(lenient) {}
 
-void RecordDecoder::grow(std::size_t index) {
+// Where the column's next record goes.
+std::uint8_t* RecordDecoder::place(std::size_t index, std::size_t size) {
   auto& column = columns_[index];
-  const std::size_t records = std::max<std::size_t>(column.count * 2, 64);
-  column.bytes.resize(records * record_layouts()[index].size + kSlack);
+  if ((column.count + 1) * size + kSlack > column.bytes.size()) [[unlikely]] {
+    column.bytes.resize(std::max<std::size_t>(column.count * 2, 64) * size + kSlack);
+  }
+  return column.bytes.data() + size * column.count++;
 }
 
 std::size_t RecordDecoder::run(Bytes frames) {
-  const auto place = [this](const Plan& plan) {
-    auto& column = columns_[plan.column];
-    if ((column.count + 1) * plan.size + kSlack > column.bytes.size()) grow(plan.column);
-    return column.bytes.data() + plan.size * column.count++;
-  };
+  if (dialect_ != 'I') return run_pitch(frames);
+  const auto place = [this](const Plan& plan) { return this->place(plan.column, plan.size); };
   std::size_t at = 0;
   while (!stopped_) {
     at +=
@@ -311,48 +317,59 @@ std::size_t RecordDecoder::run(Bytes frames) {
   return at;
 }
 
+std::size_t RecordDecoder::run_pitch(Bytes frames) {
+  const auto& layouts = pitch::record_layouts(dialect_);
+  itch::FrameCursor cursor(frames, offset_);
+  itch::Frame frame;
+  while (!stopped_ && cursor.next(frame)) {
+    if (frame.size == 0) continue;
+    Event event;
+    event.offset = frame.offset;
+    const auto result = dialect_ == 'P' ? binary_.decode(frame.data, frame.size, event)
+                                        : ascii_.decode(frame.data, frame.size, event);
+    if (result == pitch::Result::malformed) {
+      reject(frame);
+      continue;
+    }
+    const int index = pitch::record_layout(dialect_, static_cast<std::uint8_t>(event.type));
+    if (result == pitch::Result::unknown || index < 0) {
+      ++unknown_;
+      continue;
+    }
+    const auto& layout = layouts[static_cast<std::size_t>(index)];
+    auto* const record = place(static_cast<std::size_t>(index), layout.size);
+    pitch::write_record(dialect_, layout, frame.data, frame.size, event, record);
+    ++messages_;
+  }
+  offset_ = cursor.offset();
+  return cursor.consumed();
+}
+
 void RecordDecoder::reject(const itch::Frame& frame) {
-  if (itch::kLengths[frame.data[0]] == 0) {
+  if (dialect_ == 'I' && itch::kLengths[frame.data[0]] == 0) {
     ++unknown_;
     return;
   }
   ++malformed_;
   stopped_ = !lenient_;
-  if (errors_.size() < kMaxErrors) {
-    errors_.push_back({.offset = frame.offset,
-                       .what = std::string("a message of type '") + frame.type() + "' and length " +
-                               std::to_string(frame.size) + ", which should be " +
-                               std::to_string(itch::kLengths[frame.data[0]])});
-  }
+  if (errors_.size() < kMaxErrors)
+    errors_.push_back({.offset = frame.offset, .what = complaint(dialect_, frame)});
 }
 
 void RecordDecoder::feed(Bytes frames) {
-  while (!rest_.empty() && !frames.empty() && !stopped_) {
-    std::size_t want = 2;
-    if (rest_.size() >= 2) want = 2U + itch::big_endian<std::uint16_t>(rest_.data());
-    const std::size_t take = std::min(want - rest_.size(), frames.size());
-    rest_.insert(rest_.end(), frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(take));
-    frames = frames.subspan(take);
-    if (rest_.size() >= 2 && rest_.size() == 2U + itch::big_endian<std::uint16_t>(rest_.data())) {
-      run(rest_);
-      rest_.clear();
-    }
-  }
-  if (stopped_ || frames.empty()) return;
-  const std::size_t used = run(frames);
-  if (!stopped_) rest_.assign(frames.begin() + static_cast<std::ptrdiff_t>(used), frames.end());
+  joiner_.feed(frames, [this](Bytes whole) { return run(whole); }, [this] { return stopped_; });
 }
 
 void RecordDecoder::finish() {
-  if (!stopped_ && !rest_.empty()) {
+  if (!stopped_ && joiner_.rest() != 0) {
     errors_.push_back({.offset = offset_,
-                       .what = "the stream ends inside a message: " + std::to_string(rest_.size()) +
+                       .what = "the stream ends inside a message: " + std::to_string(joiner_.rest()) +
                                " bytes are no whole frame"});
   }
 }
 
 std::vector<RecordDecoder::Column> RecordDecoder::take() {
-  std::vector<Column> taken(itch::kTypeCount);
+  std::vector<Column> taken(columns_.size());
   taken.swap(columns_);
   return taken;
 }

@@ -1,10 +1,10 @@
 // Threads: one thread owns a decoder.
 //
-// Every field of every ITCH-5.0 message, as arrays of records, one array a type.
+// Every field of every message, as arrays of records, one array a type.
 //
-// A message becomes a record (host byte order, integers aligned, the time widened to 64 bits) by one byte
-// permutation: no branch depends on the type, so a mixed stream costs no mispredictions. With AVX-512 VBMI
-// one instruction permutes the message; with SSSE3 each 16 bytes of the record come from 16 bytes of the
+// An ITCH message becomes a record (host byte order, integers aligned, the time widened to 64 bits) by one
+// byte permutation: no branch depends on the type, so a mixed stream costs no mispredictions. With AVX-512
+// VBMI one instruction permutes the message; with SSSE3 each 16 bytes of the record come from 16 bytes of the
 // message, which the layout takes care of; elsewhere a loop over bytes does the same. Chosen at run time.
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "market/itch.hpp"
+#include "market/pitch.hpp"
 #include "market/transport.hpp"
 
 namespace latlab::market {
@@ -41,8 +42,9 @@ Permutation best_permutation();
 
 class RecordDecoder {
  public:
-  // lenient: skip and count malformed messages instead of stopping.
-  explicit RecordDecoder(bool lenient, Permutation permutation = best_permutation());
+  // lenient: skip and count malformed messages instead of stopping. dialect: 'I' ITCH, 'P' binary PITCH, 'T'
+  // ASCII PITCH, whose records are those of market/pitch_records.hpp.
+  explicit RecordDecoder(bool lenient, Permutation permutation = best_permutation(), char dialect = 'I');
 
   // Frames in pieces of any size.
   void feed(Bytes frames);
@@ -52,7 +54,7 @@ class RecordDecoder {
     std::vector<std::uint8_t> bytes;  // count records, and slack behind them
     std::size_t count = 0;
   };
-  // The records since the last take, by index in itch::kTypes.
+  // The records since the last take, by index in itch::kTypes or pitch::record_layouts().
   std::vector<Column> take();
 
   [[nodiscard]] bool stopped() const noexcept { return stopped_; }
@@ -66,17 +68,21 @@ class RecordDecoder {
 
  private:
   std::size_t run(Bytes frames);
+  std::size_t run_pitch(Bytes frames);
   void reject(const itch::Frame& frame);
-  void grow(std::size_t index);
+  [[nodiscard]] std::uint8_t* place(std::size_t index, std::size_t size);
 
   std::vector<Column> columns_;
-  std::vector<std::uint8_t> rest_;
+  itch::FrameJoiner joiner_;
+  pitch::BinaryDecoder binary_;
+  pitch::AsciiDecoder ascii_;
   std::vector<TransportError> errors_;
   std::uint64_t offset_ = 0;
   std::uint64_t messages_ = 0;
   std::uint64_t unknown_ = 0;
   std::uint64_t malformed_ = 0;
   Permutation permutation_;
+  char dialect_;
   bool lenient_;
   bool stopped_ = false;
 };

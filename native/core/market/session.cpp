@@ -28,32 +28,36 @@ constexpr std::array<std::uint8_t, 256> kNameAt = [] {
 
 }  // namespace
 
+std::string complaint(char dialect, const itch::Frame& frame) {
+  if (dialect == 'I') {
+    return "a message of type " + quoted(frame.type()) + " and length " + std::to_string(frame.size) +
+           ", which should be " + std::to_string(itch::kLengths[frame.data[0]]);
+  }
+  if (dialect == 'P') {
+    return "a PITCH message of type " + quoted(frame.size > 2 ? static_cast<char>(frame.data[2]) : '\0') +
+           " whose length or price is out of range";
+  }
+  std::string what =
+      "a line that is no PITCH message: '" +
+      std::string(reinterpret_cast<const char*>(frame.data), std::min<std::size_t>(frame.size, 24)) + "'";
+  for (auto& c : what) {
+    if (c < 0x20 || c > 0x7e) c = '?';
+  }
+  return what;
+}
+
 Session::Session(char dialect, bool lenient, Sink& sink)
     : sink_(sink), dialect_(dialect), lenient_(lenient) {}
 
 void Session::feed(Bytes frames) {
   if (stopped_) return;
-  // A frame that a piece has torn is completed from the next, and the rest is read where it lies.
-  while (!rest_.empty() && !frames.empty() && !stopped_) {
-    std::size_t want = 2;
-    if (rest_.size() >= 2) want = 2U + itch::big_endian<std::uint16_t>(rest_.data());
-    const std::size_t take = std::min(want - rest_.size(), frames.size());
-    rest_.insert(rest_.end(), frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(take));
-    frames = frames.subspan(take);
-    if (rest_.size() >= 2 && rest_.size() == 2U + itch::big_endian<std::uint16_t>(rest_.data())) {
-      run(rest_);
-      rest_.clear();
-    }
-  }
-  if (stopped_ || frames.empty()) return;
-  const std::size_t used = run(frames);
-  if (!stopped_) rest_.assign(frames.begin() + static_cast<std::ptrdiff_t>(used), frames.end());
+  joiner_.feed(frames, [this](Bytes whole) { return run(whole); }, [this] { return stopped_; });
 }
 
 void Session::finish() {
-  if (!stopped_ && !rest_.empty()) {
+  if (!stopped_ && joiner_.rest() != 0) {
     errors_.push_back({.offset = offset_,
-                       .what = "the stream ends inside a message: " + std::to_string(rest_.size()) +
+                       .what = "the stream ends inside a message: " + std::to_string(joiner_.rest()) +
                                " bytes are no whole frame"});
   }
   sink_.finish(names_);
@@ -116,7 +120,8 @@ std::size_t Session::run_with(Bytes frames, Decode&& decode) {
     if (counts_.messages - counts_.unknown == 1) counts_.first_ns = event.ts_ns;
     counts_.out_of_order += event.ts_ns < counts_.last_ns;
     counts_.last_ns = event.ts_ns;
-    if (++batched_ == kBatch) flush();
+    // Names are given anew behind a day's start, and what came before it had the old ones.
+    if (++batched_ == kBatch || event.kind == Kind::new_day) flush();
   }
   offset_ = cursor.offset();
   return cursor.consumed();
@@ -125,23 +130,8 @@ std::size_t Session::run_with(Bytes frames, Decode&& decode) {
 void Session::malformed(const itch::Frame& frame) {
   ++counts_.malformed;
   stopped_ = !lenient_;
-  if (errors_.size() >= kMaxErrors) return;
-  std::string what =
-      "a message of type " + quoted(frame.type()) + " and length " + std::to_string(frame.size);
-  if (dialect_ == 'I') {
-    what += ", which should be " + std::to_string(itch::kLengths[frame.data[0]]);
-  } else if (dialect_ == 'P') {
-    what = "a PITCH message of type " + quoted(frame.size > 2 ? static_cast<char>(frame.data[2]) : '\0') +
-           " whose length or price is out of range";
-  } else {
-    what = "a line that is no PITCH message: '" +
-           std::string(reinterpret_cast<const char*>(frame.data), std::min<std::size_t>(frame.size, 24)) +
-           "'";
-    for (auto& c : what) {
-      if (c < 0x20 || c > 0x7e) c = '?';
-    }
-  }
-  errors_.push_back({.offset = frame.offset, .what = std::move(what)});
+  if (errors_.size() < kMaxErrors)
+    errors_.push_back({.offset = frame.offset, .what = complaint(dialect_, frame)});
 }
 
 void Session::flush() {

@@ -67,6 +67,9 @@ class Sink {
   virtual void finish(const SymbolNames& /*names*/) {}
 };
 
+// What is wrong with a malformed message, in words.
+std::string complaint(char dialect, const itch::Frame& frame);
+
 class Session {
  public:
   // dialect: 'I' ITCH, 'P' binary PITCH, 'T' ASCII PITCH. A lenient session skips and counts malformed
@@ -100,7 +103,7 @@ class Session {
   std::vector<TransportError> errors_;
   std::array<Event, kBatch> events_;
   std::size_t batched_ = 0;
-  std::vector<std::uint8_t> rest_;
+  itch::FrameJoiner joiner_;
   pitch::BinaryDecoder binary_;
   pitch::AsciiDecoder ascii_;
   std::size_t named_ = 0;

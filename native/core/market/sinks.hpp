@@ -40,6 +40,8 @@ class Filter {
     }
     return verdict == 1;
   }
+  // Numbers are given to symbols anew.
+  void new_day() { std::fill(verdicts_.begin(), verdicts_.end(), std::uint8_t{0}); }
 
  private:
   Selection selection_;
@@ -119,7 +121,7 @@ class InsideSink final : public BookSink<S>, public InsideResult {
 
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     // A message that empties every book is split off: it changes many insides, and is as rare as a restart.
-    const auto all = [](const Event& event) { return event.kind == Kind::clear_all; };
+    const auto all = [](const Event& event) { return event.kind >= Kind::clear_all; };
     while (!events.empty()) {
       const auto at = std::find_if(events.begin(), events.end(), all);
       const auto count = static_cast<std::size_t>(at - events.begin());
@@ -129,7 +131,11 @@ class InsideSink final : public BookSink<S>, public InsideResult {
         if (changed) emit(event.ts_ns, effect.locate, names);
       });
       if (at == events.end()) return;
-      clear_all(*at, names);
+      if (at->kind == Kind::new_day) {
+        new_day(*at);
+      } else {
+        clear_all(*at, names);
+      }
       events = events.subspan(count + 1);
     }
   }
@@ -159,6 +165,13 @@ class InsideSink final : public BookSink<S>, public InsideResult {
     if (now == last) return false;
     last = std::move(now);
     return true;
+  }
+
+  // Books are a day's: the next day's begin empty, which is no change of theirs.
+  void new_day(const Event& event) {
+    this->books_.apply(event);
+    last_.clear();
+    filter_.new_day();
   }
 
   void clear_all(const Event& event, const SymbolNames& names) {
@@ -276,7 +289,8 @@ class DepthSink final : public BookSink<S>, public DepthResult {
 
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     this->apply(events, [&](const Event& event, const Effect& effect) {
-      if (!effect.applied || event.kind == Kind::clear_all) return;
+      if (event.kind == Kind::new_day) filter_.new_day();
+      if (!effect.applied || event.kind >= Kind::clear_all) return;
       if (!filter_.takes(event.ts_ns, effect.locate, names)) return;
       const auto* book = this->books_.find(effect.locate);
       if (book == nullptr) return;  // an order of no shares in a book that never had any
@@ -322,6 +336,7 @@ class TradesSink final : public BookSink<S>, public TradesResult {
 
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     this->apply(events, [&](const Event& event, const Effect& effect) {
+      if (event.kind == Kind::new_day) filter_.new_day();
       const bool resting =
           event.kind == Kind::execute || event.kind == Kind::execute_at || event.kind == Kind::execute_left;
       const bool hidden = event.kind == Kind::trade || event.kind == Kind::cross;

@@ -338,7 +338,7 @@ class Packets final : public Transport {
     offset_ += packet.size();
   }
   void finish() override { mold_.flush(); }
-  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> missing() const override { return mold_.missing(); }
+  [[nodiscard]] Gaps missing() const override { return mold_.missing(); }
 
  private:
   Mold mold_{*this};
@@ -402,8 +402,7 @@ void Mold::packet(Bytes payload, std::uint64_t input_offset) {
     return;
   }
   if (sequence > expected_) {
-    // Too early; a heartbeat too tells what is missing before it.
-    if (count == UINT16_MAX) return;
+    // Too early; a heartbeat too tells what is missing before it, and so does the end of a session.
     held_.try_emplace(sequence, Held{.payload = {payload.begin(), payload.end()}, .offset = input_offset});
     if (held_.size() > kHeldPackets) release();
     return;
@@ -420,7 +419,8 @@ void Mold::packet(Bytes payload, std::uint64_t input_offset) {
 }
 
 void Mold::deliver(Bytes payload, std::uint64_t sequence, std::uint64_t input_offset) {
-  const std::size_t count = itch::big_endian<std::uint16_t>(payload.data() + 18);
+  std::size_t count = itch::big_endian<std::uint16_t>(payload.data() + 18);
+  if (count == UINT16_MAX) count = 0;  // the end of a session, which was held for what is missing before it
   std::size_t at = kMoldHeader;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t size = itch::big_endian<std::uint16_t>(payload.data() + at);
@@ -451,9 +451,18 @@ void Mold::flush() {
   while (!held_.empty()) release();
 }
 
-std::pair<std::uint64_t, std::uint64_t> Mold::missing() const {
-  if (held_.empty()) return {0, 0};
-  return {expected_, held_.begin()->first - expected_};
+Transport::Gaps Mold::missing() const {
+  Transport::Gaps gaps;
+  std::uint64_t next = expected_;
+  for (const auto& [sequence, held] : held_) {
+    if (sequence > next) {
+      gaps.emplace_back(next, sequence - next);
+      if (gaps.size() == kMostGaps) break;
+    }
+    const std::uint16_t count = itch::big_endian<std::uint16_t>(held.payload.data() + 18);
+    next = std::max(next, sequence + (count == UINT16_MAX ? 0U : count));
+  }
+  return gaps;
 }
 
 bool PitchUnits::recognises(Bytes payload) {

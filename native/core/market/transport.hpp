@@ -62,8 +62,9 @@ class Transport {
 
   [[nodiscard]] const std::vector<std::uint8_t>& frames() const noexcept { return frames_; }
   [[nodiscard]] const std::vector<Origin>& origins() const noexcept { return origins_; }
-  // The first sequence number that packets in hand wait for, and how many are missing; {0, 0}: none.
-  [[nodiscard]] virtual std::pair<std::uint64_t, std::uint64_t> missing() const { return {0, 0}; }
+  // The gaps that packets in hand wait for, each with its first sequence number and how many are missing.
+  using Gaps = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+  [[nodiscard]] virtual Gaps missing() const { return {}; }
   // 'I' ITCH, 'P' binary PITCH, 'T' ASCII PITCH; 0: not known yet
   [[nodiscard]] char dialect() const noexcept { return dialect_; }
   [[nodiscard]] const TransportCounts& counts() const noexcept { return counts_; }
@@ -96,7 +97,8 @@ class Transport {
 // which no session gives, is passed on as it comes (captures that were made anonymous have it).
 class Mold {
  public:
-  static constexpr std::size_t kHeldPackets = 4096;
+  static constexpr std::size_t kHeldPackets = 16'384;
+  static constexpr std::size_t kMostGaps = 64;
 
   explicit Mold(Transport& out) : out_(out) {}
   // True when the payload is a MoldUDP64 packet in form.
@@ -104,8 +106,8 @@ class Mold {
   void packet(Bytes payload, std::uint64_t input_offset);
   // Give up waiting for what is missing.
   void flush();
-  // The first missing message and how many are missing before what is held; {0, 0}: none.
-  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> missing() const;
+  // What is missing before and between what is held: the first kMostGaps gaps.
+  [[nodiscard]] Transport::Gaps missing() const;
   [[nodiscard]] std::uint64_t expected() const noexcept { return expected_; }
   [[nodiscard]] const std::array<char, 10>& session() const noexcept { return session_; }
   [[nodiscard]] bool ended() const noexcept { return ended_; }

@@ -27,27 +27,27 @@ class Generator:
     def symbols(self) -> int: ...
 
 @overload
-def place_rows(signals: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], difference: bool, rows: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu')], first: int) -> list[float]: ...
+def place_pairs(a: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], difference: bool, together: int, rows: Annotated[NDArray[numpy.complex64], dict(shape=(None, None), order='C', device='cpu')]) -> list[float]: ...
 
 @overload
-def place_rows(signals: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], difference: bool, rows: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu')], first: int) -> list[float]:
-    """Signals to rows from the first; the sum of squares of each."""
-
-@overload
-def cross_rows(spectra: Annotated[NDArray[numpy.complex64], dict(shape=(None, None), order='C', device='cpu', writable=False)], together: int, whiten: bool, out: Annotated[NDArray[numpy.complex64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
-
-@overload
-def cross_rows(spectra: Annotated[NDArray[numpy.complex128], dict(shape=(None, None), order='C', device='cpu', writable=False)], together: int, whiten: bool, out: Annotated[NDArray[numpy.complex128], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+def place_pairs(a: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], difference: bool, together: int, rows: Annotated[NDArray[numpy.complex128], dict(shape=(None, None), order='C', device='cpu')]) -> list[float]:
     """
-    Cross-spectra of the first half with the second, `together` of them summed.
+    Signals to the real and imaginary parts of rows; the energy of each sum of pairs.
     """
 
 @overload
-def peak_of_row(correlations: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], row: int, reach: int) -> tuple[float, float, float]: ...
+def cross_pairs(spectra: Annotated[NDArray[numpy.complex64], dict(shape=(None, None), order='C', device='cpu', writable=False)], together: int, whiten: bool, out: Annotated[NDArray[numpy.complex64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
 
 @overload
-def peak_of_row(correlations: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], row: int, reach: int) -> tuple[float, float, float]:
-    """Lag in samples, height, and the highest elsewhere."""
+def cross_pairs(spectra: Annotated[NDArray[numpy.complex128], dict(shape=(None, None), order='C', device='cpu', writable=False)], together: int, whiten: bool, out: Annotated[NDArray[numpy.complex128], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+    """Cross-spectra of the pairs, `together` of them summed."""
+
+@overload
+def peaks(correlations: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], reach: int) -> list[tuple[float, float, float]]: ...
+
+@overload
+def peaks(correlations: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], reach: int) -> list[tuple[float, float, float]]:
+    """Lag in samples, height, and the highest elsewhere, of each row."""
 
 class Pipeline:
     """An input's bytes, through transport, session and books, to a result."""
@@ -124,7 +124,7 @@ class Pipeline:
 
     def snapshot_levels(self) -> dict[str, object]: ...
 
-def record_layouts() -> list[tuple[str, int, list[tuple[str, int, int, bool]]]]:
+def record_layouts(dialect: str = 'I') -> list[tuple[int, int, list[tuple[str, int, int, bool]]]]:
     """
     (type, bytes of a record, [(field, offset, bytes, text)]) of each type; the last 8 bytes are the frame's offset.
     """
@@ -137,9 +137,9 @@ def decode_sum(frames: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order
 def best_permutation() -> int: ...
 
 class RecordDecoder:
-    """All fields of ITCH messages as arrays of records."""
+    """All fields of messages as arrays of records."""
 
-    def __init__(self, lenient: bool, permutation: int = -1) -> None: ...
+    def __init__(self, lenient: bool, permutation: int = -1, dialect: str = 'I') -> None: ...
 
     def feed(self, frames: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None: ...
 
@@ -177,10 +177,14 @@ class Transport:
     def take(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
         """The frames since the last take."""
 
-    def missing(self) -> tuple[int, int]:
-        """First missing sequence number, and how many are missing."""
+    def missing(self) -> list[tuple[int, int]]:
+        """
+        Gaps that packets wait for: first missing sequence number, and how many are missing.
+        """
 
     @property
     def dialect(self) -> str: ...
 
     def counts(self) -> dict[str, int]: ...
+
+    def errors(self) -> list[tuple[int, str]]: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,17 @@ from latlab.errors import ExitCode, UsageError
 if TYPE_CHECKING:
     from latlab.model.market import Census
 
-_FILE = click.argument("file", type=click.Path(path_type=Path))
+
+class _Input(click.ParamType):  # type: ignore[type-arg]
+    """A file's path, or the address of a feed on the wire as it was given."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if isinstance(value, str) and value.startswith("udp://") else Path(value)
+
+
+_FILE = click.argument("file", type=_Input())
 _OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _LENIENT = click.option("--lenient", is_flag=True, help="Skip and count malformed messages.")
@@ -28,7 +39,11 @@ _CAPACITY = click.option("--capacity", default=8192, show_default=True, help="Ti
 
 @click.group()
 def market() -> None:
-    """Market data: ITCH and PITCH to the inside, statistics, delays."""
+    """Market data: ITCH and PITCH to the inside, statistics, delays.
+
+    A FILE is an input of any kind, or udp://GROUP:PORT[,GROUP:PORT][?requests=HOST:PORT&interface=ADDRESS
+    &idle=SECONDS], MoldUDP64 lines on the wire.
+    """
 
 
 @market.command()
@@ -49,7 +64,7 @@ def generate(seed: int, messages: int, symbols: int, output: Path) -> int:
 @_FILE
 @_JSON
 @_LENIENT
-def census(file: Path, as_json: bool, lenient: bool) -> int:
+def census(file: Path | str, as_json: bool, lenient: bool) -> int:
     """Count the messages of FILE by type, and list its errors with their offsets."""
     from latlab.market import census as count
 
@@ -83,7 +98,7 @@ def census(file: Path, as_json: bool, lenient: bool) -> int:
 @click.option("--resume", is_flag=True, help="Go on behind what a killed run wrote.")
 @_JSON
 def inside(
-    file: Path,
+    file: Path | str,
     output: Path,
     book: str,
     capacity: int,
@@ -133,7 +148,7 @@ def inside(
 @_LENIENT
 @_JSON
 def depth(
-    file: Path,
+    file: Path | str,
     book: str,
     capacity: int,
     symbols: str,
@@ -170,7 +185,9 @@ def depth(
 @_FROM
 @_TO
 @_LENIENT
-def trades(file: Path, output: Path, symbols: str, from_: str | None, to: str | None, lenient: bool) -> int:
+def trades(
+    file: Path | str, output: Path, symbols: str, from_: str | None, to: str | None, lenient: bool
+) -> int:
     """Write every trade of FILE (*.csv, *.csv.gz or *.parquet)."""
     from latlab.market import trades as collect
     from latlab.market import write_table
@@ -186,7 +203,7 @@ def trades(file: Path, output: Path, symbols: str, from_: str | None, to: str | 
 @_OUTPUT
 @click.option("--at", required=True, help="Time of day, HH:MM:SS[.fraction] or ns since midnight.")
 @_LENIENT
-def snapshot(file: Path, output: Path, at: str, lenient: bool) -> int:
+def snapshot(file: Path | str, output: Path, at: str, lenient: bool) -> int:
     """Write every level of every book as it stood at a time (*.csv, *.csv.gz or *.parquet)."""
     from latlab.market import snapshot as take
     from latlab.market import write_table
@@ -203,7 +220,7 @@ def snapshot(file: Path, output: Path, at: str, lenient: bool) -> int:
 @click.option("--per", default="type", show_default=True, type=click.Choice(["type", "event"]))
 @_LENIENT
 @click.option("--resume", is_flag=True, help="Go on behind the parts that a killed run wrote.")
-def decode(file: Path, output: Path, per: str, lenient: bool, resume: bool) -> int:
+def decode(file: Path | str, output: Path, per: str, lenient: bool, resume: bool) -> int:
     """Write every field of every message as Parquet: a folder with a table a type, or one of book events."""
     from latlab.market import decode as write
 
@@ -213,7 +230,7 @@ def decode(file: Path, output: Path, per: str, lenient: bool, resume: bool) -> i
 
 
 @market.command()
-@_FILE
+@click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the table here, as CSV.")
 @click.option("--html", "page", type=click.Path(path_type=Path), help="Write plots and fits here.")
 @click.option("--over", default="inside", show_default=True, type=click.Choice(["inside", "messages"]))
@@ -268,30 +285,42 @@ def _statistics_page(file: Path, table: Path, page: Path, lenient: bool) -> None
 
 
 @market.command()
-@click.argument("a", type=click.Path(path_type=Path))
-@click.argument("b", type=click.Path(path_type=Path))
+@click.argument("a", type=_Input())
+@click.argument("b", type=_Input())
 @_SYMBOLS
 @click.option("--window", default=60.0, show_default=True, help="Seconds of an estimate.")
 @click.option("--max-delay", default=5.0, show_default=True, help="Milliseconds; look no further.")
 @click.option("--resolution", default=1.0, show_default=True, help="Microseconds of a bin of lags.")
+@click.option(
+    "--follow", type=float, help="The files grow: wait for more until none came for so many seconds."
+)
 @_LENIENT
 @_JSON
 def delay(
-    a: Path,
-    b: Path,
+    a: Path | str,
+    b: Path | str,
     symbols: str,
     window: float,
     max_delay: float,
     resolution: float,
+    follow: float | None,
     lenient: bool,
     as_json: bool,
 ) -> int:
-    """By how much feed B is behind feed A, window by window, by the moves of the inside that both have."""
+    """By how much feed B is behind feed A, window by window, by the moves of the inside that both have.
+
+    The confidence is the share of estimates of such a confidence that are within 1 us of the truth. Each
+    window is printed when both feeds are past it; with --json, that of two whole files is one list, and that
+    of growing files or of feeds on the wire an object a line.
+    """
     from dataclasses import asdict
 
-    from latlab.market import delay as estimate
+    from latlab.market import delay_windows
+    from latlab.reports.market_text import clock
 
-    found = estimate(
+    streaming = follow is not None or any(isinstance(feed, str) for feed in (a, b))
+    found = []
+    for one in delay_windows(
         a,
         b,
         symbols=_names(symbols),
@@ -299,16 +328,17 @@ def delay(
         max_delay_ns=int(max_delay * 1e6),
         bin_ns=int(resolution * 1e3),
         lenient=lenient,
-    )
-    if as_json:
-        click.echo(json.dumps([asdict(one) for one in found]))
-    else:
-        from latlab.reports.market_text import clock
-
-        for one in found:
+        follow_s=follow,
+    ):
+        found.append(one)
+        if not as_json:
             click.echo(
                 f"{clock(one.at_ns)}  {one.delay_ns / 1e3:>12,.3f} us  confidence {one.confidence:.2f}"
             )
+        elif streaming:
+            click.echo(json.dumps(asdict(one)))
+    if as_json and not streaming:
+        click.echo(json.dumps([asdict(one) for one in found]))
     if not found:
         click.echo("latlab: no window has enough moves that both feeds share", err=True)
         return ExitCode.NOT_TRUSTWORTHY
@@ -317,7 +347,9 @@ def delay(
 
 @market.command()
 @_FILE
-@click.option("--to", "to_", required=True, help="udp://HOST:PORT, tcp://HOST:PORT or a file.")
+@click.option("--to", "to_", required=True, help="udp://HOST:PORT[,HOST:PORT], tcp://HOST:PORT or a file.")
+@click.option("--requests", help="HOST:PORT at which what was lost can be asked for again (udp).")
+@click.option("--linger", default=1.0, show_default=True, help="Seconds for requests after the last message.")
 @click.option("--fixed", type=float, help="Microseconds between messages.")
 @click.option("--burst", help="B:US: B messages every US microseconds.")
 @click.option("--speed", type=float, help="The feed's own times, so much faster.")
@@ -326,8 +358,10 @@ def delay(
 @click.option("--messages", type=int, help="At most so many.")
 @_JSON
 def replay(
-    file: Path,
+    file: Path | str,
     to_: str,
+    requests: str | None,
+    linger: float,
     fixed: float | None,
     burst: str | None,
     speed: float | None,
@@ -339,8 +373,9 @@ def replay(
     """Send the ITCH messages of FILE at planned times, and report how late they went."""
     from dataclasses import asdict
 
+    from latlab.market import MoldTarget, RequestServer, target_of
     from latlab.market import replay as send
-    from latlab.market import target_of
+    from latlab.market._source import host_and_port
 
     pair = None
     if burst is not None:
@@ -349,16 +384,23 @@ def replay(
             pair = (int(count), int(float(period) * 1000))
         except ValueError:
             raise UsageError(f"--burst must be B:US, not '{burst}'") from None
-    report = send(
-        file,
-        target_of(to_),
-        fixed_ns=None if fixed is None else int(fixed * 1000),
-        burst=pair,
-        speed=speed,
-        loss=loss,
-        seed=seed,
-        limit=messages,
-    )
+    target = target_of(to_)
+    with ExitStack() as stack:
+        if requests is not None:
+            if not isinstance(target, MoldTarget):
+                raise UsageError("--requests is for a replay to udp://HOST:PORT")
+            stack.enter_context(RequestServer(target, *host_and_port(requests, "--requests")))
+            target.linger_s = linger
+        report = send(
+            file,
+            target,
+            fixed_ns=None if fixed is None else int(fixed * 1000),
+            burst=pair,
+            speed=speed,
+            loss=loss,
+            seed=seed,
+            limit=messages,
+        )
     if as_json:
         click.echo(json.dumps({"schema": 1} | asdict(report)))
     else:
@@ -368,6 +410,35 @@ def replay(
             f"max {report.error_max_ns / 1e3:.1f} us"
         )
     return ExitCode.OK
+
+
+@market.command()
+@click.argument("feed")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The messages as BinaryFILE.")
+@click.option("--inside", "changes", type=click.Path(path_type=Path), help="Every change of the inside.")
+@_JSON
+def receive(feed: str, output: Path | None, changes: Path | None, as_json: bool) -> int:
+    """Receive MoldUDP64 lines until their session ends, into a file, into books, or both.
+
+    FEED is udp://GROUP:PORT[,GROUP:PORT][?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS]: the lines carry
+    the same messages and are arbitrated; what none brought is asked for at the request server. Prints the
+    census; ends with the session, a silence of 10 seconds, or Ctrl-C.
+    """
+    import signal
+
+    from latlab.market import LiveSource
+    from latlab.market import receive as listen
+    from latlab.reports.market_text import census_text
+
+    def started(source: LiveSource) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: source.stop())
+        click.echo(f"latlab: listening at {feed}", err=True)
+
+    found = listen(feed, output=output, changes=changes, started=started)
+    click.echo(json.dumps(found.document()) if as_json else census_text(found))
+    _warn(found)
+    return ExitCode.NOT_TRUSTWORTHY if found.transport.get("lost") else ExitCode.OK
 
 
 def _names(symbols: str) -> tuple[str, ...]:

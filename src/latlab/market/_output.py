@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -12,6 +12,8 @@ from latlab.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_PART_ROWS = 1 << 20
 
 
 @contextmanager
@@ -39,11 +41,31 @@ class TextOutput:
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:
-        kept = _whole_lines(path) if resume and path.exists() else b""
-        self.lines = kept.count(b"\n")
-        self._context = create(path)
-        self._file = self._context.__enter__()
-        self._file.write(kept)
+        self.lines = 0
+        self._context: Any
+        if not (resume and path.exists()):
+            self._context = create(path)
+            self._file = self._context.__enter__()
+        elif path.suffix in (".gz", ".zst"):
+            # A torn compression can't be appended to: what can be read of it is written again, and takes the
+            # file's place when it is complete.
+            again = path.with_name(path.stem + ".resumed" + path.suffix)
+            self._context = create(again)
+            self._file = self._context.__enter__()
+            for lines in _whole_lines(path):
+                self.lines += lines.count(b"\n")
+                self._file.write(lines)
+            self._file.flush()
+            again.replace(path)
+        else:
+            kept = 0
+            for lines in _whole_lines(path):
+                self.lines += lines.count(b"\n")
+                kept += len(lines)
+            self._context = path.open("r+b")
+            self._file = self._context.__enter__()
+            self._file.truncate(kept)
+            self._file.seek(kept)
 
     def write(self, text: bytes) -> None:
         """Append, and hand it to the system so that a kill can't take it back."""
@@ -58,44 +80,170 @@ class TextOutput:
         self._context.__exit__(*error)
 
 
-def _whole_lines(path: Path) -> bytes:
-    """What can be read of a file that may be torn, up to the last end of line."""
-    text = bytearray()
-    try:
-        if path.suffix in (".gz", ".zst"):
-            import pyarrow as pa
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """What can be read of a file that may be torn, up to the last end of line, in pieces."""
+    import pyarrow as pa
 
-            kind = "gzip" if path.suffix == ".gz" else "zstd"
-            with pa.input_stream(str(path), compression=kind) as stream:
-                while block := stream.read(1 << 20):
-                    text += block
-        else:
-            text += path.read_bytes()
-    except OSError:
-        # A torn compression: what came before the tear is what the killed run had saved.
-        pass
-    return bytes(text[: text.rfind(b"\n") + 1])
+    kind = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+    rest = b""
+    # A torn compression ends in an error: what came before the tear is what the killed run had saved.
+    with suppress(OSError), pa.input_stream(str(path), compression=kind) as stream:
+        while block := stream.read(1 << 20):
+            end = block.rfind(b"\n") + 1
+            if end:
+                yield rest + block[:end]
+                rest = b""
+            rest += block[end:]
 
 
-@contextmanager
-def create_parquet(path: Path) -> Iterator[Callable[[pa.Table], None]]:
-    """A Parquet file that grows by tables; a table without rows only gives the schema."""
-    import pyarrow.parquet as pq
+class _Parts:
+    """Rows in numbered Parquet files of a folder, each whole or not there: a kill costs the last one at most.
 
-    writer: Any = None
+    Args:
+        folder: made when the first part is written.
+        resume: keep the parts that are there; the first `rows` rows that are written again are skipped.
+    """
 
-    def write(table: pa.Table) -> None:
-        nonlocal writer
-        if writer is None:
-            writer = pq.ParquetWriter(path, table.schema, compression="zstd")
-        if table.num_rows:
-            writer.write_table(table)
+    def __init__(self, folder: Path, *, resume: bool) -> None:
+        import pyarrow.parquet as pq
 
-    try:
-        yield write
-    finally:
-        if writer is not None:
-            writer.close()
+        self.folder = folder
+        self.paths = sorted(folder.glob("part-*.parquet"))
+        if not resume:
+            for path in self.paths:
+                path.unlink()
+            self.paths = []
+        self.kept: int = sum(pq.read_metadata(path).num_rows for path in self.paths)
+        self.rows = 0
+        self._waiting: list[pa.Table] = []
+        self._count = 0
+
+    def write(self, table: pa.Table) -> None:
+        skip = max(0, min(table.num_rows, self.kept - self.rows))
+        self.rows += table.num_rows
+        table = table.slice(skip)
+        # Without rows too: the first table gives the schema.
+        if table.num_rows or not (self._waiting or self.paths):
+            self._waiting.append(table)
+            self._count += table.num_rows
+        if self._count >= _PART_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        """What waits becomes a part."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if not self._waiting:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"part-{len(self.paths):05}.parquet"
+        temporary = path.with_suffix(".tmp")
+        pq.write_table(pa.concat_tables(self._waiting), temporary, compression="zstd")
+        temporary.replace(path)
+        self.paths.append(path)
+        self._waiting, self._count = [], 0
+
+
+class PartsByKind:
+    """A folder with a folder of parts for each kind of rows; a context manager.
+
+    Args:
+        folder: made if it isn't there.
+        resume: go on behind the parts that a killed run left.
+    """
+
+    def __init__(self, folder: Path, *, resume: bool) -> None:
+        self._folder, self._resume = folder, resume
+        folder.mkdir(parents=True, exist_ok=True)
+        self._kinds: dict[str, _Parts] = {}
+        # Parts of kinds that this input has not are of another run.
+        for old in folder.glob("*/part-*.parquet") if not resume else ():
+            old.unlink()
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows by kind, those that were kept among them."""
+        return {kind: parts.rows for kind, parts in self._kinds.items()}
+
+    def write(self, kind: str, table: pa.Table) -> None:
+        """Append."""
+        if kind not in self._kinds:
+            self._kinds[kind] = _Parts(self._folder / kind, resume=self._resume)
+        self._kinds[kind].write(table)
+
+    def __enter__(self) -> PartsByKind:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for parts in self._kinds.values():
+            parts.flush()
+
+
+class OneParquet:
+    """One Parquet file that grows by tables; a context manager.
+
+    While it grows its rows are in parts in ``PATH.parts``, which become the file when it ends; a killed run
+    leaves the parts, which any reader of Parquet folders reads, and a resumed one goes on behind them.
+
+    Args:
+        path: the file.
+        resume: keep the rows of a killed run, or of a finished one.
+    """
+
+    def __init__(self, path: Path, *, resume: bool) -> None:
+        self._path = path
+        folder = path.with_name(path.name + ".parts")
+        if path.exists() and resume and not folder.exists():
+            folder.mkdir()
+            path.replace(folder / "part-00000.parquet")
+        elif path.exists() and not resume:
+            path.unlink()
+        self._parts = _Parts(folder, resume=resume)
+
+    @property
+    def kept(self) -> int:
+        """Rows that are there from before; `write` skips as many."""
+        return self._parts.kept
+
+    @property
+    def rows(self) -> int:
+        """Rows written, those that were kept among them."""
+        return self._parts.rows
+
+    def skip(self, rows: int) -> None:
+        """The first so many rows will not be written again: the caller leaves them out."""
+        self._parts.rows += rows
+
+    def write(self, table: pa.Table) -> None:
+        """Append; a table without rows only gives the schema."""
+        self._parts.write(table)
+
+    def __enter__(self) -> OneParquet:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        self._parts.flush()
+        # An input that is bad in its middle has given all that it will; an interrupted run goes on some day.
+        if kind is None or issubclass(kind, Exception):
+            self._join()
+
+    def _join(self) -> None:
+        import pyarrow.parquet as pq
+
+        paths = self._parts.paths
+        if len(paths) == 1:
+            paths[0].replace(self._path)
+        elif paths:
+            temporary = self._path.with_name(self._path.name + ".tmp")
+            with pq.ParquetWriter(temporary, pq.read_schema(paths[0]), compression="zstd") as writer:
+                for path in paths:
+                    writer.write_table(pq.read_table(path))
+            temporary.replace(self._path)
+        if paths:
+            for path in self._parts.folder.iterdir():
+                path.unlink()
+            self._parts.folder.rmdir()
 
 
 def write_table(table: pa.Table, path: Path) -> None:

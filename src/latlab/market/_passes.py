@@ -11,13 +11,14 @@ import numpy as np
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market._output import TextOutput, create_parquet
-from latlab.market._source import Source
+from latlab.market._output import OneParquet, TextOutput
+from latlab.market._source import Source, source_of
 from latlab.model.market import Census, Depth, FeedError, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Input = str | PathLike[str] | Source
 BOOKS = ("ladder", "array", "map")
 MAX_NS = (1 << 64) - 1
 _DIALECTS = {"I": "ITCH", "P": "PITCH", "T": "PITCH ASCII"}
@@ -62,7 +63,7 @@ def run(
         first_ns=counts["first_ns"],
         last_ns=counts["last_ns"],
         anomalies=pipeline.anomalies(),
-        transport=pipeline.transport_counts(),
+        transport=source.transport_counts() or pipeline.transport_counts(),
     )
 
 
@@ -88,22 +89,23 @@ def refuse(source: Source, census: Census, lenient: bool) -> None:
         )
 
 
-def census(path: str | PathLike[str], *, lenient: bool = False) -> Census:
+def census(path: Input, *, lenient: bool = False) -> Census:
     """Count an input's messages by type, and list its errors.
 
     Args:
-        path: BinaryFILE, SoupBinTCP, pcap, pcapng, PITCH units or ASCII PITCH; plain, gzip or zstd.
+        path: BinaryFILE, SoupBinTCP, pcap, pcapng, PITCH units or ASCII PITCH; plain, gzip or zstd; or
+            ``udp://GROUP:PORT``, a feed on the wire (see `parse_udp`).
         lenient: skip and count a malformed message instead of ending there.
 
     Raises:
         InputError: it can't be opened, or is none of these.
     """
-    source = Source(path)
+    source = source_of(path)
     return run(source, Pipeline.census(source.framing, lenient), lenient)
 
 
 def inside(
-    path: str | PathLike[str],
+    path: Input,
     output: str | PathLike[str],
     *,
     book: str = "ladder",
@@ -128,7 +130,7 @@ def inside(
         symbols: only these; all when empty.
         from_ns: the first time stamp that is written (ns since midnight); the book is exact from the start.
         to_ns: the last.
-        resume: go on behind what a killed run of the same command wrote (text only).
+        resume: go on behind what a killed run of the same command wrote.
 
     Raises:
         InputError: the input is bad (what came before stays in the output), or the output can't be written.
@@ -140,22 +142,33 @@ def inside(
         raise UsageError(f"levels must be between 1 and 1000, not {levels}")
     if not 64 <= capacity <= 1 << 22:
         raise UsageError(f"the capacity must be between 64 and {1 << 22}, not {capacity}")
-    source, target = Source(path), Path(output)
-    parquet = target.suffix == ".parquet"
-    if resume and parquet:
-        raise UsageError("a Parquet file can't be resumed; write text, or start again")
+    source, target = source_of(path), Path(output)
     try:
-        text = None if parquet else TextOutput(target, resume=resume)
-        skip = 0 if text is None else text.lines
+        text = table = None
+        if target.suffix == ".parquet":
+            table = OneParquet(target, resume=resume)
+            table.skip(skip := table.kept)
+        else:
+            text = TextOutput(target, resume=resume)
+            skip = text.lines
         pipeline = Pipeline.inside(
-            source.framing, lenient, book, capacity, levels, not parquet, skip, list(symbols), from_ns, to_ns
+            source.framing,
+            lenient,
+            book,
+            capacity,
+            levels,
+            table is None,
+            skip,
+            list(symbols),
+            from_ns,
+            to_ns,
         )
         if text is not None:
             with text:
                 found = run(source, pipeline, lenient, lambda: text.write(pipeline.take_text()))
-        else:
-            with create_parquet(target) as write:
-                found = run(source, pipeline, lenient, lambda: write(_inside_table(pipeline, levels)))
+        elif table is not None:
+            with table:
+                found = run(source, pipeline, lenient, lambda: table.write(_inside_table(pipeline, levels)))
     except OSError as error:
         raise InputError(target, f"can't be written: {error.strerror or error}") from error
     refuse(source, found, lenient)
@@ -180,24 +193,6 @@ def _inside_table(pipeline: Pipeline, levels: int) -> pa.Table:
     return pa.table(columns)
 
 
-def inside_columns(
-    path: str | PathLike[str], *, symbols: tuple[str, ...] = (), lenient: bool = False
-) -> tuple[Any, Any, Any, dict[int, str]]:
-    """Every change of the inside as arrays: times, locates, and rows of bid and offer prices and quantities.
-
-    Raises:
-        InputError: the input is bad.
-    """
-    source = Source(path)
-    pipeline = Pipeline.inside(source.framing, lenient, "ladder", 8192, 1, False, 0, list(symbols), 0, MAX_NS)
-    taken: list[Any] = []
-    found = run(source, pipeline, lenient, lambda: taken.append(pipeline.take_columns()))
-    refuse(source, found, lenient)
-    times, locates, values = (np.concatenate(parts) for parts in zip(*taken, strict=True))
-    names = {number: name.decode("latin-1") for number, name in pipeline.symbols().items()}
-    return times, locates, values.reshape(-1, 4), names
-
-
 def symbol_column(pipeline: Pipeline, locates: Any) -> pa.Array:
     """The names of the symbols of these numbers, as a dictionary array."""
     import pyarrow as pa
@@ -211,7 +206,7 @@ def symbol_column(pipeline: Pipeline, locates: Any) -> pa.Array:
 
 
 def depth(
-    path: str | PathLike[str],
+    path: Input,
     *,
     book: str = "ladder",
     capacity: int = 8192,
@@ -229,7 +224,7 @@ def depth(
     Raises:
         InputError: the input is bad.
     """
-    source = Source(path)
+    source = source_of(path)
     pipeline = Pipeline.depth(source.framing, lenient, book, capacity, list(symbols), from_ns, to_ns)
     found = run(source, pipeline, lenient)
     refuse(source, found, lenient)
@@ -251,7 +246,7 @@ def _quantiles(values: Any, counts: Any) -> dict[str, int]:
 
 
 def trades(
-    path: str | PathLike[str],
+    path: Input,
     *,
     symbols: tuple[str, ...] = (),
     from_ns: int = 0,
@@ -269,7 +264,7 @@ def trades(
     """
     import pyarrow as pa
 
-    source = Source(path)
+    source = source_of(path)
     pipeline = Pipeline.trades(source.framing, lenient, list(symbols), from_ns, to_ns)
     tables: list[dict[str, Any]] = []
     found = run(source, pipeline, lenient, lambda: tables.append(pipeline.take_trades()))
@@ -279,7 +274,7 @@ def trades(
     return table.add_column(2, "symbol", symbol_column(pipeline, columns["locate"]))
 
 
-def snapshot(path: str | PathLike[str], *, at_ns: int, lenient: bool = False) -> pa.Table:
+def snapshot(path: Input, *, at_ns: int, lenient: bool = False) -> pa.Table:
     """Every level of every book, as it stood after the last message of the time.
 
     Args:
@@ -293,7 +288,7 @@ def snapshot(path: str | PathLike[str], *, at_ns: int, lenient: bool = False) ->
     """
     import pyarrow as pa
 
-    source = Source(path)
+    source = source_of(path)
     pipeline = Pipeline.snapshot(source.framing, lenient, at_ns)
     found = run(source, pipeline, lenient)
     refuse(source, found, lenient)

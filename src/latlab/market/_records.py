@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -13,7 +12,8 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline, RecordDecoder, Transport, record_layouts
 from latlab.errors import InputError, UsageError
-from latlab.market._source import Source
+from latlab.market._output import OneParquet, PartsByKind
+from latlab.market._source import Source, source_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,7 @@ EVENT_KINDS = (
     "cross",
     "clear",
     "clear_all",
+    "new_day",
 )
 _EVENT = np.dtype(
     [
@@ -51,21 +52,25 @@ _EVENT = np.dtype(
         ("_", "V2"),
     ]
 )
-_PART_ROWS = 1 << 20
 
 
-def _dtypes() -> list[tuple[str, np.dtype[np.void]]]:
-    layouts = []
-    for kind, size, fields in record_layouts():
+def _dtypes(dialect: str) -> dict[str, np.dtype[np.void]]:
+    layouts = {}
+    for kind, size, fields in record_layouts(dialect):
         names = [name for name, _, _, _ in fields] + ["offset"]
         formats = [f"S{width}" if text else f"u{width}" for _, _, width, text in fields] + ["u8"]
         offsets = [offset for _, offset, _, _ in fields] + [size - 8]
         spec = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
-        layouts.append((kind, np.dtype(spec)))  # type: ignore[call-overload]
+        # As the census names them: binary PITCH has numbers for types.
+        name = f"0x{kind:02x}" if dialect == "P" else chr(kind)
+        layouts[name] = np.dtype(spec)  # type: ignore[call-overload]
     return layouts
 
 
-RECORD_TYPES = dict(_dtypes())
+RECORD_TYPES = _dtypes("I")
+PITCH_RECORD_TYPES = _dtypes("P")
+PITCH_ASCII_RECORD_TYPES = _dtypes("T")
+_BY_DIALECT = {"I": RECORD_TYPES, "P": PITCH_RECORD_TYPES, "T": PITCH_ASCII_RECORD_TYPES}
 
 
 @overload
@@ -85,50 +90,85 @@ def read(path: str | PathLike[str], *, output: str = "numpy", lenient: bool = Fa
         lenient: skip malformed messages.
 
     Yields:
-        For ITCH: by message type, the records of this batch, with every field of the specification (integers
-        as numbers, prices in 1/10,000, text as bytes) and the frame's offset in the input's frames, by which
-        the types' order can be restored. For PITCH: under ``"events"``, book events as in `read_events`.
+        By message type (as the census names it), the records of this batch, with every field of the
+        specification (integers as numbers, prices in 1/10,000, text as bytes, times in ns since midnight) and
+        the frame's offset among the input's frames, by which the types' order can be restored. Their layouts
+        are `RECORD_TYPES`, `PITCH_RECORD_TYPES` (binary) and `PITCH_ASCII_RECORD_TYPES`.
 
     Raises:
         InputError: the input is bad; batches before the bad message have been yielded.
     """
     if output not in ("numpy", "arrow"):
         raise UsageError(f"the output must be numpy or arrow, not '{output}'")
-    source = Source(path)
-    transport = None if source.framing == "binary" else Transport(source.framing)
-    decoder = RecordDecoder(lenient)
+    source = source_of(path)
     convert = _arrow if output == "arrow" else _same
+    decoder = _Decoder(source, lenient)
     with source.pieces() as pieces:
         for piece in pieces:
-            if transport is not None:
-                transport.feed(piece)
-                if transport.dialect not in ("I", "\0"):
-                    break
-                piece = transport.take()
-            decoder.feed(piece)
-            yield {kind: convert(records) for kind, records in _taken(decoder)}
+            if batch := decoder.feed(piece):
+                yield {kind: convert(records) for kind, records in batch.items()}
             if decoder.stopped:
                 break
         else:
-            if transport is not None:
-                transport.finish()
-                decoder.feed(transport.take())
-            decoder.finish()
-            if last := {kind: convert(records) for kind, records in _taken(decoder)}:
-                yield last
-    if transport is not None and transport.dialect not in ("I", "\0"):
-        for events in read_events(path, lenient=lenient):
-            yield {"events": convert(events)}
-        return
-    if decoder.errors() and not lenient:
-        offset, what = decoder.errors()[0]
+            if batch := decoder.finish():
+                yield {kind: convert(records) for kind, records in batch.items()}
+    if decoder.errors and not lenient:
+        offset, what = decoder.errors[0]
         raise InputError(path, what, place=f"offset {offset}", remedy="--lenient reads on")
 
 
-def _taken(decoder: RecordDecoder) -> Iterator[tuple[str, Records]]:
-    for (kind, dtype), (count, raw) in zip(RECORD_TYPES.items(), decoder.take(), strict=True):
-        if count:
-            yield kind, raw[: count * dtype.itemsize].view(dtype)
+class _Decoder:
+    """Transport and records: which records they are shows when the first packet has come."""
+
+    def __init__(self, source: Source, lenient: bool) -> None:
+        self._lenient = lenient
+        self._transport = None if source.framing == "binary" else Transport(source.framing)
+        self._decoder: RecordDecoder | None = None if self._transport else RecordDecoder(lenient)
+        self._types = RECORD_TYPES
+        self._torn: list[tuple[int, str]] = []
+
+    @property
+    def stopped(self) -> bool:
+        return (bool(self._torn) and not self._lenient) or (
+            self._decoder is not None and self._decoder.stopped
+        )
+
+    @property
+    def errors(self) -> list[tuple[int, str]]:
+        """The transport's, by offset in the input, then those of the messages, by offset among the frames."""
+        return self._torn + ([] if self._decoder is None else self._decoder.errors())
+
+    def feed(self, piece: npt.NDArray[np.uint8]) -> dict[str, Records]:
+        if self._transport is not None:
+            self._transport.feed(piece)
+            self._torn += self._transport.errors()
+            if self._decoder is None:
+                if self._transport.dialect not in _BY_DIALECT:
+                    return {}
+                self._types = _BY_DIALECT[self._transport.dialect]
+                self._decoder = RecordDecoder(self._lenient, dialect=self._transport.dialect)
+            piece = self._transport.take()
+        assert self._decoder is not None
+        self._decoder.feed(piece)
+        return self._taken()
+
+    def finish(self) -> dict[str, Records]:
+        if self._transport is not None:
+            self._transport.finish()
+            self._torn += self._transport.errors()
+            if self._decoder is None:
+                return {}
+            self._decoder.feed(self._transport.take())
+        assert self._decoder is not None
+        self._decoder.finish()
+        return self._taken()
+
+    def _taken(self) -> dict[str, Records]:
+        assert self._decoder is not None
+        taken = zip(self._types.items(), self._decoder.take(), strict=True)
+        return {
+            kind: raw[: count * dtype.itemsize].view(dtype) for (kind, dtype), (count, raw) in taken if count
+        }
 
 
 def read_events(path: str | PathLike[str], *, lenient: bool = False) -> Iterator[Records]:
@@ -142,7 +182,7 @@ def read_events(path: str | PathLike[str], *, lenient: bool = False) -> Iterator
     Raises:
         InputError: the input is bad.
     """
-    source = Source(path)
+    source = source_of(path)
     pipeline = Pipeline.events(source.framing, lenient)
     batches: list[Records] = []
     # The pass is driven from here, a piece at a time, so that only one batch is held.
@@ -200,12 +240,12 @@ def decode(
         path: as for `census`.
         output: for ``per="type"`` a folder with a folder of parts for each type (``OUT/A/part-*.parquet``;
             ``pyarrow.parquet.read_table("OUT/A")`` reads one); for ``per="event"`` one file of book events.
-        per: ``"type"`` or ``"event"``; PITCH has events only.
+        per: ``"type"`` or ``"event"``.
         lenient: skip malformed messages.
         resume: keep the whole parts that a killed run left, and go on behind them.
 
     Returns:
-        Rows written, by type.
+        Rows that the output holds, by type.
 
     Raises:
         InputError: the input is bad (what came before is kept), or the output can't be written.
@@ -215,62 +255,14 @@ def decode(
     target = Path(output)
     try:
         if per == "event":
-            return {"events": _decode_events(path, target, lenient)}
-        return _decode_types(path, target, lenient, resume)
+            with OneParquet(target, resume=resume) as file:
+                for events in read_events(path, lenient=lenient):
+                    file.write(_arrow(events))
+            return {"events": file.rows}
+        with PartsByKind(target, resume=resume) as parts:
+            for tables in read(path, output="arrow", lenient=lenient):
+                for kind, table in tables.items():
+                    parts.write(kind, table)
+        return parts.rows
     except OSError as error:
         raise InputError(target, f"can't be written: {error.strerror or error}") from error
-
-
-def _decode_events(path: str | PathLike[str], target: Path, lenient: bool) -> int:
-    from latlab.market._output import create_parquet
-
-    rows = 0
-    with create_parquet(target) as write:
-        for events in read_events(path, lenient=lenient):
-            write(_arrow(events))
-            rows += len(events)
-    return rows
-
-
-def _decode_types(path: str | PathLike[str], target: Path, lenient: bool, resume: bool) -> dict[str, int]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    target.mkdir(parents=True, exist_ok=True)
-    progress = target / "_progress.json"
-    # A part is one batch of a type; a batch counts as done when the progress file says so, which is written
-    # after its parts. A resumed run decodes again (it is much faster than writing) and skips what is done.
-    done = json.loads(progress.read_text())["batches"] if resume and progress.exists() else 0
-    rows: dict[str, int] = {}
-    held: dict[str, list[pa.Table]] = {}
-    batch = 0
-
-    def flush() -> None:
-        nonlocal batch
-        if batch >= done:
-            for kind, tables in held.items():
-                folder = target / kind
-                folder.mkdir(exist_ok=True)
-                pq.write_table(
-                    pa.concat_tables(tables), folder / f"part-{batch:05}.parquet", compression="zstd"
-                )
-            temporary = progress.with_suffix(".tmp")
-            temporary.write_text(json.dumps({"batches": batch + 1, "rows": rows}))
-            temporary.replace(progress)
-        batch += 1
-        held.clear()
-
-    waiting = 0
-    try:
-        for tables in read(path, output="arrow", lenient=lenient):
-            for kind, table in tables.items():
-                rows[kind] = rows.get(kind, 0) + table.num_rows
-                waiting += table.num_rows
-                held.setdefault(kind, []).append(table)
-            if waiting >= _PART_ROWS:
-                flush()
-                waiting = 0
-    finally:
-        if held:
-            flush()
-    return rows

@@ -1,4 +1,4 @@
-"""Feeds on the wire: paced replay, MoldUDP64 senders, re-requests, and a receiver that recovers gaps."""
+"""Feeds onto the wire: paced replay, MoldUDP64 senders, and a server of re-requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from os import PathLike
@@ -16,16 +16,14 @@ from types import TracebackType
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from latlab._core.market import Transport
 from latlab.errors import InputError, UnavailableError, UsageError
-from latlab.market._source import Source
+from latlab.market._source import host_and_port, parse_udp, source_of
 
 _SPIN_NS = 300_000  # sleep up to here before a message is due, then spin: a sleep ends some 60 us late
 _MAX_PAYLOAD = 1_400
 _END = 0xFFFF
-_ASK_AGAIN_S = 0.001
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,14 @@ class ReplayReport:
 class Target(Protocol):
     """Where messages go."""
 
-    def send(self, message: bytes) -> None:
-        """One message, without its length."""
+    lines: int
+    """How many times each message is sent, by a way of its own."""
+
+    def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
+        """One message, without its length; not on the lines on which it is lost on purpose."""
 
     def lose(self, message: bytes) -> None:
-        """A message that is lost on purpose."""
+        """A message that is lost on every line."""
 
     def close(self) -> None:
         """The session is over."""
@@ -65,10 +66,12 @@ class Target(Protocol):
 class FileTarget:
     """A BinaryFILE."""
 
+    lines = 1
+
     def __init__(self, path: str | PathLike[str]) -> None:
         self._file = Path(path).open("wb")  # noqa: SIM115 - closed by close()
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
         """Append the frame."""
         self._file.write(len(message).to_bytes(2, "big") + message)
 
@@ -83,11 +86,13 @@ class FileTarget:
 class TcpTarget:
     """SoupBinTCP sequenced data, to whoever listens at an address."""
 
+    lines = 1
+
     def __init__(self, host: str, port: int) -> None:
         self._socket = socket.create_connection((host, port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
         """One sequenced data packet."""
         self._socket.sendall((len(message) + 1).to_bytes(2, "big") + b"S" + message)
 
@@ -101,27 +106,41 @@ class TcpTarget:
 
 
 class MoldTarget:
-    """A MoldUDP64 line, unicast or multicast; keeps what was sent for a `RequestServer`.
+    """One or more MoldUDP64 lines, unicast or multicast; keeps what was sent for a `RequestServer`.
 
     Args:
         host: the group or address.
         port: of it.
+        others: the addresses of further lines (a secondary), which get the same packets.
+        interface: the address of the interface that multicast leaves by.
         session: ten characters.
         keep: how many of the latest messages can be asked for again.
     """
 
-    def __init__(self, host: str, port: int, *, session: str = "LATLAB0001", keep: int = 1 << 20) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        others: Sequence[tuple[str, int]] = (),
+        interface: str = "0.0.0.0",
+        session: str = "LATLAB0001",
+        keep: int = 1 << 20,
+    ) -> None:
         self.session = session.encode("ascii").ljust(10)[:10]
         self.sequence = 1
         self.kept: dict[int, bytes] = {}
-        self._keep, self._address = keep, (host, port)
+        self._keep, self._addresses = keep, [(host, port), *others]
+        self.lines = len(self._addresses)
+        self.linger_s = 0.0
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
 
-    def send(self, message: bytes) -> None:
-        """One packet of one message."""
+    def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
+        """One packet of one message, on each line."""
         packet = self.session + struct.pack(">QHH", self.sequence, 1, len(message)) + message
-        self._socket.sendto(packet, self._address)
+        self._to_all(packet, lost)
         self._remember(message)
 
     def lose(self, message: bytes) -> None:
@@ -130,15 +149,27 @@ class MoldTarget:
 
     def heartbeat(self) -> None:
         """Tell the next sequence number, so that a receiver learns of a loss at the end."""
-        self._socket.sendto(self.session + struct.pack(">QH", self.sequence, 0), self._address)
+        self._to_all(self.session + struct.pack(">QH", self.sequence, 0))
 
     def close(self) -> None:
-        """A heartbeat, then the end of the session; more than once, since nobody can ask for them again."""
+        """A heartbeat, then the end of the session; more than once, since nobody can ask for them again.
+
+        For `linger_s` more heartbeats tell what was sent, so that it can be asked for.
+        """
+        until = time.monotonic() + self.linger_s
+        while time.monotonic() < until:
+            self.heartbeat()
+            time.sleep(0.02)
         for _ in range(3):
             self.heartbeat()
-            self._socket.sendto(self.session + struct.pack(">QH", self.sequence, _END), self._address)
+            self._to_all(self.session + struct.pack(">QH", self.sequence, _END))
             time.sleep(0.02)
         self._socket.close()
+
+    def _to_all(self, packet: bytes, lost: Sequence[bool] = ()) -> None:
+        for line, address in enumerate(self._addresses):
+            if not (lost and lost[line]):
+                self._socket.sendto(packet, address)
 
     def _remember(self, message: bytes) -> None:
         self.kept[self.sequence] = message
@@ -196,85 +227,8 @@ class RequestServer:
                 self._socket.sendto(header + b"".join(blocks), sender)
 
 
-class MoldReceiver:
-    """Receives MoldUDP64 lines (a primary, a secondary), arbitrates them, and asks for what none of them
-    brought.
-
-    Args:
-        lines: (group or address, port) of each line.
-        requests: the address of a request server, if there is one.
-        interface: the address of the interface to join groups on.
-
-    Raises:
-        UnavailableError: a line can't be joined.
-    """
-
-    def __init__(
-        self,
-        lines: list[tuple[str, int]],
-        *,
-        requests: tuple[str, int] | None = None,
-        interface: str = "0.0.0.0",
-    ) -> None:
-        self._transport = Transport("mold")
-        self._requests = requests
-        self._session = b""
-        self._sockets = [self._join(host, port, interface) for host, port in lines]
-        self.addresses: list[tuple[str, int]] = [s.getsockname() for s in self._sockets]
-
-    @staticmethod
-    def _join(host: str, port: int, interface: str) -> socket.socket:
-        line = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-            line.bind((host, port))
-            if 224 <= int(host.split(".")[0]) <= 239:
-                group = socket.inet_aton(host) + socket.inet_aton(interface)
-                line.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
-        except (OSError, ValueError) as error:
-            line.close()
-            raise UnavailableError(f"can't listen at {host}:{port}: {error}") from error
-        return line
-
-    def frames(self, *, idle_s: float = 1.0) -> Iterator[npt.NDArray[np.uint8]]:
-        """BinaryFILE frames as they come, in sequence; ends with the session or a silence so long."""
-        import select
-
-        asked_at, heard_at = 0.0, time.monotonic()
-        while time.monotonic() - heard_at < idle_s:
-            first, count = self._transport.missing()
-            if count and self._requests is not None and time.monotonic() - asked_at > _ASK_AGAIN_S:
-                asked_at = time.monotonic()
-                request = self._session + struct.pack(">QH", first, min(count, _END - 1))
-                self._sockets[0].sendto(request, self._requests)
-            # While something is missing the silence is not waited out: the request may have been lost.
-            ready, _, _ = select.select(self._sockets, [], [], _ASK_AGAIN_S if count else idle_s)
-            for line in ready:
-                packet = line.recv(65_535)
-                heard_at = time.monotonic()
-                self._session = packet[:10]
-                self._transport.feed(np.frombuffer(packet, np.uint8))
-            if len(taken := self._transport.take()):
-                yield taken
-            if self._transport.counts()["ends"] and not self._transport.missing()[1]:
-                break
-        self._transport.finish()
-        if len(taken := self._transport.take()):
-            yield taken
-
-    def counts(self) -> dict[str, int]:
-        """Packets, duplicates, gaps, lost and recovered messages."""
-        return self._transport.counts()
-
-    def close(self) -> None:
-        """Leave the lines."""
-        for line in self._sockets:
-            line.close()
-
-
 def target_of(url: str) -> Target:
-    """``udp://GROUP:PORT`` (MoldUDP64), ``tcp://HOST:PORT`` (SoupBinTCP) or a file's name.
+    """``udp://GROUP:PORT`` (MoldUDP64; see `parse_udp`), ``tcp://HOST:PORT`` (SoupBinTCP) or a file's name.
 
     Raises:
         UsageError: the address is none.
@@ -283,13 +237,17 @@ def target_of(url: str) -> Target:
     kind, _, address = url.partition("://")
     if not address:
         return FileTarget(url)
-    host, _, port = address.rpartition(":")
-    if kind not in ("udp", "tcp") or not host or not port.isdigit():
-        raise UsageError(f"a target is udp://HOST:PORT, tcp://HOST:PORT or a file, not '{url}'")
     try:
-        return MoldTarget(host, int(port)) if kind == "udp" else TcpTarget(host, int(port))
+        if kind == "udp":
+            udp = parse_udp(url)
+            (host, port), *others = udp.lines
+            return MoldTarget(host, port, others=others, interface=udp.interface)
+        if kind == "tcp":
+            host, port = host_and_port(address, url)
+            return TcpTarget(host, port)
     except OSError as error:
         raise UnavailableError(f"can't send to {url}: {error}") from error
+    raise UsageError(f"a target is udp://HOST:PORT, tcp://HOST:PORT or a file, not '{url}'")
 
 
 def replay(
@@ -314,7 +272,7 @@ def replay(
         burst: (messages, ns): so many at once, every so many ns.
         speed: the feed's own time stamps, so much faster: microbursts are kept. None of the three: as fast as
             it goes.
-        loss: the share of messages that are dropped, at random.
+        loss: the share of messages that are dropped, at random, on each line of the target by itself.
         seed: of the losses.
         limit: at most so many messages.
 
@@ -349,14 +307,15 @@ def replay(
                 due = int((ts_ns - first_ns) / speed)
             now = clock() - begin
             while now < due:
-                if due - now > _SPIN_NS:
-                    sleep((due - now - _SPIN_NS) / 1e9)
+                # Even a spin gives way, so that a server of requests in this process is heard.
+                sleep(max(0, due - now - _SPIN_NS) / 1e9)
                 now = clock() - begin
-            if loss and chance.random() < loss:
+            lost = [chance.random() < loss for _ in range(target.lines)] if loss else ()
+            if lost and all(lost):
                 target.lose(message)
                 dropped += 1
                 continue
-            target.send(message)
+            target.send(message, lost)
             sent += 1
             if due or fixed_ns is not None or burst is not None or speed is not None:
                 late.append(now - due)
@@ -368,7 +327,7 @@ def replay(
 
 def _messages(path: str | PathLike[str]) -> Iterator[tuple[int, bytes]]:
     """Time and bytes of each ITCH message, whatever carries it."""
-    source = Source(path)
+    source = source_of(path)
     transport = None if source.framing == "binary" else Transport(source.framing)
     rest = b""
     with source.pieces() as pieces:

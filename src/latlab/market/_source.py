@@ -5,20 +5,27 @@ from __future__ import annotations
 import queue
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from socket import inet_aton
+from typing import IO
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
-from latlab.errors import InputError
+from latlab.errors import InputError, UsageError
 
 Piece = npt.NDArray[np.uint8]
 
 _PIECE_BYTES = 4 << 20
 _HEAD_BYTES = 1 << 16
+_FOLLOWED_HEAD = 64  # bytes that tell what a file is
+_POLL_S = 0.02
 _AHEAD = 4  # pieces that decompression may be ahead of decoding: 16 MiB at most
 
 ITCH_LENGTHS = dict(
@@ -66,9 +73,17 @@ class Source:
             )
         self.framing = framing
 
+    def stop(self) -> None:
+        """End before the input does, where that takes time to come."""
+
+    def transport_counts(self) -> dict[str, int] | None:
+        """What was counted below the frames, when it was this source that read them off packets."""
+        return None
+
     @contextmanager
-    def pieces(self, size: int = _PIECE_BYTES) -> Iterator[Iterator[Piece]]:
+    def pieces(self, size: int = 0) -> Iterator[Iterator[Piece]]:
         """Decompressed pieces in order; the decompression runs in a thread of its own, some pieces ahead."""
+        size = size or _PIECE_BYTES
         if self.compression is None:
             total, step = self.path.stat().st_size, size * 8
             # Mapped a piece at a time: what has been read no longer counts as this process's memory.
@@ -116,6 +131,124 @@ class Source:
                 )
             done += len(piece)
             yield piece
+
+
+class FollowedSource(Source):
+    """A plain file that another program writes: it is over when nothing came for some time.
+
+    Args:
+        path: of the file.
+        idle_s: how long to wait for more, also for the first bytes.
+
+    Raises:
+        InputError: as `Source`, and when it is compressed: the end of that can't be followed.
+    """
+
+    def __init__(self, path: str | PathLike[str], idle_s: float) -> None:
+        self._idle_s, self._over = idle_s, threading.Event()
+        give_up = time.monotonic() + idle_s
+        while (
+            Path(path).exists() and Path(path).stat().st_size < _FOLLOWED_HEAD and time.monotonic() < give_up
+        ):
+            time.sleep(_POLL_S)
+        super().__init__(path)
+        if self.compression is not None:
+            raise InputError(path, "is compressed", remedy="only a plain file can be followed as it grows")
+
+    def stop(self) -> None:
+        """End as if nothing more had come."""
+        self._over.set()
+
+    @contextmanager
+    def pieces(self, size: int = 0) -> Iterator[Iterator[Piece]]:
+        """Pieces as they are written."""
+        with self.path.open("rb") as file:
+            yield self._read(file, size or _PIECE_BYTES)
+
+    def _read(self, file: IO[bytes], size: int) -> Iterator[Piece]:
+        heard_at = time.monotonic()
+        while not self._over.is_set():
+            if block := file.read(size):
+                heard_at = time.monotonic()
+                yield np.frombuffer(block, np.uint8)
+            elif time.monotonic() - heard_at > self._idle_s:
+                return
+            else:
+                time.sleep(_POLL_S)
+
+
+def source_of(path: str | PathLike[str] | Source) -> Source:
+    """An input: a file, or ``udp://GROUP:PORT`` (see `parse_udp`).
+
+    Raises:
+        InputError: as `Source`.
+        UsageError: the address is none.
+        UnavailableError: a line can't be joined.
+    """
+    if isinstance(path, Source):
+        return path
+    if isinstance(path, str) and path.startswith("udp://"):
+        from latlab.market._receive import LiveSource
+
+        return LiveSource(path)
+    return Source(path)
+
+
+@dataclass(frozen=True)
+class UdpAddress:
+    """MoldUDP64 lines and what belongs to them; see `parse_udp`.
+
+    Args:
+        lines: (group or address, port) of each.
+        requests: of the server that repeats what was lost.
+        interface: the address of the interface for multicast.
+        idle_s: a silence so long is the end.
+        url: as it was given.
+    """
+
+    lines: tuple[tuple[str, int], ...]
+    requests: tuple[str, int] | None
+    interface: str
+    idle_s: float
+    url: str
+
+
+def parse_udp(url: str) -> UdpAddress:
+    """``udp://GROUP:PORT[,GROUP:PORT...][?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS]``.
+
+    Lines behind the first (a secondary) carry the same messages. Idle is 10 s unless it is said.
+
+    Raises:
+        UsageError: it is none.
+    """
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = set(options) - {"requests", "interface", "idle"}
+    try:
+        idle = float(options.get("idle", "10"))
+        inet_aton(interface := options.get("interface", "0.0.0.0"))
+    except (ValueError, OSError):
+        idle, interface = -1.0, ""
+    if parts.scheme != "udp" or parts.path not in ("", "/") or unknown or not idle > 0:
+        raise UsageError(
+            f"a feed is udp://GROUP:PORT[,GROUP:PORT][?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS], "
+            f"not '{url}'"
+        )
+    lines = tuple(host_and_port(line, url) for line in parts.netloc.split(","))
+    requests = host_and_port(options["requests"], url) if "requests" in options else None
+    return UdpAddress(lines, requests, interface, idle, url)
+
+
+def host_and_port(text: str, url: str) -> tuple[str, int]:
+    """A host's name or address, and a port.
+
+    Raises:
+        UsageError: it is none.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise UsageError(f"'{text}' in '{url}' is no HOST:PORT")
+    return host, int(port)
 
 
 def recognise(head: bytes) -> str | None:

@@ -19,7 +19,7 @@ from latlab._core.market import Pipeline
 from latlab.errors import InputError, MissingExtraError, UnavailableError, UsageError
 from latlab.market._output import create
 from latlab.market._passes import refuse, run
-from latlab.market._source import Source
+from latlab.market._source import source_of
 
 if TYPE_CHECKING:
     from latlab.model.market import Census
@@ -154,7 +154,7 @@ def stats(
     """
     if over not in ("inside", "messages"):
         raise UsageError(f"over must be inside or messages, not '{over}'")
-    source = Source(path)
+    source = source_of(path)
     pipeline = Pipeline.stats(source.framing, lenient, "ladder", over == "messages")
     found = run(source, pipeline, lenient)
     refuse(source, found, lenient)

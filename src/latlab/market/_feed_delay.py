@@ -1,0 +1,392 @@
+"""The delay between two feeds: the mode of the lags between the moves that both have, window by window."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from latlab._core.market import Pipeline
+from latlab.errors import InputError, UsageError
+from latlab.market._passes import MAX_NS, Input
+from latlab.market._source import FollowedSource, Piece, Source, source_of
+
+_MAX_PAIRS = 64  # for each event, in a burst
+_RESAMPLES = 64
+_TOLERANCE_NS = 1_000
+_TIME_BITS = 46  # of a key: 19 hours; the symbol and the side stand above them
+_PIECES_AHEAD = 4
+Times = npt.NDArray[np.int64]
+
+
+def lag_histogram(
+    a_ns: npt.NDArray[np.int64],
+    b_ns: npt.NDArray[np.int64],
+    *,
+    a_steps: npt.NDArray[np.float64] | None = None,
+    b_steps: npt.NDArray[np.float64] | None = None,
+    max_delay_ns: int = 1_000_000,
+    bin_ns: int = 1_000,
+) -> tuple[float, float]:
+    """The delay of events b behind events a, without sampling them: the mode of their lags.
+
+    With steps, pairs are weighted by the product of their price steps, which is the Hayashi-Yoshida
+    covariance of
+    the shifted series in the limit of point events (Hoffmann, Rosenbaum and Yoshida, Estimation of the
+    lead-lag
+    parameter from non-synchronous data, Bernoulli 19 (2013)); without, each pair counts once.
+
+    Args:
+        a_ns: times of a's events, rising.
+        b_ns: times of b's.
+        max_delay_ns: pairs further apart don't count.
+        bin_ns: the resolution of the histogram; the result is the mean of the lags around its mode.
+
+    Returns:
+        The delay in ns and a confidence between 0 and 1; (0, 0) when no pair is near enough.
+    """
+    first, lags = _pairs(a_ns, b_ns, max_delay_ns)
+    weight = np.ones(len(lags))
+    if a_steps is not None and b_steps is not None:
+        weight = a_steps[first[0]] * b_steps[first[1]]
+    return _mode(lags, weight, max_delay_ns, bin_ns)
+
+
+def _pairs(
+    a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], reach: int
+) -> tuple[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]], npt.NDArray[np.int64]]:
+    """All pairs of times within reach (at most _MAX_PAIRS for each of a), as indices, and their lags."""
+    first = np.searchsorted(b, a - reach)
+    count = np.minimum(np.searchsorted(b, a + reach, side="right") - first, _MAX_PAIRS)
+    at_a = np.repeat(np.arange(len(a)), count)
+    starts = np.cumsum(count) - count
+    at_b = np.arange(len(at_a)) - np.repeat(starts, count) + np.repeat(first, count)
+    return (at_a, at_b), b[at_b] - a[at_a]
+
+
+def _mode(
+    lags: npt.NDArray[np.int64], weight: npt.NDArray[np.float64], reach: int, bin_ns: int
+) -> tuple[float, float]:
+    """The mean lag around the histogram's mode, and by how much the mode exceeds what lies elsewhere."""
+    histogram = _Lags(lags, weight, reach, bin_ns)
+    return histogram.centre(), histogram.prominence()
+
+
+class _Lags:
+    """A histogram of lags, and its mode: as wide as jitter makes it."""
+
+    def __init__(
+        self, lags: npt.NDArray[np.int64], weight: npt.NDArray[np.float64], reach: int, bin_ns: int
+    ) -> None:
+        bins = 2 * reach // bin_ns + 1
+        place = (lags + reach) // bin_ns
+        self._weights = np.bincount(place, weight, bins)
+        self._sums = np.bincount(place, weight * lags, bins)
+        # Sums up to each bin: a stretch of any width is one subtraction.
+        self._upto = np.concatenate([[0.0], np.cumsum(self._weights)])
+        self._floor = float(self._weights.mean())
+        self._at, self._half = int(np.argmax(self._weights)), 1
+        self._mass = self._around(self._at, 1)
+        while self._half < bins // 8:
+            # Until twice the width brings little but background.
+            wider = self._around(self._at, 2 * self._half)
+            if wider - self._mass < 0.25 * self._mass + 2 * self._half * self._floor:
+                break
+            self._half, self._mass = 2 * self._half, wider
+
+    def _around(self, at: int, half: int) -> float:
+        low, high = max(0, at - half), min(len(self._weights), at + half + 1)
+        return float(self._upto[high] - self._upto[low])
+
+    def centre(self) -> float:
+        """The mean lag of the mode, less the background; 0 when there is nothing."""
+        low, high = max(0, self._at - self._half), self._at + self._half + 1
+        inside = self._weights[low:high] - self._floor
+        kept = inside > 0
+        if not kept.any() or self._mass <= 0:
+            return 0.0
+        means = self._sums[low:high][kept] / self._weights[low:high][kept]
+        return float(np.average(means, weights=inside[kept]))
+
+    def prominence(self) -> float:
+        """By how much the mode exceeds the same width anywhere else, between 0 and 1."""
+        if self._mass <= 0:
+            return 0.0
+        width = 2 * self._half + 1
+        smooth = np.pad(self._weights, self._half)
+        upto = np.concatenate([[0.0], np.cumsum(smooth)])
+        smooth = upto[width:] - upto[:-width]
+        smooth[max(0, self._at - width) : self._at + width + 1] = 0
+        return float(np.clip(1 - smooth.max(initial=0.0) / self._mass, 0.0, 1.0))
+
+
+# The share of resamplings of a window's lags that move its estimate by no more than 1 us, and the share of
+# estimates that were then within 1 us of a planted delay: 2,500 windows of 10 to 2,000 pairs, 5 % to 100 % of
+# them true, with normal, Laplace or uniform jitter of 30 ns to 300 us (benchmarks/market_calibration.py).
+_STEADY = (0.0, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93, 1.0)
+_WITHIN = (0.03, 0.07, 0.17, 0.33, 0.44, 0.62, 0.78, 0.87, 0.96, 0.98, 0.999)
+
+
+def window_delay(lags: Times, *, max_delay_ns: int = 5_000_000, bin_ns: int = 1_000) -> tuple[float, float]:
+    """The delay that the lags of a window's matched moves tell.
+
+    Args:
+        lags: in ns, of b's moves behind a's.
+        max_delay_ns: the greatest lag among them.
+        bin_ns: resolution of the histogram.
+
+    Returns:
+        The delay in ns, and the calibrated confidence: the share of estimates of such a confidence that are
+        within 1 us of the truth. It is found by resampling the lags (a Poisson bootstrap), so that few pairs,
+        jitter and rival modes all lower it.
+    """
+    found = _Lags(lags, np.ones(len(lags)), max_delay_ns, bin_ns).centre()
+    random = np.random.default_rng(len(lags))
+    steady = 0
+    for _ in range(_RESAMPLES):
+        weight = random.poisson(1.0, len(lags)).astype(float)
+        again = _Lags(lags, weight, max_delay_ns, bin_ns).centre()
+        steady += abs(again - found) <= _TOLERANCE_NS
+    return found, float(np.interp(steady / _RESAMPLES, _STEADY, _WITHIN))
+
+
+@dataclass(frozen=True)
+class FeedDelay:
+    """The delay of feed B behind feed A in one window.
+
+    Args:
+        at_ns: where the window begins, ns since midnight.
+        delay_ns: positive when B is later.
+        confidence: the share of estimates of such a confidence that are within 1 us of the truth.
+    """
+
+    at_ns: int
+    delay_ns: float
+    confidence: float
+
+
+def delay(a: Input, b: Input, **options: Any) -> list[FeedDelay]:
+    """The delay between two feeds of the same market, window by window; see `delay_windows`."""
+    return list(delay_windows(a, b, **options))
+
+
+def delay_windows(
+    a: Input,
+    b: Input,
+    *,
+    symbols: tuple[str, ...] = (),
+    window_ns: int = 60_000_000_000,
+    max_delay_ns: int = 5_000_000,
+    bin_ns: int = 1_000,
+    least_pairs: int = 10,
+    lenient: bool = False,
+    follow_s: float | None = None,
+) -> Iterator[FeedDelay]:
+    """The delay between two feeds of the same market, each window as soon as both feeds are past it.
+
+    Moves of one side of a symbol's inside to the same price are matched, and the lags of all symbols are one
+    histogram. No clock but the feeds' own stamps is used; an ITCH and a PITCH feed may be compared. Memory is
+    that of a window's moves, whatever the feeds' length.
+
+    Args:
+        a: the leading feed: a file, or ``udp://GROUP:PORT`` (see `parse_udp`).
+        b: the other.
+        symbols: only these; those that both feeds have when empty.
+        window_ns: of an estimate.
+        max_delay_ns: look no further.
+        bin_ns: resolution of the lag histogram.
+        least_pairs: a window with fewer matched moves gives no estimate.
+        lenient: skip malformed messages.
+        follow_s: files grow: wait for more, until none came for so many seconds.
+
+    Raises:
+        InputError: a file is bad.
+        UsageError: an argument out of range.
+    """
+    if not 1 <= bin_ns <= max_delay_ns <= window_ns or window_ns + 2 * max_delay_ns >= 1 << _TIME_BITS:
+        raise UsageError(
+            "the bin must be at least 1 ns, and no more than the delay, nor that than the window, nor that "
+            "than 19 hours"
+        )
+    names: dict[str, int] = {}
+    with ExitStack() as stack:
+        left, right = (
+            stack.enter_context(_Feed(_followed(path, follow_s), symbols, names, lenient)) for path in (a, b)
+        )
+        while True:
+            while (begin := left.window(window_ns)) is not None:
+                # Both are past what may still pair with the window's moves.
+                if min(left.latest, right.latest) <= begin + window_ns + max_delay_ns:
+                    break
+                one = left.take(begin, begin + window_ns)
+                other = right.between(begin - max_delay_ns, begin + window_ns + max_delay_ns)
+                right.forget(begin + window_ns - max_delay_ns)
+                base = begin - max_delay_ns
+                lags = _matched(one, other, base, max_delay_ns)
+                if len(lags) >= least_pairs:
+                    found = window_delay(lags, max_delay_ns=max_delay_ns, bin_ns=bin_ns)
+                    yield FeedDelay(begin, *found)
+            if left.over and (right.over or begin is None):
+                return
+            behind = left if right.over or (not left.over and left.latest <= right.latest) else right
+            behind.pull()
+
+
+def _followed(path: Input, follow_s: float | None) -> Source:
+    live = isinstance(path, Source) or (isinstance(path, str) and path.startswith("udp://"))
+    return source_of(path) if live or follow_s is None else FollowedSource(path, follow_s)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """Moves of insides to a price: by time, symbol and side in one number, and price."""
+
+    times: Times
+    keys: Times
+    prices: Times
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> _Moves:
+        return _Moves(self.times[kept], self.keys[kept], self.prices[kept])
+
+    def by_key(self, base: int) -> tuple[Times, Times]:
+        """Symbol, side and time since base in one number, rising, and the prices: one search pairs all."""
+        keys = (self.keys << _TIME_BITS) + (self.times - base)
+        order = np.argsort(keys, kind="stable")
+        return keys[order], self.prices[order]
+
+
+_NO_MOVES = _Moves(*(np.empty(0, np.int64) for _ in range(3)))
+
+
+def _matched(one: _Moves, other: _Moves, base: int, reach: int) -> Times:
+    """Lags of the moves to the same price."""
+    a, prices_a = one.by_key(base)
+    b, prices_b = other.by_key(base)
+    (at_a, at_b), lags = _pairs(a, b, reach)
+    same: Times = lags[prices_a[at_a] == prices_b[at_b]]
+    return same
+
+
+class _Feed:
+    """A feed's moves as they come; a thread of its own reads the source a few pieces ahead.
+
+    Args:
+        source: of the feed.
+        symbols: only these; all when empty.
+        names: numbers of symbols, which both feeds share.
+        lenient: skip malformed messages.
+    """
+
+    def __init__(
+        self, source: Source, symbols: tuple[str, ...], names: dict[str, int], lenient: bool
+    ) -> None:
+        self._source, self._names, self._lenient = source, names, lenient
+        self._pipeline = Pipeline.inside(
+            source.framing, lenient, "ladder", 8192, 1, False, 0, list(symbols), 0, MAX_NS
+        )
+        self._moves = _NO_MOVES
+        self._numbers = np.full(1 << 16, -1, np.int64)
+        self._last = np.zeros((2, 1 << 16), np.int64)
+        self._pieces: queue.Queue[Piece | BaseException | None] = queue.Queue(_PIECES_AHEAD)
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self.latest = -1
+        self.over = False
+
+    def __enter__(self) -> _Feed:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._leaving.set()
+        self._source.stop()
+        while self._thread.is_alive():
+            try:
+                self._pieces.get(timeout=0.01)
+            except queue.Empty:
+                continue
+        self._thread.join()
+
+    def _read(self) -> None:
+        try:
+            with self._source.pieces() as pieces:
+                for piece in pieces:
+                    self._pieces.put(piece)
+                    if self._leaving.is_set():
+                        return
+            self._pieces.put(None)
+        except Exception as error:  # noqa: BLE001 - raised again where the feed is pulled
+            self._pieces.put(error)
+
+    def pull(self) -> None:
+        """Wait for the next piece, and take its moves."""
+        piece = self._pieces.get()
+        if isinstance(piece, BaseException):
+            raise piece
+        if piece is None:
+            self._pipeline.finish()
+        else:
+            self._pipeline.feed(piece)
+        self._take_moves()
+        errors = self._pipeline.take_errors()
+        if errors and not self._lenient:
+            offset, what = errors[0]
+            raise InputError(self._source.path, what, place=f"offset {offset}", remedy="--lenient reads on")
+        if piece is None or self._pipeline.over:
+            self.over, self.latest = True, MAX_NS
+        else:
+            self.latest = max(self.latest, self._pipeline.counts()["last_ns"])
+
+    def _take_moves(self) -> None:
+        times, locates, values = self._pipeline.take_columns()
+        if not len(times):
+            return
+        self._name(locates)
+        order = np.argsort(locates, kind="stable")
+        locates, times, values = locates[order], times[order].astype(np.int64), values.reshape(-1, 4)[order]
+        begins = np.flatnonzero(np.diff(locates, prepend=np.uint16(0)) != 0)
+        if not len(begins) or begins[0] != 0:
+            begins = np.concatenate([[0], begins])
+        ends = np.append(begins[1:], len(locates)) - 1
+        parts = [self._moves]
+        for side, column in enumerate((0, 2)):
+            price = values[:, column].astype(np.int64)
+            before = np.concatenate([[0], price[:-1]])
+            before[begins] = self._last[side][locates[begins]]
+            self._last[side][locates[begins]] = price[ends]
+            moved = (price != before) & (price != 0)
+            keys = self._numbers[locates[moved]] * 2 + side
+            parts.append(_Moves(times[moved], keys, price[moved]))
+        joined = [np.concatenate([getattr(p, name) for p in parts]) for name in ("times", "keys", "prices")]
+        self._moves = _Moves(*joined)
+
+    def _name(self, locates: npt.NDArray[np.uint16]) -> None:
+        if (self._numbers[locates] >= 0).all():
+            return
+        for number, name in self._pipeline.symbols().items():
+            text = name.decode("latin-1")
+            self._numbers[number] = self._names.setdefault(text, len(self._names))
+
+    def window(self, window_ns: int) -> int | None:
+        """Where the window begins in which the first move stands that was not taken."""
+        return int(self._moves.times.min()) // window_ns * window_ns if len(self._moves.times) else None
+
+    def between(self, begin: int, end: int) -> _Moves:
+        """Moves from begin on, up to the end and with it."""
+        return self._moves.where((self._moves.times >= begin) & (self._moves.times <= end))
+
+    def take(self, begin: int, end: int) -> _Moves:
+        """Moves before the end, which are then gone."""
+        taken = self._moves.where((self._moves.times >= begin) & (self._moves.times < end))
+        self.forget(end)
+        return taken
+
+    def forget(self, before: int) -> None:
+        """Drop the moves before a time."""
+        self._moves = self._moves.where(self._moves.times >= before)
