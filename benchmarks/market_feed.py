@@ -1,13 +1,16 @@
 """Decoding, books, statistics and delays on a generated day, against the bars of the design.
 
-    python -m benchmarks.market_feed [messages [symbols]]
+    python -m benchmarks.market_feed [messages [symbols]] [--growth]
 
-Prints one line a measurement: the bar, and the best of three passes. Alternatives run in turn within one
-pass.
+Prints one line a measurement: the best and the median of some passes, in which the alternatives run in
+turn, and whether the best meets the bar. The best tells what the code costs; the median, what the machine
+made of it meanwhile. Ends with 1 when a bar is missed. With --growth only the cost of a message by the length
+of the file.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
 import tempfile
 import time
@@ -16,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._bars import Bar
 from latlab._core.market import Pipeline, RecordDecoder, best_permutation, decode_sum
 from latlab.errors import MissingExtraError
 from latlab.market import DelayEstimator, generate, read, signals
@@ -23,19 +27,25 @@ from latlab.market import DelayEstimator, generate, read, signals
 FOLD = 3
 
 
-def best(runs: dict[str, Callable[[], object]], fold: int = FOLD) -> dict[str, float]:
-    """The shortest time of each, the runs taken in turn."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
+def times(runs: dict[str, Callable[[], object]], fold: int = FOLD) -> dict[str, tuple[float, float]]:
+    """The shortest and the median time of each in seconds, the runs taken in turn."""
+    taken: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(fold):
         for name, run in runs.items():
             begin = time.perf_counter()
             run()
-            times[name].append(time.perf_counter() - begin)
-    return {name: min(values) for name, values in times.items()}
+            taken[name].append(time.perf_counter() - begin)
+    return {name: (min(values), float(np.median(values))) for name, values in taken.items()}
 
 
-def say(name: str, value: str, bar: str) -> None:
-    print(f"{name:<58}{value:>18}   bar {bar}", flush=True)
+MISSED: list[str] = []
+
+
+def say(name: str, best: float, median: float, unit: str, limit: float, at_least: bool = False) -> None:
+    bar = Bar(name, best, limit, unit, at_least)
+    print(f"{bar}; median {median:.4g} {unit}", flush=True)
+    if not bar.met:
+        MISSED.append(name)
 
 
 def rates(path: Path, messages: int) -> None:
@@ -58,35 +68,43 @@ def rates(path: Path, messages: int) -> None:
         pipeline.feed(data)
         pipeline.finish()
 
-    runs: dict[str, tuple[Callable[[], object], str]] = {
-        f"decode, all fields, permutation {p}": (lambda p=p: decode_sum(data, p), "100 M/s")
+    runs: dict[str, tuple[Callable[[], object], float]] = {
+        f"decode, all fields, permutation {p}": (lambda p=p: decode_sum(data, p), 100.0)
         for p in range(best_permutation() + 1)
     }
     runs |= {
-        "decode into numpy": (into_numpy, "30 M/s"),
-        "read() of the file": (lambda: sum(1 for _ in read(path)), "30 M/s"),
+        "decode into numpy": (into_numpy, 30.0),
+        "read() of the file": (lambda: sum(1 for _ in read(path)), 30.0),
     }
     runs |= {
-        f"all books, {kind}": (lambda kind=kind: book(kind), "20 M/s") for kind in ("ladder", "array", "map")
+        f"all books, {kind}": (lambda kind=kind: book(kind), 20.0) for kind in ("ladder", "array", "map")
     }
     runs |= {
-        "statistics over inside changes": (lambda: stats(False), "5 M/s"),
-        "statistics over all messages": (lambda: stats(True), "5 M/s"),
+        "statistics over inside changes": (lambda: stats(False), 5.0),
+        "statistics over all messages": (lambda: stats(True), 5.0),
     }
-    for name, seconds in best({name: run for name, (run, _) in runs.items()}, 2).items():
-        say(name, f"{messages / seconds / 1e6:.1f} M/s", runs[name][1])
+    for name, (best, median) in times({name: run for name, (run, _) in runs.items()}).items():
+        say(name, messages / best / 1e6, messages / median / 1e6, "M/s", runs[name][1], at_least=True)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - data.nbytes / 1e6
+    say("memory of all of these, without the file's", peak_mb, peak_mb, "MB", 1_000)
 
 
 def growth(path: Path) -> None:
     """Books of a tenth of the day and of all of it: the cost of a message must not grow."""
     data = np.fromfile(path, np.uint8)
-    for share in (10, 3, 1):
+    counts: dict[int, int] = {}
+
+    def books(share: int) -> None:
         pipeline = Pipeline.census("binary", False)
-        begin = time.perf_counter()
         pipeline.feed(data[: len(data) // share])
-        seconds = time.perf_counter() - begin
-        cost = seconds / pipeline.counts()["messages"] * 1e9
-        say(f"all books, the first 1/{share} of the day", f"{cost:.1f} ns each", "no growth")
+        counts[share] = pipeline.counts()["messages"]
+
+    found = times({str(share): (lambda share=share: books(share)) for share in (10, 3, 1)})
+    costs = {share: [seconds / counts[int(share)] * 1e9 for seconds in pair] for share, pair in found.items()}
+    for share, (best, median) in costs.items():
+        print(f"all books, the first 1/{share} of the day: {best:.1f} ns a message; median {median:.1f} ns")
+    best, median = (whole / tenth for whole, tenth in zip(costs["1"], costs["10"], strict=True))
+    say("a message's cost in the whole day against that in a tenth", best, median, "x", 1.1)
 
 
 def delays() -> None:
@@ -100,21 +118,21 @@ def delays() -> None:
             try:
                 one = DelayEstimator(2048, 1e5, engine=engine, pad=pad)
             except MissingExtraError as error:
-                say(f"delay, {name}", "not measured", str(error))
+                print(f"delay, {name}: not measured: {error}")
                 continue
 
             def hundred(e: DelayEstimator = one) -> None:
                 for _ in range(100):
                     e.estimate(price, late)
 
-            seconds = min(best({"one": hundred}, 50).values())
-            say(f"delay, 2048 points, {name}", f"{seconds * 1e4:.1f} us", "15 us" if pad else "7 us")
+            best, median = times({"one": hundred}, 200)["one"]
+            say(f"delay, 2048 points, {name}", best * 1e4, median * 1e4, "us", 15 if pad else 7)
             for threads in (1, 2):
                 many = DelayEstimator(16_384, 1e6, engine=engine, pad=pad, max_delay_s=1e-3, threads=threads)
                 many.estimate_arrays(prices, moved)
-                seconds = min(best({"many": lambda e=many: e.estimate_arrays(prices, moved)}, 7).values())
+                best, median = times({"many": lambda e=many: e.estimate_arrays(prices, moved)}, 20)["many"]
                 what = f"delay, 16384 points, 20 x 4, {name}, {threads} threads"
-                say(what, f"{seconds * 1e3:.1f} ms", "16 ms")
+                say(what, best * 1e3, median * 1e3, "ms", 16)
     estimator = DelayEstimator(2048, 1e5, engine="auto")
     errors = []
     for seed in range(300):
@@ -124,22 +142,27 @@ def delays() -> None:
             price, signals.delayed(price, delay, mode="hold", drop=0.05, jitter=0.3, seed=seed)
         )
         errors.append(abs(found.delay_s - delay / 1e5))
-    say("delay, median error at 10 us sampling", f"{np.median(errors) * 1e6:.2f} us", "1 us")
-    say("delay, gross errors (over 100 us)", f"{np.mean(np.array(errors) > 1e-4):.2%}", "1 %")
+    middle = float(np.median(errors)) * 1e6
+    say("delay, median error at 10 us sampling", middle, middle, "us", 1)
+    gross = float(np.mean(np.array(errors) > 1e-4)) * 100
+    say("delay, gross errors (over 100 us)", gross, gross, "%", 1)
 
 
-def main() -> None:
-    messages = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000_000
-    symbols = int(sys.argv[2]) if len(sys.argv) > 2 else 8_000
+def main() -> int:
+    numbers = [int(argument) for argument in sys.argv[1:] if argument.isdigit()]
+    messages = numbers[0] if numbers else 20_000_000
+    symbols = numbers[1] if len(numbers) > 1 else 8_000
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "day.itch"
-        begin = time.perf_counter()
         generate(path, seed=1, messages=messages, symbols=symbols)
-        say("generate", f"{messages / (time.perf_counter() - begin) / 1e6:.1f} M/s", "2 M/s")
-        rates(path, messages)
+        if "--growth" not in sys.argv:
+            rates(path, messages)
         growth(path)
-    delays()
+    if "--growth" not in sys.argv:
+        delays()
+    print(f"{len(MISSED)} bars missed: {', '.join(MISSED)}" if MISSED else "every bar met")
+    return 1 if MISSED else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -13,6 +13,10 @@
 #include <type_traits>
 #include <utility>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace latlab::market {
 
 // Two signals of n samples to the first n places of a row as its real and imaginary parts, as their
@@ -22,32 +26,35 @@ template <class T>
 std::pair<double, double> place_pair(const T* a, const T* b, std::size_t n, bool difference,
                                      std::complex<T>* row) noexcept {
   auto* const to = reinterpret_cast<T*>(row);
-  // Eight sums each, so that they need not wait for one another, and lose less to rounding.
-  T of_a[8] = {};
-  T of_b[8] = {};
-  const auto put = [&](std::size_t i, T x, T y, std::size_t lane) {
-    to[2 * i] = x;
-    to[2 * i + 1] = y;
-    of_a[lane] += x * x;
-    of_b[lane] += y * y;
-  };
-  put(0, difference ? T{0} : a[0], difference ? T{0} : b[0], 0);
-  std::size_t i = 1;
+  to[0] = difference ? T{0} : a[0];
+  to[1] = difference ? T{0} : b[0];
   if (difference) {
-    for (; i + 8 <= n; i += 8) {
-      for (std::size_t k = 0; k < 8; ++k) put(i + k, a[i + k] - a[i + k - 1], b[i + k] - b[i + k - 1], k);
+    for (std::size_t i = 1; i < n; ++i) {
+      to[2 * i] = a[i] - a[i - 1];
+      to[2 * i + 1] = b[i] - b[i - 1];
     }
-    for (; i < n; ++i) put(i, a[i] - a[i - 1], b[i] - b[i - 1], 0);
   } else {
-    for (; i + 8 <= n; i += 8) {
-      for (std::size_t k = 0; k < 8; ++k) put(i + k, a[i + k], b[i + k], k);
+    for (std::size_t i = 1; i < n; ++i) {
+      to[2 * i] = a[i];
+      to[2 * i + 1] = b[i];
     }
-    for (; i < n; ++i) put(i, a[i], b[i], 0);
+  }
+  // Sixteen sums in turn, of a and of b, so that they need not wait for one another, and lose less to
+  // rounding.
+  T squares[16] = {};
+  const std::size_t values = 2 * n;
+  std::size_t i = 0;
+  for (; i + 16 <= values; i += 16) {
+    for (std::size_t k = 0; k < 16; ++k) squares[k] += to[i + k] * to[i + k];
+  }
+  for (; i + 2 <= values; i += 2) {
+    squares[0] += to[i] * to[i];
+    squares[1] += to[i + 1] * to[i + 1];
   }
   std::pair<double, double> sums{0, 0};
-  for (std::size_t k = 0; k < 8; ++k) {
-    sums.first += of_a[k];
-    sums.second += of_b[k];
+  for (std::size_t k = 0; k < 16; k += 2) {
+    sums.first += squares[k];
+    sums.second += squares[k + 1];
   }
   // One of them much smaller would drown in the other's rounding: it is lifted, which changes no result
   // behind this but the scale of the correlation, and so the energies that it is compared with.
@@ -58,6 +65,30 @@ std::pair<double, double> place_pair(const T* a, const T* b, std::size_t n, bool
   }
   return sums;
 }
+
+#if defined(__x86_64__)
+namespace detail {
+// Four frequencies at once of cross_spectrum, unwhitened, from 1 on; returns the first that is left.
+__attribute__((target("avx2"))) inline std::size_t cross_four(const float* z, std::size_t size, bool first,
+                                                              float* to) {
+  const std::size_t bins = size / 2 + 1;
+  const __m256 parts = _mm256_setr_ps(0.5F, 0.25F, 0.5F, 0.25F, 0.5F, 0.25F, 0.5F, 0.25F);
+  std::size_t k = 1;
+  for (; k + 4 <= bins; k += 4) {
+    const __m256 up = _mm256_loadu_ps(z + 2 * k);
+    const __m256d last = _mm256_loadu_pd(reinterpret_cast<const double*>(z + 2 * (size - k - 3)));
+    const __m256 down = _mm256_castpd_ps(_mm256_permute4x64_pd(last, 0x1B));  // whole pairs, turned round
+    const __m256 cross = _mm256_mul_ps(up, _mm256_permute_ps(down, 0xB1));
+    const __m256 squares = _mm256_sub_ps(_mm256_mul_ps(down, down), _mm256_mul_ps(up, up));
+    const __m256 sums = _mm256_permute_ps(_mm256_hadd_ps(cross, squares), 0xD8);
+    __m256 found = _mm256_mul_ps(sums, parts);
+    if (!first) found = _mm256_add_ps(found, _mm256_loadu_ps(to + 2 * k));
+    _mm256_storeu_ps(to + 2 * k, found);
+  }
+  return k;
+}
+}  // namespace detail
+#endif
 
 // The cross-spectrum b conj(a) out of the transform z of a + i b: with m = size - k,
 //   a_k = (z_k + conj z_m) / 2,   b_k = (z_k - conj z_m) / 2i,
@@ -86,8 +117,22 @@ void cross_spectrum(const std::complex<T>* spectrum, std::size_t size, bool whit
     }
     floor = static_cast<T>(1e-3 * sum / static_cast<double>(bins)) + std::numeric_limits<T>::min();
   }
+  std::size_t from = 0;
+#if defined(__x86_64__)
+  if constexpr (sizeof(T) == sizeof(float)) {
+    static const bool avx2 = __builtin_cpu_supports("avx2") != 0;
+    if (avx2 && !whiten && bins > 4) {
+      T real;
+      T imag;
+      cross(0, real, imag);
+      to[0] = first ? real : to[0] + real;
+      to[1] = first ? imag : to[1] + imag;
+      from = detail::cross_four(z, size, first, to);
+    }
+  }
+#endif
   const auto run = [&](auto white, auto adding) {
-    for (std::size_t k = 0; k < bins; ++k) {
+    for (std::size_t k = from; k < bins; ++k) {
       T real;
       T imag;
       cross(k, real, imag);
@@ -138,13 +183,22 @@ Peak find_peak(const T* correlation, std::size_t size, std::size_t reach) noexce
   const auto at = [&](std::ptrdiff_t lag) {
     return static_cast<double>(lag < 0 ? behind[lag] : correlation[lag]);
   };
+  // The first place of a value, sixteen looked at together.
+  const auto find = [](const T* from, const T* end, T value) {
+    for (; end - from >= 16; from += 16) {
+      int hits = 0;
+      for (int k = 0; k < 16; ++k) hits |= from[k] == value ? 1 : 0;
+      if (hits != 0) break;
+    }
+    return std::find(from, end, value);
+  };
   const T top = highest(-far, far + 1);
   std::ptrdiff_t lag = -far;
-  const T* found = std::find(behind - far, behind, top);
+  const T* found = find(behind - far, behind, top);
   if (found != behind) {
     lag = found - behind;
   } else {
-    found = std::find(correlation, correlation + far + 1, top);
+    found = find(correlation, correlation + far + 1, top);
     if (found == correlation + far + 1) return {};  // not a number
     lag = found - correlation;
   }
