@@ -86,6 +86,7 @@ bench: install ## every benchmark, in ratios
 	$(BIN)/python -m benchmarks
 
 proof: install ## the long series of planted bottlenecks (hours)
+	$(BIN)/python -m benchmarks.queues_threads
 	$(BIN)/python -m benchmarks.proof
 
 clean: ## remove everything that was built

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from latlab.model.queues import QueueNow, Snapshot, StageNow
+from latlab.model.queue_live import QueueNow, Snapshot, StageNow
 from latlab.queues import Happenings, Live, applications
 from latlab.reports.dashboard import drawing, frame, mean_time_ns
 from latlab.tui.queues_top import latency_text

@@ -12,15 +12,8 @@ import pytest
 from latlab.cli import main
 from latlab.formats.recording import RecordingWriter
 from latlab.model.environment import Environment
-from latlab.model.queues import (
-    Landmark,
-    Observation,
-    Process,
-    QueueKind,
-    QueueNow,
-    Snapshot,
-    SocketBuffer,
-)
+from latlab.model.queue_live import QueueNow, Snapshot
+from latlab.model.queues import Landmark, Observation, Process, QueueKind, SocketBuffer
 from latlab.model.queues import Queue as Queue_
 from latlab.queues import Queue, analyse, attach, instrument, landmarks
 from latlab.queues._recorder import COLUMNS

@@ -8,7 +8,7 @@ import pytest
 
 from latlab.lab._demand import held_up, most_work
 from latlab.model.diagnosis import Latency, StageView
-from latlab.model.queues import Analysis, StageResult, Verdict
+from latlab.model.queue_analysis import Analysis, StageResult, Verdict
 
 STAGES = {"market": ("market-a", "market-b"), "strategy": ("strategy-0",), "execution": ("execution-0",)}
 

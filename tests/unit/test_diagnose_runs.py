@@ -10,9 +10,9 @@ from latlab.lab._causes import losses_in_words
 from latlab.lab._diagnosis import _uncounted
 from latlab.lab._processes import Outcome
 from latlab.lab._stubbed import _Paced, _quantile
-from latlab.lab._traces import _known_until
 from latlab.model.diagnosis import QueueView
-from latlab.model.queues import Analysis, Verdict
+from latlab.model.queue_analysis import Analysis, Verdict
+from latlab.queues._traces import _known_until
 
 
 def run(tail_us: float) -> _Paced:

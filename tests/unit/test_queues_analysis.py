@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from latlab.errors import NotTrustworthyError
-from latlab.model.queues import Observation, Queue, QueueKind, Stage, Verdict
+from latlab.model.queue_analysis import Verdict
+from latlab.model.queues import Observation, Queue, QueueKind, Stage
 from latlab.queues import analyse
 from latlab.queues._analysis_series import expand, steady_window
 from latlab.queues._tandem import Line, observe, simulate

@@ -6,10 +6,11 @@ import pytest
 
 from latlab.cli import main
 from latlab.model.environment import Environment
-from latlab.queues import analyse
+from latlab.queues import analyse, landmarks
 from latlab.queues._tandem import Line, observe, simulate
-from latlab.reports.queues_html import landmarks_of, write_queues_report
-from latlab.reports.queues_text import compare_lines
+from latlab.reports.queues_compare_html import Side, write_comparison
+from latlab.reports.queues_html import write_queues_report
+from latlab.reports.queues_text import analysis_lines, compare_lines
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +25,8 @@ def test_a_landmark_stands_where_the_samples_have_it(line):
     dropped = np.zeros(len(samples["t_ns"]), np.uint64)
     first = int(observation.sweeps["t_ns"][300])
     dropped[(samples["t_ns"] >= first) & (samples["queue"] == 0)] = 3
-    found = landmarks_of(dataclasses.replace(observation, samples={**samples, "dropped": dropped}))
-    assert found["first drop"] == pytest.approx((first - int(observation.sweeps["t_ns"][0])) / 1e9)
+    found = landmarks(dataclasses.replace(observation, samples={**samples, "dropped": dropped}))
+    assert [mark.t_ns for mark in found if mark.name == "first drop"] == [first]
 
 
 def test_trading_starts_with_the_eleventh_event_into_a_book(line):
@@ -37,10 +38,29 @@ def test_trading_starts_with_the_eleventh_event_into_a_book(line):
     begin = samples["in"][samples["queue"] == 4][0]
     came = np.maximum(samples["in"].astype(np.int64) - int(begin) - 1_000, 0)
     samples["in"] = np.where(samples["queue"] == 4, came, samples["in"]).astype(np.uint64)
-    found = landmarks_of(dataclasses.replace(observation, queues=queues, samples=samples))
+    found = landmarks(dataclasses.replace(observation, queues=queues, samples=samples))
     mine = samples["queue"] == 4
-    expected = samples["t_ns"][mine][np.argmax(samples["in"][mine] > 10)] - observation.sweeps["t_ns"][0]
-    assert next(at for name, at in found.items() if "trading start" in name) == pytest.approx(expected / 1e9)
+    expected = samples["t_ns"][mine][np.argmax(samples["in"][mine] > 10)]
+    assert [mark.t_ns for mark in found if mark.name == "trading starts"] == [expected]
+
+
+def test_an_analysis_tells_the_landmarks_in_text_and_json(line):
+    observation, _ = line
+    found = analyse(observation)
+    full = next(mark for mark in found.landmarks if mark.name == "first full queue")
+    assert f"first full queue: {full.subject}" in "\n".join(analysis_lines(found))
+    assert {"t_ns": full.t_ns, "name": full.name, "subject": full.subject} in found.to_json()["landmarks"]
+
+
+def test_a_comparison_page_draws_both_runs(line, tmp_path):
+    pytest.importorskip("plotly", reason="needs the extra 'plots'")
+    observation, _ = line
+    sides = [Side(name, observation, analyse(observation)) for name in ("one", "two")]
+    write_comparison(tmp_path / "page.html", *sides, Environment({}), ["the kernel"])
+    page = (tmp_path / "page.html").read_text()
+    assert "differ in the kernel" in page
+    assert page.count('"name": "before"') == page.count('"name": "after"') > 5
+    assert page.count("<svg") >= 2
 
 
 def test_the_page_names_every_queue_and_the_limiting_stage(line, tmp_path):

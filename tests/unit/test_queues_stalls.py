@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -72,3 +74,31 @@ def test_a_gap_of_the_sampler_is_no_stall() -> None:
 
 def test_a_steady_stage_has_none() -> None:
     assert stalls(observed(STEADY)) == ()
+
+
+def test_a_stall_right_after_the_start_up_that_was_seen_is_part_of_it() -> None:
+    seen = observed([t for t in STEADY if t < 110 or t > 190])
+    phases = ((0, 0, "starting"), (100 * MS, 0, "running"))
+    assert stalls(seen)
+    assert not stalls(dataclasses.replace(seen, phases=phases))
+
+
+def test_a_stall_late_enough_after_the_start_up_is_one() -> None:
+    seen = observed([t for t in STEADY if not 400 < t < 700])
+    assert stalls(dataclasses.replace(seen, phases=((0, 0, "starting"), (100 * MS, 0, "running"))))
+
+
+def test_standing_still_while_the_sources_end_is_no_stall() -> None:
+    seen = observed([t for t in STEADY if t < 820])
+    phases = ((0, 0, "running"), (900 * MS, 0, "stopping"))
+    assert stalls(seen)
+    assert not stalls(dataclasses.replace(seen, phases=phases))
+
+
+def test_the_time_before_a_stage_took_its_first_event_is_its_start() -> None:
+    assert not stalls(observed([t for t in STEADY if t > 300]))
+
+
+def test_a_stage_that_takes_nothing_at_all_stands_still() -> None:
+    (stall,) = stalls(observed([]))
+    assert stall.to_ns - stall.from_ns > 900 * MS

@@ -87,3 +87,34 @@ def test_traces_without_an_end_and_no_quantile_are_refused(traced):
         tail(observation, {**columns, "end": 0 * columns["end"]})
     with pytest.raises(UsageError):
         tail(observation, columns, share=1.0)
+
+
+def test_what_the_scheduler_did_to_the_stage_is_told_for_the_longest_stay(traced):
+    observation, columns = traced
+    hop = tail(observation, columns).events[0].longest
+    begin = hop.push_ns
+    scheduler = {
+        "t_ns": np.array([begin - 5_000_000, begin + 1_000_000, begin + 41_000_000]),
+        "event": np.zeros(3, int),
+        "tid": np.array([0, 7, 99]),
+        "other": np.array([7, 99, 7]),
+        "value": np.zeros(3, int),
+        "cpu": np.zeros(3, int),
+    }
+    stage = Stage(0, "", "stage-1", tid=7)
+    names = {7: "stage-1", 99: "hog"}
+    seen = dataclasses.replace(
+        observation, stages=(stage,), scheduler=scheduler, thread_names=names, scheduler_missing=""
+    )
+    found = tail(seen, columns)
+    waiting = found.events[0].longest.waiting
+    assert waiting.run_queue_ns == 40_000_000
+    assert waiting.cpu_held_by == "hog (99)"
+    assert "ready without a CPU for 40,000.0 µs, which hog (99) had" in "\n".join(tail_lines(found))
+
+
+def test_that_no_scheduler_events_were_recorded_is_said_in_one_line(traced):
+    observation, columns = traced
+    missing = dataclasses.replace(observation, scheduler_missing="tracing is not allowed")
+    lines = [line for line in tail_lines(tail(missing, columns)) if "scheduler" in line]
+    assert lines == ["what the scheduler did isn't known: tracing is not allowed"]

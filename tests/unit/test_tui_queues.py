@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from latlab.model.queues import QueueNow, Snapshot, StageNow
+from latlab.model.queue_live import QueueNow, Snapshot, StageNow
 
 textual = pytest.importorskip("textual", reason="the live view needs the extra 'tui'")
 

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 
 #include <chrono>
+#include <latch>
 #include <utility>
 
 namespace latlab::pipeline {
@@ -344,11 +345,19 @@ void Pipeline::work(Worker& worker) {
 
 void Pipeline::run() {
   CounterFile& counters = CounterFile::process();
-  began_ns_ = monotonic_ns();
-  counters.set_phase(Phase::running);
+  // Making threads is start-up: on few CPUs the first would work for a while before the last one stands.
+  std::latch standing(static_cast<std::ptrdiff_t>(workers_.size()));
   std::vector<std::thread> threads;
   threads.reserve(workers_.size());
-  for (auto& worker : workers_) threads.emplace_back([this, &worker] { work(worker); });
+  for (auto& worker : workers_) {
+    threads.emplace_back([this, &worker, &standing] {
+      standing.arrive_and_wait();
+      work(worker);
+    });
+  }
+  standing.wait();
+  began_ns_ = monotonic_ns();
+  counters.set_phase(Phase::running);
   if (exchange_ != nullptr) {
     std::thread exchange([this] {
       ::pthread_setname_np(::pthread_self(), "exchange");

@@ -15,7 +15,7 @@ from latlab.cli._queues_observe import targets
 from latlab.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
-    from latlab.model.queues import Snapshot
+    from latlab.model.queue_live import Snapshot
     from latlab.queues import Attachment
 
 

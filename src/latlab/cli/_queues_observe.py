@@ -15,9 +15,10 @@ import click
 
 from latlab.cli._durations import DURATION_NS
 from latlab.cli._queues_flight import fly
-from latlab.errors import ExitCode, UsageError
+from latlab.errors import ExitCode, InputError, UsageError
 
 if TYPE_CHECKING:
+    from latlab.formats.recording import RecordingWriter
     from latlab.queues import Detector
 
 
@@ -89,6 +90,10 @@ def list_(as_json: bool, remove_dead: bool) -> None:
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True,
               help="With --flight: end after so many recordings.")  # fmt: skip
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="With --flight: this queue triggers nothing.")
+@click.option("--scheduler", is_flag=True,
+              help="What the scheduler does to the threads, too: for 'latlab queues tail'.")  # fmt: skip
+@click.option("--traces", "trace_paths", multiple=True, type=click.Path(path_type=Path),
+              help="Take over the event traces that the application writes here; repeatable.")  # fmt: skip
 @click.option("--budget", type=Share(), help="Of one CPU: idle queues are looked at less, then all of them.")
 @click.option("--cpus", "cpu", type=click.IntRange(min=0), help="Pin the sampler to this CPU.")
 @click.option(
@@ -110,6 +115,8 @@ def record_(
     after: int,
     times: int,
     exclude: tuple[str, ...],
+    scheduler: bool,
+    trace_paths: tuple[Path, ...],
     budget: float | None,
     cpu: int | None,
     addressed: tuple[str, ...],
@@ -143,9 +150,12 @@ def record_(
         period_ns=period,
         longest_skip=0 if budget is None else 31,
         budget=budget,
+        scheduler=scheduler,
         cpu=-1 if cpu is None else cpu,
         priority=priority or 0,
     )
+    if scheduler and recorder.scheduler_missing:
+        click.echo(f"latlab: {recorder.scheduler_missing}", err=True)
     recorder.look()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
@@ -176,10 +186,27 @@ def record_(
                 over = until is not None and time.monotonic() >= until
                 if over or recorder.failed or not recorder.anyone_alive:
                     break
+        trouble = _take_traces(trace_paths, output, writer)
     for name, count in recorder.socket_drops.items():
         click.echo(f"latlab: {name}: the kernel dropped {count} datagrams, which no queue saw", err=True)
+    if trouble:
+        click.echo(f"latlab: {trouble}", err=True)
     said = {**recorder.statistics, "socket_drops": recorder.socket_drops}
     sys.exit(_tell(said, recorder.achieved, period, output, as_json))
+
+
+def _take_traces(paths: tuple[Path, ...], output: Path, writer: RecordingWriter) -> str:
+    """Write the traces into the recording; where that can't be, why: what was sampled is kept."""
+    from latlab.formats.recording import open_recording
+    from latlab.queues import keep_traces, load
+
+    if not paths:
+        return ""
+    try:
+        keep_traces(paths, load(output), open_recording(output).document("clock"), writer)
+    except InputError as error:
+        return f"no traces were taken over: {error}"
+    return ""
 
 
 def _detector(causes: tuple[str, ...], objective: int | None, exclude: tuple[str, ...]) -> Detector:

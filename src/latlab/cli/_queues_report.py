@@ -38,17 +38,34 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+@click.option("--html", type=click.Path(path_type=Path), help="Also write a page with the plots of both.")
 @click.option("--json", "as_json", is_flag=True, help="For machines: both analyses.")
-def compare_(before: Path, after: Path, exclude: tuple[str, ...], as_json: bool) -> None:
+def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | None, as_json: bool) -> None:
     """Show how stages and queues changed from BEFORE to AFTER."""
     from latlab.formats.recording import open_recording
     from latlab.model.environment import differences
     from latlab.queues import analyse, load
     from latlab.reports.queues_text import compare_lines
 
-    found = [analyse(load(run), exclude=exclude) for run in (before, after)]
-    for difference in differences(open_recording(before).environment, open_recording(after).environment):
+    runs = [load(run, exclude=exclude) for run in (before, after)]
+    found = [analyse(run, exclude=exclude) for run in runs]
+    environments = [open_recording(run).environment for run in (before, after)]
+    unlike = differences(*environments)
+    for difference in unlike:
         click.echo(f"latlab: the runs differ in {difference}", err=True)
+    if html is not None:
+        from latlab.errors import UsageError
+        from latlab.reports.queues_compare_html import Side, write_comparison
+
+        first, second = (
+            Side(str(path), run, analysis)
+            for path, run, analysis in zip((before, after), runs, found, strict=True)
+        )
+        try:
+            write_comparison(html, first, second, environments[1], [str(item) for item in unlike])
+        except OSError as error:
+            raise UsageError(f"{html}: can't be written ({error.strerror})") from None
+        click.echo(f"latlab queues: the comparison lies in {html}", err=True)
     if as_json:
         names = ("before", "after")
         documents = {name: analysis.to_json() for name, analysis in zip(names, found, strict=True)}

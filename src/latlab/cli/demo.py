@@ -47,6 +47,8 @@ from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, tel
     show_default=True,
     help="Of the generated feeds.",
 )
+@click.option("--scheduler", is_flag=True,
+              help="What the scheduler does to the threads, too: for 'latlab queues tail'.")  # fmt: skip
 @click.option("--find-rate", is_flag=True, help="Search the smallest packet delay that loses nothing.")
 def demo(
     seconds: float,
@@ -57,6 +59,7 @@ def demo(
     period: int | None,
     seed: int,
     symbols: int,
+    scheduler: bool,
     find_rate: bool,
     output: Path | None,
     as_json: bool,
@@ -80,6 +83,7 @@ def demo(
         input=feed,
         seed=seed,
         symbols=symbols,
+        scheduler=scheduler,
     )
     tell = teller("demo")
     rate: dict[str, Any] | None = None

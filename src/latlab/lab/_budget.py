@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from latlab.formats.traces import FINISHED
 from latlab.lab._residence import TraceTable
 from latlab.model.answer import Budget, Part
-from latlab.model.queues import Analysis
+from latlab.model.queue_analysis import Analysis
 from latlab.stats.quantiles import rank
 
 __all__ = ["budget"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from latlab.errors import NotTrustworthyError
-from latlab.model.queues import Analysis, Observation, Stall, Verdict
+from latlab.model.queue_analysis import Analysis, Stall, Verdict
+from latlab.model.queues import Observation
 from latlab.queues import stalls
 
 __all__ = ["burst_in_words", "command_sentence", "losses_in_words", "stalls_in_words", "with_cause"]

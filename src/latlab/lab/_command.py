@@ -15,7 +15,8 @@ from pathlib import Path
 from latlab.errors import InputError, LatlabError, UsageError
 from latlab.formats.recording import RecordingWriter
 from latlab.model.environment import Environment
-from latlab.model.queues import Analysis, Observation
+from latlab.model.queue_analysis import Analysis
+from latlab.model.queues import Observation
 from latlab.queues import Recorder, analyse, applications, load
 
 __all__ = ["CommandRun", "observe_command", "observe_pid", "program_of", "require_counters"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from latlab.model.diagnosis import StageView
-from latlab.model.queues import Analysis, StageResult, Verdict
+from latlab.model.queue_analysis import Analysis, StageResult, Verdict
 
 __all__ = ["Demand", "held_up", "most_work"]
 

@@ -1,9 +1,7 @@
 """Names the limiting stage of the demonstration's pipeline, and says whether the run can be trusted.
 
 The queues' samples and the stages' own times give the stage (`latlab.queues.analyse`). What the demonstration
-adds: event traces, which tell a stage that is slow from one that has little to do; the processes' own
-    accounts; and the rule that a type of stage is named where all of its instances are slow, and one instance
-    where only that is.
+adds: event traces, which say how long an event waited and was served, and the processes' own accounts.
 """
 
 from __future__ import annotations
@@ -15,17 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from latlab.errors import InputError
 from latlab.lab._demand import most_work
 from latlab.lab._others import Other
 from latlab.lab._processes import Outcome
 from latlab.lab._residence import Residence, TraceTable
 from latlab.model.diagnosis import Diagnosis, Discrepancy, Latency, QueueView, Sampler, StageView
-from latlab.model.queues import Analysis, Observation, StageResult, Verdict
+from latlab.model.queue_analysis import Analysis, StageResult, Verdict
+from latlab.model.queues import Observation
+from latlab.queues import verify_recording
 from latlab.stats.quantiles import quantiles
 
 __all__ = ["diagnose", "discrepancy", "latency"]
 
-_ALIKE = 0.5  # an instance whose events take at least half as long as the limiting one's is slow too
 _STARVED_PERIODS = 5  # the sampler is starved when its 99th percentile exceeds so many periods …
 _STARVED_SHARE = 0.2  # … or when it missed this share of them
 _KEPT_WAITING = 0.2  # of the time, a thread without a CPU: then its events wait for the scheduler
@@ -52,6 +52,7 @@ def diagnose(
     sampler: Mapping[str, Any],
     cores: int,
     busy_s: float,
+    every: int,
     others: Sequence[Other] = (),
 ) -> Diagnosis:
     """From everything that was seen to one answer.
@@ -67,10 +68,11 @@ def diagnose(
         cores: CPUs that the pipeline could run on.
         busy_s: CPU time that the whole machine used during the run, the observer's own left out.
         others: processes that used it, the most first.
+        every: one event in so many was traced.
     """
     queue_views = _queue_views(analysis, times, observation)
     stage_views = _stage_views(analysis, times, traces, stages, observation)
-    limiting = _named(analysis.limiting_stage, stage_views, stages)
+    limiting = _named(analysis.limiting_stage, stages)
     verdict, confidence = analysis.verdict, analysis.confidence
     evidence = list(analysis.evidence)
     demand = most_work(analysis, stage_views, stages)
@@ -106,7 +108,7 @@ def diagnose(
         missed=int(observation.gaps["periods"].sum()) if observation.gaps else 0,
         queues=sum(1 for queue in observation.queues if queue.complete),
     )
-    check = discrepancy(observation, traces)
+    check = discrepancy(observation, traces, every=every)
     return Diagnosis(
         limiting_stage=limiting,
         verdict=str(verdict),
@@ -129,27 +131,25 @@ def diagnose(
     )
 
 
-def discrepancy(observation: Observation, traces: TraceTable) -> Discrepancy:
-    """Hold samples against traces: a sample is wrong where more traced events were inside than it saw in all.
+def discrepancy(observation: Observation, traces: TraceTable, *, every: int = 0) -> Discrepancy:
+    """Hold samples against traces, as `latlab queues verify` does.
 
-    One event in N is traced, so the traced ones are a lower bound of the fill. An event counts as inside when
-    it had been put in before the sample began, and was taken out after it had ended.
+    Args:
+        every: one event in so many was traced; 0: unknown.
     """
-    checked = wrong = 0
-    samples = observation.samples
-    for queue in observation.queues:
-        hops = traces.queue == queue.name
-        mine = samples["queue"] == queue.number
-        if not hops.any() or not mine.any():
-            continue
-        pushes, pops = np.sort(traces.push_ns[hops]), np.sort(traces.pop_ns[hops])
-        inside = np.searchsorted(pushes, samples["t_ns"][mine], side="left") - np.searchsorted(
-            pops, samples["t_end_ns"][mine], side="right"
-        )
-        fill = samples["in"][mine].astype(np.int64) - samples["out_low"][mine].astype(np.int64)
-        checked += int(mine.sum())
-        wrong += int((inside > fill).sum())
-    return Discrepancy(samples=checked, discrepancies=wrong, traces=int(np.unique(traces.event).size))
+    numbers = {queue.name: queue.number for queue in observation.queues}
+    names, index = np.unique(traces.queue, return_inverse=True)
+    columns = {
+        "queue": np.array([numbers.get(str(name), -1) for name in names], np.int64)[index],
+        "push_ns": traces.push_ns,
+        "pop_ns": traces.pop_ns,
+    }
+    events = int(np.unique(traces.event).size)
+    try:
+        found = verify_recording(observation, columns, every=every)
+    except InputError:  # no trace is of an observed queue
+        return Discrepancy(samples=0, discrepancies=0, traces=events)
+    return Discrepancy(samples=found.samples, discrepancies=found.discrepancies, traces=events)
 
 
 def _queue_views(analysis: Analysis, times: Residence, observation: Observation) -> tuple[QueueView, ...]:
@@ -242,30 +242,12 @@ def _on_cpu(stage: StageResult) -> float | None:
     return stage.utilisation if wanted <= 0 else stage.utilisation * stage.cpu / wanted
 
 
-def _named(label: str | None, views: Sequence[StageView], stages: Mapping[str, Sequence[str]]) -> str | None:
-    """The type of the limiting instance, if its siblings are as slow; else the instance."""
-    limiting = next((view for view in views if view.name == label), None)
-    if limiting is None:
-        return label
-    siblings = [
-        view for view in views if view.type == limiting.type and view is not limiting and view.events > 0
-    ]
-    if len(stages[limiting.type]) == 1:
-        return limiting.type
-    if not siblings:
-        return limiting.name
-
-    def slowness(view: StageView) -> float | None:
-        # The time of one event tells a slow instance from one with much to do; without traces, readiness must
-        # do.
-        return float(view.service_ns.p50) if view.service_ns is not None else view.ready
-
-    reference = slowness(limiting)
-    alike = [
-        reference is not None and (own := slowness(view)) is not None and own >= _ALIKE * reference
-        for view in siblings
-    ]
-    return limiting.type if all(alike) else limiting.name
+def _named(label: str | None, stages: Mapping[str, Sequence[str]]) -> str | None:
+    """As `analyse` names it; the only instance of a type goes by the type."""
+    for kind, instances in stages.items():
+        if list(instances) == [label]:
+            return kind
+    return label
 
 
 def _cores_used(observation: Observation) -> float | None:

@@ -17,12 +17,12 @@ from latlab.lab._others import Others
 from latlab.lab._plan import RunSettings, plan_text
 from latlab.lab._processes import Outcome, PipelineProcesses
 from latlab.lab._residence import Residence, TraceTable, residence
-from latlab.lab._traces import keep_traces
+from latlab.lab._traces import trace_files, trace_table
 from latlab.model.diagnosis import Diagnosis
 from latlab.model.environment import Environment
 from latlab.model.layout import STAGES, Layout
 from latlab.model.queues import Observation
-from latlab.queues import Recorder, analyse, load
+from latlab.queues import Recorder, analyse, keep_traces, load
 
 __all__ = ["KIND", "PipelineRun", "run_pipeline", "shared_memory"]
 
@@ -49,6 +49,7 @@ def run_pipeline(
     environment: Environment,
     seed: int | None = None,
     parameters: Mapping[str, Any] | None = None,
+    scheduler: bool = False,
     tell: Callable[[str], None] = lambda _: None,
 ) -> PipelineRun:
     """Play the feeds into the pipeline, observe it, diagnose it. Each step's result is saved before the next.
@@ -58,6 +59,7 @@ def run_pipeline(
         output: the folder of the recording; it must not hold anything yet.
         environment: that the recording states.
         parameters: what the recording states beside the layout.
+        scheduler: record what the kernel's scheduler does to the pipeline's threads, too.
         tell: takes a line on each step as it begins.
 
     Raises:
@@ -76,12 +78,15 @@ def run_pipeline(
         }
         with RecordingWriter(output, KIND, parameters=stated, environment=environment, seed=seed) as writer:
             before, others = _busy_s(), Others()
-            outcomes = _play(layout, seconds, plan, writer, tell)
+            outcomes = _play(layout, seconds, plan, writer, scheduler, tell)
             busy_s = _busy_s() - before
             foreign = others.used(outcome.pid for outcome in outcomes)
             writer.put("pipeline", {"schema": 1, "outcomes": [asdict(outcome) for outcome in outcomes]})
             observation = load(output)
-            table = keep_traces(traces, observation, layout, writer)
+            clock = open_recording(writer.path).document("clock")
+            files, lanes = trace_files(traces, layout)
+            columns, said = keep_traces(files, observation, clock, writer, lanes)
+            table = trace_table(columns, observation)
             stages = {stage: layout.instances(stage) for stage in STAGES}
             times = residence(table, stages)
             tell("diagnosing")
@@ -95,6 +100,7 @@ def run_pipeline(
                 open_recording(writer.path).document("sampler"),
                 len(os.sched_getaffinity(0)),
                 busy_s,
+                0 if said["lost"] else layout.trace_every,
                 foreign,
             )
             writer.put("diagnosis", found.to_json())
@@ -117,7 +123,12 @@ def shared_memory() -> str | None:
 
 
 def _play(
-    layout: Layout, seconds: float, plan: Path, writer: RecordingWriter, tell: Callable[[str], None]
+    layout: Layout,
+    seconds: float,
+    plan: Path,
+    writer: RecordingWriter,
+    scheduler: bool,
+    tell: Callable[[str], None],
 ) -> tuple[Outcome, ...]:
     with ExitStack() as stack:
         processes = stack.enter_context(PipelineProcesses(plan))
@@ -129,7 +140,10 @@ def _play(
             period_ns=layout.period_ns,
             stage_period_ns=10_000_000,
             thread_period_ns=50_000_000,
+            scheduler=scheduler,
         )
+        if scheduler and recorder.scheduler_missing:
+            tell(recorder.scheduler_missing)
         with recorder:
             outcomes = processes.play(seconds, failed=lambda: recorder.failed, tell=tell)
             # The counts of a process that has ended are still mapped: the sampler looks at the last ones.

@@ -27,6 +27,7 @@ class DemoOptions:
         input: an ITCH-5.0 file; None: generated feeds.
         seed: of the generated feeds.
         symbols: of the generated feeds.
+        scheduler: record the kernel's scheduler events too.
     """
 
     layout: Layout
@@ -35,6 +36,7 @@ class DemoOptions:
     input: Path | None = None
     seed: int = 1
     symbols: int = 200
+    scheduler: bool = False
 
 
 def run_demo(options: DemoOptions, tell: Callable[[str], None]) -> PipelineRun:
@@ -58,6 +60,7 @@ def run_demo(options: DemoOptions, tell: Callable[[str], None]) -> PipelineRun:
                 environment=capture(),
                 seed=options.seed,
                 parameters={"symbols": options.symbols, "input": str(options.input or "")},
+                scheduler=options.scheduler,
                 tell=tell,
             )
         except LatlabError as error:

@@ -34,7 +34,8 @@ from latlab.lab.demo import DemoOptions, feeds_for, in_the_users_words
 from latlab.model.answer import Answer, Budget, Floor, Forecast, Step, Unknown
 from latlab.model.environment import Environment
 from latlab.model.layout import STAGES, Layout
-from latlab.model.queues import Observation, Tail
+from latlab.model.queue_tail import Tail
+from latlab.model.queues import Observation
 from latlab.queues import tail
 from latlab.stats.quantiles import nearest_rank
 from latlab.system.environment import capture

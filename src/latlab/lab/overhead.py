@@ -17,11 +17,11 @@ from latlab.formats.traces import FINISHED
 from latlab.lab._plan import RunSettings, plan_text
 from latlab.lab._processes import PipelineProcesses
 from latlab.lab._run import shared_memory
-from latlab.lab._traces import trace_columns
+from latlab.lab._traces import trace_files
 from latlab.lab.demo import DemoOptions, feeds_for
 from latlab.model.layout import Layout
 from latlab.model.overhead import Overhead, QueueCost, SampleTime, Watched
-from latlab.queues import Recorder, sample_times
+from latlab.queues import Recorder, sample_times, trace_columns
 from latlab.stats.quantiles import median, median_bounds, quantiles
 from latlab.system import clock
 from latlab.system.counters import CacheCount, CacheCounter
@@ -141,12 +141,9 @@ def _run(layout: Layout, feeds: Sequence[Path], seconds: float, period_ns: int) 
             raise LatlabError(f"the {died[0]} process died in a run", remedy="see --layout and --seconds")
         line = clock.calibrate(start, clock.reference())
         summary = next(o.summary for o in outcomes if o.role == "trading") or {}
-        columns, _ = trace_columns(
-            traces,
-            recorder.observation(),
-            layout,
-            {"ticks": start.ticks, "ns": start.ns, "hz": line.rate_hz},
-        )
+        files, lanes = trace_files(traces, layout)
+        at = {"ticks": start.ticks, "ns": start.ns, "hz": line.rate_hz}
+        columns, _ = trace_columns(files, recorder.observation(), at, lanes)
         names = [queue.name for queue in recorder.queues]
         achieved = recorder.achieved["period_p99_ns"] if period_ns else None
         dropped = sum(feed["dropped"] for feed in summary.get("feeds", ()))

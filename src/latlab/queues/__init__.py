@@ -35,6 +35,7 @@ from latlab.queues._sample_time import sample_times
 from latlab.queues._simulate import forecast
 from latlab.queues._stalls import stalls
 from latlab.queues._tail import tail
+from latlab.queues._traces import keep_traces, trace_columns
 from latlab.queues._verify import verify_recording
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "fit_model",
     "forecast",
     "instrument",
+    "keep_traces",
     "landmarks",
     "load",
     "parse_remote_queue",
@@ -72,5 +74,6 @@ __all__ = [
     "set_phase",
     "stalls",
     "tail",
+    "trace_columns",
     "verify_recording",
 ]

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
-from latlab.model.queues import (
-    Analysis,
-    Observation,
-    Period,
-    QueueKind,
-    QueueResult,
-    StageResult,
-    Verdict,
-)
+from latlab.model.queue_analysis import Analysis, Period, QueueResult, StageResult, Verdict
+from latlab.model.queues import Observation, QueueKind
 from latlab.queues._analysis_limit import LOADED, Ranking, rank
 from latlab.queues._analysis_measure import Measured, measure
 from latlab.queues._analysis_queues import queue_results
@@ -22,6 +16,7 @@ from latlab.queues._analysis_series import Series, expand, steady_window
 from latlab.queues._analysis_stages import StageView
 from latlab.queues._analysis_threads import ThreadShares
 from latlab.queues._analysis_types import rank_types, type_of_alike
+from latlab.queues._landmarks import landmarks
 
 __all__ = ["analyse"]
 
@@ -51,6 +46,11 @@ def analyse(observation: Observation, *, exclude: tuple[str, ...] = (), over_tim
     Raises:
         NotTrustworthyError: when there is next to nothing to analyse.
     """
+    found = _analysed(observation, exclude, over_time)
+    return replace(found, landmarks=landmarks(observation, exclude=exclude))
+
+
+def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: bool) -> Analysis:
     window = steady_window(observation)
     series = expand(observation, window, exclude=exclude)
     queues = queue_results(series)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.model.queues import Burst, QueueKind, QueueResult
+from latlab.model.queue_analysis import Burst, QueueResult
+from latlab.model.queues import QueueKind
 from latlab.queues._analysis_series import Series, is_limited
 
 __all__ = ["bursts_of", "queue_results"]

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from latlab.model.queues import QueueKind, QueueNow, Snapshot, StageNow
+from latlab.model.queue_live import QueueNow, Snapshot, StageNow
+from latlab.model.queues import QueueKind
 from latlab.queues._follow import Follower, Target, require
 from latlab.queues._sockets import Row, SocketFollower
 

@@ -157,6 +157,7 @@ class Follower:
             if file.alive and file.watch.ended():
                 self._look_after(file, now, events)
             if file.alive:
+                self._look_at_phase(file, now, events)
                 self._look_at(file, now, events)
         return events
 
@@ -258,11 +259,7 @@ class Follower:
     def _look_after(self, file: _File, now: int, events: list[Event]) -> None:
         if not file.alive:
             return
-        phase = file.reader.phase
-        if phase != file.phase:
-            file.phase = phase
-            name = PHASES[phase] if phase < len(PHASES) else str(phase)
-            events.append(Event(now, "phase", "process", file.process.number, {"phase": name}))
+        self._look_at_phase(file, now, events)
         # Threads note themselves in the counts, at their first use, which is no change of the topology.
         threads = file.reader.threads_of
         if any(threads(slot) != known for slot, (_, known) in file.queue_versions.items()):
@@ -282,6 +279,13 @@ class Follower:
             if self._stages[number].retired_ns is None:
                 self._stages[number] = replace(self._stages[number], retired_ns=now)
                 events.append(Event(now, "retired", "stage", number, asdict(self._stages[number])))
+
+    def _look_at_phase(self, file: _File, now: int, events: list[Event]) -> None:
+        phase = file.reader.phase
+        if phase != file.phase:
+            file.phase = phase
+            name = PHASES[phase] if phase < len(PHASES) else str(phase)
+            events.append(Event(now, "phase", "process", file.process.number, {"phase": name}))
 
     def _look_at(self, file: _File, now: int, events: list[Event]) -> None:
         reader = file.reader

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from latlab.model.queues import QueueNow, Snapshot
+from latlab.model.queue_live import QueueNow, Snapshot
 
 __all__ = ["Happening", "Happenings"]
 

@@ -18,7 +18,7 @@ from latlab._core import clock as core_clock
 from latlab.errors import InputError
 from latlab.formats.live_traces import GrowingTraces, trace_files
 from latlab.formats.traces import FINISHED
-from latlab.model.queues import LatencyNow
+from latlab.model.queue_live import LatencyNow
 from latlab.stats.quantiles import nearest_rank
 
 __all__ = ["EndToEnd"]

@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from latlab.errors import NotTrustworthyError
-from latlab.model.queues import Snapshot, Verdict
+from latlab.model.queue_analysis import Verdict
+from latlab.model.queue_live import Snapshot
 from latlab.queues._attach import Attachment
 from latlab.queues._follow import Target
 from latlab.queues._latency import EndToEnd

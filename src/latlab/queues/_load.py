@@ -11,7 +11,7 @@ import numpy as np
 from latlab.errors import InputError
 from latlab.formats.recording import Recording, open_recording
 from latlab.model.queues import Observation, Process, Queue, QueueKind, SocketBuffer, Stage
-from latlab.queues._recorder import COLUMNS
+from latlab.queues._recorder import COLUMNS, NOT_RECORDED
 
 __all__ = ["KIND", "load"]
 
@@ -53,6 +53,7 @@ def load(path: str | os.PathLike[str], *, exclude: tuple[str, ...] = ()) -> Obse
     highest = int(columns["samples"]["queue"].max(initial=0))
     if [q.number for q in queues_by_number] != list(range(len(queues))) or highest > max(0, len(queues) - 1):
         raise InputError(recording.path, "has samples of queues that its topology doesn't know")
+    kernel = recording.document("scheduler") if "scheduler" in recording.documents() else {}
     left_out = [queue.number for queue in queues_by_number if queue.name in exclude]
     if left_out:
         kept = ~np.isin(columns["samples"]["queue"], left_out)
@@ -71,6 +72,9 @@ def load(path: str | os.PathLike[str], *, exclude: tuple[str, ...] = ()) -> Obse
         cpus=int(recording.environment.get("cpu.count", 0)),
         sockets=tuple(sockets[number] for number in sorted(sockets)),
         socket_samples=columns["sockets"],
+        scheduler=columns["scheduler"],
+        thread_names={int(tid): name for tid, name in kernel.get("names", {}).items()},
+        scheduler_missing="" if "names" in kernel else str(kernel.get("missing", NOT_RECORDED)),
     )
 
 

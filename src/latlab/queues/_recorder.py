@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from latlab._core import clock as core_clock
 from latlab._core import queues as core
-from latlab.errors import UsageError
+from latlab.errors import LatlabError, UsageError
 from latlab.model.queues import Observation, Queue
 from latlab.queues._follow import Event, Follower, Target, require
+from latlab.queues._scheduler import SchedulerWatch
 from latlab.queues._sockets import SocketFollower
 
 __all__ = ["COLUMNS", "Memory", "Recorder", "Sink"]
@@ -69,6 +70,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "capacity_bytes": "u8",
         "dropped": "u8",
     },
+    "scheduler": {"t_ns": "i8", "event": "u4", "tid": "u4", "other": "u4", "value": "u8", "cpu": "u4"},
 }
 _STEP_S = 0.02
 _LONGEST_STEP_S = 0.25
@@ -76,6 +78,8 @@ _OF_BUDGET = (
     0.8  # what is aimed at: threads that only wait for the recorder take a little too, and load varies
 )
 _CALIBRATION_S = 0.05
+_SCHEDULER_NS = 250_000_000  # between two looks at its events, which the kernel keeps meanwhile
+NOT_RECORDED = "no scheduler events were recorded: record with --scheduler"
 _BINS_PER_OCTAVE = 64  # of the achieved period: 1.1 % wide
 
 
@@ -131,6 +135,8 @@ class Recorder:
         budget: share of one CPU that sampling and writing may use together; the period grows until it
             holds. None: no limit.
         stamp_every: queues between two readings of the clock (0: one for the whole sweep).
+        scheduler: record what the kernel's scheduler does to the processes' threads, too; where that is not
+            allowed, the document "scheduler" says why.
         cpu: to pin the sampler to, or -1.
         priority: SCHED_FIFO priority of the sampler, or 0.
 
@@ -151,6 +157,7 @@ class Recorder:
         longest_skip: int = 0,
         budget: float | None = None,
         stamp_every: int = 4,
+        scheduler: bool = False,
         cpu: int = -1,
         priority: int = 0,
     ) -> None:
@@ -165,6 +172,14 @@ class Recorder:
         self._by_address = bool(readers)
         self._follower = Follower(self.targets, readers=readers)
         self._sockets = SocketFollower(self._follower)
+        self._scheduler: SchedulerWatch | None = None
+        self.scheduler_missing = NOT_RECORDED
+        if scheduler:
+            try:
+                self._scheduler = SchedulerWatch()
+                self.scheduler_missing = ""
+            except LatlabError as error:
+                self.scheduler_missing = str(error)
         self._sampler = core.Sampler(
             period_ns=period_ns,
             stamp_every=stamp_every,
@@ -178,7 +193,7 @@ class Recorder:
         self._failure: BaseException | None = None
         self._reference = (0, 0)
         self._hz = 1e9
-        self._next_stages = self._next_threads = self._next_budget = 0
+        self._next_stages = self._next_threads = self._next_scheduler = self._next_budget = 0
         self._budget_from = (0, 0, 0)
         self._step_s = _STEP_S
         self._phases: list[tuple[int, int, str]] = []
@@ -210,6 +225,8 @@ class Recorder:
         self._write_events(events)
         self._sampler.set_plan(*self._follower.plan())
         self._read_slow(time.monotonic_ns())
+        if self._scheduler is not None:
+            self._scheduler.start()
         self._sampler.start()
         self._thread = threading.Thread(target=self._run, name="latlab-recorder", daemon=True)
         self._thread.start()
@@ -225,6 +242,14 @@ class Recorder:
         self._write_events(self._follower.refresh())
         self._read_slow(time.monotonic_ns(), last=True)
         self._drain()
+        if self._scheduler is not None:
+            self._scheduler.stop()
+            self._read_scheduler()
+            names = {str(tid): name for tid, name in self._scheduler.names.items()}
+            said = {"lost": self._scheduler.lost, "futex": self._scheduler.futex, "names": names}
+            self.sink.put("scheduler", {"schema": 1, **said})
+        elif self.scheduler_missing != NOT_RECORDED:
+            self.sink.put("scheduler", {"schema": 1, "missing": self.scheduler_missing})
         end = core_clock.reference()
         rate = (end[0] - self._reference[0]) * 1e9 / max(1, end[1] - self._reference[1])
         self.sink.put("clock", {"schema": 1, **self.clock, "measured_hz": rate})
@@ -300,6 +325,9 @@ class Recorder:
             cpus=os.cpu_count() or 0,
             sockets=self._sockets.sockets,
             socket_samples=self.sink.columns("sockets"),
+            scheduler=self.sink.columns("scheduler"),
+            thread_names={} if self._scheduler is None else dict(self._scheduler.names),
+            scheduler_missing=self.scheduler_missing,
         )
 
     def _run(self) -> None:
@@ -339,12 +367,21 @@ class Recorder:
         if last or now >= self._next_stages:
             self._next_stages = now + self._stage_period_ns
             self._append("stages", self._stage_rows())
+        if self._scheduler is not None and not last and now >= self._next_scheduler:
+            self._next_scheduler = now + _SCHEDULER_NS
+            self._read_scheduler()
         if last or now >= self._next_threads:
             self._next_threads = now + self._thread_period_ns
             self._append("threads", self._thread_rows())
             events, rows = self._sockets.look()
             self._write_events(events)
             self._append("sockets", rows)
+
+    def _read_scheduler(self) -> None:
+        assert self._scheduler is not None
+        columns = self._scheduler.take(process.pid for process in self._follower.processes)
+        if len(columns["t_ns"]):
+            self.sink.append("scheduler", columns)
 
     def _append(self, series: str, rows: list[tuple[Any, ...]]) -> None:
         if rows:

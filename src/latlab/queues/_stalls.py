@@ -11,7 +11,8 @@ import itertools
 
 import numpy as np
 
-from latlab.model.queues import Observation, QueueKind, Stall
+from latlab.model.queue_analysis import Stall
+from latlab.model.queues import Observation, QueueKind
 from latlab.queues._analysis_series import expand, steady_window
 from latlab.queues._analysis_threads import thread_ids
 
@@ -19,12 +20,17 @@ __all__ = ["stalls"]
 
 SHORTEST_NS = 50_000_000  # twice what a fair scheduler makes a thread wait among a few others
 _FACTOR = 20.0  # of the usual time between two events that are taken while some wait
+_FIRST_NS = 1_000_000_000  # a stage that takes nothing for longer than this does not just start
 _FEWEST_SWEEPS = 5  # that looked meanwhile: a gap of the sampler is no stall
+_SETTLES_NS = 100_000_000  # after start-up and before shut-down: threads come, caches fill, sources end
 _NOT_SEEN = 0.5  # of the stall: the longest time between two of them
 
 
 def stalls(observation: Observation) -> tuple[Stall, ...]:
     """Every stall, the longest first.
+
+    A stall that begins within 100 ms of a start-up that was seen, or lies within 100 ms of a shut-down, is
+    part of these. So is the time before a stage took its first event ever, up to a second.
 
     Raises:
         NotTrustworthyError: nothing was sampled.
@@ -48,6 +54,10 @@ def stalls(observation: Observation) -> tuple[Stall, ...]:
             begin, end = int(series.t_ns[first]), int(series.t_ns[last])
             if end - begin < max(SHORTEST_NS, _FACTOR * usual):
                 continue
+            if _starts_or_ends(observation, window, begin, end):
+                continue
+            if before < 0 and series.out[row, 0] == 0 and len(took) and end - window[0] < _FIRST_NS:
+                continue
             unseen = int(np.diff(series.t_ns[first : last + 1]).max())
             if unseen > _NOT_SEEN * (end - begin):
                 continue
@@ -55,6 +65,15 @@ def stalls(observation: Observation) -> tuple[Stall, ...]:
             most = int(series.high[row, first : last + 1].max())
             found.append(Stall(queue.drain, queue.name, begin, end, most, waited))
     return tuple(sorted(found, key=lambda stall: stall.from_ns - stall.to_ns))
+
+
+def _starts_or_ends(observation: Observation, window: tuple[int, int], begin: int, end: int) -> bool:
+    """The stretch is part of a start-up or a shut-down that the recording shows."""
+    marked = {phase for _, _, phase in observation.phases}
+    sweeps = observation.sweeps["t_ns"]
+    started = "starting" in marked and window[0] > int(sweeps[0])
+    stopped = bool(marked & {"stopping", "ended"}) and window[1] <= int(sweeps[-1])
+    return (started and begin < window[0] + _SETTLES_NS) or (stopped and begin > window[1] - _SETTLES_NS)
 
 
 def _ready_share(observation: Observation, tid: int, begin: int, end: int) -> float | None:

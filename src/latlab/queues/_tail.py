@@ -9,13 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.errors import InputError, UsageError
-from latlab.model.queues import Observation, Queue, Tail, TailEvent, TailHop
+from latlab.model.queue_tail import Tail, TailEvent, TailHop
+from latlab.model.queues import Observation, Queue
 from latlab.queues._analysis_threads import thread_ids
+from latlab.queues._scheduler import Threads
 from latlab.stats.quantiles import nearest_rank
 
 __all__ = ["tail"]
 
 _FINISHED = 1
+_MOST_LOOKS = 100_000  # back in time from an event: to when its queue was empty last
 
 
 def tail(
@@ -50,39 +53,67 @@ def tail(
     limit = nearest_rank(times[whole], share)
     beyond = np.flatnonzero(whole & (times > limit))
     chosen = beyond[np.argsort(-times[beyond], kind="stable")][:most]
+    missing = observation.scheduler_missing
+    if not missing and not len(observation.scheduler.get("t_ns", ())):
+        missing = "there are no scheduler events"
+    kernel = None if missing else Threads(observation.scheduler, observation.thread_names)
+    looks = {
+        queue.number: np.flatnonzero(observation.samples["queue"] == queue.number)
+        for queue in observation.queues
+    }
     events = tuple(
-        _event(observation, {name: values[starts[i] : ends[i]] for name, values in rows.items()})
+        _event(
+            observation, looks, kernel, {name: values[starts[i] : ends[i]] for name, values in rows.items()}
+        )
         for i in chosen
     )
-    return Tail(share, float(limit), int(whole.sum()), len(beyond), events)
+    return Tail(share, float(limit), int(whole.sum()), len(beyond), events, missing)
 
 
-def _event(observation: Observation, rows: Mapping[str, NDArray[Any]]) -> TailEvent:
+def _event(
+    observation: Observation,
+    looks: Mapping[int, NDArray[Any]],
+    kernel: Threads | None,
+    rows: Mapping[str, NDArray[Any]],
+) -> TailEvent:
     hops = np.flatnonzero(rows["end"] == 0)
     leaves = np.append(rows["push_ns"][1:], rows["pop_ns"][-1:])
     found = []
+    tids = thread_ids(observation)
     for i in hops.tolist():
         push, pop = int(rows["push_ns"][i]), int(rows["pop_ns"][i])
         number = int(rows["queue"][i])
         queue = observation.queues[number] if 0 <= number < len(observation.queues) else None
         stage = str(rows["stage"][i])
-        fill, filling, came = (None, None, None) if queue is None else _in_front(observation, queue, push)
+        fill, filling, came = (
+            (None, None, None) if queue is None else _in_front(observation, looks, queue, push)
+        )
         on_cpu, waiting = _thread(observation, stage, push, pop)
         served = max(0, int(leaves[i]) - pop)
         name = "" if queue is None else queue.name
-        found.append(TailHop(name, stage, push, pop - push, served, fill, filling, came, on_cpu, waiting))
+        tid = tids.get(stage, 0)
+        shares = (
+            (None, None)
+            if kernel is None
+            else (kernel.share(tid, push, pop), kernel.share(tid, pop, pop + served))
+        )
+        found.append(
+            TailHop(name, stage, push, pop - push, served, fill, filling, came, on_cpu, waiting, *shares)
+        )
     began, over = int(rows["push_ns"].min()), int(rows["pop_ns"].max())
     return TailEvent(int(rows["event"][0]), began, over - began, tuple(found))
 
 
-def _in_front(observation: Observation, queue: Queue, at: int) -> tuple[int | None, int | None, int | None]:
+def _in_front(
+    observation: Observation, looks: Mapping[int, NDArray[Any]], queue: Queue, at: int
+) -> tuple[int | None, int | None, int | None]:
     """The fill when an event came, how long the queue had not been empty, and how many came meanwhile."""
     samples = observation.samples
-    mine = np.flatnonzero(samples["queue"] == queue.number)
+    mine = looks.get(queue.number, np.empty(0, np.int64))
     last = int(np.searchsorted(samples["t_ns"][mine], at, side="right")) - 1
     if last < 0:
         return None, None, None
-    before = mine[: last + 1]
+    before = mine[max(0, last + 1 - _MOST_LOOKS) : last + 1]
     came = samples["in"][before].astype(np.int64)
     fill = np.maximum(came - samples["out_high"][before].astype(np.int64), 0)
     empty = np.flatnonzero(fill == 0)

@@ -17,7 +17,7 @@ from importlib import resources
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from latlab.model.queues import Snapshot
+from latlab.model.queue_live import Snapshot
 from latlab.reports import topology
 from latlab.reports._page_style import EARLY_SCRIPT, STYLE
 

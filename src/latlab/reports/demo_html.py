@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from latlab.model.diagnosis import Diagnosis, Latency
 from latlab.model.environment import Environment
-from latlab.model.queues import Observation, Queue, QueueKind
+from latlab.model.queues import Landmark, Observation, Queue, QueueKind
 from latlab.reports import figures, topology
 from latlab.reports.html import Page
 from latlab.reports.text import duration, share
 
-__all__ = ["add_fills", "add_observation", "add_topology", "write_report"]
+__all__ = ["add_fills", "add_observation", "add_topology", "fill_series", "write_report"]
 
 
 def write_report(
@@ -93,7 +93,7 @@ def add_observation(
     _latency(page, diagnosis, end_to_end_ns)
     _stages(page, diagnosis)
     _queues(page, diagnosis)
-    add_fills(page, observation)
+    add_fills(page, observation, diagnosis.analysis.landmarks)
     if waiting_ns:
         page.section("Waiting", "Traced events in each queue, from put in to taken out.", anchor="waiting")
         times = {name: values / 1e3 for name, values in waiting_ns.items()}
@@ -233,7 +233,7 @@ def _queues(page: Page, diagnosis: Diagnosis) -> None:
     page.table(columns, rows)
 
 
-def _series(observation: Observation, queue: Queue) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def fill_series(observation: Observation, queue: Queue) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A queue's samples as (t_ns, fill by the middle of its bounds); unchanged samples are not stored."""
     samples = observation.samples
     mine = samples["queue"] == queue.number
@@ -241,11 +241,11 @@ def _series(observation: Observation, queue: Queue) -> tuple[NDArray[np.int64], 
     return samples["t_ns"][mine], np.maximum(samples["in"][mine].astype(np.int64) - (low + high + 1) // 2, 0)
 
 
-def add_fills(page: Page, observation: Observation, landmarks: Mapping[str, float] | None = None) -> None:
+def add_fills(page: Page, observation: Observation, landmarks: Sequence[Landmark] = ()) -> None:
     """The section with every queue's fill over time; its anchor is "fills".
 
     Args:
-        landmarks: seconds from the first sweep, by label; by default the phases of the run.
+        landmarks: to mark.
     """
     page.section(
         "Fill over time", "As it was sampled. Click a name to hide its queue, drag to zoom.", anchor="fills"
@@ -253,28 +253,40 @@ def add_fills(page: Page, observation: Observation, landmarks: Mapping[str, floa
     begin = int(observation.sweeps["t_ns"].min()) if observation.sweeps["t_ns"].size else 0
     fills, sums = {}, {}
     for queue in observation.queues:
-        t, fill = _series(observation, queue)
+        t, fill = fill_series(observation, queue)
         if t.size == 0 or queue.kind == QueueKind.POOL:
             continue
         seconds = (t - begin) / 1e9
         fills[queue.name] = (seconds, fill)
         sums[queue.name] = (seconds, np.concatenate([[0.0], np.cumsum(fill[:-1] * np.diff(seconds))]))
-    if landmarks is None:
-        phases: dict[str, float] = {}
-        for t_ns, _, phase in observation.phases:
-            phases.setdefault(phase, (t_ns - begin) / 1e9)
-        landmarks = phases
+    marks = _marks(observation, landmarks)
     over = "s since the observer began"
     page.figure(
-        figures.steps(fills, over, "events in the queue", landmarks=landmarks),
+        figures.steps(fills, over, "events in the queue", landmarks=marks),
         "Fill per queue; dotted lines mark what happened in the run.",
         height=440,
     )
     page.figure(
-        figures.steps(sums, over, "events × s"),
+        figures.steps(sums, over, "events × s", landmarks=marks),
         "Cumulative fill: where a curve is steep, events wait.",
         height=360,
     )
+
+
+def _marks(observation: Observation, landmarks: Sequence[Landmark]) -> dict[str, float]:
+    """Seconds from the first sweep by label; what comes within 1 % of the run shares a line."""
+    sweeps = observation.sweeps["t_ns"]
+    if not sweeps.size:
+        return {}
+    begin, end = int(sweeps.min()), int(sweeps.max())
+    joined: list[tuple[str, int]] = []
+    for mark in landmarks:
+        if joined and mark.t_ns - joined[-1][1] < 0.01 * (end - begin):
+            if str(mark) not in joined[-1][0]:
+                joined[-1] = (f"{joined[-1][0]}, {mark}", joined[-1][1])
+        else:
+            joined.append((str(mark), mark.t_ns))
+    return {name: (at - begin) / 1e9 for name, at in joined}
 
 
 def _observer(page: Page, diagnosis: Diagnosis) -> None:

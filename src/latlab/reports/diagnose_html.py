@@ -6,7 +6,8 @@ import os
 
 from latlab.lab.diagnose import DiagnosisRun
 from latlab.model.answer import Answer, Budget, Forecast, Interval
-from latlab.model.queues import Analysis, Tail
+from latlab.model.queue_analysis import Analysis
+from latlab.model.queue_tail import Tail
 from latlab.reports import figures
 from latlab.reports.demo_html import add_fills, add_observation, add_topology
 from latlab.reports.diagnose_text import forecast_rows, tail_rows

@@ -6,7 +6,7 @@ import shutil
 import textwrap
 
 from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, Interval
-from latlab.model.queues import Tail, TailHop
+from latlab.model.queue_tail import Tail, TailHop
 from latlab.reports.text import duration, share, table
 
 __all__ = ["comparison", "forecast_rows", "tail_rows", "text"]

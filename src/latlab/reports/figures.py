@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from latlab.model.histogram import Histogram
 from latlab.stats.quantiles import quantiles
 
-__all__ = ["Figure", "boxes", "density", "percentiles", "steps"]
+__all__ = ["Figure", "bars", "boxes", "density", "percentiles", "steps"]
 
 Figure = dict[str, Any]
 # More points than pixels only make a page that is slow to open.
@@ -162,6 +162,22 @@ def density(
             "showlegend": len(data) > 1,
         },
     }
+
+
+def bars(groups: Mapping[str, Mapping[str, float | None]], y_title: str, *, log_y: bool = False) -> Figure:
+    """Bars side by side: one colour a group, one place on the axis a name.
+
+    Args:
+        groups: by group a value by name; None is left out.
+        y_title: with the unit.
+        log_y: a logarithmic y axis.
+    """
+    data = []
+    for group, values in groups.items():
+        known = {name: value for name, value in values.items() if value is not None}
+        data.append({"type": "bar", "name": group, "x": list(known), "y": list(known.values())})
+    axis: dict[str, Any] = {"title": {"text": y_title}, **({"type": "log"} if log_y else {})}
+    return {"data": data, "layout": {"barmode": "group", "yaxis": axis, "showlegend": len(data) > 1}}
 
 
 def boxes(groups: Mapping[str, ArrayLike], y_title: str, *, log_y: bool = False) -> Figure:

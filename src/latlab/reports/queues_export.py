@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from latlab.model.queues import Analysis, Columns, Landmark, Observation
+from latlab.model.queue_analysis import Analysis
+from latlab.model.queues import Columns, Landmark, Observation
 
 __all__ = ["EXPORTS", "Subject", "csv", "gnuplot", "grafana", "graphviz", "mermaid", "perfetto"]
 

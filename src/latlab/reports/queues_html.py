@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.model.environment import Environment
-from latlab.model.queues import Analysis, Observation, Queue, QueueKind
+from latlab.model.queue_analysis import Analysis
+from latlab.model.queues import Observation, Queue, QueueKind
 from latlab.reports import figures, topology
 from latlab.reports.demo_html import add_fills
 from latlab.reports.html import Page
 from latlab.reports.queues_text import answer
 from latlab.reports.text import duration, share
 
-__all__ = ["landmarks_of", "write_queues_report"]
+__all__ = ["draw_topology", "write_queues_report"]
 
 _MOST_TRACED = 6  # queues whose traces are drawn against their samples
 _MOST_BURSTS = 10
 _RATE_BINS = 100
-_TRADING = 10  # events into a book: then trading has begun
 
 
 def write_queues_report(
@@ -54,7 +54,7 @@ def write_queues_report(
         "bad" if analysis.limiting_stage else "good",
     )
     page.svg(
-        _topology(analysis),
+        draw_topology(analysis),
         "Stages and queues. A bar is the share of the time that a stage was busy; an arrow carries the mean "
         "and the largest fill of its queue, the warmer the fuller.",
     )
@@ -63,7 +63,7 @@ def write_queues_report(
     _timeline(page, analysis)
     _stages(page, analysis)
     _queues(page, analysis)
-    add_fills(page, observation, landmarks_of(observation))
+    add_fills(page, observation, analysis.landmarks)
     _rates(page, observation)
     _durations(page, observation)
     if traces is not None:
@@ -72,43 +72,8 @@ def write_queues_report(
     page.write(path)
 
 
-def landmarks_of(observation: Observation) -> dict[str, float]:
-    """Instants of a run, in seconds from its first sweep: phases, first drop and full queue, trading start.
-
-    Trading starts when the first queue into a stage of type "book" has seen more than ten events.
-    """
-    sweeps, samples = observation.sweeps["t_ns"], observation.samples
-    begin = int(sweeps.min()) if sweeps.size else 0
-    found: dict[str, int] = {}
-    for t_ns, _, phase in observation.phases:
-        found.setdefault(phase, t_ns)
-    for queue in observation.queues:
-        if queue.kind is QueueKind.POOL:
-            continue
-        mine = samples["queue"] == queue.number
-        t = samples["t_ns"][mine]
-        fill = samples["in"][mine].astype(np.int64) - samples["out_low"][mine].astype(np.int64)
-        marks = {"first drop": samples["dropped"][mine] > 0}
-        if queue.capacity:
-            marks["first full queue"] = fill >= queue.capacity
-        if queue.drain_type == "book":
-            marks["trading start"] = samples["in"][mine] > _TRADING
-        for name, mark in marks.items():
-            if mark.any():
-                at = int(t[int(mark.argmax())])
-                found[name] = min(at, found.get(name, at))
-    ends = int(sweeps.max()) if sweeps.size else 1
-    joined: list[tuple[str, int]] = []
-    for name, at in sorted(found.items(), key=lambda item: item[1]):
-        # What comes within 1 % of the run would be written over one another.
-        if joined and at - joined[-1][1] < 0.01 * (ends - begin):
-            joined[-1] = (f"{joined[-1][0]}, {name}", joined[-1][1])
-        else:
-            joined.append((name, at))
-    return {name: (at - begin) / 1e9 for name, at in joined}
-
-
-def _topology(analysis: Analysis) -> str:
+def draw_topology(analysis: Analysis) -> str:
+    """Stages and queues as a drawing: widths and colours by fill."""
     nodes = [
         topology.Node(
             stage.label,

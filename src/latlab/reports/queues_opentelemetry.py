@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from latlab.model.queues import QueueNow, Snapshot
+from latlab.model.queue_live import QueueNow, Snapshot
 from latlab.reports.queues_prometheus import SERIES_PER_QUEUE, Looks
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
 
-from latlab.model.queues import Snapshot
+from latlab.model.queue_live import Snapshot
 
 __all__ = ["SERIES_PER_QUEUE", "exposition", "serve"]
 

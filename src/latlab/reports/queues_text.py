@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from latlab.model.forecast import Forecast
-from latlab.model.queues import Analysis, Tail, Verdict
+from latlab.model.queue_analysis import Analysis, Verdict
+from latlab.model.queue_tail import SchedulerShare, Tail
 
 __all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines", "table", "tail_lines"]
 
@@ -65,6 +66,9 @@ def analysis_lines(analysis: Analysis) -> list[str]:
             f"  {(p.from_ns - analysis.from_ns) / 1e9:8.3f} s  {p.stage or p.verdict}"
             for p in analysis.timeline
         ]
+    if analysis.landmarks:
+        lines += ["", "landmarks"]
+        lines += [f"  {(mark.t_ns - analysis.from_ns) / 1e9:8.3f} s  {mark}" for mark in analysis.landmarks]
     stages = [
         (s.label, _percent(s.utilisation), _percent(s.ready), _percent(s.starved), _percent(s.blocked),
          f"{s.rate_hz:.0f}", "" if s.service_ns is None else f"{s.service_ns / 1e3:.2f}")
@@ -115,6 +119,8 @@ def tail_lines(found: Tail) -> list[str]:
         f"{found.beyond} of {found.traced} traced events took longer than {_us(found.limit_ns)} "
         f"(p{100 * found.share:g}); the slowest {len(found.events)}:"
     ]
+    if found.scheduler:
+        lines.append(f"what the scheduler did isn't known: {found.scheduler}")
     where: dict[str, int] = {}
     for event in found.events:
         lines += ["", f"event {event.event}: {_us(event.total_ns)}"]
@@ -125,11 +131,17 @@ def tail_lines(found: Tail) -> list[str]:
             if hop.fill is not None and hop.filling_ns is not None:
                 text += f"; {hop.fill} in front"
                 text += f", filling for {_us(hop.filling_ns)} ({hop.came} came)" if hop.fill else ""
-            if hop.no_cpu is not None and hop.on_cpu is not None and hop is longest:
-                text += (
-                    f"; {hop.stage} ran {hop.on_cpu:.0%} and waited for a CPU {hop.no_cpu:.0%} of the time"
-                )
             lines.append(text)
+            if hop is not longest:
+                continue
+            if hop.waiting is None and hop.serving is None:
+                if hop.no_cpu is not None and hop.on_cpu is not None:
+                    ran = f"ran {hop.on_cpu:.0%} and waited for a CPU {hop.no_cpu:.0%} of the time"
+                    lines.append(f"      {hop.stage} {ran}")
+                continue
+            for when, kernel in (("meanwhile", hop.waiting), ("while it had the event", hop.serving)):
+                if kernel is not None:
+                    lines.append(f"      {when} {hop.stage} {_scheduled(kernel)}")
         if longest is not None:
             place = longest.queue if longest.waited_ns >= longest.served_ns else f"the stage {longest.stage}"
             where[place] = where.get(place, 0) + 1
@@ -137,6 +149,23 @@ def tail_lines(found: Tail) -> list[str]:
         counts = ", ".join(f"{place} {count}" for place, count in sorted(where.items(), key=lambda p: -p[1]))
         lines += ["", f"most of the time was spent in: {counts}"]
     return lines
+
+
+def _scheduled(kernel: SchedulerShare) -> str:
+    """What the scheduler did, without what it did not."""
+    parts = [f"ran {_us(kernel.ran_ns)}"]
+    if kernel.run_queue_ns:
+        text = f"was ready without a CPU for {_us(kernel.run_queue_ns)}"
+        if kernel.wake_up_ns:
+            text += f" ({_us(kernel.wake_up_ns)} of it from being woken to running)"
+        parts.append(f"{text}, which {kernel.cpu_held_by} had" if kernel.cpu_held_by else text)
+    if kernel.futex_ns:
+        by = f", woken by {kernel.woken_by}" if kernel.woken_by and not kernel.asleep_ns else ""
+        parts.append(f"slept in a futex for {_us(kernel.futex_ns)}{by}")
+    if kernel.asleep_ns:
+        by = f", woken by {kernel.woken_by}" if kernel.woken_by else ""
+        parts.append(f"slept elsewhere for {_us(kernel.asleep_ns)}{by}")
+    return "; ".join(parts)
 
 
 def _us(ns: float) -> str:

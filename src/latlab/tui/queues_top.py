@@ -19,7 +19,8 @@ from textual.containers import Vertical
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Header, Sparkline, Static
 
-from latlab.model.queues import LatencyNow, QueueNow, Snapshot, StageNow, Verdict
+from latlab.model.queue_analysis import Verdict
+from latlab.model.queue_live import LatencyNow, QueueNow, Snapshot, StageNow
 
 __all__ = ["Top", "fill_bar", "latency_text", "verdict_text"]
 
