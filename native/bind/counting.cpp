@@ -65,6 +65,8 @@ class StageTimer {
 }  // namespace
 
 NB_MODULE(counting, m) {
+  // An application may end while its daemon threads hold queues: no fault of its own, and no text of ours.
+  nb::set_leak_warnings(false);
   m.doc() = "The application's side: counts of Python's queues in this process's counter file.";
 
   nb::class_<Slot>(m, "Slot", "A queue's place in the counter file; counting is safe from any thread.")

@@ -139,3 +139,12 @@ def test_the_command_prints_the_traditional_text_and_the_contract_s_json(tmp_pat
     assert (said["traces"], said["samples"], said["discrepancies"]) == (2, 3, 1)
     assert said["rate"] == pytest.approx(1 / 3)
     assert (said["mean_residence_ns"], said["mean_residence_of_discrepant_ns"]) == (125, 125)
+
+
+def test_comment_lines_are_no_part_of_the_text_formats(tmp_path):
+    from latlab.formats import queue_texts
+
+    path = tmp_path / "pairs.txt"
+    path.write_text("# push,pop\n100,200\n\n# the end\n")
+    push, pop = queue_texts.read_pairs(path)
+    assert (push.tolist(), pop.tolist()) == ([100], [200])

@@ -98,7 +98,8 @@ def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
         raise InputError(path, f"can't be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise InputError(path, "is no text", place=f"offset {error.start}") from None
-    return [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
+    return [(number, line) for number, line in lines if line and not line.startswith("#")]
 
 
 def _whole(path: str | os.PathLike[str], number: int, text: str) -> int:
