@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -123,6 +124,18 @@ def test_every_step_is_in_the_recording(planted: tuple[Path, dict[str, Any]]) ->
     assert (folder / "report.html").read_text().count('href="#stages"') >= 1
 
 
+def dead_links(report: Path) -> set[str]:
+    """Links within a page that lead nowhere."""
+    page = report.read_text()
+    links = re.findall(r'href="#([^"]+)"', page)
+    assert len(links) > 10
+    return set(links) - set(re.findall(r'id="([^"]+)"', page))
+
+
+def test_every_link_of_the_report_leads_to_a_view(planted: tuple[Path, dict[str, Any]]) -> None:
+    assert dead_links(planted[0] / "report.html") == set()
+
+
 def test_a_diagnosis_compared_with_itself_shows_no_change(planted: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = planted
 
@@ -145,6 +158,7 @@ def test_the_slow_stage_of_a_command_is_named(tmp_path: Path) -> None:
     answer = json.loads(done.stdout)
     assert answer["limiting_stage"] == "writer"
     assert answer["budget"]["quantile"] is None
+    assert dead_links(tmp_path / "run" / "report.html") == set()
     assert any("traces" in one["what"] for one in answer["unknown"])
 
 
