@@ -62,6 +62,8 @@ int run(const std::vector<std::string_view>& arguments) {
       plan.cpu = static_cast<int>(number(value));
     else if (key == "priority")
       plan.priority = static_cast<int>(number(value));
+    else if (key == "library_priority")
+      in.priority = out.priority = static_cast<int>(number(value));
     else if (key == "stall") {  // MESSAGE:NS
       const auto colon = value.find(':');
       if (colon == std::string_view::npos) throw std::invalid_argument("stall=MESSAGE:NS");

@@ -84,17 +84,18 @@ NB_MODULE(messaging, m) {
       .def(
           "__init__",
           [](lm::ChannelSpec* self, std::string text, std::size_t size, std::size_t batch, bool poll,
-             bool yield, bool kernel_stamps, std::string library) {
+             bool yield, bool kernel_stamps, std::string library, int priority) {
             new (self) lm::ChannelSpec{.text = std::move(text),
                                        .size = size,
                                        .batch = batch,
                                        .poll = poll,
                                        .yield = yield,
                                        .kernel_stamps = kernel_stamps,
-                                       .library = std::move(library)};
+                                       .library = std::move(library),
+                                       .priority = priority};
           },
           "text"_a, nb::kw_only(), "size"_a, "batch"_a = 1, "poll"_a = false, "yield_"_a = false,
-          "kernel_stamps"_a = false, "library"_a = "");
+          "kernel_stamps"_a = false, "library"_a = "", "priority"_a = 0);
 
   nb::class_<lm::RunPlan>(m, "RunPlan", "What to send, when, and on which cores.")
       .def(

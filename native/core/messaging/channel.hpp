@@ -67,6 +67,7 @@ struct ChannelSpec {
   bool yield = false;     // a spinning waiter gives its core away (fewer cores than threads)
   bool kernel_stamps = false;
   std::string library{};  // path of libzmq, where it isn't the system's
+  int priority = 0;       // of SCHED_FIFO for threads that a library starts; 0 leaves them as they are
 };
 
 // Both throw std::invalid_argument for a spec that means nothing, std::system_error where the system refuses.

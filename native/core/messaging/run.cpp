@@ -220,7 +220,7 @@ void Run::send() {
 
 void Run::receive() {
   receiver_.pinned = pin_thread(plan_.receiver_cpu);
-  raise_priority(plan_.priority == 0 ? 0 : plan_.priority + 2);
+  raise_priority(plan_.priority == 0 ? 0 : plan_.priority + 3);
   touch_stack();
   ReceiveLoop loop{.pattern = pattern_,
                    .received = received_->data(),

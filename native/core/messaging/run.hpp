@@ -49,7 +49,7 @@ struct RunPlan {
   std::uint64_t receiver_work_ns = 0;    // a receiver that is slower than its sender
   int sender_cpu = -1;
   int receiver_cpu = -1;
-  int priority = 0;       // SCHED_FIFO: the sender's, the receiver's is 2 above; 0 leaves them as they are
+  int priority = 0;       // SCHED_FIFO: the sender's, the receiver's is 3 above; 0 leaves them as they are
   bool pingpong = false;  // one thread sends and waits for the answer
 };
 

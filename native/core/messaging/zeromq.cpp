@@ -1,5 +1,6 @@
 // ZeroMQ through libzmq's C interface, opened at run time: the core links to no product.
 #include <dlfcn.h>
+#include <sched.h>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -19,10 +20,12 @@ namespace {
 constexpr int kPush = 8, kPull = 7, kPub = 1, kSub = 2, kPair = 0;
 constexpr int kSubscribe = 6, kLinger = 17, kReceiveTimeout = 27, kSendTimeout = 28;
 constexpr int kDontWait = 1, kTerminated = 156384765, kReconnect = 18;
+constexpr int kThreadPriority = 3, kThreadPolicy = 4;  // of a context
 
 struct Library {
   std::string path{};
   void* (*context)() = nullptr;
+  int (*set_context)(void*, int, int) = nullptr;
   void* (*socket)(void*, int) = nullptr;
   int (*set)(void*, int, const void*, std::size_t) = nullptr;
   int (*bind)(void*, const char*) = nullptr;
@@ -50,6 +53,7 @@ const Library& library(const std::string& path) {
   if (handle == nullptr) throw std::invalid_argument("libzmq can't be opened");
   Library l{.path = path};
   load(handle, "zmq_ctx_new", l.context);
+  load(handle, "zmq_ctx_set", l.set_context);
   load(handle, "zmq_socket", l.socket);
   load(handle, "zmq_setsockopt", l.set);
   load(handle, "zmq_bind", l.bind);
@@ -65,12 +69,18 @@ const Library& library(const std::string& path) {
 
 // inproc addresses are known within a context only. Elsewhere each end has its own, and with it an I/O
 // thread, as if it were a process of its own.
-void* context_of(const Library& l, const std::string& how, bool inproc) {
+void* context_of(const Library& l, const std::string& how, bool inproc, int priority) {
   static std::mutex mutex;
   static std::map<std::string, void*> contexts;
   const std::scoped_lock lock(mutex);
-  void*& context = contexts[inproc ? l.path : l.path + "|" + how];
-  if (context == nullptr) context = l.context();
+  void*& context = contexts[inproc ? l.path : l.path + "|" + how + "|" + std::to_string(priority)];
+  if (context == nullptr) {
+    context = l.context();
+    if (!inproc && priority > 0) {  // what carries the messages must not wait for what only waits for them
+      l.set_context(context, kThreadPolicy, SCHED_FIFO);
+      l.set_context(context, kThreadPriority, priority);
+    }
+  }
   return context;
 }
 
@@ -92,7 +102,7 @@ class Socket {
     if (role == kRoles.end() || (how != "bind" && how != "connect")) {
       throw std::invalid_argument("channel '" + spec.text + "' is not zeromq:ROLE:bind|connect:ADDRESS");
     }
-    socket_ = lib_.socket(context_of(lib_, how, address.starts_with("inproc:")), role->second);
+    socket_ = lib_.socket(context_of(lib_, how, address.starts_with("inproc:"), spec.priority), role->second);
     if (socket_ == nullptr) refuse("zmq_socket");
     set(kLinger, 1000);
     set(kReconnect, 1);  // ms; who connects before the other side is bound must not wait its usual 100

@@ -138,7 +138,7 @@ _OPTIONS = [
     ),
     click.option(
         "--priority",
-        type=click.IntRange(0, 97),
+        type=click.IntRange(0, 96),
         default=0,
         help="Real-time priority (SCHED_FIFO) of the run's own threads, which block. [default: none]",
     ),

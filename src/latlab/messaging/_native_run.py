@@ -112,11 +112,20 @@ def _check_priority(settings: Settings, wait: str) -> None:
         )
     before, usual = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(settings.priority + 2))
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(settings.priority + 3))
     except PermissionError:
         remedy = "run as root, raise 'ulimit -r', or leave --priority out"
         raise UnavailableError("no right to a real-time priority", remedy=remedy) from None
     os.sched_setscheduler(0, before, usual)
+
+
+def _library_priority(settings: Settings) -> int:
+    """Of the threads that a library carries messages with.
+
+    Above the sender, which may spin on their core; below the broker and the receiver, which then take what is there
+    at once and not a message a wake-up.
+    """
+    return settings.priority and settings.priority + 1
 
 
 def run_native(settings: Settings, facts: Facts) -> Measurement:
@@ -140,6 +149,7 @@ def run_native(settings: Settings, facts: Facts) -> Measurement:
         crowded = threads > len(os.sched_getaffinity(0))
         common: dict[str, Any] = {
             "size": settings.size, "poll": wait == "poll", "yield_": crowded, "library": stage.library,
+            "priority": _library_priority(settings),
         }  # fmt: skip
         run = core.Run(
             core.ChannelSpec(stage.out, batch=settings.batch, **common),
@@ -230,6 +240,7 @@ def _start_broker(
 
         common: dict[str, Any] = {
             "size": settings.size, "poll": wait == "poll", "yield_": crowded, "library": stage.library,
+            "priority": _library_priority(settings),
         }  # fmt: skip
         faults = {name: int(every) for name, every in settings.faults.items()}
         stage.forwarder = core.Forwarder(
@@ -240,7 +251,7 @@ def _start_broker(
                 sample=settings.sample_every,
                 work=settings.broker_delay_ns,
                 cpu=cpus[1],
-                priority=settings.priority and settings.priority + 1,
+                priority=settings.priority and settings.priority + 2,
                 **faults,
             ),
         )
@@ -250,7 +261,8 @@ def _start_broker(
     words += [f"work={settings.broker_delay_ns}", *(f"stall={n}:{ns}" for n, ns in settings.stalls)]
     words += [f"{name}={every}" for name, every in settings.faults.items()]
     words += [f"cpu={cpus[1]}"] if cpus[1] >= 0 else []
-    words += [f"priority={settings.priority + 1}"] if settings.priority else []
+    if settings.priority:
+        words += [f"priority={settings.priority + 2}", f"library_priority={_library_priority(settings)}"]
     words += [f"library={stage.library}"] if stage.library else []
     stage.child = _processes.Child([_processes.native_program("broker"), in_, out, *words], pass_fds=fds)
     stage.child.expect("ready")
@@ -260,7 +272,8 @@ def _watch(
     run: Any, stage: _Stage, settings: Settings, facts: Facts, wait: str, plan: Schedule
 ) -> Measurement:
     broker_start, busy_start = stage.broker_cpu_ns(), _processes.machine_busy_ns()
-    network_start, idle_start = _processes.device_bytes(), _processes.machine_idle_ns()
+    device = _device(stage, facts)
+    network_start, idle_start = _processes.device_bytes(device), _processes.machine_idle_ns()
     started = time.monotonic_ns()
     readings = Readings(settings.counters)
     readings.take(0)
@@ -271,7 +284,7 @@ def _watch(
     idle_end = _processes.machine_idle_ns()
     idle = None if idle_start is None or idle_end is None else idle_end - idle_start
     broker_end = stage.broker_cpu_ns() if stage.broker_cpu_ns() is not None else broker_end
-    busy_end, network_end = _processes.machine_busy_ns(), _processes.device_bytes()
+    busy_end, network_end = _processes.machine_busy_ns(), _processes.device_bytes(device)
     broker = None
     if broker_start is not None and broker_end is not None:
         broker = max(0, broker_end - broker_start)
@@ -283,18 +296,24 @@ def _watch(
     total = own + (broker or 0 if stage.remote is not None else 0)
     foreign = None if busy_start is None or busy_end is None else max(0, busy_end - busy_start - own)
     network = None
-    if (
-        network_start
-        and network_end
-        and facts.name not in ("ring", "shm", "pipe", "unix", "unix-datagram", "mq")
-    ):
+    if network_start and network_end:
         network = (network_end[1] - network_start[1], network_end[0] - network_start[0])
     return _collect(
         run, settings, facts, plan, stalls=stage.stalls() if settings.stalls else [], wait=wait,
         partial=partial, broker_cpu_ns=broker, process_cpu_ns=total, foreign_cpu_ns=foreign,
         elapsed_ns=elapsed, network_bytes=network, counters=readings.since(started),
         idle=_processes.idle_state(idle, elapsed),
+        notes=() if stage.network is None else (f"the line is {stage.network.made_of}",),
     )  # fmt: skip
+
+
+def _device(stage: _Stage, facts: Facts) -> str | None:
+    """The network device that the messages pass on this host; None where they pass none."""
+    if stage.network is not None:
+        return str(stage.network.device)
+    if stage.remote is not None:
+        return _processes.device_of(stage.remote.local_address())
+    return "lo" if facts.name in ("tcp", "tcp-nagle", "udp", "multicast", "zeromq-tcp") else None
 
 
 def _until_the_end(
@@ -385,7 +404,7 @@ def _collect(
         known_stamps = kernel != 0
         shifted = kernel.astype(np.int64) - run.realtime_offset_ns - int(base_ns)
         kernel = np.where(known_stamps, shifted, -1)
-        known["notes"] = (f"the kernel stamped {int(known_stamps.sum())} of {settings.total} messages",)
+        known["notes"] += (f"the kernel stamped {int(known_stamps.sum())} of {settings.total} messages",)
     return Measurement(
         settings=settings,
         facts=facts,

@@ -63,7 +63,7 @@ class Child:
                 pass_fds=list(pass_fds),
                 env=None if environment is None else {**os.environ, **environment},
                 cwd=cwd,
-                start_new_session=own_group,
+                start_new_session=True,  # an interrupt from the terminal is ours: we end what we started
                 preexec_fn=end_with_parent,
             )
         except OSError as error:
@@ -210,8 +210,18 @@ def machine_busy_ns() -> int | None:
     return (user + nice + system + irq + softirq) * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
 
 
-def device_bytes(device: str = "lo") -> tuple[int, int] | None:
-    """(received, sent) bytes of a network device so far."""
+def device_of(address: str) -> str | None:
+    """The network device that has this address."""
+    import psutil
+
+    for device, addresses in psutil.net_if_addrs().items():
+        if any(a.address == address for a in addresses):
+            return str(device)
+    return None
+
+
+def device_bytes(device: str | None = "lo") -> tuple[int, int] | None:
+    """(received, sent) bytes of a network device so far; None of none."""
     try:
         lines = Path("/proc/net/dev").read_text().splitlines()
     except OSError:

@@ -128,6 +128,10 @@ class RemoteBroker:
             raise LatlabError(f"the broker at {self.address} refused: {answer['refused']}")
         return answer.get(key)
 
+    def local_address(self) -> str:
+        """The address of this host towards the broker's."""
+        return str(self._control.getsockname()[0])
+
     def gone(self) -> bool:
         """Whether the controlling connection has ended, and with it the broker."""
         import select
