@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -21,7 +20,11 @@
 #include <string_view>
 #include <vector>
 
+#include "settings.hpp"
+
 namespace {
+
+using latlab::apps::number;
 
 volatile std::sig_atomic_t stop = 0;
 
@@ -89,24 +92,13 @@ class Direction {
   std::uint64_t wire_free_ = 0, last_ = 0;
 };
 
-std::uint64_t number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (bad != std::errc{} || end != text.data() + text.size()) {
-    throw std::invalid_argument("'" + std::string(text) + "' is not a number");
-  }
-  return value;
-}
-
 int run(const std::vector<std::string_view>& arguments) {
   if (arguments.size() < 3) throw std::invalid_argument("usage: latlab-box A B key=value...");
   Line line;
   std::uint64_t seed = 0;
   for (std::size_t i = 3; i < arguments.size(); ++i) {
-    const auto equals = arguments[i].find('=');
-    if (equals == std::string_view::npos) throw std::invalid_argument("settings are key=value");
-    const auto key = arguments[i].substr(0, equals);
-    const std::uint64_t value = number(arguments[i].substr(equals + 1));
+    const auto [key, text] = latlab::apps::setting(arguments[i]);
+    const std::uint64_t value = number(text);
     if (key == "delay")
       line.delay_ns = value;
     else if (key == "jitter")

@@ -2,7 +2,6 @@
 // own.
 #include <sys/prctl.h>
 #include <unistd.h>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -12,19 +11,13 @@
 #include <vector>
 
 #include "messaging/forward.hpp"
+#include "settings.hpp"
 
 namespace {
 
-latlab::messaging::StopFlag stop{false};
+using latlab::apps::number;
 
-std::uint64_t number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (bad != std::errc{} || end != text.data() + text.size()) {
-    throw std::invalid_argument("'" + std::string(text) + "' is not a number");
-  }
-  return value;
-}
+latlab::messaging::StopFlag stop{false};
 
 int run(const std::vector<std::string_view>& arguments) {
   if (arguments.size() < 3) throw std::invalid_argument("usage: latlab-broker IN OUT key=value...");
@@ -32,10 +25,7 @@ int run(const std::vector<std::string_view>& arguments) {
   latlab::messaging::ChannelSpec out{.text = std::string(arguments[2])};
   latlab::messaging::ForwardPlan plan;
   for (std::size_t i = 3; i < arguments.size(); ++i) {
-    const auto equals = arguments[i].find('=');
-    const auto key = arguments[i].substr(0, equals);
-    const auto value =
-        equals == std::string_view::npos ? std::string_view{} : arguments[i].substr(equals + 1);
+    const auto [key, value] = latlab::apps::setting(arguments[i]);
     if (key == "size")
       in.size = out.size = number(value);
     else if (key == "batch")

@@ -15,6 +15,7 @@ import pytest
 
 from latlab.messaging import analyse, load_run, measure, overheads
 from latlab.messaging._links import NATIVE
+from latlab.messaging._network import sweep
 from latlab.model.messaging import Settings
 from latlab.reports.messaging_gnuplot import write_gnuplot
 
@@ -256,6 +257,18 @@ def test_a_sweep_gives_one_point_for_each_combination(tmp_path: Path) -> None:
     assert len(list((tmp_path / "sweep").iterdir())) == 6
 
 
+def test_any_setting_of_the_load_is_an_axis() -> None:
+    done = latlab(
+        "run", "--transport", "unix", "--messages", "200", "--json",
+        "--sweep", "every=1ms,2ms", "--sweep", "broker-delay=10us,20us",
+    )  # fmt: skip
+    points = json.loads(done.stdout)["points"]
+    assert [p["point"] for p in points] == [
+        {"every": e * 1_000_000, "broker-delay": d * 1000} for e in (1, 2) for d in (10, 20)
+    ]
+    assert {p["settings"]["load"] for p in points} == {"bursts"}
+
+
 def test_a_recording_is_exported_and_compared_with_itself(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run("--transport", "unix", "--messages", "2000", "--rate", "10000", "-o", str(folder))
@@ -314,22 +327,26 @@ def test_a_line_in_a_namespace_delays_both_hops_and_is_gone_afterwards(name: str
 
 
 @pytest.mark.rights
-def test_killing_a_run_takes_its_namespace_and_its_line_down() -> None:
+@pytest.mark.parametrize("line", [["--delay", "1ms", "--rate", "1gbit"], ["--rate", "1gbit"]])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_takes_its_namespace_and_its_line_down(
+    number: signal.Signals, line: list[str]
+) -> None:
     if not namespaces():
         pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
     before = subprocess.run(["pgrep", "-x", "latlab-box"], capture_output=True, text=True, check=False).stdout
     command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
     process = subprocess.Popen(
-        [*command, "--rate", "1000", "--network", "namespace", "--delay", "1ms"],
+        [*command, "--rate", "1000", "--network", "namespace", *line],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    device = f"latlab{process.pid % 100000}"
+    device = f"latlab{process.pid}"
     try:
         _broker_of(process.pid)
         assert Path("/sys/class/net", device).exists()
     finally:
-        process.kill()
+        process.send_signal(number)
         process.wait()
     for _ in range(500):
         boxes = subprocess.run(["pgrep", "-x", "latlab-box"], capture_output=True, text=True, check=False)
@@ -337,6 +354,36 @@ def test_killing_a_run_takes_its_namespace_and_its_line_down() -> None:
             return
         time.sleep(0.02)
     raise AssertionError(f"{device} or its box is still there")
+
+
+@pytest.mark.rights
+def test_the_near_end_of_a_pair_whose_run_has_gone_is_taken_down_by_the_next_run() -> None:
+    if not namespaces():
+        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    device = f"latlab{gone.pid}"
+    made = subprocess.run(
+        ["ip", "link", "add", device, "type", "veth"], capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"a veth pair did not come up: {made.stderr.strip()}")
+    sweep()
+    assert not Path("/sys/class/net", device).exists()
+
+
+@pytest.mark.rights
+def test_a_line_holds_a_stream_to_its_rate() -> None:
+    if not namespaces():
+        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
+    for more in ([], ["--delay", "1ms"]):
+        document = run(
+            "--transport", "tcp", "--size", "1000", "--messages", "3000", "--network", "namespace",
+            "--rate", "20mbit", *more,
+        )  # fmt: skip
+        # 3 MB in 1000-byte messages; headers go over the line as well, a burst goes over it at once.
+        assert document["receiving_throughput"]["bytes_per_s"] * 8 < 1.15 * 20e6
+        assert document["network_bytes"]["sent"] >= 3_000_000
 
 
 @pytest.mark.rights

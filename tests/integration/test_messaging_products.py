@@ -40,6 +40,20 @@ def test_a_products_messages_arrive_numbered_and_whole(name: str) -> None:
 
 
 @pytest.mark.peer
+@pytest.mark.parametrize("name", ["mp-queue", "redis-list"])
+def test_a_stall_of_a_broker_or_a_server_is_made_and_shows(name: str) -> None:
+    skip_where_missing(name)
+    settings = Settings(name, messages=150, load="rate", rate_hz=500.0, stalls=((50, 200_000_000),))
+    result = analyse(measure(settings))
+    ((message, made_ns),) = result.stalls_ns
+    assert message == 50
+    assert made_ns >= 200_000_000
+    assert result.intended_latency is not None
+    assert result.intended_latency.maximum >= 190_000_000
+    assert (result.received, result.lost) == (150, 0)
+
+
+@pytest.mark.peer
 def test_a_server_that_is_killed_leaves_a_partial_result_and_no_process() -> None:
     skip_where_missing("redis-list")
     command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "redis-list", "--json"]

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latlab.errors import UsageError
-from latlab.messaging import analyse, check, overheads, stability
+from latlab.messaging import analyse, check, compare, overheads, stability
 from latlab.messaging._schedule import schedule
 from latlab.messaging._summaries import summarise
 from latlab.model.messaging import Facts, Measurement, Settings, Side
@@ -198,3 +200,15 @@ def test_sleeping_wake_ups_of_25_us_are_told_from_awake_ones_of_7_us(asleep: flo
     assert low[0] == pytest.approx(7_000, rel=0.1)
     assert high[0] == pytest.approx(25_000, rel=0.1)
     assert high[1] == pytest.approx(asleep, abs=0.03)
+
+
+def test_a_comparison_leaves_the_warm_up_out() -> None:
+    random = np.random.default_rng(1)
+    due = [n * 1000 for n in range(4000)]
+    quick = [t + int(x) for t, x in zip(due, random.integers(500, 600, 4000), strict=True)]
+    slow_start = [t + 10**6 for t in due[:1000]] + quick[1000:]
+    runs = []
+    for received in (quick, slow_start):
+        m = measured(due, received, due)
+        runs.append(replace(m, settings=m.settings.with_(messages=3000, warmup=1000)))
+    assert {change.verdict for change in compare(*runs)} == {"no difference shown"}

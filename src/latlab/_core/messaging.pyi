@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 class ChannelSpec:
     """One end of a transport: KIND:DESCRIPTOR and how to wait for it."""
 
-    def __init__(self, text: str, *, size: int, batch: int = 1, poll: bool = False, yield_: bool = False, kernel_stamps: bool = False, library: str = '') -> None: ...
+    def __init__(self, text: str, *, size: int, batch: int = 1, poll: bool = False, yield_: bool = False, kernel_stamps: bool = False, library: str = '', priority: int = 0) -> None: ...
 
 class RunPlan:
     """What to send, when, and on which cores."""
@@ -105,5 +105,7 @@ def steps(sent: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', d
     (latencies that rise, that fall, violations of the identity, stamps that run backwards).
     """
 
-def harness_cost(size: int, rounds: int = 25) -> tuple[float, float, float]:
-    """(sender, receiver, clock): ns that the harness adds to a message."""
+def harness_cost(size: int, rounds: int = 25) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """
+    Median and best of interleaved rounds, each (sender, receiver, clock): ns that the harness adds to a message.
+    """

@@ -78,9 +78,13 @@ def calibrate_command(size: str, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"schema": 1, **found}))
         return ExitCode.OK
-    click.echo(f"sender    {found['sender_ns']:.1f} ns a message of {found['size']} bytes")
-    click.echo(f"receiver  {found['receiver_ns']:.1f} ns")
-    click.echo(f"clock     {found['clock_ns']:.1f} ns of each of them")
+    best = found["best_ns"]
+    click.echo(
+        f"sender    {found['sender_ns']:.1f} ns a message of {found['size']} bytes "
+        f"(best round {best['sender']:.1f} ns)"
+    )
+    click.echo(f"receiver  {found['receiver_ns']:.1f} ns (best round {best['receiver']:.1f} ns)")
+    click.echo(f"clock     {found['clock_ns']:.1f} ns of each of them (best round {best['clock']:.1f} ns)")
     click.echo(f"floor     {duration(found['floor_ns'])} through a ring between two threads,")
     click.echo(f"          {rate(found['floor_messages_per_s'], 'messages')} at most")
     return ExitCode.OK

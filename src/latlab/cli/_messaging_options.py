@@ -221,11 +221,7 @@ def axis_of(text: str) -> tuple[str, list[Any]]:
     words = [word.strip() for word in values.split(",") if word.strip()]
     if not equals or not words:
         raise UsageError(f"'{text}' is no sweep", remedy="write size=1,100,1k")
-    if name in ("wait", "topology", "transport"):
-        return name, words
-    if name == "cpus":  # one placement a word: 0+1+1
-        return name, [_cpus(word.replace("+", ",")) for word in words]
-    return name, [float(number_of(word)) if name == "rate" else number_of(word) for word in words]
+    return name, [_AXES.get(name, number_of)(word) for word in words]
 
 
 def _cpus(text: str) -> tuple[int, int, int]:
@@ -265,6 +261,15 @@ def _stall(text: str) -> tuple[int, int]:
     if not colon or not message.isdigit():
         raise UsageError(f"'{text}' is no stall", remedy="write MESSAGE:TIME, such as 5000:300ms")
     return int(message), ns_of(time)
+
+
+# How the values of an axis are written; those of every other one are sizes or counts.
+_AXES: dict[str, Callable[[str], Any]] = {
+    "wait": str, "topology": str, "transport": str,
+    "cpus": lambda word: _cpus(word.replace("+", ",")),  # one placement a word: 0+1+1
+    "rate": _rate, "speed": _rate, "network-rate": bits_of, "loss": _share,
+    "every": ns_of, "receiver-delay": ns_of, "broker-delay": ns_of, "delay": ns_of, "jitter": ns_of,
+}  # fmt: skip
 
 
 def _fault(text: str) -> tuple[str, int]:

@@ -34,7 +34,11 @@ SWEPT = {
     "size": "size", "batch": "batch", "buffer": "buffer_bytes", "rate": "rate_hz", "burst": "burst",
     "window": "window", "messages": "messages", "wait": "wait", "topology": "topology",
     "transport": "transport",
-    "cpus": "cpus", "frequency": "frequency",
+    "cpus": "cpus", "frequency": "frequency", "warmup": "warmup", "speed": "speed",
+    "every": "burst_period_ns",
+    "sample-every": "sample_every", "receiver-delay": "receiver_delay_ns", "broker-delay": "broker_delay_ns",
+    "priority": "priority", "seed": "seed", "network-rate": "network_rate_bits", "delay": "network_delay_ns",
+    "jitter": "network_jitter_ns", "loss": "network_loss",
 }  # fmt: skip
 PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
@@ -63,6 +67,8 @@ def sweep(
         )
         if "rate" in point and changed.load == "max":
             changed = changed.with_(load="rate")
+        if "every" in point and changed.load == "max":
+            changed = changed.with_(load="bursts")
         with _frequency(frequency):
             measurement, result = measure_and_analyse(changed)
         if after is not None:
@@ -229,7 +235,7 @@ def calibrate(size: int = 64) -> dict[str, Any]:
     """What the harness costs: ns a message and side, the clock, and the floor through a ring."""
     from latlab._core import messaging as core
 
-    sender, receiver, clock = core.harness_cost(size, rounds=101)
+    (sender, receiver, clock), best = core.harness_cost(size, rounds=101)
     settings, _ = check(Settings("ring", topology="direct", messages=50_000, warmup=5000, size=size))
     _, fast = measure_and_analyse(settings)
     _, paced = measure_and_analyse(
@@ -240,6 +246,7 @@ def calibrate(size: int = 64) -> dict[str, Any]:
         "sender_ns": sender,
         "receiver_ns": receiver,
         "clock_ns": clock,
+        "best_ns": dict(zip(("sender", "receiver", "clock"), best, strict=True)),
         "floor_ns": None if paced.latency is None else paced.latency.median,
         "floor_messages_per_s": fast.receiving_throughput.messages_per_s,
     }
@@ -278,7 +285,8 @@ def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: in
     for m in (a, b):
         value = latencies(m)[1]
         if m.intended_ns is not None:
-            value = (m.received_ns - m.intended_ns)[m.received_ns >= 0]
+            received = m.received_ns[m.settings.warmup :]
+            value = (received - m.intended_ns[m.settings.warmup :])[received >= 0]
         if value.size < 100:
             raise UsageError(
                 "a run of fewer than 100 received messages can't be compared", remedy="measure longer"

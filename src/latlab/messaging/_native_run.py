@@ -122,8 +122,8 @@ def _check_priority(settings: Settings, wait: str) -> None:
 def _library_priority(settings: Settings) -> int:
     """Of the threads that a library carries messages with.
 
-    Above the sender, which may spin on their core; below the broker and the receiver, which then take what is there
-    at once and not a message a wake-up.
+    Above the sender, which may spin on their core; below the broker and the receiver, which then take at once
+    what is there, and not a message a wake-up.
     """
     return settings.priority and settings.priority + 1
 
@@ -417,7 +417,7 @@ def _collect(
         sender_samples=_sample_ns(run.sender_samples(), base, hz)[:, :3],
         receiver_samples=_sample_ns(run.receiver_samples(), base, hz),
         ticks_hz=hz,
-        harness_ns=core.harness_cost(settings.size, rounds=15),
+        harness_ns=core.harness_cost(settings.size, rounds=15)[0],
         bytes_per_message=_memory(run, settings, plan),
         locked=run.locked,
         stalls_ns=tuple(

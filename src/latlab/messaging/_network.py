@@ -1,12 +1,12 @@
 """A network namespace of the broker's own, and the line to it.
 
-The line is a veth pair with a token bucket on both ends. A delay, a jitter or a loss, for which a kernel would
-need netem, comes from our box between two TUN devices in front of the pair, whose near end then lies in a
-namespace of its own that forwards. Where a kernel has no veth or no token bucket, the box does it all.
+The line is a veth pair with a token bucket on both ends. A delay, a jitter or a loss, for which a kernel
+would need netem, comes from our box between two TUN devices in front of the pair, whose near end then lies in
+a namespace of its own that forwards. Where a kernel has no veth or no token bucket, the box does it all.
 
-Namespaces belong to a process, TUN devices to descriptors, and a veth pair goes with its namespace: a run that is
-killed takes them along. The one thing with a name here is the pair's near end. Should it be left (a namespace
-lives as long as a connection in it that still tries to send), then the next run takes it down.
+Namespaces belong to a process, TUN devices to descriptors, and a veth pair goes with its namespace: a run
+that is killed takes them along. The one thing with a name here is the pair's near end. Should it be left (a
+namespace lives as long as a connection in it that still tries to send), then the next run takes it down.
 """
 
 from __future__ import annotations
@@ -130,10 +130,11 @@ class Network:
         self._ip(self._pid, "address", "add", self._there, "peer", self._here, "dev", f"{_PREFIX}0")
         self._ip(self._pid, "link", "set", f"{_PREFIX}0", "up")
         # Nobody has to ask who has an address: the first message would wait for the answer.
-        self._ip(between, "neighbour", "add", self._there, "lladdr", _FAR, "dev", near, "nud", "permanent")
-        self._ip(
-            self._pid, "neighbour", "add", self._here, "lladdr", _NEAR, "dev", f"{_PREFIX}0", "nud", "permanent"
-        )
+        for place, address, hardware, device in (
+            (between, self._there, _FAR, near), (self._pid, self._here, _NEAR, f"{_PREFIX}0")
+        ):  # fmt: skip
+            known = ["lladdr", hardware, "dev", device, "nud", "permanent"]
+            self._ip(place, "neighbour", "add", address, *known)
 
     def _bucket(self, place: int | None, device: str, rate_bits: float) -> None:
         # What passes in 250 us: a timer that fires late by less than that costs no throughput.

@@ -176,6 +176,13 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def signal_all(pids: Sequence[int], number: signal.Signals) -> None:
+    """Send each of these processes a signal; one that has gone is none to send to."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def machine_idle_ns() -> int | None:
     """Time that this machine's CPUs stood idle since it booted, summed over them (in steps of 10 ms)."""
     try:

@@ -1,7 +1,7 @@
 """The Python loop: one end of a transport in a process of its own, `python -m latlab.messaging._python_loop`.
 
 Both ends share one memory of 64-bit words: a header, then when each message was sent, then when it was
-received, both in ticks of the one clock that they share.
+received, then when each planted stall began and ended, all in ticks of the one clock that they share.
 """
 
 from __future__ import annotations
@@ -26,6 +26,16 @@ GO, BASE, STOP = 0, 1, 2
 SENDER, RECEIVER = 8, 24  # READY, COUNT, DONE, CPU, DUPLICATED, REORDERED, CORRUPTED, faults, switches
 READY, COUNT, DONE, CPU, DUPLICATED, REORDERED, CORRUPTED, FAULTS, VOLUNTARY, INVOLUNTARY, ERRNO = range(11)
 HEADER = 48
+
+
+def stall_words(settings: Settings) -> int:
+    """Where the first stall's two words are."""
+    return HEADER + 2 * settings.total
+
+
+def memory_words(settings: Settings) -> int:
+    """How many words a run shares."""
+    return stall_words(settings) + 2 * len(settings.stalls)
 
 
 class Body:
@@ -136,14 +146,20 @@ def receive_all(end: Transport, words: memoryview, settings: Settings, pattern: 
 
 def forward_all(inward: Transport, outward: Transport, words: memoryview, settings: Settings) -> None:
     """A broker of ours: what comes in goes out, after the stalls that were planted."""
-    stalls = dict(settings.stalls)
+    from latlab._core.clock import ticks
+
+    stalls = {message: (i, ns) for i, (message, ns) in enumerate(settings.stalls)}
+    made = words[stall_words(settings) :]
     n = 0
     while not words[STOP]:
         message = inward.receive(0.05)
         if message is None:
             continue
         if n in stalls:
-            time.sleep(stalls[n] / 1e9)
+            i, ns = stalls[n]
+            made[2 * i] = ticks()
+            time.sleep(ns / 1e9)
+            made[2 * i + 1] = ticks()
         if settings.broker_delay_ns:
             end_of_work = time.perf_counter() + settings.broker_delay_ns / 1e9
             while time.perf_counter() < end_of_work:

@@ -6,7 +6,9 @@ import contextlib
 import json
 import mmap
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -54,9 +56,13 @@ def run_python(settings: Settings, facts: Facts, target: str) -> Measurement:
         raise UsageError(
             f"{facts.name} has no planted faults and no batches", remedy="native transports have them"
         )
-    if facts.broker is not None and (settings.stalls or settings.broker_delay_ns):
+    if facts.broker is not None and settings.broker_delay_ns:
         raise UsageError(
-            f"nothing can be planted in {facts.broker}", remedy="choose a transport without a server"
+            f"{facts.broker} can't be slowed down, only stopped", remedy="say --stall, or leave the delay out"
+        )
+    if facts.broker is not None and settings.stalls and settings.server != "auto":
+        raise UsageError(
+            f"{facts.broker} at {settings.server} is not ours to stop", remedy="say --server auto"
         )
     kind = loop.load(target)
     with (
@@ -110,7 +116,7 @@ def _memory(settings: Settings) -> Iterator[tuple[int, memoryview]]:
     """Anonymous memory that the children inherit, touched beforehand."""
     fd = os.memfd_create("latlab-stamps")
     try:
-        size = 8 * (loop.HEADER + 2 * settings.total)
+        size = 8 * loop.memory_words(settings)
         os.ftruncate(fd, size)
         mapped = mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         np.frombuffer(mapped, dtype=np.uint64)[:] = 0
@@ -142,7 +148,8 @@ def _watched(
     t0, ns0 = clock.reference()[:2]
     words[loop.BASE] = clock.ticks() + int(2e6 * ticks_per_ns)
     words[loop.GO] = 1
-    partial = _until_the_end(cast, words, settings, readings)
+    with _stopping(cast, words, settings):
+        partial = _until_the_end(cast, words, settings, readings)
     t1, ns1 = clock.reference()[:2]
     readings.take(int(words[loop.RECEIVER + loop.COUNT]))
     idle_end = _processes.machine_idle_ns()
@@ -154,7 +161,7 @@ def _watched(
     busy_end, network_end = _processes.machine_busy_ns(), _processes.device_bytes()
     hz = (t1 - t0) * 1e9 / (ns1 - ns0)
     base = int(words[loop.BASE])
-    stamps = np.array(words[loop.HEADER :], dtype=np.uint64)
+    stamps = np.array(words[loop.HEADER : loop.stall_words(settings)], dtype=np.uint64)
     plan = schedule(settings)
     intended = None
     if plan.paced:
@@ -162,11 +169,15 @@ def _watched(
         intended = np.rint(due * (1e9 / hz)).astype(np.int64)
     else:
         base = int(stamps[0]) or base
+    made = since(np.array(words[loop.stall_words(settings) :], dtype=np.uint64), base, hz).reshape(-1, 2)
     return Measurement(
         settings=settings,
         facts=facts,
         sent_ns=since(stamps[: settings.total], base, hz),
         received_ns=since(stamps[settings.total :], base, hz),
+        stalls_ns=tuple(
+            (n, int(a), int(b)) for (n, _), (a, b) in zip(settings.stalls, made, strict=True) if b >= 0
+        ),
         intended_ns=intended,
         kernel_ns=None,
         sender=_side(words, loop.SENDER, used["sender"]),
@@ -190,6 +201,40 @@ def _watched(
         idle=_processes.idle_state(idle, ns1 - ns0),
         notes=("the Python loop costs microseconds a message: see the harness",),
     )
+
+
+@contextlib.contextmanager
+def _stopping(cast: _Cast, words: memoryview, settings: Settings) -> Iterator[None]:
+    """Stalls of a product's server: its processes stand still once a message has been sent, and go on."""
+    server, ended = cast.server, threading.Event()
+    if server is None or not settings.stalls:
+        yield
+        return
+
+    def stop_and_go() -> None:
+        from latlab._core.clock import ticks
+
+        made = words[loop.stall_words(settings) :]
+        for i, (message, ns) in enumerate(settings.stalls):
+            while words[loop.SENDER + loop.COUNT] < message:
+                if ended.wait(0.0002):
+                    return
+            processes = _processes.descendants(server.pid)
+            try:
+                _processes.signal_all(processes, signal.SIGSTOP)
+                made[2 * i] = ticks()
+                ended.wait(ns / 1e9)
+                made[2 * i + 1] = ticks()
+            finally:
+                _processes.signal_all(processes, signal.SIGCONT)
+
+    thread = threading.Thread(target=stop_and_go)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings: Readings) -> str | None:

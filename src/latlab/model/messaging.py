@@ -86,8 +86,8 @@ class Settings:
         drain_s: how long messages may still arrive after the last was sent.
         server: "auto" starts a product's server on loopback; otherwise its address.
         network: "host", or "namespace" for a broker in a network namespace of its own.
-        priority: of SCHED_FIFO for the sender (a library's own threads are 1 above it, the broker 2, the receiver 3);
-            0 leaves the scheduling as it is.
+        priority: of SCHED_FIFO for the sender (a library's own threads are 1 above it, the broker 2, the
+            receiver 3); 0 leaves the scheduling as it is.
         counters: names of auxiliary counters, read while the run goes on.
         broker: HOST:PORT of `latlab messaging broker` on another host; None for one of our own.
         half: report half the round trip (topology "pingpong").

@@ -59,6 +59,8 @@ def write(
         columns = {"n": np.arange(s.total) - s.warmup, "sent_ns": m.sent_ns, "received_ns": m.received_ns}
         if m.intended_ns is not None:
             columns["intended_ns"] = m.intended_ns
+        if m.kernel_ns is not None:
+            columns["kernel_ns"] = m.kernel_ns
         columns.update(per_message(m.sent_ns, m.received_ns, s.window))
         write_csv(folder / "messages.csv", columns)
         written.append(folder / "messages.csv")
