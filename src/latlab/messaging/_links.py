@@ -112,7 +112,7 @@ def open_link(name: str, settings: Settings) -> Link:
 
 def _remedy(name: str, error: Exception) -> str:
     if name == "mq":
-        return "see /proc/sys/fs/mqueue/msg_max and msgsize_max for what the kernel allows"
+        return "see /proc/sys/fs/mqueue/msg_max and msgsize_max, and 'ulimit -q', for what is allowed"
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
         return "raise 'ulimit -n'"
     return "see 'latlab messaging transports' for what works here"
@@ -222,10 +222,10 @@ def _multicast(settings: Settings) -> Link:
 def _mq(settings: Settings) -> Link:
     from latlab._core import messaging as core
 
-    largest = int(Path("/proc/sys/fs/mqueue/msg_max").read_text())
-    depth = largest
+    # What root asks for may be deeper than that, and what anybody asks for is refused, not cut down.
+    depth = int(Path("/proc/sys/fs/mqueue/msg_max").read_text())
     if settings.buffer_bytes:
-        depth = max(1, min(largest, settings.buffer_bytes // settings.size))
+        depth = max(1, settings.buffer_bytes // settings.size)
     receive, send = core.open_message_queue(settings.size, depth)
     return Link(f"queue:{send}", f"queue:{receive}", (send,), (receive,))
 
