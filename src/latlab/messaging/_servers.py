@@ -37,7 +37,11 @@ def started(facts: Facts, settings: Settings) -> Iterator[tuple[Address | None, 
         child = _START[facts.broker](Path(folder), port, stack)
         stack.callback(child.close)
         _processes.wait_for_port(
-            "127.0.0.1", port, child, 60.0 if facts.broker == "rabbitmq-server" else 10.0
+            # Erlang starts in 5 s on a quiet machine and in more than 60 on one with ten times its load.
+            "127.0.0.1",
+            port,
+            child,
+            180.0 if facts.broker == "rabbitmq-server" else 20.0,
         )
         yield ("127.0.0.1", port), child
 

@@ -120,7 +120,7 @@ def write_gnuplot(
     _table(folder / "average.dat", "n average_us median_us", *running(latency))
     shown = [w for w in windows if w < sent.size]
     script = folder / "plot.gp"
-    script.write_text(_script(shown, title.replace('"', "'"), int(sent.size)))
+    script.write_text(_script(shown, title.replace('"', "'"), int(sent.size), has_sizes=bool(sizes)))
     return sorted(folder.iterdir())
 
 
@@ -142,18 +142,33 @@ def running(latency: Integers, blocks: int = 200) -> tuple[Any, Any, Any]:
     return at, average, median
 
 
-def _script(windows: Sequence[int], title: str, count: int) -> str:
+def _plot(drawn: str) -> str:
+    """A plot command; gnuplot refuses to draw nothing, and an empty graph says so."""
+    if drawn:
+        return f"plot {drawn}"
+    return """set label 1 'too few messages' at graph 0.5, graph 0.5 center
+plot [1:10] [1:10] NaN notitle
+unset label 1"""
+
+
+def _script(windows: Sequence[int], title: str, count: int, *, has_sizes: bool) -> str:
     middle = windows[len(windows) // 2] if windows else 1
-    drawn = ", ".join(
-        f"'throughput-{w}.dat' using 1:3 with lines title 'M = {w}'" for w in windows
-    ) or "NaN title 'too few messages'"  # fmt: skip
+    throughput = ", ".join(f"'throughput-{w}.dat' using 1:3 with lines title 'M = {w}'" for w in windows)
     both = (
         f"'throughput-{middle}.dat' using 1:2 with lines title 'sending', "
         "'' using 1:3 with lines title 'receiving'"
         if windows
-        else "NaN title 'too few messages'"
+        else ""
     )
+    average = "'average.dat' using 1:2 with lines title 'average', '' using 1:3 with lines title 'median'"
+    by_size = (
+        "'sizes.dat' using 1:3 with linespoints title 'messages/s', "
+        "'' using 1:4 axes x1y2 with linespoints title 'bytes/s'"
+    )
+    latency = "'latency.dat' using 1:2 with dots title 'latency'"
+    histogram = "'histogram.dat' using 1:2 with boxes title 'latency'"
     zoom = max(1, count // 100)
+    first = f"'latency.dat' using 1:2 with linespoints title 'the first {zoom} messages'"
     return f"""# gnuplot plot.gp: seven graphs of one messaging run.
 set terminal pngcairo size 1000,600
 set grid
@@ -162,10 +177,10 @@ set title "{title}"
 set xlabel 'message'
 set ylabel 'messages/s'
 set output '1-throughput.png'
-plot {drawn}
+{_plot(throughput)}
 set ylabel 'latency, us'
 set output '2-average-median.png'
-plot 'average.dat' using 1:2 with lines title 'average', '' using 1:3 with lines title 'median'
+{_plot(average if count else "")}
 set xlabel 'bytes a message'
 set ylabel 'messages/s'
 set y2label 'bytes/s'
@@ -173,8 +188,7 @@ set y2tics
 set logscale x
 set key left
 set output '3-sizes.png'
-plot 'sizes.dat' using 1:3 with linespoints title 'messages/s', '' using 1:4 axes x1y2 with linespoints \\
-  title 'bytes/s'
+{_plot(by_size if has_sizes else "")}
 unset logscale x
 set key default
 unset y2tics
@@ -182,17 +196,17 @@ unset y2label
 set xlabel 'message'
 set ylabel 'latency, us'
 set output '4-latency.png'
-plot 'latency.dat' using 1:2 with dots title 'latency'
+{_plot(latency if count else "")}
 set xlabel 'latency, us'
 set ylabel 'messages'
 set output '5-histogram.png'
-plot 'histogram.dat' using 1:2 with boxes title 'latency'
+{_plot(histogram if count else "")}
 set xlabel 'message'
 set ylabel 'messages/s'
 set output '6-sender-receiver.png'
-plot {both}
+{_plot(both)}
 set ylabel 'latency, us'
 set xrange [0:{zoom}]
 set output '7-zoom.png'
-plot 'latency.dat' using 1:2 with linespoints title 'the first {zoom} messages'
+{_plot(first if count else "")}
 """
