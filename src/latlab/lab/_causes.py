@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from latlab.errors import NotTrustworthyError
 from latlab.model.queue_analysis import Analysis, Stall, Verdict
 from latlab.model.queues import Observation
@@ -9,6 +11,9 @@ from latlab.queues import stalls
 
 __all__ = ["burst_in_words", "command_sentence", "losses_in_words", "stalls_in_words", "with_cause"]
 
+_LOOKS = 11  # at a stall
+_FULL = 0.98  # of the capacity: a queue that is counted in batches may show a little less
+_BLOCKED = 0.5  # of the looks
 _NO_CPU = 0.5  # of a stall: for so much of it the thread was ready and had none
 
 
@@ -54,6 +59,7 @@ def stalls_in_words(observation: Observation) -> tuple[str, ...]:
         found = stalls(observation)
     except NotTrustworthyError:
         return ()
+    found = tuple(stall for stall in found if not _blocked(stall, observation))
     begin = int(observation.sweeps["t_ns"][0]) if observation.sweeps["t_ns"].size else 0
     # One that nobody kept from running is somebody's doing; the others are the scheduler's, and come after.
     found = tuple(sorted(found, key=lambda stall: (stall.without_cpu or 0.0) >= _NO_CPU))
@@ -63,6 +69,22 @@ def stalls_in_words(observation: Observation) -> tuple[str, ...]:
         f"{stall.queue} ({_why(stall)})"
         for stall in found[:5]
     )
+
+
+def _blocked(stall: Stall, observation: Observation) -> bool:
+    """It could not put its results on: then it is not the one that stood still, but one behind it."""
+    samples = observation.samples
+    times = np.linspace(stall.from_ns, stall.to_ns, _LOOKS)
+    for queue in observation.queues:
+        if queue.source != stall.stage or not queue.capacity:
+            continue
+        rows = np.flatnonzero(samples["queue"] == queue.number)
+        at = np.searchsorted(samples["t_ns"][rows], times, side="right") - 1
+        seen = rows[at[at >= 0]]
+        fill = samples["in"][seen].astype(np.int64) - samples["out_high"][seen].astype(np.int64)
+        if seen.size and float((fill >= _FULL * queue.capacity).mean()) >= _BLOCKED:
+            return True
+    return False
 
 
 def losses_in_words(found: Analysis) -> tuple[str, ...]:
