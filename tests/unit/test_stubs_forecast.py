@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -113,7 +114,7 @@ def test_a_rate_is_judged_by_its_time_per_event() -> None:
     assert abs((found.t_limit or 0) - 0.43) <= 0.03
     assert abs(found.curve[-1].gain - 0.344) < 0.01
     assert abs(found.curve[-1].value / found.base - 1 / (1 - 0.344)) < 0.02
-    assert "throughput rises by 52%" in found.sentence
+    assert re.search("throughput rises by 5[23]%", found.sentence)
 
 
 def test_points_that_are_missing_from_some_rounds_are_no_harm() -> None:

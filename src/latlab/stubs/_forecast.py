@@ -8,61 +8,42 @@ on it, and the maximum of straight lines is convex. So the measured points are f
 
 (least squares under constraints), which is a straight line where every part pays, a line with one knee where
 another part takes over, and carries several knees where there are several. The knee that is named is that of
-the best line with one knee. Intervals are those of paired comparisons with the unmodified system
-(`latlab.stats.paired`), round by round.
+the best line with one knee. Levels and their errors are those of `_levels`; the intervals hold what the
+bootstrap's replicates of the whole fit differ by.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from latlab.model.stubs import Forecast, StudyPoint
+from latlab.stubs._curve import Floats, Knee, concave, line, one_knee
+from latlab.stubs._levels import Parts, Sample
 
-Floats = npt.NDArray[np.float64]
-Rounds = Sequence[Mapping[float, float]]
+Rounds = Sequence[Mapping[float, Parts]]
 SPEEDUPS = tuple(i / 10 for i in range(11))
 # A gain that is less than this (of the whole system) is none, even where it can be told from 0.
 SMALLEST_GAIN = 0.01
-# What a knee must cost against a straight line, in parts of the system's time, and how much better it must
-# fit (Fisher's F) to be one.
-LEAST_LOSS = 0.01
-LEAST_F = 5.0
-# Knees nearer to the ends than this can't be told from no knee.
-NEAR_END = 0.03
+# Standard errors by which a gain must differ from 0.
+CERTAIN = 3.0
 # No machine holds its speed better than this from one minute to the next.
-FLOOR = 0.003
+FLOOR = 0.005
 NOTHING = 0.1  # of the slope before the knee: a slope after it that is said to be none
 LEAST_SPAN = 0.1  # the curve beyond the largest measured speedup is extrapolated
-FEWEST_PAIRS = 7  # below it `stats.paired` gives no interval
-_KNEES = np.round(np.arange(NEAR_END, 1 - NEAR_END + 1e-9, 0.01), 2)
-_GRID = np.round(np.arange(0.02, 1.0001, 0.02), 2)
-
-
-@dataclass(frozen=True)
-class _Knee:
-    """g(s) = first * min(s, at) + rest * s; `at` is 1 where there is none."""
-
-    at: float
-    first: float
-    rest: float
-
-    @property
-    def beyond(self) -> float:
-        """The slope after the knee, relative to that before."""
-        return self.rest / max(1e-9, self.first + self.rest)
+FEWEST_ROUNDS = 7
+_BASE = -1.0  # the unmodified system among the conditions
+_CURVES, _KNEES = 100, 40  # replicates that are fitted
 
 
 def forecast(
     rounds: Rounds,
     *,
     name: str,
-    baseline: Sequence[float] | None = None,
+    baseline: Sequence[Parts] | None = None,
     better: Literal["less", "more"] = "less",
     what: str = "time",
     takes_over: str | None = None,
@@ -84,7 +65,8 @@ def forecast(
         rounds: for each round {speedup: measure}; speedup 0 (unmodified work) to 1 (no work), any grid that
             has both, and better the whole of 0, 0.1, … 1; a point may be missing from some rounds. Where 1
             can't be measured, the curve goes on straight. Measures are positive: the system's time, p99.9,
-            events/s.
+            events/s. A time may be given as the times of its parts, the same in each run of a speedup, of
+            which it is the sum: then a part's slow runs spoil that part alone.
         name: of the component, for the sentence.
         baseline: the unmodified system's measure in the same rounds, where speedup 0 is a stub that
             simulates it; what separates the two (the drift) is put down to the component's work and leaves
@@ -115,7 +97,7 @@ def forecast(
     knee = points.knee()
     kind = points.kind(float(gains[-1]), knee)
     widths = points.half_widths(SPEEDUPS)
-    unit = math.exp(float(np.median([math.log(b) for b, _ in kept])))
+    unit = points.unit
 
     def back(cost: float) -> float:
         return 1 / cost if better == "more" else cost
@@ -154,10 +136,11 @@ def forecast(
     )
 
 
-def _cost(value: float, better: str) -> float:
-    if not value > 0 or not math.isfinite(value):
+def _cost(value: Parts, better: str) -> Parts:
+    parts = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    if not np.isfinite(parts).all() or not parts.sum() > 0:
         raise ValueError(f"a measure must be a positive number, not {value}")
-    return 1 / value if better == "more" else float(value)
+    return 1 / parts if better == "more" else parts
 
 
 def _rounded(value: float) -> float:
@@ -165,117 +148,105 @@ def _rounded(value: float) -> float:
 
 
 class _Points:
-    """Levels and log-ratios to the base at each speedup, and what is fitted to them."""
+    """Levels at each speedup relative to the base, and what is fitted to them."""
 
-    def __init__(self, rounds: Sequence[tuple[float, Mapping[float, float]]], simulated: bool) -> None:
-        self._rounds = rounds
+    def __init__(self, rounds: Sequence[tuple[Parts, Mapping[float, Parts]]], simulated: bool) -> None:
         self._simulated = simulated
-        known = sorted({s for _, one in rounds for s in one})
-        self._ratios = {s: np.array([math.log(one[s] / b) for b, one in rounds if s in one]) for s in known}
-        if not simulated:
-            self._ratios[0.0] = np.zeros(len(rounds))
-        self.speedups = np.array(known)
-        self.levels = _levels(rounds, known, simulated)
-        self.weights = np.array([float(len(self._ratios[s])) for s in known])
-        self.drift = float(self.levels[0] - 1) if simulated else 0.0
-        self._corrected = self.levels - self._certain_drift() * (1 - self.speedups)
-        self._fit = _concave(*self._observed())
+        self._rounds = len(rounds)
+        self._sample = Sample(
+            [({_BASE: base} if simulated else {}) | dict(one) for base, one in rounds],
+        )
+        self.speedups = np.array([s for s in self._sample.conditions if s != _BASE])
+        self._zero = _BASE if simulated else 0.0
+        levels = self._sample.levels()
+        self.unit = levels[self._zero]
+        found = self._relative(levels)
+        self.weights = np.array([float(self.runs(s)) for s in self.speedups])
+        self.drift = float(found[0] - 1) if simulated else 0.0
+        self._drift_error = float(np.std(self._spread[0])) if simulated else 0.0
+        self._corrected = self._less_drift(found)
+        self._fit = concave(*self._observed(self._corrected))
 
-    def _certain_drift(self) -> float:
-        """The drift, shrunk by how uncertain it is: one that is all noise corrects nothing."""
-        ratios = self._ratios[0.0]
-        if not self._simulated or self.drift == 0 or len(ratios) < 2:
-            return self.drift
-        variance = (1.4826 * float(np.median(np.abs(ratios - np.median(ratios))))) ** 2 / len(ratios)
-        return self.drift * max(0.0, 1 - variance / self.drift**2)
+    @cached_property
+    def _spread(self) -> Floats:
+        """Relative levels that other runs might have given: a row a speedup, a column a replicate."""
+        return self._relative(self._sample.replicates())
 
-    def _observed(self) -> tuple[Floats, Floats, Floats]:
+    def _relative(self, levels: Mapping[float, float] | Mapping[float, Floats]) -> Floats:
+        """Levels relative to the base: an element a speedup, or a column a replicate."""
+        return np.array([levels[s] / levels[self._zero] for s in self.speedups])
+
+    def _less_drift(self, levels: Floats) -> Floats:
+        """Without the drift, which leaves with the component; one that is all noise corrects nothing."""
+        if not self._simulated:
+            return levels
+        drift = float(levels[0] - 1)
+        certain = drift * max(0.0, 1 - self._drift_error**2 / drift**2) if drift else 0.0
+        return np.asarray(levels - certain * (1 - self.speedups))
+
+    def _observed(self, corrected: Floats) -> tuple[Floats, Floats, Floats]:
         """Speedups, relative times and weights, the unmodified system's own point among them."""
         if not self._simulated:
-            return self.speedups, self._corrected, self.weights
-        return (
-            np.append(self.speedups, 0.0),
-            np.append(self._corrected, 1.0),
-            np.append(self.weights, float(len(self._rounds))),
-        )
+            return self.speedups, corrected, self.weights
+        base = float(self.runs(_BASE))
+        return np.append(self.speedups, 0.0), np.append(corrected, 1.0), np.append(self.weights, base)
 
     def gains(self, speedups: Sequence[float]) -> Floats:
         return self._fit(np.asarray(speedups, dtype=np.float64))
 
     def runs(self, speedup: float) -> int:
-        return len(self._ratios.get(speedup, ()))
+        return self._sample.runs(speedup)
 
-    def knee(self) -> _Knee:
-        return _one_knee(*self._observed())
+    @cached_property
+    def _replicates(self) -> list[tuple[Floats, Floats, Floats]]:
+        """What would be fitted in each replicate."""
+        return [self._observed(self._less_drift(one)) for one in self._spread.T]
 
-    def kind(self, largest: float, knee: _Knee) -> str:
+    def knee(self) -> Knee:
+        variance = np.var(self._spread, axis=1) * self.weights / self.weights.max()
+        return one_knee(*self._observed(self._corrected), least_variance=float(np.median(variance)))
+
+    def kind(self, largest: float, knee: Knee) -> str:
         if largest < SMALLEST_GAIN or not self._pays():
             return "none"
         return "limited" if knee.at < 1 else "total"
 
     def _pays(self) -> bool:
-        """Whether the slower half of the points is slower than the faster half, beyond noise.
-
-        Were the component without effect, all measurements of a round would be exchangeable, and the sign of
-        the difference of two halves of equal size a fair coin's.
-        """
-        from latlab.stats import paired
-
-        differences = []
-        for b, one in self._rounds:
-            logs = [math.log(b)] if self._simulated else []
-            logs += [math.log(one[s]) for s in sorted(one)]
-            half = len(logs) // 2
-            if half:
-                differences.append(float(np.mean(logs[:half]) - np.mean(logs[-half:])))
-        if len(differences) < FEWEST_PAIRS:
-            agree = sum(one > 0 for one in differences) >= len(differences) - (len(differences) > 4)
-            return agree and _centre(np.array(differences)) > SMALLEST_GAIN / 2
-        low = paired.judge(differences, smallest_effect=0.0, block_pairs=1).interval[0]
-        return low is not None and low > 0
+        """Whether the straight line through all points falls beyond doubt."""
+        slope = line(*self._observed(self._corrected))
+        error = float(np.std([line(*one) for one in self._replicates]))
+        return slope > max(CERTAIN * error, SMALLEST_GAIN / 2)
 
     def half_widths(self, speedups: Sequence[float]) -> Floats:
         """Half the width of each gain's 95 % interval: noise, and what the drift's cause may change."""
-        noise = self._noise()
-        left = 1 - np.asarray(speedups)
-        systematic = 2 * abs(self.drift) * left * (1 - left)
-        return np.where(left == 1, 0.0, max(noise, FLOOR) + systematic)
-
-    def _noise(self) -> float:
-        """Half the width of a ratio's interval: the middle one, since noise doesn't know the variants."""
-        known = [self._ratios[float(s)] for s in self.speedups if s > 0 or self._simulated]
-        # Points that only some rounds measured say little of the noise, and one value nothing.
-        most = max(len(ratios) for ratios in known)
-        return float(np.median([_half_width(ratios) for ratios in known if 2 * len(ratios) > most]))
+        at = np.asarray(speedups)
+        fits = np.array([concave(*one)(at) for one in self._replicates[:_CURVES]])
+        noise = 2 * np.sqrt(np.mean((fits - self._fit(at)) ** 2, axis=0))
+        left = 1 - at
+        systematic = 2 * max(0.0, abs(self.drift) - self._drift_error) * left * (1 - left)
+        return np.where(left == 1, 0.0, np.maximum(noise, FLOOR) + systematic)
 
     def drift_interval(self) -> tuple[float, float]:
-        if not self._simulated:
-            return 0.0, 0.0
-        width = _half_width(self._ratios[0.0])
+        width = 1.96 * self._drift_error
         return _rounded(self.drift - width), _rounded(self.drift + width)
 
     def knee_interval(self, at: float) -> tuple[float, float]:
-        """By the jackknife over rounds (Efron and Stein, Annals of Statistics 9(3), 1981), at t's 97.5 %."""
-        from scipy.special import stdtrit
-
-        n = len(self._rounds)
-        knees = [
-            _Points([*self._rounds[:i], *self._rounds[i + 1 :]], self._simulated).knee().at for i in range(n)
-        ]
-        error = math.sqrt((n - 1) / n * float(np.sum((np.array(knees) - np.mean(knees)) ** 2)))
-        width = max(0.01, float(stdtrit(n - 1, 0.975)) * error)
-        return max(0.0, at - width), min(1.0, at + width)
+        """The middle 95 % of the replicates' knees."""
+        knees = [one_knee(*one, least_variance=0.0, forced=True).at for one in self._replicates[:_KNEES]]
+        low, high = np.quantile(knees, [0.025, 0.975])
+        return max(0.0, min(float(low), at - 0.01)), min(1.0, max(float(high), at + 0.01))
 
     def warnings(self, kind: str) -> list[str]:
         found = []
-        if len(self._rounds) < FEWEST_PAIRS:
+        if self._rounds < FEWEST_ROUNDS:
             found.append(
-                f"only {len(self._rounds)} rounds: intervals are ranges; {FEWEST_PAIRS} rounds give 95 %"
+                f"only {self._rounds} rounds: the intervals are rough; {FEWEST_ROUNDS} rounds give 95 %"
             )
-        if abs(self.drift) > 0.05:
+        if abs(self.drift) > 0.05 and abs(self.drift) > 2 * self._drift_error:
             found.append(f"with the stub at full time the system takes {self.drift:+.1%}")
         distance = np.abs(1 - self._corrected - self.gains(list(self.speedups)))
-        far = self.speedups[(distance > 2 * self._noise()) & (distance > 2 * SMALLEST_GAIN)]
+        error = np.std(self._spread, axis=1)
+        far = self.speedups[(distance > 3 * error) & (distance > 2 * SMALLEST_GAIN)]
         if kind != "none" and far.size:
             where = ", ".join(f"{s:.0%}" for s in far)
             found.append(
@@ -283,117 +254,6 @@ class _Points:
                 "something else changes too"
             )
         return found
-
-
-def _levels(
-    rounds: Sequence[tuple[float, Mapping[float, float]]], known: list[float], simulated: bool
-) -> Floats:
-    """Times at each speedup relative to the base.
-
-    A run is only ever disturbed to be longer, so the mean of the faster half is steadier than the middle.
-    What a whole round shares (the speed of the machine then) is taken off first. The base is treated alike,
-    and so the estimate's bias is in none of the ratios.
-    """
-    base = -1.0
-    logs = [
-        {s: math.log(v) for s, v in (({base: b} if simulated else {}) | dict(one)).items()}
-        for b, one in rounds
-    ]
-    points = ([base] if simulated else []) + known
-    effects = [0.0] * len(logs)
-    levels: dict[float, float] = {}
-    for _ in range(3):
-        for s in points:
-            levels[s] = _faster_half([one[s] - e for one, e in zip(logs, effects, strict=True) if s in one])
-        effects = [float(np.median([value - levels[s] for s, value in one.items()])) for one in logs]
-    zero = levels[points[0]]
-    return np.array([math.exp(levels[s] - zero) for s in known])
-
-
-def _faster_half(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return float(np.mean(ordered[: (len(ordered) + 1) // 2]))
-
-
-def _centre(ratios: Floats) -> float:
-    """The centre that `stats.paired` estimates; outliers count no more than two deviations."""
-    from latlab.stats import _betting
-
-    if not ratios.any():
-        return 0.0
-    deviation = _betting.SIGMA_PER_MAD * float(np.median(np.abs(ratios - np.median(ratios))))
-    return float(_betting.centre(ratios, np.full(len(ratios), _betting.CLIP * deviation)))
-
-
-def centre(values: Sequence[float]) -> float:
-    """The mean of the faster half of times, by their logarithms."""
-    return math.exp(_faster_half([math.log(value) for value in values]))
-
-
-def _half_width(ratios: Floats) -> float:
-    """Of the ratio's interval by `stats.paired`; from the range where that has too few pairs."""
-    from latlab.stats import paired
-
-    if not ratios.any():
-        return 0.0
-    low, high = paired.judge(list(ratios), smallest_effect=0.0, block_pairs=1).interval
-    centre = math.expm1(_centre(ratios))
-    if low is not None and high is not None:
-        return max(high - centre, centre - low)
-    # The median of n lies between the extremes with probability 1 - 2 ** (1 - n): 0.94 for 5, 0.875 for 4.
-    return 1.5 * float(np.ptp(np.exp(ratios)))
-
-
-def _concave(speedups: Floats, times: Floats, weights: Floats) -> Callable[[Floats], Floats]:
-    """The gain as a function of the speedup, by least squares under its constraints."""
-    from scipy.optimize import nnls
-
-    # A knee beyond the last point can't be seen: there the curve goes on as it was.
-    knees = np.array([*_GRID[speedups.max() - 0.01 > _GRID], 1.0])
-
-    def columns(at: Floats) -> Floats:
-        return np.asarray(np.minimum(at[:, None], knees[None, :]))
-
-    design = np.hstack([np.ones((len(speedups), 1)), -columns(speedups)])
-    root = np.sqrt(weights / weights.max())
-    solution, _ = nnls(design * root[:, None], times * root)
-    level, slopes = float(solution[0]), solution[1:]
-
-    def gain(at: Floats) -> Floats:
-        return np.asarray(columns(at) @ slopes / level)
-
-    return gain
-
-
-def _one_knee(speedups: Floats, times: Floats, weights: Floats) -> _Knee:
-    """The best straight line, or the best line with one knee where it is clearly better."""
-    from scipy.optimize import nnls
-
-    root = np.sqrt(weights / weights.max())
-
-    def solve(*shapes: Floats) -> tuple[Floats, float]:
-        design = np.stack([np.ones_like(speedups), *(-shape for shape in shapes)], axis=1)
-        solution, residual = nnls(design * root[:, None], times * root)
-        return solution, float(residual) ** 2
-
-    line, straight = solve(speedups)
-    knees = _KNEES[speedups.max() - 0.02 > _KNEES]
-    if not knees.size:
-        return _Knee(1.0, float(line[1] / line[0]), 0.0)
-    plain = [(solve(np.minimum(speedups, k)), float(k)) for k in knees]
-    (best, error), at = min(plain, key=lambda one: one[0][1])
-    first, rest = float(best[1]), 0.0
-    free = max(1, len(speedups) - 4)
-    both = [(solve(np.minimum(speedups, k), speedups), float(k)) for k in knees]
-    (two, error_two), at_two = min(both, key=lambda one: one[0][1])
-    # A slope that goes on beyond the knee has to earn its place too.
-    if (error - error_two) * free > LEAST_F * max(error_two, 1e-12):
-        (first, rest), error, at, best = (float(two[1]), float(two[2])), error_two, at_two, two
-    loss = first * (1 - at) / max(1e-9, float(best[0]))
-    better = (straight - error) * free > LEAST_F * max(error, 1e-12)
-    if loss < LEAST_LOSS or not better:
-        return _Knee(1.0, float(line[1] / line[0]), 0.0)
-    return _Knee(round(at, 4), first / float(best[0]), rest / float(best[0]))
 
 
 def refinements(rounds: Rounds, baseline: Sequence[float]) -> tuple[float, ...]:

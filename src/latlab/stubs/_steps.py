@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from latlab.model.stubs import Forecast, StudyStep
-from latlab.stubs import _forecast
+from latlab.stubs import _levels
 from latlab.stubs._lab import Unit, Units, rows_in_parallel
 
 # What a thread's sleep and wake-up cost that a busy call doesn't have.
 _WAKE_UP_NS = 80_000
 # A difference of the system's time that is none, whatever its interval.
 _SMALL = 0.01
+# Half the width of the unmodified system's 95 % interval, beyond which its time is said to be unsteady.
+UNSTEADY = 0.03
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Facts:
         python: the component's calls exclude each other within a process, by Python's global lock.
         base: the unmodified system, a round each; points, idle: as in the study.
         fastest: the speedup that the stub without time stands for.
+        scatter: half the width of the 95 % interval of t_sut, relative to it.
         usage: (wall, user, system) of the unmodified system's runs.
     """
 
@@ -68,10 +70,13 @@ def _measured(facts: Facts) -> StudyStep:
     calls = sum(len(unit.times) for unit in facts.units.values())
     user = float(np.median([one[1] for one in facts.usage]))
     kernel = float(np.median([one[2] for one in facts.usage]))
-    walls = np.array([one[0] for one in facts.usage], dtype=np.float64)
+    walls = [float(one[0]) for one in facts.usage]
     half = len(walls) // 2
-    trend = float(np.median(walls[half:]) / np.median(walls[:half]) - 1) if half else 0.0
-    steady = facts.scatter <= 0.05 and abs(trend) <= max(0.05, 3 * facts.scatter)
+    trend, width = (0.0, 0.0)
+    if half >= 2:
+        fall, width = (each / facts.t_sut for each in _levels.difference(walls[:half], walls[half:]))
+        trend = -fall
+    steady = facts.scatter <= UNSTEADY and abs(trend) <= max(0.05, width)
     waits = f", and blocked for {_ms(blocked)}" if blocked else ""
     text = (
         f"the component is busy for {_ms(busy)} in {calls} calls{waits}, of the system's {_ms(facts.t_sut)}; "
@@ -84,7 +89,7 @@ def _measured(facts: Facts) -> StudyStep:
         )
     else:
         text += "; its waits can't be told apart without tracing rights"
-    text += "; steady" if steady else f"; NOT steady: scatter {facts.scatter:.1%}, trend {trend:+.1%}"
+    text += "; steady" if steady else f"; NOT steady: known to {facts.scatter:.1%}, trend {trend:+.1%}"
     values = {"t_cus_ns": float(busy), "t_cus_blocked_ns": float(blocked), "t_sut_ns": facts.t_sut,
               "user_ns": user, "system_ns": kernel, "scatter": facts.scatter, "trend": trend}  # fmt: skip
     return StudyStep(1, "measure", "steady" if steady else "unsteady", text, values)
@@ -97,9 +102,9 @@ def suspicion(walls: Mapping[float, Sequence[float]], added: float) -> StudyStep
         walls: times by delay, as a part of the component's busy time.
         added: what the whole of it adds on the busiest CPU, ns.
     """
-    zero = _forecast.centre(walls[0.0])
-    noise = max(_SMALL * zero, float(np.median(np.abs(np.array(walls[0.0]) - np.median(walls[0.0])))))
-    rises = {part: _forecast.centre(found) - zero for part, found in walls.items()}
+    zero = _levels.centre(walls[0.0])
+    noise = max([_SMALL * zero, *(_levels.difference(walls[0.0], found)[1] for found in walls.values())])
+    rises = {part: _levels.centre(found) - zero for part, found in walls.items()}
     expected = {part: part * added for part in walls}
     parts = sorted(part for part in walls if part > 0)
     values = {f"rise_{part:g}_ns": rises[part] for part in parts}
@@ -134,7 +139,7 @@ def _flat(facts: Facts) -> StudyStep:
     units = _under_one_lock(facts.units) if facts.python else facts.units
     busy, calls = rows_in_parallel(units, os.cpu_count() or 1)
     expected = busy * facts.fastest
-    reduced, width = _difference(
+    reduced, width = _levels.difference(
         [one[0.0] for one in facts.points], [one[facts.fastest] for one in facts.points]
     )
     tolerance = width + max(_SMALL * facts.t_sut, 0.05 * expected)
@@ -174,7 +179,7 @@ def _idle(facts: Facts) -> StudyStep | None:
     """Step 5: asleep for as long as it would be busy."""
     if len(facts.idle) < 2:
         return None
-    saved, width = _difference([busy for _, busy in facts.idle], [idle for idle, _ in facts.idle])
+    saved, width = _levels.difference([busy for _, busy in facts.idle], [idle for idle, _ in facts.idle])
     _, calls = rows_in_parallel(facts.units, os.cpu_count() or 1)
     values = {"saved_ns": saved, "uncertainty_ns": width}
     if saved > width + _SMALL * facts.t_sut:
@@ -207,13 +212,6 @@ def _busy(facts: Facts, found: Forecast) -> StudyStep:
 
 def _last(found: Forecast) -> StudyStep:
     return StudyStep(7, "conclusion", found.component_class, found.sentence, {})
-
-
-def _difference(more: Sequence[float], less: Sequence[float]) -> tuple[float, float]:
-    """By how much `less` is less, measured in pairs, and half the width of its 95 % interval."""
-    ratios = np.array([math.log(b / a) for a, b in zip(more, less, strict=True)])
-    scale = _forecast.centre(more)
-    return -scale * math.expm1(_forecast._centre(ratios)), scale * _forecast._half_width(ratios)
 
 
 def _ms(ns: float) -> str:

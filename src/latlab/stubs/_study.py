@@ -16,7 +16,7 @@ import numpy as np
 
 from latlab.errors import InputError, LatlabError, UnavailableError, UsageError
 from latlab.model.stubs import StudyResult, StudyStep
-from latlab.stubs import _forecast, _lab, _next, _plan, _steps
+from latlab.stubs import _forecast, _lab, _levels, _next, _plan, _steps
 from latlab.stubs._study_plan import LEAST_ROUNDS, StudyPlan, load_plan
 
 __all__ = ["StudyPlan", "load_plan", "study"]
@@ -25,9 +25,10 @@ __all__ = ["StudyPlan", "load_plan", "study"]
 _MEASURED = 5
 # Parts of the time: measuring the component, and (at the end) finding what takes over.
 _BEFORE, _AFTER = 0.25, 0.1
-_WANTED_ROUNDS = 12
-# A median deviation of the unmodified system's runs beyond which the forecast is not to be trusted.
-_UNSTEADY = 0.05
+# Rounds that the time should carry; where it carries fewer of all steps, steps of 20 % have to do at first.
+_WANTED_ROUNDS = 10
+_COARSE = (0.2, 0.4, 0.6, 0.8)
+_ALL_STEPS = 14  # runs of a round of all of them
 
 
 @dataclass
@@ -158,9 +159,10 @@ def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[
     rounds.function_ns.append(lab.function_ns())
     busy, _ = _steps.totals(units)
     fastest = _fastest(rounds, busy)
-    typical = max(run.wall_ns for run in lab.runs if run.variant != "record") / 1e9
+    typical = float(np.median([run.wall_ns for run in lab.runs if run.variant != "record"])) / 1e9
     seconds = max(0.0, until - time.monotonic())
-    runs = min(16.0, seconds / typical / _WANTED_ROUNDS)
+    runs = seconds / typical / _WANTED_ROUNDS
+    steps = _forecast.SPEEDUPS[1:-1] if runs >= _ALL_STEPS else _COARSE
     deck: list[float] = []
     more: tuple[float, ...] = ()
     longest = 0.0
@@ -169,15 +171,15 @@ def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[
         if len(rounds.points) >= LEAST_ROUNDS and start + 0.9 * longest > until:
             break
         number = len(rounds.points)
-        inner = [s for s in (*_forecast.SPEEDUPS[1:-1], *more) if s < fastest - 0.01]
+        inner = [s for s in (*steps, *more) if s < fastest - 0.01]
         # A slow system's rounds hold some of the inner points each, so that the ends are measured often.
-        wanted = len(inner) if runs >= 14 else max(2, int(runs) - 3)
+        wanted = len(inner) if runs >= _ALL_STEPS else min(len(inner), max(2, int(runs) - 4))
         while len(deck) < wanted:
             deck += list(random.permutation(inner))
         dealt, deck = sorted(set(deck[:wanted])), deck[wanted:]
         variants: list[tuple[str, float]] = [("busy", s) for s in (0.0, *dealt)]
         variants += [("flat", fastest), (_base_of(lab), 0.0)]
-        if runs >= 14 or number % 2 == 0:
+        if runs >= _ALL_STEPS or number % 2 == 0:
             variants.append(("idle", 0.0))
             if _base_of(lab) != "original":
                 variants.append(("original", 0.0))
@@ -265,8 +267,8 @@ def _conclude(
     lab: _lab.Lab, units: _lab.Units, rounds: _Rounds, system: dict[str, float], suspicion: StudyStep | None
 ) -> StudyResult:
     original = rounds.original or [float(run.wall_ns) for run in lab.runs if run.variant == "original"]
-    t_sut = _forecast.centre(original)
-    scatter = float(np.median(np.abs(np.array(original) - np.median(original)))) / t_sut
+    t_sut = _levels.centre(original)
+    scatter = _levels.error(original)
     busy, blocked = _steps.totals(units)
     fastest = _fastest(rounds, busy)
     points = [{(fastest if s == max(one) else s): wall for s, wall in one.items()} for one in rounds.points]
@@ -276,10 +278,10 @@ def _conclude(
     if found.component_class == "limited":
         takes_over = _next.takes_over(lab)
     warnings = list(found.warnings)
-    if scatter > _UNSTEADY:
+    if scatter > _steps.UNSTEADY:
         warnings.append(
-            f"the runs scatter by {scatter:.0%} (median deviation): not steady; quiet the machine, see "
-            "'latlab system check'"
+            f"the unmodified system's time is known to {scatter:.1%} only: not steady; quiet the machine, "
+            "see 'latlab system check', or give the study more time"
         )
     if fastest < 0.7:
         warnings.append(
@@ -287,7 +289,7 @@ def _conclude(
             f"{fastest:.0%} are extrapolated"
         )
     # Gains are of the original's time; the laboratory's own start is in every other run.
-    share = _forecast.centre(rounds.base) / t_sut
+    share = _levels.centre(rounds.base) / t_sut
     curve = tuple(
         replace(
             point,
