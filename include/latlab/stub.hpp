@@ -23,6 +23,7 @@ template <class Function>
 auto component(const char* name, Function&& function) {
   using Result = std::invoke_result_t<Function>;
   static detail::Plan& plan = detail::plan_of(name);
+  const detail::Mark mark(plan);
   if (plan.mode == detail::Mode::kOff) return std::forward<Function>(function)();
   if (plan.mode == detail::Mode::kDelay) {
     detail::busy(plan.delay_ns);

@@ -21,6 +21,7 @@
 #include <iterator>
 #include <latlab/stub_measure.hpp>
 #include <latlab/stub_trace.hpp>
+#include <latlab/stub_work.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -147,6 +148,9 @@ class Plan {
   Mode mode = Mode::kOff;
   double factor = 1.0;
   std::int64_t delay_ns = 0;
+  double work_per_ns = 0.0;  // iterations of `work`; 0: stubs spin until a deadline
+  bool marking = false;      // keep when each call began and ended: of programs with one thread
+  std::vector<std::int64_t> marks;
 
   explicit Plan(const char* name) {
     const char* path = std::getenv("LATLAB_STUBS_PLAN");
@@ -228,6 +232,9 @@ class Plan {
       mode = found->second;
       shared_ = flags.find("shared") != std::string::npos;
       waitless_ = flags.find("waitless") != std::string::npos;
+      marking = flags.find("marks") != std::string::npos;
+      const auto work = flags.find("work=");
+      if (work != std::string::npos) work_per_ns = std::strtod(flags.c_str() + work + 5, nullptr);
       return true;
     }
     return false;
@@ -248,6 +255,11 @@ class Plan {
 
   void finish() {
     if (base_.empty()) return;
+    if (marking) {
+      std::ofstream(base_ + ".marks", std::ios::binary | std::ios::trunc)
+          .write(reinterpret_cast<const char*>(marks.data()),
+                 static_cast<std::streamsize>(marks.size() * sizeof marks[0]));
+    }
     if (mode == Mode::kMeasure) {
       std::ofstream kept(base_ + ".times", std::ios::binary | std::ios::trunc);
       for (std::uint32_t i = 0; i < threads_.size(); ++i) {
@@ -334,6 +346,22 @@ class CallClock {
   std::int64_t wall_;
 };
 
+// Keeps when a call began and ended, where the plan asks for it.
+class Mark {
+ public:
+  explicit Mark(Plan& plan) : plan_(plan) {
+    if (plan.marking) plan.marks.push_back(clock_ns(CLOCK_MONOTONIC));
+  }
+  ~Mark() {
+    if (plan_.marking) plan_.marks.push_back(clock_ns(CLOCK_MONOTONIC));
+  }
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+
+ private:
+  Plan& plan_;
+};
+
 // Takes the time of one call from its making to its end, whatever happens in between.
 class SimulatedCall {
  public:
@@ -345,7 +373,8 @@ class SimulatedCall {
     }
     if (plan.mode == Mode::kFlat) return;
     target_ns_ = static_cast<std::int64_t>(static_cast<double>(call.busy_ns) * plan.factor);
-    if (target_ns_ > kShort_ns && plan.mode == Mode::kBusy) cpu_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (target_ns_ > kShort_ns && plan.mode == Mode::kBusy && plan.work_per_ns <= 0)
+      cpu_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   }
   ~SimulatedCall() {
     ThreadTimes& mine = plan_.times_of_thread();
@@ -354,6 +383,9 @@ class SimulatedCall {
       mine.inside_ns += clock_ns(CLOCK_MONOTONIC) - wall_;
     } else if (plan_.mode == Mode::kIdle) {
       idle(target_ns_ - (clock_ns(CLOCK_MONOTONIC) - wall_));
+    } else if (plan_.work_per_ns > 0) {
+      const auto left = static_cast<double>(target_ns_ - (clock_ns(CLOCK_MONOTONIC) - wall_));
+      if (left > 0) work(static_cast<std::uint64_t>(left * plan_.work_per_ns));
     } else if (target_ns_ > kShort_ns) {
       busy_until(cpu_ + target_ns_);
     } else {

@@ -20,6 +20,7 @@
 #include <iostream>
 #include <iterator>
 #include <latlab/clock.hpp>
+#include <latlab/stub_work.hpp>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -36,6 +37,7 @@ struct Entry {
   std::string mode = "off";
   double factor = 1.0;
   std::int64_t delay_ns = 0;
+  double work_per_ns = 0.0;  // iterations of `work`; 0: until a deadline
   std::string state;
 };
 
@@ -69,6 +71,8 @@ Entry plan_entry(const std::string& name) {
     std::string flags;
     std::string of;
     if (words >> entry.mode >> entry.factor >> entry.delay_ns >> flags >> entry.state >> of && of == name) {
+      const auto work = flags.find("work=");
+      if (work != std::string::npos) entry.work_per_ns = std::strtod(flags.c_str() + work + 5, nullptr);
       found = entry;
     }
   }
@@ -199,7 +203,12 @@ int stub(const Entry& entry, const std::string& base) {
   if (kept.blocked_ns > kStartUp_ns) st::thread_sleeper().sleep(kept.blocked_ns, st::SleepMode::kCorrected);
   if (entry.mode == "busy") {
     // The thread's CPU clock began at the fork: what our own start cost is part of it.
-    st::spin_cpu_until(busy);
+    const std::int64_t left = busy - st::thread_cpu_ns();
+    if (entry.work_per_ns <= 0) {
+      st::spin_cpu_until(busy);
+    } else if (left > 0) {
+      latlab::stub::detail::work(static_cast<std::uint64_t>(static_cast<double>(left) * entry.work_per_ns));
+    }
   } else if (entry.mode == "idle") {
     st::thread_sleeper().sleep(busy, st::SleepMode::kCorrected);
   }

@@ -4,7 +4,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
+#include <latlab/clock.hpp>
+#include <latlab/stub_work.hpp>
 #include <tuple>
+#include <vector>
 
 #include "stubs/calibrate.hpp"
 #include "stubs/io.hpp"
@@ -117,6 +121,18 @@ NB_MODULE(stubs, m) {
   m.def("spin_cpu", &st::spin_cpu, "ns"_a, "Hold the CPU until the thread got ns of CPU time.");
   m.def("spin_instructions", &st::spin_instructions, "instructions"_a, "Execute that many instructions.");
   m.def("spin_cpu_released", &st::spin_cpu, "ns"_a, Release(), "spin_cpu with the GIL released.");
+  m.def(
+      "gauge",
+      [](std::uint64_t iterations, std::size_t loops) {
+        std::vector<std::int64_t> took(loops);
+        for (auto& one : took) {
+          const auto begin = latlab::ticks_ordered();
+          latlab::stub::detail::work(iterations);
+          one = st::ticks_to_duration_ns(latlab::ticks_ordered() - begin);
+        }
+        return took;
+      },
+      "iterations"_a, "loops"_a, Release(), "What each of several loops of work took, ns.");
   m.def("thread_cpu_ns", &st::thread_cpu_ns, "CLOCK_THREAD_CPUTIME_ID in ns.");
 
   nb::enum_<st::SleepMode>(m, "SleepMode")

@@ -15,6 +15,7 @@
 #include <deque>
 #include <latlab/clock.hpp>
 #include <latlab/stub_measure.hpp>
+#include <latlab/stub_work.hpp>
 #include <utility>
 #include <vector>
 
@@ -58,7 +59,8 @@ struct State {
   std::deque<Sequence> sequences;  // grows while calls are inside: references must stay good
   std::vector<std::pair<std::uint64_t, std::size_t>> threads;  // id of a thread state -> its sequence
   std::uint64_t calls = 0;
-  std::uint64_t inside_ticks = 0;  // within a stub without time: what its function costs
+  std::uint64_t inside_ticks = 0;    // within a stub without time: what its function costs
+  std::vector<std::uint64_t> marks;  // begin and end of each call
 };
 
 struct Component {
@@ -70,12 +72,14 @@ struct Component {
   State* state;
   double factor;  // of the recorded busy time
   std::int64_t delay_ns;
+  double work_per_ns;  // iterations of `work` that stand for a ns; 0: a stub spins until a deadline
   std::uint64_t cached_thread;
   Sequence* cached;
   std::uint8_t mode;
   bool released;  // the component works without the GIL
   bool idle;      // sleep instead of spinning
   bool simulate;
+  bool marking;  // keep when each call began and ended: of programs with one thread
 };
 
 void sleep_released(std::int64_t ns) {
@@ -102,6 +106,26 @@ void busy_until_cpu(const Component* self, std::int64_t end) {
     Py_XDECREF(PyObject_CallMethodNoArgs(self->hook, breathe));
   }
   st::spin_cpu_until(end);
+}
+
+// As busy_until_cpu, by the work that was done and not by a clock.
+void work_for(const Component* self, std::int64_t ns) {
+  if (ns <= 0) return;
+  const auto iterations = [self](std::int64_t part) {
+    return static_cast<std::uint64_t>(static_cast<double>(part) * self->work_per_ns);
+  };
+  if (self->released) {
+    PyThreadState* saved = PyEval_SaveThread();
+    latlab::stub::detail::work(iterations(ns));
+    PyEval_RestoreThread(saved);
+    return;
+  }
+  static PyObject* breathe = PyUnicode_InternFromString("breathe");
+  for (; ns > kGilTurn_ns; ns -= kGilTurn_ns) {
+    latlab::stub::detail::work(iterations(kGilTurn_ns));
+    Py_XDECREF(PyObject_CallMethodNoArgs(self->hook, breathe));
+  }
+  latlab::stub::detail::work(iterations(ns));
 }
 
 std::uint64_t to_ticks(std::int64_t ns) {
@@ -134,7 +158,8 @@ Account open_account(Component* self, Sequence& sequence) {
     account.start = latlab::ticks();
   }
   account.target_ns = static_cast<std::int64_t>(static_cast<double>(call.busy_ns) * self->factor);
-  if (account.target_ns > kShort_ns && !self->idle) account.cpu_start_ns = st::thread_cpu_ns();
+  if (account.target_ns > kShort_ns && !self->idle && self->work_per_ns <= 0)
+    account.cpu_start_ns = st::thread_cpu_ns();
   return account;
 }
 
@@ -143,6 +168,8 @@ void close_account(Component* self, const Account& account) {
     self->state->inside_ticks += latlab::ticks() - account.start;
   } else if (self->idle) {
     sleep_released(account.target_ns - st::ticks_to_duration_ns(latlab::ticks() - account.start));
+  } else if (self->work_per_ns > 0) {
+    work_for(self, account.target_ns - st::ticks_to_duration_ns(latlab::ticks() - account.start));
   } else if (account.target_ns > kShort_ns) {
     busy_until_cpu(self, account.cpu_start_ns + account.target_ns);
   } else {
@@ -256,7 +283,7 @@ PyObject* measured(Component* self, PyObject* const* arguments, std::size_t flag
   return result;
 }
 
-PyObject* call(PyObject* object, PyObject* const* arguments, std::size_t flags, PyObject* names) {
+PyObject* dispatch(PyObject* object, PyObject* const* arguments, std::size_t flags, PyObject* names) {
   auto* self = reinterpret_cast<Component*>(object);
   switch (self->mode) {
     case kOff:
@@ -281,6 +308,15 @@ PyObject* call(PyObject* object, PyObject* const* arguments, std::size_t flags, 
       return result;
     }
   }
+}
+
+PyObject* call(PyObject* object, PyObject* const* arguments, std::size_t flags, PyObject* names) {
+  auto* self = reinterpret_cast<Component*>(object);
+  if (!self->marking) return dispatch(object, arguments, flags, names);
+  self->state->marks.push_back(latlab::ticks());
+  PyObject* result = dispatch(object, arguments, flags, names);
+  self->state->marks.push_back(latlab::ticks());
+  return result;
 }
 
 void clear_values(State& state) {
@@ -440,6 +476,28 @@ PyObject* get_spans(PyObject* object, PyObject*) {
   return result.release().ptr();
 }
 
+PyObject* set_study(PyObject* object, PyObject* arguments) {
+  auto* self = reinterpret_cast<Component*>(object);
+  double work_per_ns = 0.0;
+  int marking = 0;
+  if (PyArg_ParseTuple(arguments, "dp", &work_per_ns, &marking) == 0) return nullptr;
+  self->work_per_ns = work_per_ns;
+  self->marking = marking != 0;
+  self->state->marks.clear();
+  Py_RETURN_NONE;
+}
+
+PyObject* get_marks(PyObject* object, PyObject*) {
+  const latlab::ClockReference now = latlab::clock_reference();
+  std::vector<std::int64_t> found;
+  for (const std::uint64_t mark : reinterpret_cast<Component*>(object)->state->marks) {
+    found.push_back(static_cast<std::int64_t>(now.ns) - st::ticks_to_duration_ns(now.ticks - mark));
+  }
+  return nb::bytes(reinterpret_cast<const char*>(found.data()), found.size() * sizeof(std::int64_t))
+      .release()
+      .ptr();
+}
+
 // For a stub that the hook hands out by itself: spend() is told when the call began.
 PyObject* get_mark(PyObject*, PyObject*) {
   return PyLong_FromUnsignedLongLong(latlab::ticks());
@@ -477,6 +535,10 @@ PyObject* get_left(PyObject* object, PyObject*) {
 
 PyMethodDef kMethods[] = {
     {"set_mode", set_mode, METH_VARARGS, "set_mode(mode, factor, delay_ns, idle, released, simulate)"},
+    {"set_study", set_study, METH_VARARGS,
+     "set_study(work_per_ns, marking): stubs of so much work (0: until a deadline), and calls that are "
+     "marked."},
+    {"marks", get_marks, METH_NOARGS, "Begin and end of each call, ns on CLOCK_MONOTONIC as int64."},
     {"set_sequences", set_sequences, METH_O, "Recorded values, one (list, kinds) a thread."},
     {"set_times", set_times, METH_O, "Times to simulate: for each sequence (busy_ns, blocked_ns) as int64."},
     {"times", get_times, METH_NOARGS, "Measured times: for each sequence (busy_ns, blocked_ns) as int64."},

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -84,6 +85,41 @@ def test_a_command_is_a_component_too(system: Path, capsys: pytest.CaptureFixtur
     )
     assert code in (0, 3)
     assert json.loads(out)["calls"] == 1
+
+
+@pytest.fixture
+def burn(system: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A command that counts to its argument."""
+    path = system / "burn"
+    path.write_text("#!/bin/sh\ni=0\nwhile [ $i -lt $1 ]; do i=$((i + 1)); done\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{system}{os.pathsep}{os.environ['PATH']}")
+    (system / "study.toml").write_text('component = "burn"\nkind = "command"\nseconds = 8\n')
+    return path
+
+
+@pytest.mark.usefixtures("burn")
+def test_a_component_beside_a_shorter_wait_pays_until_the_wait_takes_over(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run(
+        capsys, "study", "study.toml", "--json", "--", "sh", "-c", "burn 100000 & sleep 0.05; wait"
+    )
+    result = json.loads(out)
+    gains = [point["gain"] for point in result["curve"]]
+    assert result["class"] == "limited" or code == 3
+    assert gains[-1] > 0.1 or code == 3
+    assert gains[-1] < 0.95  # the wait stays
+
+
+@pytest.mark.usefixtures("burn")
+def test_a_component_beside_a_longer_wait_buys_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(
+        capsys, "study", "study.toml", "--json", "--", "sh", "-c", "burn 10000 & sleep 0.25; wait"
+    )
+    result = json.loads(out)
+    assert result["class"] == "none" or code == 3
+    assert max(point["gain"] for point in result["curve"]) < 0.1 or code == 3
 
 
 def test_recording_from_outside_and_decoding_shows_every_call(

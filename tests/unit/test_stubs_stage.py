@@ -9,7 +9,9 @@ import pytest
 from latlab.errors import InputError
 from latlab.lab.stage_study import as_json
 from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.environment import Environment
 from latlab.reports import stubs_text
+from latlab.reports.stubs_study_html import stage_page
 from latlab.stubs import load_study
 
 
@@ -32,6 +34,18 @@ def test_a_stage_that_doubles_the_rate_gains_half_of_the_time_per_event() -> Non
     assert document["curve"][1]["interval"][0] < 0.5 < document["curve"][1]["interval"][1]
     assert document["curve"][2]["p99.9_ns"]["value"] == 1000.0
     assert "beyond 50 % nothing" in stubs_text.stage(document)
+    assert "warning: not validated" in stubs_text.stage(document)
+
+
+def test_a_stage_has_the_page_of_other_studies() -> None:
+    found = Forecast(
+        "stub", "book", "limited", 30_000, 200.0, point(None, 500.0),
+        (point(0.0, 500.0), point(1.0, 1000.0)), Interval(0.5), "strategy", Interval(0.0), 3, "half pays",
+    )  # fmt: skip
+    page = stage_page(as_json(found), "latlab stubs study book.toml", Environment({}), 1).html()
+    assert "What would a faster book buy?" in page
+    assert "half pays" in page
+    assert "not validated" in page
 
 
 def test_planted_times_belong_to_a_stage(tmp_path: Path) -> None:

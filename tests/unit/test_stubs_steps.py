@@ -12,9 +12,10 @@ from latlab.model.stubs import StudyResult, StudyRun
 from latlab.reports.stubs_study_html import study_page
 from latlab.stubs import _steps, forecast
 from latlab.stubs._forecast import SPEEDUPS
-from latlab.stubs._lab import Unit, Units, combined, rows_in_parallel
+from latlab.stubs._lab import Unit, Units, combined, parts_of, rows_in_parallel, slowed
 
 MS = 1_000_000
+GAUGE = [80_000, 80_000, 80_000, 120_000]
 
 
 def unit(calls: int, busy_ms: float, begin_ms: float, end_ms: float, blocked_ms: float = 0) -> Unit:
@@ -94,9 +95,9 @@ def test_a_delay_that_costs_nothing_until_it_is_long_is_none_yet() -> None:
     assert (found.verdict, found.values["t_limit"]) == ("near", 0.75)
 
 
-def test_several_measurements_of_a_call_are_their_median() -> None:
-    measured: list[Units] = [{("a", 0): unit(2, ms, 0, 9)} for ms in (1, 5, 2)]
-    units, same = combined(measured)
+def test_a_call_that_does_not_follow_the_machine_takes_the_least_that_is_to_be_expected() -> None:
+    measured: list[Units] = [{("a", 0): unit(2, 2, 0, 9)} for _ in range(3)]
+    units, same, _ = combined(measured, GAUGE)
     assert same
     assert units["a", 0].times[:, 0].tolist() == [2 * MS, 2 * MS]
 
@@ -104,7 +105,7 @@ def test_several_measurements_of_a_call_are_their_median() -> None:
 def test_threads_that_share_a_queue_of_calls_are_noticed() -> None:
     first: Units = {("a", 0): unit(3, 1, 0, 9), ("a", 1): unit(5, 1, 0, 9)}
     second: Units = {("a", 0): unit(4, 1, 0, 9), ("a", 1): unit(4, 1, 0, 9)}
-    assert not combined([first, second])[1]
+    assert not combined([first, second], GAUGE)[1]
 
 
 def test_the_page_carries_the_sentence_and_every_step() -> None:
@@ -122,3 +123,22 @@ def test_the_page_carries_the_sentence_and_every_step() -> None:
     page = study_page(study, "latlab stubs study", Environment({}), 1).html()
     assert html.escape(result.sentence) in page
     assert all(html.escape(step.text) in page for step in study.steps if step.name != "conclusion")
+
+
+def test_work_is_slowed_with_the_machine_and_a_spin_to_a_deadline_is_not() -> None:
+    work = [{("a", 0): unit(10, busy, 0, 90)} for busy in (4, 4, 6, 4)]
+    spin = [{("a", 0): unit(10, busy, 0, 90)} for busy in (4, 4.02, 4, 4.01)]
+    assert slowed(work, GAUGE)
+    assert not slowed(spin, GAUGE)
+
+
+def test_work_takes_what_it_takes_in_the_fast_mode() -> None:
+    units, same, works = combined([{("a", 0): unit(3, busy, 0, 90)} for busy in (4, 6, 6, 4)], GAUGE)
+    assert same
+    assert works
+    assert units["a", 0].busy_ns == 12 * MS
+
+
+def test_parts_are_long_enough_to_be_compared() -> None:
+    run = np.array([MS, MS, MS // 2, 5 * MS, 10, MS])
+    assert parts_of([run, run]).tolist() == [0, 2, 4]

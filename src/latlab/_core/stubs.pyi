@@ -66,6 +66,9 @@ def spin_instructions(instructions: int) -> SpinResult:
 def spin_cpu_released(ns: int) -> SpinResult:
     """spin_cpu with the GIL released."""
 
+def gauge(iterations: int, loops: int) -> list[int]:
+    """What each of several loops of work took, ns."""
+
 def thread_cpu_ns() -> int:
     """CLOCK_THREAD_CPUTIME_ID in ns."""
 

@@ -16,6 +16,12 @@ class Component:
 
     def set_mode(self, mode: int, factor: float, delay_ns: int, idle: bool, released: bool, simulate: bool, /) -> None: ...
 
+    def set_study(self, work_per_ns: float, marking: bool, /) -> None:
+        """Stubs of so much work a ns (0: until a deadline), and calls that are marked."""
+
+    def marks(self) -> bytes:
+        """Begin and end of each call, ns on CLOCK_MONOTONIC as int64."""
+
     def set_sequences(self, sequences: list[tuple[list[Any], bytes]], /) -> None:
         """Recorded values, one (list, kinds) a thread."""
 

@@ -50,9 +50,7 @@ def study(
     if plan.kind == "stage":
         if command:
             raise UsageError("a stage is studied in the trading pipeline, without a COMMAND")
-        if html is not None:
-            raise UsageError("a stage's study has no page of its own", remedy="see 'latlab diagnose'")
-        return _study_stage(plan, as_json, output)
+        return _study_stage(study_toml, plan, as_json, output, html)
     if not command:
         raise UsageError("the COMMAND is missing", remedy="write it after --")
     result = _study.study(
@@ -68,7 +66,7 @@ def study(
     return ExitCode.NOT_TRUSTWORTHY if any("not steady" in w for w in result.warnings) else ExitCode.OK
 
 
-def _study_stage(plan: StudyPlan, as_json: bool, output: Path | None) -> int:
+def _study_stage(file: Path, plan: StudyPlan, as_json: bool, output: Path | None, html: Path | None) -> int:
     from latlab.lab import stage_study
     from latlab.reports import stubs_text
 
@@ -78,6 +76,12 @@ def _study_stage(plan: StudyPlan, as_json: bool, output: Path | None) -> int:
     )  # fmt: skip
     document = stage_study.as_json(found)
     click.echo(json.dumps(document) if as_json else stubs_text.stage(document))
+    if html is not None:
+        from latlab.reports.stubs_study_html import stage_page
+        from latlab.system import environment
+
+        called = shlex.join(["latlab", "stubs", "study", str(file)])
+        stage_page(document, called, environment.capture(), plan.seed).write(html)
     return ExitCode.OK
 
 

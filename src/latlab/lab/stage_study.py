@@ -21,6 +21,10 @@ from latlab.system.environment import capture
 __all__ = ["as_json", "study_stage"]
 
 _RUN_S = 1.5
+_NOT_VALIDATED = (
+    "not validated: a stage's stub takes the place of the service time that its layout adds, and no test of "
+    "the pipeline was run with it"
+)
 
 
 def study_stage(
@@ -77,7 +81,8 @@ def as_json(found: Forecast) -> dict[str, Any]:
         "t_sut_ns": 1e9 / base.value, "t_limit": found.knee.value if found.knee else None,
         "t_min_sut_ns": curve[-1]["value"], "curve": curve, "sentence": found.sentence,
         "takes_over": found.takes_over, "drift": found.drift.value if found.drift else None,
-        "baseline": asdict(found.baseline), "rounds": found.rounds, "warnings": list(found.warnings),
+        "baseline": asdict(found.baseline), "rounds": found.rounds, "validated": False,
+        "warnings": [*found.warnings, _NOT_VALIDATED],
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from latlab.model.environment import Environment
@@ -9,7 +10,7 @@ from latlab.model.stubs import StudyResult, StudyRun
 from latlab.reports.figures import Figure
 from latlab.reports.html import Page
 
-__all__ = ["study_page"]
+__all__ = ["stage_page", "study_page"]
 
 _NAMES = {
     "measure": "1. Where the time goes",
@@ -59,6 +60,68 @@ def study_page(result: StudyResult, command: str, environment: Environment, seed
     page.details("Every run", _runs(result.runs))
     page.reproduce(command, environment, seed)
     return page
+
+
+def stage_page(document: Mapping[str, Any], command: str, environment: Environment, seed: int) -> Page:
+    """The page of a study of a stage of the trading pipeline.
+
+    Args:
+        document: of the study, as `latlab stubs study --json` prints it.
+        command: by which it was called.
+        environment: of the machine.
+        seed: of the order of the runs.
+    """
+    name = document["component"]
+    page = Page(f"What would a faster {name} buy?", f"latlab stubs study, {document['rounds']} rounds")
+    page.verdict(document["sentence"], "good" if document["class"] != "none" else "plain")
+    for warning in document["warnings"]:
+        page.verdict(warning, "bad")
+    curve = document["curve"]
+    page.section(
+        "The forecast",
+        "By which part the pipeline's time an event, at full load, falls when the stage's work does. "
+        "Whiskers are 95 % intervals.",
+    )
+    x = [100 * point["speedup"] for point in curve]
+    page.figure(
+        {
+            "data": [_whiskers("gain", x, [100 * p["gain"] for p in curve],
+                               [[100 * bound for bound in p["interval"]] for p in curve])],
+            "layout": {"xaxis": {"title": {"text": f"{name} faster by, %"}},
+                       "yaxis": {"title": {"text": "system faster by, %"}}},
+        }
+    )  # fmt: skip
+    page.section("Tail latency", "From the feed to the strategy, at the input's own pace.")
+    tails = []
+    for quantile in ("p50", "p99", "p99.9"):
+        known = [(at, point[f"{quantile}_ns"]) for at, point in zip(x, curve, strict=True)]
+        known = [(at, one) for at, one in known if one is not None]
+        bounds = [[(one[end] or one["value"]) / 1e3 for end in ("low", "high")] for _, one in known]
+        tails.append(
+            _whiskers(quantile, [at for at, _ in known], [one["value"] / 1e3 for _, one in known], bounds)
+        )
+    layout = {"xaxis": {"title": {"text": f"{name} faster by, %"}},
+              "yaxis": {"title": {"text": "latency, us"}, "type": "log"}}  # fmt: skip
+    page.figure({"data": tails, "layout": layout})
+    page.section("Costs and benefits", "What the pipeline can carry, and how late its events are.")
+    page.table(
+        ["faster by", "events/s", "system faster by", "p50, us", "p99, us", "p99.9, us"],
+        [
+            [f"{p['speedup']:.0%}", round(p["capacity_hz"]), f"{p['gain']:.1%}",
+             *(None if p[f"{q}_ns"] is None else round(p[f"{q}_ns"]["value"] / 1e3, 1)
+               for q in ("p50", "p99", "p99.9"))]
+            for p in curve
+        ],
+    )  # fmt: skip
+    page.reproduce(command, environment, seed)
+    return page
+
+
+def _whiskers(name: str, x: list[float], y: list[float], bounds: list[list[float]]) -> dict[str, Any]:
+    below = [max(0.0, value - min(pair)) for value, pair in zip(y, bounds, strict=True)]
+    above = [max(0.0, max(pair) - value) for value, pair in zip(y, bounds, strict=True)]
+    error = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+    return {"type": "scatter", "mode": "lines+markers", "name": name, "x": x, "y": y, "error_y": error}
 
 
 def _row(result: StudyResult, index: int) -> list[Any]:

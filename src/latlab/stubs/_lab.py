@@ -16,10 +16,18 @@ import numpy.typing as npt
 from latlab._core import stubs as native
 from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.model.stubs import StudyRun
-from latlab.stubs import _plan
+from latlab.stubs import _levels, _plan
 from latlab.stubs._study_plan import StudyPlan
 
 _INJECT = Path(__file__).parent / "_inject"
+# A loop of the gauge (some 80 us), and how many are run before each run that measures the component.
+_GAUGE_ITERATIONS = 120_000
+_GAUGE_LOOPS = 24
+# A component is slowed with the machine where it is slowed by this part of what the gauge is.
+_SLOWED = 0.35
+# A part of a run: long enough not to be noise, short enough to find the machine fast often.
+_PART_NS = 2_000_000
+_MOST_PARTS = 100
 # A call of a command shorter than this waits for its start-up and for its parent's wake-up alone.
 _START_UP_NS = 2_000_000
 
@@ -62,6 +70,8 @@ class Lab:
     flags: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     runs: list[StudyRun] = field(default_factory=list)
+    gauge_ns: list[int] = field(default_factory=list)
+    segments: npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         self.state = self.folder / "state"
@@ -113,6 +123,8 @@ class Lab:
         if mode != "original":
             environment = self.environment
             self.prepare(mode, speedup, delay_ns, flags)
+        for old in self.state.glob("*.marks"):
+            old.unlink()
         before = time.perf_counter_ns()
         process = subprocess.Popen(
             self.command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -138,7 +150,16 @@ class Lab:
             mode, speedup, round_number, wall, round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9)
         )
         self.runs.append(run)
+        self.segments = _segments(sorted(self.state.glob("*.marks")), before, before + wall)
         return run
+
+    def gauge(self) -> None:
+        """Take the machine's speed, a few times in a row."""
+        self.gauge_ns += native.gauge(_GAUGE_ITERATIONS, _GAUGE_LOOPS)
+
+    def work_per_ns(self) -> float:
+        """Iterations of the gauge's loop in the machine's fast mode."""
+        return _GAUGE_ITERATIONS / float(np.quantile(self.gauge_ns, 0.05))
 
     def measure(self) -> Units:
         """Run once, and measure every call of the component; empty where it is never called."""
@@ -211,30 +232,76 @@ def _units_of_commands(path: Path) -> Units:
     }
 
 
+def _segments(paths: list[Path], begin: int, end: int) -> npt.NDArray[np.int64] | None:
+    """A run of one thread as times that follow each other: to the first call, in it, to the next, ..."""
+    if len(paths) != 1:
+        return None
+    marks = np.fromfile(paths[0], dtype=np.int64)
+    return np.diff(np.concatenate([[begin], marks, [end]])) if marks.size else None
+
+
+def parts_of(base: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """Where the parts begin in which runs are compared, as indices of their segments."""
+    typical = np.median(base, axis=0)
+    least = max(_PART_NS, float(typical.sum()) / _MOST_PARTS)
+    begins = [0]
+    length = 0.0
+    for index, segment in enumerate(typical):
+        if length >= least:
+            begins.append(index)
+            length = 0.0
+        length += segment
+    return np.array(begins)
+
+
+def slowed(measured: list[Units], gauge_ns: list[int]) -> bool:
+    """Is the component slowed with the machine, as work is, or does it last until a time of its own?"""
+    machine = float(np.mean(gauge_ns)) / float(np.quantile(gauge_ns, 0.05)) - 1
+    totals = np.array([sum(unit.busy_ns for unit in one.values()) for one in measured], dtype=np.float64)
+    fast = sum(int(np.min([one[key].times[:, 0] for one in measured], axis=0).sum()) for key in measured[0])
+    return float(np.mean(totals)) / max(1, fast) - 1 > _SLOWED * machine
+
+
 def check_command(command: list[str]) -> None:
     """Refuse a command that isn't there."""
     if not command or shutil.which(command[0]) is None:
         raise UsageError(f"there is no command '{command[0] if command else ''}'")
 
 
-def combined(measured: list[Units]) -> tuple[Units, bool]:
-    """The median of several measurements, call by call; and whether each thread made as many calls."""
-    first = measured[-1]
+def combined(measured: list[Units], gauge_ns: list[int]) -> tuple[Units, bool, bool]:
+    """Each call's time in the machine's fast mode, from several measurements.
+
+    Returns:
+        The calls; whether each thread made as many in each run (else they are those of the fastest run); and
+        whether they are slowed with the machine.
+    """
+    first = min(measured, key=lambda one: sum(unit.busy_ns for unit in one.values()))
     same = all(
         one.keys() == first.keys() and all(len(one[key].times) == len(first[key].times) for key in first)
         for one in measured
     )
     if not same:
-        return first, False
-    return {
-        key: Unit(
-            np.median([one[key].times for one in measured], axis=0).astype(np.int64),
-            unit.first_ns,
-            unit.last_ns,
-            int(np.median([one[key].lost_ns for one in measured])),
-        )
-        for key, unit in first.items()
-    }, True
+        return first, False, False
+    works = slowed(measured, gauge_ns)
+
+    def times(key: tuple[str, int]) -> npt.NDArray[np.int64]:
+        rows = np.array([one[key].times for one in measured])
+        busy = rows[..., 0].min(axis=0) if works else _levels.least_of(rows[..., 0], 4)
+        return np.stack([busy, np.median(rows[..., 1], axis=0)], axis=1).astype(np.int64)
+
+    return (
+        {
+            key: Unit(
+                times(key),
+                unit.first_ns,
+                unit.last_ns,
+                int(np.median([one[key].lost_ns for one in measured])),
+            )
+            for key, unit in first.items()
+        },
+        True,
+        works,
+    )
 
 
 def rows_in_parallel(units: Units, cpus: int) -> tuple[float, int]:

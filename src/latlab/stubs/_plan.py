@@ -6,14 +6,16 @@
 MODE is off, measure, record, delay, flat, busy or idle; FACTOR scales the busy time of `busy` and `idle`;
 FLAGS are joined by commas, `-` where there are none: `released` (the component works without the GIL),
 `shared` (threads take their calls from one queue, so that a call's number says nothing about its thread),
-`keyed` (results by arguments), `waitless` (waits are left out), `profile` (sample which functions run). STATE
-is a folder. Each process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.threads,
+`keyed` (results by arguments), `waitless` (waits are left out), `profile` (sample which functions run),
+`work=RATE` (a busy stub does RATE iterations of the loop in stub_work.hpp for a ns, and does not spin until a
+deadline), `marks` (keep when each call began and ended: of programs with one thread). STATE is a folder. Each
+process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.threads, PROCESS.marks,
 PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its command line and its number among
 processes with the same one.
 
 PROCESS.times: for each thread u32 number, u32 zero, u64 count, i64 begin of its first and i64 end of its last
 call (CLOCK_MONOTONIC), i64 lost_ns (within calls, ready without a CPU or taken by the machine), then count
-times i64 busy_ns, i64 blocked_ns.
+times i64 busy_ns, i64 blocked_ns. PROCESS.marks: begin and end of each call, i64 ns (CLOCK_MONOTONIC).
 PROCESS.threads: the threads' names, a line each (Python). PROCESS.outcome: calls, inside_ns (time within the
 stub where it simulates none) and left (recorded results that were not handed out).
 
@@ -54,6 +56,10 @@ class Entry(NamedTuple):
     factor: float = 1.0
     delay_ns: int = 0
     flags: tuple[str, ...] = ()
+
+    def work_per_ns(self) -> float:
+        """Of the flag `work=`; 0 where there is none."""
+        return next((float(flag[5:]) for flag in self.flags if flag.startswith("work=")), 0.0)
 
     def line(self) -> str:
         """The entry as a line of the plan."""
@@ -188,6 +194,7 @@ def _set(hook: Hook, entry: Entry) -> None:
         _process = process_of(entry.state)
     hook.shared = "shared" in entry.flags
     hook.numbering = entry.mode == "measure"
+    hook.callable.set_study(entry.work_per_ns(), "marks" in entry.flags)
     released = "released" in entry.flags
     if entry.mode == "measure":
         hook.callable.set_mode(_component.MEASURE, 1.0, 0, False, False, False)
@@ -247,6 +254,9 @@ def _finish() -> None:
     """Keep what this process measured or recorded."""
     for hook, entry in _applied.values():
         base = f"{entry.state}/{_process}"
+        if "marks" in entry.flags:
+            with open(f"{base}.marks", "wb") as kept:
+                kept.write(hook.callable.marks())
         if entry.mode == "measure":
             calls = zip(hook.callable.times(), hook.callable.spans(), strict=True)
             write_times(

@@ -11,6 +11,7 @@ import numpy as np
 from latlab.model.stubs import Forecast, StudyStep
 from latlab.stubs import _levels
 from latlab.stubs._lab import Unit, Units, rows_in_parallel
+from latlab.stubs._levels import Parts
 
 # What a thread's sleep and wake-up cost that a busy call doesn't have.
 _WAKE_UP_NS = 80_000
@@ -37,7 +38,7 @@ class Facts:
     t_sut: float
     scatter: float
     base: Sequence[float]
-    points: Sequence[Mapping[float, float]]
+    points: Sequence[Mapping[float, Parts]]
     idle: Sequence[tuple[float, float]]
     fastest: float
     system: Mapping[str, float]

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from latlab.errors import InputError, LatlabError, UnavailableError, UsageError
-from latlab.model.stubs import StudyResult, StudyStep
+from latlab.model.stubs import StudyPoint, StudyResult, StudyStep
 from latlab.stubs import _forecast, _lab, _levels, _next, _plan, _steps
 from latlab.stubs._study_plan import LEAST_ROUNDS, StudyPlan, load_plan
 
@@ -28,7 +29,11 @@ _BEFORE, _AFTER = 0.25, 0.1
 # Rounds that the time should carry; where it carries fewer of all steps, steps of 20 % have to do at first.
 _WANTED_ROUNDS = 10
 _COARSE = (0.2, 0.4, 0.6, 0.8)
+_BASE = -1.0  # the unmodified system among a round's segments
 _ALL_STEPS = 14  # runs of a round of all of them
+
+
+Segments = npt.NDArray[np.int64]
 
 
 @dataclass
@@ -40,6 +45,8 @@ class _Rounds:
     original: list[float] = field(default_factory=list)
     idle: list[tuple[float, float]] = field(default_factory=list)  # idle stub, busy stub at full time
     function_ns: list[float] = field(default_factory=list)
+    # The same runs in segments, where the system has one thread: of each point, and of the base.
+    segments: list[dict[float, Segments]] = field(default_factory=list)
 
 
 def study(
@@ -68,6 +75,8 @@ def study(
         progress("measuring the component")
         units = _measure(lab, begin + _BEFORE * plan.seconds)
         system = _system(command)
+        if system.get("threads") == 1 and plan.kind != "command":
+            lab.flags = (*lab.flags, "marks")
         suspicion = _suspicion(lab, units) if plan.suspicion else None
         _choose_waits(lab, units)
         calls = sum(len(unit.times) for unit in units.values())
@@ -91,6 +100,7 @@ def study(
 def _measure(lab: _lab.Lab, until: float) -> _lab.Units:
     """Record the component's results, and measure its calls as often as time allows."""
     lab.run("original")
+    lab.gauge()
     measured = [lab.measure()]
     if not measured[0]:
         hint = {
@@ -103,6 +113,7 @@ def _measure(lab: _lab.Lab, until: float) -> _lab.Units:
     while len(measured) < _MEASURED or (len(measured) < 2 * _MEASURED and time.monotonic() + longest < until):
         start = time.monotonic()
         lab.run("original")
+        lab.gauge()
         found = lab.measure()
         if not found:
             raise LatlabError(f"'{lab.plan.component}' is called in some runs and not in others")
@@ -110,7 +121,9 @@ def _measure(lab: _lab.Lab, until: float) -> _lab.Units:
         longest = max(longest, time.monotonic() - start)
         if time.monotonic() > until and len(measured) >= 3:
             break
-    units, same = _lab.combined(measured)
+    units, same, works = _lab.combined(measured, lab.gauge_ns)
+    if works:
+        lab.flags = (*lab.flags, f"work={lab.work_per_ns():.6f}")
     if not same and not lab.plan.keyed and lab.plan.kind != "command":
         totals = [sum(len(unit.times) for unit in one.values()) for one in measured]
         if len(set(totals)) > 1:
@@ -181,10 +194,11 @@ def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[
         variants += [("flat", fastest), (_base_of(lab), 0.0)]
         if runs >= _ALL_STEPS or number % 2 == 0:
             variants.append(("idle", 0.0))
-            if _base_of(lab) != "original":
-                variants.append(("original", 0.0))
+        if _base_of(lab) != "original":
+            variants.append(("original", 0.0))
         random.shuffle(variants)
         points: dict[float, float] = {}
+        segments: dict[float, Segments] = {}
         others: dict[str, float] = {}
         for mode, speedup in variants:
             wall = float(lab.run(mode, speedup, round_number=number).wall_ns)
@@ -194,10 +208,13 @@ def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[
                 points[float(speedup)] = wall
             else:
                 others[mode] = wall
+            if lab.segments is not None:
+                segments[_BASE if mode == "off" else float(speedup)] = lab.segments
         rounds.points.append(points)
+        rounds.segments.append(segments)
         rounds.base.append(others[_base_of(lab)])
+        rounds.original.append(others["original"])
         if "idle" in others:
-            rounds.original.append(others["original"])
             rounds.idle.append((others["idle"], points[0.0]))
         longest = max(longest, time.monotonic() - start)
         if len(rounds.points) >= LEAST_ROUNDS:
@@ -266,14 +283,15 @@ def _validated(plan: StudyPlan, command: Sequence[str], progress: Callable[[str]
 def _conclude(
     lab: _lab.Lab, units: _lab.Units, rounds: _Rounds, system: dict[str, float], suspicion: StudyStep | None
 ) -> StudyResult:
-    original = rounds.original or [float(run.wall_ns) for run in lab.runs if run.variant == "original"]
+    original = [float(run.wall_ns) for run in lab.runs if run.variant == "original"]
     t_sut = _levels.centre(original)
     scatter = _levels.error(original)
     busy, blocked = _steps.totals(units)
     fastest = _fastest(rounds, busy)
-    points = [{(fastest if s == max(one) else s): wall for s, wall in one.items()} for one in rounds.points]
+    measured, base = _in_parts(rounds)
+    points = [{(fastest if s == max(one) else s): wall for s, wall in one.items()} for one in measured]
     name = lab.plan.component
-    found = _forecast.forecast(points, baseline=rounds.base, name=name)
+    found = _forecast.forecast(points, baseline=base, name=name)
     takes_over = None
     if found.component_class == "limited":
         takes_over = _next.takes_over(lab)
@@ -289,12 +307,15 @@ def _conclude(
             f"{fastest:.0%} are extrapolated"
         )
     # Gains are of the original's time; the laboratory's own start is in every other run.
-    share = _levels.centre(rounds.base) / t_sut
+    share, unsure = 1.0, 0.0
+    if _base_of(lab) != "original":
+        less, width = _levels.difference(rounds.base, original)
+        share, unsure = 1 + less / t_sut, width / t_sut
     curve = tuple(
         replace(
             point,
             gain=point.gain * share,
-            interval=(point.interval[0] * share, point.interval[1] * share),
+            interval=_widened(point, share, unsure),
             value=t_sut * (1 - point.gain * share),
         )
         for point in found.curve
@@ -335,6 +356,28 @@ def _conclude(
         rounds=found.rounds,
         seconds=0.0,
     )
+
+
+def _widened(point: StudyPoint, share: float, unsure: float) -> tuple[float, float]:
+    """A point's interval as a part of the original's time: the share that this is has an error of its own."""
+    half = math.hypot((point.interval[1] - point.interval[0]) / 2 * share, point.gain * unsure)
+    return point.gain * share - half, point.gain * share + half
+
+
+def _in_parts(rounds: _Rounds) -> tuple[list[dict[float, _levels.Parts]], list[_levels.Parts]]:
+    """What the rounds measured, in parts where every run has the same."""
+    known = [one for each in rounds.segments for one in each.values()]
+    wanted = sum(len(points) + 1 for points in rounds.points)
+    if len(known) != wanted or len({len(one) for one in known}) != 1:
+        return [dict(one) for one in rounds.points], list(rounds.base)
+    begins = _lab.parts_of([one[_BASE] for one in rounds.segments])
+    points: list[dict[float, _levels.Parts]] = []
+    base: list[_levels.Parts] = []
+    for one in rounds.segments:
+        parts = {s: np.add.reduceat(found, begins).astype(np.float64) for s, found in one.items()}
+        base.append(parts.pop(_BASE))
+        points.append(dict(parts))
+    return points, base
 
 
 def _save(lab: _lab.Lab, result: StudyResult, output: str | Path, command: Sequence[str]) -> None:
