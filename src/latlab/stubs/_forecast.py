@@ -97,6 +97,11 @@ def forecast(
     knee = points.knee()
     kind = points.kind(float(gains[-1]), knee)
     widths = points.half_widths(SPEEDUPS)
+    bounds_of = [(g - w, g + w) for g, w in zip(gains, widths, strict=True)]
+    if kind == "none":
+        # What can't be told from nothing is nothing; the interval says what it may be all the same.
+        bounds_of = [(min(0.0, low), max(0.0, high)) for low, high in bounds_of]
+        gains = np.zeros_like(gains)
     unit = points.unit
 
     def back(cost: float) -> float:
@@ -106,11 +111,11 @@ def forecast(
         StudyPoint(
             speedup=s,
             gain=_rounded(g),
-            interval=(_rounded(g - w), _rounded(g + w)),
+            interval=(_rounded(low), _rounded(high)),
             value=back(unit * max(1e-9, 1 - g)),
             runs=points.runs(s),
         )
-        for s, g, w in zip(SPEEDUPS, gains, widths, strict=True)
+        for s, g, (low, high) in zip(SPEEDUPS, gains, bounds_of, strict=True)
     )
     least = back(unit * max(1e-9, 1 - float(gains[-1])))
     bounds = sorted(back(unit * max(1e-9, 1 - g)) for g in curve[-1].interval)
