@@ -41,8 +41,9 @@ def _function(lab: _lab.Lab) -> str | None:
     waiting = [name for name in samples if not name.endswith(":<module>")] or list(samples)
     longest = max(waiting, key=lambda name: samples[name])
     # On a loaded machine the sampler comes late: then the part of its samples says more than their number.
-    seen = samples[longest] * _profile.PERIOD_S * 1e9 / run.wall_ns
-    if max(seen, samples[longest] / sum(samples.values())) < _LEAST_BUSY:
+    waited = samples[longest] * _profile.PERIOD_S * 1e9 / run.wall_ns
+    part = samples[longest] / sum(samples.values())
+    if waited < _LEAST_BUSY and part < _LEAST_BUSY:
         return _short(busiest)
     return f"waiting in {_short(longest)}"
 
