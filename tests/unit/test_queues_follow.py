@@ -198,3 +198,13 @@ def test_the_period_grows_until_a_budget_holds_and_shrinks_when_it_can():
     for _ in range(6):
         period, step = paced(period, step, (1e3 / period, 1e-4 / step), 0.02)
     assert (1e3 / period, step) == (pytest.approx(0.02 - 1e-4 / step), 0.02)
+
+
+def test_a_folder_that_others_may_read_is_told_as_the_reason_for_an_empty_list(tmp_path, monkeypatch):
+    from latlab.queues import refused_folder
+
+    monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path))
+    tmp_path.chmod(0o755)
+    assert "mode 0700" in refused_folder()
+    tmp_path.chmod(0o700)
+    assert refused_folder() == ""

@@ -50,7 +50,7 @@ class Share(click.ParamType[float]):
 @click.option("--remove-dead", is_flag=True, help="Remove the files that dead processes left.")
 def list_(as_json: bool, remove_dead: bool) -> None:
     """Applications that publish counters, live or dead."""
-    from latlab.queues import applications
+    from latlab.queues import applications, refused_folder
 
     found = applications()
     if remove_dead:
@@ -61,7 +61,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
         print(json.dumps({"schema": 1, "applications": [a.to_json() for a in found]}, indent=2))
         return
     if not found:
-        click.echo("no application publishes counters", err=True)
+        click.echo(refused_folder() or "no application publishes counters", err=True)
         return
     print(f"{'PID':>8}  {'APPLICATION':20}  {'STATE':10}  {'PHASE':9}  {'QUEUES':>6}  {'STAGES':>6}")
     for a in found:

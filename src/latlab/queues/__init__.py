@@ -10,7 +10,7 @@ simulates that.
 from latlab.queues._addresses import RemoteQueue, parse_remote_queue, readers_by_address
 from latlab.queues._analysis import analyse
 from latlab.queues._attach import Attachment, attach
-from latlab.queues._files import Application, applications
+from latlab.queues._files import Application, applications, refused_folder
 from latlab.queues._flight import CAUSES, Detector, Flight
 from latlab.queues._happenings import Happening, Happenings
 from latlab.queues._instrument import (
@@ -69,6 +69,7 @@ __all__ = [
     "load",
     "parse_remote_queue",
     "readers_by_address",
+    "refused_folder",
     "sample_times",
     "set_application",
     "set_phase",

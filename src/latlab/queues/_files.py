@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from latlab._core import queues as core
 
-__all__ = ["PHASES", "Application", "applications", "counter_files", "counter_folders"]
+__all__ = ["PHASES", "Application", "applications", "counter_files", "counter_folders", "refused_folder"]
 
 PHASES = ("starting", "running", "stopping", "ended")
 
@@ -52,6 +53,17 @@ def counter_folders() -> list[Path]:
     if os.getuid() == 0 and "LATLAB_COUNTERS" not in os.environ:
         folders += sorted(path for path in own.parent.glob("latlab-*") if path != own)
     return folders
+
+
+def refused_folder() -> str:
+    """Why applications publish nothing in the folder that LATLAB_COUNTERS names, or ""."""
+    folder = os.environ.get("LATLAB_COUNTERS")
+    if not folder or not Path(folder).exists():
+        return ""
+    status = Path(folder).stat()
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
+        return ""
+    return f"applications don't publish into {folder}: it is no folder of this user's alone (mode 0700)"
 
 
 def counter_files() -> Iterator[Path]:

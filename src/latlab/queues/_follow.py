@@ -19,7 +19,7 @@ from typing import Any
 from latlab._core import queues as core
 from latlab.errors import InputError
 from latlab.model.queues import Process, Queue, QueueKind, Stage
-from latlab.queues._files import PHASES, counter_files
+from latlab.queues._files import PHASES, counter_files, refused_folder
 
 __all__ = ["Event", "Follower", "Target"]
 
@@ -474,7 +474,8 @@ def require(follower: Follower, targets: Sequence[Target]) -> None:
     if follower.processes:
         return
     names = sorted({core.Reader(str(p)).application for p in counter_files() if core.Reader(str(p)).readable})
-    there = f"there are: {', '.join(names)}" if names else "no application publishes counters now"
+    nothing = refused_folder() or "no application publishes counters now"
+    there = f"there are: {', '.join(names)}" if names else nothing
     wanted = ", ".join(str(t) for t in targets)
     raise InputError(
         wanted, "no running application of this name or process id publishes counters", remedy=there
