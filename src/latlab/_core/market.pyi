@@ -2,7 +2,7 @@
 """Market data: feeds, books, statistics."""
 
 from collections.abc import Sequence
-from typing import Annotated, overload
+from typing import Annotated
 
 import numpy
 from numpy.typing import NDArray
@@ -26,27 +26,15 @@ class Generator:
     @property
     def symbols(self) -> int: ...
 
-@overload
-def place_pairs(a: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], difference: bool, together: int, rows: Annotated[NDArray[numpy.complex64], dict(shape=(None, None), order='C', device='cpu')]) -> list[float]: ...
-
-@overload
-def place_pairs(a: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], difference: bool, together: int, rows: Annotated[NDArray[numpy.complex128], dict(shape=(None, None), order='C', device='cpu')]) -> list[float]:
+def place_pairs(a: object, b: object, difference: bool, together: int, rows: object) -> list[float]:
     """
     Signals to the real and imaginary parts of rows; the energy of each sum of pairs.
     """
 
-@overload
-def cross_pairs(spectra: Annotated[NDArray[numpy.complex64], dict(shape=(None, None), order='C', device='cpu', writable=False)], together: int, whiten: bool, out: Annotated[NDArray[numpy.complex64], dict(shape=(None, None), order='C', device='cpu')]) -> None: ...
-
-@overload
-def cross_pairs(spectra: Annotated[NDArray[numpy.complex128], dict(shape=(None, None), order='C', device='cpu', writable=False)], together: int, whiten: bool, out: Annotated[NDArray[numpy.complex128], dict(shape=(None, None), order='C', device='cpu')]) -> None:
+def cross_pairs(spectra: object, together: int, whiten: bool, out: object) -> None:
     """Cross-spectra of the pairs, `together` of them summed."""
 
-@overload
-def peaks(correlations: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], reach: int) -> list[tuple[float, float, float]]: ...
-
-@overload
-def peaks(correlations: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)], reach: int) -> list[tuple[float, float, float]]:
+def peaks(correlations: object, reach: int) -> list[tuple[float, float, float]]:
     """Lag in samples, height, and the highest elsewhere, of each row."""
 
 class Pipeline:
