@@ -151,8 +151,17 @@ bool Mirror::refresh() noexcept {
   const bool good = copy();
   for (std::size_t i = 0; good && i < watched_.size(); ++i) {
     Watched& watched = watched_[i];
-    const std::uint64_t out_before = detail::advanced(watched.out, indices_[i].out_before, watched.modulus);
-    watched.in = detail::advanced(watched.in, indices_[i].in, watched.modulus);
+    const std::uint64_t lap = watched.modulus;
+    std::uint64_t out_before = detail::advanced(watched.out, indices_[i].out_before, lap);
+    if (lap == 0) {
+      watched.in = detail::advanced(watched.in, indices_[i].in, lap);
+    } else {
+      // Between two looks an index may have gone round unseen, and the other not: the fill is what `in` is
+      // ahead of `out`, whatever either was before. Both have gone round if `in` were behind itself.
+      const std::uint64_t fill = (indices_[i].in % lap + lap - indices_[i].out_before % lap) % lap;
+      if (out_before + fill < watched.in) out_before += lap;
+      watched.in = out_before + fill;
+    }
     watched.out = detail::advanced(out_before, indices_[i].out_after, watched.modulus);
     QueueHot& line = hot(i);
     line.consumer.cached_in = out_before;
