@@ -17,23 +17,47 @@
 
 namespace latlab::stub {
 
+namespace detail {
+
+// Whether this thread is within a component's original: a component that it calls in turn is part of it, as
+// it is of its stub.
+inline constinit thread_local bool inside_component = false;
+
+class Inside {
+ public:
+  Inside() noexcept { inside_component = true; }
+  ~Inside() { inside_component = false; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+
+}  // namespace detail
+
 // A component under study: calls `function`, or what the plan of a study says in its place. Its result (which
 // must be default constructible) is its function; one that returns nothing has none.
 template <class Function>
 auto component(const char* name, Function&& function) {
   using Result = std::invoke_result_t<Function>;
   static detail::Plan& plan = detail::plan_of(name);
+  if (detail::inside_component) return std::forward<Function>(function)();
   const detail::Mark mark(plan);
-  if (plan.mode == detail::Mode::kOff) return std::forward<Function>(function)();
+  if (plan.mode == detail::Mode::kOff) {
+    if (!plan.marking) return std::forward<Function>(function)();
+    const detail::Inside inside;
+    return std::forward<Function>(function)();
+  }
   if (plan.mode == detail::Mode::kDelay) {
+    const detail::Inside inside;
     detail::busy(plan.delay_ns);
     return std::forward<Function>(function)();
   }
   if (plan.mode == detail::Mode::kMeasure) {
+    const detail::Inside inside;
     const detail::CallClock clock(plan.times_of_thread());
     return std::forward<Function>(function)();
   }
   if (plan.mode == detail::Mode::kRecord) {
+    const detail::Inside inside;
     if constexpr (std::is_void_v<Result>) {
       std::forward<Function>(function)();
       return;

@@ -212,13 +212,13 @@ NB_MODULE(stubs, m) {
   m.def(
       "run_io",
       [](std::string path, std::int64_t read_bytes, std::int64_t write_bytes, std::int64_t block_bytes,
-         bool random_pattern, std::int64_t fsync_every, std::uint64_t seed) {
+         bool random_pattern, std::int64_t fsync_every, std::int64_t delay_ns, std::uint64_t seed) {
         return st::run_io({std::move(path), read_bytes, write_bytes, block_bytes,
                            random_pattern ? st::IoPattern::kRandom : st::IoPattern::kSequential, fsync_every,
-                           seed});
+                           delay_ns, seed});
       },
       "path"_a, "read_bytes"_a = 0, "write_bytes"_a = 0, "block_bytes"_a = 4096, "random_pattern"_a = false,
-      "fsync_every"_a = 0, "seed"_a = 1, Release(), "Read and write a file.");
+      "fsync_every"_a = 0, "delay_ns"_a = 0, "seed"_a = 1, Release(), "Read and write a file, and sleep.");
   nb::class_<st::NetworkResult>(m, "NetworkResult")
       .def_ro("wall_ns", &st::NetworkResult::wall_ns)
       .def_ro("bytes", &st::NetworkResult::bytes)
@@ -229,17 +229,20 @@ NB_MODULE(stubs, m) {
       .def(
           "__init__",
           [](st::GlobalLoad* self, std::vector<int> cpus, double duty, std::int64_t period_ns,
-             int memory_threads, std::int64_t memory_bytes, std::string disk_path) {
-            new (self) st::GlobalLoad(
-                {std::move(cpus), duty, period_ns, memory_threads, memory_bytes, std::move(disk_path)});
+             int memory_threads, std::int64_t memory_bytes, double memory_bytes_per_s, std::string disk_path,
+             double disk_bytes_per_s) {
+            new (self) st::GlobalLoad({std::move(cpus), duty, period_ns, memory_threads, memory_bytes,
+                                       memory_bytes_per_s, std::move(disk_path), disk_bytes_per_s});
           },
           "cpus"_a, "duty"_a = 1.0, "period_ns"_a = 10'000'000, "memory_threads"_a = 0,
-          "memory_bytes"_a = 64 << 20, "disk_path"_a = "")
+          "memory_bytes"_a = 64 << 20, "memory_bytes_per_s"_a = 0.0, "disk_path"_a = "",
+          "disk_bytes_per_s"_a = 0.0)
       .def("start", &st::GlobalLoad::start, Release())
       .def("stop", &st::GlobalLoad::stop, Release())
       .def_prop_ro("busy_ns", &st::GlobalLoad::busy_ns)
       .def_prop_ro("memory_bytes", &st::GlobalLoad::memory_bytes)
-      .def_prop_ro("disk_bytes", &st::GlobalLoad::disk_bytes);
+      .def_prop_ro("disk_bytes", &st::GlobalLoad::disk_bytes)
+      .def_prop_ro("disk_error", &st::GlobalLoad::disk_error);
 
   m.def("play", &play, "threads"_a, "created"_a, "semaphores"_a, "io_path"_a, "timeout_ns"_a, "priority"_a,
         "scheduled"_a, "Play action lists of (verb, amount, target); verbs are numbered as in player.hpp.");

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from latlab import stubs
 from latlab.cli import main
+from latlab.errors import UsageError
 from latlab.system import tracing
 
 
@@ -77,3 +81,85 @@ def test_a_command_that_does_not_exist_is_one_line(
         main(["stubs", "capture", "-o", str(tmp_path / "x"), "--", "no-such-command-here"])
     assert left.value.code == 2
     assert "no-such-command-here" in capsys.readouterr().err
+
+
+@pytest.mark.rights
+def test_a_process_that_outlives_the_program_is_named_or_followed(tmp_path: Path) -> None:
+    if (reason := tracing.unavailable()) is not None:
+        pytest.skip(reason)
+    command = ["sh", "-c", "(sleep 0.3; true) & exit 0"]
+    cut, _ = stubs.capture(command, tmp_path / "cut")
+    assert any("outlived the recording" in note for note in cut.notes)
+    whole, _ = stubs.capture(command, tmp_path / "whole", linger_s=10)
+    assert not any("outlived" in note for note in whole.notes)
+    assert whole.total_ns > 300_000_000
+
+
+def test_without_tracing_rights_capture_says_so_in_one_line(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give its rights up")
+    script = (
+        "import os, sys\nfrom latlab.cli import main\nos.setgroups([])\nos.setgid(65534)\nos.setuid(65534)\n"
+        f"main(['stubs', 'capture', '-o', {str(tmp_path / 'd')!r}, '--', 'true'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"latlab: .*(not allowed|can't be read|may not).*; .*root.*\n", done.stderr), (
+        done.stderr
+    )
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_command_runs_under_a_load_that_is_stated(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    chosen = [
+        "--cores",
+        "1",
+        "--duty",
+        "0.3",
+        "--memory",
+        "0.05",
+        "--disk",
+        "1",
+        "--disk-folder",
+        str(tmp_path),
+    ]
+    with pytest.raises(SystemExit) as left:
+        main(["stubs", "load", *chosen, "--", "sh", "-c", "sleep 0.3; exit 3"])
+    _, err = capfd.readouterr()
+    assert left.value.code == 1
+    found = re.search(r"([\d.]+) CPUs busy, ([\d.]+) GB/s of memory, ([\d.]+) MB/s of disk", err)
+    assert found is not None, err
+    assert all(float(number) > 0 for number in found.groups())
+    assert float(found[1]) < 0.5
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_performance_stubs_take_what_they_were_told(tmp_path: Path) -> None:
+    assert stubs.busy(2e6).cpu_ns >= 1_990_000
+    assert stubs.idle(2e6).wall_ns >= 1_900_000
+    moved = stubs.io(tmp_path / "f", write_bytes=8192, fsync_every=1, delay_ns=3e6)
+    assert (moved.writes, moved.fsyncs, moved.wall_ns >= 2_900_000) == (2, 2, True)
+    assert stubs.network(100_000, bytes_per_s=1e7).wall_ns >= 8_000_000
+    assert stubs.memory([(0, 1 << 20, 0), (1e6, 0, 1 << 18)]).peak_heap_bytes == 1 << 20
+    assert stubs.cache(1 << 15).run(1000).accesses == 1000
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: stubs.busy(-1),
+        lambda: stubs.busy(1, clock="moon"),
+        lambda: stubs.idle(float("nan")),
+        lambda: stubs.cache(8),
+        lambda: stubs.io("f", block_bytes=0),
+        lambda: stubs.memory([(0, -1, 0)]),
+        lambda: stubs.network(-1),
+        lambda: stubs.load(cpus=100_000).__enter__(),
+        lambda: stubs.load(duty=2).__enter__(),
+    ],
+)
+def test_a_stub_of_an_impossible_size_is_a_usage_error(wrong: Callable[[], object]) -> None:
+    with pytest.raises(UsageError):
+        wrong()

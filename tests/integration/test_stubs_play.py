@@ -9,6 +9,7 @@ import pytest
 
 from latlab import stubs
 from latlab.cli import main
+from latlab.stubs import _calibrate
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -197,18 +198,31 @@ def test_a_kind_that_does_not_exist_is_a_usage_error(capsys: pytest.CaptureFixtu
 def test_cache_stubs_are_calibrated_by_what_an_access_costs(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = run(capsys, "calibrate", "--json", "--kind", "cache", "--time", "500", "--seconds", "0.01")
     caches = json.loads(out)["caches"]
-    assert [one["condition"] for one in caches] == ["idle"] * 4 + ["competitor"] * 4
+    levels = len(caches) // 2
+    assert [one["condition"] for one in caches] == ["idle"] * levels + ["competitor"] * levels
+    assert (caches[0]["level"], caches[levels - 1]["level"]) == ("L1", "memory")
     # Main memory takes several times as long as the first level, on any machine.
-    assert caches[3]["access_ns"] > 2 * caches[0]["access_ns"]
+    assert caches[levels - 1]["access_ns"] > 2 * caches[0]["access_ns"]
 
 
 def test_every_kind_is_calibrated_idle_and_beside_a_competitor(capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = [word for kind in ("io-read", "io-write", "network", "global-cpu") for word in ("--kind", kind)]
+    kinds = ("io-read", "io-write", "io-delay", "network", "global-cpu", "global-memory", "global-disk")
+    chosen = [word for kind in kinds for word in ("--kind", kind)]
     _, out, _ = run(capsys, "calibrate", "--json", *chosen, "--time", "5000", "--seconds", "0.02")
     rows = json.loads(out)["rows"]
     assert {(row["kind"], row["condition"]) for row in rows} == {
-        (kind, condition)
-        for kind in ("io-read", "io-write", "network", "global-cpu")
-        for condition in ("idle", "competitor")
+        (kind, condition) for kind in kinds for condition in ("idle", "competitor")
     }
     assert all(row["p99_error_ns"] >= row["p50_error_ns"] for row in rows)
+
+
+def test_the_caches_of_this_machine_set_the_working_sets(tmp_path: Path) -> None:
+    for index, (level, kind, size) in enumerate(
+        [("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "2048K")]
+    ):
+        folder = tmp_path / f"index{index}"
+        folder.mkdir()
+        for name, text in (("level", level), ("type", kind), ("size", size)):
+            (folder / name).write_text(text + "\n")
+    assert _calibrate._working_sets(tmp_path) == {"L1": 24 << 10, "L2": 1 << 20, "memory": 8 << 20}
+    assert _calibrate._working_sets(tmp_path / "none") == _calibrate.WORKING_SETS

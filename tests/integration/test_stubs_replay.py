@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import array
+import collections
+import contextlib
+import re
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latlab import stubs
-from latlab.errors import InputError, LatlabError
+from latlab.cli import main
+from latlab.errors import InputError, LatlabError, UsageError
 from latlab.stubs import _component, _effects, _trace
 
 
@@ -271,3 +277,174 @@ def test_a_damaged_trace_is_refused_or_read_but_never_crashes(
         list(_trace.as_text(tmp_path / "t"))
     except InputError:
         pass
+
+
+class CodedError(Exception):
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+class Levels(dict):  # type: ignore[type-arg]
+    pass
+
+
+def test_an_exception_with_members_and_an_init_of_its_own_is_raised_as_it_was(
+    make: Any, tmp_path: Path
+) -> None:
+    def refuse() -> None:
+        raise CodedError(7, "closed")
+
+    stub = make(refuse)
+    with stubs.record(tmp_path / "t"), pytest.raises(CodedError):
+        stub()
+    with stubs.replay(tmp_path / "t"), pytest.raises(CodedError) as raised:
+        stub()
+    assert (raised.value.code, raised.value.args) == (7, ("closed",))
+
+
+def test_calls_within_a_recorded_call_are_part_of_it(make: Any, tmp_path: Path) -> None:
+    def fibonacci(n: int) -> int:
+        return n if n < 2 else stub(n - 1) + stub(n - 2)
+
+    stub = make(fibonacci)
+    inner = make(lambda: 3)
+    outer = make(lambda: inner() + 1)
+    with stubs.record(tmp_path / "t"):
+        expected = [stub(7), outer(), inner()]
+    with stubs.replay(tmp_path / "t"):
+        assert [stub(7), outer(), inner()] == expected == [13, 4, 3]
+
+
+def test_arguments_that_are_not_given_and_those_that_cannot_change_need_no_state(
+    make: Any, tmp_path: Path
+) -> None:
+    def fill(kept: list[int], other: Any = None) -> None:
+        kept.append(len(kept))
+
+    stub = make(fill, mutates=("kept", "other"))
+
+    def run() -> list[int]:
+        kept: list[int] = []
+        stub(kept)
+        stub(kept, 10**20)
+        stub(kept, other=("a", "b"))
+        return kept
+
+    with stubs.record(tmp_path / "t"):
+        expected = run()
+    with stubs.replay(tmp_path / "t"):
+        assert run() == expected == [0, 1, 2]
+
+
+def test_containers_of_every_kind_are_overwritten_in_place() -> None:
+    levels = Levels(a=1)
+    wanted = Levels(b=2)
+    wanted.name = "bids"
+    assert _effects.overwrite(levels, wanted) is levels
+    assert (dict(levels), levels.name) == ({"b": 2}, "bids")
+    queue = collections.deque([1, 2])
+    assert _effects.overwrite(queue, collections.deque([3])) is queue
+    assert list(queue) == [3]
+    numbers = array.array("i", [1])
+    assert _effects.overwrite(numbers, array.array("i", [4, 5])) is numbers
+    pair = ([1], "long enough not to be the same object")
+    assert _effects.overwrite(pair, ([6], "".join(pair[1]))) is pair
+    assert (list(numbers), pair[0]) == ([4, 5], [6])
+
+
+def test_methods_and_properties_are_components_below_and_above_their_decorators(tmp_path: Path) -> None:
+    class Book:
+        depth = 2
+
+        @stubs.component("book.of_class")
+        @classmethod
+        def of_class(cls) -> int:
+            return cls.depth
+
+        @stubs.component("book.level")
+        @property
+        def level(self) -> list[int]:
+            return [self.depth]
+
+    try:
+        with stubs.record(tmp_path / "t"):
+            expected = (Book.of_class(), Book().level)
+        Book.depth = 9
+        with stubs.replay(tmp_path / "t"):
+            assert (Book.of_class(), Book().level) == expected == (2, [2])
+    finally:
+        for name in ("book.of_class", "book.level"):
+            del _component.components()[name]
+
+
+@pytest.mark.parametrize("kind", ["a generator", "an async function"])
+def test_a_function_that_returns_before_its_work_is_done_is_refused(
+    make: Any, tmp_path: Path, kind: str
+) -> None:
+    def numbers() -> Any:
+        yield 1
+
+    async def later() -> int:
+        return 1
+
+    make(numbers if kind == "a generator" else later)
+    with pytest.raises(UsageError, match=f"is {kind}"), stubs.record(tmp_path / "t"):
+        pass
+
+
+def test_an_error_of_ours_that_the_program_swallows_still_ends_the_session(make: Any, tmp_path: Path) -> None:
+    stub, locked = make(lambda: 1), make(lambda: threading.Lock())
+    with stubs.record(tmp_path / "t"):
+        stub()
+
+    def twice() -> None:
+        with contextlib.suppress(Exception):
+            stub()
+            stub()
+
+    def once() -> None:
+        with contextlib.suppress(Exception):
+            locked()
+
+    with pytest.raises(stubs.ReplayError, match="more often"), stubs.replay(tmp_path / "t"):
+        twice()
+    with pytest.raises(LatlabError, match="can't be serialised"), stubs.record(tmp_path / "u"):
+        once()
+    assert not (tmp_path / "u").exists()
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(make: Any, tmp_path: Path) -> None:
+    make(lambda: 1)
+    with pytest.raises(InputError, match="can't be written"), stubs.record(tmp_path / "no" / "t"):
+        pytest.fail("the program ran")
+
+
+def test_a_program_is_recorded_and_replayed_from_outside(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "priced.py").write_text("def price(i):\n    print('original')\n    return {'price': i * 2}\n")
+    (tmp_path / "app.py").write_text(
+        "import sys, priced\nprint(sum(priced.price(i)['price'] for i in range(int(sys.argv[1]))))\n"
+    )
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as left:
+            main(["stubs", *arguments])
+        out, err = capfd.readouterr()
+        return int(left.value.code or 0), out, err
+
+    named = ["--component", "priced:price"]
+    assert run("record", *named, "-o", "t", "--", sys.executable, "app.py", "5")[0] == 0
+    for lazy in ([], ["--lazy"]):
+        code, out, err = run("replay", "t", *named, *lazy, "--", sys.executable, "app.py", "5")
+        assert (code, out) == (0, "20\n")
+        assert re.search(r"5 calls of priced:price replayed, .* MB of memory", err)
+    code, _, err = run("replay", "t", *named, "--", sys.executable, "app.py", "4")
+    assert (code, "1 results are left" in err) == (1, True)
+    code, _, err = run("replay", "t", *named, "--", sys.executable, "app.py", "6")
+    assert (code, "more often than it was recorded (5 times)" in err) == (1, True)
+    code, _, err = run("replay", "t", "--component", "priced:other", "--", sys.executable, "app.py", "5")
+    assert (code, "it holds priced:price" in err) == (2, True)

@@ -168,3 +168,52 @@ def test_a_text_without_scheduler_events_is_refused(tmp_path: Path) -> None:
     path.write_text("nothing\n")
     with pytest.raises(InputError, match="holds no sched_switch events"):
         from_ctf(path)
+
+
+def charged(*rows: tuple[int, str, int, int, int]) -> EventLog:
+    """Later than the laboratory's own start, as a machine's clock is."""
+    return log(*((1_000_000 + t, kind, tid, other, value) for t, kind, tid, other, value in rows))
+
+
+def test_a_run_is_as_long_as_the_kernel_charged_for_it() -> None:
+    # The switch takes 20 us, which the coming thread is charged; the last 2 us are charged to the next one.
+    timeline, program = derive(
+        charged(
+            (0, "exec", 1, 0, 0), (8, "runtime", 1, 0, 8 * US), (10, "switch", 1, 0, 1),
+            (500, "waking", 9, 1, 1), (530, "switch", 0, 1, 0), (598, "runtime", 1, 0, 88 * US),
+            (600, "switch", 1, 0, 32),
+        ),
+        1,
+    )  # fmt: skip
+    assert timeline.threads[0].run_ns == 96 * US
+    assert program.budgets_ns() == {0: 96 * US}
+    assert [s[2] for s in timeline.threads[0].slices] == ["running", "blocked", "ready", "running"]
+    assert timeline.threads[0].ready_ns == 10 * US
+
+
+def test_a_run_whose_switches_were_both_lost_is_found_by_its_charge() -> None:
+    timeline, _ = derive(
+        charged(
+            (0, "exec", 1, 0, 0), (10, "switch", 1, 0, 1), (100, "waking", 9, 1, 1),
+            (250, "runtime", 1, 0, 120 * US), (500, "switch", 0, 1, 0), (600, "switch", 1, 0, 32),
+        ),
+        1,
+    )  # fmt: skip
+    assert timeline.threads[0].run_ns == (10 + 120 + 100) * US
+    assert any("lost switch-ins" in note for note in timeline.notes)
+
+
+def test_a_lost_switch_out_does_not_turn_a_wait_into_a_run() -> None:
+    timeline, _ = derive(
+        charged(
+            (0, "exec", 1, 0, 0), (40, "runtime", 1, 0, 40 * US), (500, "switch", 0, 1, 0),
+            (600, "switch", 1, 0, 32),
+        ),
+        1,
+    )  # fmt: skip
+    assert timeline.threads[0].run_ns == 140 * US
+
+
+def test_a_thread_that_lives_longer_than_the_recording_is_named() -> None:
+    timeline, _ = derive(log((0, "exec", 1, 0, 0), (10, "fork", 1, 2, 0), (20, "switch", 1, 0, 32)), 1)
+    assert timeline.notes[-1] == "1 threads (1) outlived the recording and are cut at its end"

@@ -24,6 +24,9 @@ std::int64_t now_ns() noexcept {
   return static_cast<std::int64_t>(monotonic_ns());
 }
 
+// What a memory load walks at the least, and at a time.
+constexpr std::int64_t kSmallestSet = 1 << 20;
+
 [[noreturn]] void fail(const std::string& what) {
   throw std::runtime_error(what + ": " + std::strerror(errno));
 }
@@ -42,6 +45,35 @@ class Descriptor {
   int fd_;
 };
 
+// Holds whoever moves bytes to a rate. A lag is made good later unless it is longer than kForgiven_ns: a load
+// that the machine couldn't hold for long must not come as a burst afterwards.
+class Pace {
+ public:
+  explicit Pace(double bytes_per_s) noexcept : bytes_per_s_(bytes_per_s), due_ns_(now_ns()) {}
+  void moved(std::int64_t bytes) noexcept {
+    if (bytes_per_s_ <= 0.0) return;
+    due_ns_ += static_cast<std::int64_t>(static_cast<double>(bytes) / bytes_per_s_ * 1e9);
+    const auto now = now_ns();
+    if (due_ns_ > now) {
+      thread_sleeper().sleep_until(due_ns_, SleepMode::kCorrected);
+    } else if (now - due_ns_ > kForgiven_ns) {
+      due_ns_ = now;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kForgiven_ns = 100'000'000;
+  double bytes_per_s_;
+  std::int64_t due_ns_;
+};
+
+// What is moved at a time: what the rate has in `turn_s`, in whole steps.
+std::int64_t portion(double bytes_per_s, double turn_s, std::int64_t step, std::int64_t most) noexcept {
+  if (bytes_per_s <= 0.0) return most;
+  const auto wanted = static_cast<std::int64_t>(std::min(bytes_per_s * turn_s, 1e12));
+  return std::clamp(wanted / step * step, step, most);
+}
+
 void set_no_delay(int fd) noexcept {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -51,6 +83,8 @@ void set_no_delay(int fd) noexcept {
 
 IoResult run_io(const IoPlan& plan) {
   if (plan.block_bytes <= 0) throw std::invalid_argument("the block must be larger than 0 bytes");
+  if (plan.read_bytes < 0 || plan.write_bytes < 0 || plan.delay_ns < 0 || plan.fsync_every < 0)
+    throw std::invalid_argument("bytes, fsyncs and delays can't be negative");
   const Descriptor file(open(plan.path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (file.get() < 0) fail(plan.path);
   struct stat status{};
@@ -91,6 +125,7 @@ IoResult run_io(const IoPlan& plan) {
       ++result.fsyncs;
     }
   }
+  if (plan.delay_ns > 0) thread_sleeper().sleep(plan.delay_ns, SleepMode::kCorrected);
   result.wall_ns = now_ns() - start;
   return result;
 }
@@ -147,8 +182,12 @@ NetworkResult run_network(std::int64_t bytes, double bytes_per_s, std::int64_t d
 }
 
 GlobalLoad::GlobalLoad(LoadPlan plan) : plan_(std::move(plan)) {
-  if (plan_.duty < 0.0 || plan_.duty > 1.0 || plan_.period_ns <= 0) {
+  if (!(plan_.duty >= 0.0 && plan_.duty <= 1.0) || plan_.period_ns <= 0) {
     throw std::invalid_argument("a duty lies between 0 and 1, and a period above 0");
+  }
+  if (!(plan_.memory_bytes_per_s >= 0.0 && plan_.disk_bytes_per_s >= 0.0) || plan_.memory_threads < 0 ||
+      plan_.memory_bytes < kSmallestSet) {
+    throw std::invalid_argument("rates and numbers of threads can't be negative, nor a set below 1 MiB");
   }
 }
 
@@ -159,6 +198,7 @@ GlobalLoad::~GlobalLoad() {
 void GlobalLoad::start() {
   if (!threads_.empty()) return;
   stopping_.store(false, std::memory_order_relaxed);
+  disk_error_.clear();
   for (const int cpu : plan_.cpus) threads_.emplace_back([this, cpu] { burn(cpu); });
   for (int i = 0; i < plan_.memory_threads; ++i) threads_.emplace_back([this] { stream(); });
   if (!plan_.disk_path.empty()) threads_.emplace_back([this] { write(); });
@@ -188,26 +228,36 @@ void GlobalLoad::burn(int cpu) noexcept {
 
 void GlobalLoad::stream() noexcept {
   std::vector<std::uint64_t> data(static_cast<std::size_t>(plan_.memory_bytes) / sizeof(std::uint64_t), 1);
-  constexpr std::size_t kPiece = 1U << 17U;
+  const double rate = plan_.memory_bytes_per_s / plan_.memory_threads;
+  const auto piece = static_cast<std::size_t>(portion(rate, 0.001, 65'536, kSmallestSet)) / 16;
+  Pace pace(rate);
   while (!stopping_.load(std::memory_order_relaxed)) {
     for (std::size_t from = 0; from < data.size() && !stopping_.load(std::memory_order_relaxed);
-         from += kPiece) {
-      const std::size_t to = std::min(data.size(), from + kPiece);
+         from += piece) {
+      const std::size_t to = std::min(data.size(), from + piece);
       for (std::size_t i = from; i < to; ++i) data[i] += 1;
-      asm volatile("" : : "r"(data.data()) : "memory");  // the writes happen
-      streamed_.fetch_add(static_cast<std::int64_t>((to - from) * 16), std::memory_order_relaxed);
+      asm volatile("" : : "r"(data.data()) : "memory");                // the writes happen
+      const auto moved = static_cast<std::int64_t>((to - from) * 16);  // read, and written back
+      streamed_.fetch_add(moved, std::memory_order_relaxed);
+      pace.moved(moved);
     }
   }
 }
 
 void GlobalLoad::write() noexcept {
+  const auto bytes = portion(plan_.disk_bytes_per_s, 0.01, 4096, 1'048'576);
+  Pace pace(plan_.disk_bytes_per_s);
   while (!stopping_.load(std::memory_order_relaxed)) {
     try {
-      const IoResult done = run_io(
-          {.path = plan_.disk_path, .write_bytes = 1'048'576, .block_bytes = 65'536, .fsync_every = 16});
+      const IoResult done = run_io({.path = plan_.disk_path,
+                                    .write_bytes = bytes,
+                                    .block_bytes = std::min<std::int64_t>(bytes, 65'536),
+                                    .fsync_every = (bytes + 65'535) / 65'536});
       written_.fetch_add(done.written_bytes, std::memory_order_relaxed);
-    } catch (const std::exception&) {
-      return;  // the disk is full or gone: disk_bytes() stops growing, and that is what the caller checks
+      pace.moved(done.written_bytes);
+    } catch (const std::exception& error) {
+      disk_error_ = error.what();
+      return;
     }
   }
 }

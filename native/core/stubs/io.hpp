@@ -21,6 +21,7 @@ struct IoPlan {
   std::int64_t block_bytes = 4096;
   IoPattern pattern = IoPattern::kSequential;
   std::int64_t fsync_every = 0;  // writes; 0: never
+  std::int64_t delay_ns = 0;  // asleep after the transfers, as a device that is so much slower would have it
   std::uint64_t seed = 1;
 };
 
@@ -54,7 +55,9 @@ struct LoadPlan {
   std::int64_t period_ns = 10'000'000;
   int memory_threads = 0;  // each streams through a set that no cache holds
   std::int64_t memory_bytes = 67'108'864;
-  std::string disk_path;  // written and synced over and over; empty: no disk load
+  double memory_bytes_per_s = 0.0;  // of all threads together; 0: as fast as it goes
+  std::string disk_path;            // written and synced over and over; empty: no disk load
+  double disk_bytes_per_s = 0.0;    // 0: as fast as it goes
 };
 
 class GlobalLoad {
@@ -70,6 +73,8 @@ class GlobalLoad {
     return streamed_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] std::int64_t disk_bytes() const noexcept { return written_.load(std::memory_order_relaxed); }
+  // Why the disk's load ended before stop(); empty where it didn't. Read it after stop().
+  [[nodiscard]] const std::string& disk_error() const noexcept { return disk_error_; }
 
  private:
   void burn(int cpu) noexcept;
@@ -83,6 +88,7 @@ class GlobalLoad {
   std::atomic<std::int64_t> busy_ns_{0};
   std::atomic<std::int64_t> streamed_{0};
   std::atomic<std::int64_t> written_{0};
+  std::string disk_error_;  // written by the disk's thread, which stop() joins
 };
 
 }  // namespace latlab::stubs

@@ -162,8 +162,8 @@ class IoResult:
     @property
     def written_bytes(self) -> int: ...
 
-def run_io(path: str, read_bytes: int = 0, write_bytes: int = 0, block_bytes: int = 4096, random_pattern: bool = False, fsync_every: int = 0, seed: int = 1) -> IoResult:
-    """Read and write a file."""
+def run_io(path: str, read_bytes: int = 0, write_bytes: int = 0, block_bytes: int = 4096, random_pattern: bool = False, fsync_every: int = 0, delay_ns: int = 0, seed: int = 1) -> IoResult:
+    """Read and write a file, and sleep."""
 
 class NetworkResult:
     @property
@@ -179,7 +179,7 @@ def run_network(bytes: int, bytes_per_s: float = 0.0, delay_ns: int = 0, chunk_b
     """Send bytes over loopback TCP at a rate, after a delay."""
 
 class GlobalLoad:
-    def __init__(self, cpus: Sequence[int], duty: float = 1.0, period_ns: int = 10000000, memory_threads: int = 0, memory_bytes: int = 67108864, disk_path: str = '') -> None: ...
+    def __init__(self, cpus: Sequence[int], duty: float = 1.0, period_ns: int = 10000000, memory_threads: int = 0, memory_bytes: int = 67108864, memory_bytes_per_s: float = 0.0, disk_path: str = '', disk_bytes_per_s: float = 0.0) -> None: ...
 
     def start(self) -> None: ...
 
@@ -193,6 +193,9 @@ class GlobalLoad:
 
     @property
     def disk_bytes(self) -> int: ...
+
+    @property
+    def disk_error(self) -> str: ...
 
 def play(threads: Sequence[Sequence[tuple[int, int, int]]], created: Sequence[bool], semaphores: Sequence[int], io_path: str, timeout_ns: int, priority: int, scheduled: bool) -> dict[str, Any]:
     """

@@ -15,6 +15,7 @@ from latlab.errors import ExitCode, UsageError
     "--merge", default=20.0, show_default=True, help="Blocked slices below this many us become runs."
 )
 @click.option("--faults", is_flag=True, help="Record every page fault (about 1 us each).")
+@click.option("--linger", default=0.0, help="Seconds for which processes that outlive COMMAND are followed.")
 @click.option("--perf-script", type=click.Path(path_type=Path), help="Read this `perf script` text instead.")
 @click.option(
     "--ctf", type=click.Path(path_type=Path), help="Read this LTTng trace, or babeltrace2's text of it."
@@ -25,6 +26,7 @@ def capture(
     output: Path,
     merge: float,
     faults: bool,
+    linger: float,
     perf_script: Path | None,
     ctf: Path | None,
     pid: int | None,
@@ -37,8 +39,8 @@ def capture(
     from latlab import stubs
     from latlab.reports import stubs_text
 
-    if merge < 0:
-        raise UsageError("--merge can't be negative")
+    if merge < 0 or linger < 0:
+        raise UsageError("--merge and --linger can't be negative")
     code = 0
     if perf_script is not None or ctf is not None:
         if pid is None or (perf_script is not None and ctf is not None):
@@ -48,7 +50,9 @@ def capture(
     else:
         if not command:
             raise UsageError("no command to run", remedy="latlab stubs capture -o DIR -- COMMAND")
-        found, code = stubs.capture(command, output, merge_ns=round(merge * 1e3), faults=faults)
+        found, code = stubs.capture(
+            command, output, merge_ns=round(merge * 1e3), faults=faults, linger_s=linger
+        )
     click.echo(stubs_text.timeline(found), err=True)
     if code:
         click.echo(f"latlab: the command ended with exit code {code}", err=True)

@@ -94,11 +94,33 @@ def _study_stage(file: Path, plan: StudyPlan, as_json: bool, output: Path | None
 @_COMMAND
 def record(name: str, keyed: bool, output: Path, command: tuple[str, ...]) -> int:
     """Run a Python COMMAND and record the component's results, without touching its code."""
-    from latlab.stubs import _validate
+    from latlab.stubs import _outside
 
-    count = _validate.record(name, list(command), output, keyed=keyed)
+    count = _outside.record(name, list(command), output, keyed=keyed)
     click.echo(f"{output}: {count} results of {name}", err=True)
     return ExitCode.OK
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--component", "name", required=True, help="module:function or module:Class.method.")
+@click.option("--keyed", is_flag=True, help="Results by the arguments; the trace must be recorded so.")
+@click.option("--lazy", is_flag=True, help="Make each result when it is handed out, not all at the start.")
+@click.option("--views", is_flag=True, help="Hand out arrays as read-only views, not as copies.")
+@_COMMAND
+def replay(trace: Path, name: str, keyed: bool, lazy: bool, views: bool, command: tuple[str, ...]) -> int:
+    """Run a Python COMMAND with the results of TRACE in the component's place.
+
+    Exit code 1 where the command fails, or calls the component less often than it was recorded.
+    """
+    from latlab.stubs import _outside
+
+    calls, held, code = _outside.replay(name, trace, list(command), keyed=keyed, lazy=lazy, views=views)
+    how = "made as they were asked for" if lazy else "preloaded"
+    click.echo(f"{trace}: {calls} calls of {name} replayed, {how}, {held / 1e6:.1f} MB of memory", err=True)
+    if code:
+        click.echo(f"latlab: the command ended with exit code {code}", err=True)
+    return ExitCode.FAILED if code else ExitCode.OK
 
 
 @click.command()

@@ -43,12 +43,14 @@ class CacheAccess:
     Attributes:
         condition: "idle", or "competitor".
         misses_per_access: of the last cache level; None where the CPU has no counter for us.
+        level: whose access this stands for: "L1", …, "memory".
     """
 
     working_set_bytes: int
     condition: str
     access_ns: float
     misses_per_access: float | None
+    level: str = ""
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ def calibration(result: StubCalibration) -> str:
     for each in result.caches:
         misses = "no counter" if each.misses_per_access is None else f"{each.misses_per_access:.3f} misses"
         lines.append(
-            f"cache, {each.working_set_bytes >> 10:7} KiB {each.condition:10} {each.access_ns:8.2f} ns each "
-            f"({misses})"
+            f"cache {each.level:6} {each.working_set_bytes >> 10:7} KiB {each.condition:10} "
+            f"{each.access_ns:8.2f} ns each ({misses})"
         )
     if result.refused:
         lines += ["", "refused:", *(f"  {line}" for line in result.refused)]

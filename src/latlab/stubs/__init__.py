@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from latlab.stubs._actions import save as save_actions
     from latlab.stubs._calibrate import calibrate
     from latlab.stubs._capture import capture, from_ctf, from_perf_script
-    from latlab.stubs._component import ReplayError, component, record, replay
+    from latlab.stubs._component import ReplayError, component
     from latlab.stubs._emit import emit
     from latlab.stubs._forecast import forecast
     from latlab.stubs._measure import measure
+    from latlab.stubs._perform import busy, cache, idle, instructions, io, load, memory, network
     from latlab.stubs._play import play
+    from latlab.stubs._session import record, replay
     from latlab.stubs._study import study
     from latlab.stubs._study_plan import StudyPlan
     from latlab.stubs._study_plan import load_plan as load_study
@@ -32,6 +34,8 @@ __all__ = [
     "Program",
     "ReplayError",
     "StudyPlan",
+    "busy",
+    "cache",
     "calibrate",
     "capture",
     "check",
@@ -41,10 +45,16 @@ __all__ = [
     "forecast",
     "from_ctf",
     "from_perf_script",
+    "idle",
+    "instructions",
+    "io",
+    "load",
     "load_actions",
     "load_study",
     "load_timeline",
     "measure",
+    "memory",
+    "network",
     "play",
     "record",
     "replace_thread",
@@ -61,6 +71,8 @@ _PLACES = {
     "Program": "_actions",
     "ReplayError": "_component",
     "StudyPlan": "_study_plan",
+    "busy": "_perform",
+    "cache": "_perform",
     "calibrate": "_calibrate",
     "capture": "_capture",
     "check": "_actions",
@@ -70,14 +82,20 @@ _PLACES = {
     "forecast": "_forecast",
     "from_ctf": "_capture",
     "from_perf_script": "_capture",
+    "idle": "_perform",
+    "instructions": "_perform",
+    "io": "_perform",
+    "load": "_perform",
     "load_actions": "_actions:load",
     "load_study": "_study_plan:load_plan",
     "load_timeline": "_timeline:load",
     "measure": "_measure",
+    "memory": "_perform",
+    "network": "_perform",
     "play": "_play",
-    "record": "_component",
+    "record": "_session",
     "replace_thread": "_actions",
-    "replay": "_component",
+    "replay": "_session",
     "save_actions": "_actions:save",
     "save_timeline": "_timeline:save",
     "scale": "_actions",

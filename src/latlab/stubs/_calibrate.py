@@ -27,15 +27,22 @@ SLEEPS = {
     "sleep-corrected": native.SleepMode.CORRECTED,
     "sleep-spin-end": native.SleepMode.SPIN_END,
 }
-OTHERS = ("cache", "main-memory", "io-write", "io-read", "network", "global-cpu")
+OTHERS = (
+    "cache", "main-memory", "io-write", "io-read", "io-delay", "network", "global-cpu", "global-memory",
+    "global-disk",
+)  # fmt: skip
 KINDS = (*SPINS, *SLEEPS, *OTHERS)
 LENGTHS_NS = (10_000, 100_000, 1_000_000, 10_000_000)
 # A sleep as short as the kernel's own delay says nothing.
 SHORTEST_SLEEP_NS = 100_000
 # A global load is a duty over periods; below this there would be less than five of the shortest.
 SHORTEST_GLOBAL_NS = 5_000_000
-# From within the first level to beyond the last.
-WORKING_SETS = (16 << 10, 256 << 10, 4 << 20, 128 << 20)
+# Where the kernel doesn't name the caches: from within the first level to beyond the last.
+WORKING_SETS = {"L1": 16 << 10, "L2": 256 << 10, "L3": 4 << 20, "memory": 128 << 20}
+LARGEST_SET = 256 << 20
+# Rates of the global stubs: what a desktop's memory and disk have to spare.
+MEMORY_BYTES_PER_S = 1e9
+DISK_BYTES_PER_S = 20e6
 
 
 @contextmanager
@@ -92,17 +99,12 @@ def _other(kind: str, requested_ns: int, repetitions: int) -> dict[str, Any]:
         for _ in range(repetitions):
             steps = [(0, 1 << 20, 0), (requested_ns // 2, 1 << 18, 1 << 16), (requested_ns, 0, 0)]
             wall.append(native.run_memory_plan(steps).wall_ns)
-    elif kind == "global-cpu":
-        # Half of one CPU for twice the time; it is another thread's CPU time that counts.
-        load = native.GlobalLoad([min(os.sched_getaffinity(0))], 0.5, max(1_000_000, requested_ns // 5))
-        for _ in range(repetitions):
-            before, begin = load.busy_ns, time.monotonic_ns()
-            load.start()
-            native.sleep(2 * requested_ns)
-            load.stop()
-            # It ends with the period that it is in.
-            lasted = time.monotonic_ns() - begin
-            wall.append((load.busy_ns - before) * 2 * requested_ns / max(lasted, 1))
+    elif kind.startswith("global"):
+        wall = [_global(kind, requested_ns) for _ in range(repetitions)]
+    elif kind == "io-delay":
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "calibrate")
+            wall = [native.run_io(path, delay_ns=requested_ns).wall_ns for _ in range(repetitions)]
     elif kind == "network":
         rate = 100e6
         size = max(1, int(rate * requested_ns / 1e9))
@@ -125,6 +127,34 @@ def _other(kind: str, requested_ns: int, repetitions: int) -> dict[str, Any]:
             wall = [moved(size * blocks) for _ in range(repetitions)]
     nothing = np.zeros(len(wall))
     return {"wall_ns": np.array(wall), "preempted": nothing, "burned_ns": nothing}
+
+
+def _global(kind: str, requested_ns: int) -> float:
+    """The load that a global stub put on the system, in the time that it should have taken.
+
+    It lasts twice as long as requested and ends with the turn that it is in, and so is set into proportion.
+    """
+    cpus = [min(os.sched_getaffinity(0))] if kind == "global-cpu" else []
+    with tempfile.TemporaryDirectory() as folder:
+        load = native.GlobalLoad(
+            cpus, 0.5, max(1_000_000, requested_ns // 5),
+            memory_threads=int(kind == "global-memory"), memory_bytes_per_s=MEMORY_BYTES_PER_S,
+            disk_path=str(Path(folder) / "load") if kind == "global-disk" else "",
+            disk_bytes_per_s=DISK_BYTES_PER_S,
+        )  # fmt: skip
+        begin = time.monotonic_ns()
+        load.start()
+        native.sleep(2 * requested_ns)
+        load.stop()
+        lasted = max(time.monotonic_ns() - begin, 1)
+    if kind == "global-cpu":
+        return load.busy_ns * 2 * requested_ns / lasted
+    moved, rate = (
+        (load.memory_bytes, MEMORY_BYTES_PER_S)
+        if kind == "global-memory"
+        else (load.disk_bytes, DISK_BYTES_PER_S)
+    )
+    return moved / rate * 1e9 * requested_ns / lasted
 
 
 def _measure(kind: str, length_ns: int, repetitions: int) -> tuple[str, dict[str, Any]]:
@@ -169,7 +199,7 @@ def calibrate(
                 for length in lengths_ns:
                     if kind not in SPINS and length < SHORTEST_SLEEP_NS:
                         continue
-                    if kind == "global-cpu" and length < SHORTEST_GLOBAL_NS:
+                    if kind.startswith("global") and length < SHORTEST_GLOBAL_NS:
                         continue
                     measure, achieved = _measure(kind, length, _repetitions(length, seconds))
                     rows.append(_row(kind, condition, measure, length, achieved, tolerance))
@@ -188,15 +218,31 @@ def calibrate(
     )
 
 
+def _working_sets(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[str, int]:
+    """A working set for each level of the caches: half of it; and one that no cache holds."""
+    found: dict[str, int] = {}
+    for index in sorted(root.glob("index*")):
+        try:
+            level, kind, size = ((index / name).read_text().strip() for name in ("level", "type", "size"))
+            if kind != "Instruction":
+                found[f"L{int(level)}"] = int(size.rstrip("K")) << 9
+        except (OSError, ValueError):
+            return WORKING_SETS
+    if not found:
+        return WORKING_SETS
+    return {**found, "memory": min(8 * max(found.values()), LARGEST_SET)}
+
+
 def _accesses(condition: str) -> Iterator[CacheAccess]:
-    for size in WORKING_SETS:
+    for level, size in _working_sets().items():
         stub = native.CacheStub(size, 64, 0.25)
-        stub.run(min(size // 64, 100_000))  # it comes into the cache, as far as it fits
-        # The shortest of several: beside a competitor a run may hold the other's turn too.
+        # It comes into the cache, as far as it fits: every line once where one level should hold it.
+        stub.run(min(size // 64, 1_000_000))
+        # The median of several: beside a competitor a run may hold the other's turn too.
         runs = [stub.run_counted(10_000) for _ in range(15)]
-        best = min(runs, key=lambda run: run.wall_ns)
-        misses = None if best.misses < 0 else best.misses / best.accesses
-        yield CacheAccess(size, condition, best.wall_ns / best.accesses, misses)
+        middle = sorted(runs, key=lambda run: run.wall_ns)[7]
+        misses = None if middle.misses < 0 else middle.misses / middle.accesses
+        yield CacheAccess(size, condition, middle.wall_ns / middle.accesses, misses, level)
 
 
 def _caches_refused(caches: Sequence[CacheAccess]) -> Iterator[str]:
@@ -204,9 +250,11 @@ def _caches_refused(caches: Sequence[CacheAccess]) -> Iterator[str]:
     idle = [one for one in caches if one.condition == "idle"]
     for smaller, larger in itertools.pairwise(idle):
         if larger.access_ns < 1.2 * smaller.access_ns:
+            size = f"{larger.working_set_bytes >> 10} KiB ({larger.level})"
             yield (
-                f"cache of {larger.working_set_bytes >> 10} KiB: {larger.access_ns:.1f} ns an access, "
-                f"which can't be told from {smaller.working_set_bytes >> 10} KiB ({smaller.access_ns:.1f} ns)"
+                f"cache of {size}: {larger.access_ns:.1f} ns each, which can't be told from "
+                f"{smaller.working_set_bytes >> 10} KiB "
+                f"({smaller.level}, {smaller.access_ns:.1f} ns)"
             )
 
 

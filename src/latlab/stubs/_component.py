@@ -7,55 +7,30 @@ from __future__ import annotations
 
 import functools
 import io
-import os
-import pickle
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from latlab._core import stubs_replay
-from latlab.errors import InputError, LatlabError, UsageError
-from latlab.stubs import _effects, _trace
+from latlab.errors import LatlabError, UsageError
+from latlab.stubs import _effects, _values
+
+if TYPE_CHECKING:
+    from latlab.stubs._session import Session
 
 OFF, MEASURE, DELAY, REPLAY, SLOW = range(5)
-_SHARE, _GIVE, _MAKE = range(3)
-_IMMUTABLE: Final = (type(None), bool, int, float, complex, str, bytes)
+
+# Of a code object's co_flags (inspect.CO_*).
+_SUSPENDED = {0x20: "a generator", 0x80: "an async function", 0x200: "an async generator"}
 
 _components: dict[str, Hook] = {}
-_lock = threading.RLock()
+lock = threading.RLock()
+_inside = threading.local()  # whether this thread is within a component that is recorded
 
 
 class ReplayError(LatlabError):
     """The program under test called a component otherwise than it was recorded."""
-
-
-def _is_immutable(value: Any, depth: int = 0) -> bool:
-    if isinstance(value, _IMMUTABLE) and type(value) in _IMMUTABLE:
-        return True
-    return type(value) in (tuple, frozenset) and depth < 8 and all(_is_immutable(v, depth + 1) for v in value)
-
-
-class _Pickler(pickle.Pickler):
-    """Names arguments instead of copying them, so that a result that is an argument stays one."""
-
-    def __init__(self, file: io.BytesIO, arguments: dict[int, Any]) -> None:
-        super().__init__(file, protocol=5)
-        self._arguments = arguments
-
-    def persistent_id(self, value: Any) -> Any:
-        return self._arguments.get(id(value))
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: bytes, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._arguments, self._named = arguments, named
-
-    def persistent_load(self, pid: Any) -> Any:
-        kind, which = pid
-        return self._arguments[which] if kind == "argument" else self._named[which]
 
 
 class Hook:
@@ -68,9 +43,10 @@ class Hook:
         self.callable = stubs_replay.Component(function, self)
         self.shared = False  # threads take their calls from one queue
         self.numbering = False  # threads that are new get a sequence
-        self._reset()
+        self.reset()
 
-    def _reset(self) -> None:
+    def reset(self) -> None:
+        """Forget what was loaded and counted."""
         self.recorded: dict[int, list[bytes | None]] = {}
         self.keys: dict[int, list[bytes]] = {}
         self.keyed: dict[bytes, list[bytes]] = {}
@@ -82,16 +58,30 @@ class Hook:
         self.count = 0
         self.session: Session | None = None
 
+    def require_plain(self) -> None:
+        """Refuse a function whose call returns before its work is done.
+
+        Raises:
+            UsageError: it is a generator or a coroutine function.
+        """
+        flags = getattr(getattr(self.function, "__code__", None), "co_flags", 0)
+        for bit, what in _SUSPENDED.items():
+            if flags & bit:
+                raise UsageError(
+                    f"{self.name} is {what}: its call returns before its work is done",
+                    remedy="make the function that does the work the component",
+                )
+
     def off(self) -> None:
         """Back to the original."""
         self.callable.set_mode(OFF, 1.0, 0, False, False, False)
         self.callable.set_sequences([])
-        self._reset()
+        self.reset()
 
     def thread_number(self) -> int:
         """Threads are told apart by name: Python numbers unnamed ones by their creation."""
         name = threading.current_thread().name
-        with _lock:
+        with lock:
             return self.threads.setdefault(name, len(self.threads))
 
     # What the native callable asks for.
@@ -102,10 +92,10 @@ class Hook:
         if self.numbering:
             return self.thread_number()
         name = threading.current_thread().name
-        with _lock:
+        with lock:
             if name not in self.threads:
-                raise ReplayError(
-                    f"{self.name}: thread '{name}' calls it, and did not when it was recorded",
+                raise self._failed(
+                    f"thread '{name}' calls it, and did not when it was recorded",
                     remedy="record it again, or replay it keyed",
                 )
             return self.threads[name]
@@ -114,14 +104,19 @@ class Hook:
         """Nothing: the interpreter looks for other threads' wishes when it enters a function."""
 
     def exhausted(self, calls: int) -> None:
-        if self.session is not None:
-            self.session.failed = True
-        raise ReplayError(
-            f"{self.name}: called more often than it was recorded ({calls} times)", remedy="record it again"
+        raise self._failed(
+            f"called more often than it was recorded ({calls} times)", remedy="record it again"
         )
 
+    def _failed(self, what: str, remedy: str = "") -> ReplayError:
+        """What ends the replay, even where the program takes it for an error of the component."""
+        error = ReplayError(f"{self.name}: {what}", remedy=remedy)
+        if self.session is not None and self.session.error is None:
+            self.session.error = error
+        return error
+
     def make(self, blob: bytes, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        found = _Unpickler(blob, arguments, named).load()
+        found = _values.Unpickler(blob, arguments, named).load()
         for which, state in found["fx"].items():
             self._apply(which, state, arguments, named)
         value = found["v"]
@@ -138,24 +133,22 @@ class Hook:
         try:
             target = named[which] if which in named else arguments[self._position(which)]
         except IndexError:
-            raise ReplayError(f"{self.name}: argument {which!r} was recorded and is not given") from None
-        if target is None and state is None:
-            return
+            raise self._failed(f"argument {which!r} was recorded and is not given") from None
+        if type(target) is type(state) and _values.is_immutable(target):
+            return  # what can't change wasn't changed when it was recorded
         try:
             result = _effects.overwrite(target, state)
         except _effects.AmbiguousStateError as error:
-            raise ReplayError(f"{self.name}: argument {which!r}: {error}") from None
+            raise self._failed(f"argument {which!r}: {error}") from None
         if result is not target:
-            raise ReplayError(
-                f"{self.name}: argument {which!r} is of type {type(target).__name__}, and "
-                f"{type(state).__name__} was recorded"
-            )
+            given, recorded = type(target).__name__, type(state).__name__
+            raise self._failed(f"argument {which!r} is of type {given}, and {recorded} was recorded")
 
     def _position(self, which: str | int) -> int:
         if isinstance(which, int):
             return which
         code = getattr(self.function, "__code__", None)
-        names = code.co_varnames[: code.co_argcount] if code is not None else ()
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
         if which not in names:
             raise UsageError(f"{self.name} has no argument '{which}'", remedy=f"one of {', '.join(names)}")
         return int(names.index(which))
@@ -165,6 +158,8 @@ class Hook:
         session = self.session
         if session is None:
             return self.function(*arguments, **named)
+        if not session.replaying and not session.keyed and getattr(_inside, "recording", False):
+            return self.function(*arguments, **named)  # a stub of the outer one won't call it either
         if session.replaying:
             mark = self.callable.mark()
             result = self._replay_keyed(session, arguments, named)
@@ -173,26 +168,34 @@ class Hook:
         return self._record(session, arguments, named)
 
     def _record(self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        key = _key(arguments, named) if session.keyed else b""
+        key = _values.key_of(arguments, named) if session.keyed else b""
         raised: BaseException | None = None
         value: Any = None
+        outer = getattr(_inside, "recording", False)
+        _inside.recording = True
         try:
             value = self.function(*arguments, **named)
         except Exception as error:  # noqa: BLE001  # whatever it raises is part of its function
             raised = error
+        finally:
+            _inside.recording = outer
         thread = self.thread_number()
         known: dict[int, Any] = {
-            id(one): ("argument", i) for i, one in enumerate(arguments) if not _is_immutable(one)
+            id(one): ("argument", i) for i, one in enumerate(arguments) if not _values.is_immutable(one)
         }
-        known |= {id(one): ("named", name) for name, one in named.items() if not _is_immutable(one)}
+        known |= {id(one): ("named", name) for name, one in named.items() if not _values.is_immutable(one)}
         same = self.alive[id(value)][1] if id(value) in self.alive else -1
         number = self.count
         self.count += 1
         # Immutable results can't be told from copies of themselves, and so needn't be.
-        shared = raised is None and id(value) not in known and not _is_immutable(value)
+        shared = raised is None and id(value) not in known and not _values.is_immutable(value)
         if shared:
             self.alive.setdefault(id(value), (value, number))
-        states = {which: self._state(which, arguments, named) for which in self.mutates}
+        states = {
+            which: self._state(which, arguments, named)
+            for which in self.mutates
+            if which in named or self._position(which) < len(arguments)
+        }
         document = {
             "k": "e" if raised else "r", "v": raised or value, "fx": states, "same": same, "n": number,
             "keep": shared,
@@ -212,22 +215,24 @@ class Hook:
         try:
             effects = document.pop("fx")
             # An argument's own state is data, and only the result may refer to it: two pickles.
-            inner = {which: _dumps(state) for which, state in effects.items()}
-            pickler = _Pickler(file, known)
-            pickler.dump({**document, "fx": {which: _State(blob) for which, blob in inner.items()}})
+            inner = {which: _values.dumps(state) for which, state in effects.items()}
+            pickler = _values.Pickler(file, known)
+            pickler.dump({**document, "fx": {which: _values.State(blob) for which, blob in inner.items()}})
         except Exception as error:
-            raise LatlabError(
+            failed = LatlabError(
                 f"{self.name}: a result of type {type(document['v']).__name__} can't be serialised ({error})",
                 remedy="return plain data, or give its class __getstate__",
-            ) from error
+            )
+            if self.session is not None and self.session.error is None:
+                self.session.error = failed
+            raise failed from error
         return file.getvalue()
 
     def _replay_keyed(self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        key = _key(arguments, named)
+        key = _values.key_of(arguments, named)
         blobs = self.keyed.get(key)
         if blobs is None:
-            session.failed = True
-            raise ReplayError(f"{self.name}: these arguments were not recorded: {arguments!r} {named!r}")
+            raise self._failed(f"these arguments were not recorded: {arguments!r} {named!r}")
         at = self.taken.get(key, 0)
         self.taken[key] = at + 1
         # A component that gave one result for these arguments gives it again.
@@ -238,56 +243,6 @@ class Hook:
             self.exhausted(len(blobs))
         assert blob is not None
         return None if blob == b"" else self.make(blob, arguments, named)
-
-
-class _State:
-    """The recorded state of an argument, unpickled by itself so that nothing of it is shared."""
-
-    def __init__(self, blob: bytes) -> None:
-        self.blob = blob
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return pickle.loads, (self.blob,)
-
-
-def _dumps(value: Any) -> bytes:
-    return pickle.dumps(value, protocol=5)
-
-
-def _key(arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
-    return pickle.dumps((arguments, sorted(named.items())), protocol=5)
-
-
-class Session:
-    """One recording or replay of every component that is registered while it lasts."""
-
-    def __init__(self, path: str, replaying: bool, keyed: bool) -> None:
-        self.path, self.replaying, self.keyed = path, replaying, keyed
-        self.failed = False
-        self.entries: dict[str, list[tuple[int, bytes | None, bytes]]] = {}
-
-    def add(self, hook: Hook, thread: int, blob: bytes | None, key: bytes) -> None:
-        with _lock:
-            self.entries.setdefault(hook.name, []).append((thread, blob, key))
-
-    def save(self) -> None:
-        definitions = []
-        for name, entries in self.entries.items():
-            hook = _components[name]
-            threads = [thread for thread, _ in sorted(hook.threads.items(), key=lambda item: item[1])]
-            runs: dict[int, int] = {}
-            values, keys = [], []
-            for thread, blob, key in entries:
-                run = runs.get(thread, 0)
-                runs[thread] = run + 1
-                values.append(_trace.Value(run, thread, _trace.PICKLE, blob))
-                keys.append(key)
-            definitions.append(_trace.Definition(name, "python", "", values))
-            about = _dumps({"threads": threads, "keys": keys if self.keyed else []})
-            definitions.append(
-                _trace.Definition(f"{name} about", "latlab", "", [_trace.Value(0, 0, _trace.PICKLE, about)])
-            )
-        _trace.write(self.path, definitions)
 
 
 def component(
@@ -302,19 +257,31 @@ def component(
     A component that isn't under study costs one more call at C speed.
     """
 
-    def decorate(function: Callable[..., Any]) -> Any:
-        return register(
-            name or f"{function.__module__}:{function.__qualname__}",
-            function,
-            (mutates,) if isinstance(mutates, str) else tuple(mutates),
+    def decorate(function: Any) -> Any:
+        plain, wrap = _unwrapped(function)
+        return wrap(
+            register(
+                name or f"{plain.__module__}:{plain.__qualname__}",
+                plain,
+                (mutates,) if isinstance(mutates, str) else tuple(mutates),
+            )
         )
 
     return decorate
 
 
+def _unwrapped(found: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The function within a method's wrapper, and what wraps another one alike."""
+    if isinstance(found, (staticmethod, classmethod)):
+        return found.__func__, type(found)
+    if isinstance(found, property) and found.fget is not None:
+        return found.fget, found.getter
+    return found, lambda stub: stub
+
+
 def register(name: str, function: Callable[..., Any], mutates: tuple[str | int, ...] = ()) -> Any:
     """The callable that stands in for `function`; a plan in the environment takes effect at once."""
-    with _lock:
+    with lock:
         hook = Hook(name, function, mutates)
         _components[name] = hook
         functools.update_wrapper(hook.callable, function)
@@ -344,11 +311,11 @@ def patch(target: str) -> Hook:
         raise UsageError(f"there is no '{target}' ({error})") from error
     if isinstance(found, stubs_replay.Component):
         return next(hook for hook in _components.values() if hook.callable is found)
-    plain = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+    plain, wrap = _unwrapped(found)
     if not callable(plain):
         raise UsageError(f"'{target}' can't be called")
     stub = register(target, plain)
-    setattr(owner, last, type(found)(stub) if isinstance(found, (staticmethod, classmethod)) else stub)
+    setattr(owner, last, wrap(stub))
     hook = _components[target]
     hook.restore = lambda: setattr(owner, last, found)  # type: ignore[attr-defined]
     return hook
@@ -357,156 +324,3 @@ def patch(target: str) -> Hook:
 def components() -> dict[str, Hook]:
     """Every registered component, by its name."""
     return _components
-
-
-@contextmanager
-def record(path: str | os.PathLike[str], *, keyed: bool = False) -> Iterator[Session]:
-    """Record every component's results, exceptions and effects into a trace.
-
-    Raises:
-        LatlabError: a result can't be serialised.
-    """
-    session = begin(os.fspath(path), replaying=False, keyed=keyed)
-    try:
-        yield session
-        session.save()
-    finally:
-        end()
-
-
-@contextmanager
-def replay(
-    path: str | os.PathLike[str], *, keyed: bool = False, lazy: bool = False, views: bool = False
-) -> Iterator[Session]:
-    """Hand out recorded results instead of calling the components.
-
-    Args:
-        path: what `record` wrote.
-        keyed: by arguments and not by order; the trace must have been recorded keyed.
-        lazy: unpickle each result when it is handed out, not at the start.
-        views: hand out recorded arrays as read-only views, not as copies.
-
-    Raises:
-        InputError: the trace is none, cut short, or has nothing of a component.
-        ReplayError: a component is called more or less often than it was recorded.
-    """
-    session = begin(os.fspath(path), replaying=True, keyed=keyed, lazy=lazy, views=views)
-    try:
-        yield session
-        if not session.failed and not keyed:
-            check_left()
-    finally:
-        end()
-
-
-def check_left() -> None:
-    """Refuse a replay that left results over."""
-    for hook in _components.values():
-        left = hook.callable.left()
-        if left and hook.session is not None:
-            raise ReplayError(
-                f"{hook.name}: called less often than it was recorded ({left} results are left)"
-            )
-
-
-def begin(path: str, *, replaying: bool, keyed: bool, lazy: bool = False, views: bool = False) -> Session:
-    """Start a session for all components."""
-    if any(hook.session is not None for hook in _components.values()):
-        raise UsageError("components are recorded or replayed already")
-    session = Session(path, replaying, keyed)
-    loaded = {d.name: d for d in _trace.read(path)} if replaying else {}
-    if replaying and not _components.keys() & loaded.keys():
-        there = ", ".join(name for name, d in loaded.items() if d.type == "python") or "nothing"
-        raise InputError(path, f"holds nothing of this program's components (it holds {there})")
-    try:
-        for hook in list(_components.values()):
-            if not replaying:
-                hook._reset()
-                hook.session = session
-                hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
-            elif hook.name in loaded:
-                load(hook, session, loaded, lazy=lazy, views=views)
-    except (pickle.UnpicklingError, EOFError, KeyError, ValueError, AttributeError, ImportError) as error:
-        end()  # none stays replaced where one can't be
-        raise InputError(path, f"holds a damaged value ({error})", remedy="record it again") from error
-    except BaseException:
-        end()
-        raise
-    return session
-
-
-def load(
-    hook: Hook,
-    session: Session,
-    loaded: dict[str, _trace.Definition],
-    *,
-    lazy: bool,
-    views: bool = False,
-    shared: bool = False,
-) -> None:
-    """Preload one component's results; `shared`: one sequence for all threads."""
-    hook._reset()
-    hook.session = session
-    values = loaded[hook.name].values
-    about = pickle.loads(loaded[f"{hook.name} about"].values[0].data or b"")
-    hook.threads = {name: number for number, name in enumerate(about["threads"])}
-    if session.keyed:
-        if len(about["keys"]) != len(values):
-            hook.off()
-            raise UsageError(f"{session.path} was not recorded keyed", remedy="record it with --keyed")
-        for key, value in zip(about["keys"], values, strict=True):
-            hook.keyed.setdefault(key, []).append(value.data or b"")
-        hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
-        return
-    if not lazy:
-        hook.retained = set(filter(lambda n: n >= 0, map(_again, values)))
-    count = 1 if shared else len(about["threads"])
-    sequences: list[tuple[list[Any], bytearray]] = [([], bytearray()) for _ in range(count)]
-    for value in values:
-        made, kind = _prepare(value.data, lazy, views, hook.retained)
-        sequence = sequences[0 if shared else value.thread]
-        sequence[0].append(made)
-        sequence[1].append(kind)
-    hook.callable.set_sequences([(list(v), bytes(k)) for v, k in sequences])
-    hook.callable.set_mode(REPLAY, 1.0, 0, False, False, False)
-
-
-def _again(value: _trace.Value) -> int:
-    """The number of the call that returned this same object before, or -1."""
-    if value.data is None:
-        return -1
-    found = _trace.decode_pickle(value.data)
-    return int(found["same"])
-
-
-def _prepare(blob: bytes | None, lazy: bool, views: bool, retained: set[int] | None) -> tuple[Any, int]:
-    """How a result is handed out fastest without ever sharing what the program could change."""
-    if blob is None:
-        return None, _SHARE
-    if lazy:
-        return blob, _MAKE
-    try:
-        found = _Unpickler(blob, (), {}).load()
-    except (IndexError, KeyError):  # it refers to an argument
-        return blob, _MAKE
-    value = found["v"]
-    if found["k"] != "r" or found["fx"]:
-        return blob, _MAKE
-    if _is_immutable(value):
-        return value, _SHARE
-    if found["same"] >= 0 or retained is None or found["n"] in retained:
-        return blob, _MAKE
-    if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
-        if views and value.dtype != object:
-            value.setflags(write=False)
-            return value, _SHARE
-        # Unpickled, it lies in a buffer that isn't its own.
-        return value.copy(order="K"), _GIVE
-    return value, _GIVE
-
-
-def end() -> None:
-    """Give every component its original function back."""
-    for hook in _components.values():
-        if hook.session is not None:
-            hook.off()

@@ -13,6 +13,8 @@ from latlab.stubs._events import DEAD, Event, EventLog
 
 # A shorter blocked slice can't be slept (the kernel's own wake-up takes about as long): it becomes a run.
 MERGE_NS = 20_000
+# A switch takes less: from the leaving thread's last charge of CPU time to the event.
+SWITCH_NS = 50_000
 # Switches against sched_stat_runtime; beyond this the difference is stated.
 RUNTIME_TOLERANCE = 0.01
 
@@ -41,6 +43,8 @@ class _Thread:
     woken_at: int = 0
     runtime: int = 0
     runtime_since_switch: int = 0
+    charged_at: int = 0  # when the kernel last charged it CPU time
+    acted_at: int = 0  # when it last woke or made another
     repaired: int = 0
     faults: int = 0
     switches: int = 0
@@ -71,6 +75,8 @@ class _Reader:
                                                       since=event.time_ns, cpu=event.cpu)  # fmt: skip
                 continue
             getattr(self, f"_{event.kind}")(event)
+            if event.kind in ("waking", "fork", "exit") and event.tid in self.threads:
+                self.threads[event.tid].acted_at = event.time_ns
 
     def _switch(self, event: Event) -> None:
         leaving = self.threads.get(event.tid)
@@ -78,23 +84,43 @@ class _Reader:
             self._leave(leaving, event)
         coming = self.threads.get(event.other)
         if coming is not None and not coming.end:
-            if coming.state == "blocked" or coming.state == "ready":  # its waking was lost
-                coming.close(event.time_ns)
-            coming.state, coming.runtime_since_switch, coming.woken_by = "running", 0, 0
-            coming.switches += 1
-            if coming.cpu not in (-1, event.cpu):
-                coming.marks.append((event.time_ns, f"to CPU {event.cpu}"))
-            coming.cpu = event.cpu
+            self._come(coming, event)
+
+    def _come(self, coming: _Thread, event: Event) -> None:
+        if coming.state == "running":  # its switch-out was lost: it ran until it was last charged
+            coming.close(max(coming.since, coming.charged_at))
+            coming.state, coming.woken_by, coming.woken_at = "blocked", 0, 0
+            coming.repaired += 1
+            coming.marks.append((coming.since, "switch-out lost"))
+        elif coming.runtime_since_switch:  # it ran in between, and both switches were lost
+            self._repair(coming, coming.charged_at)
+            coming.close(coming.charged_at)
+            coming.state = "ready"
+        coming.close(event.time_ns)  # blocked where its waking was lost
+        coming.state, coming.runtime_since_switch, coming.woken_by = "running", 0, 0
+        coming.charged_at = 0
+        coming.switches += 1
+        if coming.cpu not in (-1, event.cpu):
+            coming.marks.append((event.time_ns, f"to CPU {event.cpu}"))
+        coming.cpu = event.cpu
+
+    @staticmethod
+    def _repair(thread: _Thread, until: int) -> None:
+        """Its switch-in was lost: sched_stat_runtime says for how long it ran until then."""
+        came = max(thread.since, until - thread.runtime_since_switch)
+        thread.close(came)
+        thread.state = "running"
+        thread.repaired += 1
+        thread.marks.append((came, "switch-in lost"))
 
     def _leave(self, leaving: _Thread, event: Event) -> None:
         if leaving.state != "running":
-            # Its switch-in was lost: sched_stat_runtime says for how long it ran before this switch.
-            came = max(leaving.since, event.time_ns - leaving.runtime_since_switch)
-            leaving.close(came)
-            leaving.state = "running"
-            leaving.repaired += 1
-            leaving.marks.append((came, "switch-in lost"))
-        leaving.close(event.time_ns)
+            self._repair(leaving, leaving.charged_at or event.time_ns)
+        end = event.time_ns
+        if leaving.charged_at and end - leaving.charged_at < SWITCH_NS:
+            # What follows the last charge is charged to the next thread; what it does to others comes before.
+            end = max(leaving.charged_at, leaving.acted_at, leaving.since)
+        leaving.close(end)
         leaving.runtime_since_switch = 0
         if event.value & DEAD:
             leaving.end = event.time_ns
@@ -134,9 +160,20 @@ class _Reader:
 
     def _runtime(self, event: Event) -> None:
         thread = self.threads.get(event.tid)
-        if thread is not None and not thread.end:
-            thread.runtime += event.value
-            thread.runtime_since_switch += event.value
+        if thread is None or thread.end:
+            return
+        if thread.state == "running" and not thread.charged_at:
+            self._begin_at_charge(thread, event.time_ns - event.value)
+        thread.runtime += event.value
+        thread.runtime_since_switch += event.value
+        thread.charged_at = event.time_ns
+
+    @staticmethod
+    def _begin_at_charge(thread: _Thread, begin: int) -> None:
+        """A thread is charged from the begin of the switch to it, which may take 30 us."""
+        before = thread.slices[-1] if thread.slices else None
+        if before is not None and before.state == "ready" and before.end == thread.since > begin:
+            thread.since = before.end = max(before.begin, begin)
 
     def _fault(self, event: Event) -> None:
         thread = self.threads.get(event.tid)
@@ -162,6 +199,7 @@ def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timel
         raise InputError("events", f"process {root} is never executed in them")
     last = max((event.time_ns for event in log.events), default=reader.zero)
     threads = list(reader.threads.values())
+    outlived = [thread for thread in threads if not thread.end]
     for thread in threads:
         if not thread.end:
             thread.close(last)
@@ -172,9 +210,12 @@ def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timel
     budgets = program.budgets_ns()
     rows = tuple(_row(thread, ids, reader.zero, log, budgets[ids[thread.tid]]) for thread in threads)
     total = max(thread.end for thread in threads) - reader.zero
-    notes = tuple(_notes(threads, ids, log, merge_ns, cutter.merged))
+    notes = [*_notes(threads, ids, log, merge_ns, cutter.merged)]
+    if outlived:
+        which = ", ".join(str(ids[thread.tid]) for thread in outlived[:8])
+        notes.append(f"{len(outlived)} threads ({which}) outlived the recording and are cut at its end")
     order = tuple(what for _, what in sorted(cutter.order))
-    return Timeline("captured", total, rows, notes, order), program
+    return Timeline("captured", total, rows, tuple(notes), order), program
 
 
 class _Cutter:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
+
+from latlab.stubs._values import is_immutable
 
 
 class AmbiguousStateError(ValueError):
@@ -35,24 +38,18 @@ def _overwrite(target: Any, state: Any, seen: dict[int, Any]) -> Any:
         return state
     if id(state) in seen:
         return seen[id(state)]
-    if isinstance(target, (list, bytearray)):
+    if isinstance(target, tuple):
+        parts = [_overwrite(one, new, seen) for one, new in zip(target, state, strict=False)]
+        kept = [
+            one is old or (is_immutable(old) and type(old) is type(one) and old == one)
+            for one, old in zip(parts, target, strict=False)
+        ]
+        return target if len(target) == len(state) and all(kept) else state
+    if isinstance(target, (list, bytearray, deque, dict, set)) or type(target).__module__ == "array":
         seen[id(state)] = target
-        old = list(target)
-        new = [_overwrite(old[i], one, seen) if i < len(old) else one for i, one in enumerate(state)]
-        target[:] = new
-        return target
-    if isinstance(target, dict):
-        seen[id(state)] = target
-        members = {
-            key: _overwrite(target[key], one, seen) if key in target else one for key, one in state.items()
-        }
-        target.clear()
-        target.update(members)
-        return target
-    if isinstance(target, set):
-        target.clear()
-        target.update(state)
-        return target
+        _overwrite_items(target, state, seen)
+        if not hasattr(target, "__dict__"):  # and no subclass with members of its own
+            return target
     if hasattr(target, "__array_interface__") and getattr(target, "shape", None) == state.shape:
         if target.dtype != state.dtype or not target.flags.writeable:
             return state
@@ -71,6 +68,25 @@ def _overwrite(target: Any, state: Any, seen: dict[int, Any]) -> Any:
         elif hasattr(target, name):
             object.__delattr__(target, name)
     return target
+
+
+def _overwrite_items(target: Any, state: Any, seen: dict[int, Any]) -> None:
+    if isinstance(target, dict):
+        members = {
+            key: _overwrite(target[key], one, seen) if key in target else one for key, one in state.items()
+        }
+        target.clear()
+        target.update(members)
+    elif isinstance(target, set):
+        target.clear()
+        target.update(state)
+    elif isinstance(target, (list, deque)):
+        old = list(target)
+        new = [_overwrite(old[i], one, seen) if i < len(old) else one for i, one in enumerate(state)]
+        target.clear()
+        target.extend(new)
+    else:
+        target[:] = state
 
 
 def _slots(kind: type) -> list[str]:

@@ -8,10 +8,11 @@ FLAGS are joined by commas, `-` where there are none: `released` (the component 
 `shared` (threads take their calls from one queue, so that a call's number says nothing about its thread),
 `keyed` (results by arguments), `waitless` (waits are left out), `profile` (sample which functions run),
 `work=RATE` (a busy stub does RATE iterations of the loop in stub_work.hpp for a ns, and does not spin until a
-deadline), `marks` (keep when each call began and ended: of programs with one thread). STATE is a folder. Each
-process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.threads, PROCESS.marks,
-PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its command line and its number among
-processes with the same one.
+deadline), `marks` (keep when each call began and ended: of programs with one thread), `lazy` and `views` (as in
+`replay`), `told` (PROCESS.held says how much memory the results hold). STATE is a folder; a process without a
+trace of its own takes the one named any.trace. Each process keeps its own files in it, named PROCESS.trace,
+PROCESS.times, PROCESS.threads, PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the
+checksum of its command line and its number among processes with the same one.
 
 PROCESS.times: for each thread u32 number, u32 zero, u64 count, i64 begin of its first and i64 end of its last
 call (CLOCK_MONOTONIC), i64 lost_ns (within calls, ready without a CPU or taken by the machine), then count
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from latlab.stubs._profile import Sampler
 
 VARIABLE = "LATLAB_STUBS_PLAN"
+ANY_TRACE = "any.trace"
 CALIBRATION = "LATLAB_STUBS_CALIBRATION"
 HEAD = "latlab-stubs-plan 2"
 MODES = ("off", "measure", "record", "delay", "flat", "busy", "idle")
@@ -187,11 +189,12 @@ def apply(hook: Hook) -> None:
 
 
 def _set(hook: Hook, entry: Entry) -> None:
-    from latlab.stubs import _component
+    from latlab.stubs import _component, _session
 
     global _process
     if _process is None:
         _process = process_of(entry.state)
+    hook.require_plain()
     hook.shared = "shared" in entry.flags
     hook.numbering = entry.mode == "measure"
     hook.callable.set_study(entry.work_per_ns(), "marks" in entry.flags)
@@ -200,7 +203,7 @@ def _set(hook: Hook, entry: Entry) -> None:
         hook.callable.set_mode(_component.MEASURE, 1.0, 0, False, False, False)
     elif entry.mode == "record":
         path = f"{entry.state}/{_process}.trace"
-        hook.session = _component.Session(path, replaying=False, keyed="keyed" in entry.flags)
+        hook.session = _session.Session(path, replaying=False, keyed="keyed" in entry.flags)
         hook.callable.set_mode(_component.SLOW, 1.0, 0, False, False, False)
     elif entry.mode == "delay":
         hook.callable.set_mode(_component.DELAY, 1.0, entry.delay_ns, False, released, False)
@@ -210,16 +213,21 @@ def _set(hook: Hook, entry: Entry) -> None:
 
 def _load(hook: Hook, entry: Entry, released: bool) -> None:
     """Load the recording; `off` loads it too, so that every variant of a study starts alike."""
-    from latlab.stubs import _component, _trace
+    from latlab.stubs import _component, _session, _trace
 
     base = f"{entry.state}/{_process}"
-    if entry.mode == "off" and not os.access(f"{base}.trace", os.R_OK):
-        return
-    keyed = "keyed" in entry.flags
-    loaded = {definition.name: definition for definition in _trace.read(f"{base}.trace")}
-    session = _component.Session(f"{base}.trace", replaying=True, keyed=keyed)
+    trace, shared = f"{base}.trace", f"{entry.state}/{ANY_TRACE}"
+    if not os.access(trace, os.R_OK):
+        if entry.mode == "off":
+            return
+        trace = shared if os.access(shared, os.R_OK) else trace
+    flags = entry.flags
+    keyed = "keyed" in flags
+    before = _session.resident_bytes() if "told" in flags else 0
+    loaded = {definition.name: definition for definition in _trace.read(trace)}
+    session = _session.Session(trace, replaying=True, keyed=keyed)
     if hook.name in loaded:
-        _component.load(hook, session, loaded, lazy=False, shared=hook.shared)
+        _session.load(hook, session, loaded, lazy="lazy" in flags, views="views" in flags, shared=hook.shared)
     else:
         hook.session = session  # this process has imported it, and never called it
     if keyed:
@@ -228,6 +236,10 @@ def _load(hook: Hook, entry: Entry, released: bool) -> None:
         hook.callable.set_times(_times(hook, entry, base, single=keyed or hook.shared))
     mode = _component.OFF if entry.mode == "off" else _component.SLOW if keyed else _component.REPLAY
     factor = 0.0 if entry.mode == "flat" else entry.factor
+    if "told" in flags:
+        del loaded
+        with open(f"{base}.held", "w", encoding="ascii") as file:
+            file.write(str(max(0, _session.resident_bytes() - before)))
     hook.callable.set_mode(mode, factor, 0, entry.mode == "idle", released, True)
 
 
@@ -257,6 +269,10 @@ def _finish() -> None:
         if "marks" in entry.flags:
             with open(f"{base}.marks", "wb") as kept:
                 kept.write(hook.callable.marks())
+        error = hook.session.error if hook.session is not None else None
+        if error is not None:
+            with open(f"{base}.error", "w", encoding="utf-8") as file:
+                file.write(str(error))
         if entry.mode == "measure":
             calls = zip(hook.callable.times(), hook.callable.spans(), strict=True)
             write_times(
@@ -264,7 +280,7 @@ def _finish() -> None:
             )
             with open(f"{base}.threads", "w", encoding="utf-8") as file:
                 file.writelines(f"{name}\n" for name in hook.threads)
-        elif entry.mode == "record" and hook.session is not None:
+        elif entry.mode == "record" and hook.session is not None and error is None:
             hook.session.save()
         elif entry.mode in ("flat", "busy", "idle"):
             left = 0 if "keyed" in entry.flags else hook.callable.left()
@@ -285,7 +301,7 @@ def _after_fork() -> None:
     global _process
     _process = None
     for hook, entry in _applied.values():
-        hook._reset()
+        hook.reset()
         _set(hook, entry)
 
 

@@ -80,6 +80,21 @@ def write(path: str | os.PathLike[str], definitions: list[Definition]) -> None:
     os.replace(part, path)  # noqa: PTH105  # imports nothing that a program under study would have to wait for
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a place for a trace before anything is recorded.
+
+    Raises:
+        InputError: no file can be made there.
+    """
+    part = f"{os.fspath(path)}.part"
+    try:
+        with open(part, "wb"):
+            pass
+        os.unlink(part)  # noqa: PTH108  # as in write()
+    except OSError as error:
+        raise InputError(path, f"can't be written ({error.strerror})") from error
+
+
 def _entry(
     file: Any, tag: int, flag: int, encoding: int, number: int, run: int, thread: int, data: bytes
 ) -> None:

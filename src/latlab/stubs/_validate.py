@@ -11,67 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from latlab.errors import InputError, LatlabError, UsageError
+from latlab.errors import InputError, LatlabError
 from latlab.stubs import _lab, _trace
+from latlab.stubs._outside import last_said, recorded, run
 from latlab.stubs._study_plan import StudyPlan
-
-
-def _run(lab: _lab.Lab, mode: str) -> subprocess.CompletedProcess[bytes]:
-    lab.prepare(mode, 1.0, 0)
-    return subprocess.run(
-        lab.command, env=lab.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-
-
-def _said(done: subprocess.CompletedProcess[bytes]) -> str:
-    last = (done.stderr + b"\n" + done.stdout).decode(errors="replace").strip().splitlines()
-    return last[0] if last else "it said nothing"
-
-
-def _last_said(done: subprocess.CompletedProcess[bytes]) -> str:
-    last = done.stderr.decode(errors="replace").strip().splitlines() or _said(done).splitlines()
-    return last[-1]
-
-
-def _recorded(lab: _lab.Lab) -> dict[str, list[_trace.Definition]]:
-    """The definitions of each process."""
-    done = _run(lab, "record")
-    if done.returncode != 0:
-        raise LatlabError(
-            f"the command failed with exit code {done.returncode} while recording: {_last_said(done)}"
-        )
-    if lab.plan.kind == "command":
-        return {}
-    found = {path.stem: _trace.read(path) for path in sorted(lab.state.glob("*.trace"))}
-    found = {
-        process: definitions
-        for process, definitions in found.items()
-        if any(definition.name == lab.plan.component for definition in definitions)
-    }
-    if not found:
-        raise UsageError(
-            f"'{lab.plan.component}' is never called by the command",
-            remedy="is its module imported so? A function of the script itself needs the decorator",
-        )
-    return found
-
-
-def record(name: str, command: list[str], output: str | Path, *, keyed: bool = False) -> int:
-    """Record a component while a command runs; the number of results.
-
-    Raises:
-        LatlabError: the command fails, or a result can't be serialised.
-        UsageError: the component is never called, or by several processes.
-    """
-    _lab.check_command(command)
-    with tempfile.TemporaryDirectory() as folder:
-        lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), Path(folder))
-        found = _recorded(lab)
-        if len(found) > 1:
-            raise UsageError(f"'{name}' is called by {len(found)} processes; a trace is of one")
-        (process, definitions), *_ = found.items()
-        shutil.copyfile(lab.state / f"{process}.trace", output)
-    return sum(len(one.values) for one in definitions if one.name == name)
 
 
 def validate(name: str, command: list[str], *, kind: str = "python", keyed: bool = False) -> dict[str, Any]:
@@ -94,19 +37,19 @@ def validate(name: str, command: list[str], *, kind: str = "python", keyed: bool
         unchanged = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         if unchanged.returncode != 0:
             raise LatlabError(
-                f"the test fails without any stub (exit code {unchanged.returncode}): {_last_said(unchanged)}"
+                f"the test fails without any stub (exit code {unchanged.returncode}): {last_said(unchanged)}"
             )
-        a, b = _recorded(lab), _recorded(again)
+        a, b = recorded(lab), recorded(again)
         difference = _difference(name, a, b)
         result["deterministic"] = difference is None
         if difference is not None:
             return {**result, "valid": False, "verdict": f"{name} is not deterministic: {difference}"}
-        done = _run(lab, "flat")
+        done = run(lab, "flat")
         left = lab.left()
     valid = done.returncode == 0 and not left
     verdict = f"{name}: two recordings are the same, and the command passes with the stub"
     if done.returncode != 0:
-        verdict = f"{name}: the command fails with the stub (exit code {done.returncode}): {_last_said(done)}"
+        verdict = f"{name}: the command fails with the stub (exit code {done.returncode}): {last_said(done)}"
     elif left:
         verdict = f"{name}: with the stub the command calls it {left} times less often"
     return {**result, "valid": valid, "verdict": verdict}

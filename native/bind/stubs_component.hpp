@@ -1,0 +1,333 @@
+// Threads: a Component is used under the GIL, like every Python object.
+//
+// What stands behind a component's callable, and what a call of it does: the original, measured or delayed,
+// or a recorded result at the speed of a C function. The type that Python sees is made in stubs_replay.cpp.
+#pragma once
+
+#include <Python.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <latlab/clock.hpp>
+#include <latlab/stub_measure.hpp>
+#include <latlab/stub_work.hpp>
+#include <utility>
+#include <vector>
+
+#include "stubs/sleep.hpp"
+#include "stubs/spin.hpp"
+
+namespace latlab::stubs::python {
+
+namespace st = latlab::stubs;
+
+enum Mode : std::uint8_t { kOff, kMeasure, kDelay, kReplay, kSlow };
+// Shared: the same object may be handed out to everybody. Given: made when the trace was loaded, and handed
+// out once; it is the caller's from then on. Made: by the hook, when it is asked for.
+enum Kind : std::uint8_t { kShare, kGive, kMake };
+// How long a busy stub holds the GIL before it offers it, as the interpreter does between two instructions.
+constexpr std::int64_t kGilTurn_ns = 200'000;
+// Shorter calls are timed and simulated by the counter alone: a reading of the CPU clock costs 0.5 us.
+constexpr std::int64_t kShort_ns = 20'000;
+
+struct Call {
+  std::int64_t busy_ns;
+  std::int64_t blocked_ns;
+};
+static_assert(sizeof(Call) == 16);  // as in the .times files; see _plan.py
+
+// Of one thread.
+struct Sequence {
+  std::vector<PyObject*> values;
+  std::vector<std::uint8_t> kinds;
+  std::size_t next = 0;
+  std::vector<Call> times;  // measured, or to be simulated
+  std::size_t next_time = 0;
+  bool brief = false;       // the last measured call was short
+  bool inside = false;      // a measured call goes on: one within it is part of it
+  std::uint64_t first = 0;  // counter at the begin of the first measured call, and at the end of the last
+  std::uint64_t last = 0;
+  std::int64_t lost_ns = 0;  // within calls: ready without a CPU, or taken by the machine
+};
+
+struct State {
+  std::deque<Sequence> sequences;  // grows while calls are inside: references must stay good
+  std::vector<std::pair<std::uint64_t, std::size_t>> threads;  // id of a thread state -> its sequence
+  std::uint64_t calls = 0;
+  std::uint64_t inside_ticks = 0;    // within a stub without time: what its function costs
+  std::vector<std::uint64_t> marks;  // begin and end of each call
+  bool marked = false;               // a marked call goes on: one within it is part of it
+};
+
+struct Component {
+  PyObject_HEAD;
+  vectorcallfunc vectorcall;
+  PyObject* function;
+  PyObject* hook;     // called for what this file doesn't do itself; see _component.py
+  PyObject* wrapped;  // __dict__: __wrapped__, __name__ and the like
+  State* state;
+  double factor;  // of the recorded busy time
+  std::int64_t delay_ns;
+  double work_per_ns;  // iterations of `work` that stand for a ns; 0: a stub spins until a deadline
+  std::uint64_t cached_thread;
+  Sequence* cached;
+  std::uint8_t mode;
+  bool released;  // the component works without the GIL
+  bool idle;      // sleep instead of spinning
+  bool simulate;
+  bool marking;  // keep when each call began and ended: of programs with one thread
+};
+
+inline void sleep_released(std::int64_t ns) {
+  if (ns <= 0) return;
+  PyThreadState* saved = PyEval_SaveThread();
+  st::thread_sleeper().sleep(ns, st::SleepMode::kCorrected);
+  PyEval_RestoreThread(saved);
+}
+
+// Until the thread's CPU clock reads `end`, as Python code would be busy: with the GIL, and offering it.
+inline void busy_until_cpu(const Component* self, std::int64_t end) {
+  if (self->released) {
+    PyThreadState* saved = PyEval_SaveThread();
+    st::spin_cpu_until(end);
+    PyEval_RestoreThread(saved);
+    return;
+  }
+  static PyObject* breathe = PyUnicode_InternFromString("breathe");
+  for (std::int64_t now = st::thread_cpu_ns(); end - now > kGilTurn_ns; now = st::thread_cpu_ns()) {
+    st::spin_cpu_until(now + kGilTurn_ns);
+    // A Python function's entry hands the GIL over where another thread has asked for it. Releasing it here
+    // instead would wake the one that waits, find it too slow, and start its 5 ms anew: it would never come
+    // to its turn.
+    Py_XDECREF(PyObject_CallMethodNoArgs(self->hook, breathe));
+  }
+  st::spin_cpu_until(end);
+}
+
+// As busy_until_cpu, by the work that was done and not by a clock.
+inline void work_for(const Component* self, std::int64_t ns) {
+  if (ns <= 0) return;
+  const auto iterations = [self](std::int64_t part) {
+    return static_cast<std::uint64_t>(static_cast<double>(part) * self->work_per_ns);
+  };
+  if (self->released) {
+    PyThreadState* saved = PyEval_SaveThread();
+    latlab::stub::detail::work(iterations(ns));
+    PyEval_RestoreThread(saved);
+    return;
+  }
+  static PyObject* breathe = PyUnicode_InternFromString("breathe");
+  for (; ns > kGilTurn_ns; ns -= kGilTurn_ns) {
+    latlab::stub::detail::work(iterations(kGilTurn_ns));
+    Py_XDECREF(PyObject_CallMethodNoArgs(self->hook, breathe));
+  }
+  latlab::stub::detail::work(iterations(ns));
+}
+
+inline std::uint64_t to_ticks(std::int64_t ns) {
+  return static_cast<std::uint64_t>(static_cast<double>(ns) * st::spin_calibration().ticks_per_ns);
+}
+
+inline void busy(const Component* self, std::int64_t ns) {
+  if (ns <= 0) return;
+  if (ns > kShort_ns) {
+    busy_until_cpu(self, st::thread_cpu_ns() + ns);
+  } else {
+    st::spin_until_tick(latlab::ticks() + to_ticks(ns));
+  }
+}
+
+// The account of a simulated call: opened at its entry, so that what the stub itself costs is part of its
+// time.
+struct Account {
+  std::uint64_t start;
+  std::int64_t target_ns;
+  std::int64_t cpu_start_ns;
+};
+
+inline Account open_account(Component* self, Sequence& sequence) {
+  Account account{latlab::ticks(), 0, 0};
+  if (sequence.times.empty()) return account;
+  const Call call = sequence.times[sequence.next_time++ % sequence.times.size()];
+  if (call.blocked_ns > 0) {
+    sleep_released(call.blocked_ns);
+    account.start = latlab::ticks();
+  }
+  account.target_ns = static_cast<std::int64_t>(static_cast<double>(call.busy_ns) * self->factor);
+  if (account.target_ns > kShort_ns && !self->idle && self->work_per_ns <= 0)
+    account.cpu_start_ns = st::thread_cpu_ns();
+  return account;
+}
+
+inline void close_account(Component* self, const Account& account) {
+  if (account.target_ns <= 0) {
+    self->state->inside_ticks += latlab::ticks() - account.start;
+  } else if (self->idle) {
+    sleep_released(account.target_ns - st::ticks_to_duration_ns(latlab::ticks() - account.start));
+  } else if (self->work_per_ns > 0) {
+    work_for(self, account.target_ns - st::ticks_to_duration_ns(latlab::ticks() - account.start));
+  } else if (account.target_ns > kShort_ns) {
+    busy_until_cpu(self, account.cpu_start_ns + account.target_ns);
+  } else {
+    st::spin_until_tick(account.start + to_ticks(account.target_ns));
+  }
+}
+
+inline Sequence* find_sequence(Component* self) {
+  const std::uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
+  if (self->cached != nullptr && self->cached_thread == thread) return self->cached;
+  State& state = *self->state;
+  for (const auto& [id, index] : state.threads) {
+    if (id == thread) {
+      self->cached_thread = thread;
+      return self->cached = &state.sequences[index];
+    }
+  }
+  PyObject* which = PyObject_CallMethod(self->hook, "sequence_of_thread", nullptr);
+  if (which == nullptr) return nullptr;
+  const std::size_t index = PyLong_AsSize_t(which);
+  Py_DECREF(which);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (self->mode == kMeasure && index >= state.sequences.size()) state.sequences.resize(index + 1);
+  if (index >= state.sequences.size()) {
+    PyErr_SetString(PyExc_IndexError, "no such sequence");
+    return nullptr;
+  }
+  state.threads.emplace_back(thread, index);
+  self->cached_thread = thread;
+  return self->cached = &state.sequences[index];
+}
+
+inline PyObject* hand_out(Component* self, PyObject*& value, std::uint8_t kind, PyObject* const* arguments,
+                          std::size_t count, PyObject* names) {
+  switch (kind) {
+    case kShare:
+      Py_INCREF(value);
+      return value;
+    case kGive:
+      return std::exchange(value, nullptr);
+    default: {
+      PyObject* given = PyTuple_New(static_cast<Py_ssize_t>(count));
+      if (given == nullptr) return nullptr;
+      for (std::size_t i = 0; i < count; ++i) {
+        Py_INCREF(arguments[i]);
+        PyTuple_SET_ITEM(given, static_cast<Py_ssize_t>(i), arguments[i]);
+      }
+      PyObject* named = PyDict_New();
+      for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
+        PyDict_SetItem(named, PyTuple_GET_ITEM(names, i), arguments[count + static_cast<std::size_t>(i)]);
+      }
+      PyObject* result = PyObject_CallMethod(self->hook, "make", "OOO", value, given, named);
+      Py_DECREF(given);
+      Py_XDECREF(named);
+      return result;
+    }
+  }
+}
+
+inline PyObject* replay(Component* self, PyObject* const* arguments, std::size_t count, PyObject* names) {
+  Sequence* sequence = find_sequence(self);
+  if (sequence == nullptr) return nullptr;
+  if (sequence->next >= sequence->values.size()) {
+    PyObject* none =
+        PyObject_CallMethod(self->hook, "exhausted", "n", static_cast<Py_ssize_t>(sequence->next));
+    Py_XDECREF(none);
+    if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_RuntimeError, "more calls than were recorded");
+    return nullptr;
+  }
+  const std::size_t at = sequence->next++;
+  if (!self->simulate)
+    return hand_out(self, sequence->values[at], sequence->kinds[at], arguments, count, names);
+  const Account account = open_account(self, *sequence);
+  PyObject* result = hand_out(self, sequence->values[at], sequence->kinds[at], arguments, count, names);
+  close_account(self, account);
+  return result;
+}
+
+inline std::int64_t voluntary_switches() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+inline PyObject* measured(Component* self, PyObject* const* arguments, std::size_t flags, PyObject* names) {
+  Sequence* sequence = find_sequence(self);
+  if (sequence == nullptr) return nullptr;
+  if (sequence->inside) return PyObject_Vectorcall(self->function, arguments, flags, names);
+  const bool brief = sequence->brief;
+  const std::int64_t switches = brief ? 0 : voluntary_switches();
+  const std::int64_t ready = brief ? 0 : latlab::stub::detail::ready_ns();
+  const std::int64_t cpu = brief ? 0 : st::thread_cpu_ns();
+  const std::uint64_t start = latlab::ticks();
+  sequence->inside = true;
+  PyObject* result = PyObject_Vectorcall(self->function, arguments, flags, names);
+  sequence->inside = false;
+  sequence->last = latlab::ticks();
+  if (sequence->times.empty()) sequence->first = start;
+  const std::int64_t wall = st::ticks_to_duration_ns(sequence->last - start);
+  Call call{wall, 0};
+  if (!brief) {
+    const auto clock = static_cast<std::int64_t>(st::spin_calibration().cpu_clock_ns);
+    call.busy_ns = std::max<std::int64_t>(0, std::min(wall, st::thread_cpu_ns() - cpu - clock));
+    // A thread that never let go of its CPU did not wait: it was preempted, or the machine was.
+    if (wall - call.busy_ns > kShort_ns) {
+      const std::int64_t off = wall - call.busy_ns - (latlab::stub::detail::ready_ns() - ready);
+      if (voluntary_switches() != switches && off > kShort_ns) call.blocked_ns = off;
+      sequence->lost_ns += wall - call.busy_ns - call.blocked_ns;
+    }
+    if (call.blocked_ns == 0 && wall < kShort_ns) call.busy_ns = wall;
+  }
+  sequence->brief = wall < kShort_ns;
+  sequence->times.push_back(call);
+  return result;
+}
+
+inline PyObject* dispatch(PyObject* object, PyObject* const* arguments, std::size_t flags, PyObject* names) {
+  auto* self = reinterpret_cast<Component*>(object);
+  switch (self->mode) {
+    case kOff:
+      return PyObject_Vectorcall(self->function, arguments, flags, names);
+    case kReplay: {
+      ++self->state->calls;
+      return replay(self, arguments, static_cast<std::size_t>(PyVectorcall_NARGS(flags)), names);
+    }
+    case kMeasure:
+      ++self->state->calls;
+      return measured(self, arguments, flags, names);
+    case kDelay: {
+      // Once for a call and those that it makes of itself, which are measured as one.
+      static thread_local const Component* delayed = nullptr;
+      if (delayed == self) return PyObject_Vectorcall(self->function, arguments, flags, names);
+      ++self->state->calls;
+      busy(self, self->delay_ns);
+      const Component* before = std::exchange(delayed, self);
+      PyObject* result = PyObject_Vectorcall(self->function, arguments, flags, names);
+      delayed = before;
+      return result;
+    }
+    default: {
+      ++self->state->calls;
+      PyObject* slow = PyObject_GetAttrString(self->hook, "slow");
+      if (slow == nullptr) return nullptr;
+      PyObject* result = PyObject_Vectorcall(slow, arguments, flags & ~PY_VECTORCALL_ARGUMENTS_OFFSET, names);
+      Py_DECREF(slow);
+      return result;
+    }
+  }
+}
+
+inline PyObject* call(PyObject* object, PyObject* const* arguments, std::size_t flags, PyObject* names) {
+  auto* self = reinterpret_cast<Component*>(object);
+  if (!self->marking || self->state->marked) return dispatch(object, arguments, flags, names);
+  self->state->marked = true;
+  self->state->marks.push_back(latlab::ticks());
+  PyObject* result = dispatch(object, arguments, flags, names);
+  self->state->marks.push_back(latlab::ticks());
+  self->state->marked = false;
+  return result;
+}
+
+}  // namespace latlab::stubs::python
