@@ -17,9 +17,12 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace latlab::stub {
@@ -99,16 +102,17 @@ struct Serial<T[N]> {
   }
 };
 
-template <>
-struct Serial<std::string> {
+template <class C, class A>
+struct Serial<std::basic_string<char, C, A>> {
+  using Text = std::basic_string<char, C, A>;
   static std::string layout() { return "s"; }
-  static void save(const std::string& text, Bytes& out) {
+  static void save(const Text& text, Bytes& out) {
     const auto size = static_cast<std::uint32_t>(text.size());
     put(out, &size, sizeof size);
     put(out, text.data(), text.size());
   }
-  static void load(std::string& text, Reader& in) {
-    text.resize(in.take<std::uint32_t>());
+  static void load(Text& text, Reader& in) {
+    text.resize(in.template take<std::uint32_t>());
     in.take(text.data(), text.size());
   }
 };
@@ -127,12 +131,12 @@ struct SerialSequence {
     for (T& value : values) Serial<T>::load(value, in);  // elements that exist are overwritten in place
   }
 };
-template <class T>
-struct Serial<std::vector<T>> : SerialSequence<std::vector<T>> {};
-template <class T>
-struct Serial<std::list<T>> : SerialSequence<std::list<T>> {};
-template <class T>
-struct Serial<std::deque<T>> : SerialSequence<std::deque<T>> {};
+template <class T, class A>
+struct Serial<std::vector<T, A>> : SerialSequence<std::vector<T, A>> {};
+template <class T, class A>
+struct Serial<std::list<T, A>> : SerialSequence<std::list<T, A>> {};
+template <class T, class A>
+struct Serial<std::deque<T, A>> : SerialSequence<std::deque<T, A>> {};
 
 // Elements one by one: they have no address, and no reference.
 template <>
@@ -149,23 +153,30 @@ struct Serial<std::vector<bool>> {
   }
 };
 
-template <class T>
-struct Serial<std::set<T>> {
+template <class Set>
+struct SerialSet {
+  using T = typename Set::value_type;
   static std::string layout() { return "v(" + Serial<T>::layout() + ")"; }
-  static void save(const std::set<T>& values, Bytes& out) {
+  static void save(const Set& values, Bytes& out) {
     const auto size = static_cast<std::uint32_t>(values.size());
     put(out, &size, sizeof size);
     for (const T& value : values) Serial<T>::save(value, out);
   }
-  static void load(std::set<T>& values, Reader& in) {
+  static void load(Set& values, Reader& in) {
     values.clear();
-    for (auto left = in.take<std::uint32_t>(); left > 0; --left) {
+    for (auto left = in.template take<std::uint32_t>(); left > 0; --left) {
       T value{};
       Serial<T>::load(value, in);
       values.insert(std::move(value));
     }
   }
 };
+template <class T, class C, class A>
+struct Serial<std::set<T, C, A>> : SerialSet<std::set<T, C, A>> {};
+template <class T, class C, class A>
+struct Serial<std::multiset<T, C, A>> : SerialSet<std::multiset<T, C, A>> {};
+template <class T, class H, class E, class A>
+struct Serial<std::unordered_set<T, H, E, A>> : SerialSet<std::unordered_set<T, H, E, A>> {};
 
 template <class A, class B>
 struct Serial<std::pair<A, B>> {
@@ -207,29 +218,87 @@ struct SerialMap {
     }
   }
 };
-template <class K, class V>
-struct Serial<std::map<K, V>> : SerialMap<std::map<K, V>> {};
-template <class K, class V>
-struct Serial<std::unordered_map<K, V>> : SerialMap<std::unordered_map<K, V>> {};
+template <class K, class V, class C, class A>
+struct Serial<std::map<K, V, C, A>> : SerialMap<std::map<K, V, C, A>> {};
+template <class K, class V, class H, class E, class A>
+struct Serial<std::unordered_map<K, V, H, E, A>> : SerialMap<std::unordered_map<K, V, H, E, A>> {};
 
-// What it owns is one object, or none.
-template <class T>
-struct Serial<std::unique_ptr<T>> {
+template <class... T>
+struct Serial<std::tuple<T...>> {
+  static std::string layout() { return "{" + (Serial<T>::layout() + ... + std::string("}")); }
+  static void save(const std::tuple<T...>& values, Bytes& out) {
+    std::apply([&](const T&... each) { (Serial<T>::save(each, out), ...); }, values);
+  }
+  static void load(std::tuple<T...>& values, Reader& in) {
+    std::apply([&](T&... each) { (Serial<T>::load(each, in), ...); }, values);
+  }
+};
+
+// Which one it holds, and that one. A trace's layout can't say "one of these": decoding shows the bytes.
+template <class... T>
+struct Serial<std::variant<T...>> {
+  static std::string layout() { return "v(u1)"; }
+  static void save(const std::variant<T...>& value, Bytes& out) {
+    if (value.valueless_by_exception()) throw StateError("a variant holds nothing");
+    Bytes inside;
+    const auto which = static_cast<std::uint32_t>(value.index());
+    put(inside, &which, sizeof which);
+    std::visit([&](const auto& held) { Serial<std::remove_cvref_t<decltype(held)>>::save(held, inside); },
+               value);
+    const auto size = static_cast<std::uint32_t>(inside.size());
+    put(out, &size, sizeof size);
+    put(out, inside.data(), inside.size());
+  }
+  static void load(std::variant<T...>& value, Reader& in) {
+    in.take<std::uint32_t>();
+    const auto which = in.take<std::uint32_t>();
+    if (which >= sizeof...(T)) throw StateError("a recorded variant holds what its type doesn't have");
+    pick(value, which, in, std::index_sequence_for<T...>{});
+  }
+
+ private:
+  template <std::size_t... I>
+  static void pick(std::variant<T...>& value, std::uint32_t which, Reader& in,
+                   std::index_sequence<I...> /**/) {
+    ((which == I ? one<I>(value, in) : void()), ...);
+  }
+  template <std::size_t I>
+  static void one(std::variant<T...>& value, Reader& in) {
+    if (value.index() != I) value.template emplace<I>();
+    Serial<std::variant_alternative_t<I, std::variant<T...>>>::load(std::get<I>(value), in);
+  }
+};
+template <>
+struct Serial<std::monostate> {
+  static std::string layout() { return "{}"; }
+  static void save(const std::monostate& /**/, Bytes& /**/) {}
+  static void load(std::monostate& /**/, Reader& /**/) {}
+};
+
+// What it owns is one object, or none. Whether two shared pointers share it isn't recorded: one that exists
+// is overwritten in place, and stays shared with whoever shares it.
+template <class Pointer>
+struct SerialOwner {
+  using T = typename Pointer::element_type;
   static std::string layout() { return "o(" + Serial<T>::layout() + ")"; }
-  static void save(const std::unique_ptr<T>& value, Bytes& out) {
+  static void save(const Pointer& value, Bytes& out) {
     const char present = value != nullptr ? 1 : 0;
     put(out, &present, 1);
     if (value) Serial<T>::save(*value, out);
   }
-  static void load(std::unique_ptr<T>& value, Reader& in) {
+  static void load(Pointer& value, Reader& in) {
     if (in.take<char>() == 0) {
       value.reset();
       return;
     }
-    if (!value) value = std::make_unique<T>();
+    if (!value) value = Pointer(new T());
     Serial<T>::load(*value, in);
   }
 };
+template <class T>
+struct Serial<std::unique_ptr<T>> : SerialOwner<std::unique_ptr<T>> {};
+template <class T>
+struct Serial<std::shared_ptr<T>> : SerialOwner<std::shared_ptr<T>> {};
 
 template <class T>
 struct Serial<std::optional<T>> {

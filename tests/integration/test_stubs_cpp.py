@@ -116,6 +116,19 @@ int main(int, char** argv) {
   return load_state("all", &to) == &to && to.filled() ? 0 : 1;
 }
 """
+USE_HOSTILE = """#include "spec.hpp"
+int main(int, char** argv) {
+  using namespace latlab::stub;
+  outer::deep::All from;
+  outer::deep::All to;
+  from.fill();
+  record(argv[1]);
+  save_state("all", "class All", &from);
+  stop();
+  replay(argv[1]);
+  return load_state("all", &to) == &to && to.filled() ? 0 : 1;
+}
+"""
 SYSTEM = """#include <latlab/stub.hpp>
 int main() {
   long total = 0;
@@ -191,6 +204,31 @@ def test_members_of_every_kind_come_back_and_what_cannot_be_written_is_marked(
     with pytest.raises(SystemExit):
         main(["stubs", "decode", str(tmp_path / "t.trace")])
     assert capsys.readouterr().out.startswith("0;4;all;10;class All;0;")
+
+
+def test_what_no_serialisation_can_know_is_marked_and_the_rest_comes_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if shutil.which("castxml", path=str(Path(sys.executable).parent)) is None and not shutil.which("castxml"):
+        pytest.skip("castxml is not installed")
+    shutil.copy(Path(__file__).parents[1] / "data/stubs/hostile.hpp", tmp_path / "hostile.hpp")
+    with pytest.raises(SystemExit) as left:
+        main(["stubs", "spec", str(tmp_path / "hostile.hpp"), "--class", "outer::deep::All",
+              "-o", str(tmp_path / "spec.hpp")])  # fmt: skip
+    assert not left.value.code
+    marks = set(re.findall(r"MARK (\S+):", (tmp_path / "spec.hpp").read_text()))
+    assert marks == {
+        "at_", "b_", "co_", "fn_", "mu_", "nameless_", "ptr_", "span_", "sv_", "ua_", "un_", "up_", "vol_",
+        "vp_", "ws_",
+    }  # fmt: skip
+    assert "15 members are marked" in capsys.readouterr().err
+    program = compile_in(tmp_path, USE_HOSTILE)
+    subprocess.run([str(program), str(tmp_path / "t.trace")], check=True)
+    for name in ("CStyle", "outer::deep::Ring<int,4>"):
+        with pytest.raises(SystemExit) as left:
+            main(["stubs", "spec", str(tmp_path / "hostile.hpp"), "--class", name])
+        assert not left.value.code
+        assert "struct Serial<" in capsys.readouterr().out
 
 
 def test_a_component_of_a_c_program_is_studied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

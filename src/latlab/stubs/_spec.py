@@ -13,21 +13,23 @@ from pathlib import Path
 
 from latlab.errors import InputError, MissingExtraError
 
+_STANDARD_OPTION = "-std=c++20"
 # What Serial<> of the library covers: its own members aren't looked into.
-_STANDARD = (
-    "std::basic_string<char",
-    "std::vector<",
-    "std::list<",
-    "std::deque<",
-    "std::set<",
-    "std::map<",
-    "std::unordered_map<",
-    "std::pair<",
-    "std::optional<",
-    "std::unique_ptr<",
-    "std::array<",
-)
-_INSIDE = re.compile(r"[A-Za-z_][\w:]*")
+_STANDARD = {
+    "basic_string", "vector", "list", "deque", "set", "multiset", "unordered_set", "map", "unordered_map",
+    "pair", "tuple", "variant", "monostate", "optional", "unique_ptr", "shared_ptr", "array", "complex",
+    "bitset", "chrono::duration", "chrono::time_point",
+}  # fmt: skip
+# What only says how such a container does its work.
+_HELPERS = {
+    "allocator", "pmr::polymorphic_allocator", "less", "greater", "hash", "equal_to", "char_traits",
+    "default_delete", "ratio", "chrono::system_clock", "chrono::steady_clock",
+    "chrono::_V2::system_clock", "chrono::_V2::steady_clock",
+}  # fmt: skip
+_STANDARD_NAME = re.compile(r"\bstd::((?:\w+::)*\w+)")
+
+
+_TRANSPARENT = ("Typedef", "ElaboratedType", "CvQualifiedType")
 
 
 def _castxml() -> str:
@@ -40,10 +42,12 @@ def _castxml() -> str:
 def _parse(header: Path, options: Sequence[str]) -> dict[str, ET.Element]:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out.xml"
-        # The same standard for both: castxml reads the headers of the compiler that it imitates.
+        # The same standard for both: castxml reads the headers of the compiler that it imitates. <compare>
+        # names __float80 where that compiler has it, and castxml's doesn't.
         command = [
-            _castxml(), "--castxml-output=1", "--castxml-cc-gnu", "(", "g++", "-std=c++17", ")", "-x", "c++",
-            "-std=c++17", "-fsized-deallocation", *options, str(header), "-o", str(output),
+            _castxml(), "--castxml-output=1", "--castxml-cc-gnu", "(", "g++", _STANDARD_OPTION, ")",
+            "-x", "c++", _STANDARD_OPTION, "-fsized-deallocation", "-U__SIZEOF_FLOAT80__", *options,
+            str(header), "-o", str(output),
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not output.exists():
@@ -58,10 +62,16 @@ class _Writer:
         self.done: set[str] = set()
         self.parts: list[str] = []
         self.marked = 0
+        # typedef struct { … } Name: only the typedef has a name.
+        self.aliases = {
+            self.resolve(one.attrib["type"]).attrib["id"]: one.attrib["name"]
+            for one in elements.values()
+            if one.tag == "Typedef" and one.attrib["type"] in elements
+        }
 
     def full_name(self, element: ET.Element) -> str:
         outer = self.elements.get(element.attrib.get("context", ""))
-        name = element.attrib.get("name", "")
+        name = element.attrib.get("name", "") or self.aliases.get(element.attrib["id"], "")
         if outer is None or outer.attrib.get("name", "::") == "::":
             return name
         return f"{self.full_name(outer)}::{name}"
@@ -69,7 +79,7 @@ class _Writer:
     def resolve(self, identifier: str) -> ET.Element:
         """The type behind typedefs and qualifiers."""
         element = self.elements[identifier]
-        while element.tag in ("Typedef", "ElaboratedType", "CvQualifiedType"):
+        while element.tag in _TRANSPARENT and element.attrib["type"] in self.elements:
             element = self.elements[element.attrib["type"]]
         return element
 
@@ -113,22 +123,42 @@ class _Writer:
                 f"what the reference {owner}::{member} refers to isn't the object's own: keep it out",
                 False,
             )
-        if _is_const(field, self.elements):
+        if _is(field, self.elements, "const"):
             return "it is const, and keeps the value that it was made with", True
+        if _is(field, self.elements, "volatile"):
+            return "it is volatile: what it holds is somebody else's to write", True
         while kind.tag == "ArrayType":
+            if not kind.attrib.get("max", "").isdigit():
+                return "how many elements lie behind it can't be known: write its count, then each", False
             kind = self.resolve(kind.attrib["type"])
         if kind.tag in ("PointerType", "MethodType", "OffsetType"):
             return self._pointer(kind, member, owner), True
         if kind.tag == "Union":
             return "which member of a union holds can't be known: write the one that does", True
         if kind.tag in ("Class", "Struct"):
-            if not self.full_name(kind).startswith("std::"):
-                self.write(kind)
-            elif not self.full_name(kind).startswith(_STANDARD):
-                return f"{self.full_name(kind)} has no Serial: write one, or keep the member out", True
-            else:
-                self._inside(kind)
+            return self._class(kind), True
         return "", False
+
+    def _class(self, kind: ET.Element) -> str:
+        name = self.full_name(kind)
+        if not name or name.endswith("::"):
+            return "its type has no name: give it one"
+        if not name.startswith("std::"):
+            self.write(kind)
+            return ""
+        name = name.replace("__cxx11::", "")
+        for found in _STANDARD_NAME.findall(name):
+            if found not in _STANDARD and found not in _HELPERS:
+                return f"std::{found} has no Serial: write one, or keep the member out"
+        if re.search(r"\bbasic_string<(?!char[,>])", name):
+            return "only strings of char are written"
+        if "*" in name:
+            return "it holds pointers, and the extent behind them can't be known: write what they point at"
+        if "_ptr<" in name and "[]" in name:
+            return "how many elements it owns can't be known: write the count, then each"
+        if "unique_ptr<" in name and "default_delete<" not in name and _arguments(name, "unique_ptr") > 1:
+            return "it has a deleter of its own: write what it owns"
+        return self._inside(kind)
 
     def _pointer(self, kind: ET.Element, member: str, owner: str) -> str:
         target = self.resolve(kind.attrib["type"]) if "type" in kind.attrib else kind
@@ -143,13 +173,23 @@ class _Writer:
             f"Serial<...>::save(*({reached}), out). An array: its count first, then each element"
         )
 
-    def _inside(self, kind: ET.Element) -> None:
+    def _inside(self, kind: ET.Element) -> str:
         """Classes named within a container's template arguments are written too."""
-        for name in set(_INSIDE.findall(kind.attrib["name"])):
-            for element in list(self.elements.values()):
-                ours = element.tag in ("Class", "Struct") and not name.startswith("std::")
-                if ours and self.full_name(element) == name:
-                    self.write(element)
+        text = kind.attrib["name"]
+        for element in list(self.elements.values()):
+            if element.tag not in ("Class", "Struct") or element.attrib.get("incomplete") == "1":
+                continue
+            name = self.full_name(element)
+            if (
+                not name
+                or name.startswith("std::")
+                or not re.search(rf"(?<![\w:]){re.escape(name)}(?![\w:<])", text)
+            ):
+                continue
+            if element.attrib.get("abstract") == "1":
+                return f"{name} is abstract, and which class stands behind it can't be known"
+            self.write(element)
+        return ""
 
     @staticmethod
     def _text(
@@ -195,10 +235,21 @@ def _space(name: str) -> str:
     return "spec_" + re.sub(r"\W", "_", name)
 
 
-def _is_const(field: ET.Element, elements: dict[str, ET.Element]) -> bool:
+def _arguments(name: str, template: str) -> int:
+    """How many arguments a template is given within a type's name, at its first place."""
+    depth, count = 0, 1
+    for letter in name[name.index(f"{template}<") + len(template) :]:
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        count += letter == "," and depth == 1
+        if depth == 0:
+            break
+    return count
+
+
+def _is(field: ET.Element, elements: dict[str, ET.Element], qualifier: str) -> bool:
     element = elements[field.attrib["type"]]
-    while element.tag in ("Typedef", "ElaboratedType", "CvQualifiedType", "ArrayType"):
-        if element.attrib.get("const") == "1":
+    while element.tag in (*_TRANSPARENT, "ArrayType"):
+        if element.attrib.get(qualifier) == "1":
             return True
         element = elements[element.attrib["type"]]
     return False
@@ -227,9 +278,10 @@ def spec(header: str | Path, name: str, options: Sequence[str] = ()) -> tuple[st
         raise InputError(header, "is no header")
     elements = _parse(header, options)
     writer = _Writer(header, elements)
+    wanted = "".join(name.split())
     found = [
         element for element in elements.values()
-        if element.tag in ("Class", "Struct") and writer.full_name(element) == name
+        if element.tag in ("Class", "Struct") and "".join(writer.full_name(element).split()) == wanted
         and element.attrib.get("incomplete") != "1"
     ]  # fmt: skip
     if not found:
