@@ -189,6 +189,8 @@ GlobalLoad::GlobalLoad(LoadPlan plan) : plan_(std::move(plan)) {
       plan_.memory_bytes < kSmallestSet) {
     throw std::invalid_argument("rates and numbers of threads can't be negative, nor a set below 1 MiB");
   }
+  const auto cells = static_cast<std::size_t>(plan_.memory_bytes) / sizeof(std::uint64_t);
+  for (int i = 0; i < plan_.memory_threads; ++i) walked_.emplace_back(cells, 1U);
 }
 
 GlobalLoad::~GlobalLoad() {
@@ -200,7 +202,7 @@ void GlobalLoad::start() {
   stopping_.store(false, std::memory_order_relaxed);
   disk_error_.clear();
   for (const int cpu : plan_.cpus) threads_.emplace_back([this, cpu] { burn(cpu); });
-  for (int i = 0; i < plan_.memory_threads; ++i) threads_.emplace_back([this] { stream(); });
+  for (auto& data : walked_) threads_.emplace_back([this, &data] { stream(data); });
   if (!plan_.disk_path.empty()) threads_.emplace_back([this] { write(); });
 }
 
@@ -226,10 +228,9 @@ void GlobalLoad::burn(int cpu) noexcept {
   }
 }
 
-void GlobalLoad::stream() noexcept {
-  std::vector<std::uint64_t> data(static_cast<std::size_t>(plan_.memory_bytes) / sizeof(std::uint64_t), 1);
+void GlobalLoad::stream(std::vector<std::uint64_t>& data) noexcept {
   const double rate = plan_.memory_bytes_per_s / plan_.memory_threads;
-  const auto piece = static_cast<std::size_t>(portion(rate, 0.001, 65'536, kSmallestSet)) / 16;
+  const auto piece = static_cast<std::size_t>(portion(rate, 0.0001, 65'536, kSmallestSet)) / 16;
   Pace pace(rate);
   while (!stopping_.load(std::memory_order_relaxed)) {
     for (std::size_t from = 0; from < data.size() && !stopping_.load(std::memory_order_relaxed);

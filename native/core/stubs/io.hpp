@@ -78,10 +78,11 @@ class GlobalLoad {
 
  private:
   void burn(int cpu) noexcept;
-  void stream() noexcept;
+  void stream(std::vector<std::uint64_t>& data) noexcept;
   void write() noexcept;
 
   LoadPlan plan_;
+  std::vector<std::vector<std::uint64_t>> walked_;  // one a memory thread, touched before the load begins
   std::vector<std::thread> threads_;
   // relaxed everywhere: a stop that is seen one period late does no harm, and the counts are only statistics
   std::atomic<bool> stopping_{false};

@@ -100,7 +100,7 @@ def _other(kind: str, requested_ns: int, repetitions: int) -> dict[str, Any]:
             steps = [(0, 1 << 20, 0), (requested_ns // 2, 1 << 18, 1 << 16), (requested_ns, 0, 0)]
             wall.append(native.run_memory_plan(steps).wall_ns)
     elif kind.startswith("global"):
-        wall = [_global(kind, requested_ns) for _ in range(repetitions)]
+        wall = list(_global(kind, requested_ns, repetitions))
     elif kind == "io-delay":
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "calibrate")
@@ -129,32 +129,35 @@ def _other(kind: str, requested_ns: int, repetitions: int) -> dict[str, Any]:
     return {"wall_ns": np.array(wall), "preempted": nothing, "burned_ns": nothing}
 
 
-def _global(kind: str, requested_ns: int) -> float:
+def _global(kind: str, requested_ns: int, repetitions: int) -> Iterator[float]:
     """The load that a global stub put on the system, in the time that it should have taken.
 
     It lasts twice as long as requested and ends with the turn that it is in, and so is set into proportion.
     """
-    cpus = [min(os.sched_getaffinity(0))] if kind == "global-cpu" else []
+    rate = {
+        "global-cpu": 0.5,
+        "global-memory": MEMORY_BYTES_PER_S / 1e9,
+        "global-disk": DISK_BYTES_PER_S / 1e9,
+    }
     with tempfile.TemporaryDirectory() as folder:
         load = native.GlobalLoad(
-            cpus, 0.5, max(1_000_000, requested_ns // 5),
-            memory_threads=int(kind == "global-memory"), memory_bytes_per_s=MEMORY_BYTES_PER_S,
+            [min(os.sched_getaffinity(0))] if kind == "global-cpu" else [], 0.5,
+            max(1_000_000, requested_ns // 5), memory_threads=int(kind == "global-memory"),
+            memory_bytes_per_s=MEMORY_BYTES_PER_S,
             disk_path=str(Path(folder) / "load") if kind == "global-disk" else "",
             disk_bytes_per_s=DISK_BYTES_PER_S,
         )  # fmt: skip
-        begin = time.monotonic_ns()
-        load.start()
-        native.sleep(2 * requested_ns)
-        load.stop()
-        lasted = max(time.monotonic_ns() - begin, 1)
-    if kind == "global-cpu":
-        return load.busy_ns * 2 * requested_ns / lasted
-    moved, rate = (
-        (load.memory_bytes, MEMORY_BYTES_PER_S)
-        if kind == "global-memory"
-        else (load.disk_bytes, DISK_BYTES_PER_S)
-    )
-    return moved / rate * 1e9 * requested_ns / lasted
+        before = 0
+        for _ in range(repetitions):
+            begin = time.monotonic_ns()
+            load.start()
+            native.sleep(2 * requested_ns)
+            load.stop()
+            lasted = max(time.monotonic_ns() - begin, 1)
+            # Of the three, two are always 0: nanoseconds, or bytes.
+            total = load.busy_ns + load.memory_bytes + load.disk_bytes
+            yield (total - before) / rate[kind] / lasted * requested_ns
+            before = total
 
 
 def _measure(kind: str, length_ns: int, repetitions: int) -> tuple[str, dict[str, Any]]:
