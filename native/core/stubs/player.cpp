@@ -81,6 +81,7 @@ class alignas(64) Gate {
  public:
   void open(std::int64_t at_ns = 0) noexcept {
     at_ns_ = at_ns;
+    opened_ns_ = now_ns();
     // release: pairs with the acquire of those that pass
     open_.store(1, std::memory_order_release);
     syscall(SYS_futex, &open_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
@@ -105,10 +106,13 @@ class alignas(64) Gate {
   }
   // When the schedule has it open; read by those that have passed.
   [[nodiscard]] std::int64_t at_ns() const noexcept { return at_ns_; }
+  // When it was opened; likewise.
+  [[nodiscard]] std::int64_t opened_ns() const noexcept { return opened_ns_; }
 
  private:
   std::atomic<std::uint32_t> open_{0};
   std::int64_t at_ns_ = 0;
+  std::int64_t opened_ns_ = 0;
 };
 
 struct Shared {
@@ -356,9 +360,9 @@ class Player {
           const Gate& gate = shared_.done[static_cast<std::size_t>(action.target)];
           if (!shared_.done[static_cast<std::size_t>(action.target)].pass(shared_.giving_up)) return;
           schedule_ns_ = std::max(schedule_ns_, gate.at_ns());
-          const std::int64_t to = now_ns();
-          note(to, action);
-          slice(from, to, 1);
+          // As in a capture: a join is when it is let go, and not when a CPU is free for it.
+          note(std::max(from, gate.opened_ns()), action);
+          slice(from, now_ns(), 1);
           break;
         }
         case Verb::kSignal:
