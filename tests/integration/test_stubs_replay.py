@@ -393,25 +393,18 @@ def test_a_function_that_returns_before_its_work_is_done_is_refused(
         pass
 
 
-def test_an_error_of_ours_that_the_program_swallows_still_ends_the_session(make: Any, tmp_path: Path) -> None:
-    stub, locked = make(lambda: 1), make(lambda: threading.Lock())
-    with stubs.record(tmp_path / "t"):
-        stub()
-
-    def twice() -> None:
-        with contextlib.suppress(Exception):
-            stub()
-            stub()
+def test_a_recording_that_misses_a_result_is_not_written_even_where_the_program_goes_on(
+    make: Any, tmp_path: Path
+) -> None:
+    locked = make(lambda: threading.Lock())
 
     def once() -> None:
         with contextlib.suppress(Exception):
             locked()
 
-    with pytest.raises(stubs.ReplayError, match="more often"), stubs.replay(tmp_path / "t"):
-        twice()
-    with pytest.raises(LatlabError, match="can't be serialised"), stubs.record(tmp_path / "u"):
+    with pytest.raises(LatlabError, match="can't be serialised"), stubs.record(tmp_path / "t"):
         once()
-    assert not (tmp_path / "u").exists()
+    assert not (tmp_path / "t").exists()
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(make: Any, tmp_path: Path) -> None:
@@ -427,7 +420,9 @@ def test_a_program_is_recorded_and_replayed_from_outside(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "priced.py").write_text("def price(i):\n    print('original')\n    return {'price': i * 2}\n")
     (tmp_path / "app.py").write_text(
-        "import sys, priced\nprint(sum(priced.price(i)['price'] for i in range(int(sys.argv[1]))))\n"
+        "import sys, priced\n"
+        "try:\n  print(sum(priced.price(i)['price'] for i in range(int(sys.argv[1]))))\n"
+        "except Exception:\n  pass\n"
     )
 
     def run(*arguments: str) -> tuple[int, str, str]:

@@ -92,8 +92,8 @@ def replay(
     session = begin(os.fspath(path), replaying=True, keyed=keyed, lazy=lazy, views=views)
     try:
         yield session
-        session.finish()
-        if not keyed:
+        # After an error of ours, which the program was given, what is left says nothing.
+        if session.error is None and not keyed:
             check_left()
     finally:
         end()
