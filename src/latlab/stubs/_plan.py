@@ -9,8 +9,8 @@ FLAGS are joined by commas, `-` where there are none: `released` (the component 
 `keyed` (results by arguments), `waitless` (waits are left out), `profile` (sample which functions run),
 `work=RATE` (a busy stub does RATE iterations of the loop in stub_work.hpp for a ns, and does not spin until a
 deadline), `marks` (keep when each call began and ended: of programs with one thread), `lazy` and `views` (as
-in `replay`), `told` (PROCESS.held says how much memory the results hold). STATE is a folder; a process without
-a trace of its own takes the one named any.trace. Each process keeps its own files in it, named PROCESS.trace,
+in `replay`), `told` (PROCESS.held says how much memory the results hold). STATE is a folder. Without
+a trace of its own a process takes any.trace. Each process keeps its own files in it, named PROCESS.trace,
 PROCESS.times, PROCESS.threads, PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the
 checksum of its command line and its number among processes with the same one.
 
