@@ -67,6 +67,7 @@ TEST("an index that went round between two looks leaves the fill as it is") {
   ring.tail = 95;
   Mirror mirror(::getpid(), {described()});
   const CounterReader reader(mirror.path());
+  CHECK(reader.state() == ReadState::ready);
   const QueueHot& hot = reader.counts(0);
   const std::uint64_t before = hot.producer.in.load();
   // 104 came in and 97 went out: only `in` has passed where it was.
