@@ -37,7 +37,7 @@ def started(facts: Facts, settings: Settings) -> Iterator[tuple[Address | None, 
         child = _START[facts.broker](Path(folder), port, stack)
         stack.callback(child.close)
         _processes.wait_for_port(
-            # Erlang starts in 5 s on a quiet machine and in more than 60 on one with ten times its load.
+            # On a machine of two cores with a load of 11, Erlang took more than 60 s to start.
             "127.0.0.1",
             port,
             child,
