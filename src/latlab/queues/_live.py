@@ -19,6 +19,9 @@ from latlab.queues._window import Window
 
 __all__ = ["Live"]
 
+# Of a CPU, what judging may take: an application of many queues is judged less often.
+_JUDGING = 0.03
+
 
 class Live:
     """A view from outside that also judges: an attachment, and a recorder that keeps the last seconds.
@@ -29,7 +32,7 @@ class Live:
         targets: process ids, names of applications, or both.
         window_seconds: that the judgement is over.
         period_ns: of the sampling behind the judgement.
-        every_seconds: between two judgements.
+        every_seconds: between two judgements, at least.
         exclude: names of queues that count for nothing.
 
     Raises:
@@ -71,8 +74,10 @@ class Live:
         """What every queue and stage is now, what limited, and how long events took over the last seconds."""
         snapshot = self._attachment.look()
         if time.monotonic() >= self._next:
+            began = time.thread_time()
             self._judge()
-            self._next = time.monotonic() + self._every_seconds
+            pause = max(self._every_seconds, (time.thread_time() - began) / _JUDGING)
+            self._next = time.monotonic() + pause
         stage, verdict, confidence = self._judged
         latency = self._end_to_end.look(self._attachment.pids)
         return replace(

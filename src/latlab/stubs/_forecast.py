@@ -27,7 +27,7 @@ from latlab.stubs._levels import Parts, Sample
 Rounds = Sequence[Mapping[float, Parts]]
 SPEEDUPS = tuple(i / 10 for i in range(11))
 # A gain that is less than this (of the whole system) is none, even where it can be told from 0.
-SMALLEST_GAIN = 0.01
+SMALLEST_GAIN = 0.015
 # Standard errors by which a gain must differ from 0.
 CERTAIN = 3.0
 # No machine holds its speed better than this from one minute to the next.
