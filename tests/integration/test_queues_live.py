@@ -232,8 +232,8 @@ def samples_of(*rows):
 
 def test_landmarks_are_the_first_drop_the_start_of_trading_the_phases_and_the_end():
     queues = (
-        Queue_(0, "feed", QueueKind.BOUNDED, 4, drain_name="decoder"),
-        Queue_(1, "orders", QueueKind.BOUNDED, 4, drain_type="order book"),
+        Queue_(0, "feed", QueueKind.BOUNDED, 64, drain_name="decoder"),
+        Queue_(1, "orders", QueueKind.BOUNDED, 64, drain_type="order book"),
     )
     rows = samples_of((10, 0, 50, 0), (20, 1, 10, 0), (30, 1, 11, 0), (40, 0, 60, 2), (50, 1, 12, 1))
     processes = (Process(0, 1, 1, "app", ended_ns=60, died=True),)
@@ -249,7 +249,7 @@ def test_landmarks_are_the_first_drop_the_start_of_trading_the_phases_and_the_en
 
 
 def test_trading_that_had_started_before_the_recording_is_no_landmark():
-    queues = (Queue_(0, "orders", QueueKind.BOUNDED, 4, drain_name="book-1"),)
+    queues = (Queue_(0, "orders", QueueKind.BOUNDED, 64, drain_name="book-1"),)
     seen = Observation(queues, (), (), samples_of((10, 0, 50, 7), (20, 0, 60, 7)), {})
     assert landmarks(seen) == ()
 
