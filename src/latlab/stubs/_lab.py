@@ -286,7 +286,7 @@ def combined(measured: list[Units], gauge_ns: list[int]) -> tuple[Units, bool, b
 
     def times(key: tuple[str, int]) -> npt.NDArray[np.int64]:
         rows = np.array([one[key].times for one in measured])
-        busy = rows[..., 0].min(axis=0) if works else _levels.least_of(rows[..., 0], 4)
+        busy = rows[..., 0].min(axis=0) if works else _levels.ranked(rows[..., 0], (1, 4))
         return np.stack([busy, np.median(rows[..., 1], axis=0)], axis=1).astype(np.int64)
 
     return (

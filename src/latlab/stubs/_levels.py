@@ -6,9 +6,11 @@ often the machine was slow. What comes again is the fast mode, and so a level is
 runs*, by all draws of m from a condition's runs (an L-estimator; W. Hoeffding, A Class of Statistics with
 Asymptotically Normal Distribution, 1948). Its bias is the same however often a condition was run, and falls
 out of ratios; a plain minimum's or a low quantile's of a few runs does not. The m is the one that repeats
-best on the noise that all conditions share. A run that was measured in parts is judged part by part (the
-level of each, added up): a part finds the machine fast more often than a whole run does. Nothing is taken off
-that a round's runs share: a round in a slow spell would lend its few fast runs a speed that no run has.
+best on the noise that all conditions share. Where a run may be *shorter* by chance too (a scheduler that puts
+two threads on one CPU, and sometimes on two), a middle of m repeats better than the least, and is taken. A
+run that was measured in parts is judged part by part (the level of each, added up): a part finds the machine
+fast more often than a whole run does. Nothing is taken off that a round's runs share: a round in a slow spell
+would lend its few fast runs a speed that no run has.
 
 Errors are a bootstrap's (B. Efron and R. Tibshirani, An Introduction to the Bootstrap, 1993). Runs of one
 part are drawn from what all conditions deviate by, since they share the machine.
@@ -26,26 +28,32 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Parts = float | Sequence[float] | Floats
 
-LEAST_OF = (2, 4, 8, 16)
+# Estimates that are offered: the r-th least of m.
+Rank = tuple[int, int]
+OFFERED: tuple[Rank, ...] = ((1, 2), (1, 4), (1, 8), (1, 16), (2, 3), (3, 5))
+_SINGLE: Rank = (1, 4)
 REPLICATES = 200
 _FEW = 5  # a bootstrap of fewer runs of a condition by itself says nothing
 
 
 @lru_cache(maxsize=256)
-def _weights(n: int, m: int) -> Floats:
-    """Of the sorted values: how often each is the least of m that are drawn from n."""
-    return np.array([math.comb(n - i - 1, m - 1) / math.comb(n, m) for i in range(n)])
+def _weights(n: int, r: int, m: int) -> Floats:
+    """Of the sorted values: how often each is the r-th least of m that are drawn from n."""
+    ways = [math.comb(i, r - 1) * math.comb(n - i - 1, m - r) for i in range(n)]
+    return np.array(ways) / math.comb(n, m)
 
 
-def least_of(values: Floats, m: int, axis: int = 0) -> Floats:
-    """The expected least of m (or of all, where there are fewer)."""
+def ranked(values: Floats, rank: Rank, axis: int = 0) -> Floats:
+    """The expected r-th least of m (or of all, where there are fewer)."""
+    r, m = rank
     n = values.shape[axis]
-    return np.asarray(np.tensordot(np.sort(values, axis=axis), _weights(n, min(n, m)), axes=(axis, 0)))
+    m = min(n, m)
+    return np.asarray(np.tensordot(np.sort(values, axis=axis), _weights(n, min(r, m), m), axes=(axis, 0)))
 
 
 def centre(values: Sequence[float]) -> float:
     """A single condition's level."""
-    return float(least_of(np.asarray(values, dtype=np.float64), LEAST_OF[1]))
+    return float(ranked(np.asarray(values, dtype=np.float64), _SINGLE))
 
 
 def error(values: Sequence[float]) -> float:
@@ -81,37 +89,37 @@ class Sample:
         return len(self._data.get(condition, ()))
 
     @cached_property
-    def least_of(self) -> int:
-        """Of LEAST_OF, the one that repeats best on this noise; no more than most conditions have runs."""
+    def rank(self) -> Rank:
+        """Of OFFERED, the one that repeats best on this noise; of no more than most conditions have runs."""
         counts = sorted(len(data) for data in self._data.values())
         few, middle = counts[len(counts) // 5], counts[len(counts) // 2]
-        offered = [m for m in LEAST_OF if m <= few] or [max(1, few)]
-        return min(offered, key=lambda m: self._repeats(m, middle))
+        offered = [rank for rank in OFFERED if rank[1] <= few] or [(1, max(1, few))]
+        return min(offered, key=lambda rank: self._repeats(rank, middle))
 
-    def _repeats(self, m: int, runs: int) -> float:
+    def _repeats(self, rank: Rank, runs: int) -> float:
         """The standard error of a level with so many runs, relative to it."""
         random = np.random.default_rng(self._seed)
         parted = [data for data in self._data.values() if data.shape[1] > 1 and len(data) >= _FEW]
         if parted:
             errors = []
-            for data in parted[:4]:  # enough to tell one m from another
+            for data in parted[:4]:  # enough to tell one from another
                 drawn = data[random.integers(0, len(data), (REPLICATES // 2, len(data)))]
-                sums = least_of(drawn, m, axis=1).sum(axis=1)
+                sums = ranked(drawn, rank, axis=1).sum(axis=1)
                 errors.append(float(np.std(sums) / np.mean(sums)))
             return float(np.median(errors))
-        noise = self._noise(m)
+        noise = self._noise(rank)
         drawn = noise[random.integers(0, len(noise), (2 * REPLICATES, max(2, runs)))]
-        return float(np.std(np.log(least_of(drawn, m, axis=1))))
+        return float(np.std(np.log(ranked(drawn, rank, axis=1))))
 
     def levels(self) -> dict[float, float]:
         """Of each condition, in the unit of the measurements."""
-        return {key: float(least_of(data, self.least_of).sum()) for key, data in self._data.items()}
+        return {key: float(ranked(data, self.rank).sum()) for key, data in self._data.items()}
 
     def replicates(self) -> dict[float, Floats]:
         """Levels that other runs might have given: REPLICATES of each condition."""
         random = np.random.default_rng(self._seed)
         levels = self.levels()
-        noise = self._noise(self.least_of)
+        noise = self._noise(self.rank)
         # Deviations from levels that were fitted to them are too small.
         total = sum(len(data) for data in self._data.values())
         spared = math.sqrt(total / max(1, total - len(self._data)))
@@ -120,17 +128,17 @@ class Sample:
             n = len(data)
             if data.shape[1] == 1 or n < _FEW:
                 drawn = noise[random.integers(0, len(noise), (REPLICATES, n))]
-                logs = np.log(least_of(drawn, self.least_of, axis=1))
+                logs = np.log(ranked(drawn, self.rank, axis=1))
                 # What so few are off on average, they are off in the measured level too.
                 found[key] = levels[key] * np.exp((logs - np.mean(logs)) * spared)
                 continue
             drawn = data[random.integers(0, n, (REPLICATES, n))]
-            sums = least_of(drawn, self.least_of, axis=1).sum(axis=1)
+            sums = ranked(drawn, self.rank, axis=1).sum(axis=1)
             found[key] = levels[key] + (sums - np.mean(sums)) * math.sqrt(n / (n - 1))
         return found
 
-    def _noise(self, m: int) -> Floats:
+    def _noise(self, rank: Rank) -> Floats:
         """What whole runs deviate by from their condition's level, as ratios; all conditions together."""
         totals = [data.sum(axis=1) for data in self._data.values()]
-        known = [one / least_of(one, m) for one in totals if len(one) > 1]
+        known = [one / ranked(one, rank) for one in totals if len(one) > 1]
         return np.concatenate(known) if known else np.ones(1)
