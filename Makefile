@@ -44,7 +44,8 @@ test-core: $(VENV)/.dependencies
 	build/tests/latlab-core-tests
 
 test-python: install
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) tests/unit
+	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/integration  # against a live machine: one at a time
 
 test-types: install
 	$(BIN)/python -m mypy

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -186,8 +187,9 @@ def _broker_of(pid: int) -> int:
             ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
         ).stdout.split()
         for child in map(int, found):
-            if b"latlab-broker" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return child
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a child that has ended since
+                if b"latlab-broker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return child
         time.sleep(0.02)
     raise AssertionError("the run started no broker")
 

