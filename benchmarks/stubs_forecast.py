@@ -1,6 +1,7 @@
 """Blind forecasts against the truth: systems of known structure, forecast by stubs, then really made faster.
 
-    python benchmarks/stubs_forecast.py [--only NAME ...] [--seconds 24] [--truth-seconds 14] [--json FILE]
+    python benchmarks/stubs_forecast.py [--only NAME ...] [--seconds 24] [--truth-seconds 14] [--unpinned]
+        [--json FILE]
 
 For each system the 11-point curve is forecast by `latlab stubs study`, which sees the component at full work
 only. Then LATLAB_FASTER makes the component really do 0, 10, … 100 % less, in rounds whose order is drawn
@@ -151,6 +152,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--seconds", type=float, default=24.0)
     parser.add_argument("--truth-seconds", type=float, default=14.0)
+    parser.add_argument("--unpinned", action="store_true", help="leave threads to the scheduler")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     unknown = set(options.only) - {system.name for system in SYSTEMS}
@@ -158,6 +160,8 @@ def main() -> None:
         parser.error(f"no such system: {', '.join(sorted(unknown))}")
     if shutil.which(os.environ.get("CXX", "c++")) is None:
         parser.error("there is no C++ compiler")
+    if options.unpinned:
+        os.environ["LATLAB_UNPINNED"] = "1"
     results = []
     with tempfile.TemporaryDirectory() as folder:
         program, rate = build(Path(folder))

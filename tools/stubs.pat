@@ -11,8 +11,8 @@
 
         def set_mode(self, mode: int, factor: float, delay_ns: int, idle: bool, released: bool, simulate: bool, /) -> None: ...
 
-        def set_study(self, work_per_ns: float, marking: bool, /) -> None:
-            """Stubs of so much work a ns (0: until a deadline), and calls that are marked."""
+        def set_study(self, work_per_ns: float, marking: bool, period: int, /) -> None:
+            """Stubs of so much work a ns (0: until a deadline), marked calls, the factor's working period (0: all)."""
 
         def marks(self) -> bytes:
             """Begin and end of each call, ns on CLOCK_MONOTONIC as int64."""
@@ -25,6 +25,9 @@
 
         def times(self) -> list[bytes]:
             """Measured times: for each sequence (busy_ns, blocked_ns) as int64."""
+
+        def call_spans(self) -> bytes:
+            """Of each measured call: sequence, thread id, begin and end in ns on CLOCK_MONOTONIC, as int64."""
 
         def spans(self) -> list[tuple[int, int, int]]:
             """For each sequence the begin of its first and the end of its last call, and what was lost, ns."""

@@ -2,7 +2,10 @@
 //
 // Systems of known structure around one component, "cus": `systems NAME ITERATIONS_PER_US`. What the
 // component would take when it is really faster is asked by LATLAB_FASTER (0 to 1, a part of its work).
-// `systems calibrate` prints the iterations of the work loop a microsecond.
+// `systems calibrate` prints the iterations of the work loop a microsecond. Threads that run beside each other
+// have a CPU each (as those of a program that cares for latency have), so that the structure is the system's
+// and not what a scheduler makes of it in this run or that; LATLAB_UNPINNED leaves them to it.
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,8 +74,30 @@ struct Walk {
   }
 };
 
+// Puts the calling thread on the CPU with this number among those it may use.
+void pin(int number) {
+  static const cpu_set_t allowed = [] {
+    cpu_set_t found;
+    sched_getaffinity(0, sizeof found, &found);
+    return found;
+  }();
+  if (CPU_COUNT(&allowed) < 2 || std::getenv("LATLAB_UNPINNED") != nullptr) return;
+  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &allowed) && seen++ == number) {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      sched_setaffinity(0, sizeof one, &one);
+    }
+  }
+}
+
 void together(const std::function<void()>& one, const std::function<void()>& other) {
-  std::thread thread(one);
+  pin(0);
+  std::thread thread([&one] {
+    pin(1);
+    one();
+  });
   other();
   thread.join();
 }

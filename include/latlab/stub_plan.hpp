@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,15 +38,24 @@ enum class Mode : std::uint8_t { kOff, kMeasure, kRecord, kDelay, kFlat, kBusy, 
 // us.
 inline constexpr std::int64_t kShort_ns = 20'000;
 
+// A call, or one working period of it: a negative blocked_ns is the wait after this period, and the next row
+// belongs to the same call.
 struct CallTime {
   std::int64_t busy_ns = 0;
   std::int64_t blocked_ns = 0;
 };
 static_assert(sizeof(CallTime) == 16);
+// When a measured call began and ended: CLOCK_MONOTONIC.
+struct CallSpan {
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+};
 
 // Of one thread: what was measured, or is to be simulated.
 struct ThreadTimes {
   std::vector<CallTime> calls;
+  std::vector<CallSpan> spans;
+  pid_t tid = 0;  // of the thread that was measured
   std::size_t next = 0;
   std::int64_t inside_ns = 0;  // within a stub that simulates no time
   std::uint64_t handed_out = 0;
@@ -149,6 +159,7 @@ class Plan {
   double factor = 1.0;
   std::int64_t delay_ns = 0;
   double work_per_ns = 0.0;  // iterations of `work`; 0: stubs spin until a deadline
+  long period = 0;           // the working period of each call that the factor is of; 0: all of them
   bool marking = false;      // keep when each call began and ended: of programs with one thread
   std::vector<std::int64_t> marks;
 
@@ -233,6 +244,8 @@ class Plan {
       shared_ = flags.find("shared") != std::string::npos;
       waitless_ = flags.find("waitless") != std::string::npos;
       marking = flags.find("marks") != std::string::npos;
+      const auto one = flags.find("period=");
+      if (one != std::string::npos) period = std::strtol(flags.c_str() + one + 7, nullptr, 10);
       const auto work = flags.find("work=");
       if (work != std::string::npos) work_per_ns = std::strtod(flags.c_str() + work + 5, nullptr);
       return true;
@@ -269,6 +282,13 @@ class Plan {
         kept.write(reinterpret_cast<const char*>(one.calls.data()),
                    static_cast<std::streamsize>(head.count * sizeof(CallTime)));
       }
+      std::ofstream spans(base_ + ".spans", std::ios::binary | std::ios::trunc);
+      for (std::uint32_t i = 0; i < threads_.size(); ++i) {
+        for (const CallSpan& span : threads_[i]->spans) {
+          const std::array<std::int64_t, 4> row{i, threads_[i]->tid, span.begin_ns, span.end_ns};
+          spans.write(reinterpret_cast<const char*>(row.data()), sizeof row);
+        }
+      }
     } else if (mode == Mode::kFlat || mode == Mode::kBusy || mode == Mode::kIdle) {
       std::uint64_t calls = 0;
       std::int64_t inside = 0;
@@ -277,7 +297,11 @@ class Plan {
         inside += thread->inside_ns;
       }
       std::uint64_t recorded = 0;
-      for (const auto& thread : threads_) recorded += thread->calls.size();
+      for (const auto& thread : threads_) {
+        recorded += static_cast<std::uint64_t>(
+            std::count_if(thread->calls.begin(), thread->calls.end(),
+                          [](const CallTime& row) { return row.blocked_ns >= 0; }));  // else one goes on
+      }
       std::ofstream(base_ + ".outcome")
           << calls << ' ' << inside << ' ' << (recorded > calls ? recorded - calls : 0) << '\n';
     }
@@ -333,6 +357,8 @@ class CallClock {
     }
     times_.brief = wall < kShort_ns;
     times_.calls.push_back(call);
+    if (times_.tid == 0) times_.tid = static_cast<pid_t>(syscall(SYS_gettid));
+    times_.spans.push_back({wall_, times_.last_ns});
   }
   CallClock(const CallClock&) = delete;
   CallClock& operator=(const CallClock&) = delete;
@@ -365,23 +391,46 @@ class Mark {
 // Takes the time of one call from its making to its end, whatever happens in between.
 class SimulatedCall {
  public:
-  explicit SimulatedCall(Plan& plan) : plan_(plan), wall_(clock_ns(CLOCK_MONOTONIC) - clock_cost_ns()) {
-    const CallTime call = plan.next_time();
-    if (plan.waits() && call.blocked_ns > 0) {
-      idle(call.blocked_ns);
+  explicit SimulatedCall(Plan& plan)
+      : plan_(plan), row_(plan.next_time()), wall_(clock_ns(CLOCK_MONOTONIC) - clock_cost_ns()) {
+    if (plan.waits() && row_.blocked_ns > 0) {
+      idle(row_.blocked_ns);
       wall_ = clock_ns(CLOCK_MONOTONIC);
     }
-    if (plan.mode == Mode::kFlat) return;
-    target_ns_ = static_cast<std::int64_t>(static_cast<double>(call.busy_ns) * plan.factor);
-    if (target_ns_ > kShort_ns && plan.mode == Mode::kBusy && plan.work_per_ns <= 0)
-      cpu_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    begin();
   }
   ~SimulatedCall() {
     ThreadTimes& mine = plan_.times_of_thread();
     ++mine.handed_out;
-    if (target_ns_ <= 0) {
-      mine.inside_ns += clock_ns(CLOCK_MONOTONIC) - wall_;
-    } else if (plan_.mode == Mode::kIdle) {
+    if (target_ns_ <= 0) mine.inside_ns += clock_ns(CLOCK_MONOTONIC) - wall_;
+    spend();
+    while (row_.blocked_ns < 0) {
+      idle(-row_.blocked_ns);
+      row_ = plan_.next_time();
+      ++number_;
+      wall_ = clock_ns(CLOCK_MONOTONIC);
+      begin();
+      spend();
+    }
+  }
+  SimulatedCall(const SimulatedCall&) = delete;
+  SimulatedCall& operator=(const SimulatedCall&) = delete;
+
+ private:
+  // Whether the plan's mode and factor are meant for this working period.
+  [[nodiscard]] bool chosen() const noexcept { return plan_.period == 0 || plan_.period == number_; }
+
+  void begin() noexcept {
+    const double factor = !chosen() ? 1.0 : plan_.mode == Mode::kFlat ? 0.0 : plan_.factor;
+    target_ns_ = static_cast<std::int64_t>(static_cast<double>(row_.busy_ns) * factor);
+    idling_ = chosen() && plan_.mode == Mode::kIdle;
+    if (target_ns_ > kShort_ns && !idling_ && plan_.work_per_ns <= 0)
+      cpu_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  }
+
+  void spend() const noexcept {
+    if (target_ns_ <= 0) return;
+    if (idling_) {
       idle(target_ns_ - (clock_ns(CLOCK_MONOTONIC) - wall_));
     } else if (plan_.work_per_ns > 0) {
       const auto left = static_cast<double>(target_ns_ - (clock_ns(CLOCK_MONOTONIC) - wall_));
@@ -393,14 +442,14 @@ class SimulatedCall {
       }
     }
   }
-  SimulatedCall(const SimulatedCall&) = delete;
-  SimulatedCall& operator=(const SimulatedCall&) = delete;
 
- private:
   Plan& plan_;
+  CallTime row_;
   std::int64_t wall_;
   std::int64_t cpu_ = 0;
   std::int64_t target_ns_ = 0;
+  long number_ = 1;  // of the working period
+  bool idling_ = false;
 };
 
 }  // namespace latlab::stub::detail

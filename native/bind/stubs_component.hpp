@@ -6,6 +6,8 @@
 
 #include <Python.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -33,6 +35,8 @@ constexpr std::int64_t kGilTurn_ns = 200'000;
 // Shorter calls are timed and simulated by the counter alone: a reading of the CPU clock costs 0.5 us.
 constexpr std::int64_t kShort_ns = 20'000;
 
+// A call, or one working period of it: a negative blocked_ns is the wait after this period, and the next row
+// belongs to the same call.
 struct Call {
   std::int64_t busy_ns;
   std::int64_t blocked_ns;
@@ -51,6 +55,8 @@ struct Sequence {
   std::uint64_t first = 0;  // counter at the begin of the first measured call, and at the end of the last
   std::uint64_t last = 0;
   std::int64_t lost_ns = 0;  // within calls: ready without a CPU, or taken by the machine
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> spans;  // counter at begin and end of measured calls
+  pid_t tid = 0;                                               // of the thread that was measured
 };
 
 struct State {
@@ -72,6 +78,7 @@ struct Component {
   double factor;  // of the recorded busy time
   std::int64_t delay_ns;
   double work_per_ns;  // iterations of `work` that stand for a ns; 0: a stub spins until a deadline
+  long period;         // the working period of each call that the factor is of; 0: all of them
   std::uint64_t cached_thread;
   Sequence* cached;
   std::uint8_t mode;
@@ -143,29 +150,40 @@ inline void busy(const Component* self, std::int64_t ns) {
 // The account of a simulated call: opened at its entry, so that what the stub itself costs is part of its
 // time.
 struct Account {
+  Sequence* sequence;
+  Call row;
   std::uint64_t start;
-  std::int64_t target_ns;
-  std::int64_t cpu_start_ns;
+  std::int64_t target_ns = 0;
+  std::int64_t cpu_start_ns = 0;
+  long number = 1;  // of the working period
+  bool idle = false;
 };
 
-inline Account open_account(Component* self, Sequence& sequence) {
-  Account account{latlab::ticks(), 0, 0};
+// What is to be spent on a working period, which begins now.
+inline void open_period(const Component* self, Account& account) {
+  const bool chosen = self->period == 0 || self->period == account.number;
+  account.target_ns =
+      static_cast<std::int64_t>(static_cast<double>(account.row.busy_ns) * (chosen ? self->factor : 1.0));
+  account.idle = chosen && self->idle;
+  if (account.target_ns > kShort_ns && !account.idle && self->work_per_ns <= 0)
+    account.cpu_start_ns = st::thread_cpu_ns();
+}
+
+inline Account open_account(const Component* self, Sequence& sequence) {
+  Account account{.sequence = &sequence, .row = {0, 0}, .start = latlab::ticks()};
   if (sequence.times.empty()) return account;
-  const Call call = sequence.times[sequence.next_time++ % sequence.times.size()];
-  if (call.blocked_ns > 0) {
-    sleep_released(call.blocked_ns);
+  account.row = sequence.times[sequence.next_time++ % sequence.times.size()];
+  if (account.row.blocked_ns > 0) {
+    sleep_released(account.row.blocked_ns);
     account.start = latlab::ticks();
   }
-  account.target_ns = static_cast<std::int64_t>(static_cast<double>(call.busy_ns) * self->factor);
-  if (account.target_ns > kShort_ns && !self->idle && self->work_per_ns <= 0)
-    account.cpu_start_ns = st::thread_cpu_ns();
+  open_period(self, account);
   return account;
 }
 
-inline void close_account(Component* self, const Account& account) {
-  if (account.target_ns <= 0) {
-    self->state->inside_ticks += latlab::ticks() - account.start;
-  } else if (self->idle) {
+inline void close_period(const Component* self, const Account& account) {
+  if (account.target_ns <= 0) return;
+  if (account.idle) {
     sleep_released(account.target_ns - st::ticks_to_duration_ns(latlab::ticks() - account.start));
   } else if (self->work_per_ns > 0) {
     work_for(self, account.target_ns - st::ticks_to_duration_ns(latlab::ticks() - account.start));
@@ -173,6 +191,20 @@ inline void close_account(Component* self, const Account& account) {
     busy_until_cpu(self, account.cpu_start_ns + account.target_ns);
   } else {
     st::spin_until_tick(account.start + to_ticks(account.target_ns));
+  }
+}
+
+inline void close_account(Component* self, Account& account) {
+  if (account.target_ns <= 0) self->state->inside_ticks += latlab::ticks() - account.start;
+  close_period(self, account);
+  while (account.row.blocked_ns < 0) {
+    sleep_released(-account.row.blocked_ns);
+    Sequence& sequence = *account.sequence;
+    account.row = sequence.times[sequence.next_time++ % sequence.times.size()];
+    ++account.number;
+    account.start = latlab::ticks();
+    open_period(self, account);
+    close_period(self, account);
   }
 }
 
@@ -241,7 +273,7 @@ inline PyObject* replay(Component* self, PyObject* const* arguments, std::size_t
   const std::size_t at = sequence->next++;
   if (!self->simulate)
     return hand_out(self, sequence->values[at], sequence->kinds[at], arguments, count, names);
-  const Account account = open_account(self, *sequence);
+  Account account = open_account(self, *sequence);
   PyObject* result = hand_out(self, sequence->values[at], sequence->kinds[at], arguments, count, names);
   close_account(self, account);
   return result;
@@ -282,6 +314,8 @@ inline PyObject* measured(Component* self, PyObject* const* arguments, std::size
   }
   sequence->brief = wall < kShort_ns;
   sequence->times.push_back(call);
+  if (sequence->tid == 0) sequence->tid = static_cast<pid_t>(syscall(SYS_gettid));
+  sequence->spans.emplace_back(start, sequence->last);
   return result;
 }
 

@@ -183,11 +183,31 @@ PyObject* get_spans(PyObject* object, PyObject*) {
   return result.release().ptr();
 }
 
+PyObject* get_call_spans(PyObject* object, PyObject*) {
+  const latlab::ClockReference now = latlab::clock_reference();
+  const auto at = [&](std::uint64_t ticks) {
+    return static_cast<std::int64_t>(now.ns) - st::ticks_to_duration_ns(now.ticks - ticks);
+  };
+  std::vector<std::int64_t> found;
+  std::int64_t number = 0;
+  for (const Sequence& one : reinterpret_cast<Component*>(object)->state->sequences) {
+    for (const auto& [begin, end] : one.spans) {
+      found.insert(found.end(), {number, one.tid, at(begin), at(end)});
+    }
+    ++number;
+  }
+  return nb::bytes(reinterpret_cast<const char*>(found.data()), found.size() * sizeof(std::int64_t))
+      .release()
+      .ptr();
+}
+
 PyObject* set_study(PyObject* object, PyObject* arguments) {
   auto* self = reinterpret_cast<Component*>(object);
   double work_per_ns = 0.0;
   int marking = 0;
-  if (PyArg_ParseTuple(arguments, "dp", &work_per_ns, &marking) == 0) return nullptr;
+  long period = 0;
+  if (PyArg_ParseTuple(arguments, "dpl", &work_per_ns, &marking, &period) == 0) return nullptr;
+  self->period = period;
   self->work_per_ns = work_per_ns;
   self->marking = marking != 0;
   self->state->marks.clear();
@@ -243,12 +263,14 @@ PyObject* get_left(PyObject* object, PyObject*) {
 PyMethodDef kMethods[] = {
     {"set_mode", set_mode, METH_VARARGS, "set_mode(mode, factor, delay_ns, idle, released, simulate)"},
     {"set_study", set_study, METH_VARARGS,
-     "set_study(work_per_ns, marking): stubs of so much work (0: until a deadline), and calls that are "
-     "marked."},
+     "set_study(work_per_ns, marking, period): stubs of so much work (0: until a deadline), calls that are "
+     "marked, and the working period that the factor is of (0: all)."},
     {"marks", get_marks, METH_NOARGS, "Begin and end of each call, ns on CLOCK_MONOTONIC as int64."},
     {"set_sequences", set_sequences, METH_O, "Recorded values, one (list, kinds) a thread."},
-    {"set_times", set_times, METH_O, "Times to simulate: for each sequence (busy_ns, blocked_ns) as int64."},
+    {"set_times", set_times, METH_O, "Times to simulate: for each sequence (busy_ns, blocked_ns) as int64; see _plan.py."},
     {"times", get_times, METH_NOARGS, "Measured times: for each sequence (busy_ns, blocked_ns) as int64."},
+    {"call_spans", get_call_spans, METH_NOARGS,
+     "Of each measured call: sequence, thread id, begin and end in ns on CLOCK_MONOTONIC, as int64."},
     {"spans", get_spans, METH_NOARGS,
      "For each sequence the begin of its first and the end of its last call, and what was lost, ns."},
     {"mark", get_mark, METH_NOARGS, "The counter at a call's entry, for spend()."},

@@ -11,6 +11,7 @@ import pytest
 
 import latlab
 from latlab.cli import main
+from latlab.system.tracing import unavailable
 
 CLASS = """#pragma once
 #include <map>
@@ -240,3 +241,45 @@ def test_a_component_of_a_c_program_is_studied(tmp_path: Path, capsys: pytest.Ca
     assert left.value.code in (0, 3, None)  # 3: the machine was too loaded to trust the numbers
     assert result["calls"] == 5
     assert result["curve"][-1]["gain"] > 0.2 or left.value.code == 3
+
+
+TWO_PERIODS = """#include <chrono>
+#include <latlab/stub.hpp>
+#include <thread>
+void work(long steps) {
+  volatile long sum = 0;
+  for (long k = 0; k < steps; ++k) sum = sum + k;
+}
+int main() {
+  for (int i = 0; i < 6; ++i) {
+    latlab::stub::component("work", [] {
+      work(1'000'000);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      work(4'000'000);
+      return 1;
+    });
+  }
+}
+"""
+
+
+@pytest.mark.rights
+def test_each_working_period_of_a_component_that_waits_is_studied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if why := unavailable():
+        pytest.skip(why)
+    program = compile_in(tmp_path, TWO_PERIODS)
+    (tmp_path / "study.toml").write_text('component = "work"\nkind = "c++"\nseconds = 8\n')
+    with pytest.raises(SystemExit) as left:
+        main(["stubs", "study", str(tmp_path / "study.toml"), "--json", "--", str(program)])
+    result = json.loads(capsys.readouterr().out)
+    assert left.value.code in (0, 3, None)  # 3: the machine was too loaded to trust the numbers
+    longer, shorter = result["periods"]
+    assert (longer["number"], shorter["number"]) == (2, 1)
+    assert 3 < longer["busy_ns"] / shorter["busy_ns"] < 5.3
+    assert shorter["wait_ns"] == pytest.approx(18e6, rel=0.3)
+    assert longer["wait_ns"] == 0
+    assert longer["gain"] > shorter["gain"] or left.value.code == 3
+    waits = next(step for step in result["steps"] if step["name"] == "waits")
+    assert waits["verdict"] == "by period"

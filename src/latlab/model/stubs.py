@@ -119,6 +119,7 @@ class Timeline:
 
     Attributes:
         order: "create 3" and "join 3" of every thread, in order of time.
+        begin_ns: on CLOCK_MONOTONIC, where the timeline was captured here and now; else 0.
     """
 
     kind: str
@@ -126,6 +127,7 @@ class Timeline:
     threads: tuple[TimelineThread, ...]
     notes: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    begin_ns: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The timeline as JSON."""
@@ -273,6 +275,37 @@ class StudyStep:
 
 
 @dataclass(frozen=True)
+class WorkingPeriod:
+    """What one working period of a component that waits would buy by itself.
+
+    Attributes:
+        number: of the period within a call, from 1.
+        busy_ns: of all calls in one run of the system.
+        wait_ns: what the component waits after it, in all.
+        component_class: as of the component.
+        t_limit: speedup of this period beyond which nothing is gained; None where there is no such knee.
+        gain: of the system, where the period takes no time.
+        interval: 95 % interval of the gain.
+    """
+
+    number: int
+    busy_ns: int
+    wait_ns: int
+    component_class: str
+    t_limit: float | None
+    gain: float
+    interval: tuple[float, float]
+    sentence: str
+    rounds: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The period as JSON; `class` is the class of the bottleneck."""
+        result = {"class": self.component_class, **vars(self)}
+        del result["component_class"]
+        return result
+
+
+@dataclass(frozen=True)
 class StudyRun:
     """One run of the system under study.
 
@@ -301,6 +334,7 @@ class StudyResult:
         drift: the unmodified system simulated by the stub at full time, against the system itself, relative.
         takes_over: what limits next, where that is known.
         runs: every run, in its order.
+        periods: of a component that waits within its calls, the longest first.
         steps: what each step of the method found.
         validated: the system's own test passed with the stub.
         warnings: what limits the trust in it.
@@ -328,6 +362,7 @@ class StudyResult:
     warnings: tuple[str, ...]
     rounds: int
     seconds: float
+    periods: tuple[WorkingPeriod, ...] = ()
     runs: tuple[StudyRun, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -336,5 +371,6 @@ class StudyResult:
         del result["component_class"]
         result["curve"] = [dict(vars(point)) for point in self.curve]
         result["steps"] = [dict(vars(step)) for step in self.steps]
+        result["periods"] = [period.as_json() for period in self.periods]
         del result["runs"]  # a series of the recording
         return result

@@ -215,7 +215,7 @@ def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timel
         which = ", ".join(str(ids[thread.tid]) for thread in outlived[:8])
         notes.append(f"{len(outlived)} threads ({which}) outlived the recording and are cut at its end")
     order = tuple(what for _, what in sorted(cutter.order))
-    return Timeline("captured", total, rows, tuple(notes), order), program
+    return Timeline("captured", total, rows, tuple(notes), order, reader.zero), program
 
 
 class _Cutter:

@@ -177,8 +177,11 @@ class Lab:
                     found[path.stem, thread] = Unit(rows, one.first_ns, one.last_ns, one.lost_ns)
         return found
 
-    def keep(self, units: Units) -> None:
-        """Make these the times that stubs simulate."""
+    def keep(
+        self, units: Units, steps: Mapping[tuple[str, int], npt.NDArray[np.int64]] | None = None
+    ) -> None:
+        """Make these the times that stubs simulate; `steps` are rows that stand for a thread's times."""
+        steps = steps or {}
         if self.plan.kind == "command":
             for (call, _), unit in units.items():
                 meta = self.folder / "state.d" / f"{call}.meta"
@@ -188,7 +191,7 @@ class Lab:
             return
         processes: dict[str, dict[int, _plan.ThreadTimes]] = {}
         for (process, thread), unit in units.items():
-            rows = unit.times.astype(np.int64).tobytes()
+            rows = steps.get((process, thread), unit.times).astype(np.int64).tobytes()
             processes.setdefault(process, {})[thread] = _plan.ThreadTimes(rows, unit.first_ns, unit.last_ns)
         for process, times in processes.items():
             _plan.write_times(str(self.state / f"{process}.times"), times)

@@ -9,14 +9,18 @@ FLAGS are joined by commas, `-` where there are none: `released` (the component 
 `keyed` (results by arguments), `waitless` (waits are left out), `profile` (sample which functions run),
 `work=RATE` (a busy stub does RATE iterations of the loop in stub_work.hpp for a ns, and does not spin until a
 deadline), `marks` (keep when each call began and ended: of programs with one thread), `lazy` and `views` (as
-in `replay`), `told` (PROCESS.held says how much memory the results hold). STATE is a folder. Without
-a trace of its own a process takes any.trace. Each process keeps its own files in it, named PROCESS.trace,
-PROCESS.times, PROCESS.threads, PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the
-checksum of its command line and its number among processes with the same one.
+in `replay`), `period=N` (the factor is of each call's Nth working period alone), `told` (PROCESS.held says
+how much memory the results hold). STATE is a folder. Without a trace of its own a process takes any.trace.
+Each process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.spans, PROCESS.threads,
+PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its command line and its
+number among processes with the same one.
 
 PROCESS.times: for each thread u32 number, u32 zero, u64 count, i64 begin of its first and i64 end of its last
 call (CLOCK_MONOTONIC), i64 lost_ns (within calls, ready without a CPU or taken by the machine), then count
-times i64 busy_ns, i64 blocked_ns. PROCESS.marks: begin and end of each call, i64 ns (CLOCK_MONOTONIC).
+times i64 busy_ns, i64 blocked_ns. A row is a call: a wait, then work. Where blocked_ns is negative it is a
+working period of a call: the wait comes after it, and the next row goes on with the same call. PROCESS.spans:
+of each measured call i64 thread number, thread id, begin and end. PROCESS.marks: begin and end of each call,
+i64 ns (CLOCK_MONOTONIC).
 PROCESS.threads: the threads' names, a line each (Python). PROCESS.outcome: calls, inside_ns (time within the
 stub where it simulates none) and left (recorded results that were not handed out).
 
@@ -62,6 +66,10 @@ class Entry(NamedTuple):
     def work_per_ns(self) -> float:
         """Of the flag `work=`; 0 where there is none."""
         return next((float(flag[5:]) for flag in self.flags if flag.startswith("work=")), 0.0)
+
+    def period(self) -> int:
+        """Of the flag `period=`; 0 where there is none."""
+        return next((int(flag[7:]) for flag in self.flags if flag.startswith("period=")), 0)
 
     def line(self) -> str:
         """The entry as a line of the plan."""
@@ -197,7 +205,7 @@ def _set(hook: Hook, entry: Entry) -> None:
     hook.require_plain()
     hook.shared = "shared" in entry.flags
     hook.numbering = entry.mode == "measure"
-    hook.callable.set_study(entry.work_per_ns(), "marks" in entry.flags)
+    hook.callable.set_study(entry.work_per_ns(), "marks" in entry.flags, entry.period())
     released = "released" in entry.flags
     if entry.mode == "measure":
         hook.callable.set_mode(_component.MEASURE, 1.0, 0, False, False, False)
@@ -278,6 +286,8 @@ def _finish() -> None:
             write_times(
                 f"{base}.times", {i: ThreadTimes(rows, *span) for i, (rows, span) in enumerate(calls)}
             )
+            with open(f"{base}.spans", "wb") as kept:
+                kept.write(hook.callable.call_spans())
             with open(f"{base}.threads", "w", encoding="utf-8") as file:
                 file.writelines(f"{name}\n" for name in hook.threads)
         elif entry.mode == "record" and hook.session is not None and error is None:

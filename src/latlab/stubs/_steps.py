@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latlab.model.stubs import Forecast, StudyStep
+from latlab.model.stubs import Forecast, StudyStep, WorkingPeriod
 from latlab.stubs import _levels
 from latlab.stubs._lab import Unit, Units, rows_in_parallel
 from latlab.stubs._levels import Parts
 
+# A component that waits for less than this part of its work is one that works.
+WAITS = 0.02
 # What a thread's sleep and wake-up cost that a busy call doesn't have.
 _WAKE_UP_NS = 80_000
 # A difference of the system's time that is none, whatever its interval.
@@ -44,6 +46,7 @@ class Facts:
     system: Mapping[str, float]
     usage: Sequence[tuple[int, int, int]]
     waitless: bool
+    periods: Sequence[WorkingPeriod] = ()
 
 
 def totals(units: Units) -> tuple[int, int]:
@@ -123,7 +126,7 @@ def suspicion(walls: Mapping[float, Sequence[float]], added: float) -> StudyStep
 
 def _waits(facts: Facts) -> StudyStep | None:
     busy, blocked = totals(facts.units)
-    if blocked < 0.02 * max(1, busy):
+    if blocked < WAITS * max(1, busy):
         return None
     if facts.waitless:
         text = "its waits are left out: the system makes it wait with the stub too"
@@ -132,7 +135,19 @@ def _waits(facts: Facts) -> StudyStep | None:
     text = (
         f"it blocks for {_ms(blocked)} in all (up to {_ms(longest)} a call): its waits are kept as idle time"
     )
-    return StudyStep(3, "waits", "kept", text, {"blocked_ns": float(blocked), "longest_ns": float(longest)})
+    values = {"blocked_ns": float(blocked), "longest_ns": float(longest)}
+    for one in facts.periods:
+        low, high = one.interval
+        text += f"; its working period {one.number} ({_ms(one.busy_ns)}) "
+        if one.component_class == "none":
+            text += "buys nothing"
+        else:
+            until = "" if one.t_limit is None else f" until it is {one.t_limit:.0%} faster"
+            text += (
+                f"pays{until}: without it the system's time falls by {one.gain:.1%} [{low:.1%}, {high:.1%}]"
+            )
+        values[f"period_{one.number}_gain"] = one.gain
+    return StudyStep(3, "waits", "by period" if facts.periods else "kept", text, values)
 
 
 def _flat(facts: Facts) -> StudyStep:

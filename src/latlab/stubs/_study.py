@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import InputError, LatlabError, UnavailableError, UsageError
-from latlab.model.stubs import StudyPoint, StudyResult, StudyStep
-from latlab.stubs import _forecast, _lab, _levels, _next, _plan, _steps
+from latlab.model.stubs import StudyPoint, StudyResult, StudyStep, WorkingPeriod
+from latlab.stubs import _forecast, _lab, _levels, _next, _periods, _plan, _steps
 from latlab.stubs._study_plan import LEAST_ROUNDS, StudyPlan, load_plan
 
 __all__ = ["StudyPlan", "load_plan", "study"]
@@ -26,6 +26,8 @@ __all__ = ["StudyPlan", "load_plan", "study"]
 _MEASURED = 5
 # Parts of the time: measuring the component, and (at the end) finding what takes over.
 _BEFORE, _AFTER = 0.25, 0.1
+# Of a component that waits, and whose working periods are studied one by one.
+_PERIODS = 0.25
 # Rounds that the time should carry; where it carries fewer of all steps, steps of 20 % have to do at first.
 _WANTED_ROUNDS = 10
 _COARSE = (0.2, 0.4, 0.6, 0.8)
@@ -79,11 +81,18 @@ def study(
             lab.flags = (*lab.flags, "marks")
         suspicion = _suspicion(lab, units) if plan.suspicion else None
         _choose_waits(lab, units)
+        periods = _periods_of(lab, units)
         calls = sum(len(unit.times) for unit in units.values())
         progress(f"{calls} calls; repeating the stubs, interleaved")
-        rounds = _repeat(lab, units, begin + (1 - _AFTER) * plan.seconds, progress)
+        end = begin + (1 - _AFTER) * plan.seconds
+        rounds = _repeat(lab, units, end - (_PERIODS * plan.seconds if periods else 0), progress)
+        by_period: tuple[WorkingPeriod, ...] = ()
+        if periods:
+            progress("its working periods, one at a time")
+            original = [float(run.wall_ns) for run in lab.runs if run.variant == "original"]
+            by_period = _periods.study(lab, periods, end, _levels.centre(original))
         validated, verdict = _validated(plan, command, progress)
-        result = _conclude(lab, units, rounds, system, suspicion)
+        result = _conclude(lab, units, rounds, system, suspicion, by_period)
         warnings = result.warnings if validated else (*result.warnings, f"not validated: {verdict}")
         result = replace(
             result,
@@ -147,7 +156,7 @@ def _choose_waits(lab: _lab.Lab, units: _lab.Units) -> None:
     as idle time it would count twice. The variant that simulates the unmodified system better is kept.
     """
     busy, blocked = _steps.totals(units)
-    if lab.plan.kind == "command" or blocked < 0.02 * busy:
+    if lab.plan.kind == "command" or blocked < _steps.WAITS * busy:
         return
     logs: dict[str, list[float]] = {"": [], "waitless": []}
     for _ in range(3):
@@ -157,6 +166,17 @@ def _choose_waits(lab: _lab.Lab, units: _lab.Units) -> None:
             found.append(math.log(lab.run("busy", flags=flags).wall_ns / base))
     if abs(float(np.median(logs["waitless"]))) < abs(float(np.median(logs[""]))):
         lab.flags = (*lab.flags, "waitless")
+
+
+def _periods_of(lab: _lab.Lab, units: _lab.Units) -> dict[tuple[str, int], Segments]:
+    """Where the component's own waits lie within its calls: then its stubs wait there too."""
+    busy, blocked = _steps.totals(units)
+    if blocked < _steps.WAITS * busy:
+        return {}
+    found = _periods.trace(lab, units)
+    if found:
+        lab.keep(units, found)
+    return found
 
 
 def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[str], None]) -> _Rounds:
@@ -281,7 +301,12 @@ def _validated(plan: StudyPlan, command: Sequence[str], progress: Callable[[str]
 
 
 def _conclude(
-    lab: _lab.Lab, units: _lab.Units, rounds: _Rounds, system: dict[str, float], suspicion: StudyStep | None
+    lab: _lab.Lab,
+    units: _lab.Units,
+    rounds: _Rounds,
+    system: dict[str, float],
+    suspicion: StudyStep | None,
+    periods: tuple[WorkingPeriod, ...],
 ) -> StudyResult:
     original = [float(run.wall_ns) for run in lab.runs if run.variant == "original"]
     t_sut = _levels.centre(original)
@@ -330,7 +355,7 @@ def _conclude(
         units=units, python=lab.plan.kind == "python" and not lab.plan.released, t_sut=t_sut, scatter=scatter,
         base=rounds.base, points=points, idle=rounds.idle, fastest=fastest, system=system,
         usage=[(r.wall_ns, r.user_ns, r.system_ns) for r in lab.runs if r.variant == "original"],
-        waitless="waitless" in lab.flags,
+        waitless="waitless" in lab.flags, periods=periods,
     )  # fmt: skip
     return StudyResult(
         component=lab.plan.component,
@@ -355,6 +380,7 @@ def _conclude(
         warnings=tuple(warnings),
         rounds=found.rounds,
         seconds=0.0,
+        periods=periods,
     )
 
 
