@@ -2,9 +2,10 @@
 //
 // Systems of known structure around one component, "cus": `systems NAME ITERATIONS_PER_US`. What the
 // component would take when it is really faster is asked by LATLAB_FASTER (0 to 1, a part of its work).
-// `systems calibrate` prints the iterations of the work loop a microsecond. Threads that run beside each other
-// have a CPU each (as those of a program that cares for latency have), so that the structure is the system's
-// and not what a scheduler makes of it in this run or that; LATLAB_UNPINNED leaves them to it.
+// `systems calibrate` prints the iterations of the work loop a microsecond. Threads that run beside each
+// other have a CPU each (as those of a program that cares for latency have), so that the structure is the
+// system's and not what a scheduler makes of it in this run or that; LATLAB_UNPINNED leaves them to it.
+#include <pthread.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -74,8 +75,8 @@ struct Walk {
   }
 };
 
-// Puts the calling thread on the CPU with this number among those it may use.
-void pin(int number) {
+// Puts a thread on the CPU with this number among those that the program may use.
+void pin(pthread_t thread, int number) {
   static const cpu_set_t allowed = [] {
     cpu_set_t found;
     sched_getaffinity(0, sizeof found, &found);
@@ -87,17 +88,15 @@ void pin(int number) {
       cpu_set_t one;
       CPU_ZERO(&one);
       CPU_SET(cpu, &one);
-      sched_setaffinity(0, sizeof one, &one);
+      pthread_setaffinity_np(thread, sizeof one, &one);
     }
   }
 }
 
 void together(const std::function<void()>& one, const std::function<void()>& other) {
-  pin(0);
-  std::thread thread([&one] {
-    pin(1);
-    one();
-  });
+  pin(pthread_self(), 0);
+  std::thread thread(one);
+  pin(thread.native_handle(), 1);  // from here: by itself it would first wait for our CPU
   other();
   thread.join();
 }
