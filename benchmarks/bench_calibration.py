@@ -39,6 +39,7 @@ HERE = Path(__file__).parent
 ALPHA = 0.05
 CELLS = {
     "loop": "RegisterLoop",
+    "branches": "BranchLoop",
     "map": "Map",
     "allocation": "Allocation",
     "python": "Function",
@@ -191,7 +192,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts", default="overhead,power,null")
     parser.add_argument("--comparisons", type=int, default=100)
-    parser.add_argument("--cells", default=",".join(CELLS))
+    parser.add_argument("--cells", default="loop,map,allocation,python", help="Also: branches.")
     parser.add_argument("--loads", default="idle,hog")
     parser.add_argument("--seconds", type=float, default=10.0, help="Budget of a comparison of `null`.")
     # By seconds alone, a loaded machine would leave less than the 14 pairs that any verdict takes.

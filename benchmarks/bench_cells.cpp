@@ -1,5 +1,6 @@
-// Threads: one. What the calibration of `latlab bench` measures: a loop in registers, lookups in a map of
-// 20,000 nodes, and an allocation with a system call. `change` makes a side slower by so many thousandths.
+// Threads: one. What the calibration of `latlab bench` measures: a loop in registers, a loop that takes a branch
+// at every cycle, lookups in a map of 20,000 nodes, and an allocation with a system call. `change` makes a side
+// slower by so many thousandths.
 #include <unistd.h>
 #include <latlab/bench.hpp>
 
@@ -10,9 +11,25 @@ namespace bench = latlab::bench;
 
 namespace {
 
+// A chain: each step needs the one before it, so that nothing but the clock's rate decides how long it takes.
 struct RegisterLoop {
   std::uint64_t steps;
   explicit RegisterLoop(const bench::Parameters& p) : steps(10'000 + 10 * p.get("change", 0)) {}
+  void run() const {
+    const std::uint64_t count = steps;
+    std::uint64_t state = 1;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      state = state * 6364136223846793005U + i;
+      bench::do_not_optimize(state);
+    }
+  }
+};
+
+// As short as a loop can be: what feeds the processor with instructions decides, which a sibling thread of the
+// same core shares.
+struct BranchLoop {
+  std::uint64_t steps;
+  explicit BranchLoop(const bench::Parameters& p) : steps(10'000 + 10 * p.get("change", 0)) {}
   void run() const {
     for (std::uint64_t i = 0; i < steps; ++i) bench::do_not_optimize(i);
   }
@@ -49,5 +66,6 @@ struct Allocation {
 }  // namespace
 
 LATLAB_BENCHMARK(RegisterLoop)
+LATLAB_BENCHMARK(BranchLoop)
 LATLAB_BENCHMARK(Map)
 LATLAB_BENCHMARK(Allocation)
