@@ -46,12 +46,21 @@ CELLS = {
 }
 
 
-def compiled(folder: Path) -> Path:
+def compiled(folder: Path, change: int = 0) -> Path:
+    """The cells' shared object, whose `change` is so many thousandths unless a parameter says otherwise."""
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         raise SystemExit("needs a C++ compiler")
-    out = folder / "bench_cells.so"
-    command = [compiler, "-O2", "-std=c++20", "-shared", "-fPIC", f"-I{latlab.get_include()}"]
+    out = folder / ("bench_cells.so" if change == 0 else f"bench_cells_{change}.so")
+    command = [
+        compiler,
+        "-O2",
+        "-std=c++20",
+        "-shared",
+        "-fPIC",
+        f"-I{latlab.get_include()}",
+        f"-DCHANGE={change}",
+    ]
     subprocess.run([*command, str(HERE / "bench_cells.cpp"), "-o", str(out)], check=True)
     return out
 

@@ -9,12 +9,16 @@
 
 namespace bench = latlab::bench;
 
+#ifndef CHANGE
+#define CHANGE 0  // unless the parameter says otherwise
+#endif
+
 namespace {
 
 // A chain: each step needs the one before it, so that nothing but the clock's rate decides how long it takes.
 struct RegisterLoop {
   std::uint64_t steps;
-  explicit RegisterLoop(const bench::Parameters& p) : steps(10'000 + 10 * p.get("change", 0)) {}
+  explicit RegisterLoop(const bench::Parameters& p) : steps(10'000 + 10 * p.get("change", CHANGE)) {}
   void run() const {
     const std::uint64_t count = steps;
     std::uint64_t state = 1;
@@ -29,7 +33,7 @@ struct RegisterLoop {
 // same core shares.
 struct BranchLoop {
   std::uint64_t steps;
-  explicit BranchLoop(const bench::Parameters& p) : steps(10'000 + 10 * p.get("change", 0)) {}
+  explicit BranchLoop(const bench::Parameters& p) : steps(10'000 + 10 * p.get("change", CHANGE)) {}
   void run() const {
     for (std::uint64_t i = 0; i < steps; ++i) bench::do_not_optimize(i);
   }
@@ -38,7 +42,7 @@ struct BranchLoop {
 struct Map {
   std::map<std::uint64_t, std::uint64_t> nodes;
   std::uint64_t lookups;
-  explicit Map(const bench::Parameters& p) : lookups(1'000 + p.get("change", 0)) {
+  explicit Map(const bench::Parameters& p) : lookups(1'000 + p.get("change", CHANGE)) {
     std::uint64_t key = p.seed();
     while (nodes.size() < 20'000) nodes[next(key) >> 40U] = key;
   }

@@ -1,7 +1,7 @@
 """How often latlab, pyperf, hyperfine and Google Benchmark call identical and changed code different.
 
-`python -m benchmarks.bench_peers [--pairs N] [--changes 0,5,10,20,50] [--tools a,b] [--outcomes FILE]
-[--svg FILE]`
+`python -m benchmarks.bench_peers [--pairs N] [--changes 0,5,10,20,50] [--tools a,b] [--cells a,b]
+[--outcomes FILE] [--svg FILE]`
 
 Each tool compares a workload with itself and with the same made slower by some thousandths, judged as its own
 documentation has it: pyperf by `compare_to` (a t test on all values), hyperfine by Welch's t test on the runs
@@ -196,6 +196,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--changes", default="0,5,10,20,50", help="Thousandths.")
     parser.add_argument("--tools", default=",".join(TOOLS))
+    parser.add_argument("--cells", default="loop,map,python", help="Workloads.")
     parser.add_argument("--outcomes", type=Path, help="Appended to; what it holds isn't repeated.")
     parser.add_argument("--svg", type=Path, help="The curves as a picture.")
     arguments = parser.parse_args()
@@ -215,7 +216,7 @@ def main() -> None:
             for change in changes:
                 for tool, cells in tools.items():
                     for cell, compare in cells.items():
-                        if (tool, cell, change, pair) in made:
+                        if cell not in arguments.cells.split(",") or (tool, cell, change, pair) in made:
                             continue
                         begin = time.monotonic()
                         try:

@@ -193,13 +193,17 @@ def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
     if plan.pairs is not None and plan.seconds is not None:
         builds = "" if plan.build_deviation is None else f"{plan.builds} builds with "
         what += (
-            f"; {effect:.3%} at level {alpha:g} and power {plan.power:g} needs {builds}{plan.pairs} pairs "
-            f"({plan.seconds:.3g} s)"
+            f"; {_share(effect)} at level {alpha:g} and power {plan.power:g} needs {builds}{plan.pairs} "
+            f"pairs ({plan.seconds:.3g} s)"
         )
     if plan.budget_pairs is not None:
         what += f"; the budget holds {plan.budget_pairs} pairs, " + (
             "too few for any verdict"
             if plan.budget_effect is None
-            else f"which find {plan.budget_effect:.3%} with that power"
+            else f"which find {_share(plan.budget_effect)} with that power"
         )
     return what
+
+
+def _share(effect: float) -> str:
+    return f"{effect:.3%}" if effect >= 1e-5 else f"{100 * effect:.2g}%"

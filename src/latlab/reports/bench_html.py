@@ -64,8 +64,8 @@ def comparison_page(
         "locked memory where that is allowed; set-up is outside of the measured time; processes of the two "
         "sides are interleaved in an order that a coin decides. "
         + (
-            f"The two processes of a pair take turns of {plan['turn']} iterations, so that drift cancels "
-            "between them; the coin says which begins."
+            f"The two processes of a pair take turns of {bench_text.counted(plan['turn'], 'iteration')}, so "
+            "that drift cancels between them; the coin says which begins."
             if plan.get("turn")
             else "One process of a pair runs after the other, in blocks ABBA or BAAB, so that drift cancels."
         ),
@@ -188,7 +188,7 @@ def _levels(document: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]
     if "block_pairs" not in plan:  # measured by an older version
         return []
     built = plan["build_deviation"] is not None
-    unit = f"turns of {plan['turn']} iterations" if plan["turn"] else "iterations"
+    unit = f"turns of {bench_text.counted(plan['turn'], 'iteration')}" if plan["turn"] else "iterations"
     rows = [
         (
             "builds",
