@@ -222,12 +222,16 @@ def boxes(groups: Mapping[str, ArrayLike], y_title: str, *, log_y: bool = False)
 
 def _log_ticks(low: float, high: float) -> dict[str, Any]:
     """Ticks with whole numbers; within a decade plotly writes a lone digit, which nobody can read."""
-    digits: tuple[float, ...] = (1, 2, 5) if high / low < 300 else (1,)
-    if high / low < 4:
-        digits = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    values = [d * 10.0**k for k in exponents for d in digits]
-    return {"tickvals": values, "ticktext": [f"{v:,.12g}" for v in values]}
+    if high < 10 * low:  # hardly bent: evenly spaced ones
+        rough = max(high - low, 1e-3 * low) / 4
+        unit = 10.0 ** math.floor(math.log10(rough))
+        step = unit * next(d for d in (1, 2, 5, 10) if d * unit >= rough)
+        values = [k * step for k in range(math.floor(low / step), math.ceil(high / step) + 1) if k > 0]
+    else:
+        digits = (1, 2, 5) if high / low < 300 else (1,)
+        exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        values = [d * 10.0**k for k in exponents for d in digits]
+    return {"tickvals": values, "ticktext": [f"{v:,.6g}" if v < 1e6 else f"{v:,.0f}" for v in values]}
 
 
 def thinned(x: NDArray[Any], y: NDArray[Any], most: int = _MOST_POINTS) -> tuple[NDArray[Any], NDArray[Any]]:
