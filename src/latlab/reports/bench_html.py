@@ -95,10 +95,10 @@ def comparison_page(
     )
     page.section(
         "7. What does faster mean here?",
-        "The time of one operation, typical of a process: the mean of the middle half of its "
-        "iterations. B is faster if "
-        "the shift of its logarithm over process pairs is below 0. The other quantiles have "
-        "intervals of their own:",
+        "The time of one operation in a process, by two numbers: the mean of the middle half of its "
+        "iterations, and the mean of their fastest quarter, which a disturbed machine moves least. B is "
+        "faster if the shift of their logarithms over process pairs is below 0; where the two have no shift "
+        "in common, the first alone counts. The other quantiles have intervals of their own:",
     )
     shifts = [
         (d["name"], s["quantile"], *map(_percent, (s["effect"], *s["interval"])), s["withheld"] or "")
