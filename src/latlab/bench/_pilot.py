@@ -21,8 +21,10 @@ PILOT_PAIRS, PILOT_TURNS, PILOT_BUILDS = 4, 16, 3
 PILOT_SHARE = 0.15  # of the budget: where it would cost more, the other way to run a pair isn't tried
 WORTH_IT = 0.5  # four pairs don't tell smaller differences of cost
 # A processor's frequency wanders by 0.2 % within 0.1 ms and by 1 % within 10 (measured on a shared machine),
-# so turns are short; what the other side left in the caches is displaced in some tens of microseconds.
-TURN_S, COLD_S = 100e-6, 30e-6
+# so turns are short. What the other side left in the caches is displaced in some tens of microseconds, and
+# the branches that it taught the processor (lookups in a map took 28 us instead of 16 then) in a hundred.
+TURN_S, COLD_S = 100e-6, 100e-6
+LONG_S = 300e-6  # iterations that are warm after a part of themselves
 FEWEST_TURNS = 8
 _MIDMEAN = 1.2  # its variance over that of a mean
 
@@ -180,4 +182,4 @@ def _iteration_s(sample: Sample) -> float:
 def turn_of(iteration_s: float) -> tuple[int, int]:
     """(measured iterations of a turn, unmeasured ones before them), for iterations of so many seconds."""
     length = max(1, math.ceil(TURN_S / iteration_s))
-    return length, math.ceil(COLD_S / iteration_s) if iteration_s < 10 * COLD_S else 0
+    return length, math.ceil(COLD_S / iteration_s) if iteration_s < LONG_S else 0
