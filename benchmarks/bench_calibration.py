@@ -46,6 +46,10 @@ CELLS = {
 }
 
 
+# Thousandths, and the budget in seconds, of the part `power`.
+PLANTED = {"loop": (5, 0.5), "branches": (5, 0.5), "map": (10, 5.0)}
+
+
 def compiled(folder: Path, change: int = 0) -> Path:
     """The cells' shared object, whose `change` is so many thousandths unless a parameter says otherwise."""
     compiler = shutil.which("g++") or shutil.which("clang++")
@@ -142,8 +146,11 @@ def outcomes(path: Path | None, cell: str, kind: str) -> list[dict[str, Any]]:
 
 
 def power(arguments: argparse.Namespace, so: Path) -> None:
-    for name, change, seconds in (("RegisterLoop", 5, 0.5), ("Map", 10, 5.0)):
-        found, spent = 0, []
+    for cell in arguments.cells.split(","):
+        if cell not in PLANTED:
+            continue
+        name, (change, seconds) = CELLS[cell], PLANTED[cell]
+        found, undecided, spent = 0, 0, []
         for index in range(arguments.comparisons):
             begin = time.monotonic()
             judgement, _ = bench.run_ab(
@@ -155,11 +162,12 @@ def power(arguments: argparse.Namespace, so: Path) -> None:
                 control=False,
             )
             spent.append(time.monotonic() - begin)
+            undecided += judgement.result.verdict.value == "inconclusive"
             found += judgement.result.verdict.value == "slower"
         low, _ = proportion_bounds(found, arguments.comparisons)
         report(
             part="power", cell=name, change=change / 1000, seconds=seconds, comparisons=arguments.comparisons,
-            found=found, rate=found / arguments.comparisons, lower95=low, bar=0.95,
+            found=found, inconclusive=undecided, rate=found / arguments.comparisons, lower95=low, bar=0.95,
             median_s=float(np.median(spent)),
         )  # fmt: skip
 
