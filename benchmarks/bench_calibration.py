@@ -39,18 +39,32 @@ HERE = Path(__file__).parent
 ALPHA = 0.05
 CELLS = {
     "loop": "RegisterLoop",
+    "branches": "BranchLoop",
     "map": "Map",
     "allocation": "Allocation",
     "python": "Function",
 }
 
 
-def compiled(folder: Path) -> Path:
+# Thousandths, and the budget in seconds, of the part `power`.
+PLANTED = {"loop": (5, 0.5), "branches": (5, 0.5), "map": (10, 5.0)}
+
+
+def compiled(folder: Path, change: int = 0) -> Path:
+    """The cells' shared object, whose `change` is so many thousandths unless a parameter says otherwise."""
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         raise SystemExit("needs a C++ compiler")
-    out = folder / "bench_cells.so"
-    command = [compiler, "-O2", "-std=c++20", "-shared", "-fPIC", f"-I{latlab.get_include()}"]
+    out = folder / ("bench_cells.so" if change == 0 else f"bench_cells_{change}.so")
+    command = [
+        compiler,
+        "-O2",
+        "-std=c++20",
+        "-shared",
+        "-fPIC",
+        f"-I{latlab.get_include()}",
+        f"-DCHANGE={change}",
+    ]
     subprocess.run([*command, str(HERE / "bench_cells.cpp"), "-o", str(out)], check=True)
     return out
 
@@ -132,8 +146,11 @@ def outcomes(path: Path | None, cell: str, kind: str) -> list[dict[str, Any]]:
 
 
 def power(arguments: argparse.Namespace, so: Path) -> None:
-    for name, change, seconds in (("RegisterLoop", 5, 0.5), ("Map", 10, 5.0)):
-        found, spent = 0, []
+    for cell in arguments.cells.split(","):
+        if cell not in PLANTED:
+            continue
+        name, (change, seconds) = CELLS[cell], PLANTED[cell]
+        found, undecided, spent = 0, 0, []
         for index in range(arguments.comparisons):
             begin = time.monotonic()
             judgement, _ = bench.run_ab(
@@ -145,11 +162,12 @@ def power(arguments: argparse.Namespace, so: Path) -> None:
                 control=False,
             )
             spent.append(time.monotonic() - begin)
+            undecided += judgement.result.verdict.value == "inconclusive"
             found += judgement.result.verdict.value == "slower"
         low, _ = proportion_bounds(found, arguments.comparisons)
         report(
             part="power", cell=name, change=change / 1000, seconds=seconds, comparisons=arguments.comparisons,
-            found=found, rate=found / arguments.comparisons, lower95=low, bar=0.95,
+            found=found, inconclusive=undecided, rate=found / arguments.comparisons, lower95=low, bar=0.95,
             median_s=float(np.median(spent)),
         )  # fmt: skip
 
@@ -191,7 +209,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts", default="overhead,power,null")
     parser.add_argument("--comparisons", type=int, default=100)
-    parser.add_argument("--cells", default=",".join(CELLS))
+    parser.add_argument("--cells", default="loop,map,allocation,python", help="Also: branches.")
     parser.add_argument("--loads", default="idle,hog")
     parser.add_argument("--seconds", type=float, default=10.0, help="Budget of a comparison of `null`.")
     # By seconds alone, a loaded machine would leave less than the 14 pairs that any verdict takes.

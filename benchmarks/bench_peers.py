@@ -1,7 +1,7 @@
 """How often latlab, pyperf, hyperfine and Google Benchmark call identical and changed code different.
 
-`python -m benchmarks.bench_peers [--pairs N] [--changes 0,5,10,20,50] [--tools a,b] [--outcomes FILE]
-[--svg FILE]`
+`python -m benchmarks.bench_peers [--pairs N] [--changes 0,5,10,20,50] [--tools a,b] [--cells a,b]
+[--outcomes FILE] [--svg FILE]`
 
 Each tool compares a workload with itself and with the same made slower by some thousandths, judged as its own
 documentation has it: pyperf by `compare_to` (a t test on all values), hyperfine by Welch's t test on the runs
@@ -35,7 +35,11 @@ PROGRAM = """
 #include <latlab/bench.hpp>
 int main(int, char** argv) {
   const std::uint64_t steps = std::strtoull(argv[1], nullptr, 10);
-  for (std::uint64_t i = 0; i < steps; ++i) latlab::bench::do_not_optimize(i);
+  std::uint64_t state = 1;
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    state = state * 6364136223846793005U + i;
+    latlab::bench::do_not_optimize(state);
+  }
 }
 """
 GOOGLE = """
@@ -50,7 +54,12 @@ static std::uint64_t next(std::uint64_t& state) {
 }
 static void loop(benchmark::State& state) {
   for (auto _ : state) {
-    for (std::uint64_t i = 0; i < 10'000 + 10 * change; ++i) benchmark::DoNotOptimize(i);
+    const std::uint64_t count = 10'000 + 10 * change;
+    std::uint64_t x = 1;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      x = x * 6364136223846793005U + i;
+      benchmark::DoNotOptimize(x);
+    }
   }
 }
 static void map(benchmark::State& state) {
@@ -96,7 +105,7 @@ def hyperfine(folder: Path) -> dict[str, Compare]:
 
     def loop(change: int, _seed: int) -> int:
         out = folder / "hyperfine.json"
-        sides = [f"{program} {2_000 * (1000 + c)}" for c in (0, change)]
+        sides = [f"{program} {500 * (1000 + c)}" for c in (0, change)]
         quietly(["hyperfine", "-N", "--style", "none", "--warmup", "3", "--runs", "50",
                  "--export-json", str(out), *sides])  # fmt: skip
         a, b = (result["times"] for result in json.loads(out.read_text())["results"])
@@ -187,6 +196,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--changes", default="0,5,10,20,50", help="Thousandths.")
     parser.add_argument("--tools", default=",".join(TOOLS))
+    parser.add_argument("--cells", default="loop,map,python", help="Workloads.")
     parser.add_argument("--outcomes", type=Path, help="Appended to; what it holds isn't repeated.")
     parser.add_argument("--svg", type=Path, help="The curves as a picture.")
     arguments = parser.parse_args()
@@ -206,7 +216,7 @@ def main() -> None:
             for change in changes:
                 for tool, cells in tools.items():
                     for cell, compare in cells.items():
-                        if (tool, cell, change, pair) in made:
+                        if cell not in arguments.cells.split(",") or (tool, cell, change, pair) in made:
                             continue
                         begin = time.monotonic()
                         try:

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -52,6 +53,7 @@ struct Config {
   int priority = 0;  // of SCHED_FIFO; 0: leave the scheduling alone
   bool lock = false;
   std::uint64_t memory_bytes = 0;
+  std::uint64_t layout = 0;  // where an object and its data come to lie; 0: wherever the kernel puts them
   Turns turns;
 };
 
@@ -60,6 +62,7 @@ struct Context {
   bool pinned = false;
   bool fifo = false;
   bool locked = false;
+  bool placed = false;  // by Config::layout
 };
 
 inline Context enter(const Config& config) noexcept {
@@ -83,6 +86,7 @@ inline Context enter(const Config& config) noexcept {
   }
   // Read back, since what was asked for may have been refused, and more may have been inherited.
   out.fifo = (sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO;
+  out.placed = config.layout != 0 && (personality(0xffffffff) & ADDR_NO_RANDOMIZE) != 0;
   if (config.lock) out.locked = mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
   return out;
 }
@@ -169,17 +173,17 @@ inline void write_all(int file, const void* data, std::size_t size) noexcept {
 }
 
 inline void publish(int file, const Outcome& outcome, const Context& context) {
-  char head[512];
+  char head[640];
   const int length = std::snprintf(
       head, sizeof head,
       "{\"latlab_bench\":1,\"iterations\":%zu,\"batch\":%llu,\"operations\":%llu,\"hz\":%.17g,"
       "\"quantum_ticks\":%llu,\"read_ticks\":%.17g,\"measuring_ns\":%llu,\"pinned\":%s,\"fifo\":%s,"
-      "\"locked\":%s}\n",
+      "\"locked\":%s,\"placed\":%s}\n",
       outcome.ticks.size(), static_cast<unsigned long long>(outcome.batch),
       static_cast<unsigned long long>(outcome.operations), outcome.hz,
       static_cast<unsigned long long>(outcome.grain.quantum_ticks), outcome.grain.read_ticks,
       static_cast<unsigned long long>(outcome.measuring_ns), context.pinned ? "true" : "false",
-      context.fifo ? "true" : "false", context.locked ? "true" : "false");
+      context.fifo ? "true" : "false", context.locked ? "true" : "false", context.placed ? "true" : "false");
   write_all(file, head, static_cast<std::size_t>(length));
   write_all(file, outcome.ticks.data(), outcome.ticks.size() * sizeof(std::uint64_t));
 }
@@ -220,6 +224,8 @@ inline bool parse(std::span<char*> arguments, Config& config) {
       config.turns.first = *value == '1';
     } else if (name == "--memory") {
       config.memory_bytes = std::strtoull(value, nullptr, 10);
+    } else if (name == "--layout") {
+      config.layout = std::strtoull(value, nullptr, 10);
     } else if (name == "--param") {
       char* const equals = std::strchr(value, '=');
       if (equals == nullptr) return false;

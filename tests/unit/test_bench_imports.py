@@ -154,6 +154,21 @@ def test_too_few_processes_are_inconclusive() -> None:
     assert (result.verdict, result.interval) == (Verdict.INCONCLUSIVE, (None, None))
 
 
+@given(
+    st.lists(st.floats(1.0, 2.0), min_size=1, max_size=12),
+    st.lists(st.floats(1.0, 2.0), min_size=1, max_size=12),
+    st.sampled_from([0.01, 0.05, 0.2]),
+)
+def test_the_p_value_of_sides_measured_apart_is_at_most_alpha_exactly_where_the_interval_excludes_zero(
+    a: list[float], b: list[float], alpha: float
+) -> None:
+    sides = [[np.array([x]) for x in side] for side in (a, b)]
+    result, _, _ = judge_unpaired(*sides, smallest_effect=0.01, alpha=alpha)
+    low, high = result.interval
+    excluded = (low is not None and low > 0) or (high is not None and high < 0)
+    assert (result.p_value <= alpha) == excluded or abs(result.p_value - alpha) < 1e-9
+
+
 def test_a_step_in_a_history_is_found_where_it_happened(tmp_path: Path) -> None:
     scales = [1.0] * 10 + [1.1] * 6
     files = [written(tmp_path / f"{i:02}.json", hyperfine(s)) for i, s in enumerate(scales)]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -54,7 +55,23 @@ def test_dear_builds_are_measured_by_more_pairs_and_cheap_ones_by_two() -> None:
 
 def test_without_builds_there_is_one_and_its_variance_is_not_claimed() -> None:
     plan = planned(pilot())
-    assert (plan.builds, plan.build_deviation, plan.block_pairs) == (1, None, 2)
+    assert (plan.builds, plan.build_deviation) == (1, None)
+
+
+def test_pairs_that_take_turns_have_a_coin_each_and_others_form_blocks_that_cancel_drift() -> None:
+    assert planned(pilot()).block_pairs == 1
+    apart = dataclasses.replace(pilot(), settings=Settings(iterations=160, batch=1))
+    assert planned(apart).block_pairs == 2
+
+
+def test_an_advantage_of_the_one_that_begins_is_cancelled_by_blocks_of_two() -> None:
+    assert planned(dataclasses.replace(pilot(), position=0.004)).block_pairs == 1
+    assert planned(dataclasses.replace(pilot(), position=-0.05)).block_pairs == 2
+
+
+def test_a_pilot_whose_pairs_were_alike_by_luck_plans_as_if_they_varied_as_little_as_it_can_show() -> None:
+    seen = 0.02 * math.sqrt(1.2 / 16)  # what the pilot's 16 turns explain
+    assert planned(pilot(between=0.0)).iterations == planned(pilot(between=seen)).iterations
 
 
 def test_a_smaller_effect_a_higher_power_and_noisier_processes_need_more_pairs() -> None:

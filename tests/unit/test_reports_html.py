@@ -136,3 +136,11 @@ def test_a_topology_names_every_stage_and_queue_and_escapes_them() -> None:
     assert [drawn.count(f">{name}</text>") for name in ("feed", "book", "97 %")] == [1, 1, 1]
     assert 'class="wire f4"' in drawn
     assert topology.draw([], []).startswith("<svg")
+
+
+@given(st.floats(0.1, 1e9), st.floats(1.01, 1e6))
+def test_a_logarithmic_axis_has_at_least_two_ticks_among_its_values(low: float, ratio: float) -> None:
+    axis = figures.boxes({"a": [low, low * ratio]}, "ns", log_y=True)["layout"]["yaxis"]
+    inside = [v for v in axis["tickvals"] if low * 0.97 <= v <= low * ratio * 1.03]
+    assert len(inside) >= 2
+    assert len(set(axis["ticktext"])) == len(axis["ticktext"]) <= 45

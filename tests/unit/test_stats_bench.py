@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from latlab.stats.change_points import change_points
 from latlab.stats.multiple import benjamini_hochberg, proportion_bounds
-from latlab.stats.variance import autocorrelation, best_iterations, components, effective_size, midmean
+from latlab.stats.variance import (
+    autocorrelation,
+    best_iterations,
+    components,
+    effective_size,
+    midmean,
+    midmean_error,
+)
 
 
 def test_adjusted_p_values_are_those_of_benjamini_and_hochbergs_example() -> None:
@@ -34,6 +41,18 @@ def test_no_false_alarm_in_1000_bounds_the_rate_at_three_in_a_thousand() -> None
 
 def test_the_midmean_bears_a_quarter_of_outliers() -> None:
     assert midmean([10, 11, 12, 13, 14, 15, 1e9, 1e9]) == pytest.approx((12 + 13 + 14 + 15) / 4)
+
+
+def test_the_error_of_the_midmean_is_how_much_it_scatters() -> None:
+    random = np.random.default_rng(3)
+    series = random.standard_t(3, size=(4000, 24))
+    seen = float(np.std([midmean(x) for x in series]))
+    assert float(np.mean([midmean_error(x) for x in series])) == pytest.approx(seen, rel=0.08)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40))
+def test_the_error_of_the_midmean_is_the_same_of_the_mirrored_values(values: list[float]) -> None:
+    assert midmean_error(values) == pytest.approx(midmean_error([-v for v in values]))
 
 
 def test_the_effective_size_of_an_autoregressive_series_is_what_theory_says() -> None:
@@ -76,6 +95,12 @@ def test_a_planted_change_of_level_is_found_at_its_place() -> None:
     assert abs(found[0].index - 60) <= 6
     assert abs(found[1].index - 110) <= 6
     assert found[0].after - found[0].before == pytest.approx(3, abs=0.7)
+
+
+def test_a_change_begins_after_the_last_low_value_even_if_that_is_the_highest_of_them() -> None:
+    low = [1.0, 1.003, 0.998, 1.001, 1.002, 0.999, 1.0, 1.001, 0.997, 1.004]
+    (found,) = change_points([*low, *(1.1 * x for x in low[:6])], alpha=0.02)
+    assert found.index == 10
 
 
 def test_a_steady_series_has_a_change_no_more_often_than_alpha() -> None:

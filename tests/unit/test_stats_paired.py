@@ -41,10 +41,10 @@ def log_ratios(kind: str, shift: float, pairs: int, seed: int, block_pairs: int 
 
 
 def first_look_that_excludes_zero(ratios: Floats, block_pairs: int, alpha: float) -> int:
-    blocks = ratios.reshape(-1, block_pairs).mean(axis=1)
-    clip = _betting.scales(blocks)
-    for k in range(5, len(blocks) + 1):
-        capital = max(_betting.capital(blocks[:k], clip[:k], 0.0, way) for way in (1, -1))
+    evidence = _betting.Evidence()
+    for k, block in enumerate(ratios.reshape(-1, block_pairs).mean(axis=1), 1):
+        evidence.add([block], [0.0])
+        capital = max(_betting.capital(evidence, 0.0, way) for way in (1, -1))
         if capital >= math.log(2 / alpha):
             return k * block_pairs
     return 0
@@ -61,6 +61,64 @@ def test_looking_after_every_block_calls_identical_sides_different_no_more_often
     )
     # 12 of 120 at a true rate of 5 % has probability 0.02; the seeds are fixed.
     assert called <= 11
+
+
+@pytest.mark.parametrize(
+    "own", ["as large as the difference", "as small as it was large", "of the first run"]
+)
+def test_no_noise_that_exchanging_the_sides_leaves_alone_raises_the_rate_of_false_alarms(own: str) -> None:
+    called = 0
+    for seed in range(300):
+        ratios = log_ratios("heavy tails", 0.0, 40, seed, 1)
+        noises = {
+            "as large as the difference": np.abs(ratios),
+            "as small as it was large": 1 / (0.01 + np.abs(ratios)),
+            "of the first run": np.abs(noise("heavy tails", 80, seed)[::2]),
+        }[own]
+        result = paired.judge(ratios, smallest_effect=0.0, block_pairs=1, noises=noises)
+        called += result.verdict in (Verdict.SLOWER, Verdict.FASTER)
+    assert called <= 300 * 0.05
+
+
+def test_pairs_that_know_themselves_disturbed_hardly_count() -> None:
+    found = {True: 0, False: 0}
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        noises = np.where(random.random(24) < 0.3, 0.3, 0.002)
+        ratios = 0.005 + noises * random.normal(size=24)
+        for known in found:
+            result = paired.judge(
+                ratios, smallest_effect=0.0, block_pairs=1, noises=noises if known else None
+            )
+            found[known] += result.verdict is Verdict.SLOWER
+    assert found[True] >= found[False] + 15
+
+
+def test_a_statistic_that_sees_nothing_does_not_hide_what_another_sees() -> None:
+    random = np.random.default_rng(5)
+    both = np.column_stack([0.3 * random.normal(size=30), 0.01 + 0.003 * random.normal(size=30)])
+    result = paired.judge(both, smallest_effect=0.001, block_pairs=1)
+    assert result.verdict is Verdict.SLOWER
+    assert result.effect == pytest.approx(0.01, abs=0.005)
+
+
+def test_where_two_statistics_have_no_shift_in_common_the_first_is_judged() -> None:
+    random = np.random.default_rng(5)
+    typical, fastest = 0.5 + 0.01 * random.normal(size=30), 0.001 * random.normal(size=30)
+    result = paired.judge(np.column_stack([typical, fastest]), smallest_effect=0.05, block_pairs=1)
+    assert result == paired.judge(typical, smallest_effect=0.05, block_pairs=1)
+    assert result.verdict is Verdict.SLOWER
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy tails"])
+def test_two_statistics_of_identical_sides_call_them_different_no_more_often_than_one(kind: str) -> None:
+    called = 0
+    for seed in range(200):
+        one, other = log_ratios(kind, 0.0, 40, seed, 1), log_ratios(kind, 0.0, 40, seed + 1000, 1)
+        other = np.abs(other) * np.sign(one) * np.where(np.arange(40) % 3, 1, -1)  # with the same coin
+        result = paired.judge(np.column_stack([one, other]), smallest_effect=0.0, block_pairs=1)
+        called += result.verdict in (Verdict.SLOWER, Verdict.FASTER)
+    assert called <= 200 * 0.05
 
 
 @pytest.mark.parametrize("kind", ["normal", "drift", "autocorrelation"])
@@ -168,23 +226,24 @@ class FakeMachine:
     def clock(self) -> float:
         return self.now
 
-    def measure(self, order: tuple[paired.Side, paired.Side]) -> float:
+    def measure(self, order: tuple[paired.Side, paired.Side]) -> paired.Difference:
         assert sorted(order) == ["A", "B"]
         self.now += 0.02
-        return float(self.deviation * (self.random.normal() - self.random.normal()) + self.shift)
+        ratio = float(self.deviation * (self.random.normal() - self.random.normal()) + self.shift)
+        return paired.Difference((ratio,), (0.0,))
 
 
 def test_an_experiment_stops_as_soon_as_its_verdict_is_settled() -> None:
     machine, seen = FakeMachine(0.1, 0.01), []
 
-    def measure(order: tuple[paired.Side, paired.Side]) -> float:
+    def measure(order: tuple[paired.Side, paired.Side]) -> paired.Difference:
         seen.append(machine.measure(order))
         return seen[-1]
 
     result = paired.experiment(measure, smallest_effect=0.01, seconds=100, seed=1, clock=machine.clock)
     assert result.verdict is Verdict.SLOWER
     assert result.pairs == len(seen) <= 20
-    assert result == paired.judge(seen, smallest_effect=0.01)
+    assert result == paired.judge([d.log_ratios for d in seen], smallest_effect=0.01)
 
 
 def test_an_experiment_ends_with_its_budget_and_says_so() -> None:

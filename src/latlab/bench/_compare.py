@@ -72,19 +72,17 @@ def judge_unpaired(
     low, high = (
         (-math.inf, math.inf) if open_ended else (float(shifts[rank - 1]), float(shifts[n * m - rank]))
     )
-    above = float((shifts > 0).sum() + 0.5 * (shifts == 0).sum())
-    p_value = 2 * float(ndtr(-abs(above - n * m / 2) / spread))
+    # By the same ranks as the interval, so that it is at most alpha exactly where that excludes 0.
+    against = min(int((shifts <= 0).sum()), int((shifts >= 0).sum()))
+    p_value = 1.0 if open_ended else 2 * float(ndtr(-(n * m / 2 - against - 1) / spread))
     if single:
         warnings.append(
             f"a side is one process: {ASSUMED_DEVIATION:.0%} between processes is assumed; measure several"
         )
         extra = math.sqrt(2) * ASSUMED_DEVIATION
-        own = (high - low) / (2 * z) if not open_ended else math.inf
-        low, high = (
-            effect - math.hypot(effect - low, z * extra),
-            effect + math.hypot(high - effect, z * extra),
-        )
-        p_value = max(p_value, 2 * float(ndtr(-abs(effect) / math.hypot(own, extra))))
+        below, beyond = (math.hypot(side, z * extra) for side in (effect - low, high - effect))
+        low, high = effect - below, effect + beyond
+        p_value = 2 * float(ndtr(-z * abs(effect) / (below if effect > 0 else beyond)))
     margin = math.log1p(smallest_effect)
     if low > -margin and high < margin:
         verdict, why = Verdict.EQUIVALENT, f"the interval lies within {smallest_effect:.2%}"

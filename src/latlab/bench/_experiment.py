@@ -216,14 +216,14 @@ def run_ab(
     title = name or f"{a.name} / {b.name}"
     pairs = [] if earlier is None else list(earlier.pairs)
 
-    def measure(order: tuple[paired.Side, paired.Side]) -> float:
+    def measure(order: tuple[paired.Side, paired.Side]) -> paired.Difference:
         if asked.build is not None and len(pairs) % block == 0:
             _build(asked.build, len(pairs) // block)
         samples = measure_pair(targets[order[0]], targets[order[1]], settings)
         for position, (side, sample) in enumerate(zip(order, samples, strict=True)):
             recorder.add(Row(title, len(pairs), position, side, sample))
         pairs.append(samples if order[0] == "A" else (samples[1], samples[0]))
-        return _judge.log_ratio(*pairs[-1])
+        return _judge.difference(*pairs[-1])
 
     paired.experiment(
         measure,
@@ -234,7 +234,7 @@ def run_ab(
         block_pairs=block,
         max_pairs=asked.max_pairs,
         early=asked.early,
-        earlier=[_judge.log_ratio(x, y) for x, y in pairs],
+        earlier=[_judge.difference(x, y) for x, y in pairs],
     )
     judgement = _judge.judge_pairs(
         pairs,
@@ -312,11 +312,12 @@ def run_aa(
     called = 0
     for index in range(comparisons):
         result = paired.experiment(
-            lambda order: null_ratio(target, settings, order),
+            lambda order: null_difference(target, settings, order),
             smallest_effect=effect,
             seconds=asked.seconds,
             seed=asked.seed + index,
             alpha=asked.alpha,
+            block_pairs=plan.block_pairs,
             max_pairs=asked.max_pairs,
         )
         different = result.verdict in (Verdict.FASTER, Verdict.SLOWER)
@@ -326,10 +327,12 @@ def run_aa(
     return _control.control_of(comparisons, called, asked.alpha)
 
 
-def null_ratio(target: Target, settings: Settings, order: tuple[paired.Side, paired.Side]) -> float:
-    """log(B / A) of one pair whose sides are the same."""
+def null_difference(
+    target: Target, settings: Settings, order: tuple[paired.Side, paired.Side]
+) -> paired.Difference:
+    """One pair whose sides are the same."""
     one, other = measure_pair(target, target, settings)
-    return _judge.log_ratio(one, other) if order[0] == "A" else _judge.log_ratio(other, one)
+    return _judge.difference(one, other) if order[0] == "A" else _judge.difference(other, one)
 
 
 def _build(command: str, number: int) -> None:

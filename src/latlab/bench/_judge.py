@@ -9,20 +9,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from latlab.bench._humps import iteration_humps
 from latlab.model.bench import Judgement, Sample, Shift
 from latlab.model.paired import PairedResult, Verdict
 from latlab.stats import paired
 from latlab.stats.change_points import change_points
 from latlab.stats.quantiles import nearest_rank
-from latlab.stats.variance import effective_size, midmean
+from latlab.stats.variance import effective_size, midmean, midmean_error
 
-__all__ = ["SHIFTED", "judge_pairs", "log_ratio", "turn_ratios"]
+__all__ = ["SHIFTED", "difference", "judge_pairs", "log_ratio", "turn_ratios"]
 
 Pair = tuple[Sample, Sample]
 SHIFTED = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 # A group of processes carries a quantile where this many of its effective values lie beyond it, and with
 # fewer groups than these there is no interval.
 _BEYOND, _FEWEST_GROUPS = 5, 7
+# With as many iterations the fastest quarter of each of so many parts is more than one value.
+_FEWEST_UNDELAYED, _PARTS = 32, 4
 
 
 def turn_ratios(a: Sample, b: Sample) -> npt.NDArray[np.float64]:
@@ -47,6 +50,41 @@ def log_ratio(a: Sample, b: Sample) -> float:
     return midmean(turn_ratios(a, b))
 
 
+def difference(a: Sample, b: Sample) -> paired.Difference:
+    """A pair, summed up by its typical times and, with enough iterations, by those that nothing delayed.
+
+    Of the first, the noise is the standard error of the midmean over turns (over iterations, where none were
+    taken); of the second, that over four parts of each process. Exchanging the sides changes the
+    signs of the log-ratios and leaves the noises as they are.
+    """
+    ratios = turn_ratios(a, b)
+    typical, noise = midmean(ratios), midmean_error(ratios)
+    if len(ratios) == 1:
+        noise = math.hypot(*(_own_error(s.times_ns) for s in (a, b)))
+    if min(len(a.times_ns), len(b.times_ns)) < _FEWEST_UNDELAYED:
+        return paired.Difference((typical,), (noise,))
+    undelayed = math.log(_undelayed(b.times_ns) / _undelayed(a.times_ns))
+    parts = [np.array_split(s.times_ns, _PARTS) for s in (a, b)]
+    of_parts = [math.log(_undelayed(y) / _undelayed(x)) for x, y in zip(*parts, strict=True)]
+    own = float(np.std(of_parts, ddof=1)) / math.sqrt(_PARTS)
+    return paired.Difference((typical, undelayed), (noise, own))
+
+
+def _undelayed(times: npt.NDArray[np.float64]) -> float:
+    """The mean of the fastest quarter.
+
+    What a machine adds to a time is never negative, so the fastest times are those that it disturbed least:
+    Chen and Revels, "Robust benchmarking in noisy environments", IEEE HPEC 2016.
+    """
+    return float(np.sort(times)[: max(1, len(times) // 4)].mean())
+
+
+def _own_error(times: npt.NDArray[np.float64]) -> float:
+    """Standard error of the logarithm of a process's midmean, by its iterations."""
+    logs = np.log(times)
+    return midmean_error(logs) * math.sqrt(len(logs) / effective_size(logs))
+
+
 def judge_pairs(
     pairs: Sequence[Pair],
     *,
@@ -66,8 +104,16 @@ def judge_pairs(
         block_pairs: pairs of a block, which share a build.
         refused: why no verdict may be given, or None.
     """
-    ratios = [log_ratio(a, b) for a, b in pairs]
-    result = paired.judge(ratios, smallest_effect=smallest_effect, alpha=alpha, block_pairs=block_pairs)
+    differences = [difference(a, b) for a, b in pairs]
+    if len({len(d.log_ratios) for d in differences}) > 1:  # imported or cut: processes of unlike length
+        differences = [paired.Difference(d.log_ratios[:1], d.noises[:1]) for d in differences]
+    result = paired.judge(
+        [d.log_ratios for d in differences],
+        smallest_effect=smallest_effect,
+        alpha=alpha,
+        block_pairs=block_pairs,
+        noises=[d.noises for d in differences],
+    )
     warnings: list[str] = []
     details: dict[str, Any] = {}
     for index, side in enumerate("AB"):
@@ -150,6 +196,7 @@ def _look(samples: Sequence[Sample]) -> Mapping[str, Any]:
         "warm_up_until": warm[0].index if warm and warm[0].index < count / 2 else 0,
         "drift_at_process": [p.index for p in drift],
         "humps": _humps(typical),
+        "iteration_humps": iteration_humps(samples),
         "quantum_ns": longest.quantum_ns,
         "read_ns": longest.read_ns,
         "shortest_iteration_ns": float(
@@ -182,6 +229,11 @@ def _warnings(look: Mapping[str, Any]) -> list[str]:
     if look["humps"] > 1:
         out.append(
             f"processes fall into {look['humps']} groups; see the report's densities, and compare layouts"
+        )
+    if (look["iteration_humps"] or 1) > 1:
+        out.append(
+            f"the iterations of a process fall into {look['iteration_humps']} groups, which one typical time "
+            "does not describe; see the report's densities and the quantiles' shifts"
         )
     if look["quantum_ns"] and look["shortest_iteration_ns"] < 20 * look["quantum_ns"]:
         out.append(

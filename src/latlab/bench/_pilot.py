@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from latlab.bench._judge import log_ratio, turn_ratios
+from latlab.bench._judge import difference, log_ratio, turn_ratios
 from latlab.bench._process import measure_once, measure_pair
 from latlab.bench._targets import Target
 from latlab.model.bench import Sample, Settings
@@ -18,11 +18,13 @@ from latlab.stats.variance import Components, components, midmean, one_way
 __all__ = ["PILOT_BUILDS", "PILOT_PAIRS", "Pilot", "run_pilot"]
 
 PILOT_PAIRS, PILOT_TURNS, PILOT_BUILDS = 4, 16, 3
-PILOT_SHARE = 0.2  # of the budget: beyond it the other way to run a pair isn't tried
+PILOT_SHARE = 0.15  # of the budget: where it would cost more, the other way to run a pair isn't tried
 WORTH_IT = 0.5  # four pairs don't tell smaller differences of cost
 # A processor's frequency wanders by 0.2 % within 0.1 ms and by 1 % within 10 (measured on a shared machine),
-# so turns are short; what the other side left in the caches is displaced in some tens of microseconds.
-TURN_S, COLD_S = 100e-6, 30e-6
+# so turns are short. What the other side left in the caches is displaced in some tens of microseconds, and
+# the branches that it taught the processor (lookups in a map took 28 us instead of 16 then) in a hundred.
+TURN_S, COLD_S = 100e-6, 100e-6
+LONG_S = 300e-6  # iterations that are warm after a part of themselves
 FEWEST_TURNS = 8
 _MIDMEAN = 1.2  # its variance over that of a mean
 
@@ -34,13 +36,14 @@ class Pilot:
     Attributes:
         settings: under which they were measured.
         parts: relative deviations between processes and between units.
-        pair_deviation: robust, of a pair's log-ratio.
+        pair_deviation: of a pair's log-ratio, by the statistic that scatters least.
         build_deviation: of a build's; None where nothing is rebuilt.
         build_s: seconds that both sides' build takes.
         overhead_s: seconds of a pair that aren't measuring.
         unit_s: seconds of a unit of both sides.
         typical_ns: of an operation.
         context: which of "pinned", "fifo", "locked" came about.
+        position: log-ratio of the second process of a pair to the first, whichever side they are.
     """
 
     settings: Settings
@@ -52,6 +55,7 @@ class Pilot:
     unit_s: float
     typical_ns: float
     context: tuple[str, ...] = ()
+    position: float = 0.0
 
     @property
     def cost(self) -> float:
@@ -63,10 +67,16 @@ class Pilot:
         """Seconds of a pair of so many units."""
         return self.overhead_s + units * self.unit_s
 
+    def explained(self, units: int) -> float:
+        """Standard deviation of a process (pair) that so many units explain.
+
+        Of as many as the pilot had, it is also the least deviation between processes that a few can show.
+        """
+        return self.parts.within * math.sqrt(_MIDMEAN / max(1.0, self.parts.effective_share * units))
+
     def block_deviation(self, units: int, pairs: int) -> float:
         """Standard deviation of the mean log-ratio of a block: so many pairs of so many units, one build."""
-        parts = self.parts
-        own = parts.between**2 + _MIDMEAN * parts.within**2 / max(1.0, parts.effective_share * units)
+        own = self.parts.between**2 + self.explained(units) ** 2
         # Where they took turns the parts are those of the ratio; else of either of its two processes.
         own *= 1 if self.settings.turn else 2
         return math.sqrt((self.build_deviation or 0.0) ** 2 + own / pairs)
@@ -111,7 +121,7 @@ def run_pilot(
     pilot = _pairs(a, b, dataclasses.replace(apart, turn=turn, unmeasured=unmeasured), rebuild)
     # Where the luck of a process's pages decides, two that are alive at once have more of it than two
     # that follow each other into the same pages; where the processor's frequency does, turns take it out.
-    if time.monotonic() - begin < PILOT_SHARE * budget_s:
+    if 2 * (time.monotonic() - begin) < PILOT_SHARE * budget_s:
         alone = _pairs(a, b, apart, rebuild)
         if alone.cost < WORTH_IT * pilot.cost:
             pilot = alone
@@ -125,13 +135,23 @@ def _pairs(a: Target, b: Target, settings: Settings, rebuild: Callable[[int], No
             begin = time.monotonic()
             rebuild(index // 2)
             build_s.append(time.monotonic() - begin)
-        pairs.append(measure_pair(a, b, settings))
+        # The order alternates, or what the first of a pair has over the second would look like an effect.
+        if index % 2:
+            second, first = measure_pair(b, a, settings)
+            pairs.append((first, second))
+        else:
+            pairs.append(measure_pair(a, b, settings))
     samples = [sample for pair in pairs for sample in pair]
     logs = np.array([log_ratio(*pair) for pair in pairs])
+    both = np.array([difference(*pair).log_ratios for pair in pairs])
+    turned = np.where(np.arange(len(logs)) % 2, -1.0, 1.0)
+    position = float((logs * turned).mean())  # the effect falls out of it
+    both -= position * turned[:, None]  # which blocks of two cancel
     # The mean distance from the median: of four values it scatters less than the median one.
-    deviation = 1.2533 * float(np.abs(logs - np.median(logs)).mean())
+    deviation = 1.2533 * float(np.abs(both - np.median(both, axis=0)).mean(axis=0).min())
     if settings.turn:
-        parts = components([np.exp(turn_ratios(*pair)) for pair in pairs])
+        of_turns = [turn_ratios(*pair) for pair in pairs]
+        parts = components([np.exp(r - position * s) for r, s in zip(of_turns, turned, strict=True)])
         measuring_s = float(np.median([max(s.measuring_s for s in pair) for pair in pairs]))
         units, whole_s = settings.iterations // settings.turn, [pair[0].process_s for pair in pairs]
     else:
@@ -149,7 +169,7 @@ def _pairs(a: Target, b: Target, settings: Settings, rebuild: Callable[[int], No
     return Pilot(
         settings, parts, deviation, of_builds, float(np.median(build_s)) if build_s else 0.0,
         max(float(np.median(whole_s)) - measuring_s, 1e-4), max(measuring_s, 1e-7) / max(1, units),
-        float(np.median([midmean(s.times_ns) for s in samples])), samples[0].context,
+        float(np.median([midmean(s.times_ns) for s in samples])), samples[0].context, position,
     )  # fmt: skip
 
 
@@ -162,4 +182,4 @@ def _iteration_s(sample: Sample) -> float:
 def turn_of(iteration_s: float) -> tuple[int, int]:
     """(measured iterations of a turn, unmeasured ones before them), for iterations of so many seconds."""
     length = max(1, math.ceil(TURN_S / iteration_s))
-    return length, math.ceil(COLD_S / iteration_s) if iteration_s < 10 * COLD_S else 0
+    return length, math.ceil(COLD_S / iteration_s) if iteration_s < LONG_S else 0

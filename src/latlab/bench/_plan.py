@@ -13,13 +13,14 @@ from latlab.stats.variance import best_iterations
 
 __all__ = ["cycle_ns", "default_smallest_effect", "make_plan", "plan_from", "with_plan"]
 
-FEWEST_PAIRS = 30  # must fit into the budget: twice as many as a clear difference needs
+FEWEST_PAIRS = 30  # must fit into the budget: two to four times as many as a clear difference needs
 # Measuring for more than twice what starting a pair costs would gain a third at best, were the pilot's few
 # pairs alike by luck; it loses more than that where they are not.
 MOST_MEASURING = 2.0
 # A smallest effect of one cycle says that changes of an operation of some cycles don't matter before they are
 # tens of percent, which no user of a loop of such operations believes.
 LARGEST_DEFAULT = 0.0025
+WORTH_CANCELLING = 0.75  # deviations of a pair; four pairs don't tell less from none
 FEWEST_ITERATIONS, MOST_ITERATIONS = 20, 20_000
 BLOCKS = (2, 4, 8, 16, 32, 64)  # pairs of a block that shares a build
 
@@ -78,9 +79,8 @@ def make_plan(
     units = pilot.settings.iterations // length
     if not fixed_iterations:
         most = min(MOST_MEASURING * pilot.overhead_s, budget_s / FEWEST_PAIRS - pilot.overhead_s)
-        units = min(
-            best_iterations(pilot.parts, pilot.overhead_s, pilot.unit_s), int(max(most, 0) / pilot.unit_s)
-        )
+        parts = dataclasses.replace(pilot.parts, between=max(pilot.parts.between, pilot.explained(units)))
+        units = min(best_iterations(parts, pilot.overhead_s, pilot.unit_s), int(max(most, 0) / pilot.unit_s))
         units = max(units, FEWEST_TURNS if pilot.settings.turn else FEWEST_ITERATIONS)
         units = max(1, min(units, MOST_ITERATIONS // length))
     pair_s = pilot.pair_s(units)
@@ -98,7 +98,11 @@ def make_plan(
         blocks = pilot.block_deviation(units, pairs) ** 2 if count is None else count / pairs
         return blocks * block_s(pairs)
 
-    block = paired.BLOCK_PAIRS
+    # Within a pair that took turns no drift is left for a block of two to cancel, and the fewest pairs that a
+    # verdict takes are half as many where each has a coin of its own; unless the one that begins has an
+    # advantage beyond the noise.
+    level = abs(pilot.position) <= WORTH_CANCELLING * pilot.pair_deviation
+    block = 1 if pilot.settings.turn and level else paired.BLOCK_PAIRS
     if pilot.build_deviation is not None:
         fewest = paired.fewest_blocks(alpha)
         block = min(
@@ -189,13 +193,17 @@ def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
     if plan.pairs is not None and plan.seconds is not None:
         builds = "" if plan.build_deviation is None else f"{plan.builds} builds with "
         what += (
-            f"; {effect:.3%} at level {alpha:g} and power {plan.power:g} needs {builds}{plan.pairs} pairs "
-            f"({plan.seconds:.3g} s)"
+            f"; {_share(effect)} at level {alpha:g} and power {plan.power:g} needs {builds}{plan.pairs} "
+            f"pairs ({plan.seconds:.3g} s)"
         )
     if plan.budget_pairs is not None:
         what += f"; the budget holds {plan.budget_pairs} pairs, " + (
             "too few for any verdict"
             if plan.budget_effect is None
-            else f"which find {plan.budget_effect:.3%} with that power"
+            else f"which find {_share(plan.budget_effect)} with that power"
         )
     return what
+
+
+def _share(effect: float) -> str:
+    return f"{effect:.3%}" if effect >= 1e-5 else f"{100 * effect:.2g}%"

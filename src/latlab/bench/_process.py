@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import json
 import marshal
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from latlab.model.bench import Sample, Settings
 
 __all__ = ["fixtures", "measure_once", "measure_pair", "native_runner", "takes_seed"]
 
+_ASK, _NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000  # of personality(2)
 _THREW, _UNEVEN, _AFFINITY, _MEMORY, _MISSING, _COMMAND, _PEER = 10, 11, 12, 13, 14, 16, 17
 
 
@@ -88,22 +91,34 @@ def measure_pair(first: Target, second: Target, settings: Settings) -> tuple[Sam
     Raises:
         as `measure_once`.
     """
+    layout = 0 if {"command", "program"} & {first.kind, second.kind} else random.randrange(1, 1 << 32)
     if settings.turn == 0 or "command" in (first.kind, second.kind):
-        return measure_once(first, settings), measure_once(second, settings)
-    one, other = _measured([first, second], settings)
+        settings = dataclasses.replace(settings, turn=0, unmeasured=0)
+        return _measured([first], settings, layout)[0], _measured([second], settings, layout)[0]
+    one, other = _measured([first, second], settings, layout)
     return one, other
 
 
-def _measured(targets: Sequence[Target], settings: Settings) -> list[Sample]:
-    """The samples of one process a target, which take turns if there are two."""
+def _measured(targets: Sequence[Target], settings: Settings, layout: int = 0) -> list[Sample]:
+    """The samples of one process a target, which take turns if there are two.
+
+    Args:
+        targets: one or two.
+        settings: how they measure.
+        layout: draws where code and data lie and how Python hashes, the same for each; 0 leaves it to chance.
+    """
     begin = time.perf_counter()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_conditions(settings))
+        if layout:
+            stack.enter_context(_unrandomized())
         ends: list[socket.socket | None] = [None]
         if len(targets) == 2:
             ends = [stack.enter_context(end) for end in socket.socketpair()]
         running = [
-            stack.enter_context(_Process(target, _command(target, settings, end, first=i == 0), end))
+            stack.enter_context(
+                _Process(target, _command(target, settings, end, layout, first=i == 0), end, layout)
+            )
             for i, (target, end) in enumerate(zip(targets, ends, strict=True))
         ]
         for end in ends:
@@ -128,11 +143,30 @@ def _conditions(settings: Settings) -> contextlib.AbstractContextManager[Any]:
     return measuring(cpus=others, scheduling="fifo", priority=settings.priority)
 
 
-def _command(target: Target, settings: Settings, end: socket.socket | None, *, first: bool) -> list[str]:
+@contextlib.contextmanager
+def _unrandomized() -> Iterator[None]:
+    """What this thread starts meanwhile finds its stack, heap and libraries where every process has them.
+
+    Where that is not allowed, addresses stay as they are drawn, which the processes then say.
+    """
+    personality = ctypes.CDLL(None).personality
+    personality.argtypes = [ctypes.c_ulong]
+    before = personality(_ASK)
+    personality(before | _NO_RANDOMIZE)
+    try:
+        yield
+    finally:
+        personality(before)
+
+
+def _command(
+    target: Target, settings: Settings, end: socket.socket | None, layout: int, *, first: bool
+) -> list[str]:
     """What starts a measuring process."""
     peer = -1 if end is None else end.fileno()
     if target.kind != "python":
-        return [*_native(target), *_options(target, settings, peer, first=first)]
+        placed = ["--layout", str(layout)] if layout and target.kind == "object" else []
+        return [*_native(target), *placed, *_options(target, settings, peer, first=first)]
     config = {
         "path": str(target.path),
         "list": False,
@@ -146,6 +180,7 @@ def _command(target: Target, settings: Settings, end: socket.socket | None, *, f
         "fifo": settings.priority,
         "lock": settings.lock_memory,
         "memory": settings.memory_limit_bytes,
+        "layout": layout,
         "turns": (peer, first, settings.turn, settings.unmeasured),
     }
     return _python(config)
@@ -177,7 +212,7 @@ def _sample(target: Target, output: bytes, settings: Settings, process_s: float)
         process_s=process_s,
         turn=settings.turn,
         measuring_s=measuring_ns * 1e-9,
-        context=tuple(key for key in ("pinned", "fifo", "locked") if done[key]),
+        context=tuple(key for key in ("pinned", "fifo", "locked", "placed") if done.get(key)),
     )
 
 
@@ -224,8 +259,11 @@ def _python(config: dict[str, Any]) -> list[str]:
 class _Process:
     """One measuring process, with all that it has started, until it has ended or is ended."""
 
-    def __init__(self, target: Target, command: Sequence[str], peer: socket.socket | None = None) -> None:
+    def __init__(
+        self, target: Target, command: Sequence[str], peer: socket.socket | None = None, layout: int = 0
+    ) -> None:
         self.target = target
+        drawn = layout and "PYTHONHASHSEED" not in os.environ
         # A session of its own, so that what a hanging fixture has started ends with it.
         self.popen = subprocess.Popen(
             command,
@@ -233,6 +271,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            env={**os.environ, "PYTHONHASHSEED": str(layout)} if drawn else None,
             pass_fds=() if peer is None else (peer.fileno(),),
         )
 

@@ -90,6 +90,7 @@ def ab(a: str, b: str, **options: Any) -> int:
         raise UsageError(f"{options['resume']} has another seed", remedy="give the same --seed")
     meta: dict[str, Any] = {"kind": "bench-ab", "report": report}
     meta["asked"] = {**vars(asked), "a": a, "b": b, "parameters": parameters_of(options)}
+    meta["settings"] = vars(settings)
     judged: dict[str, Any] = {}
     plans: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:

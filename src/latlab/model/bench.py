@@ -57,7 +57,8 @@ class Sample:
         process_s: wall time of the whole process.
         turn: iterations of each turn that it took with the other side; 0 if it measured in one go.
         measuring_s: wall time from its first to its last iteration.
-        context: which of "pinned", "fifo", "locked" came about.
+        context: which of "pinned", "fifo", "locked", "placed" came about: the last is a layout of code and
+            data that both processes of a pair have in common.
     """
 
     times_ns: npt.NDArray[np.float64]

@@ -62,15 +62,24 @@ def comparison_page(
         "cost of a reading are measured and stated below. Iterations shorter than a thousand steps are "
         "batched. Each measurement is a fresh process on one processor, at real-time priority and with "
         "locked memory where that is allowed; set-up is outside of the measured time; processes of the two "
-        "sides are interleaved in blocks ABBA or BAAB, by a coin, so that drift cancels. "
+        "sides are interleaved in an order that a coin decides. "
         + (
-            f"The two processes of a pair take turns of {plan['turn']} iterations, since the pilot found "
-            "that to remove noise."
+            f"The two processes of a pair take turns of {bench_text.counted(plan['turn'], 'iteration')}, so "
+            "that drift cancels between them; the coin says which begins."
             if plan.get("turn")
-            else "One process of a pair runs after the other."
+            else "One process of a pair runs after the other, in blocks ABBA or BAAB, so that drift cancels."
         ),
     )
-    shown = ("processes", "iterations", "quantum_ns", "read_ns", "effective_share", "humps", "warm_up_until")
+    shown = (
+        "processes",
+        "iterations",
+        "quantum_ns",
+        "read_ns",
+        "effective_share",
+        "humps",
+        "iteration_humps",
+        "warm_up_until",
+    )
     rows = [
         (d["name"], side, *(look.get(key) for key in shown))
         for d in documents
@@ -78,7 +87,7 @@ def comparison_page(
         if isinstance(look, Mapping) and look
     ]
     columns = ("comparison", "side", "processes", "iterations", "clock step ns", "reading ns")
-    page.table([*columns, "effective share", "humps", "warm-up until"], rows)
+    page.table([*columns, "effective share", "humps of processes", "of iterations", "warm-up until"], rows)
     page.section(
         "6. What is success, and is the effect interesting?",
         "Success is a verdict: faster, slower, or equivalent within the smallest effect that matters, which "
@@ -86,13 +95,13 @@ def comparison_page(
     )
     page.section(
         "7. What does faster mean here?",
-        "The time of one operation, typical of a process: the mean of the middle half of its "
-        "iterations. B is faster if "
-        "the shift of its logarithm over process pairs is below 0. The other quantiles have "
-        "intervals of their own:",
+        "The time of one operation in a process, by two numbers: the mean of the middle half of its "
+        "iterations, and the mean of their fastest quarter, which a disturbed machine moves least. B is "
+        "faster if the shift of their logarithms over process pairs is below 0; where the two have no shift "
+        "in common, the first alone counts. The other quantiles have intervals of their own:",
     )
     shifts = [
-        (d["name"], s["quantile"], s["effect"], *s["interval"], s["withheld"] or "")
+        (d["name"], s["quantile"], *map(_percent, (s["effect"], *s["interval"])), s["withheld"] or "")
         for d in documents for s in d["shifts"]
     ]  # fmt: skip
     page.table(("comparison", "quantile", "relative shift", "from", "to", "withheld"), shifts)
@@ -119,8 +128,7 @@ def comparison_page(
         (
             d["name"],
             d["verdict"],
-            d["effect"],
-            *d["interval"],
+            *map(_percent, (d["effect"], *d["interval"])),
             d["p_value"],
             d["pairs"],
             d["needed_pairs"],
@@ -152,10 +160,26 @@ def comparison_page(
         + ([f"--effect {asked['smallest_effect']}"] if asked.get("smallest_effect") is not None else [])
         + [f"--alpha {asked.get('alpha')} --power {asked.get('power', 0.9)}"]
         + [f"--seconds {asked.get('seconds')} --seed {asked.get('seed')}"]
+        + ([f"--pairs {asked['max_pairs']}"] if asked.get("max_pairs", 100_000) < 100_000 else [])
+        + ([f"--iterations {asked['iterations']}"] if asked.get("iterations") is not None else [])
+        + _measuring(meta.get("settings", {}))
     )
     environment = Environment.from_json(meta["environment"])
     page.reproduce(command, environment, asked.get("seed"), dict(asked))
     return page
+
+
+def _percent(value: float | None) -> str | None:
+    return None if value is None else f"{value:+.3%}"
+
+
+def _measuring(settings: Mapping[str, Any]) -> list[str]:
+    """The options that bring about the settings of a run; an older one didn't keep them."""
+    out = [f"--cpus {settings['cpu']}"] if settings.get("cpu") is not None else []
+    out += [f"--warmup {settings['warmup']}"] if "warmup" in settings else []
+    out += [f"--batch {settings['batch']}"] if settings.get("batch") else []
+    out += ["--scheduling other"] if settings.get("priority") == 0 else []
+    return out + (["--no-lock-memory"] if settings.get("lock_memory") is False else [])
 
 
 def _levels(document: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
@@ -164,7 +188,7 @@ def _levels(document: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]
     if "block_pairs" not in plan:  # measured by an older version
         return []
     built = plan["build_deviation"] is not None
-    unit = f"turns of {plan['turn']} iterations" if plan["turn"] else "iterations"
+    unit = f"turns of {bench_text.counted(plan['turn'], 'iteration')}" if plan["turn"] else "iterations"
     rows = [
         (
             "builds",
@@ -216,7 +240,9 @@ def _plots(page: Page | MarkdownPage, name: str, pairs: Pairs) -> None:
 def _densities(every: Mapping[str, Any]) -> Figure:
     top = max(float(np.quantile(v, 0.99)) for v in every.values())
     low = min(float(v.min()) for v in every.values())
-    edges = np.linspace(low, max(top, low * (1 + 1e-9)), 81)
+    top = max(top, low * (1 + 1e-9))
+    step = (top - low) / 80
+    edges = np.linspace(low - step, top + step, 83)  # so that a line begins and ends at 0
     data = []
     for side, values in every.items():
         counts, _ = np.histogram(values, edges)

@@ -17,6 +17,7 @@ from latlab.stats.quantiles import nearest_rank
 
 __all__ = [
     "control_json",
+    "counted",
     "csv_lines",
     "judgement_json",
     "judgement_text",
@@ -189,6 +190,11 @@ def study_findings(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         out += [(factor, level, seen) for level, seen in found["levels"].items()]
         out.append((factor, "probed", found["why"]))
     return out
+
+
+def counted(count: int, what: str) -> str:
+    """1 iteration, 2 iterations."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _percent(value: float | None) -> str:

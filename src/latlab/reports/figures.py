@@ -6,6 +6,7 @@ They are dicts and not plotly objects, since nothing but plotly.js is needed to 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
@@ -189,10 +190,12 @@ def boxes(groups: Mapping[str, ArrayLike], y_title: str, *, log_y: bool = False)
         log_y: a logarithmic y axis.
     """
     data = []
+    ends: list[float] = []
     for name, values in groups.items():
         series = np.asarray(values).reshape(-1)
         if series.size == 0:
             continue
+        ends += [float(series.min()), float(series.max())]
         low, first, middle, third, high, least, most = quantiles(series, [0.01, 0.25, 0.5, 0.75, 0.99, 0, 1])
         data.append(
             {
@@ -212,7 +215,23 @@ def boxes(groups: Mapping[str, ArrayLike], y_title: str, *, log_y: bool = False)
             }
         )
     axis: dict[str, Any] = {"title": {"text": y_title}, **({"type": "log"} if log_y else {})}
+    if log_y and ends and min(ends) > 0:
+        axis |= _log_ticks(min(ends), max(ends))
     return {"data": data, "layout": {"yaxis": axis, "showlegend": False}}
+
+
+def _log_ticks(low: float, high: float) -> dict[str, Any]:
+    """Ticks with whole numbers; within a decade plotly writes a lone digit, which nobody can read."""
+    if high < 10 * low:  # hardly bent: evenly spaced ones
+        rough = max(high - low, 1e-3 * low) / 4
+        unit = 10.0 ** math.floor(math.log10(rough))
+        step = unit * next(d for d in (1, 2, 5, 10) if d * unit >= rough)
+        values = [k * step for k in range(math.floor(low / step), math.ceil(high / step) + 1) if k > 0]
+    else:
+        digits = (1, 2, 5) if high / low < 300 else (1,)
+        exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        values = [d * 10.0**k for k in exponents for d in digits]
+    return {"tickvals": values, "ticktext": [f"{v:,.6g}" if v < 1e6 else f"{v:,.0f}" for v in values]}
 
 
 def thinned(x: NDArray[Any], y: NDArray[Any], most: int = _MOST_POINTS) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -11,16 +11,21 @@ alpha/2: Ramdas, Ruf, Larsson and Koolen, "Admissible anytime-valid sequential i
 nonnegative martingales" (2020), section on symmetric distributions; Waudby-Smith and Ramdas, "Estimating
 means of bounded random variables by betting", JRSS B 86 (2024), for the capital process and its
 inversion. psi is Huber's clipped line, its scale taken from *earlier* differences alone.
+
+A difference may count for less than one, by its own noise: whatever exchanging the two sides leaves as it was
+(how much the turns of a pair scatter) may decide a stake, since the coin is fair given that. And one may bet
+on several statistics of the same pair, each of which changes its sign with the sides, in equal parts: the sum
+of nonnegative martingales is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["capital", "centre", "confidence_sequence", "scales"]
+__all__ = ["Evidence", "capital", "centre", "confidence_sequence"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -36,31 +41,77 @@ SIGMA_PER_MAD = 1.4826
 SIGNS_ONLY = 4
 
 
-def scales(differences: Floats) -> Floats:
-    """The clipping point of each difference, from those before it (0: judge by sign)."""
-    out = np.zeros(len(differences))
-    for i in range(SIGNS_ONLY, len(differences)):
-        # The scale settles; beyond some tens it is renewed seldom, which keeps this linear.
-        if i > 64 and i % 16:
-            out[i] = out[i - 1]
-            continue
-        past = differences[:i]
-        out[i] = CLIP * SIGMA_PER_MAD * float(np.median(np.abs(past - np.median(past))))
-    return out
+class Evidence:
+    """Differences in the order measured, with what is known before each is looked at.
+
+    Args:
+        statistics: of each difference; the columns of every array here.
+    """
+
+    def __init__(self, statistics: int = 1) -> None:
+        self._differences: list[Floats] = []
+        self._noises: list[Floats] = []
+        self._clips: list[Floats] = []
+        self._weights: list[Floats] = []
+        self._median = np.zeros(statistics)
+        self._stacked: tuple[Floats, Floats, Floats] | None = None
+        self.statistics = statistics
+
+    def __len__(self) -> int:
+        return len(self._differences)
+
+    def add(self, difference: Sequence[float] | Floats, noise: Sequence[float] | Floats) -> None:
+        """One more difference.
+
+        Args:
+            difference: shape (statistics,).
+            noise: standard error of each by what it was made from; 0 where that is unknown.
+        """
+        at, own = len(self), np.asarray(noise, dtype=np.float64)
+        # Scales settle; beyond some tens they are renewed seldom, which keeps this linear.
+        renewed = at <= 64 or at % 16 == 0
+        clip = self._clips[-1] if self._clips else np.zeros(self.statistics)
+        if renewed and at >= SIGNS_ONLY:
+            past = np.array(self._differences)
+            clip = CLIP * SIGMA_PER_MAD * np.median(np.abs(past - np.median(past, axis=0)), axis=0)
+        self._noises.append(own)
+        if renewed:
+            self._median = np.median(np.array(self._noises), axis=0)
+        # The usual noise is the deviation of the earlier differences, or twice the median noise so far where
+        # that is more, so that it is the disturbed differences alone that count for less.
+        usual = np.maximum(clip / CLIP, 2.0 * self._median)
+        weight = np.divide(usual, own, out=np.ones(self.statistics), where=own > 0)
+        self._differences.append(np.asarray(difference, dtype=np.float64))
+        self._clips.append(clip)
+        self._weights.append(np.minimum(1.0, weight**2))
+        self._stacked = None
+
+    def _arrays(self) -> tuple[Floats, Floats, Floats]:
+        if self._stacked is None:
+            self._stacked = np.array(self._differences), np.array(self._clips), np.array(self._weights)
+        return self._stacked
+
+    def scores(self, theta: float) -> Floats:
+        """psi of each difference from a shift, shape (differences, statistics)."""
+        differences, clip, weight = self._arrays()
+        x = differences - theta
+        line = np.divide(x, clip, out=np.sign(x), where=clip > 0)
+        out: Floats = weight * np.clip(line, -1.0, 1.0)
+        return out
+
+    def range(self) -> tuple[float, float]:
+        """Two shifts beyond which no score changes."""
+        every, clip, _ = self._arrays()
+        span = float(np.ptp(every)) + float(clip.max()) + 1e-12
+        return float(every.min()) - span, float(every.max()) + span
 
 
-def _scores(differences: Floats, clip: Floats, theta: float) -> Floats:
-    x = differences - theta
-    line = np.divide(x, clip, out=np.sign(x), where=clip > 0)
-    return np.clip(line, -1.0, 1.0)
-
-
-def capital(differences: Floats, clip: Floats, theta: float, direction: int) -> float:
+def capital(evidence: Evidence, theta: float, direction: int) -> float:
     """The logarithm of the capital of who bets that the centre lies above (+1) or below (-1) theta."""
-    scores = direction * _scores(differences, clip, theta)
-    logs = LOG_WEIGHTS + np.log1p(np.multiply.outer(STAKES, scores)).sum(axis=1)
+    scores = direction * evidence.scores(theta)
+    logs = LOG_WEIGHTS[:, None] + np.log1p(np.multiply.outer(STAKES, scores)).sum(axis=1)
     top = logs.max()
-    return float(top + np.log(np.exp(logs - top).sum()))
+    return float(top + np.log(np.exp(logs - top).sum() / evidence.statistics))
 
 
 def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
@@ -74,25 +125,32 @@ def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
     return 0.5 * (low + high)
 
 
-def centre(differences: Floats, clip: Floats) -> float:
+def centre(evidence: Evidence) -> float:
     """The shift at which the scores balance: the estimate that belongs to the confidence sequence."""
-    low, high = float(differences.min()), float(differences.max())
-    if low == high:
-        return low
-    return _bisect(lambda theta: float(_scores(differences, clip, theta).sum()) > 0, low, high)
+    bottom, top = evidence.range()
+    # The ends of the stretch on which the scores balance, where they do so on more than a point.
+    first = _bisect(lambda theta: float(evidence.scores(theta).sum()) > 0, bottom, top)
+    last = -_bisect(lambda theta: float(evidence.scores(-theta).sum()) < 0, -top, -bottom)
+    return 0.5 * (first + last)
 
 
-def confidence_sequence(differences: Floats, clip: Floats, alpha: float) -> tuple[float | None, float | None]:
-    """The shifts that no bettor has refuted, valid at every stopping time at once; None for an open end."""
-    if len(differences) == 0:
+def confidence_sequence(evidence: Evidence, alpha: float) -> tuple[float | None, float | None]:
+    """The shifts that no bettor has refuted, valid at every stopping time at once; None for an open end.
+
+    Where the lower end lies above the upper one, the statistics have no shift in common.
+    """
+    if len(evidence) == 0:
         return None, None
     threshold = float(np.log(2.0 / alpha))
-    span = float(np.ptp(differences)) + float(clip.max()) + 1e-12
-    bottom, top = float(differences.min()) - span, float(differences.max()) + span
+    bottom, top = evidence.range()
+
     # Each factor falls with theta, so the capital does, and one bisection finds the only crossing.
-    lower = upper = None
-    if capital(differences, clip, bottom, 1) >= threshold:
-        lower = _bisect(lambda theta: capital(differences, clip, theta, 1) >= threshold, bottom, top)
-    if capital(differences, clip, top, -1) >= threshold:
-        upper = -_bisect(lambda theta: capital(differences, clip, -theta, -1) >= threshold, -top, -bottom)
+    def above(theta: float) -> bool:
+        return capital(evidence, theta, 1) >= threshold
+
+    def below(theta: float) -> bool:
+        return capital(evidence, -theta, -1) >= threshold
+
+    lower = _bisect(above, bottom, top) if above(bottom) else None
+    upper = -_bisect(below, -top, -bottom) if below(-top) else None
     return lower, upper

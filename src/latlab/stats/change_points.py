@@ -101,9 +101,24 @@ def _split(
     p_value = float((1 + np.sum(heights >= height)) / (1 + _PERMUTATIONS))
     if p_value > alpha:
         return
+    index = _placed(series[start:end], index, shortest)
     found.append((start + index, p_value))
     _split(series, start, start + index, alpha, shortest, random, found)
     _split(series, start + index, end, alpha, shortest, random, found)
+
+
+def _placed(values: Floats, index: int, shortest: int) -> int:
+    """The split near `index` that leaves the least distance from the medians at its sides.
+
+    Ranks tell that there is a change, and not so well where: a last low value that happens to be the highest
+    of them counts as the first high one.
+    """
+    near = range(max(shortest, index - shortest), min(len(values) - shortest, index + shortest) + 1)
+
+    def rest(at: int) -> float:
+        return sum(float(np.abs(side - np.median(side)).sum()) for side in (values[:at], values[at:]))
+
+    return min(near, key=rest)
 
 
 def _correlation_length(ranks: Floats) -> int:

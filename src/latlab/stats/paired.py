@@ -17,6 +17,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
 
@@ -29,6 +30,7 @@ from latlab.stats import _betting
 __all__ = [
     "BLOCK_PAIRS",
     "POWER",
+    "Difference",
     "Side",
     "experiment",
     "fewest_blocks",
@@ -39,6 +41,7 @@ __all__ = [
     "settled",
 ]
 
+Floats = npt.NDArray[np.float64]
 Side = Literal["A", "B"]
 BLOCK_PAIRS = 2
 # What the mixture over stakes costs against the best single stake, in nats, by simulation (0.6 to 1.6
@@ -50,6 +53,19 @@ POWER = 0.9
 # capital.
 _CLIPPING_COST, _LEARNING_BLOCKS = 1.22, 8
 _FEWEST_BLOCKS = 7  # with every sign alike, log(2/0.05) is reached by then; see `_betting.STAKES`
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One pair, summed up in one or several ways.
+
+    Attributes:
+        log_ratios: log(time of B / time of A) by each statistic.
+        noises: the standard error of each by the scatter inside of the pair; 0 where that is unknown.
+    """
+
+    log_ratios: tuple[float, ...]
+    noises: tuple[float, ...]
 
 
 def interleaving(seed: int, *, block_pairs: int = BLOCK_PAIRS) -> Iterator[tuple[Side, Side]]:
@@ -120,47 +136,54 @@ def _reach(alpha: float, power: float) -> float:
 
 
 def judge(
-    log_ratios: Sequence[float] | npt.NDArray[np.float64],
+    log_ratios: npt.ArrayLike,
     *,
     smallest_effect: float,
     alpha: float = 0.05,
     block_pairs: int = BLOCK_PAIRS,
+    noises: npt.ArrayLike | None = None,
 ) -> PairedResult:
     """Judge paired measurements; may be called after every block, and the first verdict may be kept.
 
     Args:
         log_ratios: log(time of B / time of A) of each pair, in the order measured and made in the order that
-            `interleaving` gave. A last half block is left out.
+            `interleaving` gave; shape (pairs,), or (pairs, statistics) where a pair is summed up in several
+            ways, of which the first counts where they have no shift in common. A last half block is left out.
         smallest_effect: relative change that matters (0.01 is 1 %); 0 for "any".
         alpha: level of the test and of the interval.
         block_pairs: as in `interleaving`.
+        noises: in the same shape, the standard error of each log-ratio by the scatter inside of its pair,
+            which exchanging the sides must leave as it is: a pair much noisier than usual counts for less.
+            0 or None: unknown.
 
     Raises:
         ValueError: a log-ratio isn't finite, or the level or effect makes no sense.
     """
-    ratios = np.asarray(log_ratios, dtype=np.float64)
     if not 0 < alpha < 1 or not smallest_effect >= 0:
         raise ValueError(
             f"the level must lie between 0 and 1 and the effect not below 0: {alpha}, {smallest_effect}"
         )
-    _check_block(block_pairs)
-    if not np.isfinite(ratios).all():
-        raise ValueError("a log-ratio is not a finite number: a time was zero, negative or missing")
-    blocks = ratios[: len(ratios) // block_pairs * block_pairs].reshape(-1, block_pairs).mean(axis=1)
-    pairs = len(blocks) * block_pairs
-    if len(blocks) == 0:
+    ratios = np.asarray(log_ratios, dtype=np.float64)
+    ratios = ratios.reshape(len(ratios), -1 if ratios.size else 1)
+    own = np.zeros_like(ratios) if noises is None else np.asarray(noises, dtype=np.float64)
+    evidence = _evidence(ratios, own.reshape(ratios.shape), block_pairs)
+    if len(evidence) == 0:
         return PairedResult(
             Verdict.INCONCLUSIVE, None, (None, None), 1.0, 0, block_pairs * _FEWEST_BLOCKS, alpha,
             smallest_effect, f"no whole block of {block_pairs} pairs was measured",
         )  # fmt: skip
-    clip = _betting.scales(blocks)
-    low, high = _betting.confidence_sequence(blocks, clip, alpha)
-    estimate = _betting.centre(blocks, clip)
-    best = max(_betting.capital(blocks, clip, 0.0, 1), _betting.capital(blocks, clip, 0.0, -1))
+    low, high = _betting.confidence_sequence(evidence, alpha)
+    if low is not None and high is not None and low > high:
+        evidence = _evidence(ratios[:, :1], own[:, :1], block_pairs)
+        low, high = _betting.confidence_sequence(evidence, alpha)
+    pairs = len(evidence) * block_pairs
+    estimate = _betting.centre(evidence)
+    best = max(_betting.capital(evidence, 0.0, way) for way in (1, -1))
     p_value = min(1.0, 2.0 * math.exp(-min(best, 700.0)))
     verdict = _verdict(low, high, smallest_effect)
     needed: int | None = pairs
     if verdict is Verdict.INCONCLUSIVE:
+        blocks = ratios[:pairs].reshape(len(evidence), block_pairs, -1).mean(axis=1)
         needed = _goal(blocks, estimate, smallest_effect, alpha, block_pairs)
         if needed is not None and needed <= pairs:  # the projection was too bright: double
             needed = 2 * pairs
@@ -177,6 +200,26 @@ def judge(
     )
 
 
+def _evidence(ratios: Floats, noises: Floats, block_pairs: int) -> _betting.Evidence:
+    """The means of whole blocks."""
+    _check_block(block_pairs)
+    if not np.isfinite(ratios).all():
+        raise ValueError("a log-ratio is not a finite number: a time was zero, negative or missing")
+    out = _betting.Evidence(ratios.shape[1])
+    for at in range(0, len(ratios) // block_pairs * block_pairs, block_pairs):
+        _add_block(out, ratios[at : at + block_pairs], noises[at : at + block_pairs])
+    return out
+
+
+def _add_block(evidence: _betting.Evidence, ratios: Floats, noises: Floats) -> None:
+    evidence.add(ratios.mean(axis=0), np.sqrt((noises**2).sum(axis=0)) / len(ratios))
+
+
+def _arrays(differences: Sequence[Difference]) -> tuple[Floats, Floats]:
+    """(log-ratios, noises), each of shape (pairs, statistics)."""
+    return np.array([d.log_ratios for d in differences]), np.array([d.noises for d in differences])
+
+
 def settled(result: PairedResult) -> bool:
     """Whether more pairs would hardly change the verdict.
 
@@ -191,7 +234,7 @@ def settled(result: PairedResult) -> bool:
 
 
 def experiment(
-    measure: Callable[[tuple[Side, Side]], float],
+    measure: Callable[[tuple[Side, Side]], Difference],
     *,
     smallest_effect: float,
     seconds: float,
@@ -200,13 +243,13 @@ def experiment(
     block_pairs: int = BLOCK_PAIRS,
     max_pairs: int = 1_000_000,
     early: bool = True,
-    earlier: Sequence[float] = (),
+    earlier: Sequence[Difference] = (),
     clock: Callable[[], float] = time.monotonic,
 ) -> PairedResult:
     """Measure and judge until a verdict is settled or the budget is spent.
 
     Args:
-        measure: measures one pair in the given order and returns log(B's time / A's time).
+        measure: measures one pair in the given order.
         smallest_effect: relative change that matters.
         seconds: budget; a block that has begun is finished.
         seed: of the order.
@@ -214,28 +257,45 @@ def experiment(
         block_pairs: as in `interleaving`.
         max_pairs: budget in pairs.
         early: whether to stop once a verdict is settled.
-        earlier: log-ratios of the first pairs of this seed, measured before an interruption; a last half
+        earlier: what `measure` returned for the first pairs of this seed, before an interruption; a last half
             block is measured again.
         clock: seconds, injected by tests.
     """
     deadline = clock() + seconds
-    ratios = [float(r) for r in earlier[: len(earlier) // block_pairs * block_pairs]]
-    result = judge(ratios, smallest_effect=smallest_effect, alpha=alpha, block_pairs=block_pairs)
+    seen = list(earlier[: len(earlier) // block_pairs * block_pairs])
+
+    def judged() -> PairedResult:
+        ratios, noises = _arrays(seen)
+        return judge(
+            ratios, smallest_effect=smallest_effect, alpha=alpha, block_pairs=block_pairs, noises=noises
+        )
+
+    def decided(evidence: _betting.Evidence) -> bool:
+        threshold, margin = math.log(2 / alpha), math.log1p(smallest_effect)
+        if max(_betting.capital(evidence, 0.0, way) for way in (1, -1)) >= threshold:
+            return True
+        return all(_betting.capital(evidence, -way * margin, way) >= threshold for way in (1, -1))
+
+    result = judged()
     look = 1
     if early and settled(result):
         return result
+    evidence = _evidence(*_arrays(seen), block_pairs) if seen else None
     order_of = interleaving(seed, block_pairs=block_pairs)
-    for order in itertools.islice(order_of, len(ratios), None):
-        ratios.append(measure(order))
-        blocks, rest = divmod(len(ratios), block_pairs)
+    for order in itertools.islice(order_of, len(seen), None):
+        seen.append(measure(order))
+        blocks, rest = divmod(len(seen), block_pairs)
         if rest:
             continue
-        over = clock() >= deadline or len(ratios) + block_pairs > max_pairs
-        if (early and blocks >= look) or over:
-            result = judge(ratios, smallest_effect=smallest_effect, alpha=alpha, block_pairs=block_pairs)
+        evidence = evidence or _betting.Evidence(len(seen[0].log_ratios))
+        _add_block(evidence, *_arrays(seen[-block_pairs:]))
+        over = clock() >= deadline or len(seen) + block_pairs > max_pairs
+        if early and blocks >= look:
             look = blocks + max(1, blocks // 16)  # looking costs time that measuring could have had
-        if over or (early and settled(result)):
-            return result
+            if decided(evidence) and settled(result := judged()):
+                return result
+        if over:
+            return judged()
     raise AssertionError("the interleaving never ends")
 
 
@@ -256,12 +316,13 @@ def _verdict(low: float | None, high: float | None, smallest_effect: float) -> V
 
 
 def _goal(
-    blocks: npt.NDArray[np.float64], estimate: float, smallest_effect: float, alpha: float, block_pairs: int
+    blocks: Floats, estimate: float, smallest_effect: float, alpha: float, block_pairs: int
 ) -> int | None:
     """Pairs in all for the nearest verdict: away from 0, or inside the margin."""
     if len(blocks) < 3:
         return block_pairs * _FEWEST_BLOCKS
-    deviation = _betting.SIGMA_PER_MAD * float(np.median(np.abs(blocks - np.median(blocks))))
+    apart = np.abs(blocks - np.median(blocks, axis=0))
+    deviation = _betting.SIGMA_PER_MAD * float(np.median(apart, axis=0).min())  # the bettors' best
     margin = math.log1p(smallest_effect)
     distance = max(abs(estimate), margin - abs(estimate), margin / 2)
     return needed_pairs(deviation, distance, alpha=alpha, block_pairs=block_pairs)

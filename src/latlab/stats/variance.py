@@ -16,6 +16,7 @@ __all__ = [
     "components",
     "effective_size",
     "midmean",
+    "midmean_error",
     "one_way",
 ]
 
@@ -51,6 +52,26 @@ def midmean(values: npt.ArrayLike) -> float:
         raise ValueError("no value")
     quarter = len(ordered) // 4
     return float(ordered[quarter : len(ordered) - quarter].mean())
+
+
+def midmean_error(values: npt.ArrayLike) -> float:
+    """Standard error of the midmean of independent values; 0 for a single one.
+
+    From the winsorised deviation: Tukey and McLaughlin, Sankhya A 25 (1963); Yuen, Biometrika 61 (1974).
+
+    Raises:
+        ValueError: there is no value.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    count = len(ordered)
+    if count == 0:
+        raise ValueError("no value")
+    if count == 1:
+        return 0.0
+    quarter = count // 4
+    ordered[:quarter] = ordered[quarter]
+    ordered[count - quarter :] = ordered[count - quarter - 1]
+    return float(ordered.std(ddof=1)) / ((1 - 2 * quarter / count) * math.sqrt(count))
 
 
 def autocorrelation(values: npt.ArrayLike, lags: int | None = None) -> Floats:
