@@ -212,6 +212,9 @@ def test_a_receiver_slower_than_its_sender_loses_nothing_over_a_lossless_transpo
         (["--transport", "tcp", "--size", "x"], 2, "no size"),
         (["--transport", "shm", "--priority", "5"], 2, "--wait block"),
         (["--transport", "mp-queue", "--priority", "5"], 2, "no real-time priority"),
+        (["--transport", "tcp", "--every", "1ms", "--rate", "1000"], 2, "leave --rate or --every out"),
+        (["--transport", "tcp", "--wait", "both", "--sweep", "size=1,2"], 2, "wait=block,poll"),
+        (["--transport", "tcp", "--sweep", "size=1", "--sweep", "size=2"], 2, "given twice"),
     ],
 )
 def test_bad_input_is_one_line_without_a_traceback(arguments: list[str], code: int, said: str) -> None:
@@ -219,6 +222,11 @@ def test_bad_input_is_one_line_without_a_traceback(arguments: list[str], code: i
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_harness_has_no_cost_for_a_message_of_no_bytes() -> None:
+    done = latlab("calibrate", "--size", "0")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
 def test_a_window_as_long_as_the_run_is_a_note_and_not_an_error() -> None:

@@ -9,7 +9,7 @@ import click
 
 from latlab.cli._messaging_commands import COMMANDS
 from latlab.cli._messaging_options import ListOptions, axis_of, run_options, settings_from
-from latlab.errors import ExitCode
+from latlab.errors import ExitCode, UsageError
 from latlab.model.messaging import Settings
 
 
@@ -62,7 +62,11 @@ def _sweep(settings: Settings, axes: tuple[str, ...], *, as_json: bool, output: 
     from latlab.reports.messaging_text import rate
     from latlab.reports.text import duration, table
 
+    if settings.wait == "both":
+        raise UsageError("a sweep waits in one way", remedy="make it an axis: --sweep wait=block,poll")
     parsed = dict(axis_of(text) for text in axes)
+    if len(parsed) < len(axes):
+        raise UsageError("an axis is given twice", remedy="write all its values in one: size=1,100,1k")
     points, rows, code = [], [], ExitCode.OK
     for point, measurement, result in sweep(settings, parsed):
         document = {"point": point, **result_json(result)}

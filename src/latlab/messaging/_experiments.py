@@ -235,8 +235,8 @@ def calibrate(size: int = 64) -> dict[str, Any]:
     """What the harness costs: ns a message and side, the clock, and the floor through a ring."""
     from latlab._core import messaging as core
 
-    (sender, receiver, clock), best = core.harness_cost(size, rounds=101)
     settings, _ = check(Settings("ring", topology="direct", messages=50_000, warmup=5000, size=size))
+    (sender, receiver, clock), best = core.harness_cost(size, rounds=101)
     _, fast = measure_and_analyse(settings)
     _, paced = measure_and_analyse(
         settings.with_(load="rate", rate_hz=100_000.0, messages=20_000, warmup=2000)
@@ -270,7 +270,7 @@ class Change:
     verdict: str
 
 
-def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: int = 0) -> list[Change]:
+def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: int = 1) -> list[Change]:
     """How the latencies of two runs differ.
 
     Messages that follow one another are alike, so whole blocks of them are drawn (moving-block bootstrap,

@@ -173,6 +173,11 @@ def run_native(settings: Settings, facts: Facts) -> Measurement:
         return _watch(run, stage, settings, facts, wait, plan)
     except (ValueError, RuntimeError) as error:
         raise LatlabError(f"{settings.transport}: {error}") from None
+    except MemoryError:
+        raise LatlabError(
+            f"{settings.transport}: there is no memory for {settings.total} messages of {settings.size} bytes",
+            remedy="say fewer --messages, a smaller --batch or a smaller --size",
+        ) from None
     finally:
         stage.close()
 

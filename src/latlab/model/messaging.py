@@ -110,7 +110,7 @@ class Settings:
     window: int = 100
     sample_every: int = 1000
     cpus: tuple[int, int, int] | None = None
-    seed: int = 0
+    seed: int = 1
     stalls: tuple[tuple[int, int], ...] = ()
     faults: Mapping[str, int] = field(default_factory=dict)
     receiver_delay_ns: int = 0
