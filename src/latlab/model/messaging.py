@@ -12,6 +12,7 @@ import numpy.typing as npt
 from latlab.model.stats import Summary
 
 __all__ = [
+    "INTERRUPTED",
     "Counter",
     "Cpu",
     "Facts",
@@ -24,6 +25,7 @@ __all__ = [
     "Throughput",
 ]
 
+INTERRUPTED = "interrupted"  # why a run is partial that its user ended
 Nanoseconds = npt.NDArray[np.int64]
 
 
