@@ -8,6 +8,7 @@
 
 #include "check.hpp"
 #include "messaging/forward.hpp"
+#include "messaging/loops.hpp"
 #include "messaging/message.hpp"
 #include "messaging/ring.hpp"
 #include "messaging/run.hpp"
@@ -141,6 +142,28 @@ TEST("memory that holds no ring is refused") {
   }
   CHECK(refused);
   close(fd);
+}
+
+TEST("small messages found together share a clock reading in pairs, unless each is worked on") {
+  for (const std::size_t size : {std::size_t{64}, std::size_t{9000}}) {
+    for (const std::uint64_t work_ns : {std::uint64_t{0}, std::uint64_t{1000}}) {
+      const lm::Pattern pattern(size);
+      std::vector<std::byte> messages(size * 6);
+      for (std::uint32_t n = 0; n < 6; ++n) {
+        std::memcpy(messages.data() + n * size, pattern.data(), size);
+        pattern.form().stamp(messages.data() + n * size, n);
+      }
+      std::array<std::uint64_t, 6> at{};
+      std::atomic<std::uint64_t> progress{0};
+      lm::Side side;
+      lm::ReceiveLoop loop{pattern, at.data(), nullptr, 6, 1000, work_ns, progress, side};
+      loop.take({.data = messages.data(), .stride = size, .count = 3});
+      loop.take({.data = messages.data() + 3 * size, .stride = size, .count = 3});
+      CHECK_EQUAL(6U, side.count);
+      CHECK_EQUAL(size <= lm::kPaired && work_ns == 0, at[0] == at[1] && at[3] == at[4]);
+      CHECK(at[0] <= at[2] && at[2] <= at[3] && at[3] <= at[5]);  // and never across two blocks
+    }
+  }
 }
 
 TEST("paced messages are never sent before they are due") {

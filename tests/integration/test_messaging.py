@@ -166,6 +166,43 @@ def test_a_broker_that_is_stopped_is_named_after_the_timeout() -> None:
         os.kill(broker, 0)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_keeps_what_it_measured_as_partial(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
+    command += ["--rate", "5000", "--json", "-o", str(tmp_path / "kept")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        _broker_of(process.pid)
+        time.sleep(0.7)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=40)
+    finally:
+        process.kill()
+    document = json.loads(out)
+    assert (process.returncode, document["partial"], document["partial_reason"]) == (1, True, "interrupted")
+    assert 0 < document["received"] < 100_000
+    assert "kept as partial" in err
+    assert load_run(tmp_path / "kept").partial == "interrupted"
+
+
+@pytest.mark.parametrize("more", [["--sweep", "size=1,2"], ["--wait", "both"]])
+def test_an_interrupt_ends_the_whole_series_of_runs(more: list[str]) -> None:
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "20k"]
+    process = subprocess.Popen(
+        [*command, "--rate", "1000", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        _broker_of(process.pid)
+        time.sleep(0.7)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=15)  # one of its runs takes 20 s
+    finally:
+        process.kill()
+    assert process.returncode == 1
+
+
 def test_killing_the_command_itself_leaves_no_broker_behind() -> None:
     command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
     process = subprocess.Popen(
@@ -212,6 +249,9 @@ def test_a_receiver_slower_than_its_sender_loses_nothing_over_a_lossless_transpo
         (["--transport", "tcp", "--size", "x"], 2, "no size"),
         (["--transport", "shm", "--priority", "5"], 2, "--wait block"),
         (["--transport", "mp-queue", "--priority", "5"], 2, "no real-time priority"),
+        (["--transport", "tcp", "--every", "1ms", "--rate", "1000"], 2, "leave --rate or --every out"),
+        (["--transport", "tcp", "--wait", "both", "--sweep", "size=1,2"], 2, "wait=block,poll"),
+        (["--transport", "tcp", "--sweep", "size=1", "--sweep", "size=2"], 2, "given twice"),
     ],
 )
 def test_bad_input_is_one_line_without_a_traceback(arguments: list[str], code: int, said: str) -> None:
@@ -219,6 +259,11 @@ def test_bad_input_is_one_line_without_a_traceback(arguments: list[str], code: i
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_harness_has_no_cost_for_a_message_of_no_bytes() -> None:
+    done = latlab("calibrate", "--size", "0")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
 def test_a_window_as_long_as_the_run_is_a_note_and_not_an_error() -> None:

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latlab.errors import UsageError
-from latlab.messaging import analyse, check, compare, overheads, stability
+from latlab.errors import LatlabError, UsageError
+from latlab.messaging import analyse, check, compare, measure, overheads, stability
 from latlab.messaging._schedule import schedule
 from latlab.messaging._summaries import summarise
 from latlab.model.messaging import Facts, Measurement, Settings, Side
@@ -153,6 +154,12 @@ def test_the_counted_summary_is_the_houses_summary(values: list[int]) -> None:
         ({"batch": 0}, "--batch"),
         ({"topology": "direct", "stalls": ((1, 1),)}, "no broker"),
         ({"half": True}, "pingpong"),
+        ({"batch": 1 << 30}, "1024 MiB"),
+        ({"buffer_bytes": 0}, "--buffer 0"),
+        ({"timeout_s": 0.0}, "--timeout 0"),
+        ({"seed": -1}, "--seed -1"),
+        ({"messages": 10, "stalls": ((10, 1000),)}, "message 10 of 10"),
+        ({"server": "127.0.0.1:1"}, "has no server"),
     ],
 )
 def test_what_no_run_can_do_is_refused_with_the_option_to_change(
@@ -160,6 +167,14 @@ def test_what_no_run_can_do_is_refused_with_the_option_to_change(
 ) -> None:
     with pytest.raises(UsageError, match=named):
         check(Settings(**{"transport": "ring", **change}))  # type: ignore[arg-type]
+
+
+def test_a_run_that_the_memory_has_no_room_for_is_refused_before_it_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=64_000_000))
+    with pytest.raises(LatlabError, match="--messages 500000"):
+        measure(Settings("ring", messages=1_000_001))
 
 
 def test_schedules_are_due_when_their_shape_says() -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from latlab.errors import UsageError
+from latlab.errors import InputError, UsageError
 from latlab.messaging import find_limit, parse_objective
 from latlab.messaging._experiments import Probe
 from latlab.messaging._feed import arrival_ns
@@ -99,3 +100,11 @@ def test_arrival_times_are_read_from_itch_and_from_lines(tmp_path: Path) -> None
     lines = tmp_path / "times.txt"
     lines.write_text("10\n30\n35\n")
     assert arrival_ns(str(lines), 2).tolist() == [0, 20]
+
+
+def test_a_damaged_archive_of_arrival_times_is_an_input_error(tmp_path: Path) -> None:
+    whole = gzip.compress(b"1\n2\n" * 1000)
+    for data in (whole[:20], whole[:12] + b"\xff" * 8 + whole[20:], b"\x1f\x8bnothing"):
+        (tmp_path / "times.gz").write_bytes(data)
+        with pytest.raises(InputError, match="can't be read"):
+            arrival_ns(str(tmp_path / "times.gz"), 100)

@@ -58,6 +58,10 @@ struct SendLoop {
   }
 };
 
+// Messages up to this size that are found together share a clock reading in pairs: the second is taken some
+// 2 ns after the first, and the counter itself steps by 10 ns on many machines and takes as long to read.
+inline constexpr std::size_t kPaired = 64;
+
 struct ReceiveLoop {
   const Pattern& pattern;
   std::uint64_t* received;
@@ -98,10 +102,12 @@ struct ReceiveLoop {
     const std::uint64_t most = total;
     std::uint64_t next = expected;
     std::uint64_t left = until_sample;
+    const bool pairs = form.size() <= kPaired && work == 0;
     std::uint64_t taken = 0;
+    std::uint64_t now = 0;
     for (std::size_t i = 0; i < block.count; ++i) {
       const std::byte* body = block.data + i * block.stride;
-      const std::uint64_t now = ticks();
+      if (!pairs || (i & 1U) == 0) now = ticks();
       const std::uint64_t sequence = form.sequence<kSize>(body, static_cast<std::uint32_t>(next));
       if (!form.intact<kSize>(body) || sequence >= most) [[unlikely]] {
         ++side.corrupted;

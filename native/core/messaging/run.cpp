@@ -346,7 +346,7 @@ struct Rounds {
 }  // namespace
 
 HarnessCosts harness_cost(std::size_t size, int rounds) {
-  if (rounds < 1) throw std::invalid_argument("the cost takes at least one round");
+  if (rounds < 1 || size < 1) throw std::invalid_argument("the cost takes a round and a message of a byte");
   const Pattern pattern(size);
   const std::size_t count = std::clamp<std::size_t>((4U << 20) / size, 4, 8192);
   std::vector<std::uint64_t> words(count);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "messaging/channel.hpp"
@@ -21,6 +22,19 @@ constexpr int kPush = 8, kPull = 7, kPub = 1, kSub = 2, kPair = 0;
 constexpr int kSubscribe = 6, kLinger = 17, kReceiveTimeout = 27, kSendTimeout = 28;
 constexpr int kDontWait = 1, kTerminated = 156384765, kReconnect = 18;
 constexpr int kThreadPriority = 3, kThreadPolicy = 4;  // of a context
+constexpr int kSendMost = 23, kReceiveMost = 24;       // messages that each end holds
+
+// Its zmq_msg_t: opaque, and as large and aligned as its header says.
+struct Message {
+  alignas(void*) std::array<unsigned char, 64> opaque{};
+  void* get() noexcept { return &opaque; }
+};
+
+// Up to this size a sender hands over its own memory, which libzmq then neither allocates nor frees. A
+// connection holds at most kHeld messages at each end, so that a room is free again when its turn comes.
+constexpr std::size_t kLent = 4096;
+constexpr int kHeld = 1000;
+constexpr std::size_t kRooms = 4 * static_cast<std::size_t>(kHeld);
 
 struct Library {
   std::string path{};
@@ -31,7 +45,12 @@ struct Library {
   int (*bind)(void*, const char*) = nullptr;
   int (*connect)(void*, const char*) = nullptr;
   int (*send)(void*, const void*, std::size_t, int) = nullptr;
-  int (*receive)(void*, void*, std::size_t, int) = nullptr;
+  int (*message)(void*) = nullptr;
+  int (*message_of)(void*, void*, std::size_t, void (*)(void*, void*), void*) = nullptr;
+  int (*message_send)(void*, void*, int) = nullptr;
+  int (*message_receive)(void*, void*, int) = nullptr;
+  void* (*message_data)(void*) = nullptr;
+  int (*message_close)(void*) = nullptr;
   int (*close)(void*) = nullptr;
   int (*terminate)(void*) = nullptr;
   int (*error)() = nullptr;
@@ -59,7 +78,12 @@ const Library& library(const std::string& path) {
   load(handle, "zmq_bind", l.bind);
   load(handle, "zmq_connect", l.connect);
   load(handle, "zmq_send", l.send);
-  load(handle, "zmq_recv", l.receive);
+  load(handle, "zmq_msg_init", l.message);
+  load(handle, "zmq_msg_init_data", l.message_of);
+  load(handle, "zmq_msg_send", l.message_send);
+  load(handle, "zmq_msg_recv", l.message_receive);
+  load(handle, "zmq_msg_data", l.message_data);
+  load(handle, "zmq_msg_close", l.message_close);
   load(handle, "zmq_close", l.close);
   load(handle, "zmq_ctx_term", l.terminate);
   load(handle, "zmq_errno", l.error);
@@ -109,6 +133,8 @@ class Socket {
     set(kReceiveTimeout,
         50);  // libzmq goes on waiting after a signal: it must look at the stop flag by itself
     set(kSendTimeout, 50);
+    set(kSendMost, kHeld);
+    set(kReceiveMost, kHeld);
     if (role->second == kSub) lib_.set(socket_, kSubscribe, "", 0);
     const int done =
         how == "bind" ? lib_.bind(socket_, address.c_str()) : lib_.connect(socket_, address.c_str());
@@ -144,60 +170,118 @@ bool again(int error, bool poll, bool yield, const StopFlag& stop) {
   return error == EAGAIN || error == EINTR;
 }
 
+// Memory that a sender has lent outlives it, since libzmq closes a socket behind its user's back: the next
+// sender takes it, and it is never freed.
+class Lent {
+ public:
+  explicit Lent(std::size_t bytes) : rooms_(taken(bytes)) {}
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  ~Lent() {
+    const std::scoped_lock lock(mutex());
+    left().push_back(std::move(rooms_));
+  }
+  std::byte* data() noexcept { return rooms_.data(); }
+
+ private:
+  using Rooms = std::vector<std::byte>;
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::vector<Rooms>& left() {
+    static auto* all = new std::vector<Rooms>();  // not destroyed either: libzmq's threads end after us
+    return *all;
+  }
+  static Rooms taken(std::size_t bytes) {
+    const std::scoped_lock lock(mutex());
+    for (auto& rooms : left()) {
+      if (rooms.size() != bytes) continue;
+      std::swap(rooms, left().back());
+      Rooms found = std::move(left().back());
+      left().pop_back();
+      return found;
+    }
+    return Rooms(bytes);
+  }
+  Rooms rooms_;
+};
+
 class ZeromqSender final : public Sender {
  public:
   ZeromqSender(const ChannelSpec& spec, const StopFlag& stop)
       : socket_(spec),
         size_(spec.size),
+        lends_(spec.size <= kLent && spec.batch < kHeld),
         poll_(spec.poll),
         yield_(spec.yield),
         stop_(stop),
-        buffer_(spec.size * spec.batch) {}
+        room_bytes_(spec.size * (lends_ ? kRooms : spec.batch)),
+        rooms_(room_bytes_) {}
   std::byte* claim() override {
-    if (filled_ == buffer_.size() && !flush()) return nullptr;
-    return stop_.load(std::memory_order_relaxed) ? nullptr : buffer_.data() + filled_;
+    if (filled_ == room_bytes_) {
+      if (!flush()) return nullptr;
+      filled_ = sent_ = 0;
+    }
+    return stop_.load(std::memory_order_relaxed) ? nullptr : rooms_.data() + filled_;
   }
   void commit() override { filled_ += size_; }
   bool flush() override {
-    for (std::size_t at = 0; at < filled_;) {
-      const int n = socket_.lib().send(socket_.get(), buffer_.data() + at, size_, poll_ ? kDontWait : 0);
-      if (n >= 0) {
-        at += size_;
-      } else if (!again(socket_.lib().error(), poll_, yield_, stop_)) {
-        error_ = stop_.load() ? 0 : socket_.lib().error();
-        return false;
+    for (; sent_ < filled_; sent_ += size_) {
+      while (!(lends_ ? lend(rooms_.data() + sent_) : copy(rooms_.data() + sent_))) {
+        const int why = socket_.lib().error();
+        if (!again(why, poll_, yield_, stop_)) {
+          error_ = stop_.load() ? 0 : why;
+          return false;
+        }
       }
     }
-    filled_ = 0;
+    if (!lends_) filled_ = sent_ = 0;
     return true;
   }
+  bool keeps_bodies() const noexcept override { return !lends_; }
 
  private:
+  bool copy(std::byte* data) {
+    return socket_.lib().send(socket_.get(), data, size_, poll_ ? kDontWait : 0) >= 0;
+  }
+  bool lend(std::byte* data) {
+    Message message;
+    socket_.lib().message_of(message.get(), data, size_, nullptr, nullptr);
+    return socket_.lib().message_send(message.get(), socket_.get(), poll_ ? kDontWait : 0) >= 0;
+  }
   Socket socket_;
   std::size_t size_;
+  bool lends_;
   bool poll_;
   bool yield_;
   const StopFlag& stop_;
-  std::vector<std::byte> buffer_;
+  std::size_t room_bytes_;
+  Lent rooms_;
   std::size_t filled_ = 0;
+  std::size_t sent_ = 0;
 };
 
 class ZeromqReceiver final : public Receiver {
  public:
   ZeromqReceiver(const ChannelSpec& spec, const StopFlag& stop)
-      : socket_(spec),
-        size_(spec.size),
-        poll_(spec.poll),
-        yield_(spec.yield),
-        stop_(stop),
-        buffer_(spec.size + 1) {}
+      : socket_(spec), size_(spec.size), poll_(spec.poll), yield_(spec.yield), stop_(stop) {
+    socket_.lib().message(message_.get());
+  }
+  ZeromqReceiver(const ZeromqReceiver&) = delete;
+  ZeromqReceiver& operator=(const ZeromqReceiver&) = delete;
+  ~ZeromqReceiver() override { socket_.lib().message_close(message_.get()); }
   Block receive() override {
+    const Library& lib = socket_.lib();
     for (;;) {
-      const int n =
-          socket_.lib().receive(socket_.get(), buffer_.data(), buffer_.size(), poll_ ? kDontWait : 0);
-      if (n == static_cast<int>(size_)) return {.data = buffer_.data(), .stride = size_, .count = 1};
-      if (n < 0 && !again(socket_.lib().error(), poll_, yield_, stop_)) {
-        error_ = stop_.load() ? 0 : socket_.lib().error();
+      const int n = lib.message_receive(message_.get(), socket_.get(), poll_ ? kDontWait : 0);
+      if (n == static_cast<int>(size_)) {
+        return {.data = static_cast<const std::byte*>(lib.message_data(message_.get())),
+                .stride = size_,
+                .count = 1};
+      }
+      if (n < 0 && !again(lib.error(), poll_, yield_, stop_)) {
+        error_ = stop_.load() ? 0 : lib.error();
         return {};
       }
     }
@@ -209,7 +293,7 @@ class ZeromqReceiver final : public Receiver {
   bool poll_;
   bool yield_;
   const StopFlag& stop_;
-  std::vector<std::byte> buffer_;
+  Message message_;
 };
 
 }  // namespace

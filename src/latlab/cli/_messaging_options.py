@@ -111,7 +111,9 @@ _OPTIONS = [
         "--wait", type=click.Choice(["auto", "block", "poll", "both"]), default="auto", show_default=True
     ),
     click.option("--cpus", help="Cores of sender, broker and receiver: 0,1,2; - for any."),
-    click.option("--seed", type=int, default=0, show_default=True),
+    click.option(
+        "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of Poisson arrivals."
+    ),
     click.option("--stall", multiple=True, help="The broker stands still: MESSAGE:TIME, such as 5000:300ms."),
     click.option(
         "--fault", multiple=True, help="The broker errs on every k-th message: drop|repeat|swap|damage=K."
@@ -166,6 +168,8 @@ def settings_from(o: dict[str, Any]) -> Settings:
     if o["load_file"] is not None:
         load = "file"
     elif o["every"] is not None:
+        if rate_hz is not None or o["poisson"]:
+            raise UsageError("bursts have a period, not a rate", remedy="leave --rate or --every out")
         load = "bursts"
     elif rate_hz is not None:
         load = "poisson" if o["poisson"] else "rate"

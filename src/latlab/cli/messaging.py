@@ -9,8 +9,8 @@ import click
 
 from latlab.cli._messaging_commands import COMMANDS
 from latlab.cli._messaging_options import ListOptions, axis_of, run_options, settings_from
-from latlab.errors import ExitCode
-from latlab.model.messaging import Settings
+from latlab.errors import ExitCode, UsageError
+from latlab.model.messaging import INTERRUPTED, Settings
 
 
 @click.group(cls=ListOptions)
@@ -27,6 +27,7 @@ def messaging() -> None:
 @click.option("-o", "--output", type=click.Path(), help="Keep the recording in this folder.")
 def run(as_json: bool, output: str | None, axes: tuple[str, ...], **options: Any) -> int:
     """Measure one run: every message's latency, both throughputs, losses, CPU time."""
+    _end_as_if_interrupted()
     if axes:
         return _sweep(settings_from(options), axes, as_json=as_json, output=output)
     from latlab.messaging import measure_and_analyse, save_run
@@ -47,12 +48,23 @@ def run(as_json: bool, output: str | None, axes: tuple[str, ...], **options: Any
         if result.partial is not None:
             click.echo(f"latlab: {result.partial}; {result.received} messages kept as partial", err=True)
             code = ExitCode.FAILED
+            if result.partial == INTERRUPTED:
+                break
         elif result.clock_steps or result.received == 0:
             click.echo("latlab: the result is not trustworthy: see its notes and counts", err=True)
             code = ExitCode.NOT_TRUSTWORTHY
     if as_json:
         click.echo(json.dumps(documents[0] if len(documents) == 1 else {"schema": 1, "variants": documents}))
     return code
+
+
+def _end_as_if_interrupted() -> None:
+    """Whoever ends the run politely has what was measured so far, as after Ctrl-C."""
+    import signal
+    import threading
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _sweep(settings: Settings, axes: tuple[str, ...], *, as_json: bool, output: str | None) -> int:
@@ -62,7 +74,11 @@ def _sweep(settings: Settings, axes: tuple[str, ...], *, as_json: bool, output: 
     from latlab.reports.messaging_text import rate
     from latlab.reports.text import duration, table
 
+    if settings.wait == "both":
+        raise UsageError("a sweep waits in one way", remedy="make it an axis: --sweep wait=block,poll")
     parsed = dict(axis_of(text) for text in axes)
+    if len(parsed) < len(axes):
+        raise UsageError("an axis is given twice", remedy="write all its values in one: size=1,100,1k")
     points, rows, code = [], [], ExitCode.OK
     for point, measurement, result in sweep(settings, parsed):
         document = {"point": point, **result_json(result)}

@@ -14,7 +14,7 @@ import numpy as np
 from latlab.errors import UsageError
 from latlab.messaging._analysis import latencies
 from latlab.messaging._measure import check, measure_and_analyse
-from latlab.model.messaging import Measurement, Result, Settings
+from latlab.model.messaging import INTERRUPTED, Measurement, Result, Settings
 from latlab.stats.quantiles import nearest_rank
 
 __all__ = [
@@ -51,6 +51,8 @@ def sweep(
 ) -> Iterator[tuple[dict[str, Any], Measurement, Result]]:
     """One run for each combination of the values of one axis or two, handed out as it ends.
 
+    An interrupted run is the last one.
+
     Raises:
         UsageError: for an axis that is none.
     """
@@ -74,6 +76,8 @@ def sweep(
         if after is not None:
             after(measurement, result)
         yield point, measurement, result
+        if result.partial == INTERRUPTED:
+            return
 
 
 def _frequency(khz: int | None) -> Any:
@@ -217,6 +221,8 @@ def _prober(settings: Settings, objective: Objective, seconds: float) -> Callabl
         load = settings.load if settings.load == "poisson" else "rate"
         one = settings.with_(rate_hz=rate, load=load, messages=count, warmup=min(1000, count // 10))
         measurement, result = measure_and_analyse(one)
+        if result.partial == INTERRUPTED:
+            raise KeyboardInterrupt
         _, latency = latencies(measurement)
         if measurement.intended_ns is not None:
             arrived = measurement.received_ns >= 0
@@ -235,8 +241,8 @@ def calibrate(size: int = 64) -> dict[str, Any]:
     """What the harness costs: ns a message and side, the clock, and the floor through a ring."""
     from latlab._core import messaging as core
 
-    (sender, receiver, clock), best = core.harness_cost(size, rounds=101)
     settings, _ = check(Settings("ring", topology="direct", messages=50_000, warmup=5000, size=size))
+    (sender, receiver, clock), best = core.harness_cost(size, rounds=101)
     _, fast = measure_and_analyse(settings)
     _, paced = measure_and_analyse(
         settings.with_(load="rate", rate_hz=100_000.0, messages=20_000, warmup=2000)
@@ -270,7 +276,7 @@ class Change:
     verdict: str
 
 
-def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: int = 0) -> list[Change]:
+def compare(a: Measurement, b: Measurement, *, threshold: float = 0.05, seed: int = 1) -> list[Change]:
     """How the latencies of two runs differ.
 
     Messages that follow one another are alike, so whole blocks of them are drawn (moving-block bootstrap,

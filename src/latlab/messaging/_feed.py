@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ def arrival_ns(path: str, limit: int) -> npt.NDArray[np.float64]:
     try:
         raw = Path(path).read_bytes()
         data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(path, f"can't be read ({getattr(error, 'strerror', None) or error})") from None
     if data[:4] in _CAPTURE_MAGICS:
         times = _capture(path, data, limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latlab.errors import UsageError
+from latlab.errors import LatlabError, UsageError
 from latlab.messaging import _registry
 from latlab.messaging._analysis import analyse
 from latlab.model.messaging import Facts, Measurement, Result, Settings
@@ -11,6 +11,9 @@ __all__ = ["check", "measure", "measure_and_analyse"]
 
 LARGEST = 64 << 20
 MOST = 2**32 - 2
+LARGEST_BATCH = 1 << 30
+# Stamps in ticks and in ns, when it was due, and the analysis's own copies of one series.
+MEMORY_PER_MESSAGE = 64
 
 
 def check(settings: Settings) -> tuple[Settings, Facts]:
@@ -44,10 +47,26 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
     for name, value, least in (
         ("batch", settings.batch, 1), ("window", settings.window, 1),
         ("sample-every", settings.sample_every, 1),
-        ("warmup", settings.warmup, 0), ("burst", settings.burst, 1),
+        ("warmup", settings.warmup, 0), ("burst", settings.burst, 1), ("seed", settings.seed, 0),
+        ("buffer", 1 if settings.buffer_bytes is None else settings.buffer_bytes, 1),
     ):  # fmt: skip
         if value < least:
             raise UsageError(f"--{name} {value}", remedy=f"it is at least {least}")
+    if not settings.timeout_s > 0.0:
+        raise UsageError(f"--timeout {settings.timeout_s:g}", remedy="it is above 0 seconds")
+    if settings.batch * settings.size > LARGEST_BATCH:
+        raise UsageError(
+            f"a batch of {settings.batch} messages of {settings.size} bytes",
+            remedy=f"at most {LARGEST_BATCH >> 20} MiB are handed over at once",
+        )
+    late = [message for message, _ in settings.stalls if message >= settings.total]
+    if late:
+        raise UsageError(
+            f"a stall at message {late[0]} of {settings.total}, warm-up included",
+            remedy="messages are counted from 0",
+        )
+    if settings.server != "auto" and facts.broker is None:
+        raise UsageError(f"{facts.name} has no server", remedy="leave --server out")
     if settings.topology == "pingpong" and settings.batch > 1:
         raise UsageError("a ping-pong sends one message at a time", remedy="leave --batch out")
     if settings.half and settings.topology != "pingpong":
@@ -77,6 +96,23 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
     return settings, facts
 
 
+def _check_memory(settings: Settings) -> None:
+    """Refuse a run whose stamps would have the system kill somebody.
+
+    Raises:
+        LatlabError: with the number of messages that there is room for.
+    """
+    import psutil
+
+    free = int(psutil.virtual_memory().available)
+    if settings.total * MEMORY_PER_MESSAGE > free:
+        raise LatlabError(
+            f"{settings.total} messages take {settings.total * MEMORY_PER_MESSAGE >> 20} MiB to measure and "
+            f"analyse, and {free >> 20} MiB are free",
+            remedy=f"say --messages {free // MEMORY_PER_MESSAGE // 2}",
+        )
+
+
 def measure(settings: Settings) -> Measurement:
     """Run.
 
@@ -84,6 +120,7 @@ def measure(settings: Settings) -> Measurement:
         LatlabError: where nothing could be measured; a run that broke off is returned, as partial.
     """
     settings, facts = check(settings)
+    _check_memory(settings)
     _, target = _registry.resolve(settings.transport)
     if target is not None:
         from latlab.messaging._python_run import run_python

@@ -14,7 +14,7 @@ from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.messaging import _links, _processes
 from latlab.messaging._counters import Readings
 from latlab.messaging._schedule import Schedule, schedule
-from latlab.model.messaging import Facts, Measurement, Settings, Side
+from latlab.model.messaging import INTERRUPTED, Facts, Measurement, Settings, Side
 
 _POLL_S = 0.1  # the watcher's own CPU time is some 50 us a look
 
@@ -173,6 +173,11 @@ def run_native(settings: Settings, facts: Facts) -> Measurement:
         return _watch(run, stage, settings, facts, wait, plan)
     except (ValueError, RuntimeError) as error:
         raise LatlabError(f"{settings.transport}: {error}") from None
+    except MemoryError:
+        raise LatlabError(
+            f"{settings.transport}: no memory for {settings.total} messages of {settings.size} bytes",
+            remedy="say fewer --messages, a smaller --batch or a smaller --size",
+        ) from None
     finally:
         stage.close()
 
@@ -274,6 +279,7 @@ def _watch(
     broker_start, busy_start = stage.broker_cpu_ns(), _processes.machine_busy_ns()
     device = _device(stage, facts)
     network_start, idle_start = _processes.device_bytes(device), _processes.machine_idle_ns()
+    line_start = 0 if stage.network is None else stage.network.cpu_ns()
     started = time.monotonic_ns()
     readings = Readings(settings.counters)
     readings.take(0)
@@ -294,7 +300,8 @@ def _watch(
     own = run.process_cpu_ns + (broker or 0 if stage.child is not None else 0)
     # Of a broker on another host, nothing was used here.
     total = own + (broker or 0 if stage.remote is not None else 0)
-    foreign = None if busy_start is None or busy_end is None else max(0, busy_end - busy_start - own)
+    line = 0 if stage.network is None else stage.network.cpu_ns() - line_start
+    foreign = None if busy_start is None or busy_end is None else max(0, busy_end - busy_start - own - line)
     network = None
     if network_start and network_end:
         network = (network_end[1] - network_start[1], network_end[0] - network_start[0])
@@ -303,8 +310,13 @@ def _watch(
         partial=partial, broker_cpu_ns=broker, process_cpu_ns=total, foreign_cpu_ns=foreign,
         elapsed_ns=elapsed, network_bytes=network, counters=readings.since(started),
         idle=_processes.idle_state(idle, elapsed),
-        notes=() if stage.network is None else (f"the line is {stage.network.made_of}",),
+        notes=() if stage.network is None else _about(stage.network.made_of, line, elapsed),
     )  # fmt: skip
+
+
+def _about(made_of: str, cpu_ns: int, elapsed_ns: int) -> tuple[str, ...]:
+    used = f"; its box used {cpu_ns / elapsed_ns:.0%} of a CPU, which is no part's" if cpu_ns else ""
+    return (f"the line is {made_of}{used}",)
 
 
 def _device(stage: _Stage, facts: Facts) -> str | None:
@@ -354,7 +366,7 @@ def _until_the_end(
                 complaint = f"{'the broker is stopped' if still else 'nothing arrived'} for {patience:g} s"
                 break
     except KeyboardInterrupt:
-        complaint = "interrupted"
+        complaint = INTERRUPTED
     if complaint is not None and stage.child is not None:
         stage.child.kill()
     run.stop()

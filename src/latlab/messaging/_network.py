@@ -64,6 +64,7 @@ class Network:
         self._settings = settings
         self.device = f"{_PREFIX}{os.getpid()}"
         self.made_of = ""
+        self._box_pid: int | None = None
         try:
             self._set_up()
         except OSError as error:
@@ -163,6 +164,7 @@ class Network:
         box = _processes.Child(command, pass_fds=[near, far])
         self._stack.callback(box.close)
         box.expect("ready")
+        self._box_pid = box.pid
 
     def _tun(self, name: str) -> int:
         fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
@@ -231,6 +233,10 @@ class Network:
         if self._settings.buffer_bytes:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._settings.buffer_bytes)
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._settings.buffer_bytes)
+
+    def cpu_ns(self) -> int:
+        """CPU time that the box took so far; 0 where the line has none."""
+        return 0 if self._box_pid is None else _processes.cpu_ns(self._box_pid) or 0
 
     def close(self) -> None:
         """Take the line and the namespace down."""

@@ -22,7 +22,7 @@ from latlab.messaging._counters import Readings
 from latlab.messaging._native_run import placement, since, waiting
 from latlab.messaging._schedule import schedule
 from latlab.messaging._servers import started
-from latlab.model.messaging import Facts, Measurement, Settings, Side
+from latlab.model.messaging import INTERRUPTED, Facts, Measurement, Settings, Side
 
 _POLL_S = 0.05
 
@@ -267,7 +267,7 @@ def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings:
                 stopped = cast.server is not None and cast.server.stopped()
                 return f"{'the broker is stopped' if stopped else 'nothing arrived'} for {patience:g} s"
     except KeyboardInterrupt:
-        return "interrupted"
+        return INTERRUPTED
     sent = int(words[loop.SENDER + loop.COUNT])
     return None if sent == settings.total else f"the sender ended after {sent} of {settings.total} messages"
 

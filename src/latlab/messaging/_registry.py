@@ -14,7 +14,8 @@ from latlab.model.messaging import Facts
 _ZEROMQ = {
     f"zeromq-{how}": Facts(
         f"zeromq-{how}", f"ZeroMQ PUSH/PULL over {how}", True, True, 1 << 30,
-        "application, after zmq_recv", "native", ("broker", "direct"), BOTH, package="pyzmq", extra="brokers",
+        "application, after zmq_msg_recv", "native", ("broker", "direct"), BOTH, package="pyzmq",
+        extra="brokers",
     )
     for how in ("inproc", "ipc", "tcp")
 }  # fmt: skip

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from latlab.model.stats import Summary
 
 __all__ = [
+    "INTERRUPTED",
     "Counter",
     "Cpu",
     "Facts",
@@ -24,6 +25,7 @@ __all__ = [
     "Throughput",
 ]
 
+INTERRUPTED = "interrupted"  # why a run is partial that its user ended
 Nanoseconds = npt.NDArray[np.int64]
 
 
@@ -110,7 +112,7 @@ class Settings:
     window: int = 100
     sample_every: int = 1000
     cpus: tuple[int, int, int] | None = None
-    seed: int = 0
+    seed: int = 1
     stalls: tuple[tuple[int, int], ...] = ()
     faults: Mapping[str, int] = field(default_factory=dict)
     receiver_delay_ns: int = 0
