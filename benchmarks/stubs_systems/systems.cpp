@@ -75,22 +75,25 @@ struct Walk {
   }
 };
 
-// Puts a thread on the CPU with this number among those that the program may use.
-void pin(pthread_t thread, int number) {
+// The CPU with this number among those that the program may use; empty where there is nothing to choose.
+cpu_set_t only(int number) {
   static const cpu_set_t allowed = [] {
     cpu_set_t found;
     sched_getaffinity(0, sizeof found, &found);
     return found;
   }();
-  if (CPU_COUNT(&allowed) < 2 || std::getenv("LATLAB_UNPINNED") != nullptr) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  if (CPU_COUNT(&allowed) < 2 || std::getenv("LATLAB_UNPINNED") != nullptr) return one;
   for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &allowed) && seen++ == number) {
-      cpu_set_t one;
-      CPU_ZERO(&one);
-      CPU_SET(cpu, &one);
-      pthread_setaffinity_np(thread, sizeof one, &one);
-    }
+    if (CPU_ISSET(cpu, &allowed) && seen++ == number) CPU_SET(cpu, &one);
   }
+  return one;
+}
+
+void pin(pthread_t thread, int number) {
+  const cpu_set_t one = only(number);
+  if (CPU_COUNT(&one) == 1) pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
 void together(const std::function<void()>& one, const std::function<void()>& other) {
@@ -162,8 +165,12 @@ void locked(int rounds, double inside, double outside, bool component_inside) {
 char** arguments = nullptr;
 
 // Runs another system of this program as a process.
-pid_t start(const char* name) {
+pid_t start(const char* name, int cpu = -1) {
   const pid_t child = fork();
+  if (child > 0 && cpu >= 0) {
+    const cpu_set_t one = only(cpu);
+    if (CPU_COUNT(&one) == 1) sched_setaffinity(child, sizeof one, &one);
+  }
   if (child == 0) {
     const std::string rate = arguments[2];
     execl("/proc/self/exe", arguments[0], name, rate.c_str(), nullptr);
@@ -231,15 +238,15 @@ const std::map<std::string, std::function<void()>>& systems() {
        }},
       {"processes",
        [] {
-         const pid_t a = start("part-cus");
-         const pid_t b = start("part-other");
+         const pid_t a = start("part-cus", 0);
+         const pid_t b = start("part-other", 1);
          await(a), await(b);
        }},
       {"processes-serial", [] { times(2, [] { await(start("part-cus")), await(start("part-other")); }); }},
       {"processes-none",
        [] {
-         const pid_t a = start("part-cus");
-         const pid_t b = start("part-long");
+         const pid_t a = start("part-cus", 0);
+         const pid_t b = start("part-long", 1);
          await(a), await(b);
        }},
   };
