@@ -1,6 +1,6 @@
-// Threads: one. What the calibration of `latlab bench` measures: a loop in registers, a loop that takes a branch
-// at every cycle, lookups in a map of 20,000 nodes, and an allocation with a system call. `change` makes a side
-// slower by so many thousandths.
+// Threads: one. What the calibration of `latlab bench` measures: a loop in registers, a loop that takes a
+// branch at every cycle, lookups in a map of 20,000 nodes, and an allocation with a system call. `change`
+// makes a side slower by so many thousandths.
 #include <unistd.h>
 #include <latlab/bench.hpp>
 
@@ -29,8 +29,8 @@ struct RegisterLoop {
   }
 };
 
-// As short as a loop can be: what feeds the processor with instructions decides, which a sibling thread of the
-// same core shares.
+// As short as a loop can be: what feeds the processor with instructions decides, which a sibling thread of
+// the same core shares.
 struct BranchLoop {
   std::uint64_t steps;
   explicit BranchLoop(const bench::Parameters& p) : steps(10'000 + 10 * p.get("change", CHANGE)) {}

@@ -5,6 +5,8 @@
 #include <latlab/bench_runner.hpp>
 
 #include <cstring>
+#include <utility>
+#include <vector>
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX wants it declared by the program
 
@@ -50,9 +52,25 @@ void* open_placed(const char* path, std::uint64_t layout) {
   // Never given back: what is allocated from now on lies behind it. Below malloc's threshold, so on the heap.
   static void* const moved = std::malloc(16 * (1 + (layout >> 16U) % 4'096));
   bench::do_not_optimize(moved);
-  void* const hole = mmap(nullptr, gap, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // The kernel puts an object into the highest gap that is large enough, so all above the drawn one are
+  // filled.
+  const auto reserve = [](std::size_t size) {
+    return mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  };
+  void* const drawn = reserve(gap);
+  if (drawn == MAP_FAILED) return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  std::vector<std::pair<void*, std::size_t>> filled{{drawn, gap}};
+  for (std::size_t size = gap; size >= page; size = size / 2 / page * page) {
+    for (void* at = reserve(size); at != MAP_FAILED; at = reserve(size)) {
+      if (at < drawn || filled.size() > 1'000) {
+        munmap(at, size);
+        break;
+      }
+      filled.emplace_back(at, size);
+    }
+  }
   void* const object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (hole != MAP_FAILED) munmap(hole, gap);  // or it would count against the memory limit
+  for (const auto& [at, size] : filled) munmap(at, size);  // or they would count against the memory limit
   return object;
 }
 
