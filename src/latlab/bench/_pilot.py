@@ -19,7 +19,7 @@ __all__ = ["PILOT_BUILDS", "PILOT_PAIRS", "Pilot", "run_pilot"]
 
 PILOT_PAIRS, PILOT_TURNS, PILOT_BUILDS = 4, 16, 3
 PILOT_SHARE = 0.15  # of the budget: where it would cost more, the other way to run a pair isn't tried
-WORTH_IT = 0.5  # four pairs don't tell smaller differences of cost
+WORTH_IT = 0.2  # four pairs don't tell smaller differences of cost
 # A processor's frequency wanders by 0.2 % within 0.1 ms and by 1 % within 10 (measured on a shared machine),
 # so turns are short. What the other side left in the caches is displaced in some tens of microseconds, and
 # the branches that it taught the processor (lookups in a map took 28 us instead of 16 then) in a hundred.
