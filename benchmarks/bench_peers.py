@@ -105,7 +105,7 @@ def hyperfine(folder: Path) -> dict[str, Compare]:
 
     def loop(change: int, _seed: int) -> int:
         out = folder / "hyperfine.json"
-        sides = [f"{program} {500 * (1000 + c)}" for c in (0, change)]
+        sides = [f"{program} {5_000 * (1000 + c)}" for c in (0, change)]
         quietly(["hyperfine", "-N", "--style", "none", "--warmup", "3", "--runs", "50",
                  "--export-json", str(out), *sides])  # fmt: skip
         a, b = (result["times"] for result in json.loads(out.read_text())["results"])

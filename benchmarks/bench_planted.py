@@ -1,6 +1,6 @@
 """What `latlab bench ab`, called as a user calls it, says of planted changes.
 
-`python -m benchmarks.bench_planted [--repeats N] [--fixture RegisterLoop] [--seed S]`
+`python -m benchmarks.bench_planted [--repeats N] [--changes 0,3,10,50] [--fixture RegisterLoop] [--seed S]`
 
 Two shared objects hold the same fixture; one of them does so many thousandths more steps. For each change,
 each order of the sides and each smallest effect the command is run with `--json`; its exit code must be that
@@ -20,7 +20,6 @@ from typing import Any
 
 from benchmarks.bench_calibration import compiled
 
-CHANGES = (0, 3, 10, 50)  # thousandths
 EFFECTS = (None, "0.1%", "2%")
 EXIT = {"slower": 4, "faster": 0, "equivalent": 0, "inconclusive": 3, "refused": 3}
 
@@ -46,12 +45,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--fixture", default="RegisterLoop")
+    parser.add_argument("--changes", default="0,3,10,50", help="Thousandths.")
     parser.add_argument("--seconds", default="1")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as text:
-        sides = {change: compiled(Path(text), change) for change in CHANGES}
-        for change in CHANGES:
+        changes = [int(c) for c in arguments.changes.split(",")]
+        sides = {change: compiled(Path(text), change) for change in {0, 10, *changes}}
+        for change in changes:
             for swapped in (False, True) if change else (False,):
                 a, b = (sides[change], sides[0]) if swapped else (sides[0], sides[change])
                 truth = 1 / (1 + change / 1000) - 1 if swapped else change / 1000
