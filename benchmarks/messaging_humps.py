@@ -1,8 +1,8 @@
 """Humps: how often one mode is said to be two, and whether asleep is told from awake, simulated and for real.
 
-The real runs send pairs: the first message finds a receiver whose core has slept for 3 ms, the second, 150 us
-later, one that sleeps on a core that is still awake. Which message is of which mode is therefore known, and so
-is where both modes are. Runs in which they overlap (the p90 of one above the p10 of the other) have one hump or
+The real runs send pairs: the first message finds a receiver whose core has slept for 3 ms, the second, 150
+us later, one that sleeps on a core that is still awake. So it is known which message is of which mode, and
+where both modes are. Runs in which they overlap (the p90 of one above the p10 of the other) have one hump or
 two by right, and are left out.
 
     python -m benchmarks.messaging_humps
@@ -105,7 +105,7 @@ def for_real() -> bool:
                 flush=True,
             )
     print(f"both modes found at their places in {found} of {judged} real runs that have two (bar 95 %)")
-    return 0 < judged and found >= 0.95 * judged
+    return judged > 0 and found >= 0.95 * judged
 
 
 def in_pairs() -> bool:

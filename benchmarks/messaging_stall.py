@@ -39,7 +39,7 @@ STALLS = {
     "python": {1: 150, 5: 60, 20: 20, 100: 10, 500: 4},
 }
 ROUNDS = {"native": 3, "python": 1}
-WAKE_UP_NS = {"native": 25_000, "python": 200_000}  # T is at least that
+WAKE_UP_NS = {"native": 25_000, "python": 500_000}  # T is at least that
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 REACHED, LEAST = 125, 7  # messages that a stall reaches, at most and at least
 FEWEST = 2  # where more would be more than the transport carries
@@ -131,16 +131,16 @@ def reach(stall_ns: int, a_message: float) -> int:
     return max(few, min(REACHED, int(stall_ns / (a_message * SLACK))))
 
 
-def probed(name: str, stall_ns: int) -> tuple[int, float]:
-    """The same, and the ns that it takes for a message, by trying lower rates until one fits."""
-    reached = max(FEWEST, min(REACHED, stall_ns // WAKE_UP_NS[facts_of(name).loop]))
+def probed(name: str, stall_ns: int, least: float) -> tuple[int, float]:
+    """The same, and the ns that it takes for a message, `least` or more, by trying until a rate fits."""
+    reached = max(FEWEST, min(reach(stall_ns, least), stall_ns // WAKE_UP_NS[facts_of(name).loop]))
     while True:
         m, pilots, _ = stalled(name, stall_ns, reached, 3)
         assert m.intended_ns is not None
         carried = np.median(m.sent_ns - m.intended_ns) < stall_ns / reached
         if carried:
             own = response(m, pilots, max(reached, 2))
-            a_message = max(float(own[-1] - own[0]) / (own.size - 1), 1.0)
+            a_message = max(float(own[-1] - own[0]) / (own.size - 1), least)
             if reach(stall_ns, a_message) >= reached:
                 return reached, a_message
             reached = min(reached - 1, reach(stall_ns, a_message))
@@ -176,11 +176,10 @@ def main() -> int:
     failed = []
     print(f"median error of p50, p90, p99 and p99.9 from the closed form (bar {BAR:.0%})", flush=True)
     for name in names:
-        shown, a_message = [], 0.0
+        shown, a_message = [], 1.0
         for milliseconds, count in STALLS[facts_of(name).loop].items():
             if milliseconds <= 20:
-                reached, found = probed(name, milliseconds * 1_000_000)
-                a_message = max(a_message, found)
+                reached, a_message = probed(name, milliseconds * 1_000_000, a_message)
             else:
                 reached = reach(milliseconds * 1_000_000, a_message)
             worst, text = certify(name, milliseconds, count, reached)
