@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,6 @@ import pytest
 
 from latlab.messaging import analyse, load_run, measure, overheads
 from latlab.messaging._links import NATIVE
-from latlab.messaging._network import sweep
 from latlab.model.messaging import Settings
 from latlab.reports.messaging_gnuplot import write_gnuplot
 
@@ -37,11 +32,6 @@ def run(*arguments: str) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
-
-
-def children() -> set[int]:
-    found = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout
-    return {int(line.split()[0]) for line in found.splitlines() if "latlab-broker" in line}
 
 
 @pytest.mark.parametrize("topology", ["broker", "direct", "pingpong"])
@@ -125,145 +115,6 @@ def test_a_stall_in_the_broker_reaches_the_intended_latency_and_not_the_number_o
     result = analyse(m)
     assert (result.received, result.stalls_ns[0][0]) == (2000, 1000)
     assert result.stalls_ns[0][1] >= stall
-
-
-@pytest.mark.parametrize("name", ["unix", "shm", "udp"])
-def test_a_broker_that_is_killed_ends_the_run_as_partial_and_leaves_nothing(name: str) -> None:
-    before = children()
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", name, "--messages", "100k"]
-    command += ["--rate", "5000", "--json", "--timeout", "3"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        broker = _broker_of(process.pid)
-        time.sleep(0.7)
-        os.kill(broker, signal.SIGKILL)
-        out, err = process.communicate(timeout=40)
-    finally:
-        process.kill()
-    document = json.loads(out)
-    assert process.returncode == 1
-    assert document["partial"]
-    assert 0 < document["received"] < 100_000
-    assert "the broker was killed by SIGKILL" in err
-    assert "Traceback" not in err
-    assert children() <= before
-
-
-def test_a_broker_that_is_stopped_is_named_after_the_timeout() -> None:
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
-    command += ["--rate", "5000", "--json", "--timeout", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        broker = _broker_of(process.pid)
-        time.sleep(0.5)
-        os.kill(broker, signal.SIGSTOP)
-        out, err = process.communicate(timeout=40)
-    finally:
-        process.kill()
-    assert json.loads(out)["received"] > 0
-    assert "the broker is stopped" in err
-    with pytest.raises(ProcessLookupError):
-        os.kill(broker, 0)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_ended_keeps_what_it_measured_as_partial(
-    number: signal.Signals, tmp_path: Path
-) -> None:
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
-    command += ["--rate", "5000", "--json", "-o", str(tmp_path / "kept")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        _broker_of(process.pid)
-        time.sleep(0.7)
-        process.send_signal(number)
-        out, err = process.communicate(timeout=40)
-    finally:
-        process.kill()
-    document = json.loads(out)
-    assert (process.returncode, document["partial"], document["partial_reason"]) == (1, True, "interrupted")
-    assert 0 < document["received"] < 100_000
-    assert "kept as partial" in err
-    assert load_run(tmp_path / "kept").partial == "interrupted"
-
-
-@pytest.mark.parametrize("more", [["--sweep", "size=1,2"], ["--wait", "both"]])
-def test_an_interrupt_ends_the_whole_series_of_runs(more: list[str]) -> None:
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "20k"]
-    process = subprocess.Popen(
-        [*command, "--rate", "1000", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        _broker_of(process.pid)
-        time.sleep(0.7)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=15)  # one of its runs takes 20 s
-    finally:
-        process.kill()
-    assert process.returncode == 1
-
-
-def test_killing_the_command_itself_leaves_no_broker_behind() -> None:
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
-    process = subprocess.Popen(
-        [*command, "--rate", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    broker = _broker_of(process.pid)
-    process.kill()
-    process.wait()
-    for _ in range(200):
-        if broker not in children():
-            break
-        time.sleep(0.02)
-    assert broker not in children()
-
-
-def _broker_of(pid: int) -> int:
-    for _ in range(400):
-        found = subprocess.run(
-            ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
-        ).stdout.split()
-        for child in map(int, found):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a child that has ended since
-                if b"latlab-broker" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    return child
-        time.sleep(0.02)
-    raise AssertionError("the run started no broker")
-
-
-def test_a_receiver_slower_than_its_sender_loses_nothing_over_a_lossless_transport() -> None:
-    settings = Settings(
-        "shm", messages=500, receiver_delay_ns=50_000, buffer_bytes=1024, load="rate", rate_hz=100_000.0
-    )
-    result = analyse(measure(settings))
-    assert (result.received, result.lost) == (500, 0)
-    assert result.stability == "rising"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["--transport", "udp", "--size", "70000"], 2, "65507"),
-        (["--transport", "tcp", "--messages", "0"], 2, "at least 1 message"),
-        (["--transport", "nothing"], 2, "latlab messaging transports"),
-        (["--transport", "tcp", "--size", "x"], 2, "no size"),
-        (["--transport", "shm", "--priority", "5"], 2, "--wait block"),
-        (["--transport", "mp-queue", "--priority", "5"], 2, "no real-time priority"),
-        (["--transport", "tcp", "--every", "1ms", "--rate", "1000"], 2, "leave --rate or --every out"),
-        (["--transport", "tcp", "--wait", "both", "--sweep", "size=1,2"], 2, "wait=block,poll"),
-        (["--transport", "tcp", "--sweep", "size=1", "--sweep", "size=2"], 2, "given twice"),
-    ],
-)
-def test_bad_input_is_one_line_without_a_traceback(arguments: list[str], code: int, said: str) -> None:
-    done = latlab("run", *arguments)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_the_harness_has_no_cost_for_a_message_of_no_bytes() -> None:
-    done = latlab("calibrate", "--size", "0")
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
 
 
 def test_a_window_as_long_as_the_run_is_a_note_and_not_an_error() -> None:
@@ -354,124 +205,6 @@ def test_the_harness_states_its_own_cost() -> None:
     assert found["schema"] == 1
     assert found["clock_ns"] > 0
     assert found["floor_ns"] > 0
-
-
-def namespaces() -> bool:
-    done = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
-    return done.returncode == 0 and os.access("/dev/net/tun", os.W_OK)
-
-
-@pytest.mark.rights
-@pytest.mark.parametrize("name", ["tcp", "udp"])
-def test_a_line_in_a_namespace_delays_both_hops_and_is_gone_afterwards(name: str) -> None:
-    if not namespaces():
-        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
-    arguments = ["--network", "namespace", "--delay", "5ms", "--rate", "1gbit", "--rate", "200"]
-    document = run("--transport", name, "--messages", "100", "--warmup", "5", *arguments)
-    assert document["received"] + document["lost"] == 100
-    assert document["latency_ns"]["min"] >= 10_000_000
-    assert "latlab" not in subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
-
-
-@pytest.mark.rights
-@pytest.mark.parametrize("line", [["--delay", "1ms", "--rate", "1gbit"], ["--rate", "1gbit"]])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_ended_takes_its_namespace_and_its_line_down(
-    number: signal.Signals, line: list[str]
-) -> None:
-    if not namespaces():
-        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
-    before = subprocess.run(["pgrep", "-x", "latlab-box"], capture_output=True, text=True, check=False).stdout
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
-    process = subprocess.Popen(
-        [*command, "--rate", "1000", "--network", "namespace", *line],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    device = f"latlab{process.pid}"
-    try:
-        _broker_of(process.pid)
-        assert Path("/sys/class/net", device).exists()
-    finally:
-        process.send_signal(number)
-        process.wait()
-    for _ in range(500):
-        boxes = subprocess.run(["pgrep", "-x", "latlab-box"], capture_output=True, text=True, check=False)
-        if not Path("/sys/class/net", device).exists() and set(boxes.stdout.split()) <= set(before.split()):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"{device} or its box is still there")
-
-
-@pytest.mark.rights
-def test_the_near_end_of_a_pair_whose_run_has_gone_is_taken_down_by_the_next_run() -> None:
-    if not namespaces():
-        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
-    gone = subprocess.Popen(["true"])
-    gone.wait()
-    device = f"latlab{gone.pid}"
-    made = subprocess.run(
-        ["ip", "link", "add", device, "type", "veth"], capture_output=True, text=True, check=False
-    )
-    if made.returncode:
-        pytest.skip(f"a veth pair did not come up: {made.stderr.strip()}")
-    sweep()
-    assert not Path("/sys/class/net", device).exists()
-
-
-@pytest.mark.rights
-def test_a_line_holds_a_stream_to_its_rate() -> None:
-    if not namespaces():
-        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
-    for more in ([], ["--delay", "1ms"]):
-        document = run(
-            "--transport", "tcp", "--size", "1000", "--messages", "3000", "--network", "namespace",
-            "--rate", "20mbit", *more,
-        )  # fmt: skip
-        # 3 MB in 1000-byte messages; headers go over the line as well, a burst goes over it at once.
-        assert document["receiving_throughput"]["bytes_per_s"] * 8 < 1.15 * 20e6
-        assert document["network_bytes"]["sent"] >= 3_000_000
-
-
-@pytest.mark.rights
-def test_without_a_token_bucket_the_box_holds_the_line_to_its_rate(tmp_path: Path) -> None:
-    if not namespaces():
-        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
-    for program in ("ip", "nsenter", "unshare", "sh", "sleep"):  # and no tc
-        place = shutil.which(program)
-        assert place is not None
-        (tmp_path / program).symlink_to(place)
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--json", "--transport", "tcp"]
-    command += ["--size", "1000", "--messages", "2000", "--network", "namespace", "--rate", "20mbit"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60,
-        env={**os.environ, "PATH": str(tmp_path)},
-    )  # fmt: skip
-    document = json.loads(done.stdout)
-    assert any("a box between TUN devices (tc is not installed)" in note for note in document["notes"])
-    assert document["receiving_throughput"]["bytes_per_s"] * 8 < 1.15 * 20e6
-
-
-@pytest.mark.rights
-def test_without_the_rights_to_a_namespace_one_line_says_which_ones() -> None:
-    if shutil.which("setpriv") is None or os.geteuid() != 0:
-        pytest.skip("dropping rights did not run: needs root and setpriv (apt install util-linux)")
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp"]
-    command += ["--messages", "100", "--network", "namespace"]
-    drop = ["setpriv", "--bounding-set", "-sys_admin,-net_admin", "--inh-caps", "-sys_admin,-net_admin"]
-    done = subprocess.run([*drop, *command], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "run as root" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.rights
-def test_a_line_that_loses_is_counted_and_not_averaged() -> None:
-    if not namespaces():
-        pytest.skip("network namespaces did not run: needs root and /dev/net/tun")
-    arguments = ["--network", "namespace", "--loss", "10%", "--rate", "2000"]
-    document = run("--transport", "udp", "--messages", "1000", *arguments)
-    assert 100 < document["lost"] < 300  # 19 % of them, over two hops
 
 
 @pytest.mark.peer

@@ -40,6 +40,19 @@ def test_a_products_messages_arrive_numbered_and_whole(name: str) -> None:
 
 
 @pytest.mark.peer
+@pytest.mark.parametrize("name", ZEROMQ)
+@pytest.mark.parametrize("size", [64, 4096, 4097])
+def test_messages_that_libzmq_holds_in_our_memory_are_not_written_over(name: str, size: int) -> None:
+    """Its queues are full all the time: the sender is faster than the receiver."""
+    skip_where_missing(name)
+    for topology in ("direct", "broker"):
+        settings = Settings(
+            name, size=size, messages=20_000, topology=topology, receiver_delay_ns=5000, batch=7
+        )
+        result = analyse(measure(settings))
+        assert (result.received, result.corrupted, result.reordered, result.duplicated) == (20_000, 0, 0, 0)
+
+
 @pytest.mark.parametrize("name", ["mp-queue", "redis-list"])
 def test_a_stall_of_a_broker_or_a_server_is_made_and_shows(name: str) -> None:
     skip_where_missing(name)

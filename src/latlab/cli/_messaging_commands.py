@@ -168,14 +168,18 @@ def export_command(
     result = analyse(measurement)
     others = [point for other in recordings[1:] for point in size_point(analyse(load_run(other)))]
     sizes = sorted(size_point(result) + others)
-    for path in write(measurement, result, Path(output), wanted, bins=bins, overlap=overlap, sizes=sizes):
-        click.echo(str(path))
-    if "html" in wanted:
-        from latlab.formats.recording import open_recording
-        from latlab.reports.messaging_html import write_html
+    drawn: dict[str, Any] = {"bins": bins, "overlap": overlap, "sizes": sizes}
+    try:
+        for path in write(measurement, result, Path(output), wanted, **drawn):
+            click.echo(str(path))
+        if "html" in wanted:
+            from latlab.formats.recording import open_recording
+            from latlab.reports.messaging_html import write_html
 
-        page, kept = Path(output) / "report.html", open_recording(recording)
-        click.echo(str(write_html(page, measurement, result, kept, bins=bins, overlap=overlap, sizes=sizes)))
+            page, kept = Path(output) / "report.html", open_recording(recording)
+            click.echo(str(write_html(page, measurement, result, kept, **drawn)))
+    except OSError as error:
+        raise UsageError(f"{output}: can't be written ({error.strerror})") from None
     return ExitCode.OK
 
 

@@ -10,7 +10,7 @@ import click
 from latlab.cli._messaging_commands import COMMANDS
 from latlab.cli._messaging_options import ListOptions, axis_of, run_options, settings_from
 from latlab.errors import ExitCode, UsageError
-from latlab.model.messaging import INTERRUPTED, Settings
+from latlab.model.messaging import INTERRUPTED, Result, Settings
 
 
 @click.group(cls=ListOptions)
@@ -30,32 +30,40 @@ def run(as_json: bool, output: str | None, axes: tuple[str, ...], **options: Any
     _end_as_if_interrupted()
     if axes:
         return _sweep(settings_from(options), axes, as_json=as_json, output=output)
-    from latlab.messaging import measure_and_analyse, save_run
+    from latlab.messaging import measure_and_analyse, reserved, save_run
     from latlab.reports.messaging_json import result_json
     from latlab.reports.messaging_text import render
 
     wanted = settings_from(options)
+    waits = ("poll", "block") if wanted.wait == "both" else (wanted.wait,)
+    folders = {wait: output if len(waits) == 1 else f"{output}-{wait}" for wait in waits if output}
     documents, code = [], ExitCode.OK
-    for wait in ("poll", "block") if wanted.wait == "both" else (wanted.wait,):
-        measurement, result = measure_and_analyse(wanted.with_(wait=wait))
-        document = result_json(result)
-        documents.append(document)
-        if output is not None:
-            folder = output if wanted.wait != "both" else f"{output}-{wait}"
-            save_run(folder, measurement, result=document)
-        if not as_json:
-            click.echo(render(result) + ("\n" if wanted.wait == "both" else ""))
-        if result.partial is not None:
-            click.echo(f"latlab: {result.partial}; {result.received} messages kept as partial", err=True)
-            code = ExitCode.FAILED
+    with reserved(folder for folder in folders.values() if folder is not None):
+        for wait in waits:
+            measurement, result = measure_and_analyse(wanted.with_(wait=wait))
+            document = result_json(result)
+            documents.append(document)
+            if (folder := folders.get(wait)) is not None:
+                save_run(folder, measurement, result=document)
+            if not as_json:
+                click.echo(render(result) + ("\n" if len(waits) > 1 else ""))
+            code = _warned(result) or code
             if result.partial == INTERRUPTED:
                 break
-        elif result.clock_steps or result.received == 0:
-            click.echo("latlab: the result is not trustworthy: see its notes and counts", err=True)
-            code = ExitCode.NOT_TRUSTWORTHY
     if as_json:
         click.echo(json.dumps(documents[0] if len(documents) == 1 else {"schema": 1, "variants": documents}))
     return code
+
+
+def _warned(result: Result) -> ExitCode:
+    """Say what is wrong with a result; the exit code that it asks for."""
+    if result.partial is not None:
+        click.echo(f"latlab: {result.partial}; {result.received} messages kept as partial", err=True)
+        return ExitCode.FAILED
+    if result.clock_steps or result.received == 0:
+        click.echo("latlab: the result is not trustworthy: see its notes and counts", err=True)
+        return ExitCode.NOT_TRUSTWORTHY
+    return ExitCode.OK
 
 
 def _end_as_if_interrupted() -> None:
@@ -69,21 +77,36 @@ def _end_as_if_interrupted() -> None:
 
 def _sweep(settings: Settings, axes: tuple[str, ...], *, as_json: bool, output: str | None) -> int:
     """One run a point; each is saved and shown as it ends."""
-    from latlab.messaging import save_run, sweep
-    from latlab.reports.messaging_json import result_json
-    from latlab.reports.messaging_text import rate
-    from latlab.reports.text import duration, table
+    import itertools
+
+    from latlab.messaging import reserved
 
     if settings.wait == "both":
         raise UsageError("a sweep waits in one way", remedy="make it an axis: --sweep wait=block,poll")
     parsed = dict(axis_of(text) for text in axes)
     if len(parsed) < len(axes):
         raise UsageError("an axis is given twice", remedy="write all its values in one: size=1,100,1k")
+    named = [dict(zip(parsed, values, strict=True)) for values in itertools.product(*parsed.values())]
+    folders = [f"{output}/{_named(point)}" for point in named if output is not None]
+    with reserved(folders):
+        return _swept(settings, parsed, as_json=as_json, output=output)
+
+
+def _named(point: dict[str, Any]) -> str:
+    return "-".join(f"{axis}={value}" for axis, value in point.items())
+
+
+def _swept(settings: Settings, parsed: dict[str, list[Any]], *, as_json: bool, output: str | None) -> int:
+    from latlab.messaging import save_run, sweep
+    from latlab.reports.messaging_json import result_json
+    from latlab.reports.messaging_text import rate
+    from latlab.reports.text import duration, table
+
     points, rows, code = [], [], ExitCode.OK
     for point, measurement, result in sweep(settings, parsed):
         document = {"point": point, **result_json(result)}
         points.append(document)
-        name = "-".join(f"{axis}={value}" for axis, value in point.items())
+        name = _named(point)
         if output is not None:
             save_run(f"{output}/{name}", measurement, result=document)
         code = ExitCode.FAILED if result.partial is not None else code

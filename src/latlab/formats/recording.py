@@ -36,7 +36,15 @@ from latlab.model.environment import Environment
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMAT", "VERSION", "Recording", "RecordingWriter", "is_recording", "open_recording"]
+__all__ = [
+    "FORMAT",
+    "VERSION",
+    "Recording",
+    "RecordingWriter",
+    "is_recording",
+    "make_empty_folder",
+    "open_recording",
+]
 
 FORMAT = "latlab recording"
 VERSION = 1
@@ -80,7 +88,7 @@ class RecordingWriter:
         self._compression = compression
         self._series: dict[str, _SeriesWriter] = {}
         self._closed = False
-        _make_empty_folder(self.path)
+        make_empty_folder(self.path)
         manifest = {
             "schema": 1,
             "format": FORMAT,
@@ -440,7 +448,12 @@ def _batch(batch: pa.RecordBatch | Mapping[str, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in batch.items()})
 
 
-def _make_empty_folder(path: Path) -> None:
+def make_empty_folder(path: Path) -> None:
+    """Make a folder for a recording, before there is one to lose.
+
+    Raises:
+        UsageError: when it can't be made, or holds something already.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
         occupied = any(path.iterdir())

@@ -3,7 +3,7 @@
 from latlab.messaging._analysis import analyse, latencies, overheads, stability
 from latlab.messaging._experiments import calibrate, compare, find_limit, parse_objective, sweep
 from latlab.messaging._measure import check, conform, measure, measure_and_analyse
-from latlab.messaging._recording import load_run, save_run
+from latlab.messaging._recording import load_run, reserved, save_run
 from latlab.messaging._registry import every_transport, facts_of, missing
 from latlab.messaging._remote import serve
 from latlab.messaging._transport import Transport, TransportClosed
@@ -26,6 +26,7 @@ __all__ = [
     "missing",
     "overheads",
     "parse_objective",
+    "reserved",
     "save_run",
     "serve",
     "stability",

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import InputError
-from latlab.formats.recording import RecordingWriter, open_recording
+from latlab.formats.recording import RecordingWriter, make_empty_folder, open_recording
 from latlab.model.messaging import Facts, Measurement, Settings, Side
 from latlab.system.environment import capture
 
 KIND = "messaging"
 _CHUNK = 1_000_000
+
+
+@contextlib.contextmanager
+def reserved(paths: Iterable[str | os.PathLike[str]]) -> Iterator[None]:
+    """Folders that are there for recordings before anything is measured; those left empty go again.
+
+    Raises:
+        UsageError: when one holds something already, or can't be made.
+    """
+    made: list[Path] = []
+    try:
+        for path in paths:
+            make_empty_folder(Path(path))
+            made.append(Path(path))
+        yield
+    finally:
+        for folder in made:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def save_run(
