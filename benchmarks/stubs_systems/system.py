@@ -1,8 +1,12 @@
-"""Python systems of known structure: `python system.py NAME`."""
+"""Python systems of known structure: `python system.py NAME`.
+
+What runs beside each other has a CPU each, as in systems.cpp; LATLAB_UNPINNED leaves it to the scheduler.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import queue
 import subprocess
 import sys
@@ -18,6 +22,12 @@ def rest(n: int) -> None:
     total = 0
     for i in range(n):
         total += i & 7
+
+
+def pin(pid: int, number: int) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) > 1 and "LATLAB_UNPINNED" not in os.environ:
+        os.sched_setaffinity(pid, {cpus[number]})
 
 
 def together(one: object, other: object) -> None:
@@ -44,10 +54,17 @@ def gil() -> None:
 
 
 def released() -> None:
-    together(
-        lambda: [component.digest(1 << 20) for _ in range(90)],
-        lambda: [hashlib.sha256(OTHER).digest() for _ in range(45)],
-    )
+    def one() -> None:
+        pin(threading.get_native_id(), 0)
+        for _ in range(90):
+            component.digest(1 << 20)
+
+    def other() -> None:
+        pin(threading.get_native_id(), 1)
+        for _ in range(45):
+            hashlib.sha256(OTHER).digest()
+
+    together(one, other)
 
 
 def background() -> None:
@@ -89,6 +106,8 @@ def processes() -> None:
     workers = [
         subprocess.Popen([sys.executable, __file__, name]) for name in ("worker_component", "worker_other")
     ]
+    for number, worker in enumerate(workers):
+        pin(worker.pid, number)
     if any(worker.wait() for worker in workers):
         sys.exit(1)
 

@@ -126,3 +126,12 @@ def test_iterating_writes_repetitions_out(counts: list[int]) -> None:
     for n in counts:
         expected *= n
     assert len(list(iterate(parse_thread(text, "f")))) == expected
+
+
+def test_threads_that_wait_for_each_others_signals_are_refused() -> None:
+    with pytest.raises(InputError, match="'a' is signalled too late: thread 1 never gets there"):
+        check(program(t0="create 1\nwait a\nsignal b", t1="wait b\nsignal a"))
+
+
+def test_signals_that_come_in_time_are_accepted() -> None:
+    check(program(t0="create 1\nrepeat 2\nsignal b\nwait a\nend", t1="repeat 2\nwait b\nsignal a\nend"))

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import InputError
-from latlab.stubs._actions import render
+from latlab.stubs import _derive
+from latlab.stubs._actions import Program, parse_thread, render
 from latlab.stubs._derive import derive
 from latlab.stubs._events import Event, EventLog, from_ctf, from_perf_script
 from latlab.stubs._schedule import running_spans
@@ -217,3 +218,15 @@ def test_a_lost_switch_out_does_not_turn_a_wait_into_a_run() -> None:
 def test_a_thread_that_lives_longer_than_the_recording_is_named() -> None:
     timeline, _ = derive(log((0, "exec", 1, 0, 0), (10, "fork", 1, 2, 0), (20, "switch", 1, 0, 32)), 1)
     assert timeline.notes[-1] == "1 threads (1) outlived the recording and are cut at its end"
+
+
+def test_waits_that_could_never_end_are_slept_for_as_long_as_they_took() -> None:
+    texts_of = {0: "create 1\nrun 5\nwait a\nsignal b\nrun 7", 1: "wait b\nrun 3\nsignal a"}
+    tangled = Program({number: parse_thread(text, "test") for number, text in texts_of.items()})
+    lengths = {(0, "wait a"): 4_000, (1, "wait b"): 9_000}
+    mended, slept = _derive._untangled(tangled, lengths)
+    assert slept == 1
+    assert [action.text() for action in mended.threads[0]] == [
+        "create 1", "run 5.000", "sleep 4.000", "signal b", "run 7.000",
+    ]  # fmt: skip
+    assert mended.threads[1] == tangled.threads[1]

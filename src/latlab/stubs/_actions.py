@@ -292,38 +292,27 @@ def _check_order(program: Program, creators: dict[int, int]) -> None:
     if not roots:
         number = min(program.threads)
         raise InputError(program.source, f"every thread is created by another (thread {number} too)")
-    # Walked as a program would run: a thread goes on until its join waits for one that hasn't ended.
-    position = dict.fromkeys(program.threads, 0)
-    running, ended = set(roots), set[int]()
-    progress = True
-    while progress:
-        progress = False
-        for number in sorted(running - ended):
-            actions = program.threads[number]
-            while position[number] < len(actions):
-                action = actions[position[number]]
-                if action.verb == "join" and action.thread not in ended:
-                    break
-                if action.verb == "create":
-                    running.add(action.thread)
-                if action.verb == "exit":
-                    ended.add(number)
-                position[number] += 1
-                progress = True
-            if position[number] == len(actions) and number not in ended:
-                ended.add(number)
-                progress = True
-    stuck = sorted(set(program.threads) - ended)
+    stuck = blocked(program)
     if not stuck:
         return
-    joins = {}
-    for number in stuck:
-        if number in running:
-            action = program.threads[number][position[number]]
-            joins[number] = action
-            if action.thread not in running and creators.get(action.thread) is None:
-                source, place = _place(program, number, action)
-                raise InputError(source, f"thread {action.thread} is joined and never created", place=place)
+    posted_by = {
+        action.name: number
+        for number, actions in program.threads.items()
+        for action in actions
+        if action.verb == "signal"
+    }
+    for number, action in stuck.items():
+        if action.verb == "join" and action.thread not in roots and creators.get(action.thread) is None:
+            source, place = _place(program, number, action)
+            raise InputError(source, f"thread {action.thread} is joined and never created", place=place)
+    joins = {number: action for number, action in stuck.items() if action.verb == "join"}
+    if len(joins) < len(stuck):
+        number, action = next((n, a) for n, a in stuck.items() if a.verb == "wait")
+        source, place = _place(program, number, action)
+        raise InputError(
+            source, f"'{action.name}' is signalled too late: thread {posted_by[action.name]} never gets there",
+            place=place, remedy="signal it before what waits for this thread",
+        )  # fmt: skip
     number, action = next(iter(joins.items()))
     chain = [number]
     while chain[-1] in joins and joins[chain[-1]].thread not in chain:
@@ -335,6 +324,49 @@ def _check_order(program: Program, creators: dict[int, int]) -> None:
         source, f"the joins form a cycle: {' -> '.join(map(str, chain))}", place=place,
         remedy="let one of them end without a join",
     )  # fmt: skip
+
+
+def blocked(program: Program) -> dict[int, Action]:
+    """The joins and waits that no order of events could serve, by thread; empty where the program ends.
+
+    Walked as a program would run: each thread goes on until it waits for a thread that hasn't ended, or for a
+    post that nobody has made. Locks are passed, and so are events that several threads take, since there the
+    order decides.
+    """
+    takers: dict[str, set[int]] = {}
+    for number, actions in program.threads.items():
+        for action in actions:
+            if action.verb == "wait":
+                takers.setdefault(action.name, set()).add(number)
+    created = set(program.creator_of())
+    walks = {number: iterate(actions) for number, actions in program.threads.items()}
+    at = {number: next(walks[number], None) for number in program.threads if number not in created}
+    posts: dict[str, int] = {}
+    ended: set[int] = set()
+    progress = True
+    while progress:
+        progress = False
+        for number in sorted(at):
+            action = at[number]
+            while action is not None:
+                if action.verb == "join" and action.thread not in ended:
+                    break
+                if action.verb == "wait" and len(takers[action.name]) == 1:
+                    if not posts.get(action.name):
+                        break
+                    posts[action.name] -= 1
+                if action.verb == "signal":
+                    posts[action.name] = posts.get(action.name, 0) + 1
+                if action.verb == "create" and action.thread not in at:
+                    at[action.thread] = next(walks[action.thread], None)
+                if action.verb == "exit":
+                    ended.add(number)
+                action = at[number] = next(walks[number], None)
+                progress = True
+            if action is None and number not in ended:
+                ended.add(number)
+                progress = True
+    return {number: action for number, action in at.items() if action is not None}
 
 
 def scale(program: Program, number: int, *, factor: float | None = None, idle: bool = False) -> Program:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from latlab.errors import InputError
 from latlab.model.stubs import Timeline, TimelineThread
-from latlab.stubs._actions import Action, Program
+from latlab.stubs._actions import Action, Program, blocked
 from latlab.stubs._events import DEAD, Event, EventLog
 
 # A shorter blocked slice can't be slept (the kernel's own wake-up takes about as long): it becomes a run.
@@ -207,15 +207,40 @@ def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timel
     ids = {thread.tid: index for index, thread in enumerate(threads)}
     cutter = _Cutter(reader.threads, ids, merge_ns)
     program = Program({ids[thread.tid]: cutter.actions(thread) for thread in threads}, "capture")
+    program, slept = _untangled(program, cutter.lengths)
     budgets = program.budgets_ns()
     rows = tuple(_row(thread, ids, reader.zero, log, budgets[ids[thread.tid]]) for thread in threads)
     total = max(thread.end for thread in threads) - reader.zero
     notes = [*_notes(threads, ids, log, merge_ns, cutter.merged)]
+    if slept:
+        notes.append(
+            f"{slept} waits are slept for as long as they took: by the events as they were recorded, whoever "
+            "ended them would have waited for them"
+        )
     if outlived:
         which = ", ".join(str(ids[thread.tid]) for thread in outlived[:8])
         notes.append(f"{len(outlived)} threads ({which}) outlived the recording and are cut at its end")
     order = tuple(what for _, what in sorted(cutter.order))
     return Timeline("captured", total, rows, tuple(notes), order, reader.zero), program
+
+
+def _untangled(program: Program, lengths: dict[tuple[int, str], int]) -> tuple[Program, int]:
+    """The program without waits that would never end, and how many became sleeps.
+
+    Wake-ups and switches of two CPUs can be recorded in an order in which nothing could have happened (a
+    thread that is woken before its waker seems to run): played, such threads would wait for each other.
+    """
+    slept = 0
+    while stuck := blocked(program):
+        # Of all that are stuck, the one that waited for the shortest time is nearest to the fault.
+        number, action = min(stuck.items(), key=lambda each: lengths.get((each[0], each[1].text()), 0))
+        actions = list(program.threads[number])
+        length = lengths.get((number, action.text()), 0)
+        at = actions.index(action)
+        actions[at : at + 1] = [Action("sleep", amount=length)] if length else []
+        program = Program({**program.threads, number: tuple(actions)}, program.source)
+        slept += 1
+    return program, slept
 
 
 class _Cutter:
@@ -229,6 +254,7 @@ class _Cutter:
         self.inside: dict[int, list[tuple[int, Action]]] = defaultdict(list)
         self.instead: dict[tuple[int, int], Action] = {}  # of (thread, begin of a blocked slice)
         self.order: list[tuple[int, str]] = []  # of creates and joins, by time
+        self.lengths: dict[tuple[int, str], int] = {}  # of joins and waits, by thread and text
         self.late: dict[tuple[int, int], int] = {}  # by how much a join was let go later than the first one
         joined: set[tuple[int, int]] = set()
         exits: dict[int, int] = {}
@@ -253,6 +279,8 @@ class _Cutter:
                 count += 1
                 self.inside[waker.tid].append((part.woken_at, Action("signal", name=name)))
                 self.instead[thread.tid, part.begin] = Action("wait", name=name)
+            what = self.instead[thread.tid, part.begin].text()
+            self.lengths[ids[thread.tid], what] = part.end - part.begin
         self._reaped(threads, joined)
         for each in self.inside.values():
             each.sort(key=lambda item: item[0])
