@@ -310,7 +310,8 @@ def _check_order(program: Program, creators: dict[int, int]) -> None:
         number, action = next((n, a) for n, a in stuck.items() if a.verb == "wait")
         source, place = _place(program, number, action)
         raise InputError(
-            source, f"'{action.name}' is signalled too late: thread {posted_by[action.name]} never gets there",
+            source,
+            f"'{action.name}' is signalled too late: thread {posted_by[action.name]} never gets there",
             place=place, remedy="signal it before what waits for this thread",
         )  # fmt: skip
     number, action = next(iter(joins.items()))

@@ -168,8 +168,8 @@ def _choose_waits(lab: _lab.Lab, units: _lab.Units) -> None:
             found.append(math.log(lab.run("busy", flags=flags).wall_ns / base))
     off = {name: abs(float(np.median(found))) for name, found in logs.items()}
     noise = math.sqrt(sum(float(np.var(found, ddof=1)) for found in logs.values()) / 3)
-    # Waits that are its own and matter are missed at once. Where both simulate the system alike, keeping waits
-    # of others would hide what the component's work costs, and leaving out its own hides next to nothing.
+    # Waits that are its own and matter are missed at once. Where both simulate the system alike, keeping
+    # others' waits would hide what the component's work costs, and leaving out its own hides next to nothing.
     if off["waitless"] < off[""] + max(_ALIKE, noise):
         lab.flags = (*lab.flags, "waitless")
 
