@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 __all__ = ["__version__", "get_cmake_dir", "get_include"]
 
 __version__ = "0.1.0"
 
+# No pathlib: this is imported by programs under study, whose start must hardly change.
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+
 
 def get_include() -> str:
     """The folder that holds the C++ headers, for a compiler's ``-I``."""
-    return str(Path(__file__).parent / "include")
+    return os.path.join(_HERE, "include")  # noqa: PTH118
 
 
 def get_cmake_dir() -> str:
     """The folder that holds latlab's CMake package, for ``-Dlatlab_DIR=``."""
-    return str(Path(__file__).parent / "lib" / "cmake" / "latlab")
+    return os.path.join(_HERE, "lib", "cmake", "latlab")  # noqa: PTH118

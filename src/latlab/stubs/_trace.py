@@ -30,8 +30,7 @@ import pickle
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from latlab.errors import InputError
 
@@ -43,8 +42,8 @@ _DEFINITION, _VALUE, _END = 1, 2, 3
 PACKED, PICKLE = 0, 1
 
 
-@dataclass
-class Value:
+# Tuples, as in _plan.py: dataclasses take longer to import than all the rest.
+class Value(NamedTuple):
     """One recorded value; `data` is None where NULL was recorded."""
 
     run: int
@@ -53,14 +52,13 @@ class Value:
     data: bytes | None
 
 
-@dataclass
-class Definition:
+class Definition(NamedTuple):
     """A named value and its type, with everything that was recorded of it."""
 
     name: str
     type: str
     layout: str
-    values: list[Value] = field(default_factory=list)
+    values: list[Value]
 
 
 def write(path: str | os.PathLike[str], definitions: list[Definition]) -> None:
@@ -145,7 +143,7 @@ def read(path: str | os.PathLike[str]) -> list[Definition]:
                 raise InputError(path, "holds a damaged definition", place=f"offset {begin}")
             try:
                 name, kind, layout = (part.decode() for part in parts[:3])
-                definitions[number] = Definition(name, kind, layout)
+                definitions[number] = Definition(name, kind, layout, [])
             except UnicodeDecodeError as error:
                 raise InputError(path, "holds a damaged definition", place=f"offset {begin}") from error
             continue
