@@ -336,9 +336,9 @@ def blocked(program: Program) -> dict[int, Action]:
     """
     takers: dict[str, set[int]] = {}
     for number, actions in program.threads.items():
-        for action in actions:
-            if action.verb == "wait":
-                takers.setdefault(action.name, set()).add(number)
+        for each in actions:
+            if each.verb == "wait":
+                takers.setdefault(each.name, set()).add(number)
     created = set(program.creator_of())
     walks = {number: iterate(actions) for number, actions in program.threads.items()}
     at = {number: next(walks[number], None) for number in program.threads if number not in created}
