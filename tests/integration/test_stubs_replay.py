@@ -152,7 +152,8 @@ def test_where_one_component_cannot_be_replayed_none_is_replaced(make: Any, tmp_
     with stubs.record(tmp_path / "t"):
         first(), second()
     definitions = _trace.read(tmp_path / "t")
-    definitions[-1].values[0].data = b"no pickle"
+    values = definitions[-1].values
+    values[0] = values[0]._replace(data=b"no pickle")
     _trace.write(tmp_path / "t", definitions)
     with pytest.raises(InputError, match="damaged"), stubs.replay(tmp_path / "t"):
         pass
