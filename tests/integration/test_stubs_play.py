@@ -156,7 +156,9 @@ def test_a_cycle_of_joins_is_one_line_on_stderr(tmp_path: Path, capsys: pytest.C
 def test_a_program_that_never_ends_is_given_up_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "0.actions").write_text("signal x\nwait x\nwait x\n")
+    # Two take what is posted once: which of them waits for ever is known when it is played, and not before.
+    (tmp_path / "0.actions").write_text("create 1\nsignal x\nwait x\njoin 1\n")
+    (tmp_path / "1.actions").write_text("wait x\n")
     code, _, err = run(capsys, "play", str(tmp_path), "--timeout", "0.2")
     assert code == 1
     assert "threads 0" in err

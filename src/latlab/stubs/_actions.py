@@ -311,8 +311,9 @@ def _check_order(program: Program, creators: dict[int, int]) -> None:
         source, place = _place(program, number, action)
         raise InputError(
             source,
-            f"'{action.name}' is signalled too late: thread {posted_by[action.name]} never gets there",
-            place=place, remedy="signal it before what waits for this thread",
+            f"'{action.name}' is signalled too late or too seldom (by thread {posted_by[action.name]}): the "
+            "wait would never end",
+            place=place, remedy="signal it once for each wait, and before what waits for this thread",
         )  # fmt: skip
     number, action = next(iter(joins.items()))
     chain = [number]
