@@ -140,7 +140,7 @@ def _waits(facts: Facts) -> StudyStep | None:
         low, high = one.interval
         text += f"; its working period {one.number} ({_ms(one.busy_ns)}) "
         if one.component_class == "none":
-            text += "buys nothing"
+            text += f"buys nothing that can be told from noise (at most {max(0.0, high):.1%})"
         else:
             until = "" if one.t_limit is None else f" until it is {one.t_limit:.0%} faster"
             text += (

@@ -155,7 +155,8 @@ def _choose_waits(lab: _lab.Lab, units: _lab.Units) -> None:
     """Are the component's waits its own (I/O), or do they come from others and come again by themselves?
 
     A wait for Python's global lock or for the system's own threads is there with the stub as well: replayed
-    as idle time it would count twice. The variant that simulates the unmodified system better is kept.
+    as idle time it would count twice. Waits are kept where the unmodified system is clearly simulated better
+    with them.
     """
     busy, blocked = _steps.totals(units)
     if lab.plan.kind == "command" or blocked < _steps.WAITS * busy:
