@@ -9,7 +9,7 @@ from latlab.formats.traces import RECORD, TraceFile
 from latlab.lab._causes import losses_in_words
 from latlab.lab._diagnosis import _uncounted
 from latlab.lab._processes import Outcome
-from latlab.lab._stubbed import _Paced, _quantile
+from latlab.lab._stubbed import _Paced, _quantile, _worth_more
 from latlab.model.diagnosis import QueueView
 from latlab.model.queue_analysis import Analysis, Verdict
 from latlab.queues._traces import _known_until
@@ -41,6 +41,19 @@ def test_of_many_runs_the_interval_leaves_the_outermost_out() -> None:
 
     assert found is not None
     assert (found.low, found.high) == (102_000, 109_000)
+
+
+def test_a_stub_whose_runs_agree_is_not_run_again() -> None:
+    runs, rates = [run(100), run(101)], [(1e6, "book"), (1.001e6, "book")]
+
+    assert not _worth_more(0.4, runs, rates)
+    assert _worth_more(0.4, [run(100), run(140)], rates)
+    assert _worth_more(0.4, runs, [(1e6, "book"), (1.2e6, "book")])
+
+
+@pytest.mark.parametrize("end", [None, 1.0])
+def test_the_ends_of_the_curve_are_run_in_every_round(end: float | None) -> None:
+    assert _worth_more(end, [run(100), run(100)], [(1e6, "book"), (1e6, "book")])
 
 
 def test_runs_without_a_traced_event_give_none() -> None:

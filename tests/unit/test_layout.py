@@ -25,6 +25,27 @@ def test_the_example_file_spells_out_the_default_layout() -> None:
     assert load_layout(ROOT / "examples/trading.toml") == Layout()
 
 
+def test_threads_without_cpus_of_their_own_are_spread_over_those_of_the_process() -> None:
+    layout = parse_layout({"stages": {"book": {"cpus": [5]}}}, "my.toml")
+    run = RunSettings([Path("a.itch"), Path("b.itch")], 1.0, Path("/x/link"), Path("/x/traces"), cpus=(2, 3))
+    threads = [line.split()[1:] for line in plan_text(layout, run).splitlines() if line.startswith("thread ")]
+    placed = {fields[0].removeprefix("name="): fields[-1] for fields in threads}
+    assert placed == {
+        "decoder-a": "cpu=2",
+        "decoder-b": "cpu=3",
+        "market-a": "cpu=2",
+        "market-b": "cpu=3",
+        "book-0": "cpu=5",
+        "book-1": "cpu=5",
+        "strategy-0": "cpu=2",
+        "execution-0": "cpu=3",
+    }
+
+
+def test_threads_are_left_to_the_scheduler_where_no_cpus_are_given() -> None:
+    assert not any("cpu" in record for record in plan_of(Layout()) if record["record"] == "thread")
+
+
 def test_an_unknown_key_is_refused_by_its_place() -> None:
     with pytest.raises(InputError) as caught:
         parse_layout({"stages": {"book": {"cuont": 2}}}, "my.toml")
@@ -52,6 +73,7 @@ def test_an_unknown_key_is_refused_by_its_place() -> None:
         ({"threads": {"one": {"runs": ["strategy", "execution"]}}}, "threads.one.runs"),
         ({"memory": {"pool_capacity": 1}}, "memory.pool_capacity"),
         ({"sampler": {"period_ns": 10}}, "sampler.period_ns"),
+        ({"pinned": 1}, "pinned"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_by_its_place(document: dict[str, object], place: str) -> None:

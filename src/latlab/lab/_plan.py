@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class RunSettings:
         feeds: the ITCH files of the two venues.
         seconds: how long the feeds are played at most.
         messages: how many messages a venue sends at most; 0: no limit.
+        cpus: that threads without CPUs of their own are spread over; none: the scheduler places them.
         link: the path in shared memory that the queues between the processes begin with.
         traces: where the event traces are written.
     """
@@ -33,6 +35,7 @@ class RunSettings:
     link: Path
     traces: Path
     messages: int = 0
+    cpus: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def plan_text(layout: Layout, run: RunSettings) -> str:
                 on_full=replay.on_full,
             )
         )
-    crews, threads = _crews(layout)
+    crews, threads = _crews(layout, run.cpus)
     for stage in STAGES:
         values = layout.stages[stage]
         slow = dict(values.slow)
@@ -158,14 +161,16 @@ def _queues(layout: Layout) -> list[_Queue]:
     return queues
 
 
-def _crews(layout: Layout) -> tuple[dict[str, str], list[str]]:
+def _crews(layout: Layout, cpus: Sequence[int]) -> tuple[dict[str, str], list[str]]:
     """Which crew runs each instance, and the threads' records."""
     crews: dict[str, str] = {}
     lines: list[str] = []
+    turns = itertools.cycle(cpus)
 
     def thread(name: str, crew: str, stage: str, number: int) -> None:
         values = layout.stages[stage]
-        cpu = {"cpu": values.cpus[number % len(values.cpus)]} if values.cpus else {}
+        own = values.cpus[number % len(values.cpus)] if values.cpus else next(turns, None)
+        cpu = {} if own is None else {"cpu": own}
         lines.append(_line("thread", name=name, crew=crew, wait=values.wait, spin_ns=values.spin_ns, **cpu))
 
     for shared in layout.threads:

@@ -69,7 +69,9 @@ def run_pipeline(
     with tempfile.TemporaryDirectory(prefix="latlab-run-", dir=shared_memory()) as shared:
         folder = Path(shared)
         traces, plan = folder / "traces", folder / "plan"
-        plan.write_text(plan_text(layout, RunSettings(feeds, seconds, folder / "link", traces)))
+        cpus = sorted(os.sched_getaffinity(0))
+        settings = RunSettings(feeds, seconds, folder / "link", traces, cpus=cpus if layout.pinned else ())
+        plan.write_text(plan_text(layout, settings))
         stated = {
             "layout": asdict(layout),
             "period_ns": layout.period_ns,
@@ -98,7 +100,7 @@ def run_pipeline(
                 stages,
                 outcomes,
                 open_recording(writer.path).document("sampler"),
-                len(os.sched_getaffinity(0)),
+                len(cpus),
                 busy_s,
                 0 if said["lost"] else layout.trace_every,
                 foreign,

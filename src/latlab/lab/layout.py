@@ -36,11 +36,13 @@ def parse_layout(document: Mapping[str, Any], source: str) -> Layout:
         InputError: for an unknown key, a value of another type or out of range, or parts that don't fit.
     """
     # The table "diagnose" is `latlab diagnose`'s own: see `latlab.lab._question`.
-    known = {"name", "replay", "stages", "queues", "threads", "memory", "trace", "sampler", "diagnose"}
-    only(document, known, source, "")
+    plain_keys, tables = {"name", "pinned"}, {"replay", "stages", "queues", "threads", "memory", "trace"}
+    only(document, plain_keys | tables | {"sampler", "diagnose"}, source, "")
     plain: dict[str, Any] = {}
     if "name" in document:
         plain["name"] = checked(document["name"], str, source, "name")
+    if "pinned" in document:
+        plain["pinned"] = checked(document["pinned"], bool, source, "pinned")
     for name, keys in (
         ("memory", {"pool_capacity": "pool_capacity"}),
         ("trace", {"every": "trace_every"}),

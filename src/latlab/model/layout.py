@@ -56,7 +56,7 @@ class StageLayout:
         spin_ns: how long a hybrid wait polls.
         service_ns: added service time per event: for planting a bottleneck.
         slow: added service time of single instances, by name.
-        cpus: the CPUs that its threads are pinned to, in turn; empty: not pinned.
+        cpus: the CPUs that its threads are pinned to, in turn; empty: as the layout's `pinned` says.
         workers: threads that share the instances as a worker pool; 0: one thread an instance.
         per_book: strategies that each book feeds (strategy only).
     """
@@ -107,6 +107,8 @@ class Layout:
         pool_capacity: messages in the memory pool.
         trace_every: one event in so many carries a trace; 0: none.
         period_ns: the sampler's.
+        pinned: threads whose stage names no CPUs are pinned to those of the process in turn; else the
+            scheduler places them, and moves them while the pipeline runs.
     """
 
     name: str = "trading"
@@ -117,6 +119,7 @@ class Layout:
     pool_capacity: int = 65_536
     trace_every: int = 16
     period_ns: int = 1_000_000
+    pinned: bool = True
 
     def instances(self, stage: str) -> list[str]:
         """The names of a stage's instances: by venue ("decoder-a") or by number ("book-0")."""
