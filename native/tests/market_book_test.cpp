@@ -215,6 +215,33 @@ TEST("orders outlive the page of the table that they were put in") {
   CHECK_EQUAL(0U, table.size());
 }
 
+TEST(
+    "a table that is cleared takes the next day's references from the beginning, in the memory that it has") {
+  OrderTable table;
+  table.expect(1, 3'000'000);
+  for (int day = 0; day < 3; ++day) {
+    for (std::uint64_t ref = 1; ref < 200'000; ++ref) {
+      Order* order = table.insert(ref, {.qty = static_cast<std::uint32_t>(ref + day)});
+      CHECK(order != nullptr);
+      CHECK(!table.in_map(ref));
+    }
+    CHECK_EQUAL(199'999U, table.size());
+    CHECK_EQUAL(7U + day, table.find(7)->qty);
+    table.clear();
+    CHECK_EQUAL(0U, table.size());
+    CHECK(table.find(7) == nullptr);
+  }
+}
+
+TEST("a table may be told to expect any references") {
+  OrderTable table;
+  table.expect(0, 0);
+  table.expect(UINT64_MAX - 5, UINT64_MAX);
+  table.expect(1, UINT64_MAX);
+  CHECK(table.find(1) == nullptr);
+  CHECK(table.insert(UINT64_MAX, {.qty = 3}) != nullptr);
+}
+
 TEST("a batch of events does to books what they do one by one") {
   const auto bytes = day(6, 30'000, 40);
   itch::FrameCursor frames(bytes);

@@ -227,6 +227,14 @@ class Books {
     }
   }
 
+  // Make ready for a feed of these references and locates, before its first message is late for it.
+  void expect(std::uint64_t first_ref, std::uint64_t last_ref, std::uint16_t last_locate) {
+    for (std::size_t chunk = 0; chunk <= last_locate / kChunk; ++chunk) {
+      if (chunks_[chunk].empty()) make(chunk);
+    }
+    orders_.expect(first_ref, last_ref);
+  }
+
   [[nodiscard]] Inside inside(std::uint16_t locate) const {
     const auto* book = find(locate);
     return book == nullptr ? Inside{} : book->inside();

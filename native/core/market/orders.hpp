@@ -16,6 +16,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -150,6 +151,7 @@ class OrderTable {
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return recent_ + old_.size(); }
+  [[nodiscard]] bool in_map(std::uint64_t ref) const noexcept { return !direct(ref); }
 
   void prefetch(std::uint64_t ref) const noexcept {
     if (direct(ref)) {
@@ -200,6 +202,21 @@ class OrderTable {
       }
     }
     recent_ = 0;
+    // Nothing stands, so any page may be opened: the next day's references begin anew.
+    tags_.fill(kNone);
+    newest_ = refused_ = kNone;
+    credit_ = kCost;
+  }
+
+  // Touch the memory of these references, so that no order pays for it (a page of 2 MB may take
+  // milliseconds).
+  void expect(std::uint64_t first, std::uint64_t last) noexcept {
+    constexpr std::uint64_t kOrders = kHuge / sizeof(Slot);  // in a huge page
+    const std::uint64_t from = first / kOrders;
+    const std::uint64_t count = std::min(last / kOrders - from + 1, kRecent / kOrders);
+    // Advice: a kernel that doesn't know it leaves the pages to be touched by and by.
+    for (std::uint64_t page = from; page < from + count; ++page)
+      ::madvise(&slots_[page * kOrders % kRecent], kHuge, MADV_POPULATE_WRITE);
   }
 
   template <class F>

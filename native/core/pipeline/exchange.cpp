@@ -62,6 +62,7 @@ std::string FeedFile::read_through() {
   while (frames.next(frame)) {
     if (market::itch::well_formed(frame)) {
       ++messages_;
+      note_order(market::itch::decode(frame));
     } else if (strange++ == 0) {
       first_strange = frame.offset;
     }
@@ -73,6 +74,14 @@ std::string FeedFile::read_through() {
   }
   if (frames.truncated()) return ": offset " + std::to_string(frames.offset()) + ": the frame is cut short";
   return {};
+}
+
+void FeedFile::note_order(const market::Event& event) noexcept {
+  if (event.kind != market::Kind::add && event.kind != market::Kind::replace) return;
+  const std::uint64_t entering = event.kind == market::Kind::add ? event.ref : event.new_ref;
+  orders_.first_ref = std::min(orders_.first_ref, entering);
+  orders_.last_ref = std::max(orders_.last_ref, entering);
+  orders_.last_locate = std::max(orders_.last_locate, event.locate);
 }
 
 FeedFile::~FeedFile() {

@@ -25,13 +25,16 @@ class FeedFile {
 
   [[nodiscard]] std::span<const std::uint8_t> bytes() const noexcept { return {data_, size_}; }
   [[nodiscard]] std::uint64_t messages() const noexcept { return messages_; }
+  [[nodiscard]] const FeedRange& orders() const noexcept { return orders_; }
 
  private:
   std::string read_through();  // counts the messages; the place and the fault where it can't be played
+  void note_order(const market::Event& event) noexcept;
 
   const std::uint8_t* data_ = nullptr;
   std::size_t size_ = 0;
   std::uint64_t messages_ = 0;
+  FeedRange orders_;
 };
 
 // The symbols of both venues, by their directory messages; a symbol without one is its number.

@@ -169,8 +169,10 @@ void Pipeline::wire_trading(const Plan& plan) {
         throw PlanError("line " + std::to_string(record.line) + ": " + name + " has no output");
       instances_.push_back(std::make_unique<Market>(record, *pool_, *in, std::move(outs)));
     } else if (type == "book") {
-      instances_.push_back(std::make_unique<Book>(record, *pool_, channels<Message*>(plan, "drain", name),
-                                                  channels<Update>(plan, "source", name)));
+      auto book = std::make_unique<Book>(record, *pool_, channels<Message*>(plan, "drain", name),
+                                         channels<Update>(plan, "source", name));
+      for (std::size_t venue = 0; venue < files.size(); ++venue) book->expect(venue, files[venue]->orders());
+      instances_.push_back(std::move(book));
     } else if (type == "strategy") {
       const auto ring = rings_.find(record.text("ring", ""));
       instances_.push_back(std::make_unique<Strategy>(record, symbols_, channels<Update>(plan, "drain", name),

@@ -261,8 +261,7 @@ bool Book::process_one() {
   arrived(message->passport, in->slot());
   auto& books = books_[message->venue];
   if (message->new_day) {
-    anomalies_ += books.anomalies().total();
-    books = market::Books<>();
+    books.apply({.kind = market::Kind::new_day});  // its memory stays: new memory would cost milliseconds
     pool_.give_back(message);
     return true;
   }
@@ -283,8 +282,13 @@ bool Book::process_one() {
   return true;
 }
 
+void Book::expect(std::size_t venue, const FeedRange& range) {
+  if (range.first_ref <= range.last_ref)
+    books_[venue].expect(range.first_ref, range.last_ref, range.last_locate);
+}
+
 std::string Book::summary() const {
-  std::uint64_t anomalies = anomalies_;
+  std::uint64_t anomalies = 0;
   for (const auto& books : books_) anomalies += books.anomalies().total();
   return field("anomalies", anomalies) + ',' + field("inside_changes", changes_);
 }

@@ -61,6 +61,13 @@ struct Order {  // strategy → execution, between processes
 };
 
 // The symbols that the venues share: each venue numbers them in its own way, and names them alike.
+// The references and locates of a feed's orders; none where first > last.
+struct FeedRange {
+  std::uint64_t first_ref = UINT64_MAX;
+  std::uint64_t last_ref = 0;
+  std::uint16_t last_locate = 0;
+};
+
 struct Symbols {
   std::array<std::vector<std::uint32_t>, kVenues> by_locate;
   std::uint32_t count = 0;
@@ -189,6 +196,8 @@ class Book final : public Instance {
   void close_outputs() override;
   void count_waiting(bool blocked) override;
   [[nodiscard]] std::string summary() const override;
+  // What a venue's feed will bring, before it begins.
+  void expect(std::size_t venue, const FeedRange& range);
 
  private:
   bool process_one() override;
@@ -199,7 +208,6 @@ class Book final : public Instance {
   std::vector<Channel<Update>*> outs_;
   std::array<market::Books<>, kVenues> books_;
   std::size_t turn_ = 0;
-  std::uint64_t anomalies_ = 0;
   std::uint64_t changes_ = 0;
 };
 
