@@ -83,9 +83,9 @@ class BookSink : public AnyBooks {
   }
 
  protected:
-  template <class F>
-  void apply(std::span<const Event> events, F&& on) {
-    books_.apply(events, on);
+  template <class... On>
+  void apply(std::span<const Event> events, On&&... on) {
+    books_.apply(events, on...);
   }
   Books<S> books_;
 };

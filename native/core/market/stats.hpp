@@ -22,9 +22,10 @@ struct StatsResult {
   ClockReference end{};
 };
 
-// The processing time of a message is the time from its predecessor's books being up to date to its own being
-// so, the asking for later messages' memory included; decoding and the keeping of these statistics are not.
-// In ticks of the time-stamp counter: the histograms are scaled when they are read.
+// The processing time of a message is what its levels take, the way from its predecessor's to its own being
+// up to date, and its share of what the orders of its chunk took, the asking for memory included; decoding
+// and the keeping of these statistics are not in it. In ticks of the time-stamp counter: the histograms are
+// scaled when they are read.
 template <class S>
 class StatsSink final : public BookSink<S>, public StatsResult {
  public:
@@ -34,11 +35,12 @@ class StatsSink final : public BookSink<S>, public StatsResult {
 
   void batch(std::span<const Event> events, const SymbolNames&) override {
     std::size_t at = 0;
+    std::uint64_t share = 0;
     std::uint64_t before = ticks();
-    this->apply(events, [&](const Event& event, const Effect& effect) {
+    const auto on = [&](const Event& event, const Effect& effect) {
       const std::uint64_t now = ticks();
       const std::uint16_t locate = effect.applied ? effect.locate : event.locate;
-      if (over_messages_ || effect.changed) count(event.ts_ns, locate, now - before);
+      if (over_messages_ || effect.changed) count(event.ts_ns, locate, now - before + share);
       if (at + kFar < events.size()) {
         if (const auto& symbol = symbols[events[at + kFar].locate]) symbol->prefetch();
       }
@@ -48,6 +50,11 @@ class StatsSink final : public BookSink<S>, public StatsResult {
       }
       ++at;
       before = ticks();
+    };
+    this->apply(events, on, [&](std::size_t count) {
+      const std::uint64_t now = ticks();
+      share = count != 0 ? (now - before) / count : 0;
+      before = now;
     });
   }
 
