@@ -8,6 +8,7 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <tuple>
@@ -52,6 +53,18 @@ class Matrix {
   Py_buffer view_;
 };
 
+// Other threads may run meanwhile, unless so few values are done with before one of them could have begun.
+class Unlocked {
+ public:
+  explicit Unlocked(std::size_t values) {
+    if (values > kFew) released_.emplace();
+  }
+
+ private:
+  static constexpr std::size_t kFew = 1U << 14;
+  std::optional<nb::gil_scoped_release> released_;
+};
+
 template <class T>
 constexpr const char* kReal = sizeof(T) == 4 ? "f" : "d";
 template <class T>
@@ -79,7 +92,7 @@ std::vector<double> place(const Matrix& a, const Matrix& b, bool difference, std
       throw std::invalid_argument("the rows don't hold the signals");
     }
     std::vector<double> energies(pairs / together);
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked(pairs * rows.columns());
     for (std::size_t i = 0; i < pairs; ++i) {
       const auto [x, y] = market::place_pair(a.data<const T>() + i % ahead * n, b.data<const T>() + i * n, n,
                                              difference, rows.data<std::complex<T>>() + i * rows.columns());
@@ -98,7 +111,7 @@ void cross(const Matrix& spectra, std::size_t together, bool whiten, const Matri
         !spectra.holds(kComplex<T>)) {
       throw std::invalid_argument("the cross-spectra don't hold the spectra");
     }
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked(pairs * size);
     for (std::size_t i = 0; i < pairs; ++i) {
       market::cross_spectrum(spectra.data<const std::complex<T>>() + i * size, size, whiten,
                              i % together == 0, out.data<std::complex<T>>() + i / together * out.columns());
@@ -114,7 +127,7 @@ Peaks peaks(const Matrix& correlations, std::size_t reach) {
     const std::size_t size = correlations.columns();
     if (2 * reach >= size) throw std::invalid_argument("out of reach");
     Peaks found(correlations.rows());
-    const nb::gil_scoped_release release;
+    const Unlocked unlocked(found.size() * size);
     for (std::size_t row = 0; row < found.size(); ++row) {
       const auto peak = market::find_peak(correlations.data<const T>() + row * size, size, reach);
       found[row] = {peak.lag, peak.top, peak.rest};

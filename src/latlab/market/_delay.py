@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,8 @@ Signals = npt.NDArray[np.floating[Any]]
 Conditioning = Literal["difference", "whiten", "none"]
 
 
-@dataclass(frozen=True)
-class DelayEstimate:
-    """By how much the second signal lags the first.
+class DelayEstimate(NamedTuple):
+    """By how much the second signal lags the first (a tuple: a dataclass costs 0.4 us of an estimate's 7).
 
     Args:
         delay_s: positive when the second is later.
@@ -104,6 +103,7 @@ class DelayEstimator:
         if threads < 1:
             raise UsageError(f"threads must be at least 1, not {threads}")
         self._lanes = lanes(engine, self._size, self._real, threads)
+        self._scale = self._lanes[0].scale
 
     def estimate(self, a: npt.ArrayLike, b: npt.ArrayLike) -> DelayEstimate:
         """The delay of b behind a.
@@ -120,7 +120,8 @@ class DelayEstimator:
         if shape != other.shape or len(shape) not in (1, 2) or shape[-1] != self.n or not shape[0]:
             raise UsageError(f"both must have {self.n} samples, not the shapes {shape} and {other.shape}")
         together = shape[0] if len(shape) == 2 else 1
-        ((delay, confidence, peak),) = self._windows(self._lanes[0], one, other, together)
+        (energy,), (found,) = self._lanes[0].find(one, other, together, self._by)
+        delay, confidence, peak = self._judged(found, energy, together)
         return DelayEstimate(delay, self._told(confidence), peak)
 
     def estimate_many(self, a: npt.ArrayLike, b: npt.ArrayLike) -> list[DelayEstimate]:
@@ -165,15 +166,17 @@ class DelayEstimator:
         if not len(b):
             return []
         energies, found = lane.find(a, b, together, self._by)
-        whiten = self._by.whiten
-        results = []
-        for (lag, top, rest), energy in zip(found, energies, strict=True):
-            if not (top > 0 and energy > 0):
-                results.append((0.0, 0.0, 0.0))
-                continue
-            most = (together if whiten else energy) * lane.scale
-            results.append((lag / self.rate, max(0.0, 1.0 - rest / top), top / most))
-        return results
+        return [self._judged(one, energy, together) for one, energy in zip(found, energies, strict=True)]
+
+    def _judged(
+        self, found: tuple[float, float, float], energy: float, together: int
+    ) -> tuple[float, float, float]:
+        lag, top, rest = found
+        if not (top > 0 and energy > 0):
+            return 0.0, 0.0, 0.0
+        most = (together if self._by.whiten else energy) * self._scale
+        confidence = 1.0 - rest / top
+        return lag / self.rate, confidence if confidence > 0 else 0.0, top / most
 
     def _told(self, confidence: float) -> float:
         if self._calibration is None:
