@@ -132,7 +132,8 @@ def delays() -> None:
                     e.estimate(price, late)
 
             best, median = times({"one": hundred}, 200, time.perf_counter)["one"]
-            limit = (15 if pad else 7) if engine == "fftw" else float("inf")  # scipy is the alternative beside it
+            # scipy is the alternative beside it, without a bar.
+            limit = float("inf") if engine == "scipy" else 15 if pad else 7
             say(f"delay, 2048 points, {name}", best * 1e4, median * 1e4, "us", limit)
             for threads in (1, 2):
                 many = DelayEstimator(16_384, 1e6, engine=engine, pad=pad, max_delay_s=1e-3, threads=threads)
