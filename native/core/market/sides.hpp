@@ -277,12 +277,14 @@ class ArraySide {
       return;
     }
     const std::uint32_t at = key - base_;
-    if (at >= capacity_) return;
-    // No branch for whether the level is empty now: it can't be foretold.
-    std::uint64_t& standing = quantities()[at];
-    standing = standing > qty ? standing - qty : 0;
-    bits()[at / 64] &= ~(std::uint64_t{standing == 0} << (at % 64));
-    if ((standing == 0) & (static_cast<std::int32_t>(at) == best_)) fall();
+    if (at >= capacity_ || quantities()[at] == 0) return;
+    if (quantities()[at] > qty) {
+      quantities()[at] -= qty;
+      return;
+    }
+    quantities()[at] = 0;
+    bits()[at / 64] &= ~(std::uint64_t{1} << (at % 64));
+    if (static_cast<std::int32_t>(at) == best_) fall();
   }
 
   bool change(std::uint32_t price, std::int64_t shares) { return change_by_parts(*this, price, shares); }
