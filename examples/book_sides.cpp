@@ -8,13 +8,13 @@
 //   latlab market generate -o day.itch
 //   latlab bench ab Map.so Array.so --param feed=day.itch
 //
-// Without `feed` the operations are synthetic, with the locality of a real feed: most are at the inside or a
+// Without `feed` the operations are synthetic, with the depths of a real feed: most are at the inside or a
 // few levels from it, and a few are far away. With it they are those of an ITCH-5.0 file (2-byte lengths), in
 // its order, of the symbol with most messages. Buy and sell side are apart, since their sizes and speeds are.
 #include <latlab/bench.hpp>
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -42,20 +42,38 @@ struct Operation {
 };
 using Operations = std::vector<Operation>;
 
-// Half of the operations concern the inside, and each level further half as many; 1 in 64 lies up to 2,000
-// ticks away. An order that entered leaves later, oldest orders of its price first.
+// How far from the inside an operation is, in ticks: the quantiles of a NASDAQ day's events, p50 1, p75 6,
+// p90 16, p99 203, p99.9 2,135 (JayBeams, itch5eventdepth), with what lies between them in proportion.
+int depth(std::uint64_t draw) {
+  struct Point {
+    double share;
+    int ticks;
+  };
+  static constexpr std::array<Point, 8> kPoints{
+      {{0, 0}, {0.33, 0}, {0.5, 1}, {0.75, 6}, {0.9, 16}, {0.99, 203}, {0.999, 2'135}, {1, 6'000}}};
+  const double share = static_cast<double>(draw >> 11) * 0x1p-53;
+  std::size_t at = 1;
+  while (kPoints[at].share < share) ++at;
+  const Point& from = kPoints[at - 1];
+  const Point& to = kPoints[at];
+  return from.ticks +
+         static_cast<int>((share - from.share) / (to.share - from.share) * (to.ticks - from.ticks));
+}
+
+// Orders enter and leave at those depths from an inside that drifts, any standing order as likely as another;
+// after a while so many stand as in a generated day's book after as many events: 3,000 at most.
 Operations synthetic(Side side, std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Operations out;
   std::vector<Operation> standing;
-  std::uint32_t inside = 1'000'000;
+  std::uint32_t inside = 2'000'000;
   const std::int64_t away = side == Side::bid ? -100 : 100;
   while (out.size() < count) {
     if (random() % 100 == 0) inside += random() % 2 == 0 ? 100U : -100U;  // the price moves by a cent
-    const std::uint64_t draw = random();
-    const int level = draw % 64 == 0 ? static_cast<int>(draw / 64 % 2000) : std::countl_zero(draw | 1U);
-    if (standing.size() < 200 || random() % 2 == 0) {
-      const auto price = static_cast<std::uint32_t>(inside + away * level);
+    const std::size_t wanted = std::min<std::size_t>(8 + out.size() / 12, 3'000);
+    if (standing.empty() || random() % 100 < (standing.size() < wanted ? 55U : 45U)) {
+      const std::uint64_t draw = random();
+      const auto price = static_cast<std::uint32_t>(inside + away * depth(draw));
       standing.push_back({price, static_cast<std::uint32_t>(1 + draw % 500), true});
       out.push_back(standing.back());
     } else {
@@ -195,6 +213,6 @@ LATLAB_BENCHMARK_REPORT(
     "capacity moves all of it.")
 LATLAB_BENCHMARK_REPORT(
     "inputs",
-    "Synthetic: half of the operations at the inside and half as many at each further level, one "
-    "in 64 up to 2,000 ticks away, which is the locality that real feeds show. With the "
+    "Synthetic: operations at the depths of a NASDAQ day's events (p50 1 tick from the inside, p75 6, "
+    "p90 16, p99 203, p99.9 2,135), with up to 3,000 orders standing. With the "
     "parameter feed: the busiest symbol of an ITCH-5.0 file, its operations in the file's order.")

@@ -1,6 +1,5 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/complex.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -8,7 +7,6 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "market/correlate.hpp"
 #include "market/generator.hpp"
 #include "market/pipeline.hpp"
 #include "market/pitch_records.hpp"
@@ -312,118 +309,6 @@ void bind_generator(nb::module_& m) {
       .def_prop_ro("symbols", &market::Generator::symbols);
 }
 
-// A C-contiguous matrix of an array, by the buffer protocol: an nb::ndarray costs 0.6 us each, as much as
-// what is done here with its 2,048 numbers.
-class Matrix {
- public:
-  Matrix(nb::handle array, bool writable) {
-    const int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    if (PyObject_GetBuffer(array.ptr(), &view_, flags) != 0) throw nb::python_error();
-    if (view_.ndim != 2) {
-      PyBuffer_Release(&view_);
-      throw std::invalid_argument("an array of two dimensions is needed");
-    }
-  }
-  Matrix(const Matrix&) = delete;
-  Matrix& operator=(const Matrix&) = delete;
-  ~Matrix() { PyBuffer_Release(&view_); }
-
-  [[nodiscard]] std::size_t rows() const { return static_cast<std::size_t>(view_.shape[0]); }
-  [[nodiscard]] std::size_t columns() const { return static_cast<std::size_t>(view_.shape[1]); }
-  [[nodiscard]] bool holds(std::string_view format) const { return view_.format == format; }
-  template <class T>
-  [[nodiscard]] T* data() const {
-    return static_cast<T*>(view_.buf);
-  }
-
- private:
-  Py_buffer view_;
-};
-
-template <class T>
-constexpr const char* kReal = sizeof(T) == 4 ? "f" : "d";
-template <class T>
-constexpr const char* kComplex = sizeof(T) == 4 ? "Zf" : "Zd";
-
-// call(T{}) with the precision of an array of the format.
-template <class Call>
-auto with_precision(const Matrix& matrix, bool complex, Call&& call) {
-  if (matrix.holds(complex ? kComplex<float> : kReal<float>)) return call(float{});
-  if (matrix.holds(complex ? kComplex<double> : kReal<double>)) return call(double{});
-  throw std::invalid_argument("float32 or float64 is needed, and what belongs to it");
-}
-
-// Signals by pairs to rows; for each sum of pairs the root of the product of their sums of squares.
-std::vector<double> place_pairs(nb::handle first, nb::handle second, bool difference, std::size_t together,
-                                nb::handle to) {
-  const Matrix a(first, false);
-  const Matrix b(second, false);
-  const Matrix rows(to, true);
-  return with_precision(rows, true, [&](auto zero) {
-    using T = decltype(zero);
-    const std::size_t n = b.columns();
-    const std::size_t pairs = b.rows();
-    const std::size_t ahead = a.rows();  // as many as pairs, or fewer, which are taken again and again
-    if (n == 0 || a.columns() != n || rows.columns() < n || rows.rows() != pairs || together == 0 ||
-        pairs % together != 0 || ahead == 0 || pairs % ahead != 0 || !a.holds(kReal<T>) ||
-        !b.holds(kReal<T>)) {
-      throw std::invalid_argument("the rows don't hold the signals");
-    }
-    std::vector<double> energies(pairs / together);
-    const nb::gil_scoped_release release;
-    for (std::size_t i = 0; i < pairs; ++i) {
-      const auto [x, y] = market::place_pair(a.data<const T>() + i % ahead * n, b.data<const T>() + i * n, n,
-                                             difference, rows.data<std::complex<T>>() + i * rows.columns());
-      energies[i / together] += std::sqrt(x * y);
-    }
-    return energies;
-  });
-}
-
-void cross_pairs(nb::handle from, std::size_t together, bool whiten, nb::handle to) {
-  const Matrix spectra(from, false);
-  const Matrix out(to, true);
-  with_precision(out, true, [&](auto zero) {
-    using T = decltype(zero);
-    const std::size_t size = spectra.columns();
-    const std::size_t pairs = spectra.rows();
-    if (together == 0 || out.columns() != size / 2 + 1 || out.rows() * together != pairs ||
-        !spectra.holds(kComplex<T>)) {
-      throw std::invalid_argument("the cross-spectra don't hold the spectra");
-    }
-    const nb::gil_scoped_release release;
-    for (std::size_t i = 0; i < pairs; ++i) {
-      market::cross_spectrum(spectra.data<const std::complex<T>>() + i * size, size, whiten,
-                             i % together == 0, out.data<std::complex<T>>() + i / together * out.columns());
-    }
-  });
-}
-
-std::vector<std::tuple<double, double, double>> peaks(nb::handle from, std::size_t reach) {
-  const Matrix correlations(from, false);
-  return with_precision(correlations, false, [&](auto zero) {
-    using T = decltype(zero);
-    const std::size_t size = correlations.columns();
-    if (2 * reach >= size) throw std::invalid_argument("out of reach");
-    std::vector<std::tuple<double, double, double>> found(correlations.rows());
-    const nb::gil_scoped_release release;
-    for (std::size_t row = 0; row < found.size(); ++row) {
-      const auto peak = market::find_peak(correlations.data<const T>() + row * size, size, reach);
-      found[row] = {peak.lag, peak.top, peak.rest};
-    }
-    return found;
-  });
-}
-
-void bind_correlation(nb::module_& m) {
-  m.def("place_pairs", &place_pairs, "a"_a, "b"_a, "difference"_a, "together"_a, "rows"_a,
-        "Signals to the real and imaginary parts of rows; the energy of each sum of pairs.");
-  m.def("cross_pairs", &cross_pairs, "spectra"_a, "together"_a, "whiten"_a, "out"_a,
-        "Cross-spectra of the pairs, `together` of them summed.");
-  m.def("peaks", &peaks, "correlations"_a, "reach"_a,
-        "Lag in samples, height, and the highest elsewhere, of each row.");
-}
-
 void bind_pipeline(nb::module_& m) {
   using market::Pipeline;
   using Names = std::vector<std::string>;
@@ -547,7 +432,6 @@ void bind_pipeline(nb::module_& m) {
 NB_MODULE(market, m) {
   m.doc() = "Market data: feeds, books, statistics.";
   bind_generator(m);
-  bind_correlation(m);
   bind_pipeline(m);
   bind_records(m);
 }

@@ -48,6 +48,17 @@ void agrees_with_a_plain_map(Side which, std::size_t capacity) {
   S side(which, {.capacity = capacity});
   std::map<std::uint32_t, std::uint64_t> plain;
   std::uint32_t middle = 500'000;
+  const auto alter = [&](std::uint32_t price, std::int64_t shares) {
+    if (random() % 2 == 0) {
+      const Level before = side.best();
+      const bool changed = side.change(price, shares);
+      CHECK_EQUAL(before != side.best(), changed);
+    } else if (shares > 0) {
+      side.add(price, static_cast<std::uint64_t>(shares));
+    } else {
+      side.remove(price, static_cast<std::uint64_t>(-shares));
+    }
+  };
   for (int i = 0; i < 30'000; ++i) {
     std::uint32_t price = 0;
     switch (random() % 12) {
@@ -70,12 +81,12 @@ void agrees_with_a_plain_map(Side which, std::size_t capacity) {
       auto at = plain.lower_bound(price);
       if (at == plain.end()) --at;
       const std::uint64_t qty = random() % 2 ? at->second : 1 + random() % at->second;
-      side.remove(at->first, qty);
+      alter(at->first, -static_cast<std::int64_t>(qty));
       at->second -= qty;
       if (at->second == 0) plain.erase(at);
     } else {
       const std::uint64_t qty = 1 + random() % 1000;
-      side.add(price, qty);
+      alter(price, static_cast<std::int64_t>(qty));
       plain[price] += qty;
     }
     Level best;

@@ -9,13 +9,14 @@ import struct
 from pathlib import Path
 from types import ModuleType
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from latlab.cli._main import main
-from latlab.errors import InputError
+from latlab.errors import InputError, UsageError
 from latlab.market import census, depth, generate, inside, snapshot, trades
 
 ROOT = Path(__file__).parents[2]
@@ -317,3 +318,44 @@ def test_a_snapshot_holds_the_inside_of_its_time(day: Path, tmp_path: Path) -> N
             at = 0 if row["side"] == "B" else 2
             found[row["locate"]][at : at + 2] = [str(row["price"]), str(row["qty"])]
     assert found == last
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_what_stands_before_the_tear_of_a_compressed_file_is_read(
+    day: Path, tmp_path: Path, kind: str
+) -> None:
+    whole = tmp_path / "whole"
+    with pa.output_stream(str(whole), compression=kind) as stream:
+        stream.write(day.read_bytes())
+    data = whole.read_bytes()
+    torn = tmp_path / "torn"
+    torn.write_bytes(data[: len(data) * 3 // 4])
+    found = census(torn)
+    assert 2_000 < found.messages < 6_000
+    assert [error.what for error in found.errors if "torn or damaged" in error.what]
+    lines = lines_of(day, tmp_path)
+    with pytest.raises(InputError, match="what came before it was kept"):
+        inside(torn, tmp_path / "torn.txt")
+    kept = (tmp_path / "torn.txt").read_text().splitlines()
+    assert len(kept) > 100
+    assert kept == lines[: len(kept)]
+
+
+def test_a_period_that_ends_before_it_begins_is_a_usage_error(day: Path, tmp_path: Path) -> None:
+    for refused in (
+        lambda: inside(day, tmp_path / "out.txt", from_ns=2, to_ns=1),
+        lambda: depth(day, from_ns=2, to_ns=1),
+        lambda: trades(day, from_ns=2, to_ns=1),
+    ):
+        with pytest.raises(UsageError, match="ends before it begins"):
+            refused()
+
+
+def test_a_symbol_that_the_input_has_not_is_told(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outputs = ["-o", str(tmp_path / "out.txt"), "--symbols", "AAAA,NOPE"]
+    with pytest.raises(SystemExit) as left:
+        main(["market", "inside", str(day), *outputs])
+    assert left.value.code == 0
+    assert "no symbol NOPE in the input" in capsys.readouterr().err

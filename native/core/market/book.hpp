@@ -85,68 +85,67 @@ class SymbolBook {
 
 namespace detail {
 
-// book_at(locate) -> SymbolBook<S>&
-template <class Table, class BookAt>
-Effect apply(const Event& event, Table& orders, Anomalies& anomalies, BookAt&& book_at) {
-  if (event.kind == Kind::none || event.kind >= Kind::trade) return {};
-  // What happens behind the inside, as most does, can't change it: nothing is compared then.
-  const auto compare = [](const auto& side, bool behind, auto&& change) {
-    if (behind) {
-      change();
-      return false;
-    }
-    const Level before = side.best();
-    change();
-    return before != side.best();
-  };
+// What a message does to the prices of a side, once the order that it concerns is known: shares that leave a
+// price, shares that enter one, or both (a replacement, which is one change of the inside or none).
+struct Move {
+  std::uint32_t leaving_px = 0;
+  std::uint32_t leaving = 0;
+  std::uint32_t entering_px = 0;
+  std::uint32_t entering = 0;
+  Effect effect;
+};
+static_assert(sizeof(Move) == 32);
 
+// The first half of a message: what becomes of its order. Orders never depend on prices' levels, so that a
+// batch's orders may all be seen to before the first level is touched.
+template <class Table>
+[[gnu::always_inline]] inline Move settle_order(const Event& event, Table& orders, Anomalies& anomalies) {
+  Move move;
+  if (event.kind == Kind::none || event.kind >= Kind::trade) return move;
+  Effect& effect = move.effect;
   if (event.kind == Kind::add) {
     const Order order{
         .price = event.price, .qty = event.qty, .locate = event.locate, .side = event.side, .used = true};
     if (orders.insert(event.ref, order) == nullptr) [[unlikely]] {
       ++anomalies.duplicate_order;
-      return {};
+      return move;
     }
-    Effect effect{
+    anomalies.zero_quantity += order.qty == 0;
+    effect = {
         .price = order.price, .qty = order.qty, .locate = order.locate, .side = order.side, .applied = true};
-    if (order.qty == 0) [[unlikely]] {
-      ++anomalies.zero_quantity;
-      return effect;
-    }
-    auto& side = book_at(order.locate).side(order.side);
-    effect.changed = compare(side, side.behind(order.price), [&] { side.add(order.price, order.qty); });
-    return effect;
+    move.entering_px = order.price;
+    move.entering = order.qty;
+    return move;
   }
 
   Order* const standing = orders.find(event.ref);
   if (standing == nullptr) [[unlikely]] {
     ++anomalies.unknown_order;
-    return {};
+    return move;
   }
   const Order order = *standing;
-  if (event.locate != 0 && order.locate != event.locate) ++anomalies.other_symbol;
-  auto& side = book_at(order.locate).side(order.side);
-  Effect effect{.price = order.price, .locate = order.locate, .side = order.side, .applied = true};
+  anomalies.other_symbol += event.locate != 0 && order.locate != event.locate;
+  effect = {.price = order.price, .locate = order.locate, .side = order.side, .applied = true};
+  move.leaving_px = order.price;
 
   if (event.kind <= Kind::remove && event.kind != Kind::execute_left) {
-    const bool all = event.kind == Kind::remove || event.qty >= order.qty;
-    if (event.kind != Kind::remove && event.qty > order.qty) ++anomalies.beyond_quantity;
-    effect.qty = all ? order.qty : event.qty;
-    if (all) {
+    const bool removed = event.kind == Kind::remove;
+    anomalies.beyond_quantity += !removed & (event.qty > order.qty);
+    const std::uint32_t wanted = removed ? UINT32_MAX : event.qty;
+    move.leaving = effect.qty = std::min(wanted, order.qty);
+    if (wanted >= order.qty) {
       orders.erase(event.ref, standing);
     } else {
       standing->qty -= event.qty;
     }
-    if (effect.qty == 0) return effect;
-    effect.changed = compare(side, side.behind(order.price), [&] { side.remove(order.price, effect.qty); });
-    return effect;
+    return move;
   }
 
-  // The order leaves, and one enters in its stead, in one message: the inside is compared around both.
+  // The order leaves, and one enters in its stead.
   Order entering = order;
   std::uint64_t ref = event.ref;
   if (event.kind == Kind::execute_left) {
-    if (event.qty > order.qty) ++anomalies.beyond_quantity;
+    anomalies.beyond_quantity += event.qty > order.qty;
     entering.qty = static_cast<std::uint32_t>(event.new_ref);
     effect.qty = event.qty;
   } else {
@@ -154,21 +153,34 @@ Effect apply(const Event& event, Table& orders, Anomalies& anomalies, BookAt&& b
     entering.qty = effect.qty = event.qty;
     if (event.kind == Kind::replace) ref = event.new_ref;
   }
-  const bool behind = side.behind(order.price) && side.behind(entering.price);
-  effect.changed = compare(side, behind, [&] {
-    if (order.qty != 0) side.remove(order.price, order.qty);
-    orders.erase(event.ref, standing);
-    // Executed to nothing, or by a PITCH modification: it is gone.
-    if (event.kind != Kind::replace && entering.qty == 0) return;
-    if (orders.insert(ref, entering) == nullptr) {
-      ++anomalies.duplicate_order;
-    } else if (entering.qty == 0) {
-      ++anomalies.zero_quantity;
-    } else {
-      side.add(entering.price, entering.qty);
-    }
-  });
-  return effect;
+  move.leaving = order.qty;
+  orders.erase(event.ref, standing);
+  // Executed to nothing, or by a PITCH modification: it is gone.
+  if (event.kind != Kind::replace && entering.qty == 0) return move;
+  if (orders.insert(ref, entering) == nullptr) {
+    ++anomalies.duplicate_order;
+    return move;
+  }
+  anomalies.zero_quantity += entering.qty == 0;
+  move.entering_px = entering.price;
+  move.entering = entering.qty;
+  return move;
+}
+
+// The second half: the levels. True when the side's best price, or its quantity, is another than before.
+template <class S>
+[[gnu::always_inline]] inline bool settle_levels(const Move& move, S& side) {
+  if (move.leaving == 0 || move.entering == 0) [[likely]] {
+    const std::uint32_t price = move.leaving == 0 ? move.entering_px : move.leaving_px;
+    if (move.leaving == move.entering) return false;  // no shares at all
+    return side.change(price, std::int64_t{move.entering} - move.leaving);
+  }
+  // What happens behind the inside, as most does, can't change it: nothing is compared then.
+  const bool behind = side.behind(move.leaving_px) && side.behind(move.entering_px);
+  const Level before = behind ? Level{} : side.best();
+  side.remove(move.leaving_px, move.leaving);
+  side.add(move.entering_px, move.entering);
+  return !behind && before != side.best();
 }
 
 }  // namespace detail
@@ -185,8 +197,8 @@ class OrderBook {
       book_.clear();
       return changed;
     }
-    return detail::apply(event, orders_, anomalies_, [this](std::uint16_t) -> auto& { return book_; })
-        .changed;
+    const detail::Move move = detail::settle_order(event, orders_, anomalies_);
+    return move.effect.applied && detail::settle_levels(move, book_.side(move.effect.side));
   }
   [[nodiscard]] Inside inside() const { return book_.inside(); }
   [[nodiscard]] const S& side(Side which) const noexcept { return book_.side(which); }
@@ -209,21 +221,38 @@ class Books {
   Effect apply(const Event& event) {
     if (event.kind == Kind::clear) return clear(event.locate);
     if (event.kind == Kind::clear_all || event.kind == Kind::new_day) return clear_all();
-    return detail::apply(event, orders_, anomalies_,
-                         [this](std::uint16_t locate) -> auto& { return at(locate); });
+    return levels(detail::settle_order(event, orders_, anomalies_));
   }
 
   // Apply some events, on(event, effect) after each. Every look-up of a whole market's books misses the
-  // caches, so that their memory is asked for ahead: orders first, and when they have arrived, their levels.
+  // caches, so that their memory is asked for ahead: the orders of the next chunk of events while those of
+  // this one are seen to, and their levels as soon as the order says which.
   template <class F>
   void apply(std::span<const Event> events, F&& on) {
-    const std::size_t count = events.size();
-    for (std::size_t i = 0; i < std::min(kOrdersAhead, count); ++i) fetch_order(events[i]);
-    for (std::size_t i = 0; i < std::min(kLevelsAhead, count); ++i) fetch_level(events[i]);
-    for (std::size_t i = 0; i < count; ++i) {
-      if (i + kOrdersAhead < count) fetch_order(events[i + kOrdersAhead]);
-      if (i + kLevelsAhead < count) fetch_level(events[i + kLevelsAhead]);
-      on(events[i], apply(events[i]));
+    apply(events, on, [](std::size_t) {});
+  }
+
+  // chunk(n): the orders of the next n events have been seen to, and their levels come now.
+  template <class F, class C>
+  void apply(std::span<const Event> events, F&& on, C&& chunk) {
+    for (const Event& event : events.first(std::min(kChunk, events.size()))) orders_.prefetch(event.ref);
+    std::array<detail::Move, kChunk> moves;
+    while (!events.empty()) {
+      const auto some = events.first(std::min(kChunk, events.size()));
+      const std::size_t ahead = std::min(2 * kChunk, events.size());
+      std::size_t count = 0;
+      for (; count < some.size() && some[count].kind < Kind::clear; ++count) {
+        if (count + kChunk < ahead) orders_.prefetch(events[count + kChunk].ref);
+        moves[count] = detail::settle_order(some[count], orders_, anomalies_);
+        fetch_levels(moves[count]);
+      }
+      chunk(count);
+      for (std::size_t i = 0; i < count; ++i) on(some[i], levels(moves[i]));
+      if (count < some.size()) {  // it empties books: rare
+        on(some[count], apply(some[count]));
+        ++count;
+      }
+      events = events.subspan(count);
     }
   }
 
@@ -240,8 +269,8 @@ class Books {
     return book == nullptr ? Inside{} : book->inside();
   }
   [[nodiscard]] const SymbolBook<S>* find(std::uint16_t locate) const noexcept {
-    const auto& chunk = chunks_[locate / kChunk];
-    return chunk.empty() ? nullptr : &chunk[locate % kChunk];
+    const auto& chunk = chunks_[locate / kBooks];
+    return chunk.empty() ? nullptr : &chunk[locate % kBooks];
   }
   [[nodiscard]] std::size_t symbols() const noexcept { return symbols_; }
   [[nodiscard]] std::size_t orders() const noexcept { return orders_.size(); }
@@ -249,41 +278,33 @@ class Books {
   [[nodiscard]] const Anomalies& anomalies() const noexcept { return anomalies_; }
 
  private:
-  static constexpr std::size_t kChunk = 1024;  // books that are made at once: locates are given in sequence
-  static constexpr std::size_t kOrdersAhead = 64;
-  static constexpr std::size_t kLevelsAhead = 32;
+  static constexpr std::size_t kBooks = 1024;  // that are made at once: locates are given in sequence
+  static constexpr std::size_t kChunk = 64;    // events
 
-  void fetch_order(const Event& event) const noexcept { orders_.prefetch(event.ref); }
-  void fetch_level(const Event& event) noexcept {
-    if (event.kind == Kind::none || event.kind >= Kind::trade) return;
-    std::uint16_t locate = event.locate;
-    Side which = event.side;
-    std::uint32_t price = event.price;
-    if (event.kind != Kind::add) {
-      const Order* order = orders_.find(event.ref);
-      if (order == nullptr) return;  // perhaps it enters just before
-      locate = order->locate;
-      which = order->side;
-      price = order->price;
-    }
-    const auto& chunk = chunks_[locate / kChunk];
+  [[gnu::always_inline]] Effect levels(const detail::Move& move) {
+    Effect effect = move.effect;
+    if (effect.applied) effect.changed = detail::settle_levels(move, at(effect.locate).side(effect.side));
+    return effect;
+  }
+  [[gnu::always_inline]] void fetch_levels(const detail::Move& move) const noexcept {
+    const auto& chunk = chunks_[move.effect.locate / kBooks];
     if (chunk.empty()) return;
-    const auto& side = chunk[locate % kChunk].side(which);
-    side.prefetch(which, price);
-    if (event.kind == Kind::replace) side.prefetch(which, event.price);
+    const auto& side = chunk[move.effect.locate % kBooks].side(move.effect.side);
+    side.prefetch(move.effect.side, move.effect.price);
+    if (move.leaving != 0 && move.entering != 0) side.prefetch(move.effect.side, move.leaving_px);
   }
 
   SymbolBook<S>& at(std::uint16_t locate) {
-    auto& chunk = chunks_[locate / kChunk];
+    auto& chunk = chunks_[locate / kBooks];
     if (chunk.empty()) [[unlikely]]
-      make(locate / kChunk);
-    return chunk[locate % kChunk];
+      make(locate / kBooks);
+    return chunk[locate % kBooks];
   }
   [[gnu::noinline]] void make(std::size_t number) {
     auto& chunk = chunks_[number];
-    chunk.reserve(kChunk);
-    while (chunk.size() < kChunk) chunk.emplace_back(options_);
-    symbols_ = std::max(symbols_, (number + 1) * kChunk);
+    chunk.reserve(kBooks);
+    while (chunk.size() < kBooks) chunk.emplace_back(options_);
+    symbols_ = std::max(symbols_, (number + 1) * kBooks);
   }
 
   Effect clear(std::uint16_t locate) {
@@ -312,7 +333,7 @@ class Books {
 
   std::unique_ptr<std::pmr::unsynchronized_pool_resource> memory_;  // outlives the books that stand in it
   SideOptions options_;
-  std::array<std::vector<SymbolBook<S>, detail::HugePages<SymbolBook<S>>>, 65'536 / kChunk> chunks_;
+  std::array<std::vector<SymbolBook<S>, detail::HugePages<SymbolBook<S>>>, 65'536 / kBooks> chunks_;
   std::size_t symbols_ = 0;
   OrderTable orders_;
   Anomalies anomalies_;

@@ -1,10 +1,10 @@
 // Threads: one thread owns a side.
 //
-// A book side (see market/sides.hpp for the interface) made for a whole market: 64 ticks around the inside as
-// quantities in the object itself, one bit for each that is occupied, and sorted vectors for what is further
-// away and for what is between two ticks. 96 % of a day's events are in the ladder (published depths: p90 14
-// ticks from the inside, p99 203). The place of a tick in the ladder is its number modulo 64, whatever the
-// inside, so that its memory can be asked for before the side itself has been read.
+// A book side (see market/sides.hpp for the interface) made for a whole market: 256 ticks around the inside
+// as quantities in the object itself, one bit for each that is occupied, and sorted vectors for what is
+// further away and for what is between two ticks. 99 % of a day's events are in the ladder (published depths:
+// p90 16 ticks from the inside, p99 203). The place of a tick in the ladder is its number modulo 256,
+// whatever the inside, so that its memory can be asked for before the side itself has been read.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class alignas(64) LadderSide {
   void add(std::uint32_t price, std::uint64_t qty) {
     const std::uint32_t tick = detail::tick_of(price);
     const std::uint32_t key = key_of(tick);
-    if (detail::price_of(tick) != price || top_ - key >= kTicks) [[unlikely]] {
+    if (detail::price_of(tick) != price || top_ - key >= kTicks || best_ < 0) [[unlikely]] {
       add_elsewhere(price, key, qty);
     } else {
       put(key, qty);
@@ -51,19 +51,36 @@ class alignas(64) LadderSide {
       return;
     }
     standing = 0;
-    bits_ &= ~bit(key);
-    if (below_top() > kDrift && far_.levels() != 0) [[unlikely]]
-      move_down();
+    word(key) &= ~bit(key);
+    if (key == best_) fall();
+  }
+
+  // Without a branch for what can't be foretold: whether shares join or leave, on which level, and, but for
+  // the best, whether it is empty afterwards.
+  [[gnu::always_inline]] bool change(std::uint32_t price, std::int64_t shares) {
+    const std::uint32_t tick = detail::tick_of(price);
+    const std::uint32_t key = key_of(tick);
+    const bool elsewhere = detail::price_of(tick) != price || top_ - key >= kTicks;
+    if (elsewhere || between_ != nullptr || best_ < 0) [[unlikely]]
+      return change_elsewhere(price, shares);
+    std::uint64_t& standing = qty_[key % kTicks];
+    const bool behind = key < best_;
+    const std::uint64_t left = standing + static_cast<std::uint64_t>(shares);
+    standing = shares < 0 && left > standing ? 0 : left;
+    word(key) = (word(key) & ~bit(key)) | (std::uint64_t{standing != 0} << (key % 64));
+    best_ = std::max(best_, std::int64_t{key});
+    if (standing == 0 && key == best_) fall();
+    return !behind;
   }
 
   // True when a level stands that is better than the price: nothing that happens there changes the inside.
   [[nodiscard, gnu::always_inline]] bool behind(std::uint32_t price) const noexcept {
-    return bits_ != 0 && key_of(detail::tick_of(price)) < top_ - below_top();
+    return key_of(detail::tick_of(price)) < best_;
   }
 
   [[nodiscard, gnu::always_inline]] Level best() const {
     Level level;
-    if (bits_ != 0) level = level_at(top_ - below_top());
+    if (best_ >= 0) level = level_at(static_cast<std::uint32_t>(best_));
     if (between_ == nullptr) [[likely]]
       return level;
     const Level odd = between_->best();
@@ -71,8 +88,9 @@ class alignas(64) LadderSide {
   }
 
   [[nodiscard]] std::size_t levels() const {
-    return static_cast<std::size_t>(std::popcount(bits_)) + far_.levels() +
-           (between_ == nullptr ? 0 : between_->levels());
+    std::size_t count = far_.levels() + (between_ == nullptr ? 0 : between_->levels());
+    for (const auto word : bits_) count += static_cast<std::size_t>(std::popcount(word));
+    return count;
   }
 
   template <class F>
@@ -100,7 +118,8 @@ class alignas(64) LadderSide {
 
   void clear() {
     qty_.fill(0);
-    bits_ = 0;
+    bits_.fill(0);
+    best_ = -1;
     far_.clear();
     between_.reset();
   }
@@ -112,9 +131,10 @@ class alignas(64) LadderSide {
   [[nodiscard]] SideCounts counts() const noexcept { return counts_; }
 
  private:
-  static constexpr std::uint32_t kTicks = 64;
-  static constexpr std::uint32_t kAbove = 8;   // ticks that are kept free above a new best
-  static constexpr std::uint32_t kDrift = 40;  // how far below the top the best may fall
+  static constexpr std::uint32_t kTicks = 256;
+  static constexpr std::uint32_t kWords = kTicks / 64;
+  static constexpr std::uint32_t kAbove = 32;   // ticks that are kept free above a new best
+  static constexpr std::uint32_t kDrift = 128;  // how far below the top the best may fall
 
   [[nodiscard]] Side side() const noexcept { return mirror_ == 0 ? Side::bid : Side::offer; }
   // Ticks as keys of which the greater is the better, on both sides.
@@ -125,31 +145,44 @@ class alignas(64) LadderSide {
     return {detail::price_of(key_of(key)), qty_[key % kTicks]};
   }
   [[nodiscard]] static std::uint64_t bit(std::uint32_t key) noexcept {
-    return std::uint64_t{1} << (key % kTicks);
+    return std::uint64_t{1} << (key % 64);
   }
-  // The bits with the top's as the highest.
-  [[nodiscard]] std::uint64_t from_top() const noexcept {
-    return std::rotr(bits_, static_cast<int>((top_ + 1) % kTicks));
-  }
-  // How many ticks the best is below the top; 64 when there is none.
-  [[nodiscard]] std::uint32_t below_top() const noexcept {
-    return static_cast<std::uint32_t>(std::countl_zero(from_top()));
+  [[nodiscard]] std::uint64_t& word(std::uint32_t key) noexcept { return bits_[key % kTicks / 64]; }
+  // The next occupied key that is worse, or -1.
+  [[nodiscard]] std::int64_t below(std::int64_t key) const noexcept {
+    const auto place = static_cast<std::uint32_t>(key) % kTicks;
+    const std::uint64_t worse = (std::uint64_t{1} << (place % 64)) - 1;  // in the key's own word
+    std::uint32_t at = place / 64;
+    std::uint64_t left = bits_[at] & worse;
+    for (std::uint32_t i = 1; left == 0 && i <= kWords; ++i) {
+      at = (at - 1) % kWords;
+      left = bits_[at];
+      if (i == kWords) left &= ~(worse | bit(place));  // once round: the rest of its word
+    }
+    if (left == 0) return -1;
+    const auto found = at * 64 + 63 - static_cast<std::uint32_t>(std::countl_zero(left));
+    const std::int64_t next = key - (place - found) % kTicks;
+    return next + kTicks > top_ ? next : -1;  // further round than the ladder's end are the better ones
   }
 
   void put(std::uint32_t key, std::uint64_t qty) noexcept {
+    if (qty == 0) return;
     qty_[key % kTicks] += qty;
-    bits_ |= qty != 0 ? bit(key) : 0;
+    word(key) |= bit(key);
+    best_ = std::max(best_, std::int64_t{key});
   }
 
   template <class F>
   void visit_ticks(F&& f) const {
-    for (std::uint64_t left = from_top(); left != 0;) {
-      const auto below = static_cast<std::uint32_t>(std::countl_zero(left));
-      if (!f(level_at(top_ - below))) return;
-      left &= ~(std::uint64_t{1} << (63 - below));
+    for (std::int64_t key = best_; key >= 0; key = below(key)) {
+      if (!f(level_at(static_cast<std::uint32_t>(key)))) return;
     }
     far_.visit(
         [&](const Level& level) { return f(Level{detail::price_of(key_of(level.price)), level.qty}); });
+  }
+
+  [[gnu::noinline]] bool change_elsewhere(std::uint32_t price, std::int64_t shares) {
+    return change_by_parts(*this, price, shares);
   }
 
   [[gnu::noinline]] void add_elsewhere(std::uint32_t price, std::uint32_t key, std::uint64_t qty) {
@@ -157,7 +190,7 @@ class alignas(64) LadderSide {
       if (between_ == nullptr) between_ = std::make_unique<SortedSide>(side(), options_);
       between_->add(price, qty);
       ++counts_.off_tick;
-    } else if (key < top_ && bits_ != 0) {
+    } else if (key < top_ && best_ >= 0) {
       far_.add(key, qty);
       ++counts_.far;
     } else {
@@ -177,21 +210,28 @@ class alignas(64) LadderSide {
 
   // A better price than the ladder holds, or an empty ladder: what falls out at its end is far.
   [[gnu::noinline]] void move_up(std::uint32_t top) {
-    ++counts_.flushes;
-    for (std::uint32_t below = kTicks; below-- > 0 && bits_ != 0;) {
-      const std::uint32_t key = top_ - below;
-      if ((bits_ & bit(key)) == 0) continue;
-      if (key + kTicks > top) break;
-      far_.add(key, std::exchange(qty_[key % kTicks], 0));
-      bits_ &= ~bit(key);
+    if (best_ >= 0) {
+      ++counts_.flushes;
+      for (std::uint32_t key = top_ - kTicks + 1; key + kTicks <= top && key <= best_; ++key) {
+        if ((word(key) & bit(key)) == 0) continue;
+        far_.add(key, std::exchange(qty_[key % kTicks], 0));
+        word(key) &= ~bit(key);
+      }
+      if (best_ + kTicks <= top) best_ = -1;
     }
     top_ = top;
   }
 
+  // The best level is gone.
+  [[gnu::noinline]] void fall() {
+    best_ = below(best_);
+    if ((best_ < 0 || top_ - best_ > kDrift) && far_.levels() != 0) move_down();
+  }
+
   // The best has fallen: take back what the ladder now reaches.
-  [[gnu::noinline]] void move_down() {
+  void move_down() {
     ++counts_.refills;
-    const std::uint32_t best = bits_ != 0 ? top_ - below_top() : far_.best().price;
+    const auto best = best_ >= 0 ? static_cast<std::uint32_t>(best_) : far_.best().price;
     top_ = std::max(best + kAbove, kTicks - 1);
     while (far_.levels() != 0) {
       const Level level = far_.best();
@@ -201,14 +241,15 @@ class alignas(64) LadderSide {
     }
   }
 
-  std::uint64_t bits_ = 0;
+  std::int64_t best_ = -1;          // the key of the best level, or -1
   std::uint32_t top_ = kTicks - 1;  // the key of the best tick that the ladder holds
   std::uint32_t mirror_;
   std::uint32_t flip_;
+  std::array<std::uint64_t, kWords> bits_{};
   std::unique_ptr<SortedSide> between_;  // by price: what is between two ticks
-  SideCounts counts_;
   alignas(64) std::array<std::uint64_t, kTicks> qty_{};
   SortedSide far_;  // by key: worse than all of the ladder
+  SideCounts counts_;
   SideOptions options_;
 };
 

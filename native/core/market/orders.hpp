@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -43,7 +44,7 @@ class OrderMap {
   explicit OrderMap(std::size_t capacity = 1U << 12) {
     std::size_t slots = 16;
     while (slots < capacity) slots *= 2;
-    slots_.resize(slots);
+    resize(slots);
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
@@ -71,8 +72,8 @@ class OrderMap {
         return &slot.order;
       }
       if (slot.ref == ref) return nullptr;
-      // References of a real day are given out in sequence, and their low bits spread perfectly; a stream
-      // made to collide in them pays for one rebuild with a mixing hash.
+      // The multiplication spreads references that rise in even steps, as all do; a stream made to collide in
+      // spite of it pays for one rebuild with a mixing hash.
       if (++probes > kLongProbe && !mixing_) {
         mixing_ = true;
         rebuild(slots_.size());
@@ -118,16 +119,21 @@ class OrderMap {
   [[nodiscard]] std::size_t mask() const noexcept { return slots_.size() - 1; }
 
   [[nodiscard]] std::size_t home(std::uint64_t ref) const noexcept {
-    // In sequence, neighbours share a cache line: orders that enter together mostly leave together.
-    if (!mixing_) return (ref + (ref >> 32) * 0x9E3779B1U) & mask();
+    if (!mixing_) return (ref * 0x9E3779B97F4A7C15U) >> shift_;  // Knuth, TAOCP 3, 6.4: Fibonacci hashing
     ref = (ref ^ (ref >> 33)) * 0xff51afd7ed558ccdU;
     ref = (ref ^ (ref >> 33)) * 0xc4ceb9fe1a85ec53U;
     return (ref ^ (ref >> 33)) & mask();
   }
 
+  void resize(std::size_t slots) {
+    slots_.resize(slots);
+    shift_ = 64 - std::countr_zero(slots);
+  }
+
   void rebuild(std::size_t slots) {
-    std::vector<Slot> old(slots);
+    std::vector<Slot> old;
     old.swap(slots_);
+    resize(slots);
     size_ = 0;
     for (const auto& slot : old) {
       if (slot.order.used) insert(slot.ref, slot.order);
@@ -136,6 +142,7 @@ class OrderMap {
 
   std::vector<Slot> slots_;
   std::size_t size_ = 0;
+  int shift_ = 0;
   bool mixing_ = false;
 };
 
@@ -246,6 +253,7 @@ class OrderTable {
   // A page is opened for as many orders as make its opening (which reads it through) cheap. References that
   // come thinner than one in 16, of one symbol's feed or of a hostile one, stand in the map.
   static constexpr std::uint64_t kCost = kPage / 16;
+  static constexpr std::size_t kAhead = 64;
   static constexpr std::uint64_t kJump = 1U << 16;  // pages
 
   [[nodiscard]] static std::size_t place(std::uint64_t ref) noexcept { return ref / kPage % kPages; }
@@ -267,6 +275,8 @@ class OrderTable {
     }
     credit_ = credit_ < 4 * kCost ? credit_ - kCost : 3 * kCost;
     for (std::size_t i = 0; standing_[at] != 0; ++i) {
+      if (const std::size_t ahead = i + kAhead; ahead < kPage && slots_[at * kPage + ahead].order.used)
+        old_.prefetch(tags_[at] * kPage + ahead);
       Order& order = slots_[at * kPage + i].order;
       if (!order.used) continue;
       old_.insert(tags_[at] * kPage + i, order);

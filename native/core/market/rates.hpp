@@ -68,7 +68,7 @@ class alignas(64) SymbolRates {
     for (std::size_t at = 0; at < sizeof *this; at += 64)
       prefetch_line(reinterpret_cast<const char*>(this) + at);
   }
-  void prefetch_bins(std::uint64_t ts_ns) const noexcept {
+  void prefetch_bins(std::uint64_t ts_ns, std::uint64_t processing) const noexcept {
     if (ring_.empty()) return;
     for (std::size_t w = 0; w < kWindowsNs.size(); ++w) {
       prefetch_line(&ring_[tails_[w] & (ring_.size() - 1)]);
@@ -76,7 +76,7 @@ class alignas(64) SymbolRates {
     }
     prefetch_line(&ring_[head_ & (ring_.size() - 1)]);
     if (ts_ns > last_) arrival_.prefetch(ts_ns - last_);
-    processing_.prefetch(100);  // most take about so long
+    processing_.prefetch(processing);
   }
 
   // Time must not run backwards; where a feed's does, the event counts at the latest time seen.

@@ -66,18 +66,20 @@ void Session::finish() {
 std::size_t Session::run(Bytes frames) {
   std::size_t used = 0;
   if (dialect_ == 'I') {
-    used = run_with(frames, [this](const itch::Frame& frame, Event& event) {
+    used = run_with(frames, [this](const itch::Frame& frame, std::size_t room, Event& event) {
       if (!itch::well_formed(frame)) {
         return itch::kLengths[frame.data[0]] == 0 ? pitch::Result::unknown : pitch::Result::malformed;
       }
-      event = itch::decode(frame);
+      event = itch::decode(frame, room);
       const std::uint8_t at = kNameAt[frame.data[0]];
-      if (at != 0 && (frame.data[0] == 'R' || !names_.known(event.locate)))
+      // One condition: whether a message has a name can't be foretold, but that it is known already can.
+      const bool wanted = (at != 0) & ((frame.data[0] == 'R') | !names_.known(event.locate));
+      if (wanted) [[unlikely]]
         names_.set(event.locate, frame.data + at);
       return pitch::Result::event;
     });
   } else {
-    used = run_with(frames, [this](const itch::Frame& frame, Event& event) {
+    used = run_with(frames, [this](const itch::Frame& frame, std::size_t, Event& event) {
       event = Event{};
       event.offset = frame.offset;
       const auto result = dialect_ == 'P' ? binary_.decode(frame.data, frame.size, event)
@@ -104,7 +106,7 @@ std::size_t Session::run_with(Bytes frames, Decode&& decode) {
       continue;
     }
     Event& event = events_[batched_];
-    const pitch::Result result = decode(frame, event);
+    const pitch::Result result = decode(frame, cursor.room(frame), event);
     if (result == pitch::Result::malformed) {
       malformed(frame);
       if (stopped_) break;

@@ -89,7 +89,7 @@ class Session {
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
 
  private:
-  static constexpr std::size_t kBatch = 1024;
+  static constexpr std::size_t kBatch = 256;  // of 48 bytes: a quarter of the first cache
 
   std::size_t run(Bytes frames);
   template <class Decode>

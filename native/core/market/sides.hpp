@@ -8,6 +8,7 @@
 //   LadderSide  (market/ladder.hpp) a small array in the object itself: a whole market's fit in the caches
 //
 //   void add(price, qty);      void remove(price, qty);      // qty shares join or leave a price
+//   bool change(price, shares);  // so many join, or leave where negative, not 0: is the best level another?
 //   Level best() const;        std::size_t levels() const;   // {0, 0}: empty
 //   bool behind(price) const;                                // true only when a better price stands
 //   void visit(f) const;                                     // f(Level) -> bool: from the best on, while
@@ -49,6 +50,20 @@ struct SideOptions {
   std::pmr::memory_resource* memory = std::pmr::get_default_resource();
 };
 
+// change() where a design has no shorter way. What happens behind the inside, as most does, can't change it:
+// nothing is compared then.
+template <class S>
+bool change_by_parts(S& side, std::uint32_t price, std::int64_t shares) {
+  const bool behind = side.behind(price);
+  const Level before = behind ? Level{} : side.best();
+  if (shares > 0) {
+    side.add(price, static_cast<std::uint64_t>(shares));
+  } else {
+    side.remove(price, static_cast<std::uint64_t>(-shares));
+  }
+  return !behind && before != side.best();
+}
+
 namespace detail {
 // Prices as keys of which the greater is the better, on both sides.
 [[nodiscard]] constexpr std::uint32_t flip(Side side) noexcept {
@@ -84,6 +99,8 @@ class MapSide {
       levels_.erase(at);
     }
   }
+
+  bool change(std::uint32_t price, std::int64_t shares) { return change_by_parts(*this, price, shares); }
 
   [[nodiscard]] Level best() const {
     if (levels_.empty()) return {};
@@ -150,6 +167,8 @@ class SortedSide {
       far_.erase(at);
     }
   }
+
+  bool change(std::uint32_t price, std::int64_t shares) { return change_by_parts(*this, price, shares); }
 
   [[nodiscard]] Level best() const {
     if (near_.empty()) return {};
@@ -267,6 +286,8 @@ class ArraySide {
     bits()[at / 64] &= ~(std::uint64_t{1} << (at % 64));
     if (static_cast<std::int32_t>(at) == best_) fall();
   }
+
+  bool change(std::uint32_t price, std::int64_t shares) { return change_by_parts(*this, price, shares); }
 
   [[nodiscard]] Level best() const {
     Level level;

@@ -83,9 +83,9 @@ class BookSink : public AnyBooks {
   }
 
  protected:
-  template <class F>
-  void apply(std::span<const Event> events, F&& on) {
-    books_.apply(events, on);
+  template <class... On>
+  void apply(std::span<const Event> events, On&&... on) {
+    books_.apply(events, on...);
   }
   Books<S> books_;
 };
@@ -128,7 +128,13 @@ class InsideSink final : public BookSink<S>, public InsideResult {
       this->apply(events.first(count), [&](const Event& event, const Effect& effect) {
         if (!effect.applied) return;
         const bool changed = levels_ == 1 ? effect.changed : deep_change(effect.locate);
-        if (changed) emit(event.ts_ns, effect.locate, names);
+        if (!changed) return;
+        if (event.kind == Kind::clear) {
+          insides_[effect.locate] = this->books_.inside(effect.locate);
+        } else {
+          refresh(effect.locate, effect.side);
+        }
+        emit(event.ts_ns, effect.locate, names);
       });
       if (at == events.end()) return;
       if (at->kind == Kind::new_day) {
@@ -167,10 +173,21 @@ class InsideSink final : public BookSink<S>, public InsideResult {
     return true;
   }
 
+  // The other side is as it was: to read it again would be to wait for its memory.
+  void refresh(std::uint16_t locate, Side side) {
+    const auto* book = this->books_.find(locate);
+    if (book == nullptr) return;
+    const Level best = book->side(side).best();
+    Inside& inside = insides_[locate];
+    (side == Side::bid ? inside.bid_px : inside.offer_px) = best.price;
+    (side == Side::bid ? inside.bid_qty : inside.offer_qty) = best.qty;
+  }
+
   // Books are a day's: the next day's begin empty, which is no change of theirs.
   void new_day(const Event& event) {
     this->books_.apply(event);
     last_.clear();
+    insides_.assign(insides_.size(), Inside{});
     filter_.new_day();
   }
 
@@ -183,13 +200,14 @@ class InsideSink final : public BookSink<S>, public InsideResult {
     this->books_.apply(event);
     for (const auto locate : standing) {
       if (levels_ > 1) deep_change(locate);
+      insides_[locate] = {};
       emit(event.ts_ns, locate, names);
     }
   }
 
   void emit(std::uint64_t ts_ns, std::uint16_t locate, const SymbolNames& names) {
-    const Inside inside = this->books_.inside(locate);
     if (!filter_.takes(ts_ns, locate, names)) return;
+    const Inside& inside = insides_[locate];
     ++changes;
     if (changes <= skip_) return;
     if (!as_text_) {
@@ -233,6 +251,7 @@ class InsideSink final : public BookSink<S>, public InsideResult {
   std::uint64_t skip_;
   bool as_text_;
   std::unordered_map<std::uint16_t, Best> last_;
+  std::vector<Inside> insides_ = std::vector<Inside>(65'536);  // by locate, as of its last change
 };
 
 // Counts of small values exactly, and of large ones in a map.

@@ -22,9 +22,10 @@ struct StatsResult {
   ClockReference end{};
 };
 
-// The processing time of a message is the time from its predecessor's books being up to date to its own being
-// so, the asking for later messages' memory included; decoding and the keeping of these statistics are not.
-// In ticks of the time-stamp counter: the histograms are scaled when they are read.
+// The processing time of a message is what its levels take, the way from its predecessor's to its own being
+// up to date, and its share of what the orders of its chunk took, the asking for memory included; decoding
+// and the keeping of these statistics are not in it. In ticks of the time-stamp counter: the histograms are
+// scaled when they are read.
 template <class S>
 class StatsSink final : public BookSink<S>, public StatsResult {
  public:
@@ -33,22 +34,33 @@ class StatsSink final : public BookSink<S>, public StatsResult {
   }
 
   void batch(std::span<const Event> events, const SymbolNames&) override {
-    std::size_t at = 0;
+    // First the books with one reading of the clock a message, then the statistics of all of them.
+    counted_.clear();
+    std::uint64_t share = 0;
     std::uint64_t before = ticks();
-    this->apply(events, [&](const Event& event, const Effect& effect) {
+    const auto on = [&](const Event& event, const Effect& effect) {
       const std::uint64_t now = ticks();
-      const std::uint16_t locate = effect.applied ? effect.locate : event.locate;
-      if (over_messages_ || effect.changed) count(event.ts_ns, locate, now - before);
-      if (at + kFar < events.size()) {
-        if (const auto& symbol = symbols[events[at + kFar].locate]) symbol->prefetch();
+      if (over_messages_ || effect.changed) {
+        const std::uint16_t locate = effect.applied ? effect.locate : event.locate;
+        counted_.push_back({.ts_ns = event.ts_ns, .spent = now - before + share, .locate = locate});
       }
-      if (at + kNear < events.size()) {
-        const Event& next = events[at + kNear];
-        if (const auto& symbol = symbols[next.locate]) symbol->prefetch_bins(next.ts_ns);
-      }
-      ++at;
-      before = ticks();
+      before = now;
+    };
+    this->apply(events, on, [&](std::size_t count) {
+      const std::uint64_t now = ticks();
+      share = count != 0 ? (now - before) / count : 0;
+      before = now;
     });
+    for (std::size_t at = 0; at < counted_.size(); ++at) {
+      if (at + kFar < counted_.size()) {
+        if (const auto& symbol = symbols[counted_[at + kFar].locate]) symbol->prefetch();
+      }
+      if (at + kNear < counted_.size()) {
+        const Counted& next = counted_[at + kNear];
+        if (const auto& symbol = symbols[next.locate]) symbol->prefetch_bins(next.ts_ns, next.spent);
+      }
+      count(counted_[at]);
+    }
   }
 
   void finish(const SymbolNames&) override { end = clock_reference(); }
@@ -57,14 +69,21 @@ class StatsSink final : public BookSink<S>, public StatsResult {
   static constexpr std::size_t kFar = 16;  // events ahead at which a symbol's statistics are asked for
   static constexpr std::size_t kNear = 8;
 
-  void count(std::uint64_t ts_ns, std::uint16_t locate, std::uint64_t spent) {
-    all.record(ts_ns, spent);
-    if (locate == 0) return;  // of the whole market
-    auto& symbol = symbols[locate];
+  struct Counted {
+    std::uint64_t ts_ns;
+    std::uint64_t spent;
+    std::uint16_t locate;
+  };
+
+  void count(const Counted& one) {
+    all.record(one.ts_ns, one.spent);
+    if (one.locate == 0) return;  // of the whole market
+    auto& symbol = symbols[one.locate];
     if (symbol == nullptr) symbol = std::make_unique<SymbolRates>();
-    symbol->record(ts_ns, spent);
+    symbol->record(one.ts_ns, one.spent);
   }
 
+  std::vector<Counted> counted_;
   bool over_messages_;
 };
 

@@ -2,22 +2,17 @@
 //
 // What carries messages: a transport takes an input's bytes in pieces of any size and gives frames (a 2-byte
 // big-endian length before each message: BinaryFILE) with the input's offset of each packet. Memory is
-// bounded by one packet, and by what arbitration holds back.
+// bounded by one packet, and by what arbitration (market/datagrams.hpp) holds back.
 //
-//   Pcap      pcap and pcapng, Ethernet (VLANs)/IPv4/IPv6/UDP; MoldUDP64 or PITCH units inside, told by
-//   content Soup      a recorded SoupBinTCP stream: sequenced data packets Units     PITCH sequenced units,
-//   one behind the other Lines     text, one message a line Mold      the arbitration of MoldUDP64 lines, for
-//   packets from anywhere (a capture, sockets)
+//   capture   pcap and pcapng, Ethernet (VLANs)/IPv4/IPv6/UDP; MoldUDP64 or PITCH units inside, told by
+//   content soup      a recorded SoupBinTCP stream: sequenced data packets units     PITCH sequenced units,
+//   one behind the other lines     text, one message a line
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -81,6 +76,10 @@ class Transport {
   // The frame of a message with an optional byte before it.
   void emit(Bytes message, std::uint64_t input_offset, int prefix = -1);
   void fail(std::uint64_t offset, std::string what);
+  void malformed(std::uint64_t offset, std::string what) {
+    ++counts_.malformed;
+    fail(offset, std::move(what));
+  }
 
   std::vector<std::uint8_t> frames_;
   std::vector<Origin> origins_;
@@ -90,56 +89,12 @@ class Transport {
   char dialect_ = 0;
   friend class Mold;
   friend class PitchUnits;
+  friend class Datagrams;
 };
 
-// Arbitrates MoldUDP64 packets of any number of lines: in sequence, once each. A packet that comes too early
-// is held back until the gap is filled or kHeldPackets wait; then the gap is counted as lost. Sequence 0,
-// which no session gives, is passed on as it comes (captures that were made anonymous have it).
-class Mold {
- public:
-  static constexpr std::size_t kHeldPackets = 16'384;
-  static constexpr std::size_t kMostGaps = 64;
-
-  explicit Mold(Transport& out) : out_(out) {}
-  // True when the payload is a MoldUDP64 packet in form.
-  static bool recognises(Bytes payload);
-  void packet(Bytes payload, std::uint64_t input_offset);
-  // Give up waiting for what is missing.
-  void flush();
-  // What is missing before and between what is held: the first kMostGaps gaps.
-  [[nodiscard]] Transport::Gaps missing() const;
-  [[nodiscard]] std::uint64_t expected() const noexcept { return expected_; }
-  [[nodiscard]] const std::array<char, 10>& session() const noexcept { return session_; }
-  [[nodiscard]] bool ended() const noexcept { return ended_; }
-
- private:
-  struct Held {
-    std::vector<std::uint8_t> payload;
-    std::uint64_t offset;
-  };
-  void deliver(Bytes payload, std::uint64_t sequence, std::uint64_t input_offset);
-  void release();
-
-  Transport& out_;
-  std::array<char, 10> session_{};
-  std::uint64_t expected_ = 0;  // 0: no packet yet
-  std::map<std::uint64_t, Held> held_;
-  bool ended_ = false;
-};
-
-// PITCH sequenced units: in sequence per unit, once each.
-class PitchUnits {
- public:
-  explicit PitchUnits(Transport& out) : out_(out) {}
-  static bool recognises(Bytes payload);
-  void packet(Bytes payload, std::uint64_t input_offset);
-
- private:
-  Transport& out_;
-  std::array<std::uint32_t, 256> expected_{};
-};
-
-// Which: "pcap", "soup", "units", "lines" or "mold" (whose feed() takes one packet each).
+// Which: "pcap", "soup", "units" or "lines"; or "mold" or "pitch", whose feed() takes one packet each, and of
+// which "pitch" gives no frames but whole units, one behind the other.
 std::unique_ptr<Transport> make_transport(const std::string& which);
+std::unique_ptr<Transport> make_capture();
 
 }  // namespace latlab::market

@@ -26,17 +26,6 @@ class Generator:
     @property
     def symbols(self) -> int: ...
 
-def place_pairs(a: object, b: object, difference: bool, together: int, rows: object) -> list[float]:
-    """
-    Signals to the real and imaginary parts of rows; the energy of each sum of pairs.
-    """
-
-def cross_pairs(spectra: object, together: int, whiten: bool, out: object) -> None:
-    """Cross-spectra of the pairs, `together` of them summed."""
-
-def peaks(correlations: object, reach: int) -> list[tuple[float, float, float]]:
-    """Lag in samples, height, and the highest elsewhere, of each row."""
-
 class Pipeline:
     """An input's bytes, through transport, session and books, to a result."""
 

@@ -79,7 +79,7 @@ def census(file: Path | str, as_json: bool, lenient: bool) -> int:
     if found.errors and not lenient:
         first = found.errors[0]
         click.echo(
-            f"latlab: {file}: offset {first.offset}: {first.what}; read on behind it with --lenient", err=True
+            f"latlab: {file}: offset {first.offset}: {first.what}; --lenient reads on where it can", err=True
         )
         return ExitCode.FAILED
     return ExitCode.OK
@@ -370,7 +370,7 @@ def replay(
     messages: int | None,
     as_json: bool,
 ) -> int:
-    """Send the ITCH messages of FILE at planned times, and report how late they went."""
+    """Send the messages of FILE, ITCH or binary PITCH, at planned times, and report how late they went."""
     from dataclasses import asdict
 
     from latlab.market import MoldTarget, RequestServer, target_of
@@ -414,15 +414,18 @@ def replay(
 
 @market.command()
 @click.argument("feed")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The messages as BinaryFILE.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="The messages as BinaryFILE, or PITCH units."
+)
 @click.option("--inside", "changes", type=click.Path(path_type=Path), help="Every change of the inside.")
 @_JSON
 def receive(feed: str, output: Path | None, changes: Path | None, as_json: bool) -> int:
-    """Receive MoldUDP64 lines until their session ends, into a file, into books, or both.
+    """Receive a feed until its session ends, into a file, into books, or both.
 
     FEED is udp://GROUP:PORT[,GROUP:PORT][?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS]: the lines carry
-    the same messages and are arbitrated; what none brought is asked for at the request server. Prints the
-    census; ends with the session, a silence of 10 seconds, or Ctrl-C.
+    the same messages and are arbitrated; what none brought is asked for at the request server. They are
+    MoldUDP64, or with protocol=pitch PITCH units. Prints the census; ends with the session, a silence of 10
+    seconds, or Ctrl-C.
     """
     import signal
 
@@ -480,5 +483,7 @@ def _warn(found: Census) -> None:
         click.echo(f"latlab: warning: {found.malformed:,} malformed messages; see `census --json`", err=True)
     if found.transport.get("lost"):
         click.echo(f"latlab: warning: {found.transport['lost']:,} messages were lost in gaps", err=True)
+    if found.absent:
+        click.echo(f"latlab: warning: no symbol {', '.join(found.absent)} in the input", err=True)
     if found.out_of_order:
         click.echo(f"latlab: warning: {found.out_of_order:,} messages go back in time", err=True)

@@ -26,6 +26,7 @@ from latlab.market._records import (
 )
 from latlab.market._replay import (
     MoldTarget,
+    PitchTarget,
     ReplayReport,
     RequestServer,
     replay,
@@ -46,6 +47,7 @@ __all__ = [
     "LiveSource",
     "MoldReceiver",
     "MoldTarget",
+    "PitchTarget",
     "ReplayReport",
     "RequestServer",
     "UdpAddress",

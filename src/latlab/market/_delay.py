@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from latlab._core.market import peaks, place_pairs
 from latlab.errors import UsageError
-from latlab.market._transforms import Transforms, lanes
+from latlab.market._transforms import Conditions, Transforms, lanes
 
 Signals = npt.NDArray[np.floating[Any]]
 Conditioning = Literal["difference", "whiten", "none"]
 
 
-@dataclass(frozen=True)
-class DelayEstimate:
-    """By how much the second signal lags the first.
+class DelayEstimate(NamedTuple):
+    """By how much the second signal lags the first (a tuple: a dataclass costs 0.4 us of an estimate's 7).
 
     Args:
         delay_s: positive when the second is later.
@@ -96,15 +94,16 @@ class DelayEstimator:
             raise UsageError(f"conditioning must be difference, whiten or none, not '{conditioning}'")
         self.n, self.rate = n, rate
         self._real = np.dtype(precision)
-        self._conditioning = conditioning
         self._calibration = calibration
         most = n // 2 if max_delay_s is None else min(n - 1, max(1, int(max_delay_s * rate)))
         # Zeros as long as the reach keep the window's one end from the other's; more bring nothing.
         self._size = _good_size(n + most) if pad else n
-        self._reach = min((self._size - 1) // 2, most)
+        reach = min((self._size - 1) // 2, most)
+        self._by = Conditions(conditioning != "none", conditioning == "whiten", reach)
         if threads < 1:
             raise UsageError(f"threads must be at least 1, not {threads}")
         self._lanes = lanes(engine, self._size, self._real, threads)
+        self._scale = self._lanes[0].scale
 
     def estimate(self, a: npt.ArrayLike, b: npt.ArrayLike) -> DelayEstimate:
         """The delay of b behind a.
@@ -117,11 +116,12 @@ class DelayEstimator:
             UsageError: the shapes are not these.
         """
         one, other = np.ascontiguousarray(a, self._real), np.ascontiguousarray(b, self._real)
-        if one.ndim == other.ndim == 1:
-            one, other = one[np.newaxis], other[np.newaxis]
-        if one.shape != other.shape or one.ndim != 2 or one.shape[1] != self.n:
-            raise UsageError(f"both must have {self.n} samples, not the shapes {one.shape} and {other.shape}")
-        ((delay, confidence, peak),) = self._windows(self._lanes[0], one, other, len(one))
+        shape = one.shape
+        if shape != other.shape or len(shape) not in (1, 2) or shape[-1] != self.n or not shape[0]:
+            raise UsageError(f"both must have {self.n} samples, not the shapes {shape} and {other.shape}")
+        together = shape[0] if len(shape) == 2 else 1
+        (energy,), (found,) = self._lanes[0].find(one, other, together, self._by)
+        delay, confidence, peak = self._judged(found, energy, together)
         return DelayEstimate(delay, self._told(confidence), peak)
 
     def estimate_many(self, a: npt.ArrayLike, b: npt.ArrayLike) -> list[DelayEstimate]:
@@ -165,18 +165,18 @@ class DelayEstimator:
         """Delay in seconds, raw confidence and normalised correlation of each `together` rows."""
         if not len(b):
             return []
-        rows = lane.room(len(b), together)
-        whiten = self._conditioning == "whiten"
-        energies = place_pairs(a, b, self._conditioning != "none", together, rows)
-        found = peaks(lane.correlate(rows, together, whiten), self._reach)
-        results = []
-        for (lag, top, rest), energy in zip(found, energies, strict=True):
-            if not (top > 0 and energy > 0):
-                results.append((0.0, 0.0, 0.0))
-                continue
-            most = (together if whiten else energy) * lane.scale
-            results.append((lag / self.rate, max(0.0, 1.0 - rest / top), top / most))
-        return results
+        energies, found = lane.find(a, b, together, self._by)
+        return [self._judged(one, energy, together) for one, energy in zip(found, energies, strict=True)]
+
+    def _judged(
+        self, found: tuple[float, float, float], energy: float, together: int
+    ) -> tuple[float, float, float]:
+        lag, top, rest = found
+        if not (top > 0 and energy > 0):
+            return 0.0, 0.0, 0.0
+        most = (together if self._by.whiten else energy) * self._scale
+        confidence = 1.0 - rest / top
+        return lag / self.rate, confidence if confidence > 0 else 0.0, top / most
 
     def _told(self, confidence: float) -> float:
         if self._calibration is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ def run(
                 if pipeline.over:
                     break
     except InputError as error:
-        errors.append(FeedError(pipeline.counts()["offset"], str(error)))
+        errors.append(FeedError(pipeline.counts()["offset"], error.what))
     pipeline.finish()
     if after_piece is not None:
         after_piece()
@@ -73,8 +74,11 @@ def _named(by_type: dict[int, int], dialect: str) -> dict[str, int]:
     return {chr(k) if plain and 0x21 <= k < 0x7F else f"0x{k:02x}": n for k, n in sorted(by_type.items())}
 
 
-def refuse(source: Source, census: Census, lenient: bool) -> None:
+def refuse(source: Source, census: Census, lenient: bool, *, kept: bool = False) -> None:
     """Raise the first error of a strict pass.
+
+    Args:
+        kept: what came before the error stands in an output.
 
     Raises:
         InputError: there was one.
@@ -85,8 +89,23 @@ def refuse(source: Source, census: Census, lenient: bool) -> None:
             source.path,
             first.what,
             place=f"offset {first.offset}",
-            remedy="what came before it was kept; --lenient reads on",
+            remedy=("what came before it was kept; " if kept else "") + "--lenient reads on",
         )
+
+
+def check_period(from_ns: int, to_ns: int) -> None:
+    """Refuse a period that ends before it begins.
+
+    Raises:
+        UsageError: it does.
+    """
+    if from_ns > to_ns:
+        raise UsageError(f"the period from {from_ns} to {to_ns} ns ends before it begins")
+
+
+def _absent(pipeline: Pipeline, symbols: tuple[str, ...]) -> tuple[str, ...]:
+    known = set(pipeline.symbols().values())
+    return tuple(name for name in symbols if name.encode("latin-1", "replace") not in known)
 
 
 def census(path: Input, *, lenient: bool = False) -> Census:
@@ -142,6 +161,7 @@ def inside(
         raise UsageError(f"levels must be between 1 and 1000, not {levels}")
     if not 64 <= capacity <= 1 << 22:
         raise UsageError(f"the capacity must be between 64 and {1 << 22}, not {capacity}")
+    check_period(from_ns, to_ns)
     source, target = source_of(path), Path(output)
     try:
         text = table = None
@@ -171,7 +191,8 @@ def inside(
                 found = run(source, pipeline, lenient, lambda: table.write(_inside_table(pipeline, levels)))
     except OSError as error:
         raise InputError(target, f"can't be written: {error.strerror or error}") from error
-    refuse(source, found, lenient)
+    refuse(source, found, lenient, kept=True)
+    found = replace(found, absent=_absent(pipeline, symbols))
     return Written(pipeline.changes(), found, pipeline.side_counts())
 
 
@@ -224,10 +245,12 @@ def depth(
     Raises:
         InputError: the input is bad.
     """
+    check_period(from_ns, to_ns)
     source = source_of(path)
     pipeline = Pipeline.depth(source.framing, lenient, book, capacity, list(symbols), from_ns, to_ns)
     found = run(source, pipeline, lenient)
     refuse(source, found, lenient)
+    found = replace(found, absent=_absent(pipeline, symbols))
     values, counts = pipeline.event_depth()
     return Depth(int(counts.sum()), _quantiles(values, counts), _quantiles(*pipeline.book_depth()), found)
 
@@ -264,6 +287,7 @@ def trades(
     """
     import pyarrow as pa
 
+    check_period(from_ns, to_ns)
     source = source_of(path)
     pipeline = Pipeline.trades(source.framing, lenient, list(symbols), from_ns, to_ns)
     tables: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Feeds off the wire: MoldUDP64 lines, arbitrated, with what all of them lost asked for again."""
+"""Feeds off the wire: lines of MoldUDP64 or PITCH, arbitrated; of MoldUDP64, what all lost is asked for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from latlab._core.market import Transport
 from latlab.errors import InputError, UnavailableError, UsageError
 from latlab.market._output import create
 from latlab.market._passes import census, inside
-from latlab.market._source import Piece, Source, UdpAddress, parse_udp
+from latlab.market._source import Piece, Pieces, Source, UdpAddress, filling, parse_udp
 from latlab.model.market import Census
 
 _MOST_ASKED = 0xFFFE
@@ -31,13 +31,14 @@ _FLUSH_S = 1.0
 
 
 class MoldReceiver:
-    """Receives MoldUDP64 lines (a primary, a secondary), arbitrates them, and asks for what none brought.
+    """Receives lines (a primary, a secondary), arbitrates them, and asks for what none brought.
 
     Args:
         lines: (group or address, port) of each line.
         requests: the address of a request server, if there is one.
         interface: the address of the interface to join groups on.
         patience_s: how long to wait for what is missing before it counts as lost.
+        protocol: ``mold`` (ITCH in MoldUDP64) or ``pitch`` (PITCH units, which can't be asked for).
 
     Raises:
         UnavailableError: a line can't be joined.
@@ -50,8 +51,9 @@ class MoldReceiver:
         requests: tuple[str, int] | None = None,
         interface: str = "0.0.0.0",
         patience_s: float = 1.0,
+        protocol: str = "mold",
     ) -> None:
-        self._transport = Transport("mold")
+        self._transport = Transport(protocol)
         self._requests, self._patience_s = requests, patience_s
         self._session = b""
         self._sockets: list[socket.socket] = []
@@ -69,7 +71,7 @@ class MoldReceiver:
         self.requested = 0
 
     def frames(self, *, idle_s: float = 1.0, over: threading.Event | None = None) -> Iterator[Piece]:
-        """BinaryFILE frames as they come, in sequence.
+        """BinaryFILE frames, or whole PITCH units, as they come, in sequence.
 
         Args:
             idle_s: ends after a silence so long, and with the session.
@@ -165,31 +167,26 @@ class LiveSource(Source):
     def __init__(self, address: str | UdpAddress, *, copy: Callable[[bytes], None] | None = None) -> None:
         self._address = parse_udp(address) if isinstance(address, str) else address
         self._copy = copy
-        self.path, self.framing, self.compression = Path(self._address.url), "binary", None
+        self.path, self.compression = Path(self._address.url), None
+        self.framing = "units" if self._address.protocol == "pitch" else "binary"
         self.receiver = MoldReceiver(
             list(self._address.lines),
             requests=self._address.requests,
             interface=self._address.interface,
             patience_s=1.0 if self._address.requests else 0.1,
+            protocol=self._address.protocol,
         )
         self._over = threading.Event()
 
     @contextmanager
     def pieces(self, size: int = 0) -> Iterator[Iterator[Piece]]:
         """Frames in sequence until the session ends; a thread of its own receives them."""
-        yielded: queue.Queue[Piece | BaseException | None] = queue.Queue(_WAITING)
+        yielded: Pieces = queue.Queue(_WAITING)
         thread = threading.Thread(target=self._receive, args=(yielded,), daemon=True)
-        thread.start()
         try:
-            yield self._drain(yielded)
+            with filling(thread, yielded, self._over):
+                yield self._drain(yielded)
         finally:
-            self._over.set()
-            while thread.is_alive():
-                try:
-                    yielded.get(timeout=0.01)
-                except queue.Empty:
-                    continue
-            thread.join()
             self.receiver.close()
 
     def stop(self) -> None:
@@ -200,7 +197,7 @@ class LiveSource(Source):
         """What the receiver counted."""
         return self.receiver.counts() | {"requested": self.receiver.requested}
 
-    def _receive(self, yielded: queue.Queue[Piece | BaseException | None]) -> None:
+    def _receive(self, yielded: Pieces) -> None:
         try:
             for piece in self.receiver.frames(idle_s=self._address.idle_s, over=self._over):
                 yielded.put(piece)
@@ -208,7 +205,7 @@ class LiveSource(Source):
         except OSError as error:
             yielded.put(error)
 
-    def _drain(self, yielded: queue.Queue[Piece | BaseException | None]) -> Iterator[Piece]:
+    def _drain(self, yielded: Pieces) -> Iterator[Piece]:
         heard = False
         while (piece := yielded.get()) is not None:
             if isinstance(piece, BaseException):
@@ -229,11 +226,12 @@ def receive(
     changes: str | PathLike[str] | None = None,
     started: Callable[[LiveSource], None] = lambda source: None,
 ) -> Census:
-    """Receive MoldUDP64 lines until the session ends, into a file, into books, or both.
+    """Receive a feed until its session ends or it falls silent, into a file, into books, or both.
 
     Args:
         address: see `parse_udp`.
-        output: a BinaryFILE, compressed when it ends in ``.gz`` or ``.zst``.
+        output: a BinaryFILE (of a PITCH feed: its units one behind the other), compressed when it ends in
+            ``.gz`` or ``.zst``.
         changes: every change of the inside, as `inside` writes it.
         started: is given the source when its lines are joined; `LiveSource.stop` ends the reception.
 

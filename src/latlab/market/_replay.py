@@ -1,4 +1,4 @@
-"""Feeds onto the wire: paced replay, MoldUDP64 senders, and a server of re-requests."""
+"""Feeds onto the wire: paced replay, MoldUDP64 and PITCH senders, and a server of re-requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from os import PathLike
@@ -24,6 +24,7 @@ from latlab.market._source import host_and_port, parse_udp, source_of
 _SPIN_NS = 300_000  # sleep up to here before a message is due, then spin: a sleep ends some 60 us late
 _MAX_PAYLOAD = 1_400
 _END = 0xFFFF
+_PITCH_TIME = 0x20
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class Target(Protocol):
     lines: int
     """How many times each message is sent, by a way of its own."""
 
+    def speak(self, dialect: str) -> None:
+        """Be told what comes: I (ITCH) or P (binary PITCH, each message behind its unit's number)."""
+
     def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
         """One message, without its length; not on the lines on which it is lost on purpose."""
 
@@ -63,20 +67,48 @@ class Target(Protocol):
         """The session is over."""
 
 
+class Units:
+    """Numbers PITCH messages, each in a sequenced unit of its own."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+
+    def number(self, message: bytes) -> bytes:
+        """The unit of a message that stands behind its unit's number."""
+        unit = message[0]
+        sequence = self._next.setdefault(unit, 1)
+        self._next[unit] += 1
+        return struct.pack("<HBBI", 7 + len(message), 1, unit, sequence) + message[1:]
+
+    def heartbeats(self) -> list[bytes]:
+        """What tells the next number of each unit."""
+        return [struct.pack("<HBBI", 8, 0, unit, sequence) for unit, sequence in self._next.items()]
+
+
 class FileTarget:
-    """A BinaryFILE."""
+    """A BinaryFILE, or PITCH units one behind the other."""
 
     lines = 1
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self._file = Path(path).open("wb")  # noqa: SIM115 - closed by close()
+        self._units: Units | None = None
+
+    def speak(self, dialect: str) -> None:
+        """Frames of the one kind or of the other."""
+        self._units = Units() if dialect == "P" else None
 
     def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
         """Append the frame."""
-        self._file.write(len(message).to_bytes(2, "big") + message)
+        if self._units is not None:
+            self._file.write(self._units.number(message))
+        else:
+            self._file.write(len(message).to_bytes(2, "big") + message)
 
     def lose(self, message: bytes) -> None:
         """Nothing is written."""
+        if self._units is not None:
+            self._units.number(message)
 
     def close(self) -> None:
         """Close the file."""
@@ -92,6 +124,17 @@ class TcpTarget:
         self._socket = socket.create_connection((host, port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def speak(self, dialect: str) -> None:
+        """ITCH alone.
+
+        Raises:
+            UsageError: it is PITCH.
+        """
+        if dialect != "I":
+            raise UsageError(
+                "SoupBinTCP carries ITCH; replay PITCH to udp://HOST:PORT?protocol=pitch or a file"
+            )
+
     def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
         """One sequenced data packet."""
         self._socket.sendall((len(message) + 1).to_bytes(2, "big") + b"S" + message)
@@ -105,7 +148,65 @@ class TcpTarget:
         self._socket.close()
 
 
-class MoldTarget:
+class _Lines:
+    """One or more UDP addresses that get the same packets."""
+
+    def __init__(self, host: str, port: int, others: Sequence[tuple[str, int]], interface: str) -> None:
+        self._addresses = [(host, port), *others]
+        self.lines = len(self._addresses)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
+
+    def _to_all(self, packet: bytes, lost: Sequence[bool] = ()) -> None:
+        for line, address in enumerate(self._addresses):
+            if not (lost and lost[line]):
+                self._socket.sendto(packet, address)
+
+
+class PitchTarget(_Lines):
+    """One or more lines of PITCH sequenced units, unicast or multicast.
+
+    Args:
+        host: the group or address.
+        port: of it.
+        others: the addresses of further lines (a secondary), which get the same packets.
+        interface: the address of the interface that multicast leaves by.
+    """
+
+    def __init__(
+        self, host: str, port: int, *, others: Sequence[tuple[str, int]] = (), interface: str = "0.0.0.0"
+    ) -> None:
+        super().__init__(host, port, others, interface)
+        self._units = Units()
+
+    def speak(self, dialect: str) -> None:
+        """PITCH alone.
+
+        Raises:
+            UsageError: it is ITCH.
+        """
+        if dialect != "P":
+            raise UsageError("an ITCH input can't be replayed as PITCH; leave out protocol=pitch")
+
+    def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
+        """One unit of one message, on each line."""
+        self._to_all(self._units.number(message), lost)
+
+    def lose(self, message: bytes) -> None:
+        """Use up its sequence number."""
+        self._units.number(message)
+
+    def close(self) -> None:
+        """Heartbeats, so that a receiver learns of a loss at the end."""
+        for _ in range(3):
+            for heartbeat in self._units.heartbeats():
+                self._to_all(heartbeat)
+            time.sleep(0.02)
+        self._socket.close()
+
+
+class MoldTarget(_Lines):
     """One or more MoldUDP64 lines, unicast or multicast; keeps what was sent for a `RequestServer`.
 
     Args:
@@ -127,15 +228,21 @@ class MoldTarget:
         session: str = "LATLAB0001",
         keep: int = 1 << 20,
     ) -> None:
+        super().__init__(host, port, others, interface)
         self.session = session.encode("ascii").ljust(10)[:10]
         self.sequence = 1
         self.kept: dict[int, bytes] = {}
-        self._keep, self._addresses = keep, [(host, port), *others]
-        self.lines = len(self._addresses)
+        self._keep = keep
         self.linger_s = 0.0
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
-        self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
+
+    def speak(self, dialect: str) -> None:
+        """ITCH alone.
+
+        Raises:
+            UsageError: it is PITCH.
+        """
+        if dialect != "I":
+            raise UsageError("MoldUDP64 carries ITCH; replay PITCH to udp://HOST:PORT?protocol=pitch")
 
     def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
         """One packet of one message, on each line."""
@@ -165,11 +272,6 @@ class MoldTarget:
             self._to_all(self.session + struct.pack(">QH", self.sequence, _END))
             time.sleep(0.02)
         self._socket.close()
-
-    def _to_all(self, packet: bytes, lost: Sequence[bool] = ()) -> None:
-        for line, address in enumerate(self._addresses):
-            if not (lost and lost[line]):
-                self._socket.sendto(packet, address)
 
     def _remember(self, message: bytes) -> None:
         self.kept[self.sequence] = message
@@ -228,7 +330,7 @@ class RequestServer:
 
 
 def target_of(url: str) -> Target:
-    """``udp://GROUP:PORT`` (MoldUDP64; see `parse_udp`), ``tcp://HOST:PORT`` (SoupBinTCP) or a file's name.
+    """``udp://GROUP:PORT`` (MoldUDP64, or PITCH; see `parse_udp`), ``tcp://HOST:PORT`` (SoupBinTCP), a file.
 
     Raises:
         UsageError: the address is none.
@@ -241,6 +343,8 @@ def target_of(url: str) -> Target:
         if kind == "udp":
             udp = parse_udp(url)
             (host, port), *others = udp.lines
+            if udp.protocol == "pitch":
+                return PitchTarget(host, port, others=others, interface=udp.interface)
             return MoldTarget(host, port, others=others, interface=udp.interface)
         if kind == "tcp":
             host, port = host_and_port(address, url)
@@ -263,10 +367,10 @@ def replay(
     clock: Callable[[], int] = time.perf_counter_ns,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ReplayReport:
-    """Send the messages of an ITCH input at planned times.
+    """Send the messages of an input at planned times.
 
     Args:
-        path: as for `census`; ITCH in any framing.
+        path: as for `census`; ITCH or binary PITCH in any framing.
         target: see `target_of`.
         fixed_ns: between messages.
         burst: (messages, ns): so many at once, every so many ns.
@@ -293,7 +397,7 @@ def replay(
         sent = dropped = 0
         begin = clock()
         first_ns: int | None = None
-        for ts_ns, message in _messages(path):
+        for ts_ns, message in _messages(path, target.speak):
             count = sent + dropped
             if limit is not None and count >= limit:
                 break
@@ -325,34 +429,54 @@ def replay(
         return ReplayReport(sent, dropped, seconds, p50, p99, int(errors[-1]))
 
 
-def _messages(path: str | PathLike[str]) -> Iterator[tuple[int, bytes]]:
-    """Time and bytes of each ITCH message, whatever carries it."""
+def _messages(
+    path: str | PathLike[str], speak: Callable[[str], None]
+) -> Generator[tuple[int, bytes], None, None]:
+    """Time and bytes of each message, whatever carries it; of PITCH behind its unit's number."""
     source = source_of(path)
     transport = None if source.framing == "binary" else Transport(source.framing)
-    rest = b""
+    dialect, rest, seconds = "", b"", dict[int, int]()
+
+    def frames(data: bytes) -> Generator[tuple[int, bytes], None, bytes]:
+        nonlocal dialect
+        if not dialect:
+            dialect = "I" if transport is None else transport.dialect.strip("\0")
+            if dialect not in ("", "I", "P"):
+                raise InputError(path, "is ASCII PITCH", remedy="only ITCH and binary PITCH can be replayed")
+            if dialect:
+                speak(dialect)
+        rest = yield from _timed(data, seconds if dialect == "P" else None)
+        return rest
+
     with source.pieces() as pieces:
         for piece in pieces:
             if transport is not None:
                 transport.feed(piece)
                 piece = transport.take()
-            rest = yield from _frames(rest + piece.tobytes())
+            rest = yield from frames(rest + piece.tobytes())
     if transport is not None:
-        if transport.dialect != "I":
-            raise InputError(path, "is no ITCH input", remedy="only ITCH can be replayed")
         transport.finish()
-        rest = yield from _frames(rest + transport.take().tobytes())
+        rest = yield from frames(rest + transport.take().tobytes())
+        if not dialect:
+            raise InputError(path, "holds neither ITCH nor PITCH messages")
     if rest:
         raise InputError(path, f"ends inside a message: {len(rest)} bytes are no whole frame")
 
 
-def _frames(data: bytes) -> Generator[tuple[int, bytes], None, bytes]:
+def _timed(data: bytes, seconds: dict[int, int] | None) -> Generator[tuple[int, bytes], None, bytes]:
+    """Time and bytes of each frame; seconds: of PITCH, each unit's latest."""
     at = 0
     while at + 2 <= len(data):
         end = at + 2 + int.from_bytes(data[at : at + 2], "big")
         if end > len(data):
             break
         message = data[at + 2 : end]
-        if len(message) >= 11:
+        if seconds is None and len(message) >= 11:
             yield int.from_bytes(message[5:11], "big"), message
+        elif seconds is not None and len(message) >= 7:
+            unit, ns = message[0], int.from_bytes(message[3:7], "little")
+            if message[2] == _PITCH_TIME:
+                seconds[unit], ns = ns, 0
+            yield seconds.get(unit, 0) * 1_000_000_000 + ns, message
         at = end
     return data[at:]

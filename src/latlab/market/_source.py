@@ -7,12 +7,12 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from socket import inet_aton
-from typing import IO
+from typing import IO, Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -26,6 +26,7 @@ _PIECE_BYTES = 4 << 20
 _HEAD_BYTES = 1 << 16
 _FOLLOWED_HEAD = 64  # bytes that tell what a file is
 _POLL_S = 0.02
+_SALVAGE_BYTES = 64
 _AHEAD = 4  # pieces that decompression may be ahead of decoding: 16 MiB at most
 
 ITCH_LENGTHS = dict(
@@ -38,6 +39,25 @@ ITCH_LENGTHS = dict(
 _CAPTURES = (b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1", b"\n\r\r\n")
 _PITCH_TYPES = {*range(0x20, 0x32), 0x95, 0x96, 0x97, 0x98}
 _SOUP_FIRST = {b"A": 31, b"L": 47, b"H": 1, b"R": 1, b"Z": 1, b"O": 1, b"J": 2}
+
+
+Pieces = queue.Queue[Piece | BaseException | None]
+
+
+@contextmanager
+def filling(thread: threading.Thread, pieces: Pieces, over: threading.Event) -> Iterator[None]:
+    """Run the thread that fills a queue; at the end tell it so, and let it out of a queue that is full."""
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        while thread.is_alive():
+            try:
+                pieces.get(timeout=0.01)
+            except queue.Empty:
+                continue
+        thread.join()
 
 
 class Source:
@@ -92,35 +112,38 @@ class Source:
                 for at in range(0, total, step)
             )
             return
-        yielded: queue.Queue[Piece | BaseException | None] = queue.Queue(_AHEAD)
+        yielded: Pieces = queue.Queue(_AHEAD)
         over = threading.Event()
         thread = threading.Thread(target=self._decompress, args=(yielded, over, size), daemon=True)
-        thread.start()
-        try:
+        with filling(thread, yielded, over):
             yield self._drain(yielded)
-        finally:
-            over.set()
-            while thread.is_alive():
-                try:
-                    yielded.get(timeout=0.01)
-                except queue.Empty:
-                    continue
-            thread.join()
 
-    def _decompress(
-        self, yielded: queue.Queue[Piece | BaseException | None], over: threading.Event, size: int
-    ) -> None:
+    def _decompress(self, yielded: Pieces, over: threading.Event, size: int) -> None:
         import pyarrow as pa
 
+        def opened() -> Any:
+            return pa.input_stream(str(self.path), compression=self.compression, buffer_size=1 << 20)
+
+        done = 0
         try:
-            with pa.input_stream(str(self.path), compression=self.compression, buffer_size=1 << 20) as stream:
+            with opened() as stream:
                 while not over.is_set() and (block := stream.read(size)):
                     yielded.put(np.frombuffer(block, np.uint8))
+                    done += len(block)
             yielded.put(None)
         except OSError as error:
+            # A read that fails gives nothing of what it had: that is read once more, by small steps.
+            saved = bytearray()
+            with suppress(OSError), opened() as stream:
+                while done and not over.is_set():
+                    done -= len(stream.read(min(size, done)))
+                while not over.is_set() and (block := stream.read(_SALVAGE_BYTES)):
+                    saved += block
+            if saved:
+                yielded.put(np.frombuffer(bytes(saved), np.uint8))
             yielded.put(error)
 
-    def _drain(self, yielded: queue.Queue[Piece | BaseException | None]) -> Iterator[Piece]:
+    def _drain(self, yielded: Pieces) -> Iterator[Piece]:
         done = 0
         while (piece := yielded.get()) is not None:
             if isinstance(piece, BaseException):
@@ -196,10 +219,11 @@ def source_of(path: str | PathLike[str] | Source) -> Source:
 
 @dataclass(frozen=True)
 class UdpAddress:
-    """MoldUDP64 lines and what belongs to them; see `parse_udp`.
+    """Lines on the wire and what belongs to them; see `parse_udp`.
 
     Args:
         lines: (group or address, port) of each.
+        protocol: ``mold`` (ITCH in MoldUDP64) or ``pitch`` (PITCH sequenced units).
         requests: of the server that repeats what was lost.
         interface: the address of the interface for multicast.
         idle_s: a silence so long is the end.
@@ -211,32 +235,38 @@ class UdpAddress:
     interface: str
     idle_s: float
     url: str
+    protocol: str = "mold"
 
 
 def parse_udp(url: str) -> UdpAddress:
-    """``udp://GROUP:PORT[,GROUP:PORT...][?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS]``.
+    """``udp://GROUP:PORT[,GROUP:PORT...][?protocol=pitch&requests=HOST:PORT&interface=ADDRESS&idle=SECONDS]``.
 
-    Lines behind the first (a secondary) carry the same messages. Idle is 10 s unless it is said.
+    Lines behind the first (a secondary) carry the same messages. The protocol is mold (ITCH) or pitch, for
+    which there is no server of requests. Idle is 10 s unless it is said.
 
     Raises:
         UsageError: it is none.
     """
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = set(options) - {"requests", "interface", "idle"}
+    unknown = set(options) - {"protocol", "requests", "interface", "idle"}
+    protocol = options.get("protocol", "mold")
     try:
         idle = float(options.get("idle", "10"))
         inet_aton(interface := options.get("interface", "0.0.0.0"))
     except (ValueError, OSError):
         idle, interface = -1.0, ""
-    if parts.scheme != "udp" or parts.path not in ("", "/") or unknown or not idle > 0:
+    strange = unknown or protocol not in ("mold", "pitch")
+    if parts.scheme != "udp" or parts.path not in ("", "/") or strange or not idle > 0:
         raise UsageError(
-            f"a feed is udp://GROUP:PORT[,GROUP:PORT][?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS], "
-            f"not '{url}'"
+            "a feed is udp://GROUP:PORT[,GROUP:PORT]"
+            f"[?protocol=mold|pitch&requests=HOST:PORT&interface=ADDRESS&idle=SECONDS], not '{url}'"
         )
+    if protocol == "pitch" and "requests" in options:
+        raise UsageError(f"'{url}' asks for requests: a PITCH feed has no server of MoldUDP64 requests")
     lines = tuple(host_and_port(line, url) for line in parts.netloc.split(","))
     requests = host_and_port(options["requests"], url) if "requests" in options else None
-    return UdpAddress(lines, requests, interface, idle, url)
+    return UdpAddress(lines, requests, interface, idle, url, protocol)
 
 
 def host_and_port(text: str, url: str) -> tuple[str, int]:

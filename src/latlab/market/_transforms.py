@@ -6,35 +6,67 @@ cost; its cross-spectrum is read off that (native, `cross_pairs`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from latlab._core.market import cross_pairs
+from latlab._core.market_delay import Correlator, cross_pairs, peaks, place_pairs
 from latlab.errors import MissingExtraError, UnavailableError, UsageError
 
 Signals = npt.NDArray[np.floating[Any]]
 _PLANNING_S = 2.0
 
 
-class Transforms(Protocol):
+@dataclass(frozen=True)
+class Conditions:
+    """What is done to the signals, and how far the lag may reach in samples."""
+
+    difference: bool
+    whiten: bool
+    reach: int
+
+
+Found = tuple[list[float], list[tuple[float, float, float]]]
+
+
+class Transforms(ABC):
     """Circular correlations of rows of a fixed size, planned once for each number of rows."""
 
-    scale: float
+    scale: float = 1.0
     """What correlations are multiplied by."""
 
+    @abstractmethod
     def room(self, pairs: int, together: int) -> Any:
-        """Zeroed complex rows of shape (pairs, size) to put pairs of signals in."""
+        """Plan for so many; zeroed complex rows of shape (pairs, size) to put pairs of signals in."""
 
+    @abstractmethod
+    def find(self, a: Signals, b: Signals, together: int, by: Conditions) -> Found:
+        """The energy of each `together` pairs, and their peak: lag in samples, height, the highest elsewhere.
+
+        Args:
+            a: shape (pairs, n), or fewer rows that are taken again and again.
+            b: shape (pairs, n), or (n,) of one pair.
+        """
+
+
+class _Stepwise(Transforms):
+    """Correlations by an engine that has no memory of its own to plan for."""
+
+    @abstractmethod
     def correlate(self, rows: Any, together: int, whiten: bool) -> Signals:
         """Correlations of shape (pairs / together, size)."""
 
+    def find(self, a: Signals, b: Signals, together: int, by: Conditions) -> Found:
+        rows = self.room(len(b) if b.ndim == 2 else 1, together)
+        energies = place_pairs(a, b, by.difference, together, rows)
+        return energies, peaks(self.correlate(rows, together, by.whiten), by.reach)
 
-class _Scipy:
-    scale = 1.0
 
+class _Scipy(_Stepwise):
     def __init__(self, size: int, real: npt.DTypeLike) -> None:
         import scipy.fft
 
@@ -51,7 +83,7 @@ class _Scipy:
         return found
 
 
-class _Fftw:
+class _Fftw(Transforms):
     """Planned with patience, each plan with its own aligned memory; the fastest on the CPU."""
 
     def __init__(self, size: int, real: npt.DTypeLike) -> None:
@@ -62,20 +94,17 @@ class _Fftw:
         self._pyfftw, self._size = pyfftw, size
         self.scale = float(size)  # FFTW's inverse is not normalised, and need not be
         self._real, self._complex = np.dtype(real), _complex_of(real)
-        self._plans: dict[tuple[int, int], tuple[Any, Any, Any, Any, Any, Any]] = {}
+        self._plans: dict[tuple[int, int], tuple[Any, Correlator]] = {}
 
     def room(self, pairs: int, together: int) -> Any:
         return (self._plans.get((pairs, together)) or self._planned(pairs, together))[0]
 
-    def correlate(self, rows: Any, together: int, whiten: bool) -> Signals:
-        _, spectra, forward, summed, back, inverse = self._plans[len(rows), together]
-        forward()
-        cross_pairs(spectra, together, whiten, summed)
-        inverse()
-        found: Signals = back
-        return found
+    def find(self, a: Signals, b: Signals, together: int, by: Conditions) -> Found:
+        pairs = len(b) if b.ndim == 2 else 1
+        _, correlator = self._plans.get((pairs, together)) or self._planned(pairs, together)
+        return correlator.run(a, b, by.difference, by.whiten, by.reach)
 
-    def _planned(self, pairs: int, together: int) -> tuple[Any, Any, Any, Any, Any, Any]:
+    def _planned(self, pairs: int, together: int) -> tuple[Any, Correlator]:
         def zeros(rows: int, size: int, kind: Any) -> Any:
             return self._pyfftw.zeros_aligned((rows, size), kind)
 
@@ -85,7 +114,8 @@ class _Fftw:
         forward = self._plan(rows, spectra, "FFTW_FORWARD", ())
         inverse = self._plan(summed, back, "FFTW_BACKWARD", ("FFTW_DESTROY_INPUT",))
         rows[...] = 0  # planning scribbles over it, and what pads a signal must be zero
-        self._plans[pairs, together] = plan = (rows, spectra, forward, summed, back, inverse)
+        plan = rows, Correlator(rows, forward, spectra, summed, inverse, back)
+        self._plans[pairs, together] = plan
         return plan
 
     def _plan(self, a: Any, b: Any, direction: str, flags: tuple[str, ...]) -> Callable[[], None]:
@@ -100,9 +130,7 @@ class _Fftw:
         return plan
 
 
-class _Cupy:
-    scale = 1.0
-
+class _Cupy(_Stepwise):
     def __init__(self, size: int, real: npt.DTypeLike, device: int) -> None:
         import cupy
 
@@ -159,10 +187,8 @@ __kernel void cross_pairs(__global const pair_t *spectra, __global const real_t 
 """
 
 
-class _OpenCl:
+class _OpenCl(_Stepwise):
     """Reikna's transforms, of any length, and two kernels between them."""
-
-    scale = 1.0
 
     def __init__(self, size: int, real: npt.DTypeLike, device: Any) -> None:
         import pyopencl

@@ -40,6 +40,7 @@ class Census:
         transport: packets, gaps, duplicates and such, by kind; zeros for a plain file.
         first_ns: the first message's time in ns since midnight.
         last_ns: the last message's.
+        absent: symbols that were asked for and that the input has not.
     """
 
     dialect: str
@@ -56,6 +57,7 @@ class Census:
     last_ns: int
     anomalies: dict[str, int]
     transport: dict[str, int]
+    absent: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The census as JSON, schema 1."""
