@@ -1,4 +1,5 @@
 import dataclasses
+import heapq
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from latlab.model.queue_analysis import Verdict
 from latlab.model.queues import Observation, Queue, QueueKind, Stage
 from latlab.queues import analyse
 from latlab.queues._analysis_series import expand, steady_window
-from latlab.queues._tandem import Line, observe, simulate
+from latlab.queues._tandem import Line, Times, observe, simulate
 
 PERIOD = 100_000.0
 
@@ -163,7 +164,8 @@ def test_a_stage_whose_thread_is_kept_from_running_is_the_scheduler_s_doing():
 
 def test_a_machine_whose_cpus_are_full_is_a_verdict_of_its_own():
     observation = observed(Line(slower=0.25), 2)
-    found = analyse(with_threads(observation, [0.4] * 5, [0.5] * 5))
+    # Busy for 100 % of the time or for 80 %, the thread of each runs for 40 % of it.
+    found = analyse(with_threads(observation, [0.4] * 5, [0.4, 0.4, 0.6, 0.4, 0.4]))
     assert (found.limiting_stage, found.verdict) == (None, Verdict.CPU)
 
 
@@ -171,6 +173,58 @@ def test_a_stage_that_computes_most_limits_also_on_a_full_machine():
     observation = observed(Line(slower=0.25), 2)
     found = analyse(with_threads(observation, [0.2, 0.2, 0.9, 0.3, 0.3], [0.4] * 5))
     assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.STAGE)
+
+
+def test_stages_that_lack_a_cpu_where_none_is_slow_are_the_scheduler_s_doing_and_none_is_named():
+    observation = observed(Line(slower=0.0, load=0.9, variation=0.5), -1)
+    found = analyse(with_threads(observation, [0.3] * 5, [0.4] * 5, cpus=8))
+    assert (found.limiting_stage, found.verdict) == (None, Verdict.SCHEDULER)
+
+
+def test_a_thread_that_waits_for_a_cpu_now_and_then_does_not_hide_its_stage():
+    observation = observed(Line(slower=0.25), 2)
+    found = analyse(with_threads(observation, [0.01] * 5, [0.02] * 5))
+    assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.STAGE)
+
+
+def test_the_copies_of_queues_that_a_fork_left_change_no_judgement():
+    observation = observed(Line(slower=0.25), 2)
+    count = len(observation.queues)
+    copies = tuple(dataclasses.replace(queue, number=queue.number + count) for queue in observation.queues)
+    idle = {name: np.zeros(count, values.dtype) for name, values in observation.samples.items()}
+    idle["queue"] = np.arange(count, 2 * count, dtype=np.uint32)
+    samples = {name: np.concatenate([idle[name], values]) for name, values in observation.samples.items()}
+    forked = dataclasses.replace(observation, queues=observation.queues + copies, samples=samples)
+    alone, both = analyse(observation), analyse(forked)
+    assert (both.limiting_stage, both.confidence) == (alone.limiting_stage, alone.confidence)
+    assert [s.service_ns for s in both.stages] == [s.service_ns for s in alone.stages]
+
+
+def pooled_line(workers, load, seed, events=4_000, service_ns=1_000_000.0):
+    """Stages in a row with so many workers each, all of which take as many events a second."""
+    rng = np.random.default_rng(seed)
+    put = np.cumsum(rng.exponential(service_ns / load, events))
+    came, went = [], []
+    for count in workers:
+        free = [0.0] * count
+        taken, left = [], []
+        for at, time in zip(put, rng.gamma(4.0, service_ns * count / 4, events), strict=True):
+            begin = max(at, heapq.heappop(free))
+            heapq.heappush(free, begin + time)
+            taken.append(begin)
+            left.append(begin + time)
+        came.append(put)
+        went.append(np.sort(taken))
+        put = np.sort(left)
+    line = Line(stages=len(workers), capacity=256)
+    return observe(line, Times(np.array([came]), np.array([went]), put[None]), 0, service_ns / 4)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_pool_of_workers_at_a_lower_load_does_not_make_the_stages_behind_it_look_busy(seed):
+    found = analyse(pooled_line([1, 3, 1, 1], 0.6, seed))
+    assert (found.limiting_stage, found.verdict) == (None, Verdict.NONE)
+    assert found.stages[3].utilisation == pytest.approx(0.6, abs=0.1)
 
 
 def two_books(slow_ns):

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latlab.model.queue_analysis import Analysis, Period, QueueResult, StageResult, Verdict
 from latlab.model.queues import Observation, QueueKind
@@ -23,10 +24,11 @@ __all__ = ["analyse"]
 _SEGMENTS = 12  # of the timeline
 _FEWEST_EVENTS = 300
 _FEWEST_SWEEPS = 200
-_KEPT_WAITING = (
-    0.25  # of the time that it would work, a thread without a CPU: then the scheduler is the finding
-)
+_KEPT_WAITING = 0.25  # of its busy time, a stage without a CPU: then the scheduler may be the finding
+_SOME_WAITING = 0.05  # of the time: below this the scheduler changes no judgement
+_ALL_THE_TIME = 0.95  # a stage that is busy for so long limits, however much of that it lacked a CPU
 _SATURATED = 0.9  # of all CPUs
+_FULL_LEAD = 0.1  # where all CPUs are in use, a stage has to need so much more than any other to limit
 _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
 
 
@@ -34,10 +36,10 @@ def analyse(observation: Observation, *, exclude: tuple[str, ...] = (), over_tim
     """Name what limits an application.
 
     Start-up and shutdown are left out where the application marked them. Stages are compared by the share of
-    time that they were busy: by their own times where they publish any, else by the counts of the queues
-    around them (see `latlab.queues._analysis_stages`). A name is given where some stage has an event in
-    hand for 80 % of the time, and the busiest leads in at least half of the resampled runs; the confidence
-    says in how many.
+    time that they were at work: busy, by their own times where they publish any, else by the counts of the
+    queues around them (see `latlab.queues._analysis_stages`), but for the time in which the kernel says that
+    their threads had no CPU. A name is given where some stage has an event in hand for 80 % of the time, and
+    one stands out (see `latlab.queues._analysis_limit`); the confidence says how surely it is the slowest.
 
     Args:
         exclude: names of queues to leave out of everything.
@@ -62,9 +64,8 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
     if len(series.t_ns) < _FEWEST_SWEEPS or moved < _FEWEST_EVENTS:
         why = f"{len(series.t_ns)} sweeps and {moved} events are too few to tell"
         return _answer(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages, window)
-    ranking = rank(measured.busy, measured.per, loaded=_is_loaded(measured))
     timeline = _timeline(measured) if over_time else ()
-    stage, verdict, confidence, evidence = _judge(observation, measured, ranking, timeline, queues)
+    stage, verdict, confidence, evidence = _judge(observation, measured, timeline, queues)
     return _answer(stage, verdict, confidence, evidence, timeline, queues, stages, window)
 
 
@@ -87,8 +88,19 @@ def _answer(
 
 
 def _is_loaded(measured: Measured) -> bool:
-    """Some stage has an event in hand for most of the time: working on it, or unable to put it on."""
-    return float(measured.occupied.max()) >= LOADED
+    """Some stage has an event in hand for most of the time: working on it, or unable to put it on.
+
+    Of the time in which its thread had no CPU that is the scheduler's doing, unless it is all of the time.
+    """
+    at_work = measured.occupied - _waiting(measured)
+    most = float(measured.occupied.max())
+    return most >= LOADED and (float(at_work.max()) >= LOADED or most >= _ALL_THE_TIME)
+
+
+def _waiting(measured: Measured) -> NDArray[np.float64]:
+    """Shape (stages,): the share of the time in which a stage was busy and its thread had no CPU."""
+    waited: NDArray[np.float64] = (measured.busy - measured.work).sum(axis=1) / measured.time.sum()
+    return waited
 
 
 def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[QueueResult, ...]) -> StageResult:
@@ -121,7 +133,7 @@ def _timeline(measured: Measured) -> tuple[Period, ...]:
     periods: list[Period] = []
     loaded = _is_loaded(measured)
     for begin, end in itertools.pairwise(cuts):
-        found = rank(measured.busy[:, begin:end], measured.per[:, begin:end], loaded=loaded, strict=True)
+        found = rank(measured.work[:, begin:end], measured.per[:, begin:end], loaded=loaded, strict=True)
         stage = None if found.named is None else measured.views[found.named].label
         verdict = str(Verdict.STAGE) if stage else found.reason
         from_ns, to_ns = int(measured.edges[begin]), int(measured.edges[end])
@@ -135,32 +147,34 @@ def _timeline(measured: Measured) -> tuple[Period, ...]:
 def _judge(
     observation: Observation,
     measured: Measured,
-    ranking: Ranking,
     timeline: tuple[Period, ...],
     queues: tuple[QueueResult, ...],
 ) -> tuple[str | None, Verdict, float, list[str]]:
+    loaded = _is_loaded(measured)
+    ranking = rank(measured.work, measured.per, loaded=loaded)
     evidence = [_ranking_sentence(measured, ranking)]
-    named = ranking.named
-    confidence = ranking.confidence
+    named, confidence = ranking.named, ranking.confidence
     moving = _moving_sentence(timeline)
     if named is None and moving is not None:
         # Over the whole run nothing stands out, since it was one stage first and another later.
         longest, confidence = _longest(timeline)
         named = next(i for i, view in enumerate(measured.views) if view.label == longest)
+    label, lead = None if named is None else type_of_alike(measured, named), ranking.lead
+    alike = rank_types(measured, loaded=loaded)
+    if alike is not None and (named is None or label == alike[0]):
+        confidence = confidence if named is not None else alike[2].confidence
+        label, named, lead = alike[0], alike[1] if named is None else named, alike[2].lead
     cpu = _cpu_sentence(observation, measured)
-    label = None if named is None else type_of_alike(measured, named)
-    if named is None and (alike := rank_types(measured, loaded=_is_loaded(measured))) is not None:
-        label, named, of_types = alike
-        confidence = of_types.confidence
+    kept = _kept_from_running(measured, named)
+    if cpu is not None and (named is None or kept is not None or lead < _FULL_LEAD):
+        return None, Verdict.CPU, 1.0 - ranking.confidence / 2, [*evidence, cpu]
+    if kept is not None:
+        first, confidence = kept
+        evidence += _around(measured.views[first], queues)
+        evidence += _thread_sentence(measured, first)
+        return measured.views[first].label, Verdict.SCHEDULER, confidence, evidence
     if named is None:
-        if cpu is not None:
-            return None, Verdict.CPU, 1.0 - ranking.confidence / 2, [*evidence, cpu]
-        burst = _burst_sentence(queues)
-        if ranking.reason == "none":
-            if burst is not None:
-                return None, Verdict.BURST, ranking.idle, [*evidence, burst]
-            return None, Verdict.NONE, ranking.idle, evidence
-        return None, Verdict.UNKNOWN, 1 - ranking.confidence, evidence
+        return _nothing_named(measured, ranking, evidence, queues)
     view = measured.views[named]
     if label is not None:
         count = sum(other.type == label for other in measured.views)
@@ -170,17 +184,53 @@ def _judge(
     evidence += _around(view, queues)
     if moving is not None:
         evidence.append(moving)
-    thread = measured.threads.get(view.label)
-    if thread is not None:
-        evidence.append(
-            f"its thread used {thread.cpu:.0%} of a CPU, was ready without one for {thread.wait:.0%} of the "
-            f"time, and was taken off {thread.involuntary_hz:.0f} times a second"
-        )
-        if thread.wait > _KEPT_WAITING * (thread.cpu + thread.wait) and not _works_most(measured, view.label):
-            if cpu is not None:
-                return None, Verdict.CPU, confidence, [*evidence, cpu]
-            return label or view.label, Verdict.SCHEDULER, confidence, evidence
+    evidence += _thread_sentence(measured, named)
     return label or view.label, Verdict.STAGE, confidence, evidence
+
+
+def _nothing_named(
+    measured: Measured, ranking: Ranking, evidence: list[str], queues: tuple[QueueResult, ...]
+) -> tuple[None, Verdict, float, list[str]]:
+    if ranking.reason != "none":
+        return None, Verdict.UNKNOWN, 1 - ranking.confidence, evidence
+    if float(measured.occupied.max()) >= LOADED:
+        first = int((measured.occupied * (_waiting(measured) > 0)).argmax())
+        text = (
+            f"{measured.views[first].label} has an event in hand {measured.occupied[first]:.1%} of the time"
+        )
+        text += f", and no CPU for {_waiting(measured)[first]:.1%} of it: no stage is slow, but threads wait"
+        return None, Verdict.SCHEDULER, ranking.idle, [*evidence, text]
+    burst = _burst_sentence(queues)
+    if burst is not None:
+        return None, Verdict.BURST, ranking.idle, [*evidence, burst]
+    return None, Verdict.NONE, ranking.idle, evidence
+
+
+def _kept_from_running(measured: Measured, named: int | None) -> tuple[int, float] | None:
+    """The stage that limits for want of a CPU, and how surely it is the busiest; None where there is none.
+
+    It is another than the one that works most, and would not stand out if its thread had had a CPU whenever
+    it wanted one.
+    """
+    waiting = _waiting(measured)
+    if waiting.max(initial=0.0) < _SOME_WAITING:
+        return None
+    busiest = rank(measured.busy, measured.per, loaded=float(measured.occupied.max()) >= LOADED, strict=True)
+    first = busiest.named
+    if first is None or first == named:
+        return None
+    share = float(measured.busy[first].sum() / measured.time.sum())
+    return (first, busiest.confidence) if waiting[first] >= _KEPT_WAITING * share else None
+
+
+def _thread_sentence(measured: Measured, stage: int) -> list[str]:
+    thread = measured.threads.get(measured.views[stage].label)
+    if thread is None:
+        return []
+    return [
+        f"its thread used {thread.cpu:.0%} of a CPU, was ready without one for {thread.wait:.0%} of the "
+        f"time, and was taken off {thread.involuntary_hz:.0f} times a second"
+    ]
 
 
 def _ranking_sentence(measured: Measured, ranking: Ranking) -> str:
@@ -191,6 +241,8 @@ def _ranking_sentence(measured: Measured, ranking: Ranking) -> str:
         second = ranking.order[1]
         text += f", {measured.views[second].label} {ranking.busy[second]:.1%}"
     how = "its own times" if label in measured.own else "the counts around it"
+    if _waiting(measured)[first] > 0:
+        how += ", less the time that its thread had no CPU"
     chance = "less than 0.1%" if ranking.by_chance < 0.001 else f"{ranking.by_chance:.1%}"
     return f"{text} (by {how}); equal stages would lead by so much in {chance} of such runs"
 
@@ -250,7 +302,7 @@ def _burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
 
 def _cpu_sentence(observation: Observation, measured: Measured) -> str | None:
     """The sentence that convicts the machine, or None: all CPUs in use, and threads that wait for one."""
-    shares = list(thread_shares_of_all(measured))
+    shares = _each_thread(measured)
     if not shares or not observation.cpus:
         return None
     used, waited = sum(s.cpu for s in shares), sum(s.wait for s in shares)
@@ -262,18 +314,9 @@ def _cpu_sentence(observation: Observation, measured: Measured) -> str | None:
     )
 
 
-def thread_shares_of_all(measured: Measured) -> list[ThreadShares]:
+def _each_thread(measured: Measured) -> list[ThreadShares]:
     """Each thread once, also where several stages share it."""
     return list({shares.tid: shares for shares in measured.threads.values()}.values())
-
-
-def _works_most(measured: Measured, label: str) -> bool:
-    """The stage is slow by its own work, whatever the scheduler does: it computes more than any other, by a
-    fifth.
-    """
-    cpu = {name: shares.cpu for name, shares in measured.threads.items()}
-    others = [value for name, value in cpu.items() if name != label]
-    return cpu[label] >= 0.5 and all(cpu[label] >= 1.2 * value for value in others)
 
 
 def _longest(timeline: tuple[Period, ...]) -> tuple[str, float]:

@@ -11,7 +11,7 @@ from latlab.model.queues import Observation
 from latlab.queues._analysis_limit import BLOCKS
 from latlab.queues._analysis_series import Series
 from latlab.queues._analysis_stages import StageView, busy_share, chains, manner_of, stage_views
-from latlab.queues._analysis_threads import ThreadShares, stage_busy, thread_shares
+from latlab.queues._analysis_threads import ThreadShares, stage_busy, thread_shares, waited_while_busy
 
 __all__ = ["Measured", "measure"]
 
@@ -26,6 +26,7 @@ class Measured:
     blocked: NDArray[np.float64]
     occupied: NDArray[np.float64]
     busy: NDArray[np.float64]  # (stages, blocks): seconds
+    work: NDArray[np.float64]  # (stages, blocks): seconds busy, but for those in which its thread had no CPU
     per: NDArray[np.float64]  # (stages, blocks): seconds; see `rank`
     taken: NDArray[np.int64]  # (stages, blocks): events out of the inputs
     time: NDArray[np.float64]  # (blocks,)
@@ -60,7 +61,12 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
             occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + float(blocked[i]))
     taken = _taken(views, series, cuts)
     per = _per(views, series, taken, time)
-    return Measured(views, ready, starved, blocked, occupied, busy, per, taken, time, edges, own, threads)
+    work = busy - np.array(
+        [waited_while_busy(observation, view.label, busy[i], edges) for i, view in enumerate(views)]
+    ).reshape(busy.shape)
+    return Measured(
+        views, ready, starved, blocked, occupied, busy, work, per, taken, time, edges, own, threads
+    )
 
 
 def _taken(views: list[StageView], series: Series, cuts: NDArray[np.int64]) -> NDArray[np.int64]:

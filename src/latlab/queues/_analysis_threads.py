@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latlab.model.queues import Observation
 
-__all__ = ["ThreadShares", "stage_busy", "thread_ids", "thread_shares"]
+__all__ = ["ThreadShares", "stage_busy", "thread_ids", "thread_shares", "waited_while_busy"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,35 @@ def thread_shares(observation: Observation, window: tuple[int, int]) -> dict[str
             tid, rate("cpu_ns") / 1e9, rate("wait_ns") / 1e9, rate("voluntary"), rate("involuntary")
         )
     return result
+
+
+def waited_while_busy(
+    observation: Observation, label: str, busy: NDArray[np.float64], edges: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """How long a stage's thread was ready and had no CPU, of the time that the stage was busy, in each block.
+
+    A thread that waits for events asleep is ready only while it has some. One that polls is ready all the
+    time, and as likely to lack a CPU while it works as while it looks: of its waiting the share counts that
+    its busy time is of the time in which it wanted a CPU.
+
+    Args:
+        busy: shape (blocks,): seconds.
+        edges: shape (blocks + 1,): ns.
+
+    Returns:
+        Shape (blocks,): seconds; 0 where nothing is known of the thread.
+    """
+    tid, threads = thread_ids(observation).get(label, 0), observation.threads
+    rows = np.flatnonzero(threads["tid"] == tid) if tid and threads else np.empty(0, np.int64)
+    if len(rows) < 2:
+        return np.zeros_like(busy)
+    at = threads["t_ns"][rows]
+    ran, waited = (
+        np.diff(np.interp(edges, at, threads[name][rows].astype(float))) / 1e9
+        for name in ("cpu_ns", "wait_ns")
+    )
+    found: NDArray[np.float64] = waited * np.minimum(1.0, busy / np.maximum(ran + waited, 1e-12))
+    return found
 
 
 def thread_ids(observation: Observation) -> dict[str, int]:

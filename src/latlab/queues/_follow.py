@@ -395,8 +395,8 @@ class Follower:
             pair=pair,
             processes=tuple(dict.fromkeys(s.file.process.number for s in sides)),
             slots=tuple((s.file.process.number, s.slot, s.generation) for s in sides),
-            producer_tid=producer["producer_tid"],
-            consumer_tid=consumer["consumer_tid"],
+            producer_tid=_thread_of(sides, _PRODUCER, "producer_tid"),
+            consumer_tid=_thread_of(sides, _CONSUMER, "consumer_tid"),
             complete=published & 3 == 3,
             retired_ns=(old.retired_ns or now) if gone else None,
         )
@@ -467,6 +467,11 @@ class Follower:
             retired_ns=(old.retired_ns or now) if gone else None,
         )
         events.append(Event(now, "retired" if gone else event, "stage", number, asdict(self._stages[number])))
+
+
+def _thread_of(sides: list[_Side], which: int, tid_of: str) -> int:
+    """The first thread that used an end: of the processes that have it, one does."""
+    return next((s.view[tid_of] for s in sides if s.view["sides"] & which and s.view[tid_of]), 0)
 
 
 def require(follower: Follower, targets: Sequence[Target]) -> None:
