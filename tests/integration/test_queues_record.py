@@ -1,5 +1,6 @@
 import json
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -8,8 +9,11 @@ import time
 import numpy as np
 import pytest
 
+from latlab._core import clock as core_clock
 from latlab.cli import main
 from latlab.errors import InputError
+from latlab.formats.recording import open_recording
+from latlab.formats.traces import HEADER_BYTES, LANE_HEAD_BYTES, MAGIC, RECORD, VERSION
 from latlab.queues import Recorder, applications, load
 
 APPLICATION = """
@@ -222,6 +226,36 @@ def test_the_flight_recorder_writes_the_seconds_before_a_drop(start, tmp_path, c
     assert int(seen.samples["dropped"].max()) == 3
     assert int(seen.samples["in"].min()) < 100  # what came before it is there
     assert seen.queues[0].name == "orders"
+
+
+def trace_file(path, pid, seconds_from_now):
+    """A trace file of one lane: an event through the first queue at each of these times, 1 ms long."""
+    ticks, ns = core_clock.reference()[:2]
+    time.sleep(0.05)
+    later = core_clock.reference()
+    hz = (later[0] - ticks) * 1e9 / (later[1] - ns)
+    records = np.zeros(len(seconds_from_now), RECORD)
+    records["event"] = np.arange(len(records)) + 1
+    records["pop_ticks"] = [ticks + round(hz * seconds) for seconds in seconds_from_now]
+    records["push_ticks"] = records["pop_ticks"] - round(hz / 1000)
+    head = struct.pack("<QIIQQIIQQ", MAGIC, VERSION, 1, LANE_HEAD_BYTES + records.nbytes, len(records), pid,
+                       1, ticks, ns)  # fmt: skip
+    lane = struct.pack("<Q", len(records))
+    path.write_bytes(head.ljust(HEADER_BYTES, b"\0") + lane.ljust(LANE_HEAD_BYTES, b"\0") + records.tobytes())
+
+
+def test_the_flight_recorder_takes_over_the_traces_of_its_seconds(start, tmp_path, capsys):
+    process = start("traced", program=FILLS)
+    run, traces = tmp_path / "run", tmp_path / "traces"
+    trace_file(traces, process.pid, [-3600.0, 1.0])
+    timer = threading.Timer(0.3, lambda: (process.stdin.write("go\n"), process.stdin.flush()))
+    timer.start()
+    arguments = ["queues", "record", str(process.pid), "-o", str(run), "--period", "500us", "--seconds", "40"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--flight", "10s", "--on", "drop", "--after", "50ms", "--traces", str(traces)])
+    timer.join()
+    assert (ended.value.code, "latlab:" in capsys.readouterr().err) == (0, False)
+    assert open_recording(run).series("traces").column("event").to_pylist() == [2]
 
 
 def test_a_flight_in_which_nothing_happens_writes_nothing(start, tmp_path, capsys):

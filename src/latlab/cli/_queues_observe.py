@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -174,6 +175,7 @@ def record_(
                 seconds=seconds,
                 stop=stop,
                 as_json=as_json,
+                take_traces=partial(_take_traces, trace_paths, of_window=True),
             )
         )
     with RecordingWriter(output, "queues", parameters=parameters, environment=capture()) as writer:
@@ -195,15 +197,23 @@ def record_(
     sys.exit(_tell(said, recorder.achieved, period, output, as_json))
 
 
-def _take_traces(paths: tuple[Path, ...], output: Path, writer: RecordingWriter) -> str:
-    """Write the traces into the recording; where that can't be, why: what was sampled is kept."""
+def _take_traces(
+    paths: tuple[Path, ...], output: Path, writer: RecordingWriter, *, of_window: bool = False
+) -> str:
+    """Write the traces into the recording; where that can't be, why: what was sampled is kept.
+
+    Args:
+        of_window: only of events that were under way within the recording.
+    """
     from latlab.formats.recording import open_recording
     from latlab.queues import keep_traces, load
 
     if not paths:
         return ""
     try:
-        keep_traces(paths, load(output), open_recording(output).document("clock"), writer)
+        seen = load(output)
+        since = int(seen.sweeps["t_ns"][0]) if of_window and len(seen.sweeps["t_ns"]) else 0
+        keep_traces(paths, seen, open_recording(output).document("clock"), writer, since_ns=since)
     except InputError as error:
         return f"no traces were taken over: {error}"
     return ""
