@@ -2,8 +2,9 @@
 
 A run is recorded and a model fitted to it; the changed model is simulated; and the demonstration is run again
 with that change. Changes of the service time of the book's stage (lighter, heavier), of the capacity of the
-queues in front of it while it can't keep up, and of the number of books that share its work. The pipeline has
-one book and takes little more than one CPU, so that two are enough: a model doesn't know of CPUs.
+queues in front of it while it can't keep up, and of the number of books that share its work. Feeds come in
+bursts, slowly enough that two CPUs have time for everything: a model does not know of CPUs, nor of the time
+that waking up takes.
 
 Prints forecast, rerun and error of the throughput and of the mean and p99 of the wait in front of the book,
 round by round, and how much the rerun differs from a second one: no forecast can be nearer than that.
@@ -41,14 +42,15 @@ class Setting:
     service_ns: int
     books: int = 1
     capacity: int = 4096
-    delay_ns: int = 100_000  # two venues: 20,000 messages a second
 
     def layout(self) -> str:
         return "\n".join(
             (
                 'name = "forecast"',
-                f"replay.delay_ns = {self.delay_ns}",
+                # Two venues: 5,000 messages a second.
+                'replay = { mode = "burst", burst = 16, delay_ns = 6_400_000, venue_offset_ns = 3_200_000 }',
                 "trace.every = 4",
+                "sampler.period_ns = 200_000",
                 f"stages.{STAGE} = {{ count = {self.books}, service_ns = {self.service_ns} }}",
                 f"queues.routed = {{ kind = 'spsc', capacity = {self.capacity} }}",
             )
@@ -78,10 +80,10 @@ class Change:
 
 
 def changes() -> list[Change]:
-    loaded, light, over = Setting(40_000), Setting(20_000), Setting(60_000, capacity=512)
+    loaded, light, over = Setting(120_000), Setting(60_000), Setting(240_000, capacity=512)
     return [
-        Change("service time 40 to 20 µs", loaded, light),
-        Change("service time 20 to 40 µs", light, loaded),
+        Change("service time 120 to 60 µs", loaded, light),
+        Change("service time 60 to 120 µs", light, loaded),
         Change("capacity 512 to 128, overloaded", over, replace(over, capacity=128)),
         Change("one book to two, overloaded", over, replace(over, books=2)),
     ]

@@ -10,6 +10,7 @@ from latlab.model.queues import Observation, Queue, QueueKind, Stage
 from latlab.queues import analyse
 from latlab.queues._analysis_series import expand, steady_window
 from latlab.queues._tandem import Line, Times, observe, simulate
+from latlab.reports.queues_text import answer
 
 PERIOD = 100_000.0
 
@@ -179,6 +180,7 @@ def test_stages_that_lack_a_cpu_where_none_is_slow_are_the_scheduler_s_doing_and
     observation = observed(Line(slower=0.0, load=0.9, variation=0.5), -1)
     found = analyse(with_threads(observation, [0.3] * 5, [0.4] * 5, cpus=8))
     assert (found.limiting_stage, found.verdict) == (None, Verdict.SCHEDULER)
+    assert answer(found).startswith("no stage limits, but the scheduler")
 
 
 def test_a_thread_that_waits_for_a_cpu_now_and_then_does_not_hide_its_stage():

@@ -11,6 +11,7 @@ from latlab.cli import main
 from latlab.errors import InputError, UsageError
 from latlab.formats.queue_model import model_text, read_model
 from latlab.model.forecast import ModelQueue, ModelSource, ModelStage, QueueingModel
+from latlab.model.queues import Observation, Queue, QueueKind, Stage
 from latlab.queues import fit_model, forecast
 from latlab.queues._tandem import Line, observe, simulate
 
@@ -104,6 +105,43 @@ def test_a_model_fitted_to_a_line_forecasts_the_line_with_a_faster_stage(load):
     if load < 1:
         waits = (times.taken - times.put)[0, 1]
         assert found.queues[1].waiting.mean_ns == pytest.approx(waits.mean(), rel=0.5)
+
+
+def pool_of_two(threads):
+    """Two partitions that share threads: 1,000 events a second through one, 3,000 through the other, each of
+    which takes 100 µs.
+    """
+    steps = np.arange(1000)
+    at, number = np.tile(steps * 1_000_000, 2), np.repeat([0, 1], 1000)
+    count = np.concatenate([steps, 3 * steps]).astype(np.uint64)
+    zero = np.zeros(2000, np.uint64)
+    samples = {"t_ns": at, "t_end_ns": at, "queue": number.astype(np.uint32), "in": count, "out_low": count}
+    samples |= {"out_high": count, "dropped": zero, "blocked": zero, "empty": zero, "skipped": zero}
+    ends = {"source_name": "feed", "drain_type": "book"}
+    queues = tuple(
+        Queue(q, f"in-{q}", QueueKind.BOUNDED, 64, **ends, drain_name=f"book-{q}", consumer_tid=threads[q])
+        for q in range(2)
+    )
+    stages = tuple(Stage(q, "book", f"book-{q}", group="book-pool", tid=threads[0]) for q in range(2))
+    busy = {"busy_ns": count.astype(np.int64) * 100_000, "transitions": count}
+    times = {"t_ns": at, "stage": number, **busy}
+    sweeps = {"t_ns": at[:1000], "duration_ns": zero[:1000], "read": np.full(1000, 2)}
+    return Observation(queues, stages, (), samples, sweeps, stage_times=times, period_ns=1_000_000)
+
+
+def test_partitions_that_share_threads_are_one_stage_with_a_worker_for_each_thread():
+    for threads in ((7, 7), (7, 8)):
+        (stage,) = fit_model(pool_of_two(threads)).stages
+        assert (stage.name, stage.type, stage.workers) == ("book-pool", "book", len(set(threads)))
+        assert stage.service_ns == pytest.approx(100_000, rel=0.01)
+
+
+def test_a_second_worker_of_a_pool_halves_its_load():
+    model = fit_model(pool_of_two((7, 7)))
+    one, two = forecast(model), forecast(model.with_stage("book", workers=2))
+    assert one.stages[0].utilisation == pytest.approx(0.4, rel=0.05)
+    assert two.stages[0].utilisation == pytest.approx(0.2, rel=0.05)
+    assert two.queues[1].waiting.mean_ns < one.queues[1].waiting.mean_ns
 
 
 def test_a_change_to_what_is_not_there_names_what_is():

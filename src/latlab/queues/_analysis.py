@@ -106,7 +106,7 @@ def _waiting(measured: Measured) -> NDArray[np.float64]:
 def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[QueueResult, ...]) -> StageResult:
     view = measured.views[i]
     taken = sum(queues[row].total_out for row in view.inputs)
-    busy = float(measured.busy[i].sum())
+    busy, elapsed = float(measured.busy[i].sum()), float(measured.time.sum())
     thread = measured.threads.get(view.label)
     return StageResult(
         label=view.label,
@@ -115,9 +115,9 @@ def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[Queu
         ready=float(measured.ready[i]),
         starved=float(measured.starved[i]),
         blocked=float(measured.blocked[i]),
-        utilisation=busy / float(measured.time.sum()),
+        utilisation=busy / elapsed,
         service_ns=busy / taken * 1e9 if taken else None,
-        rate_hz=taken / series.seconds,
+        rate_hz=taken / elapsed,
         cpu=thread.cpu if thread else None,
         run_queue=thread.wait if thread else None,
         involuntary_hz=thread.involuntary_hz if thread else None,

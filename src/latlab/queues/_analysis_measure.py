@@ -29,7 +29,7 @@ class Measured:
     work: NDArray[np.float64]  # (stages, blocks): seconds busy, but for those in which its thread had no CPU
     per: NDArray[np.float64]  # (stages, blocks): seconds; see `rank`
     taken: NDArray[np.int64]  # (stages, blocks): events out of the inputs
-    time: NDArray[np.float64]  # (blocks,)
+    time: NDArray[np.float64]  # (blocks,): seconds
     edges: NDArray[np.int64]  # (blocks + 1,): ns
     own: dict[str, NDArray[np.float64]]  # by label: busy seconds a block, from the stage's own times
     threads: dict[str, ThreadShares]
@@ -41,8 +41,10 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
     manner = manner_of(views, series)
     count = min(BLOCKS * 4, max(1, len(series.t_ns) // 8))
     cuts = np.linspace(0, len(series.t_ns), count + 1).astype(int)
-    time = np.add.reduceat(series.weights, cuts[:-1])
-    edges = np.append(series.t_ns[cuts[:-1]], series.t_ns[-1] + 1)
+    looked = np.add.reduceat(series.weights, cuts[:-1])
+    edges = np.append(series.t_ns[cuts[:-1]], series.t_ns[-1] + max(1, round(series.weights[-1] * 1e9)))
+    # By the clock, as what was counted: the shares of the time that was looked at stand for its gaps too.
+    time = np.diff(edges) / 1e9
     shares = np.zeros((4, len(views)))
     busy = np.zeros((len(views), count))
     total = series.seconds
@@ -50,9 +52,9 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
     for i, view in enumerate(views):
         *plain, mended = busy_share(view, series, manner)
         shares[:, i] = [float((x * series.weights).sum() / total) for x in plain]
-        busy[i] = np.add.reduceat(mended * series.weights, cuts[:-1])
+        busy[i] = np.add.reduceat(mended * series.weights, cuts[:-1]) * time / np.maximum(looked, 1e-12)
         if view.label in own:
-            busy[i] = own[view.label] * time / np.maximum(np.diff(edges) / 1e9, 1e-12)
+            busy[i] = own[view.label]
     threads = thread_shares(observation, window)
     ready, starved, blocked, occupied = shares
     for i, view in enumerate(views):

@@ -46,7 +46,7 @@ class Series:
 
     @property
     def seconds(self) -> float:
-        """The time that the weights cover."""
+        """The time that the weights cover: shares of the time are of this."""
         return float(self.weights.sum())
 
     def cut(self, cut: slice) -> Series:

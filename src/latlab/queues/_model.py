@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from latlab.errors import NotTrustworthyError
 from latlab.model.forecast import ModelQueue, ModelSource, ModelStage, QueueingModel
 from latlab.model.queues import Observation, QueueKind
-from latlab.queues._analysis_measure import measure
+from latlab.queues._analysis_measure import Measured, measure
 from latlab.queues._analysis_series import Series, expand, is_limited, steady_window
 
 __all__ = ["fit_model"]
@@ -23,6 +23,7 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
 
     A stage's mean service time is its busy time over the events that it took; its variation comes from how
     much that ratio varies from block to block, so that it holds what disturbs the stage for longer, too.
+    Stages whose threads are a pool or shared (a group) are one, with a worker for each thread that was seen.
     Arrivals are kept as they were counted, period by period. Pools are left out.
 
     Raises:
@@ -31,38 +32,73 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
     window = steady_window(observation)
     series = expand(observation, window, exclude=exclude)
     measured = measure(observation, series, window)
+    nodes = _nodes(observation, measured, series)
     stages, taken = [], {}
-    for i, view in enumerate(measured.views):
-        events = int(sum(series.out[row][-1] - series.out[row][0] for row in view.inputs))
-        busy = float(measured.busy[i].sum())
-        taken[view.label] = events
+    for name in dict.fromkeys(nodes.values()):
+        rows = [i for i, view in enumerate(measured.views) if nodes[view.label] == name]
+        inputs = [row for i in rows for row in measured.views[i].inputs]
+        events = int((series.out[inputs, -1] - series.out[inputs, 0]).sum())
+        taken[name] = events
         if events:
-            per = measured.taken[i]
-            residuals = measured.busy[i] - busy / events * per
-            variance = float((residuals**2).sum()) / events
-            variation = np.sqrt(variance) / (busy / events) if busy else 0.0
+            types = list(dict.fromkeys(measured.views[i].type for i in rows))
+            time_ns, variation = _service(measured, rows, events)
+            workers = _workers(observation, name) if len(rows) > 1 else 1
             stages.append(
-                ModelStage(
-                    view.label,
-                    busy / events * 1e9,
-                    round(float(min(variation, _MOST_VARIATION)), 3),
-                    type=view.type,
-                )
+                ModelStage(name, time_ns, variation, workers, types.pop() if len(types) == 1 else "")
             )
     known = {stage.name for stage in stages}
     if not known:
         raise NotTrustworthyError("no stage took any event", remedy="record while the application works")
     sources, queues = [], []
     for row, queue in enumerate(series.queues):
-        if queue.kind is QueueKind.POOL or queue.drain not in known:
+        source, drain = nodes.get(queue.source, queue.source), nodes.get(queue.drain, queue.drain)
+        if queue.kind is QueueKind.POOL or drain not in known:
             continue
         came = int(series.in_[row][-1] - series.in_[row][0])
         capacity = queue.capacity if is_limited(queue) else 0
-        share = came / taken[queue.source] if queue.source in known else 1.0
-        queues.append(ModelQueue(queue.name, queue.source, queue.drain, capacity, round(share, 6)))
-        if queue.source not in known:
+        share = came / taken[source] if source in known else 1.0
+        queues.append(ModelQueue(queue.name, source, drain, capacity, round(share, 6)))
+        if source not in known:
             sources.append(_source(series, row, queue.name))
     return QueueingModel(tuple(sources), tuple(stages), tuple(queues))
+
+
+def _service(measured: Measured, rows: list[int], events: int) -> tuple[float, float]:
+    """Mean in ns and coefficient of variation of the service times of stages taken together."""
+    busy, per = measured.busy[rows].sum(axis=0), measured.taken[rows].sum(axis=0)
+    mean = float(busy.sum()) / events
+    residuals = busy - mean * per
+    variance = float((residuals**2).sum()) / events
+    variation = np.sqrt(variance) / mean if mean else 0.0
+    return mean * 1e9, round(float(min(variation, _MOST_VARIATION)), 3)
+
+
+def _nodes(observation: Observation, measured: Measured, series: Series) -> dict[str, str]:
+    """The node of the model for each stage's label: itself, or the group whose threads it shares.
+
+    A group is one node where all of its stages tell their own times, and none fills another's queue.
+    """
+    groups: dict[str, list[str]] = {}
+    labels = {view.label for view in measured.views}
+    told = measured.own.keys()
+    for stage in observation.stages:
+        if stage.group and stage.label in labels:
+            groups.setdefault(stage.group, []).append(stage.label)
+    found = {view.label: view.label for view in measured.views}
+    for group, members in groups.items():
+        inner = any(queue.source in members and queue.drain in members for queue in series.queues)
+        if len(set(members)) > 1 and group not in labels and not inner and told >= set(members):
+            found.update(dict.fromkeys(members, group))
+    return found
+
+
+def _workers(observation: Observation, group: str) -> int:
+    """Threads that were seen to run a group."""
+    stages = [stage for stage in observation.stages if stage.group == group]
+    labels = {stage.label for stage in stages}
+    tids = {stage.tid for stage in stages}
+    tids |= {queue.consumer_tid for queue in observation.queues if queue.drain in labels}
+    return max(1, len(tids - {0}))
 
 
 def _source(series: Series, row: int, name: str) -> ModelSource:

@@ -379,7 +379,7 @@ class Recorder:
 
     def _read_scheduler(self) -> None:
         assert self._scheduler is not None
-        columns = self._scheduler.take(process.pid for process in self._follower.processes)
+        columns = self._scheduler.take(process.pid for process in self._follower.live_processes)
         if len(columns["t_ns"]):
             self.sink.append("scheduler", columns)
 
