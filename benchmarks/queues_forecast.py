@@ -2,11 +2,11 @@
 
 A run is recorded and a model fitted to it; the changed model is simulated; and the demonstration is run again
 with that change. Changes of the service time of the book's stage (lighter, heavier), of the capacity of the
-queues in front of it while it can't keep up, and of the number of books that share its work. Feeds come in
+queues in front of it while it can't keep up, and of the number of workers that share its work. Feeds come in
 bursts, slowly enough that two CPUs have time for everything: a model does not know of CPUs, nor of the time
 that waking up takes.
 
-Prints forecast, rerun and error of the throughput and of the mean and p99 of the wait in front of the book,
+Prints forecast, rerun and error of the throughput and of the wait in front of the book (mean, median, p99),
 round by round, and how much the rerun differs from a second one: no forecast can be nearer than that.
 
     python -m benchmarks.queues_forecast [--rounds 3] [--seconds 3] [--only TEXT]
@@ -32,7 +32,12 @@ from latlab.model.forecast import QueueingModel
 from latlab.queues import analyse, fit_model, forecast, load
 
 STAGE = "book"
-FIGURES = (("rate_hz", "throughput"), ("mean_ns", "mean wait"), ("p99_ns", "p99 of the wait"))
+FIGURES = {
+    "rate_hz": ("throughput", "/s", 1.0),
+    "mean_ns": ("mean wait", " µs", 1e3),
+    "p50_ns": ("median wait", " µs", 1e3),
+    "p99_ns": ("p99 of the wait", " µs", 1e3),
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class Setting:
 
     service_ns: int
     books: int = 1
+    workers: int = 0  # a thread for each book
     capacity: int = 4096
 
     def layout(self) -> str:
@@ -50,8 +56,9 @@ class Setting:
                 # Two venues: 5,000 messages a second.
                 'replay = { mode = "burst", burst = 16, delay_ns = 6_400_000, venue_offset_ns = 3_200_000 }',
                 "trace.every = 4",
-                "sampler.period_ns = 200_000",
-                f"stages.{STAGE} = {{ count = {self.books}, service_ns = {self.service_ns} }}",
+                "sampler.period_ns = 100_000",
+                f"stages.{STAGE} = {{ count = {self.books}, workers = {self.workers}, "
+                f"service_ns = {self.service_ns} }}",
                 f"queues.routed = {{ kind = 'spsc', capacity = {self.capacity} }}",
             )
         )
@@ -70,8 +77,8 @@ class Change:
         mine = [stage for stage in model.stages if stage.type == STAGE]
         for stage in mine:
             model = model.with_stage(stage.name, service_ns=stage.service_ns + more)
-        if self.after.books != self.before.books:
-            model = model.with_stage(STAGE, workers=self.after.books)
+        if self.after.workers != self.before.workers:
+            model = model.with_stage(STAGE, workers=self.after.workers)
         if self.after.capacity != self.before.capacity:
             for queue in model.queues:
                 if queue.drain in {stage.name for stage in mine}:
@@ -81,20 +88,22 @@ class Change:
 
 def changes() -> list[Change]:
     loaded, light, over = Setting(120_000), Setting(60_000), Setting(240_000, capacity=512)
+    pool = Setting(160_000, books=4, workers=1)
     return [
         Change("service time 120 to 60 µs", loaded, light),
         Change("service time 60 to 120 µs", light, loaded),
         Change("capacity 512 to 128, overloaded", over, replace(over, capacity=128)),
-        Change("one book to two, overloaded", over, replace(over, books=2)),
+        Change("one worker for four books to two", pool, replace(pool, workers=2)),
     ]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Events a second through the books, and the waits in front of them in ns."""
+    """Events a second through the books, and the waits in front of them in ns: each queue's, by its share."""
 
     rate_hz: float
     mean_ns: float
+    p50_ns: float
     p99_ns: float
 
 
@@ -119,18 +128,17 @@ def seen(setting: Setting, seconds: float, output: Path) -> Seen:
     rates = [stage.rate_hz for stage in found.stages if stage.label.startswith(STAGE)]
     mine = [queue for queue in found.queues if queue.drain.startswith(STAGE) and queue.residence_ns]
     means = [(queue.residence_ns or 0.0, queue.rate_out_hz) for queue in mine]
-    return Seen(sum(rates), _weighted(means), _worst(answer, {queue.name for queue in mine}))
+    waits = {queue["name"]: queue["waiting_ns"] or {} for queue in answer["queues"]}
+    p50, p99 = (
+        _weighted([(waits[queue.name].get(which, math.nan), queue.rate_out_hz) for queue in mine])
+        for which in ("p50", "p99")
+    )
+    return Seen(sum(rates), _weighted(means), p50, p99)
 
 
 def _weighted(values: list[tuple[float, float]]) -> float:
     total = sum(weight for _, weight in values)
     return sum(value * weight for value, weight in values) / total if total else math.nan
-
-
-def _worst(answer: dict[str, Any], names: set[str]) -> float:
-    """The p99 of the waits, of the queue where it is the longest."""
-    waits = [queue["waiting_ns"] for queue in answer["queues"] if queue["name"] in names]
-    return max((float(wait["p99"]) for wait in waits if wait), default=math.nan)
 
 
 def told(model: QueueingModel) -> Seen:
@@ -139,8 +147,11 @@ def told(model: QueueingModel) -> Seen:
     rates = [stage.rate_hz for stage in found.stages if stage.name.startswith(STAGE)]
     names = {queue.name for queue in model.queues if queue.drain.startswith(STAGE)}
     mine = [queue for queue in found.queues if queue.name in names]
-    means = [(queue.waiting.mean_ns, queue.rate_hz) for queue in mine]
-    return Seen(sum(rates), _weighted(means), max(queue.waiting.p99_ns for queue in mine))
+    mean, p50, p99 = (
+        _weighted([(getattr(queue.waiting, which), queue.rate_hz) for queue in mine])
+        for which in ("mean_ns", "p50_ns", "p99_ns")
+    )
+    return Seen(sum(rates), mean, p50, p99)
 
 
 def held(change: Change, seconds: float, say: Callable[[str], None]) -> dict[str, Any]:
@@ -151,14 +162,14 @@ def held(change: Change, seconds: float, say: Callable[[str], None]) -> dict[str
         real, again = (seen(change.after, seconds, Path(folder) / name) for name in ("after", "again"))
     outcome: dict[str, Any] = {"title": change.title}
     parts = []
-    for what, unit, scale in (("rate_hz", "/s", 1.0), ("mean_ns", " µs", 1e3), ("p99_ns", " µs", 1e3)):
+    for what, (name, unit, scale) in FIGURES.items():
         forecast_, one, other = (getattr(which, what) for which in (expected, real, again))
         middle = math.sqrt(one * other)
         outcome[what] = {"forecast": forecast_, "reruns": [one, other]}
         outcome[f"{what}_error"] = forecast_ / middle - 1
         outcome[f"{what}_noise"] = max(one, other) / middle - 1
         parts.append(
-            f"{what.split('_')[0]} {forecast_ / scale:,.0f}{unit} forecast, {one / scale:,.0f} and "
+            f"{name} {forecast_ / scale:,.0f}{unit} forecast, {one / scale:,.0f} and "
             f"{other / scale:,.0f}{unit} rerun ({outcome[f'{what}_error']:+.1%})"
         )
     say(f"{change.title}: {'; '.join(parts)}")
@@ -192,7 +203,7 @@ def main() -> None:
     for title in dict.fromkeys(one["title"] for one in outcomes):
         mine = [one for one in outcomes if one["title"] == title]
         said = []
-        for what, name in FIGURES:
+        for what, (name, _, _) in FIGURES.items():
             error = statistics.median(one[f"{what}_error"] for one in mine)
             noise = statistics.median(one[f"{what}_noise"] for one in mine)
             said.append(f"{name} {error:+.1%} (reruns among themselves ±{noise:.1%})")

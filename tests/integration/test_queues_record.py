@@ -276,3 +276,32 @@ def test_a_latency_trigger_without_an_objective_is_a_usage_error(start, tmp_path
         main([*arguments, "--on", "latency"])
     assert ended.value.code == 2
     assert "--objective" in capsys.readouterr().err
+
+
+def test_a_target_that_matches_nothing_yet_is_told(start, tmp_path, capsys):
+    start("known")
+    with pytest.raises(SystemExit) as ended:
+        main(["queues", "record", "known", "later", "-o", str(tmp_path / "run"), "--seconds", "0.2"])
+    assert ended.value.code == 0
+    assert "nothing matches later yet" in capsys.readouterr().err
+
+
+def test_a_cpu_that_the_machine_does_not_have_is_a_usage_error(start, tmp_path, capsys):
+    start("known")
+    with pytest.raises(SystemExit) as ended:
+        main(["queues", "record", "known", "-o", str(tmp_path / "run"), "--cpus", "9999"])
+    assert (ended.value.code, (tmp_path / "run").exists()) == (2, False)
+    assert "there is no CPU 9999" in capsys.readouterr().err
+
+
+def test_a_queue_that_is_left_out_and_was_never_there_is_told(start, tmp_path, capsys):
+    start("known")
+    run = str(tmp_path / "run")
+    with pytest.raises(SystemExit):
+        main(["queues", "record", "known", "-o", run, "--seconds", "0.2"])
+    with pytest.raises(SystemExit) as ended:
+        main(["queues", "analyse", run, "--exclude", "orders", "--exclude", "oders"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().err
+    assert "--exclude oders: there is no such queue" in said
+    assert "--exclude orders" not in said

@@ -145,6 +145,13 @@ def test_what_did_not_change_holds_until_the_next_sample():
     np.testing.assert_array_equal(series.low[0], [4] * 50 + [1] * 50)
 
 
+def test_a_queue_that_is_gone_holds_nothing_any_more():
+    observation = hand_made([3] * 50 + [4] * 50)
+    gone = dataclasses.replace(observation.queues[0], retired_ns=50_000)
+    series = expand(dataclasses.replace(observation, queues=(gone,)))
+    np.testing.assert_array_equal(series.low[0], [3] * 50 + [0] * 50)
+
+
 def with_threads(observation, shares, wait, cpus=2):
     """Threads of the stages: (cpu, wait) shares each over the whole time."""
     end = int(observation.sweeps["t_ns"][-1])

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import json
 import random
 
@@ -134,6 +135,16 @@ def test_partitions_that_share_threads_are_one_stage_with_a_worker_for_each_thre
         (stage,) = fit_model(pool_of_two(threads)).stages
         assert (stage.name, stage.type, stage.workers) == ("book-pool", "book", len(set(threads)))
         assert stage.service_ns == pytest.approx(100_000, rel=0.01)
+
+
+def test_queues_of_one_name_have_names_of_their_own_in_a_model(tmp_path):
+    observation = pool_of_two((7, 7))
+    alike = tuple(dataclasses.replace(queue, name="in") for queue in observation.queues)
+    model = fit_model(dataclasses.replace(observation, queues=alike))
+    assert [queue.name for queue in model.queues] == ["in-0", "in-1"]
+    path = tmp_path / "m.toml"
+    path.write_text(model_text(model), encoding="utf-8")
+    assert [source.queue for source in read_model(path).sources] == ["in-0", "in-1"]
 
 
 def test_a_second_worker_of_a_pool_halves_its_load():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -55,9 +56,11 @@ def list_(as_json: bool, remove_dead: bool) -> None:
 
     found = applications()
     if remove_dead:
-        for application in found:
-            if application.state in ("dead", "other boot"):
-                Path(application.path).unlink(missing_ok=True)
+        dead = [application for application in found if application.state in ("dead", "other boot")]
+        for application in dead:
+            Path(application.path).unlink(missing_ok=True)
+        click.echo(f"removed the counter files of {len(dead)} dead processes", err=True)
+        found = [application for application in found if application not in dead]
     if as_json:
         print(json.dumps({"schema": 1, "applications": [a.to_json() for a in found]}, indent=2))
         return
@@ -137,6 +140,8 @@ def record_(
     def end(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
+    if cpu is not None and not Path(f"/sys/devices/system/cpu/cpu{cpu}").exists():
+        raise UsageError(f"there is no CPU {cpu}", remedy=f"the last is {(os.cpu_count() or 1) - 1}")
     names = targets(target)
     parameters = {"targets": names, "period_ns": period, "budget": budget, "cpu": cpu, "priority": priority}
     readers = []
@@ -158,6 +163,8 @@ def record_(
     if scheduler and recorder.scheduler_missing:
         click.echo(f"latlab: {recorder.scheduler_missing}", err=True)
     recorder.look()
+    for missing in recorder.unmatched:
+        click.echo(f"latlab: nothing matches {missing} yet; it is followed when it starts", err=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     if flight is not None:

@@ -193,12 +193,13 @@ def _nothing_named(
 ) -> tuple[None, Verdict, float, list[str]]:
     if ranking.reason != "none":
         return None, Verdict.UNKNOWN, 1 - ranking.confidence, evidence
-    if float(measured.occupied.max()) >= LOADED:
-        first = int((measured.occupied * (_waiting(measured) > 0)).argmax())
+    waiting = _waiting(measured)
+    first = int((measured.occupied * (waiting >= _SOME_WAITING)).argmax())
+    if measured.occupied[first] >= LOADED and waiting[first] >= _SOME_WAITING:
         text = (
-            f"{measured.views[first].label} has an event in hand {measured.occupied[first]:.1%} of the time"
+            f"{measured.views[first].label} has an event in hand {measured.occupied[first]:.1%} of the time, "
+            f"and its thread no CPU for {waiting[first]:.1%}: no stage is slow, but threads wait"
         )
-        text += f", and no CPU for {_waiting(measured)[first]:.1%} of it: no stage is slow, but threads wait"
         return None, Verdict.SCHEDULER, ranking.idle, [*evidence, text]
     burst = _burst_sentence(queues)
     if burst is not None:
@@ -209,15 +210,16 @@ def _nothing_named(
 def _kept_from_running(measured: Measured, named: int | None) -> tuple[int, float] | None:
     """The stage that limits for want of a CPU, and how surely it is the busiest; None where there is none.
 
-    It is another than the one that works most, and would not stand out if its thread had had a CPU whenever
-    it wanted one.
+    It is busy all the time, is another than the one that works most, and would not stand out if its thread
+    had had a CPU whenever it wanted one.
     """
     waiting = _waiting(measured)
     if waiting.max(initial=0.0) < _SOME_WAITING:
         return None
-    busiest = rank(measured.busy, measured.per, loaded=float(measured.occupied.max()) >= LOADED, strict=True)
+    loaded = float(measured.occupied.max()) >= _ALL_THE_TIME
+    busiest = rank(measured.busy, measured.per, loaded=loaded, strict=True)
     first = busiest.named
-    if first is None or first == named:
+    if first is None or first == named or measured.occupied[first] < _ALL_THE_TIME:
         return None
     share = float(measured.busy[first].sum() / measured.time.sum())
     return (first, busiest.confidence) if waiting[first] >= _KEPT_WAITING * share else None

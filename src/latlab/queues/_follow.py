@@ -102,6 +102,11 @@ class Follower:
         """Those that were alive at the last look."""
         return tuple(file.process for file in self._files if file.alive)
 
+    @property
+    def unmatched(self) -> tuple[Target, ...]:
+        """The targets that no process ever seen matches."""
+        return tuple(t for t in self._targets if not any(_fits(t, file.reader) for file in self._files))
+
     def refresh(self) -> list[Event]:
         """Look what has changed since the last time."""
         now = self._now_ns()
@@ -215,7 +220,10 @@ class Follower:
             return  # it died while it wrote a description: which of its slots is whose isn't sure
         for slot in range(reader.queue_count):
             view = reader.queue(slot)
-            if view is not None and view["identity"] and view["sides"] & _SHARES:
+            # Of a fork's copy of its parent's sides the parent tells.
+            if view is None or view["state"] != _LIVE:
+                continue
+            if view["identity"] and view["sides"] & _SHARES:
                 self._left.setdefault(view["identity"], []).append((reader, slot))
 
     def _with_shares_left(self, identity: int, now: int, events: list[Event]) -> list[Side]:
@@ -243,11 +251,7 @@ class Follower:
         return found
 
     def _matches(self, reader: core.Reader) -> bool:
-        pid, name = reader.header()["pid"], reader.application
-        return any(
-            target == pid if isinstance(target, int) else fnmatchcase(name, target)
-            for target in self._targets
-        )
+        return any(_fits(target, reader) for target in self._targets)
 
     def _look_after(self, file: File, now: int, events: list[Event]) -> None:
         if not file.alive:
@@ -460,6 +464,13 @@ class Follower:
             retired_ns=(old.retired_ns or now) if gone else None,
         )
         events.append(Event(now, "retired" if gone else event, "stage", number, asdict(self._stages[number])))
+
+
+def _fits(target: Target, reader: core.Reader) -> bool:
+    """A process id is that of the file; a name may be a pattern."""
+    if isinstance(target, int):
+        return bool(target == reader.header()["pid"])
+    return fnmatchcase(reader.application, target)
 
 
 def _thread_of(sides: list[Side], which: int, tid_of: str) -> int:

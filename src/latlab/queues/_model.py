@@ -13,7 +13,7 @@ from latlab.queues._analysis_series import Series, expand, is_limited, steady_wi
 
 __all__ = ["fit_model"]
 
-_MOST_COUNTS = 10_000
+_MOST_COUNTS = 50_000  # 5 s at 100 µs: bursts are shorter than a longer period
 _MOST_VARIATION = 10.0
 _OFTEN_FULL = 0.05  # of the time: then its source, unless it drops, had more to give
 
@@ -50,6 +50,7 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
     if not known:
         raise NotTrustworthyError("no stage took any event", remedy="record while the application works")
     sources, queues = [], []
+    names = _names(series)
     for row, queue in enumerate(series.queues):
         source, drain = nodes.get(queue.source, queue.source), nodes.get(queue.drain, queue.drain)
         if queue.kind is QueueKind.POOL or drain not in known:
@@ -57,10 +58,22 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
         came = int(series.in_[row][-1] - series.in_[row][0])
         capacity = queue.capacity if is_limited(queue) else 0
         share = came / taken[source] if source in known else 1.0
-        queues.append(ModelQueue(queue.name, source, drain, capacity, round(share, 6)))
+        queues.append(ModelQueue(names[row], source, drain, capacity, round(share, 6)))
         if source not in known:
-            sources.append(_source(series, row, queue.name))
+            sources.append(_source(series, row, names[row]))
     return QueueingModel(tuple(sources), tuple(stages), tuple(queues))
+
+
+def _names(series: Series) -> list[str]:
+    """A name for each queue that no other has: processes of one application have queues of one name."""
+    given = [queue.name or "queue" for queue in series.queues]
+    found: list[str] = []
+    for name, queue in zip(given, series.queues, strict=True):
+        told = name if given.count(name) == 1 and queue.name else f"{name}-{queue.number}"
+        while told in found or (told != name and told in given):
+            told += "'"
+        found.append(told)
+    return found
 
 
 def _service(measured: Measured, rows: list[int], events: int) -> tuple[float, float]:

@@ -271,6 +271,11 @@ class Recorder:
         return self._failure is not None
 
     @property
+    def unmatched(self) -> tuple[Target, ...]:
+        """The targets that nothing has matched yet."""
+        return self._follower.unmatched
+
+    @property
     def anyone_alive(self) -> bool:
         """At least one process that it follows lives."""
         return bool(self._follower.live_processes)
