@@ -147,6 +147,30 @@ def test_queues_of_one_name_have_names_of_their_own_in_a_model(tmp_path):
     assert [source.queue for source in read_model(path).sources] == ["in-0", "in-1"]
 
 
+def test_long_interruptions_are_told_from_services_that_vary():
+    observation = pool_of_two((7, 7))
+    times = dict(observation.stage_times)
+    # Five times in the second, a service takes 5 ms longer.
+    longer = 5_000_000 * np.searchsorted([110, 290, 470, 650, 830], np.arange(1000), side="right")
+    times["busy_ns"] = times["busy_ns"] + np.concatenate([longer, np.zeros(1000, np.int64)])
+    (stage,) = fit_model(dataclasses.replace(observation, stage_times=times)).stages
+    assert stage.service_ns == pytest.approx(100_000, rel=0.02)
+    assert stage.variation < 0.5
+    assert stage.interrupted == pytest.approx(5 / 3996, rel=0.01)
+    assert stage.interruption_ns == pytest.approx(5_000_000, rel=0.05)
+
+
+def test_interruptions_are_in_the_forecast():
+    plain, hit = (
+        forecast(single(service_ns=8_000.0, variation=0.0, interrupted=often, interruption_ns=1e6))
+        for often in (0.0, 0.002)
+    )
+    assert plain.stages[0].utilisation == pytest.approx(0.4, rel=0.03)
+    # 100 a second of 1 ms each.
+    assert hit.stages[0].utilisation == pytest.approx(0.5, rel=0.1)
+    assert hit.queues[0].waiting.p99_ns > 500_000 > plain.queues[0].waiting.p99_ns
+
+
 def test_a_second_worker_of_a_pool_halves_its_load():
     model = fit_model(pool_of_two((7, 7)))
     one, two = forecast(model), forecast(model.with_stage("book", workers=2))
@@ -177,7 +201,10 @@ NUMBERS = st.integers(0, 10**6).map(float)
     st.lists(st.tuples(NAMES, NUMBERS, st.integers(1, 9)), min_size=1, max_size=4, unique_by=lambda t: t[0])
 )
 def test_a_model_that_is_written_reads_back_the_same(tmp_path_factory, rows):
-    stages = tuple(ModelStage(name, ns * 1e3, workers=n) for name, ns, n in rows)
+    stages = tuple(
+        ModelStage(name, ns * 1e3, workers=n, interrupted=n / 1000, interruption_ns=5e6)
+        for name, ns, n in rows
+    )
     queues = tuple(ModelQueue(f"q{name}", "", name, capacity=n) for name, _, n in rows)
     source = ModelSource(queues[0].name, 5.0, period_ns=1_000, counts=(1, 2, 3), drops=True)
     path = tmp_path_factory.mktemp("model") / "m.toml"

@@ -15,6 +15,8 @@ __all__ = ["fit_model"]
 
 _MOST_COUNTS = 50_000  # 5 s at 100 µs: bursts are shorter than a longer period
 _MOST_VARIATION = 10.0
+_FEWEST_EVENTS, _FEWEST_BLOCKS = 500, 20  # to tell interruptions from what services vary
+_BEYOND = 4.0  # standard deviations
 _OFTEN_FULL = 0.05  # of the time: then its source, unless it drops, had more to give
 
 
@@ -22,7 +24,8 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
     """The model of what was observed.
 
     A stage's mean service time is its busy time over the events that it took; its variation comes from how
-    much that ratio varies from block to block, so that it holds what disturbs the stage for longer, too.
+    much that ratio varies from block to block. Blocks that stand out show interruptions, which are few and
+    long, and kept apart: services that vary by as much would wait otherwise.
     Stages whose threads are a pool or shared (a group) are one, with a worker for each thread that was seen.
     Arrivals are kept as they were counted, period by period. Pools are left out.
 
@@ -41,11 +44,9 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
         taken[name] = events
         if events:
             types = list(dict.fromkeys(measured.views[i].type for i in rows))
-            time_ns, variation = _service(measured, rows, events)
+            type_ = types[0] if len(types) == 1 else ""
             workers = _workers(observation, name) if len(rows) > 1 else 1
-            stages.append(
-                ModelStage(name, time_ns, variation, workers, types.pop() if len(types) == 1 else "")
-            )
+            stages.append(_stage(name, type_, workers, measured, rows, events))
     known = {stage.name for stage in stages}
     if not known:
         raise NotTrustworthyError("no stage took any event", remedy="record while the application works")
@@ -76,14 +77,38 @@ def _names(series: Series) -> list[str]:
     return found
 
 
-def _service(measured: Measured, rows: list[int], events: int) -> tuple[float, float]:
-    """Mean in ns and coefficient of variation of the service times of stages taken together."""
+def _stage(
+    name: str, type_: str, workers: int, measured: Measured, rows: list[int], events: int
+) -> ModelStage:
+    """The service times of stages taken together, from their busy time and events block by block.
+
+    What a block is busy for beyond its events and what these vary (robustly: by the median of its deviation)
+    are interruptions; neighbouring blocks share one.
+    """
     busy, per = measured.busy[rows].sum(axis=0), measured.taken[rows].sum(axis=0)
     mean = float(busy.sum()) / events
-    residuals = busy - mean * per
-    variance = float((residuals**2).sum()) / events
-    variation = np.sqrt(variance) / mean if mean else 0.0
-    return mean * 1e9, round(float(min(variation, _MOST_VARIATION)), 3)
+    some = per > 0
+    beyond = np.zeros(len(busy))
+    if events >= _FEWEST_EVENTS and some.sum() >= _FEWEST_BLOCKS and mean > 0:
+        usual = float(np.median(busy[some] / per[some]))
+        each = (busy - usual * per) / np.sqrt(np.maximum(per, 1))
+        spread = max(1.4826 * float(np.median(np.abs(each[some]))), 0.02 * usual)
+        beyond = np.maximum(busy - usual * per, 0.0)
+        beyond[each <= _BEYOND * spread] = 0.0
+    count = int((np.diff((beyond > 0).astype(int), prepend=0) == 1).sum())
+    extra = float(beyond.sum())
+    plain = max(mean - extra / events, 0.0)
+    residuals = busy - beyond - plain * per
+    variation = np.sqrt(float((residuals**2).sum()) / events) / plain if plain else 0.0
+    return ModelStage(
+        name,
+        plain * 1e9,
+        round(float(min(variation, _MOST_VARIATION)), 3),
+        workers,
+        type_,
+        count / events,
+        extra / count * 1e9 if count else 0.0,
+    )
 
 
 def _nodes(observation: Observation, measured: Measured, series: Series) -> dict[str, str]:
