@@ -27,7 +27,7 @@ _FEWEST_SWEEPS = 200
 _KEPT_WAITING = 0.25  # of its busy time, a stage without a CPU: then the scheduler may be the finding
 _SOME_WAITING = 0.05  # of the time: below this the scheduler changes no judgement
 _ALL_THE_TIME = 0.95  # a stage that is busy for so long limits, however much of that it lacked a CPU
-_SATURATED = 0.9  # of all CPUs
+_SATURATED = 0.8  # of all CPUs
 _FULL_LEAD = 0.1  # where all CPUs are in use, a stage has to need so much more than any other to limit
 _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
 
@@ -165,7 +165,7 @@ def _judge(
         confidence = confidence if named is not None else alike[2].confidence
         label, named, lead = alike[0], alike[1] if named is None else named, alike[2].lead
     cpu = _cpu_sentence(observation, measured)
-    kept = _kept_from_running(measured, named)
+    kept = _kept_from_running(measured, named if cpu is not None else None)
     if cpu is not None and (named is None or kept is not None or lead < _FULL_LEAD):
         return None, Verdict.CPU, 1.0 - ranking.confidence / 2, [*evidence, cpu]
     if kept is not None:
@@ -207,11 +207,14 @@ def _nothing_named(
     return None, Verdict.NONE, ranking.idle, evidence
 
 
-def _kept_from_running(measured: Measured, named: int | None) -> tuple[int, float] | None:
+def _kept_from_running(measured: Measured, slowest: int | None) -> tuple[int, float] | None:
     """The stage that limits for want of a CPU, and how surely it is the busiest; None where there is none.
 
-    It is busy all the time, is another than the one that works most, and would not stand out if its thread
-    had had a CPU whenever it wanted one.
+    It is busy all the time, and its thread had no CPU for a good part of that.
+
+    Args:
+        slowest: a stage that works most, where the threads of the application lack the CPUs that they use
+            themselves: then that is its doing.
     """
     waiting = _waiting(measured)
     if waiting.max(initial=0.0) < _SOME_WAITING:
@@ -219,7 +222,7 @@ def _kept_from_running(measured: Measured, named: int | None) -> tuple[int, floa
     loaded = float(measured.occupied.max()) >= _ALL_THE_TIME
     busiest = rank(measured.busy, measured.per, loaded=loaded, strict=True)
     first = busiest.named
-    if first is None or first == named or measured.occupied[first] < _ALL_THE_TIME:
+    if first is None or first == slowest or measured.occupied[first] < _ALL_THE_TIME:
         return None
     share = float(measured.busy[first].sum() / measured.time.sum())
     return (first, busiest.confidence) if waiting[first] >= _KEPT_WAITING * share else None
