@@ -134,9 +134,8 @@ def recorded(
             process.kill()
 
 
-def judged(title: str, number: int, slow: int, options: argparse.Namespace) -> dict[str, Any]:
+def judged(layout: str, title: str, number: int, slow: int, options: argparse.Namespace) -> dict[str, Any]:
     """One run, and what `analyse` made of it."""
-    layout = title.split(":")[0]
     with tempfile.TemporaryDirectory(prefix="latlab-threads-") as folder:
         os.environ["LATLAB_COUNTERS"] = folder
         output = Path(folder) / "run"
@@ -145,7 +144,8 @@ def judged(title: str, number: int, slow: int, options: argparse.Namespace) -> d
         name = found.limiting_stage
         right = name is None if slow < 0 else name is not None and name.startswith(STAGES[slow])
         if not right and options.keep is not None:
-            shutil.copytree(output, options.keep / f"{title.replace(': ', '-').replace(' ', '-')}-{number}")
+            name = "-".join(title.replace(":", "").replace(",", "").split())
+            shutil.copytree(output, options.keep / f"{name}-{number}", dirs_exist_ok=True)
     return {
         "title": title,
         "run": number,
@@ -180,15 +180,17 @@ def run_what_is_left(
     options: argparse.Namespace, outcomes: list[dict[str, Any]], done: set[tuple[str, int]], until: float
 ) -> None:
     """Run after run, each kept as soon as it is there."""
+    how = ", computing" if options.work == "computes" else ""
+    how += f", {options.beside} beside" if options.beside else ""
     for number in range(options.runs):
         layout, slow = LAYOUTS[number % 3], (number // 3) % len(STAGES)
         if options.work == "computes" and layout == "worker pool":
             continue
         for planted in (slow, -1):
-            title = f"{layout}: {f'{options.slower:.0%} slower' if planted >= 0 else 'nothing limits'}"
+            title = f"{layout}{how}: {f'{options.slower:.0%} slower' if planted >= 0 else 'nothing limits'}"
             if options.only not in title or (title, number) in done or time.monotonic() >= until:
                 continue
-            one = judged(title, number, planted, options)
+            one = judged(layout, title, number, planted, options)
             outcomes.append(one)
             if options.results is not None:
                 with options.results.open("a") as file:
