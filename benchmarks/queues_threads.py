@@ -144,8 +144,8 @@ def judged(layout: str, title: str, number: int, slow: int, options: argparse.Na
         name = found.limiting_stage
         right = name is None if slow < 0 else name is not None and name.startswith(STAGES[slow])
         if not right and options.keep is not None:
-            name = "-".join(title.replace(":", "").replace(",", "").split())
-            shutil.copytree(output, options.keep / f"{name}-{number}", dirs_exist_ok=True)
+            kept = "-".join(title.replace(":", "").replace(",", "").split())
+            shutil.copytree(output, options.keep / f"{kept}-{number}", dirs_exist_ok=True)
     return {
         "title": title,
         "run": number,

@@ -59,8 +59,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
         dead = [application for application in found if application.state in ("dead", "other boot")]
         for application in dead:
             Path(application.path).unlink(missing_ok=True)
-        click.echo(f"removed the counter files of {len(dead)} dead processes", err=True)
-        found = [application for application in found if application not in dead]
+        click.echo(f"removed the counter files of {len(dead)} dead processes, listed here", err=True)
     if as_json:
         print(json.dumps({"schema": 1, "applications": [a.to_json() for a in found]}, indent=2))
         return
