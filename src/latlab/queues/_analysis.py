@@ -15,7 +15,7 @@ from latlab.queues._analysis_measure import Measured, measure
 from latlab.queues._analysis_queues import queue_results
 from latlab.queues._analysis_series import Series, expand, steady_window
 from latlab.queues._analysis_stages import StageView
-from latlab.queues._analysis_threads import ThreadShares
+from latlab.queues._analysis_threads import every_thread
 from latlab.queues._analysis_types import rank_types, type_of_alike
 from latlab.queues._landmarks import landmarks
 
@@ -64,8 +64,13 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
     if len(series.t_ns) < _FEWEST_SWEEPS or moved < _FEWEST_EVENTS:
         why = f"{len(series.t_ns)} sweeps and {moved} events are too few to tell"
         return _answer(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages, window)
-    timeline = _timeline(measured) if over_time else ()
-    stage, verdict, confidence, evidence = _judge(observation, measured, timeline, queues)
+    cpu = _cpu_sentence(observation, window)
+    if cpu is not None:
+        # Who has no CPU is busy for that alone: what counts is what each stage needs of them.
+        measured = replace(measured, work=measured.demand)
+    loaded = _is_loaded(measured, full=cpu is not None)
+    timeline = _timeline(measured, loaded) if over_time else ()
+    stage, verdict, confidence, evidence = _judge(measured, timeline, queues, loaded, cpu)
     return _answer(stage, verdict, confidence, evidence, timeline, queues, stages, window)
 
 
@@ -87,11 +92,14 @@ def _answer(
     return Analysis(stage, verdict, confidence, tuple(evidence), timeline, queues, stages, *window)
 
 
-def _is_loaded(measured: Measured) -> bool:
+def _is_loaded(measured: Measured, *, full: bool) -> bool:
     """Some stage has an event in hand for most of the time: working on it, or unable to put it on.
 
-    Of the time in which its thread had no CPU that is the scheduler's doing, unless it is all of the time.
+    Of the time in which its thread had no CPU that is the scheduler's doing, unless it is all of the time, or
+    the application itself has all CPUs (`full`).
     """
+    if full:
+        return float(measured.occupied.max()) >= LOADED
     at_work = measured.occupied - _waiting(measured)
     most = float(measured.occupied.max())
     return most >= LOADED and (float(at_work.max()) >= LOADED or most >= _ALL_THE_TIME)
@@ -124,14 +132,13 @@ def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[Queu
     )
 
 
-def _timeline(measured: Measured) -> tuple[Period, ...]:
+def _timeline(measured: Measured, loaded: bool) -> tuple[Period, ...]:
     """The limiting stage of each twelfth of the run; neighbours of one name are joined."""
     blocks = measured.busy.shape[1]
     if blocks < _SEGMENTS * 4:
         return ()
     cuts = np.linspace(0, blocks, _SEGMENTS + 1).astype(int)
     periods: list[Period] = []
-    loaded = _is_loaded(measured)
     for begin, end in itertools.pairwise(cuts):
         found = rank(measured.work[:, begin:end], measured.per[:, begin:end], loaded=loaded, strict=True)
         stage = None if found.named is None else measured.views[found.named].label
@@ -145,12 +152,17 @@ def _timeline(measured: Measured) -> tuple[Period, ...]:
 
 
 def _judge(
-    observation: Observation,
     measured: Measured,
     timeline: tuple[Period, ...],
     queues: tuple[QueueResult, ...],
+    loaded: bool,
+    cpu: str | None,
 ) -> tuple[str | None, Verdict, float, list[str]]:
-    loaded = _is_loaded(measured)
+    """The stage, the verdict, its confidence and the evidence.
+
+    Args:
+        cpu: the sentence that convicts the machine, where its CPUs are full.
+    """
     ranking = rank(measured.work, measured.per, loaded=loaded)
     evidence = [_ranking_sentence(measured, ranking)]
     named, confidence = ranking.named, ranking.confidence
@@ -164,9 +176,10 @@ def _judge(
     if alike is not None and (named is None or label == alike[0]):
         confidence = confidence if named is not None else alike[2].confidence
         label, named, lead = alike[0], alike[1] if named is None else named, alike[2].lead
-    cpu = _cpu_sentence(observation, measured)
     kept = _kept_from_running(measured, named if cpu is not None else None)
-    if cpu is not None and (named is None or kept is not None or lead < _FULL_LEAD):
+    if cpu is not None and (
+        named is None or kept is not None or lead < _FULL_LEAD or measured.occupied[named] < LOADED
+    ):
         return None, Verdict.CPU, 1.0 - ranking.confidence / 2, [*evidence, cpu]
     if kept is not None:
         first, confidence = kept
@@ -246,7 +259,9 @@ def _ranking_sentence(measured: Measured, ranking: Ranking) -> str:
         second = ranking.order[1]
         text += f", {measured.views[second].label} {ranking.busy[second]:.1%}"
     how = "its own times" if label in measured.own else "the counts around it"
-    if _waiting(measured)[first] > 0:
+    if measured.work is measured.demand:
+        text, how = text.replace(" was busy ", " needs a CPU ", 1), "the CPU time of its thread"
+    elif _waiting(measured)[first] > 0:
         how += ", less the time that its thread had no CPU"
     chance = "less than 0.1%" if ranking.by_chance < 0.001 else f"{ranking.by_chance:.1%}"
     return f"{text} (by {how}); equal stages would lead by so much in {chance} of such runs"
@@ -305,9 +320,11 @@ def _burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
     )
 
 
-def _cpu_sentence(observation: Observation, measured: Measured) -> str | None:
-    """The sentence that convicts the machine, or None: all CPUs in use, and threads that wait for one."""
-    shares = _each_thread(measured)
+def _cpu_sentence(observation: Observation, window: tuple[int, int]) -> str | None:
+    """The sentence that convicts the machine, or None: the application's threads use the CPUs, and wait for
+    them.
+    """
+    shares = every_thread(observation, window)
     if not shares or not observation.cpus:
         return None
     used, waited = sum(s.cpu for s in shares), sum(s.wait for s in shares)
@@ -317,11 +334,6 @@ def _cpu_sentence(observation: Observation, measured: Measured) -> str | None:
         f"its threads use {used:.2f} of {observation.cpus} CPUs, and {waited:.2f} more would run if they had "
         f"one: the machine is full, and a faster stage would only pass its CPU on"
     )
-
-
-def _each_thread(measured: Measured) -> list[ThreadShares]:
-    """Each thread once, also where several stages share it."""
-    return list({shares.tid: shares for shares in measured.threads.values()}.values())
 
 
 def _longest(timeline: tuple[Period, ...]) -> tuple[str, float]:

@@ -11,7 +11,13 @@ from latlab.model.queues import Observation
 from latlab.queues._analysis_limit import BLOCKS
 from latlab.queues._analysis_series import Series
 from latlab.queues._analysis_stages import StageView, busy_share, chains, manner_of, stage_views
-from latlab.queues._analysis_threads import ThreadShares, stage_busy, thread_shares, waited_while_busy
+from latlab.queues._analysis_threads import (
+    ThreadShares,
+    stage_busy,
+    thread_blocks,
+    thread_ids,
+    thread_shares,
+)
 
 __all__ = ["Measured", "measure"]
 
@@ -27,6 +33,7 @@ class Measured:
     occupied: NDArray[np.float64]
     busy: NDArray[np.float64]  # (stages, blocks): seconds
     work: NDArray[np.float64]  # (stages, blocks): seconds busy, but for those in which its thread had no CPU
+    demand: NDArray[np.float64]  # (stages, blocks): seconds of a CPU
     per: NDArray[np.float64]  # (stages, blocks): seconds; see `rank`
     taken: NDArray[np.int64]  # (stages, blocks): events out of the inputs
     time: NDArray[np.float64]  # (blocks,): seconds
@@ -63,12 +70,47 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
             occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + float(blocked[i]))
     taken = _taken(views, series, cuts)
     per = _per(views, series, taken, time)
-    work = busy - np.array(
-        [waited_while_busy(observation, view.label, busy[i], edges) for i, view in enumerate(views)]
-    ).reshape(busy.shape)
+    work, demand = _work(observation, views, busy, edges)
     return Measured(
-        views, ready, starved, blocked, occupied, busy, work, per, taken, time, edges, own, threads
+        views,
+        ready,
+        starved,
+        blocked,
+        occupied,
+        busy,
+        work,
+        demand,
+        per,
+        taken,
+        time,
+        edges,
+        own,
+        threads,
     )
+
+
+def _work(
+    observation: Observation, views: list[StageView], busy: NDArray[np.float64], edges: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What of its busy time a stage was at work, and what it had a CPU for, as far as its thread is known.
+
+    A thread that waits for events asleep is ready only while it has some. One that polls is ready all the
+    time, and as likely to lack a CPU while it works as while it looks: of its waiting the share counts that
+    its busy time is of the time in which it wanted a CPU. It uses a CPU while it looks, too; the other does
+    so only at work, which the kernel tells exactly.
+    """
+    work, demand = busy.copy(), busy.copy()
+    tids = thread_ids(observation)
+    for i, view in enumerate(views):
+        tid = tids.get(view.label, 0)
+        known = thread_blocks(observation, tid, edges)
+        if known is None:
+            continue
+        ran, waited = known
+        work[i] -= waited * np.minimum(1.0, busy[i] / np.maximum(ran + waited, 1e-12))
+        alone = list(tids.values()).count(tid) == 1
+        demand[i] = ran if alone and ran.sum() <= work[i].sum() else work[i]
+    return work, demand
 
 
 def _taken(views: list[StageView], series: Series, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
