@@ -177,6 +177,15 @@ def test_a_machine_whose_cpus_are_full_is_a_verdict_of_its_own():
     assert (found.limiting_stage, found.verdict) == (None, Verdict.CPU)
 
 
+@pytest.mark.parametrize("slow", range(5))
+def test_on_a_full_machine_stages_are_compared_by_the_cpu_time_that_they_need(slow):
+    observation = observed(Line(slower=0.25), slow)
+    shares = [0.5 if stage == slow else 0.4 for stage in range(5)]
+    found = analyse(with_threads(observation, shares, [0.3] * 5))
+    assert (found.limiting_stage, found.verdict) == (f"stage-{slow}", Verdict.STAGE)
+    assert found.evidence[0].startswith(f"stage-{slow} needs a CPU 50.0% of the time")
+
+
 def test_a_stage_that_computes_most_limits_also_on_a_full_machine():
     observation = observed(Line(slower=0.25), 2)
     found = analyse(with_threads(observation, [0.2, 0.2, 0.9, 0.3, 0.3], [0.4] * 5))
