@@ -171,6 +171,15 @@ def test_interruptions_are_in_the_forecast():
     assert hit.queues[0].waiting.p99_ns > 500_000 > plain.queues[0].waiting.p99_ns
 
 
+def test_a_stage_that_says_it_is_idle_while_events_wait_is_no_faster_for_that():
+    observation = pool_of_two((7, 8))
+    alone = tuple(dataclasses.replace(stage, group="") for stage in observation.stages)
+    samples = {**observation.samples, "in": observation.samples["in"] + np.uint64(5)}
+    model = fit_model(dataclasses.replace(observation, stages=alone, samples=samples))
+    # 1,000 and 3,000 events a second, and always one more.
+    assert [stage.service_ns for stage in model.stages] == pytest.approx([1e6, 1e6 / 3], rel=0.01)
+
+
 def test_a_second_worker_of_a_pool_halves_its_load():
     model = fit_model(pool_of_two((7, 7)))
     one, two = forecast(model), forecast(model.with_stage("book", workers=2))

@@ -83,9 +83,12 @@ def _stage(
     """The service times of stages taken together, from their busy time and events block by block.
 
     What a block is busy for beyond its events and what these vary (robustly: by the median of its deviation)
-    are interruptions; neighbouring blocks share one.
+    are interruptions; neighbouring blocks share one. Time in which a stage has an event and room, and says
+    that it is idle, is part of what its events take: it wakes up, or looks for them.
     """
     busy, per = measured.busy[rows].sum(axis=0), measured.taken[rows].sum(axis=0)
+    if len(rows) == 1:
+        busy = busy * max(1.0, float(measured.ready[rows[0]] * measured.time.sum() / max(busy.sum(), 1e-12)))
     mean = float(busy.sum()) / events
     some = per > 0
     beyond = np.zeros(len(busy))
