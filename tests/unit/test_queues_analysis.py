@@ -186,6 +186,15 @@ def test_on_a_full_machine_stages_are_compared_by_the_cpu_time_that_they_need(sl
     assert found.evidence[0].startswith(f"stage-{slow} needs a CPU")
 
 
+@pytest.mark.parametrize(
+    ("load", "expected"), [(1.5, ("stage-2", Verdict.STAGE)), (0.85, (None, Verdict.CPU))]
+)
+def test_threads_that_poll_on_a_full_machine_are_named_only_when_they_are_busy_all_the_time(load, expected):
+    observation = observed(Line(slower=0.25, load=load), 2)
+    found = analyse(with_threads(observation, [0.38] * 5, [0.62] * 5))
+    assert (found.limiting_stage, found.verdict) == expected
+
+
 def test_a_stage_that_computes_most_limits_also_on_a_full_machine():
     observation = observed(Line(slower=0.25), 2)
     found = analyse(with_threads(observation, [0.2, 0.2, 0.9, 0.3, 0.3], [0.4] * 5))

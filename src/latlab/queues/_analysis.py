@@ -27,6 +27,7 @@ _FEWEST_SWEEPS = 200
 _KEPT_WAITING = 0.25  # of its busy time, a stage without a CPU: then the scheduler may be the finding
 _SOME_WAITING = 0.05  # of the time: below this the scheduler changes no judgement
 _ALL_THE_TIME = 0.95  # a stage that is busy for so long limits, however much of that it lacked a CPU
+_NEARLY_ALL = 0.9  # of the time
 _SATURATED = 0.8  # of all CPUs
 _FULL_LEAD = 0.1  # where all CPUs are in use, a stage has to need so much more than any other to limit
 _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
@@ -178,7 +179,7 @@ def _judge(
         label, named, lead = alike[0], alike[1] if named is None else named, alike[2].lead
     kept = _kept_from_running(measured, named if cpu is not None else None)
     if cpu is not None and (
-        named is None or kept is not None or lead < _FULL_LEAD or measured.occupied[named] < LOADED
+        named is None or kept is not None or lead < _FULL_LEAD or not _busy_enough(measured, named)
     ):
         return None, Verdict.CPU, 1.0 - ranking.confidence / 2, [*evidence, cpu]
     if kept is not None:
@@ -199,6 +200,15 @@ def _judge(
         evidence.append(moving)
     evidence += _thread_sentence(measured, named)
     return label or view.label, Verdict.STAGE, confidence, evidence
+
+
+def _busy_enough(measured: Measured, named: int) -> bool:
+    """Whether a stage may be named on a full machine: it is loaded; and where what stages need isn't exactly
+    known, since some poll, it is busy nearly all the time itself.
+    """
+    busy = float(measured.busy[named].sum() / measured.time.sum())
+    loaded = bool(measured.occupied[named] >= LOADED)
+    return loaded and (bool(measured.exact.all()) or busy >= _NEARLY_ALL)
 
 
 def _nothing_named(

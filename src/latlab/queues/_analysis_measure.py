@@ -22,6 +22,9 @@ from latlab.queues._analysis_threads import (
 __all__ = ["Measured", "measure"]
 
 
+_AS_MUCH = 1.05  # who runs for longer than it is at work, by more than the counts can err, looks for events
+
+
 @dataclass(frozen=True)
 class Measured:
     """Stages over a window; `blocks` are stretches of it."""
@@ -34,6 +37,7 @@ class Measured:
     busy: NDArray[np.float64]  # (stages, blocks): seconds
     work: NDArray[np.float64]  # (stages, blocks): seconds busy, but for those in which its thread had no CPU
     demand: NDArray[np.float64]  # (stages, blocks): seconds of a CPU
+    exact: NDArray[np.bool_]  # (stages,): the demand is what the kernel counted, at work alone
     per: NDArray[np.float64]  # (stages, blocks): seconds; see `rank`
     taken: NDArray[np.int64]  # (stages, blocks): events out of the inputs
     time: NDArray[np.float64]  # (blocks,): seconds
@@ -70,7 +74,7 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
             occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + float(blocked[i]))
     taken = _taken(views, series, cuts)
     per = _per(views, series, taken, time)
-    work, demand = _work(observation, views, busy, edges)
+    work, demand, exact = _work(observation, views, busy, edges)
     return Measured(
         views,
         ready,
@@ -80,6 +84,7 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
         busy,
         work,
         demand,
+        exact,
         per,
         taken,
         time,
@@ -91,8 +96,8 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
 
 def _work(
     observation: Observation, views: list[StageView], busy: NDArray[np.float64], edges: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What of its busy time a stage was at work, and what it had a CPU for, as far as its thread is known.
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """What of its busy time a stage was at work, what it needed a CPU for, and whether that is exact.
 
     A thread that waits for events asleep is ready only while it has some. One that polls is ready all the
     time, and as likely to lack a CPU while it works as while it looks: of its waiting the share counts that
@@ -100,6 +105,7 @@ def _work(
     so only at work, which the kernel tells exactly.
     """
     work, demand = busy.copy(), busy.copy()
+    exact = np.zeros(len(views), np.bool_)
     tids = thread_ids(observation)
     for i, view in enumerate(views):
         tid = tids.get(view.label, 0)
@@ -108,9 +114,9 @@ def _work(
             continue
         ran, waited = known
         work[i] -= waited * np.minimum(1.0, busy[i] / np.maximum(ran + waited, 1e-12))
-        alone = list(tids.values()).count(tid) == 1
-        demand[i] = ran if alone and ran.sum() <= work[i].sum() else work[i]
-    return work, demand
+        exact[i] = list(tids.values()).count(tid) == 1 and ran.sum() <= _AS_MUCH * work[i].sum()
+        demand[i] = ran if exact[i] else work[i]
+    return work, demand, exact
 
 
 def _taken(views: list[StageView], series: Series, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
