@@ -6,7 +6,7 @@ import pytest
 
 from latlab.errors import NotTrustworthyError
 from latlab.model.queue_analysis import Verdict
-from latlab.model.queues import Observation, Queue, QueueKind, Stage
+from latlab.model.queues import Observation, Process, Queue, QueueKind, Stage
 from latlab.queues import analyse
 from latlab.queues._analysis_series import expand, steady_window
 from latlab.queues._tandem import Line, Times, observe, simulate
@@ -175,6 +175,22 @@ def test_a_machine_whose_cpus_are_full_is_a_verdict_of_its_own():
     # Busy for 100 % of the time or for 80 %, the thread of each runs for 40 % of it.
     found = analyse(with_threads(observation, [0.4] * 5, [0.4, 0.4, 0.6, 0.4, 0.4]))
     assert (found.limiting_stage, found.verdict) == (None, Verdict.CPU)
+
+
+@pytest.mark.parametrize("slow", [0, 3, None])
+def test_threads_that_share_the_interpreter_s_lock_are_compared_by_their_cpu_time(slow):
+    # By the queues, stage-2 is the slowest: it waits longest for the lock.
+    observation = observed(Line(slower=0.25), 2)
+    python = tuple(
+        dataclasses.replace(queue, implementation="latlab.queues._instrument.Queue")
+        for queue in observation.queues
+    )
+    observation = dataclasses.replace(observation, queues=python, processes=(Process(0, 1, 1, "app"),))
+    shares = [0.24 if stage == slow else 0.19 for stage in range(5)]
+    found = analyse(with_threads(observation, shares, [0.02] * 5))
+    expected = (None, Verdict.UNKNOWN) if slow is None else (f"stage-{slow}", Verdict.STAGE)
+    assert (found.limiting_stage, found.verdict) == expected
+    assert any("the interpreter's lock" in sentence for sentence in found.evidence)
 
 
 @pytest.mark.parametrize("slow", range(5))

@@ -29,6 +29,8 @@ _SOME_WAITING = 0.05  # of the time: below this the scheduler changes no judgeme
 _ALL_THE_TIME = 0.95  # a stage that is busy for so long limits, however much of that it lacked a CPU
 _NEARLY_ALL = 0.9  # of the time
 _SATURATED = 0.8  # of all CPUs
+_ONE_LOCK = (0.85, 1.15)  # CPUs that all threads under one lock take together …
+_ASLEEP = 1.5  # … and how many times as long as it runs, or would, each is busy
 _FULL_LEAD = 0.1  # where all CPUs are in use, a stage has to need so much more than any other to limit
 _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
 
@@ -66,12 +68,13 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
         why = f"{len(series.t_ns)} sweeps and {moved} events are too few to tell"
         return _answer(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages, window)
     cpu = _cpu_sentence(observation, window)
-    if cpu is not None:
+    lock = _lock_sentence(observation, measured, window) if cpu is None else None
+    if cpu is not None or lock is not None:
         # Who has no CPU is busy for that alone: what counts is what each stage needs of them.
         measured = replace(measured, work=measured.demand)
-    loaded = _is_loaded(measured, full=cpu is not None)
+    loaded = lock is not None or _is_loaded(measured, full=cpu is not None)
     timeline = _timeline(measured, loaded) if over_time else ()
-    stage, verdict, confidence, evidence = _judge(measured, timeline, queues, loaded, cpu)
+    stage, verdict, confidence, evidence = _judge(measured, timeline, queues, loaded, cpu, lock)
     return _answer(stage, verdict, confidence, evidence, timeline, queues, stages, window)
 
 
@@ -158,11 +161,13 @@ def _judge(
     queues: tuple[QueueResult, ...],
     loaded: bool,
     cpu: str | None,
+    lock: str | None,
 ) -> tuple[str | None, Verdict, float, list[str]]:
     """The stage, the verdict, its confidence and the evidence.
 
     Args:
         cpu: the sentence that convicts the machine, where its CPUs are full.
+        lock: the sentence that convicts the interpreter's lock.
     """
     ranking = rank(measured.work, measured.per, loaded=loaded)
     evidence = [_ranking_sentence(measured, ranking)]
@@ -177,7 +182,11 @@ def _judge(
     if alike is not None and (named is None or label == alike[0]):
         confidence = confidence if named is not None else alike[2].confidence
         label, named, lead = alike[0], alike[1] if named is None else named, alike[2].lead
-    kept = _kept_from_running(measured, named if cpu is not None else None)
+    if lock is not None:
+        evidence.append(lock)
+        if named is None or lead < _FULL_LEAD:
+            return None, Verdict.UNKNOWN, 1 - ranking.confidence, evidence
+    kept = None if lock is not None else _kept_from_running(measured, named if cpu is not None else None)
     if cpu is not None and (
         named is None or kept is not None or lead < _FULL_LEAD or not _busy_enough(measured, named)
     ):
@@ -343,6 +352,31 @@ def _cpu_sentence(observation: Observation, window: tuple[int, int]) -> str | No
     return (
         f"its threads use {used:.2f} of {observation.cpus} CPUs, and {waited:.2f} more would run if they had "
         f"one: the machine is full, and a faster stage would only pass its CPU on"
+    )
+
+
+def _lock_sentence(observation: Observation, measured: Measured, window: tuple[int, int]) -> str | None:
+    """The sentence that convicts the interpreter's lock, or None.
+
+    The threads of one Python process take one CPU together, and the stage that needs most of it is busy for
+    much longer than it runs or waits for a CPU: it sleeps until it gets the lock.
+    """
+    drained = [queue for queue in observation.queues if queue.drain]
+    python = all("." in queue.implementation and "::" not in queue.implementation for queue in drained)
+    if len(observation.processes) != 1 or not python:
+        return None
+    used = sum(shares.cpu for shares in every_thread(observation, window))
+    low, high = _ONE_LOCK
+    first = int(measured.demand.sum(axis=1).argmax())
+    thread = measured.threads.get(measured.views[first].label)
+    if not low <= used <= high or thread is None or not measured.exact.all():
+        return None
+    busy = float(measured.busy[first].sum() / measured.time.sum())
+    if busy < _ASLEEP * (thread.cpu + thread.wait):
+        return None
+    return (
+        f"its threads use {used:.2f} CPUs together; {measured.views[first].label}, which needs most of them, "
+        f"is busy {busy:.0%} of the time and runs for {thread.cpu:.0%}: they wait for the interpreter's lock"
     )
 
 
