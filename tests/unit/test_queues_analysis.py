@@ -53,6 +53,14 @@ def test_a_stage_that_is_a_quarter_slower_is_named_wherever_it_stands(slow, load
     assert found.confidence > 0.95
 
 
+@pytest.mark.parametrize("slow", [0, 2, 4])
+@pytest.mark.parametrize("waits_first", [False, True])
+def test_a_slow_stage_is_named_also_where_queues_hold_only_two(slow, waits_first):
+    line = Line(slower=0.25, capacity=2, holds=True, waits_first=waits_first)
+    found = analyse(observed(line, slow))
+    assert (found.limiting_stage, found.verdict) == (f"stage-{slow}", Verdict.STAGE)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_pipeline_at_half_its_load_is_limited_by_nothing(seed):
     found = analyse(observed(Line(slower=0.0, load=0.5, variation=0.5), -1, seed=seed))

@@ -124,7 +124,11 @@ def manner_of(views: list[StageView], series: Series) -> Manner:
     holds = max(shares) < 0.02
     shape = _shape_of_empty_ends(known, series, holds)
     if holds:
-        return Manner(True, _shape_of_full_ends(known, series) < _LUMPED * shape, shape)
+        at_full = _shape_of_full_ends(known, series)
+        if at_full is None:
+            # Of a queue of two the ends have the same three states: with two of them lumped, c seems above 1.
+            return Manner(True, shape < _LUMPED, min(shape, 1.0))
+        return Manner(True, at_full < _LUMPED * shape, shape)
     # A stage that waits before it takes the next has work in front, no room behind, and nothing in hand.
     idle = stuck = 0
     for view in known:
@@ -154,7 +158,8 @@ def _shape_of_empty_ends(known: list[StageView], series: Series, holds: bool) ->
     return float(np.clip(above / below, 0.02, 4.0))
 
 
-def _shape_of_full_ends(known: list[StageView], series: Series) -> float:
+def _shape_of_full_ends(known: list[StageView], series: Series) -> float | None:
+    """c, from the full ends of queues of more than two; None where none was ever near its end."""
     above = below = 0.0
     for view in known:
         for row in view.outputs:
@@ -162,7 +167,7 @@ def _shape_of_full_ends(known: list[StageView], series: Series) -> float:
                 left = series.queues[row].capacity - series.low[row]
                 p0, p1, p2 = (float(series.weights[left == n].sum()) for n in range(3))
                 above, below = above + p0 * p2, below + p1**2
-    return above / below if above > 0 and below > 0 else np.inf
+    return above / below if above > 0 and below > 0 else None
 
 
 def _full(view: StageView, series: Series) -> NDArray[np.bool_]:
