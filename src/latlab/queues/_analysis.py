@@ -28,6 +28,7 @@ _KEPT_WAITING = 0.25  # of its busy time, a stage without a CPU: then the schedu
 _SOME_WAITING = 0.05  # of the time: below this the scheduler changes no judgement
 _ALL_THE_TIME = 0.95  # a stage that is busy for so long limits, however much of that it lacked a CPU
 _NEARLY_ALL = 0.9  # of the time
+_COMES_NEAR = 0.5  # of what the slowest needs
 _SATURATED = 0.8  # of all CPUs
 _ONE_LOCK = (0.85, 1.15)  # CPUs that all threads under one lock take together …
 _ASLEEP = 1.5  # … and how many times as long as it runs, or would, each is busy
@@ -196,7 +197,8 @@ def _judge(
         evidence += _around(measured.views[first], queues)
         evidence += _thread_sentence(measured, first)
         return measured.views[first].label, Verdict.SCHEDULER, confidence, evidence
-    if named is None:
+    doubtful = lock is None and named is not None and not _lacks_little(measured, named)
+    if named is None or (doubtful and not _busy_enough(measured, named)):
         return _nothing_named(measured, ranking, evidence, queues)
     view = measured.views[named]
     if label is not None:
@@ -211,13 +213,21 @@ def _judge(
     return label or view.label, Verdict.STAGE, confidence, evidence
 
 
+def _lacks_little(measured: Measured, named: int) -> bool:
+    """A stage's thread has a CPU for most of the time that the stage is busy."""
+    waited = float((measured.busy[named] - measured.work[named]).sum())
+    return waited < _KEPT_WAITING * float(measured.busy[named].sum())
+
+
 def _busy_enough(measured: Measured, named: int) -> bool:
-    """Whether a stage may be named on a full machine: it is loaded; and where what stages need isn't exactly
-    known, since some poll, it is busy nearly all the time itself.
+    """Whether a stage may be named whose thread lacks a CPU often: it is loaded; and where what stages need
+    isn't exactly known, since some that come near it poll, it is busy nearly all the time itself.
     """
+    needs = measured.demand.sum(axis=1)
+    exact = bool(measured.exact[needs >= _COMES_NEAR * needs[named]].all())
     busy = float(measured.busy[named].sum() / measured.time.sum())
     loaded = bool(measured.occupied[named] >= LOADED)
-    return loaded and (bool(measured.exact.all()) or busy >= _NEARLY_ALL)
+    return loaded and (exact or busy >= _NEARLY_ALL)
 
 
 def _nothing_named(
