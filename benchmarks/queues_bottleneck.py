@@ -4,7 +4,7 @@
 Bars: at 5 % slower in 285 of 300, at 10 % in 300 of 300, saturated and at 92 % load; named where nothing
 limits (all stages equal, saturated, at 92 % or at 60 % load) in at most 2 %.
 
-    python -m benchmarks.queues_bottleneck [--cases 300] [--events 20000] [--seed 7] [--all]
+    python -m benchmarks.queues_bottleneck [--cases 300] [--events 20000] [--seed 7] [--all] [--only TEXT]
 
 The rule was settled on seed 11; `--all` tries other service times, queues, lengths, periods and manners of
 waiting besides the first four.
@@ -79,10 +79,13 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cells with this in their title")
     options = parser.parse_args()
     start, missed = time.monotonic(), 0
     print(f"{options.cases} cases a cell, {options.events} events through each line, seed {options.seed}")
     for cell in base() + (others() if options.all else []):
+        if options.only not in cell.note:
+            continue
         print(cell.note)
         for slower, loads, share in (
             (0.05, (1.5, 0.92), 0.95),

@@ -169,6 +169,20 @@ def test_a_multiprocessing_queue_is_one_queue_over_its_processes(method, tmp_pat
     assert (done.returncode, done.stdout, done.stderr) == (0, "[2] 5 5\n", "")
 
 
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_what_a_process_put_in_counts_also_for_an_observer_that_comes_after_its_end(
+    method, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path / "counters"))
+    before = "    follower = Follower([os.getpid(), process.pid])\n    follower.refresh()\n"
+    late = BETWEEN_PROCESSES.replace(before, "    go.set()\n    process.join()\n" + before)
+    assert late != BETWEEN_PROCESSES
+    (tmp_path / "program.py").write_text(late)
+    command = [sys.executable, str(tmp_path / "program.py"), method]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[2] 5 5\n", "")
+
+
 def test_names_that_are_given_later_fill_the_topology():
     q = Queue()
     q.counts.set_name("late")

@@ -1,5 +1,6 @@
 import json
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -8,8 +9,11 @@ import time
 import numpy as np
 import pytest
 
+from latlab._core import clock as core_clock
 from latlab.cli import main
 from latlab.errors import InputError
+from latlab.formats.recording import open_recording
+from latlab.formats.traces import HEADER_BYTES, LANE_HEAD_BYTES, MAGIC, RECORD, VERSION
 from latlab.queues import Recorder, applications, load
 
 APPLICATION = """
@@ -224,6 +228,36 @@ def test_the_flight_recorder_writes_the_seconds_before_a_drop(start, tmp_path, c
     assert seen.queues[0].name == "orders"
 
 
+def trace_file(path, pid, seconds_from_now):
+    """A trace file of one lane: an event through the first queue at each of these times, 1 ms long."""
+    ticks, ns = core_clock.reference()[:2]
+    time.sleep(0.05)
+    later = core_clock.reference()
+    hz = (later[0] - ticks) * 1e9 / (later[1] - ns)
+    records = np.zeros(len(seconds_from_now), RECORD)
+    records["event"] = np.arange(len(records)) + 1
+    records["pop_ticks"] = [ticks + round(hz * seconds) for seconds in seconds_from_now]
+    records["push_ticks"] = records["pop_ticks"] - round(hz / 1000)
+    head = struct.pack("<QIIQQIIQQ", MAGIC, VERSION, 1, LANE_HEAD_BYTES + records.nbytes, len(records), pid,
+                       1, ticks, ns)  # fmt: skip
+    lane = struct.pack("<Q", len(records))
+    path.write_bytes(head.ljust(HEADER_BYTES, b"\0") + lane.ljust(LANE_HEAD_BYTES, b"\0") + records.tobytes())
+
+
+def test_the_flight_recorder_takes_over_the_traces_of_its_seconds(start, tmp_path, capsys):
+    process = start("traced", program=FILLS)
+    run, traces = tmp_path / "run", tmp_path / "traces"
+    trace_file(traces, process.pid, [-3600.0, 1.0])
+    timer = threading.Timer(0.3, lambda: (process.stdin.write("go\n"), process.stdin.flush()))
+    timer.start()
+    arguments = ["queues", "record", str(process.pid), "-o", str(run), "--period", "500us", "--seconds", "40"]
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--flight", "10s", "--on", "drop", "--after", "50ms", "--traces", str(traces)])
+    timer.join()
+    assert (ended.value.code, "latlab:" in capsys.readouterr().err) == (0, False)
+    assert open_recording(run).series("traces").column("event").to_pylist() == [2]
+
+
 def test_a_flight_in_which_nothing_happens_writes_nothing(start, tmp_path, capsys):
     process = start("calm")
     run = tmp_path / "run"
@@ -242,3 +276,32 @@ def test_a_latency_trigger_without_an_objective_is_a_usage_error(start, tmp_path
         main([*arguments, "--on", "latency"])
     assert ended.value.code == 2
     assert "--objective" in capsys.readouterr().err
+
+
+def test_a_target_that_matches_nothing_yet_is_told(start, tmp_path, capsys):
+    start("known")
+    with pytest.raises(SystemExit) as ended:
+        main(["queues", "record", "known", "later", "-o", str(tmp_path / "run"), "--seconds", "0.2"])
+    assert ended.value.code == 0
+    assert "nothing matches later yet" in capsys.readouterr().err
+
+
+def test_a_cpu_that_the_machine_does_not_have_is_a_usage_error(start, tmp_path, capsys):
+    start("known")
+    with pytest.raises(SystemExit) as ended:
+        main(["queues", "record", "known", "-o", str(tmp_path / "run"), "--cpus", "9999"])
+    assert (ended.value.code, (tmp_path / "run").exists()) == (2, False)
+    assert "there is no CPU 9999" in capsys.readouterr().err
+
+
+def test_a_queue_that_is_left_out_and_was_never_there_is_told(start, tmp_path, capsys):
+    start("known")
+    run = str(tmp_path / "run")
+    with pytest.raises(SystemExit):
+        main(["queues", "record", "known", "-o", run, "--seconds", "0.2"])
+    with pytest.raises(SystemExit) as ended:
+        main(["queues", "analyse", run, "--exclude", "orders", "--exclude", "oders"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().err
+    assert "--exclude oders: there is no such queue" in said
+    assert "--exclude orders" not in said

@@ -1,14 +1,16 @@
 import dataclasses
+import heapq
 
 import numpy as np
 import pytest
 
 from latlab.errors import NotTrustworthyError
 from latlab.model.queue_analysis import Verdict
-from latlab.model.queues import Observation, Queue, QueueKind, Stage
+from latlab.model.queues import Observation, Process, Queue, QueueKind, Stage
 from latlab.queues import analyse
 from latlab.queues._analysis_series import expand, steady_window
-from latlab.queues._tandem import Line, observe, simulate
+from latlab.queues._tandem import Line, Times, observe, simulate
+from latlab.reports.queues_text import answer
 
 PERIOD = 100_000.0
 
@@ -49,6 +51,14 @@ def test_a_stage_that_is_a_quarter_slower_is_named_wherever_it_stands(slow, load
     found = analyse(observed(line, slow))
     assert (found.limiting_stage, found.verdict) == (f"stage-{slow}", Verdict.STAGE)
     assert found.confidence > 0.95
+
+
+@pytest.mark.parametrize("slow", [0, 2, 4])
+@pytest.mark.parametrize("waits_first", [False, True])
+def test_a_slow_stage_is_named_also_where_queues_hold_only_two(slow, waits_first):
+    line = Line(slower=0.25, capacity=2, holds=True, waits_first=waits_first)
+    found = analyse(observed(line, slow))
+    assert (found.limiting_stage, found.verdict) == (f"stage-{slow}", Verdict.STAGE)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -143,6 +153,13 @@ def test_what_did_not_change_holds_until_the_next_sample():
     np.testing.assert_array_equal(series.low[0], [4] * 50 + [1] * 50)
 
 
+def test_a_queue_that_is_gone_holds_nothing_any_more():
+    observation = hand_made([3] * 50 + [4] * 50)
+    gone = dataclasses.replace(observation.queues[0], retired_ns=50_000)
+    series = expand(dataclasses.replace(observation, queues=(gone,)))
+    np.testing.assert_array_equal(series.low[0], [3] * 50 + [0] * 50)
+
+
 def with_threads(observation, shares, wait, cpus=2):
     """Threads of the stages: (cpu, wait) shares each over the whole time."""
     end = int(observation.sweeps["t_ns"][-1])
@@ -163,14 +180,102 @@ def test_a_stage_whose_thread_is_kept_from_running_is_the_scheduler_s_doing():
 
 def test_a_machine_whose_cpus_are_full_is_a_verdict_of_its_own():
     observation = observed(Line(slower=0.25), 2)
-    found = analyse(with_threads(observation, [0.4] * 5, [0.5] * 5))
+    # Busy for 100 % of the time or for 80 %, the thread of each runs for 40 % of it.
+    found = analyse(with_threads(observation, [0.4] * 5, [0.4, 0.4, 0.6, 0.4, 0.4]))
     assert (found.limiting_stage, found.verdict) == (None, Verdict.CPU)
+
+
+@pytest.mark.parametrize("slow", [0, 3, None])
+def test_threads_that_share_the_interpreter_s_lock_are_compared_by_their_cpu_time(slow):
+    # By the queues, stage-2 is the slowest: it waits longest for the lock.
+    observation = observed(Line(slower=0.25), 2)
+    python = tuple(
+        dataclasses.replace(queue, implementation="latlab.queues._instrument.Queue")
+        for queue in observation.queues
+    )
+    observation = dataclasses.replace(observation, queues=python, processes=(Process(0, 1, 1, "app"),))
+    shares = [0.24 if stage == slow else 0.19 for stage in range(5)]
+    found = analyse(with_threads(observation, shares, [0.02] * 5))
+    expected = (None, Verdict.UNKNOWN) if slow is None else (f"stage-{slow}", Verdict.STAGE)
+    assert (found.limiting_stage, found.verdict) == expected
+    assert any("the interpreter's lock" in sentence for sentence in found.evidence)
+
+
+@pytest.mark.parametrize("slow", range(5))
+def test_on_a_full_machine_stages_are_compared_by_the_cpu_time_that_they_need(slow):
+    observation = observed(Line(slower=0.25), slow)
+    shares = [0.5 if stage == slow else 0.4 for stage in range(5)]
+    found = analyse(with_threads(observation, shares, [0.3] * 5))
+    assert (found.limiting_stage, found.verdict) == (f"stage-{slow}", Verdict.STAGE)
+    assert found.evidence[0].startswith(f"stage-{slow} needs a CPU")
+
+
+@pytest.mark.parametrize(
+    ("load", "expected"), [(1.5, ("stage-2", Verdict.STAGE)), (0.85, (None, Verdict.CPU))]
+)
+def test_threads_that_poll_on_a_full_machine_are_named_only_when_they_are_busy_all_the_time(load, expected):
+    observation = observed(Line(slower=0.25, load=load), 2)
+    found = analyse(with_threads(observation, [0.38] * 5, [0.62] * 5))
+    assert (found.limiting_stage, found.verdict) == expected
 
 
 def test_a_stage_that_computes_most_limits_also_on_a_full_machine():
     observation = observed(Line(slower=0.25), 2)
     found = analyse(with_threads(observation, [0.2, 0.2, 0.9, 0.3, 0.3], [0.4] * 5))
     assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.STAGE)
+
+
+def test_stages_that_lack_a_cpu_where_none_is_slow_are_the_scheduler_s_doing_and_none_is_named():
+    observation = observed(Line(slower=0.0, load=0.9, variation=0.5), -1)
+    found = analyse(with_threads(observation, [0.3] * 5, [0.4] * 5, cpus=8))
+    assert (found.limiting_stage, found.verdict) == (None, Verdict.SCHEDULER)
+    assert answer(found).startswith("no stage limits, but the scheduler")
+
+
+def test_a_thread_that_waits_for_a_cpu_now_and_then_does_not_hide_its_stage():
+    observation = observed(Line(slower=0.25), 2)
+    found = analyse(with_threads(observation, [0.01] * 5, [0.02] * 5))
+    assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.STAGE)
+
+
+def test_the_copies_of_queues_that_a_fork_left_change_no_judgement():
+    observation = observed(Line(slower=0.25), 2)
+    count = len(observation.queues)
+    copies = tuple(dataclasses.replace(queue, number=queue.number + count) for queue in observation.queues)
+    idle = {name: np.zeros(count, values.dtype) for name, values in observation.samples.items()}
+    idle["queue"] = np.arange(count, 2 * count, dtype=np.uint32)
+    samples = {name: np.concatenate([idle[name], values]) for name, values in observation.samples.items()}
+    forked = dataclasses.replace(observation, queues=observation.queues + copies, samples=samples)
+    alone, both = analyse(observation), analyse(forked)
+    assert (both.limiting_stage, both.confidence) == (alone.limiting_stage, alone.confidence)
+    assert [s.service_ns for s in both.stages] == [s.service_ns for s in alone.stages]
+
+
+def pooled_line(workers, load, seed, events=4_000, service_ns=1_000_000.0):
+    """Stages in a row with so many workers each, all of which take as many events a second."""
+    rng = np.random.default_rng(seed)
+    put = np.cumsum(rng.exponential(service_ns / load, events))
+    came, went = [], []
+    for count in workers:
+        free = [0.0] * count
+        taken, left = [], []
+        for at, time in zip(put, rng.gamma(4.0, service_ns * count / 4, events), strict=True):
+            begin = max(at, heapq.heappop(free))
+            heapq.heappush(free, begin + time)
+            taken.append(begin)
+            left.append(begin + time)
+        came.append(put)
+        went.append(np.sort(taken))
+        put = np.sort(left)
+    line = Line(stages=len(workers), capacity=256)
+    return observe(line, Times(np.array([came]), np.array([went]), put[None]), 0, service_ns / 4)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_pool_of_workers_at_a_lower_load_does_not_make_the_stages_behind_it_look_busy(seed):
+    found = analyse(pooled_line([1, 3, 1, 1], 0.6, seed))
+    assert (found.limiting_stage, found.verdict) == (None, Verdict.NONE)
+    assert found.stages[3].utilisation == pytest.approx(0.6, abs=0.1)
 
 
 def two_books(slow_ns):

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import json
 import random
 
@@ -11,6 +12,7 @@ from latlab.cli import main
 from latlab.errors import InputError, UsageError
 from latlab.formats.queue_model import model_text, read_model
 from latlab.model.forecast import ModelQueue, ModelSource, ModelStage, QueueingModel
+from latlab.model.queues import Observation, Queue, QueueKind, Stage
 from latlab.queues import fit_model, forecast
 from latlab.queues._tandem import Line, observe, simulate
 
@@ -106,6 +108,86 @@ def test_a_model_fitted_to_a_line_forecasts_the_line_with_a_faster_stage(load):
         assert found.queues[1].waiting.mean_ns == pytest.approx(waits.mean(), rel=0.5)
 
 
+def pool_of_two(threads):
+    """Two partitions that share threads: 1,000 events a second through one, 3,000 through the other, each of
+    which takes 100 µs.
+    """
+    steps = np.arange(1000)
+    at, number = np.tile(steps * 1_000_000, 2), np.repeat([0, 1], 1000)
+    count = np.concatenate([steps, 3 * steps]).astype(np.uint64)
+    zero = np.zeros(2000, np.uint64)
+    samples = {"t_ns": at, "t_end_ns": at, "queue": number.astype(np.uint32), "in": count, "out_low": count}
+    samples |= {"out_high": count, "dropped": zero, "blocked": zero, "empty": zero, "skipped": zero}
+    ends = {"source_name": "feed", "drain_type": "book"}
+    queues = tuple(
+        Queue(q, f"in-{q}", QueueKind.BOUNDED, 64, **ends, drain_name=f"book-{q}", consumer_tid=threads[q])
+        for q in range(2)
+    )
+    stages = tuple(Stage(q, "book", f"book-{q}", group="book-pool", tid=threads[0]) for q in range(2))
+    busy = {"busy_ns": count.astype(np.int64) * 100_000, "transitions": count}
+    times = {"t_ns": at, "stage": number, **busy}
+    sweeps = {"t_ns": at[:1000], "duration_ns": zero[:1000], "read": np.full(1000, 2)}
+    return Observation(queues, stages, (), samples, sweeps, stage_times=times, period_ns=1_000_000)
+
+
+def test_partitions_that_share_threads_are_one_stage_with_a_worker_for_each_thread():
+    for threads in ((7, 7), (7, 8)):
+        (stage,) = fit_model(pool_of_two(threads)).stages
+        assert (stage.name, stage.type, stage.workers) == ("book-pool", "book", len(set(threads)))
+        assert stage.service_ns == pytest.approx(100_000, rel=0.01)
+
+
+def test_queues_of_one_name_have_names_of_their_own_in_a_model(tmp_path):
+    observation = pool_of_two((7, 7))
+    alike = tuple(dataclasses.replace(queue, name="in") for queue in observation.queues)
+    model = fit_model(dataclasses.replace(observation, queues=alike))
+    assert [queue.name for queue in model.queues] == ["in-0", "in-1"]
+    path = tmp_path / "m.toml"
+    path.write_text(model_text(model), encoding="utf-8")
+    assert [source.queue for source in read_model(path).sources] == ["in-0", "in-1"]
+
+
+def test_long_interruptions_are_told_from_services_that_vary():
+    observation = pool_of_two((7, 7))
+    times = dict(observation.stage_times)
+    # Five times in the second, a service takes 5 ms longer.
+    longer = 5_000_000 * np.searchsorted([110, 290, 470, 650, 830], np.arange(1000), side="right")
+    times["busy_ns"] = times["busy_ns"] + np.concatenate([longer, np.zeros(1000, np.int64)])
+    (stage,) = fit_model(dataclasses.replace(observation, stage_times=times)).stages
+    assert stage.service_ns == pytest.approx(100_000, rel=0.02)
+    assert stage.variation < 0.5
+    assert stage.interrupted == pytest.approx(5 / 3996, rel=0.01)
+    assert stage.interruption_ns == pytest.approx(5_000_000, rel=0.05)
+
+
+def test_interruptions_are_in_the_forecast():
+    plain, hit = (
+        forecast(single(service_ns=8_000.0, variation=0.0, interrupted=often, interruption_ns=1e6))
+        for often in (0.0, 0.002)
+    )
+    assert plain.stages[0].utilisation == pytest.approx(0.4, rel=0.03)
+    # 100 a second of 1 ms each.
+    assert hit.stages[0].utilisation == pytest.approx(0.5, rel=0.1)
+    assert hit.queues[0].waiting.p99_ns > 500_000 > plain.queues[0].waiting.p99_ns
+
+
+def test_a_stage_that_says_it_is_idle_while_events_wait_is_no_faster_for_that():
+    observation = pool_of_two((7, 8))
+    alone = tuple(dataclasses.replace(stage, group="") for stage in observation.stages)
+    samples = {**observation.samples, "in": observation.samples["in"] + np.uint64(5)}
+    model = fit_model(dataclasses.replace(observation, stages=alone, samples=samples))
+    # 1,000 and 3,000 events a second, and always one more.
+    assert [stage.service_ns for stage in model.stages] == pytest.approx([1e6, 1e6 / 3], rel=0.01)
+
+
+def test_a_second_worker_of_a_pool_halves_its_load():
+    model = fit_model(pool_of_two((7, 7)))
+    one, two = forecast(model), forecast(model.with_stage("book", workers=2))
+    assert one.stages[0].utilisation == pytest.approx(0.4, rel=0.05)
+    assert two.stages[0].utilisation == pytest.approx(0.2, rel=0.05)
+    assert two.queues[1].waiting.mean_ns < one.queues[1].waiting.mean_ns
+
+
 def test_a_change_to_what_is_not_there_names_what_is():
     with pytest.raises(UsageError, match="there are: a"):
         single(service_ns=1.0).with_stage("b", speed=2)
@@ -128,7 +210,10 @@ NUMBERS = st.integers(0, 10**6).map(float)
     st.lists(st.tuples(NAMES, NUMBERS, st.integers(1, 9)), min_size=1, max_size=4, unique_by=lambda t: t[0])
 )
 def test_a_model_that_is_written_reads_back_the_same(tmp_path_factory, rows):
-    stages = tuple(ModelStage(name, ns * 1e3, workers=n) for name, ns, n in rows)
+    stages = tuple(
+        ModelStage(name, ns * 1e3, workers=n, interrupted=n / 1000, interruption_ns=5e6)
+        for name, ns, n in rows
+    )
     queues = tuple(ModelQueue(f"q{name}", "", name, capacity=n) for name, _, n in rows)
     source = ModelSource(queues[0].name, 5.0, period_ns=1_000, counts=(1, 2, 3), drops=True)
     path = tmp_path_factory.mktemp("model") / "m.toml"

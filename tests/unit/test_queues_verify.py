@@ -148,3 +148,16 @@ def test_comment_lines_are_no_part_of_the_text_formats(tmp_path):
     path.write_text("# push,pop\n100,200\n\n# the end\n")
     push, pop = queue_texts.read_pairs(path)
     assert (push.tolist(), pop.tolist()) == ([100], [200])
+
+
+@pytest.mark.parametrize("empty", ["traces", "samples"])
+def test_where_there_is_nothing_to_compare_the_command_says_so(tmp_path, capsys, empty):
+    traces, fills = tmp_path / "pairs.txt", tmp_path / "samples.txt"
+    traces.write_text("" if empty == "traces" else "100,200\n")
+    fills.write_text("" if empty == "samples" else "timestamp = 120\ninCount = 1\noutCount = 0\n---\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["queues", "verify", "--traces", str(traces), "--samples", str(fills), "--json"])
+    assert ended.value.code == 3
+    said = capsys.readouterr()
+    assert json.loads(said.out)[empty] == 0
+    assert f"no {empty}" in said.err

@@ -7,17 +7,21 @@ from pathlib import Path
 
 import click
 
+from latlab.cli._queues_exclude import EXCLUDE, tell_unknown
+
 
 @click.command("analyse")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+@EXCLUDE
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def analyse_(run: Path, exclude: tuple[str, ...], as_json: bool) -> None:
     """Name what limits the application that RUN recorded."""
     from latlab.queues import analyse, load
     from latlab.reports.queues_text import analysis_lines
 
-    analysis = analyse(load(run), exclude=exclude)
+    observation = load(run)
+    tell_unknown([observation], exclude)
+    analysis = analyse(observation, exclude=exclude)
     if as_json:
         print(json.dumps(analysis.to_json(), indent=2))
         return

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from latlab.cli._queues_exclude import EXCLUDE, tell_unknown
 from latlab.errors import UsageError
 
 FORMATS = ("csv", "gnuplot", "perfetto", "graphviz", "mermaid", "grafana")
@@ -16,7 +17,7 @@ FORMATS = ("csv", "gnuplot", "perfetto", "graphviz", "mermaid", "grafana")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option("--to", "form", type=click.Choice(FORMATS), required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; by default stdout.")
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+@EXCLUDE
 def export_(run: Path | None, form: str, output: Path | None, exclude: tuple[str, ...]) -> None:
     """Write RUN in another tool's format; the Grafana dashboard needs no RUN."""
     from latlab.formats.recording import open_recording
@@ -29,6 +30,7 @@ def export_(run: Path | None, form: str, output: Path | None, exclude: tuple[str
     subject = None
     if run is not None and what:
         observation = load(run, exclude=exclude)
+        tell_unknown([observation], exclude)
         traces = {}
         if what == "traces" and "traces" in open_recording(run).names():
             table = open_recording(run).series("traces")

@@ -13,6 +13,9 @@ import click
 from latlab.errors import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from latlab.formats.recording import RecordingWriter
     from latlab.queues import Detector, Recorder
 
 
@@ -28,10 +31,14 @@ def fly(
     seconds: float | None,
     stop: threading.Event,
     as_json: bool,
+    take_traces: Callable[[Path, RecordingWriter], str],
 ) -> ExitCode:
     """Keep the last seconds, and write them each time that something happens.
 
     It ends after `times` recordings or `seconds`, at `stop`, or with the application.
+
+    Args:
+        take_traces: adds the event traces to what was written, or says why it can't.
     """
     from latlab.formats.recording import RecordingWriter
     from latlab.queues import Flight
@@ -53,6 +60,9 @@ def fly(
                 path = output if written == 1 else output.with_name(f"{output.name}-{written}")
                 with RecordingWriter(path, "queues", parameters=parameters, environment=environment) as to:
                     flight.write_to(to)
+                    trouble = take_traces(path, to)
+                if trouble:
+                    click.echo(f"latlab: {trouble}", err=True)
                 if as_json:
                     said = {"schema": 1, "recording": str(path), "cause": trigger.cause}
                     print(json.dumps({**said, "queue": trigger.name, "value": trigger.value}), flush=True)

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab.cli._durations import DURATION_NS
+from latlab.cli._queues_exclude import EXCLUDE
 from latlab.cli._queues_observe import targets
 from latlab.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from latlab.model.queue_live import Snapshot
     from latlab.queues import Attachment
-
-
-EXCLUDE = click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
 
 
 @click.command("top")

@@ -8,19 +8,22 @@ from typing import Any
 
 import click
 
+from latlab.cli._queues_exclude import EXCLUDE, tell_unknown
 from latlab.errors import UsageError
 
 
 @click.command("model")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+@EXCLUDE
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A TOML file; by default stdout.")
 def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
     """Fit a queueing model to RUN: arrivals, service times and routes, as TOML."""
     from latlab.formats.queue_model import model_text
     from latlab.queues import fit_model, load
 
-    text = model_text(fit_model(load(run), exclude=exclude))
+    observation = load(run)
+    tell_unknown([observation], exclude)
+    text = model_text(fit_model(observation, exclude=exclude))
     if output is None:
         print(text, end="")
         return

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -54,9 +56,10 @@ def list_(as_json: bool, remove_dead: bool) -> None:
 
     found = applications()
     if remove_dead:
-        for application in found:
-            if application.state in ("dead", "other boot"):
-                Path(application.path).unlink(missing_ok=True)
+        dead = [application for application in found if application.state in ("dead", "other boot")]
+        for application in dead:
+            Path(application.path).unlink(missing_ok=True)
+        click.echo(f"removed the counter files of {len(dead)} dead processes, listed here", err=True)
     if as_json:
         print(json.dumps({"schema": 1, "applications": [a.to_json() for a in found]}, indent=2))
         return
@@ -136,6 +139,8 @@ def record_(
     def end(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
+    if cpu is not None and not Path(f"/sys/devices/system/cpu/cpu{cpu}").exists():
+        raise UsageError(f"there is no CPU {cpu}", remedy=f"the last is {(os.cpu_count() or 1) - 1}")
     names = targets(target)
     parameters = {"targets": names, "period_ns": period, "budget": budget, "cpu": cpu, "priority": priority}
     readers = []
@@ -157,6 +162,8 @@ def record_(
     if scheduler and recorder.scheduler_missing:
         click.echo(f"latlab: {recorder.scheduler_missing}", err=True)
     recorder.look()
+    for missing in recorder.unmatched:
+        click.echo(f"latlab: nothing matches {missing} yet; it is followed when it starts", err=True)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     if flight is not None:
@@ -174,6 +181,7 @@ def record_(
                 seconds=seconds,
                 stop=stop,
                 as_json=as_json,
+                take_traces=partial(_take_traces, trace_paths, of_window=True),
             )
         )
     with RecordingWriter(output, "queues", parameters=parameters, environment=capture()) as writer:
@@ -195,15 +203,23 @@ def record_(
     sys.exit(_tell(said, recorder.achieved, period, output, as_json))
 
 
-def _take_traces(paths: tuple[Path, ...], output: Path, writer: RecordingWriter) -> str:
-    """Write the traces into the recording; where that can't be, why: what was sampled is kept."""
+def _take_traces(
+    paths: tuple[Path, ...], output: Path, writer: RecordingWriter, *, of_window: bool = False
+) -> str:
+    """Write the traces into the recording; where that can't be, why: what was sampled is kept.
+
+    Args:
+        of_window: only of events that were under way within the recording.
+    """
     from latlab.formats.recording import open_recording
     from latlab.queues import keep_traces, load
 
     if not paths:
         return ""
     try:
-        keep_traces(paths, load(output), open_recording(output).document("clock"), writer)
+        seen = load(output)
+        since = int(seen.sweeps["t_ns"][0]) if of_window and len(seen.sweeps["t_ns"]) else 0
+        keep_traces(paths, seen, open_recording(output).document("clock"), writer, since_ns=since)
     except InputError as error:
         return f"no traces were taken over: {error}"
     return ""

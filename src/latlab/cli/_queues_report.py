@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from latlab.cli._queues_exclude import EXCLUDE, tell_unknown
+
 
 @click.command("report")
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+@EXCLUDE
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="By default queues.html in RUN.")
 def report_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
     """Write an HTML page of RUN: fills over time, samples, traces, topology."""
@@ -21,6 +23,7 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
 
     recording = open_recording(run)
     observation = load(run)
+    tell_unknown([observation], exclude)
     traces = None
     if "traces" in recording.names():
         table = recording.series("traces")
@@ -37,7 +40,7 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
 @click.command("compare")
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
+@EXCLUDE
 @click.option("--html", type=click.Path(path_type=Path), help="Also write a page with the plots of both.")
 @click.option("--json", "as_json", is_flag=True, help="For machines: both analyses.")
 def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | None, as_json: bool) -> None:
@@ -48,6 +51,7 @@ def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | N
     from latlab.reports.queues_text import compare_lines
 
     runs = [load(run, exclude=exclude) for run in (before, after)]
+    tell_unknown(runs, exclude)
     found = [analyse(run, exclude=exclude) for run in runs]
     environments = [open_recording(run).environment for run in (before, after)]
     unlike = differences(*environments)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from latlab.errors import InputError, UsageError
+from latlab.cli._queues_exclude import tell_unknown
+from latlab.errors import ExitCode, InputError, UsageError
 
 if TYPE_CHECKING:
     from latlab.queues._verify import Verification
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--traces", type=click.Path(path_type=Path), help="Text: a line 'push,pop' for each event.")
 @click.option("--samples", type=click.Path(path_type=Path), help="Text: blocks of 'key = value' lines.")
 @click.option("--queue", "queue_id", type=int, help="Of the samples, the queueId that the traces are of.")
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="Of RUN, leave this queue out; repeatable.")
 @click.option(
     "--control-events",
     type=click.IntRange(min=0),
@@ -31,6 +34,7 @@ def verify_(
     traces: Path | None,
     samples: Path | None,
     queue_id: int | None,
+    exclude: tuple[str, ...],
     control_events: int,
     as_json: bool,
 ) -> None:
@@ -57,7 +61,9 @@ def verify_(
             summary = recording.document("traces-summary")
             # Where records found no room, a sample may well show more events than are traced.
             every = 0 if summary.get("lost") else int(summary.get("every", 0))
-        result = verify_recording(load(run), columns, every=every, control_events=control_events)
+        seen = load(run, exclude=exclude)
+        tell_unknown([seen], exclude)
+        result = verify_recording(seen, columns, every=every, control_events=control_events)
     elif traces is not None and samples is not None:
         result = _verify_texts(traces, samples, queue_id, control_events)
     else:
@@ -82,6 +88,10 @@ def verify_(
             f"traced {result.sum_traced}; mean residence {mean} ns, of discrepant events "
             f"{'-' if discrepant is None else f'{discrepant:.0f}'} ns"
         )
+    if not result.traces or not result.samples:
+        what = "samples" if result.traces else "traces"
+        click.echo(f"latlab: there are no {what}: nothing was held against anything", err=True)
+        sys.exit(ExitCode.NOT_TRUSTWORTHY)
 
 
 def _verify_texts(traces: Path, samples: Path, queue_id: int | None, control_events: int) -> Verification:

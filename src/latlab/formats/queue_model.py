@@ -15,6 +15,8 @@
     service_us = 1.7
     variation = 1.0       # coefficient of variation
     workers = 1
+    interrupted = 0.001   # of so many events the service is interrupted, and takes longer by a mean of …
+    interruption_us = 5000.0
 
     [[queue]]
     name = "market-a.book-0"
@@ -54,6 +56,9 @@ def model_text(model: QueueingModel) -> str:
         lines += [f"type = {_quoted(stage.type)}"] if stage.type else []
         lines += [f"service_us = {stage.service_ns / 1e3:.6g}", f"variation = {stage.variation:g}"]
         lines += [f"workers = {stage.workers}"]
+        if stage.interrupted:
+            lines += [f"interrupted = {stage.interrupted:.6g}"]
+            lines += [f"interruption_us = {stage.interruption_ns / 1e3:.6g}"]
     for queue in model.queues:
         lines += ["", "[[queue]]", f"name = {_quoted(queue.name)}", f"source = {_quoted(queue.source)}"]
         lines += [f"drain = {_quoted(queue.drain)}", f"capacity = {queue.capacity}"]
@@ -125,7 +130,11 @@ def _stage(table: _Table) -> ModelStage:
         table.number("variation", 1.0),
         workers,
         table.take("type", str, ""),
+        table.number("interrupted", 0.0),
+        table.number("interruption_us", 0.0) * 1e3,
     )
+    if result.interrupted > 1:
+        raise table.error("interrupted", "must not be above 1: it is a share of the events")
     table.done()
     return result
 

@@ -48,8 +48,10 @@ class ModelStage:
 
     Attributes:
         workers: events that it serves at a time.
-        service_ns: mean time of one event.
+        service_ns: mean time of one event, without interruptions.
         variation: coefficient of variation of that time.
+        interrupted: of so many of its events the service is interrupted, by the scheduler for example.
+        interruption_ns: mean time of an interruption.
     """
 
     name: str
@@ -57,6 +59,13 @@ class ModelStage:
     variation: float = 1.0
     workers: int = 1
     type: str = ""
+    interrupted: float = 0.0
+    interruption_ns: float = 0.0
+
+    @property
+    def mean_ns(self) -> float:
+        """Mean time of one event, with interruptions."""
+        return self.service_ns + self.interrupted * self.interruption_ns
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,9 @@ class StageResult:
         ready: P(an input holds an event and no output is full), or None where it can't be known.
         starved: P(every input is empty).
         blocked: P(an input holds an event and an output is full).
-        utilisation: share of the time busy, from the stage's own times; None where it publishes none.
-        service_ns: mean time of work per event, where it can be known.
+        utilisation: share of the time busy, by the stage's own times, else by the counts around it; without a
+            CPU at times.
+        service_ns: mean time busy per event; None where it took none.
         rate_hz: events taken in per second.
         cpu: share of one CPU that its thread used, or None.
         run_queue: share of the time that its thread was ready and waited for a CPU, or None.
@@ -143,7 +144,8 @@ class Analysis:
 
     Attributes:
         limiting_stage: its label, or the type of several that are slow alike, or None; `verdict` says why.
-        verdict: stage, scheduler, cpu, burst, none or cannot tell.
+        verdict: stage, scheduler, cpu, burst, none or cannot tell. With "scheduler" a stage is named where it
+            is the busiest for want of a CPU alone.
         confidence: from 0 to 1: how sure the answer is, by the errors of the stages' mean service times: that
             the named stage (or type) is the slowest; for "none" and "burst", that none is loaded; for "cannot
             tell", that the first is not the slowest.

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latlab.model.queue_analysis import Analysis, Period, QueueResult, StageResult, Verdict
 from latlab.model.queues import Observation, QueueKind
@@ -14,7 +15,7 @@ from latlab.queues._analysis_measure import Measured, measure
 from latlab.queues._analysis_queues import queue_results
 from latlab.queues._analysis_series import Series, expand, steady_window
 from latlab.queues._analysis_stages import StageView
-from latlab.queues._analysis_threads import ThreadShares
+from latlab.queues._analysis_threads import every_thread
 from latlab.queues._analysis_types import rank_types, type_of_alike
 from latlab.queues._landmarks import landmarks
 
@@ -23,10 +24,15 @@ __all__ = ["analyse"]
 _SEGMENTS = 12  # of the timeline
 _FEWEST_EVENTS = 300
 _FEWEST_SWEEPS = 200
-_KEPT_WAITING = (
-    0.25  # of the time that it would work, a thread without a CPU: then the scheduler is the finding
-)
-_SATURATED = 0.9  # of all CPUs
+_KEPT_WAITING = 0.25  # of its busy time, a stage without a CPU: then the scheduler may be the finding
+_SOME_WAITING = 0.05  # of the time: below this the scheduler changes no judgement
+_ALL_THE_TIME = 0.95  # a stage that is busy for so long limits, however much of that it lacked a CPU
+_NEARLY_ALL = 0.9  # of the time
+_COMES_NEAR = 0.5  # of what the slowest needs
+_SATURATED = 0.8  # of all CPUs
+_ONE_LOCK = (0.85, 1.15)  # CPUs that all threads under one lock take together …
+_ASLEEP = 1.5  # … and how many times as long as it runs, or would, each is busy
+_FULL_LEAD = 0.1  # where all CPUs are in use, a stage has to need so much more than any other to limit
 _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
 
 
@@ -34,10 +40,10 @@ def analyse(observation: Observation, *, exclude: tuple[str, ...] = (), over_tim
     """Name what limits an application.
 
     Start-up and shutdown are left out where the application marked them. Stages are compared by the share of
-    time that they were busy: by their own times where they publish any, else by the counts of the queues
-    around them (see `latlab.queues._analysis_stages`). A name is given where some stage has an event in
-    hand for 80 % of the time, and the busiest leads in at least half of the resampled runs; the confidence
-    says in how many.
+    time that they were at work: busy, by their own times where they publish any, else by the counts of the
+    queues around them (see `latlab.queues._analysis_stages`), but for the time in which the kernel says that
+    their threads had no CPU. A name is given where some stage has an event in hand for 80 % of the time, and
+    one stands out (see `latlab.queues._analysis_limit`); the confidence says how surely it is the slowest.
 
     Args:
         exclude: names of queues to leave out of everything.
@@ -62,9 +68,14 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
     if len(series.t_ns) < _FEWEST_SWEEPS or moved < _FEWEST_EVENTS:
         why = f"{len(series.t_ns)} sweeps and {moved} events are too few to tell"
         return _answer(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages, window)
-    ranking = rank(measured.busy, measured.per, loaded=_is_loaded(measured))
-    timeline = _timeline(measured) if over_time else ()
-    stage, verdict, confidence, evidence = _judge(observation, measured, ranking, timeline, queues)
+    cpu = _cpu_sentence(observation, window)
+    lock = _lock_sentence(observation, measured, window) if cpu is None else None
+    if cpu is not None or lock is not None:
+        # Who has no CPU is busy for that alone: what counts is what each stage needs of them.
+        measured = replace(measured, work=measured.demand)
+    loaded = lock is not None or _is_loaded(measured, full=cpu is not None)
+    timeline = _timeline(measured, loaded) if over_time else ()
+    stage, verdict, confidence, evidence = _judge(measured, timeline, queues, loaded, cpu, lock)
     return _answer(stage, verdict, confidence, evidence, timeline, queues, stages, window)
 
 
@@ -86,15 +97,29 @@ def _answer(
     return Analysis(stage, verdict, confidence, tuple(evidence), timeline, queues, stages, *window)
 
 
-def _is_loaded(measured: Measured) -> bool:
-    """Some stage has an event in hand for most of the time: working on it, or unable to put it on."""
-    return float(measured.occupied.max()) >= LOADED
+def _is_loaded(measured: Measured, *, full: bool) -> bool:
+    """Some stage has an event in hand for most of the time: working on it, or unable to put it on.
+
+    Of the time in which its thread had no CPU that is the scheduler's doing, unless it is all of the time, or
+    the application itself has all CPUs (`full`).
+    """
+    if full:
+        return float(measured.occupied.max()) >= LOADED
+    at_work = measured.occupied - _waiting(measured)
+    most = float(measured.occupied.max())
+    return most >= LOADED and (float(at_work.max()) >= LOADED or most >= _ALL_THE_TIME)
+
+
+def _waiting(measured: Measured) -> NDArray[np.float64]:
+    """Shape (stages,): the share of the time in which a stage was busy and its thread had no CPU."""
+    waited: NDArray[np.float64] = (measured.busy - measured.work).sum(axis=1) / measured.time.sum()
+    return waited
 
 
 def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[QueueResult, ...]) -> StageResult:
     view = measured.views[i]
     taken = sum(queues[row].total_out for row in view.inputs)
-    busy = float(measured.busy[i].sum())
+    busy, elapsed = float(measured.busy[i].sum()), float(measured.time.sum())
     thread = measured.threads.get(view.label)
     return StageResult(
         label=view.label,
@@ -103,25 +128,24 @@ def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[Queu
         ready=float(measured.ready[i]),
         starved=float(measured.starved[i]),
         blocked=float(measured.blocked[i]),
-        utilisation=busy / float(measured.time.sum()),
+        utilisation=busy / elapsed,
         service_ns=busy / taken * 1e9 if taken else None,
-        rate_hz=taken / series.seconds,
+        rate_hz=taken / elapsed,
         cpu=thread.cpu if thread else None,
         run_queue=thread.wait if thread else None,
         involuntary_hz=thread.involuntary_hz if thread else None,
     )
 
 
-def _timeline(measured: Measured) -> tuple[Period, ...]:
+def _timeline(measured: Measured, loaded: bool) -> tuple[Period, ...]:
     """The limiting stage of each twelfth of the run; neighbours of one name are joined."""
     blocks = measured.busy.shape[1]
     if blocks < _SEGMENTS * 4:
         return ()
     cuts = np.linspace(0, blocks, _SEGMENTS + 1).astype(int)
     periods: list[Period] = []
-    loaded = _is_loaded(measured)
     for begin, end in itertools.pairwise(cuts):
-        found = rank(measured.busy[:, begin:end], measured.per[:, begin:end], loaded=loaded, strict=True)
+        found = rank(measured.work[:, begin:end], measured.per[:, begin:end], loaded=loaded, strict=True)
         stage = None if found.named is None else measured.views[found.named].label
         verdict = str(Verdict.STAGE) if stage else found.reason
         from_ns, to_ns = int(measured.edges[begin]), int(measured.edges[end])
@@ -133,34 +157,49 @@ def _timeline(measured: Measured) -> tuple[Period, ...]:
 
 
 def _judge(
-    observation: Observation,
     measured: Measured,
-    ranking: Ranking,
     timeline: tuple[Period, ...],
     queues: tuple[QueueResult, ...],
+    loaded: bool,
+    cpu: str | None,
+    lock: str | None,
 ) -> tuple[str | None, Verdict, float, list[str]]:
+    """The stage, the verdict, its confidence and the evidence.
+
+    Args:
+        cpu: the sentence that convicts the machine, where its CPUs are full.
+        lock: the sentence that convicts the interpreter's lock.
+    """
+    ranking = rank(measured.work, measured.per, loaded=loaded)
     evidence = [_ranking_sentence(measured, ranking)]
-    named = ranking.named
-    confidence = ranking.confidence
+    named, confidence = ranking.named, ranking.confidence
     moving = _moving_sentence(timeline)
     if named is None and moving is not None:
         # Over the whole run nothing stands out, since it was one stage first and another later.
         longest, confidence = _longest(timeline)
         named = next(i for i, view in enumerate(measured.views) if view.label == longest)
-    cpu = _cpu_sentence(observation, measured)
-    label = None if named is None else type_of_alike(measured, named)
-    if named is None and (alike := rank_types(measured, loaded=_is_loaded(measured))) is not None:
-        label, named, of_types = alike
-        confidence = of_types.confidence
-    if named is None:
-        if cpu is not None:
-            return None, Verdict.CPU, 1.0 - ranking.confidence / 2, [*evidence, cpu]
-        burst = _burst_sentence(queues)
-        if ranking.reason == "none":
-            if burst is not None:
-                return None, Verdict.BURST, ranking.idle, [*evidence, burst]
-            return None, Verdict.NONE, ranking.idle, evidence
-        return None, Verdict.UNKNOWN, 1 - ranking.confidence, evidence
+    label, lead = None if named is None else type_of_alike(measured, named), ranking.lead
+    alike = rank_types(measured, loaded=loaded)
+    if alike is not None and (named is None or label == alike[0]):
+        confidence = confidence if named is not None else alike[2].confidence
+        label, named, lead = alike[0], alike[1] if named is None else named, alike[2].lead
+    if lock is not None:
+        evidence.append(lock)
+        if named is None or lead < _FULL_LEAD:
+            return None, Verdict.UNKNOWN, 1 - ranking.confidence, evidence
+    kept = None if lock is not None else _kept_from_running(measured, named if cpu is not None else None)
+    if cpu is not None and (
+        named is None or kept is not None or lead < _FULL_LEAD or not _busy_enough(measured, named)
+    ):
+        return None, Verdict.CPU, 1.0 - ranking.confidence / 2, [*evidence, cpu]
+    if kept is not None:
+        first, confidence = kept
+        evidence += _around(measured.views[first], queues)
+        evidence += _thread_sentence(measured, first)
+        return measured.views[first].label, Verdict.SCHEDULER, confidence, evidence
+    doubtful = lock is None and named is not None and not _lacks_little(measured, named)
+    if named is None or (doubtful and not _busy_enough(measured, named)):
+        return _nothing_named(measured, ranking, evidence, queues)
     view = measured.views[named]
     if label is not None:
         count = sum(other.type == label for other in measured.views)
@@ -170,17 +209,75 @@ def _judge(
     evidence += _around(view, queues)
     if moving is not None:
         evidence.append(moving)
-    thread = measured.threads.get(view.label)
-    if thread is not None:
-        evidence.append(
-            f"its thread used {thread.cpu:.0%} of a CPU, was ready without one for {thread.wait:.0%} of the "
-            f"time, and was taken off {thread.involuntary_hz:.0f} times a second"
-        )
-        if thread.wait > _KEPT_WAITING * (thread.cpu + thread.wait) and not _works_most(measured, view.label):
-            if cpu is not None:
-                return None, Verdict.CPU, confidence, [*evidence, cpu]
-            return label or view.label, Verdict.SCHEDULER, confidence, evidence
+    evidence += _thread_sentence(measured, named)
     return label or view.label, Verdict.STAGE, confidence, evidence
+
+
+def _lacks_little(measured: Measured, named: int) -> bool:
+    """A stage's thread has a CPU for most of the time that the stage is busy."""
+    waited = float((measured.busy[named] - measured.work[named]).sum())
+    return waited < _KEPT_WAITING * float(measured.busy[named].sum())
+
+
+def _busy_enough(measured: Measured, named: int) -> bool:
+    """Whether a stage may be named whose thread lacks a CPU often: it is loaded; and where what stages need
+    isn't exactly known, since some that come near it poll, it is busy nearly all the time itself.
+    """
+    needs = measured.demand.sum(axis=1)
+    exact = bool(measured.exact[needs >= _COMES_NEAR * needs[named]].all())
+    busy = float(measured.busy[named].sum() / measured.time.sum())
+    loaded = bool(measured.occupied[named] >= LOADED)
+    return loaded and (exact or busy >= _NEARLY_ALL)
+
+
+def _nothing_named(
+    measured: Measured, ranking: Ranking, evidence: list[str], queues: tuple[QueueResult, ...]
+) -> tuple[None, Verdict, float, list[str]]:
+    if ranking.reason != "none":
+        return None, Verdict.UNKNOWN, 1 - ranking.confidence, evidence
+    waiting = _waiting(measured)
+    first = int((measured.occupied * (waiting >= _SOME_WAITING)).argmax())
+    if measured.occupied[first] >= LOADED and waiting[first] >= _SOME_WAITING:
+        text = (
+            f"{measured.views[first].label} has an event in hand {measured.occupied[first]:.1%} of the time, "
+            f"and its thread no CPU for {waiting[first]:.1%}: no stage is slow, but threads wait"
+        )
+        return None, Verdict.SCHEDULER, ranking.idle, [*evidence, text]
+    burst = _burst_sentence(queues)
+    if burst is not None:
+        return None, Verdict.BURST, ranking.idle, [*evidence, burst]
+    return None, Verdict.NONE, ranking.idle, evidence
+
+
+def _kept_from_running(measured: Measured, slowest: int | None) -> tuple[int, float] | None:
+    """The stage that limits for want of a CPU, and how surely it is the busiest; None where there is none.
+
+    It is busy all the time, and its thread had no CPU for a good part of that.
+
+    Args:
+        slowest: a stage that works most, where the threads of the application lack the CPUs that they use
+            themselves: then that is its doing.
+    """
+    waiting = _waiting(measured)
+    if waiting.max(initial=0.0) < _SOME_WAITING:
+        return None
+    loaded = float(measured.occupied.max()) >= _ALL_THE_TIME
+    busiest = rank(measured.busy, measured.per, loaded=loaded, strict=True)
+    first = busiest.named
+    if first is None or first == slowest or measured.occupied[first] < _ALL_THE_TIME:
+        return None
+    share = float(measured.busy[first].sum() / measured.time.sum())
+    return (first, busiest.confidence) if waiting[first] >= _KEPT_WAITING * share else None
+
+
+def _thread_sentence(measured: Measured, stage: int) -> list[str]:
+    thread = measured.threads.get(measured.views[stage].label)
+    if thread is None:
+        return []
+    return [
+        f"its thread used {thread.cpu:.0%} of a CPU, was ready without one for {thread.wait:.0%} of the "
+        f"time, and was taken off {thread.involuntary_hz:.0f} times a second"
+    ]
 
 
 def _ranking_sentence(measured: Measured, ranking: Ranking) -> str:
@@ -191,6 +288,10 @@ def _ranking_sentence(measured: Measured, ranking: Ranking) -> str:
         second = ranking.order[1]
         text += f", {measured.views[second].label} {ranking.busy[second]:.1%}"
     how = "its own times" if label in measured.own else "the counts around it"
+    if measured.work is measured.demand:
+        text, how = text.replace(" was busy ", " needs a CPU ", 1), "the CPU time of its thread"
+    elif _waiting(measured)[first] > 0:
+        how += ", less the time that its thread had no CPU"
     chance = "less than 0.1%" if ranking.by_chance < 0.001 else f"{ranking.by_chance:.1%}"
     return f"{text} (by {how}); equal stages would lead by so much in {chance} of such runs"
 
@@ -248,9 +349,11 @@ def _burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
     )
 
 
-def _cpu_sentence(observation: Observation, measured: Measured) -> str | None:
-    """The sentence that convicts the machine, or None: all CPUs in use, and threads that wait for one."""
-    shares = list(thread_shares_of_all(measured))
+def _cpu_sentence(observation: Observation, window: tuple[int, int]) -> str | None:
+    """The sentence that convicts the machine, or None: the application's threads use the CPUs, and wait for
+    them.
+    """
+    shares = every_thread(observation, window)
     if not shares or not observation.cpus:
         return None
     used, waited = sum(s.cpu for s in shares), sum(s.wait for s in shares)
@@ -262,18 +365,29 @@ def _cpu_sentence(observation: Observation, measured: Measured) -> str | None:
     )
 
 
-def thread_shares_of_all(measured: Measured) -> list[ThreadShares]:
-    """Each thread once, also where several stages share it."""
-    return list({shares.tid: shares for shares in measured.threads.values()}.values())
+def _lock_sentence(observation: Observation, measured: Measured, window: tuple[int, int]) -> str | None:
+    """The sentence that convicts the interpreter's lock, or None.
 
-
-def _works_most(measured: Measured, label: str) -> bool:
-    """The stage is slow by its own work, whatever the scheduler does: it computes more than any other, by a
-    fifth.
+    The threads of one Python process take one CPU together, and the stage that needs most of it is busy for
+    much longer than it runs or waits for a CPU: it sleeps until it gets the lock.
     """
-    cpu = {name: shares.cpu for name, shares in measured.threads.items()}
-    others = [value for name, value in cpu.items() if name != label]
-    return cpu[label] >= 0.5 and all(cpu[label] >= 1.2 * value for value in others)
+    drained = [queue for queue in observation.queues if queue.drain]
+    python = all("." in queue.implementation and "::" not in queue.implementation for queue in drained)
+    if len(observation.processes) != 1 or not python:
+        return None
+    used = sum(shares.cpu for shares in every_thread(observation, window))
+    low, high = _ONE_LOCK
+    first = int(measured.demand.sum(axis=1).argmax())
+    thread = measured.threads.get(measured.views[first].label)
+    if not low <= used <= high or thread is None or not measured.exact.all():
+        return None
+    busy = float(measured.busy[first].sum() / measured.time.sum())
+    if busy < _ASLEEP * (thread.cpu + thread.wait):
+        return None
+    return (
+        f"its threads use {used:.2f} CPUs together; {measured.views[first].label}, which needs most of them, "
+        f"is busy {busy:.0%} of the time and runs for {thread.cpu:.0%}: they wait for the interpreter's lock"
+    )
 
 
 def _longest(timeline: tuple[Period, ...]) -> tuple[str, float]:

@@ -30,6 +30,8 @@ def _result(series: Series, row: int, bursts: tuple[Burst, ...]) -> QueueResult:
     nonzero = float(weights[some].sum())
     came = int(series.in_[row][seen][-1] - series.in_[row][seen][0]) if seen.any() else 0
     went = int(series.out[row][seen][-1] - series.out[row][seen][0]) if seen.any() else 0
+    # By the clock: what came while the sampler did not look was counted too.
+    elapsed = float(np.ptp(series.t_ns[seen])) / 1e9 + float(weights[-1]) if seen.any() else 1.0
     capacity = queue.capacity if is_limited(queue) else 0
 
     def above(share: float) -> float:
@@ -58,10 +60,10 @@ def _result(series: Series, row: int, bursts: tuple[Burst, ...]) -> QueueResult:
         total_out=went,
         dropped=int(series.dropped[row]),
         blocked=int(series.blocked[row]),
-        rate_in_hz=came / seconds,
-        rate_out_hz=went / seconds,
+        rate_in_hz=came / elapsed,
+        rate_out_hz=went / elapsed,
         # Little (1961): L = λW, of what left within the window.
-        residence_ns=mean * seconds / went * 1e9 if went else None,
+        residence_ns=mean * elapsed / went * 1e9 if went else None,
         growth_hz=_slope(series.t_ns[seen], middle),
         bursts=bursts,
     )

@@ -28,7 +28,7 @@ class Series:
         t_ns: shape (sweeps,): when each sweep began.
         weights: shape (sweeps,): seconds that a sweep stands for: up to the next, but not across a gap.
         in_, out: shape (queues, sweeps).
-        low, high: shape (queues, sweeps): bounds of the fill.
+        low, high: shape (queues, sweeps): bounds of the fill; 0 where the queue was not known.
         seen: shape (queues, sweeps): the queue was known at that sweep.
         dropped, blocked: shape (queues,): over the window.
     """
@@ -46,7 +46,7 @@ class Series:
 
     @property
     def seconds(self) -> float:
-        """The time that the weights cover."""
+        """The time that the weights cover: shares of the time are of this."""
         return float(self.weights.sum())
 
     def cut(self, cut: slice) -> Series:
@@ -141,6 +141,8 @@ def expand(
         out[row] = samples["out_high"][at].astype(np.int64)
         low[row] = np.maximum(in_[row] - out[row], 0)
         high[row] = np.maximum(in_[row] - samples["out_low"][at].astype(np.int64), 0)
+        # What is not there yet, or no more, holds nothing that anybody waits for.
+        low[row][~seen[row]] = high[row][~seen[row]] = 0
         for name, values in sums.items():
             values[row] = int(samples[name][at[-1]]) - int(samples[name][at[0]])
     return Series(

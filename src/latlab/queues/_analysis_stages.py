@@ -59,7 +59,11 @@ class StageView:
 
 
 def stage_views(observation: Observation, series: Series) -> list[StageView]:
-    """Every stage that drains at least one sampled queue, in the order of the flow as far as there is one."""
+    """Every stage that drains at least one sampled queue, in the order of the flow as far as there is one.
+
+    Queues that stand empty are left out where their stage has others: of those that a process had when it
+    forked, each side has a copy, and uses one.
+    """
     types = {stage.label: stage.type for stage in observation.stages}
     inputs: dict[str, list[int]] = {}
     outputs: dict[str, list[int]] = {}
@@ -76,7 +80,7 @@ def stage_views(observation: Observation, series: Series) -> list[StageView]:
             outputs.setdefault(queue.source, []).append(row)
     views = []
     for label in _in_order(inputs, outputs, series):
-        ins, outs = inputs[label], outputs.get(label, [])
+        ins, outs = _used(inputs[label], series), _used(outputs.get(label, []), series)
         views.append(
             StageView(
                 label,
@@ -88,6 +92,12 @@ def stage_views(observation: Observation, series: Series) -> list[StageView]:
             )
         )
     return views
+
+
+def _used(rows: list[int], series: Series) -> list[int]:
+    """The queues among them that held or moved anything; all, where none did."""
+    used = [row for row in rows if series.out[row, -1] > series.out[row, 0] or series.high[row].any()]
+    return used or rows
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,11 @@ def manner_of(views: list[StageView], series: Series) -> Manner:
     holds = max(shares) < 0.02
     shape = _shape_of_empty_ends(known, series, holds)
     if holds:
-        return Manner(True, _shape_of_full_ends(known, series) < _LUMPED * shape, shape)
+        at_full = _shape_of_full_ends(known, series)
+        if at_full is None:
+            # Of a queue of two the ends have the same three states: with two of them lumped, c seems above 1.
+            return Manner(True, shape < _LUMPED, min(shape, 1.0))
+        return Manner(True, at_full < _LUMPED * shape, shape)
     # A stage that waits before it takes the next has work in front, no room behind, and nothing in hand.
     idle = stuck = 0
     for view in known:
@@ -132,17 +146,20 @@ _LUMPED = 1.4
 
 def _shape_of_empty_ends(known: list[StageView], series: Series, holds: bool) -> float:
     """c, from the stages whose arrivals come from a stage if any; near 1 where too little was seen."""
-    inner = [view for view in known if series.queues[view.inputs[0]].source in {v.label for v in known}]
+    # Of several workers at a stage the counts don't tell how many are idle: the states run together.
+    alone = [view for view in known if view.held is not None and np.quantile(view.held, 0.99) <= 1]
+    inner = [view for view in alone if series.queues[view.inputs[0]].source in {v.label for v in alone}]
     # Ends that are hardly ever empty tell nothing: 1 % of the time is put in for exponential ones.
     above = below = (0.01 * series.seconds) ** 2
-    for view in inner or known:
+    for view in inner or alone:
         inside = series.low[view.inputs[0]] + (0 if holds or view.held is None else np.minimum(view.held, 1))
         p0, p1, p2 = (float(series.weights[inside == n].sum()) for n in range(3))
         above, below = above + p0 * p2, below + p1**2
     return float(np.clip(above / below, 0.02, 4.0))
 
 
-def _shape_of_full_ends(known: list[StageView], series: Series) -> float:
+def _shape_of_full_ends(known: list[StageView], series: Series) -> float | None:
+    """c, from the full ends of queues of more than two; None where none was ever near its end."""
     above = below = 0.0
     for view in known:
         for row in view.outputs:
@@ -150,7 +167,7 @@ def _shape_of_full_ends(known: list[StageView], series: Series) -> float:
                 left = series.queues[row].capacity - series.low[row]
                 p0, p1, p2 = (float(series.weights[left == n].sum()) for n in range(3))
                 above, below = above + p0 * p2, below + p1**2
-    return above / below if above > 0 and below > 0 else np.inf
+    return above / below if above > 0 and below > 0 else None
 
 
 def _full(view: StageView, series: Series) -> NDArray[np.bool_]:

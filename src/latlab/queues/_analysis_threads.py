@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from latlab.model.queues import Observation
 
-__all__ = ["ThreadShares", "stage_busy", "thread_ids", "thread_shares"]
+__all__ = [
+    "ThreadShares",
+    "every_thread",
+    "stage_busy",
+    "thread_blocks",
+    "thread_ids",
+    "thread_shares",
+]
 
 
 @dataclass(frozen=True)
@@ -57,11 +64,20 @@ def thread_shares(observation: Observation, window: tuple[int, int]) -> dict[str
 
     The thread is the one that the stage registered, or else the one that drains the stage's queue.
     """
+    tids = thread_ids(observation)
+    known = {shares.tid: shares for shares in every_thread(observation, window, set(tids.values()))}
+    return {label: known[tid] for label, tid in tids.items() if tid in known}
+
+
+def every_thread(
+    observation: Observation, window: tuple[int, int], chosen: set[int] | None = None
+) -> list[ThreadShares]:
+    """All observed threads over a window, or some of them, by their ids; those that were seen twice."""
     threads = observation.threads
     if not threads or not len(threads["tid"]):
-        return {}
-    result: dict[str, ThreadShares] = {}
-    for label, tid in thread_ids(observation).items():
+        return []
+    found = []
+    for tid in np.unique(threads["tid"]).tolist() if chosen is None else sorted(chosen):
         rows = np.flatnonzero(threads["tid"] == tid)
         inside = rows[(threads["t_ns"][rows] >= window[0]) & (threads["t_ns"][rows] <= window[1])]
         rows = inside if len(inside) >= 2 else rows
@@ -73,10 +89,35 @@ def thread_shares(observation: Observation, window: tuple[int, int]) -> dict[str
         def rate(name: str, first: int = first, last: int = last, seconds: float = seconds) -> float:
             return (int(threads[name][last]) - int(threads[name][first])) / max(seconds, 1e-9)
 
-        result[label] = ThreadShares(
-            tid, rate("cpu_ns") / 1e9, rate("wait_ns") / 1e9, rate("voluntary"), rate("involuntary")
+        found.append(
+            ThreadShares(
+                tid, rate("cpu_ns") / 1e9, rate("wait_ns") / 1e9, rate("voluntary"), rate("involuntary")
+            )
         )
-    return result
+    return found
+
+
+def thread_blocks(
+    observation: Observation, tid: int, edges: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Seconds that a thread ran, and that it was ready and had no CPU, in each block.
+
+    Args:
+        edges: shape (blocks + 1,): ns.
+
+    Returns:
+        Shape (blocks,) each; None where nothing is known of the thread.
+    """
+    threads = observation.threads
+    rows = np.flatnonzero(threads["tid"] == tid) if tid and threads else np.empty(0, np.int64)
+    if len(rows) < 2:
+        return None
+    at = threads["t_ns"][rows]
+    ran, waited = (
+        np.diff(np.interp(edges, at, threads[name][rows].astype(float))) / 1e9
+        for name in ("cpu_ns", "wait_ns")
+    )
+    return ran, waited
 
 
 def thread_ids(observation: Observation) -> dict[str, int]:

@@ -25,13 +25,13 @@ def rank_types(measured: Measured, *, loaded: bool) -> tuple[str, int, Ranking] 
     several = [members for members in groups if len(members) > 1]
     if not several:
         return None
-    busy = np.array([measured.busy[members].mean(axis=0) for members in groups])
+    busy = np.array([measured.work[members].mean(axis=0) for members in groups])
     per = np.array([measured.per[members].mean(axis=0) for members in groups])
     found = rank(busy, per, loaded=loaded)
     if found.named is None or len(groups[found.named]) < 2:
         return None
     members = groups[found.named]
-    shares = measured.busy[members].sum(axis=1) / np.maximum(measured.per[members].sum(axis=1), 1e-12)
+    shares = measured.work[members].sum(axis=1) / np.maximum(measured.per[members].sum(axis=1), 1e-12)
     if shares.min() < _NEAR * shares.mean():
         return None
     return measured.views[members[0]].type, members[int(shares.argmax())], found
@@ -55,9 +55,5 @@ def _groups(measured: Measured) -> list[list[int]]:
 
 
 def _service(measured: Measured, i: int) -> float:
-    """Seconds an event, without the time in which the thread had no CPU, as far as the kernel tells."""
-    time = float(measured.busy[i].sum()) / max(1, int(measured.taken[i].sum()))
-    thread = measured.threads.get(measured.views[i].label)
-    if thread is None or thread.cpu + thread.wait <= 0:
-        return time
-    return time * thread.cpu / (thread.cpu + thread.wait)
+    """Seconds of work an event."""
+    return float(measured.work[i].sum()) / max(1, int(measured.taken[i].sum()))

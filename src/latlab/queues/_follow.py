@@ -7,11 +7,9 @@ registered; a queue between processes is its identity, whichever processes publi
 
 from __future__ import annotations
 
-import os
-import select
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from latlab._core import queues as core
 from latlab.errors import InputError
 from latlab.model.queues import Process, Queue, QueueKind, Stage
 from latlab.queues._files import PHASES, counter_files, refused_folder
+from latlab.queues._follow_files import File, Side, Watch
 
 __all__ = ["Event", "Follower", "Target"]
 
@@ -50,48 +49,6 @@ class Event:
     description: dict[str, Any]
 
 
-class _Watch:
-    """Tells at once, and at next to no cost, that a process has ended (pidfd_open(2))."""
-
-    def __init__(self, pid: int) -> None:
-        try:
-            self._fd = os.pidfd_open(pid)
-        except OSError:  # it has ended already, or the kernel has no such thing: the slower look sees it
-            self._fd = -1
-        self._poll = select.poll()
-        if self._fd >= 0:
-            self._poll.register(self._fd, select.POLLIN)
-
-    def ended(self) -> bool:
-        return self._fd >= 0 and bool(self._poll.poll(0))
-
-    def __del__(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-
-
-@dataclass
-class _File:
-    process: Process
-    reader: core.Reader
-    watch: _Watch
-    version: int = -1
-    phase: int = -1
-    alive: bool = True
-    queue_versions: dict[int, tuple[int, tuple[int, int]]] = field(default_factory=dict)
-    stage_versions: dict[int, int] = field(default_factory=dict)
-    queues: dict[int, int] = field(default_factory=dict)  # slot: number
-    stages: dict[int, int] = field(default_factory=dict)  # slot: number
-
-
-@dataclass
-class _Side:
-    file: _File
-    slot: int
-    generation: int
-    view: dict[str, Any]
-
-
 class Follower:
     """The processes that match a target, and all that they publish.
 
@@ -117,8 +74,9 @@ class Follower:
         self._next_scan_ns = 0
         self._waiting = list(readers)
         self._seen: set[Path] = set()
-        self._files: list[_File] = []
-        self._sides: dict[int, list[_Side]] = {}
+        self._left: dict[int, list[tuple[core.Reader, int]]] = {}  # identity: shares of processes that died
+        self._files: list[File] = []
+        self._sides: dict[int, list[Side]] = {}
         self._numbers: dict[Any, int] = {}
         self._queues: list[Queue] = []
         self._stages: list[Stage] = []
@@ -144,6 +102,11 @@ class Follower:
         """Those that were alive at the last look."""
         return tuple(file.process for file in self._files if file.alive)
 
+    @property
+    def unmatched(self) -> tuple[Target, ...]:
+        """The targets that no process ever seen matches."""
+        return tuple(t for t in self._targets if not any(_fits(t, file.reader) for file in self._files))
+
     def refresh(self) -> list[Event]:
         """Look what has changed since the last time."""
         now = self._now_ns()
@@ -165,7 +128,7 @@ class Follower:
         """What `Sampler.set_plan` takes: readers, their topology versions, targets."""
         self.plan_is_stale = False
         used: dict[int, int] = {}  # a file: its place among those that are read; the dead are not
-        files: list[_File] = []
+        files: list[File] = []
         targets = []
         for number, sides in self._sides.items():
             if not self._queues[number].complete or self._queues[number].retired_ns is not None:
@@ -233,6 +196,8 @@ class Follower:
             if reader.state == "not ready":
                 continue  # being made: next time
             self._seen.add(path)
+            if reader.readable and reader.state == "dead":
+                self._keep_shares(reader)
             if not reader.readable or reader.state != "ready" or not self._matches(reader):
                 if reader.readable and reader.state == "ready":
                     self._seen.discard(path)  # it may still give itself the name that we follow
@@ -245,18 +210,50 @@ class Follower:
         process = Process(
             number, header["pid"], header["process_start"], reader.application, header["file_number"]
         )
-        self._files.append(_File(process, reader, _Watch(process.pid)))
+        self._files.append(File(process, reader, Watch(process.pid)))
         self.plan_is_stale = True
         events.append(Event(now, "appeared", "process", number, asdict(process)))
 
-    def _matches(self, reader: core.Reader) -> bool:
-        pid, name = reader.header()["pid"], reader.application
-        return any(
-            target == pid if isinstance(target, int) else fnmatchcase(name, target)
-            for target in self._targets
-        )
+    def _keep_shares(self, reader: core.Reader) -> None:
+        """What a dead process counted of queues between processes is a part of their counts."""
+        if reader.topology_version % 2:
+            return  # it died while it wrote a description: which of its slots is whose isn't sure
+        for slot in range(reader.queue_count):
+            view = reader.queue(slot)
+            # Of a fork's copy of its parent's sides the parent tells.
+            if view is None or view["state"] != _LIVE:
+                continue
+            if view["identity"] and view["sides"] & _SHARES:
+                self._left.setdefault(view["identity"], []).append((reader, slot))
 
-    def _look_after(self, file: _File, now: int, events: list[Event]) -> None:
+    def _with_shares_left(self, identity: int, now: int, events: list[Event]) -> list[Side]:
+        """The sides of a queue that processes left which had died before they were followed."""
+        found = []
+        for reader, slot in self._left.pop(identity, []):
+            file = next((file for file in self._files if file.reader is reader), None)
+            if file is None:
+                header, number = reader.header(), len(self._files)
+                process = Process(
+                    number,
+                    header["pid"],
+                    header["process_start"],
+                    reader.application,
+                    header["file_number"],
+                    ended_ns=now,
+                    died=True,
+                )
+                file = File(process, reader, Watch(0), reader.topology_version, alive=False)
+                self._files.append(file)
+                events.append(Event(now, "died", "process", number, asdict(process)))
+            view = reader.queue(slot)
+            if view is not None:
+                found.append(Side(file, slot, view["generation"], {**view, "state": _RETIRED}))
+        return found
+
+    def _matches(self, reader: core.Reader) -> bool:
+        return any(_fits(target, reader) for target in self._targets)
+
+    def _look_after(self, file: File, now: int, events: list[Event]) -> None:
         if not file.alive:
             return
         self._look_at_phase(file, now, events)
@@ -280,14 +277,14 @@ class Follower:
                 self._stages[number] = replace(self._stages[number], retired_ns=now)
                 events.append(Event(now, "retired", "stage", number, asdict(self._stages[number])))
 
-    def _look_at_phase(self, file: _File, now: int, events: list[Event]) -> None:
+    def _look_at_phase(self, file: File, now: int, events: list[Event]) -> None:
         phase = file.reader.phase
         if phase != file.phase:
             file.phase = phase
             name = PHASES[phase] if phase < len(PHASES) else str(phase)
             events.append(Event(now, "phase", "process", file.process.number, {"phase": name}))
 
-    def _look_at(self, file: _File, now: int, events: list[Event]) -> None:
+    def _look_at(self, file: File, now: int, events: list[Event]) -> None:
         reader = file.reader
         version = reader.topology_version
         if version == file.version:
@@ -306,7 +303,7 @@ class Follower:
         file.version = version
         self.plan_is_stale = True
 
-    def _look_at_queue(self, file: _File, slot: int, now: int, events: list[Event]) -> None:
+    def _look_at_queue(self, file: File, slot: int, now: int, events: list[Event]) -> None:
         version, threads = file.reader.queue_version(slot), file.reader.threads_of(slot)
         if file.queue_versions.get(slot) == (version, threads):
             return
@@ -326,7 +323,7 @@ class Follower:
             if view["state"] != _LIVE:
                 return  # it came and went between two looks, or was a parent's
             number = self._numbers[key] = len(self._queues)
-            self._sides[number] = []
+            self._sides[number] = self._with_shares_left(view["identity"], now, events)
             self._queues.append(Queue(number, "", QueueKind.BOUNDED, 0, added_ns=now))
             event = "added"
         else:
@@ -335,11 +332,11 @@ class Follower:
         known = len(sides) < len(self._sides[number])
         if view["state"] != _LIVE and not known:
             return  # a side that was never seen alive: the copy of a parent's in its child
-        self._sides[number] = [*sides, _Side(file, slot, view["generation"], view)]
+        self._sides[number] = [*sides, Side(file, slot, view["generation"], view)]
         file.queues[slot] = number
         self._describe(number, event, now, events)
 
-    def _retire(self, file: _File, slot: int, number: int, now: int, events: list[Event]) -> None:
+    def _retire(self, file: File, slot: int, number: int, now: int, events: list[Event]) -> None:
         """The slot was taken again, or its process is gone: that ends the registration that it was."""
         for side in self._sides[number]:
             if side.file is file and side.slot == slot:
@@ -348,7 +345,7 @@ class Follower:
 
     def _describe(self, number: int, event: str, now: int, events: list[Event]) -> None:
         sides, old = self._sides[number], self._queues[number]
-        first = sides[0].view
+        first = next((s.view for s in sides if s.view["state"] == _LIVE), sides[0].view)
         producer = next((s.view for s in sides if s.view["sides"] & _PRODUCER), first)
         consumer = next((s.view for s in sides if s.view["sides"] & _CONSUMER), first)
         gone = all(s.view["state"] != _LIVE for s in sides)
@@ -395,8 +392,8 @@ class Follower:
             pair=pair,
             processes=tuple(dict.fromkeys(s.file.process.number for s in sides)),
             slots=tuple((s.file.process.number, s.slot, s.generation) for s in sides),
-            producer_tid=producer["producer_tid"],
-            consumer_tid=consumer["consumer_tid"],
+            producer_tid=_thread_of(sides, _PRODUCER, "producer_tid"),
+            consumer_tid=_thread_of(sides, _CONSUMER, "consumer_tid"),
             complete=published & 3 == 3,
             retired_ns=(old.retired_ns or now) if gone else None,
         )
@@ -406,7 +403,7 @@ class Follower:
             what = "retired" if gone and old.retired_ns is None and event != "added" else event
             events.append(Event(now, what, "queue", number, asdict(new)))
 
-    def _end_by_thread(self, sides: list[_Side], which: int, tid_of: str) -> tuple[str, str] | None:
+    def _end_by_thread(self, sides: list[Side], which: int, tid_of: str) -> tuple[str, str] | None:
         """(type, name) of the end that a thread is: its only stage, its stages' group, or its own name."""
         side = next((s for s in sides if s.view["sides"] & which and s.view[tid_of]), None)
         if side is None:
@@ -435,7 +432,7 @@ class Follower:
         except OSError:
             return ""
 
-    def _look_at_stage(self, file: _File, slot: int, now: int, events: list[Event]) -> None:
+    def _look_at_stage(self, file: File, slot: int, now: int, events: list[Event]) -> None:
         view = file.reader.stage(slot)
         if view is None or file.stage_versions.get(slot) == view["version"]:
             return
@@ -467,6 +464,18 @@ class Follower:
             retired_ns=(old.retired_ns or now) if gone else None,
         )
         events.append(Event(now, "retired" if gone else event, "stage", number, asdict(self._stages[number])))
+
+
+def _fits(target: Target, reader: core.Reader) -> bool:
+    """A process id is that of the file; a name may be a pattern."""
+    if isinstance(target, int):
+        return bool(target == reader.header()["pid"])
+    return fnmatchcase(reader.application, target)
+
+
+def _thread_of(sides: list[Side], which: int, tid_of: str) -> int:
+    """The first thread that used an end: of the processes that have it, one does."""
+    return next((s.view[tid_of] for s in sides if s.view["sides"] & which and s.view[tid_of]), 0)
 
 
 def require(follower: Follower, targets: Sequence[Target]) -> None:

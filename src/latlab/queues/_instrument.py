@@ -116,14 +116,18 @@ class _Counted:
         return item
 
 
-class Queue(_Counted, queue.Queue[Any]):
-    """`queue.Queue`, counted."""
+class _Made(_Counted):
+    """A counted queue that is made as such."""
 
     def __init__(
         self, maxsize: int = 0, *, name: str = "", source: Stage = "", drain: Stage = "", group: str = ""
     ) -> None:
-        super().__init__(maxsize)
+        super().__init__(maxsize)  # type: ignore[call-arg]
         self._count(name, source, drain, group)
+
+
+class Queue(_Made, queue.Queue[Any]):
+    """`queue.Queue`, counted."""
 
     def _put(self, item: Any) -> None:
         self.queue.append(item)
@@ -135,14 +139,8 @@ class Queue(_Counted, queue.Queue[Any]):
         return item
 
 
-class LifoQueue(_Counted, queue.LifoQueue[Any]):
+class LifoQueue(_Made, queue.LifoQueue[Any]):
     """`queue.LifoQueue`, counted."""
-
-    def __init__(
-        self, maxsize: int = 0, *, name: str = "", source: Stage = "", drain: Stage = "", group: str = ""
-    ) -> None:
-        super().__init__(maxsize)
-        self._count(name, source, drain, group)
 
     def _put(self, item: Any) -> None:
         self.queue.append(item)
@@ -154,14 +152,8 @@ class LifoQueue(_Counted, queue.LifoQueue[Any]):
         return item
 
 
-class PriorityQueue(_Counted, queue.PriorityQueue[Any]):
+class PriorityQueue(_Made, queue.PriorityQueue[Any]):
     """`queue.PriorityQueue`, counted."""
-
-    def __init__(
-        self, maxsize: int = 0, *, name: str = "", source: Stage = "", drain: Stage = "", group: str = ""
-    ) -> None:
-        super().__init__(maxsize)
-        self._count(name, source, drain, group)
 
     def _put(self, item: Any) -> None:
         heappush(self.queue, item)
@@ -173,14 +165,8 @@ class PriorityQueue(_Counted, queue.PriorityQueue[Any]):
         return item
 
 
-class AsyncQueue(_Counted, asyncio.Queue[Any]):
+class AsyncQueue(_Made, asyncio.Queue[Any]):
     """`asyncio.Queue`, counted."""
-
-    def __init__(
-        self, maxsize: int = 0, *, name: str = "", source: Stage = "", drain: Stage = "", group: str = ""
-    ) -> None:
-        super().__init__(maxsize)
-        self._count(name, source, drain, group)
 
     def _put(self, item: Any) -> None:
         self._queue.append(item)  # type: ignore[attr-defined]

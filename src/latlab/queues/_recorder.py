@@ -271,6 +271,11 @@ class Recorder:
         return self._failure is not None
 
     @property
+    def unmatched(self) -> tuple[Target, ...]:
+        """The targets that nothing has matched yet."""
+        return self._follower.unmatched
+
+    @property
     def anyone_alive(self) -> bool:
         """At least one process that it follows lives."""
         return bool(self._follower.live_processes)
@@ -379,7 +384,7 @@ class Recorder:
 
     def _read_scheduler(self) -> None:
         assert self._scheduler is not None
-        columns = self._scheduler.take(process.pid for process in self._follower.processes)
+        columns = self._scheduler.take(process.pid for process in self._follower.live_processes)
         if len(columns["t_ns"]):
             self.sink.append("scheduler", columns)
 

@@ -113,7 +113,7 @@ class _Flows:
     def share_let_through(self) -> float:
         """The part of what arrives for which the slowest stage has time: at most 1."""
         loads = [
-            flow * stage.service_ns / 1e9 / stage.workers
+            flow * stage.mean_ns / 1e9 / stage.workers
             for stage, flow in zip(self._stages, self.true.tolist(), strict=True)
         ]
         return 1.0 / max(1.0, *loads)
@@ -177,7 +177,7 @@ def _gaps(
         if source.saturated:
             # Twice as many as the stage could take: what finds the queue full is no event yet. A stage that
             # takes next to no time could take more than any memory holds, and others let it pass on less.
-            rate = min(2.0 * stage.workers / max(stage.service_ns, 1.0) * 1e9, _MOST_ARRIVALS / seconds)
+            rate = min(2.0 * stage.workers / max(stage.mean_ns, 1.0) * 1e9, _MOST_ARRIVALS / seconds)
             times.append(np.arange(int(rate * seconds) + 1) / rate)
         elif source.counts:
             period = source.period_ns / 1e9
@@ -204,15 +204,22 @@ def _service(ciw: Any, stage: ModelStage, weight: float, count: int, rng: np.ran
     """Service times, drawn beforehand: two models that differ in one stage get the same for all others."""
     mean = max(stage.service_ns * weight / 1e3, 1e-6)
     variation = stage.variation / np.sqrt(weight)
-    if variation < 0.01:
+    if variation < 0.01 and not stage.interrupted:
         return ciw.dists.Deterministic(mean)
-    if variation <= 1.0:
+    if variation < 0.01:
+        times = np.ones(count)
+    elif variation <= 1.0:
         shape = 1.0 / variation**2
         times = rng.gamma(shape, 1.0 / shape, count)
     else:
         spread = np.log1p(variation**2)
         times = rng.lognormal(-spread / 2, np.sqrt(spread), count)
-    return ciw.dists.Sequential([float(time) for time in times * mean])
+    times *= mean
+    if stage.interrupted:
+        often = rng.poisson(stage.interrupted * weight, count)
+        hit = np.flatnonzero(often)
+        times[hit] += rng.gamma(often[hit]) * stage.interruption_ns / 1e3
+    return ciw.dists.Sequential([float(time) for time in times])
 
 
 def _result(
@@ -253,7 +260,9 @@ def _result(
         source = flows.number.get(queue.source, -1)
         mine = counted & (node == i) & (before == source)
         siblings = [q for q in flows.inputs[i] if flows.number.get(q.source, -1) == source]
-        share = 1 / len(siblings)
+        # Of one source's queues into one stage the simulation makes a single way.
+        total = sum(q.share for q in siblings)
+        share = queue.share / total if total else 1 / len(siblings)
         queues.append(
             QueueForecast(
                 queue.name, float(mine.sum() * flows.weight[i] / time * share), _waits(waiting[mine])

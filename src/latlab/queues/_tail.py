@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from latlab.errors import InputError, UsageError
 from latlab.model.queue_tail import Tail, TailEvent, TailHop
-from latlab.model.queues import Observation, Queue
+from latlab.model.queues import Columns, Observation
 from latlab.queues._analysis_threads import thread_ids
 from latlab.queues._scheduler import Threads
 from latlab.stats.quantiles import nearest_rank
@@ -18,7 +19,6 @@ from latlab.stats.quantiles import nearest_rank
 __all__ = ["tail"]
 
 _FINISHED = 1
-_MOST_LOOKS = 100_000  # back in time from an event: to when its queue was empty last
 
 
 def tail(
@@ -57,86 +57,105 @@ def tail(
     if not missing and not len(observation.scheduler.get("t_ns", ())):
         missing = "there are no scheduler events"
     kernel = None if missing else Threads(observation.scheduler, observation.thread_names)
-    looks = {
-        queue.number: np.flatnonzero(observation.samples["queue"] == queue.number)
-        for queue in observation.queues
-    }
+    seen = _Seen(observation, kernel)
     events = tuple(
-        _event(
-            observation, looks, kernel, {name: values[starts[i] : ends[i]] for name, values in rows.items()}
-        )
-        for i in chosen
+        _event(seen, {name: values[starts[i] : ends[i]] for name, values in rows.items()}) for i in chosen
     )
     return Tail(share, float(limit), int(whole.sum()), len(beyond), events, missing)
 
 
-def _event(
-    observation: Observation,
-    looks: Mapping[int, NDArray[Any]],
-    kernel: Threads | None,
-    rows: Mapping[str, NDArray[Any]],
-) -> TailEvent:
+@dataclass(frozen=True)
+class _Looks:
+    """The samples of one queue.
+
+    Attributes:
+        t_ns, came, fill: shape (samples,).
+        empty: shape (samples,): the last sample up to each that found the queue empty; 0 where none did.
+    """
+
+    t_ns: NDArray[np.int64]
+    came: NDArray[np.int64]
+    fill: NDArray[np.int64]
+    empty: NDArray[np.int64]
+
+    def in_front(self, at: int) -> tuple[int | None, int | None, int | None]:
+        """The fill when an event came, how long the queue had not been empty, and how many came meanwhile."""
+        last = int(np.searchsorted(self.t_ns, at, side="right")) - 1
+        if last < 0:
+            return None, None, None
+        since = int(self.empty[last])
+        return int(self.fill[last]), int(at - self.t_ns[since]), int(self.came[last] - self.came[since])
+
+
+@dataclass(frozen=True)
+class _Times:
+    """What the kernel said of one thread: shape (looks,) each."""
+
+    t_ns: NDArray[np.int64]
+    cpu_ns: NDArray[np.float64]
+    wait_ns: NDArray[np.float64]
+
+    def shares(self, begin: int, end: int) -> tuple[float | None, float | None]:
+        """Shares of a wait in which the thread ran, and was ready without a CPU, by the nearest looks."""
+        first = max(0, int(np.searchsorted(self.t_ns, begin, side="right")) - 1)
+        last = min(len(self.t_ns) - 1, max(first + 1, int(np.searchsorted(self.t_ns, end, side="left"))))
+        if last <= first:
+            return None, None
+        time = float(self.t_ns[last]) - float(self.t_ns[first])
+        used, waited = (float(sums[last] - sums[first]) for sums in (self.cpu_ns, self.wait_ns))
+        return min(1.0, used / time), min(1.0, waited / time)
+
+
+class _Seen:
+    """An observation, sorted so that a moment of one queue or thread is found at once."""
+
+    def __init__(self, observation: Observation, kernel: Threads | None) -> None:
+        self.queues = observation.queues
+        self.tids = thread_ids(observation)
+        self.kernel = kernel
+        samples, threads = observation.samples, observation.threads
+        self._looks = {
+            queue.number: _looks(samples, np.flatnonzero(samples["queue"] == queue.number))
+            for queue in observation.queues
+        }
+        self._times: dict[int, _Times] = {}
+        for tid in set(self.tids.values()) if threads else ():
+            rows = np.flatnonzero(threads["tid"] == tid)
+            if len(rows) >= 2:
+                columns = (threads[name][rows].astype(float) for name in ("cpu_ns", "wait_ns"))
+                self._times[tid] = _Times(threads["t_ns"][rows].astype(np.int64), *columns)
+
+    def in_front(self, queue: int, at: int) -> tuple[int | None, int | None, int | None]:
+        return self._looks[queue].in_front(at)
+
+    def thread(self, tid: int, begin: int, end: int) -> tuple[float | None, float | None]:
+        times = self._times.get(tid)
+        return (None, None) if times is None else times.shares(begin, end)
+
+
+def _looks(samples: Columns, rows: NDArray[np.int64]) -> _Looks:
+    came = samples["in"][rows].astype(np.int64)
+    fill = np.maximum(came - samples["out_high"][rows].astype(np.int64), 0)
+    empty = np.maximum.accumulate(np.where(fill == 0, np.arange(len(rows)), 0))
+    return _Looks(samples["t_ns"][rows].astype(np.int64), came, fill, empty)
+
+
+def _event(seen: _Seen, rows: Mapping[str, NDArray[Any]]) -> TailEvent:
     hops = np.flatnonzero(rows["end"] == 0)
     leaves = np.append(rows["push_ns"][1:], rows["pop_ns"][-1:])
     found = []
-    tids = thread_ids(observation)
     for i in hops.tolist():
         push, pop = int(rows["push_ns"][i]), int(rows["pop_ns"][i])
-        number = int(rows["queue"][i])
-        queue = observation.queues[number] if 0 <= number < len(observation.queues) else None
-        stage = str(rows["stage"][i])
-        fill, filling, came = (
-            (None, None, None) if queue is None else _in_front(observation, looks, queue, push)
-        )
-        on_cpu, waiting = _thread(observation, stage, push, pop)
+        number, stage = int(rows["queue"][i]), str(rows["stage"][i])
+        known = 0 <= number < len(seen.queues)
+        name = seen.queues[number].name if known else ""
+        front = seen.in_front(number, push) if known else (None, None, None)
         served = max(0, int(leaves[i]) - pop)
-        name = "" if queue is None else queue.name
-        tid = tids.get(stage, 0)
-        shares = (
-            (None, None)
-            if kernel is None
-            else (kernel.share(tid, push, pop), kernel.share(tid, pop, pop + served))
-        )
+        tid = seen.tids.get(stage, 0)
+        spans = ((push, pop), (pop, pop + served))
+        shares = [None if seen.kernel is None else seen.kernel.share(tid, *span) for span in spans]
         found.append(
-            TailHop(name, stage, push, pop - push, served, fill, filling, came, on_cpu, waiting, *shares)
+            TailHop(name, stage, push, pop - push, served, *front, *seen.thread(tid, push, pop), *shares)
         )
     began, over = int(rows["push_ns"].min()), int(rows["pop_ns"].max())
     return TailEvent(int(rows["event"][0]), began, over - began, tuple(found))
-
-
-def _in_front(
-    observation: Observation, looks: Mapping[int, NDArray[Any]], queue: Queue, at: int
-) -> tuple[int | None, int | None, int | None]:
-    """The fill when an event came, how long the queue had not been empty, and how many came meanwhile."""
-    samples = observation.samples
-    mine = looks.get(queue.number, np.empty(0, np.int64))
-    last = int(np.searchsorted(samples["t_ns"][mine], at, side="right")) - 1
-    if last < 0:
-        return None, None, None
-    before = mine[max(0, last + 1 - _MOST_LOOKS) : last + 1]
-    came = samples["in"][before].astype(np.int64)
-    fill = np.maximum(came - samples["out_high"][before].astype(np.int64), 0)
-    empty = np.flatnonzero(fill == 0)
-    since = int(empty[-1]) if len(empty) else 0
-    return int(fill[-1]), int(at - samples["t_ns"][before[since]]), int(came[-1] - came[since])
-
-
-def _thread(observation: Observation, stage: str, begin: int, end: int) -> tuple[float | None, float | None]:
-    """Shares of a wait in which the stage's thread ran, and was ready without a CPU, by the nearest looks."""
-    threads = observation.threads
-    tid = thread_ids(observation).get(stage)
-    if tid is None or not threads or not len(threads["tid"]):
-        return None, None
-    mine = np.flatnonzero(threads["tid"] == tid)
-    if len(mine) < 2:
-        return None, None
-    at = threads["t_ns"][mine]
-    first = max(0, int(np.searchsorted(at, begin, side="right")) - 1)
-    last = min(len(mine) - 1, max(first + 1, int(np.searchsorted(at, end, side="left"))))
-    if last <= first:
-        return None, None
-    seconds = float(at[last]) - float(at[first])
-    used, waited = (
-        float(threads[name][mine[last]]) - float(threads[name][mine[first]]) for name in ("cpu_ns", "wait_ns")
-    )
-    return min(1.0, used / seconds), min(1.0, waited / seconds)

@@ -74,12 +74,20 @@ def keep_traces(
     clock: Mapping[str, Any],
     sink: Sink,
     lanes: Sequence[Sequence[str]] = (),
+    *,
+    since_ns: int = 0,
 ) -> tuple[Columns, dict[str, int]]:
     """Write the traces into a recording as the series "traces", and give what `trace_columns` does.
 
-    Args: as of `trace_columns`.
+    Args: as of `trace_columns`; besides
+        since_ns: events that ended before are left out whole.
     """
     columns, said = trace_columns(files, observation, clock, lanes)
+    if since_ns:
+        events, index = np.unique(columns["event"], return_inverse=True)
+        over = np.zeros(len(events), np.int64)
+        np.maximum.at(over, index, columns["pop_ns"])
+        columns = {name: values[over[index] >= since_ns] for name, values in columns.items()}
     records = len(columns["event"])
     for begin in range(0, records, _CHUNK_ROWS):
         sink.append("traces", {name: values[begin : begin + _CHUNK_ROWS] for name, values in columns.items()})

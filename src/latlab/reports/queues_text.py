@@ -23,6 +23,8 @@ _SENTENCES = {
 def answer(analysis: Analysis) -> str:
     """What limits, in one clause, with the confidence."""
     sentence = _SENTENCES[analysis.verdict].format(stage=analysis.limiting_stage)
+    if analysis.verdict is Verdict.SCHEDULER and analysis.limiting_stage is None:
+        sentence = "no stage limits, but the scheduler: threads that could work waited for a CPU"
     return f"{sentence} (confidence {analysis.confidence:.0%})"
 
 

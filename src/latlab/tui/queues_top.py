@@ -55,6 +55,7 @@ def verdict_text(snapshot: Snapshot) -> str:
     return {
         "": "looking what limits …",
         Verdict.CPU: f"no stage limits, but the machine: its CPUs are full ({sure})",
+        Verdict.SCHEDULER: f"no stage limits, but the scheduler: threads that could work wait ({sure})",
         Verdict.BURST: f"no stage limits; bursts are larger than a queue ({sure})",
         Verdict.NONE: f"nothing limits the pipeline ({sure})",
     }.get(snapshot.verdict, "what limits the pipeline can't be told from these seconds")
