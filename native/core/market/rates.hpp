@@ -7,6 +7,7 @@
 // Nothing is sampled.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -40,6 +41,12 @@ class LogHistogram {
     bins_[at] += static_cast<Weight>(weight);
     if (value > max_) max_ = value;
     if (value < min_) min_ = value;
+  }
+  void add(const LogHistogram& other) {
+    if (other.bins_.size() > bins_.size()) bins_.resize(other.bins_.size());
+    for (std::size_t at = 0; at < other.bins_.size(); ++at) bins_[at] += other.bins_[at];
+    min_ = std::min(min_, other.min_);
+    max_ = std::max(max_, other.max_);
   }
   void restore(std::size_t at, std::uint64_t weight) {
     if (at >= bins_.size()) bins_.resize(at + 1);
@@ -81,6 +88,12 @@ class alignas(64) SymbolRates {
 
   // Time must not run backwards; where a feed's does, the event counts at the latest time seen.
   void record(std::uint64_t ts_ns, std::uint64_t processing) {
+    arrive(ts_ns);
+    processing_.record(processing, 1);
+  }
+
+  // All of record() but the processing time: add_processing() brings those of several symbols together.
+  void arrive(std::uint64_t ts_ns) {
     if (samples_ == 0) {
       first_ = last_ = ts_ns;
       changed_.fill(ts_ns);
@@ -94,10 +107,11 @@ class alignas(64) SymbolRates {
       ++counts_[w];
     }
     push(ts_ns);
-    processing_.record(processing, 1);
     last_ = ts_ns;
     ++samples_;
   }
+
+  void add_processing(const SymbolRates& other) { processing_.add(other.processing_); }
 
   [[nodiscard]] std::uint64_t samples() const noexcept { return samples_; }
   [[nodiscard]] const LogHistogram<std::uint64_t>& rate(std::size_t window) const noexcept {

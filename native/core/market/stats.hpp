@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "market/rates.hpp"
@@ -63,7 +64,13 @@ class StatsSink final : public BookSink<S>, public StatsResult {
     }
   }
 
-  void finish(const SymbolNames&) override { end = clock_reference(); }
+  void finish(const SymbolNames&) override {
+    if (std::exchange(finished_, true)) return;
+    end = clock_reference();
+    for (const auto& symbol : symbols) {
+      if (symbol != nullptr) all.add_processing(*symbol);
+    }
+  }
 
  private:
   static constexpr std::size_t kFar = 16;  // events ahead at which a symbol's statistics are asked for
@@ -76,8 +83,11 @@ class StatsSink final : public BookSink<S>, public StatsResult {
   };
 
   void count(const Counted& one) {
-    all.record(one.ts_ns, one.spent);
-    if (one.locate == 0) return;  // of the whole market
+    if (one.locate == 0) {  // of the whole market
+      all.record(one.ts_ns, one.spent);
+      return;
+    }
+    all.arrive(one.ts_ns);
     auto& symbol = symbols[one.locate];
     if (symbol == nullptr) symbol = std::make_unique<SymbolRates>();
     symbol->record(one.ts_ns, one.spent);
@@ -85,6 +95,7 @@ class StatsSink final : public BookSink<S>, public StatsResult {
 
   std::vector<Counted> counted_;
   bool over_messages_;
+  bool finished_ = false;
 };
 
 }  // namespace latlab::market

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -121,12 +122,12 @@ class Queue:
     added_ns: int = 0
     retired_ns: int | None = None
 
-    @property
+    @cached_property
     def source(self) -> str:
         """The label of the stage that puts events in, or ""."""
         return stage_label(self.source_type, self.source_name)
 
-    @property
+    @cached_property
     def drain(self) -> str:
         """The label of the stage that takes events out, or ""."""
         return stage_label(self.drain_type, self.drain_name)

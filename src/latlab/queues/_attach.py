@@ -17,6 +17,7 @@ __all__ = ["Attachment", "attach"]
 
 _STATES = ("idle", "busy", "blocked")
 _NO_PART_OF_THE_WAY = (QueueKind.POOL, QueueKind.BIDIRECTIONAL)
+_SOCKETS_NS = 1_000_000_000  # how often a process without sockets is asked for some: /proc is slow to read
 
 
 class Attachment:
@@ -34,6 +35,7 @@ class Attachment:
         self._before: dict[int, tuple[int, int, int]] = {}
         self._stages_before: dict[int, tuple[int, int, int]] = {}
         self._high: dict[int, int] = {}
+        self._next_sockets_ns = 0
         self._follower.refresh()
         require(self._follower, targets)
 
@@ -59,11 +61,19 @@ class Attachment:
                 for queue in self._follower.queues
                 if queue.retired_ns is None and queue.complete and queue.name not in self._exclude
             ]
-            _, rows = self._sockets.look()
-            sockets = [self._socket(row) for row in rows]
+            sockets = self._look_at_sockets()
             stages = self._look_at_stages(queues)  # of the application: bytes are no events
             now = [*(s for s in sockets if s.name not in self._exclude), *queues]
             return Snapshot(time.monotonic_ns(), tuple(now), stages)
+
+    def _look_at_sockets(self) -> list[QueueNow]:
+        now = time.monotonic_ns()
+        if now < self._next_sockets_ns:
+            return []
+        _, rows = self._sockets.look()
+        if not rows:
+            self._next_sockets_ns = now + _SOCKETS_NS
+        return [self._socket(row) for row in rows]
 
     def _look_at(self, number: int) -> QueueNow:
         queue = self._follower.queues[number]

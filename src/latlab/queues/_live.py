@@ -20,7 +20,7 @@ from latlab.queues._window import Window
 __all__ = ["Live"]
 
 # Of a CPU, what judging may take: an application of many queues is judged less often.
-_JUDGING = 0.03
+_JUDGING = 0.02
 
 
 class Live:
