@@ -66,13 +66,19 @@ def stopped(diagnosis: subprocess.Popen[str]) -> Any:
         until = time.monotonic() + 30
         while time.monotonic() < until and diagnosis.poll() is None:
             for child in psutil.Process(diagnosis.pid).children():
-                if child.cmdline()[-1:] == ["execution"]:
+                if is_execution(child):
                     time.sleep(1.0)
                     child.send_signal(signal.SIGSTOP)
                     time.sleep(0.4)
                     child.send_signal(signal.SIGCONT)
                     return
             time.sleep(0.01)
+
+    def is_execution(child: psutil.Process) -> bool:
+        try:
+            return child.cmdline()[-1:] == ["execution"]
+        except psutil.NoSuchProcess:  # another of the diagnosis' children, which has just ended
+            return False
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()

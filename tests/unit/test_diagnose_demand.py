@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latlab.lab._demand import held_up, most_work
+from latlab.lab._demand import all_of_type, held_up, most_work
 from latlab.model.diagnosis import Latency, StageView
 from latlab.model.queue_analysis import Analysis, StageResult, Verdict
 
@@ -120,3 +120,29 @@ def test_a_stage_that_waits_for_something_else_stays_named(others: dict[str, Any
     found = analysis("b", Verdict.STAGE, result("a", **others), result("b", cpu=0.1, run_queue=0.0))
 
     assert held_up(found) is None
+
+
+def test_of_instances_that_need_as_long_for_an_event_the_type_is_named() -> None:
+    views = (view("market-a", 30, 5e3), view("market-b", 31, 20e3))
+
+    named = all_of_type("market-b", views, STAGES)
+
+    assert named is not None
+    assert named.name == "market"
+    assert named.evidence == (
+        "all 2 stages of type market need about as long for an event: 30.0 to 31.0 µs (p50, traced)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "views"),
+    [
+        ("market-b", (view("market-a", 1, 20e3), view("market-b", 31, 20e3))),
+        ("market-b", (view("market-b", 31, 20e3),)),
+        ("strategy-0", (view("strategy-0", 31, 20e3),)),
+        ("market", (view("market-a", 30, 20e3), view("market-b", 31, 20e3))),
+    ],
+    ids=["one is slow", "a sibling is not known", "it has no sibling", "it is a type already"],
+)
+def test_an_instance_stays_where_it_is_the_only_slow_one(label: str, views: tuple[StageView, ...]) -> None:
+    assert all_of_type(label, views, STAGES) is None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from latlab.model.diagnosis import StageView
 from latlab.model.queue_analysis import Analysis, StageResult, Verdict
 
-__all__ = ["Demand", "held_up", "most_work"]
+__all__ = ["Demand", "all_of_type", "held_up", "most_work"]
 
 _WAITS = 0.25  # of the time that its thread would run, without a CPU
 _LOADED = 0.8
@@ -63,6 +63,26 @@ def most_work(
         f"{totals[first]:.2f} of them, {second} {totals[second]:.2f}"
     )
     return Demand(name, text)
+
+
+def all_of_type(label: str, views: Sequence[StageView], stages: Mapping[str, Sequence[str]]) -> Demand | None:
+    """The type of an instance whose siblings need about as long for an event, by traces; else None.
+
+    Making that one faster would only move the place. Where several instances share a pool of threads the
+    queues' counts blur what each needs, and the median of traced services doesn't.
+    """
+    kind = next((kind for kind, names in stages.items() if label in names and len(names) > 1), None)
+    if kind is None:
+        return None
+    known = [view.service_ns for view in views if view.name in stages[kind]]
+    times = [service.p50 for service in known if service is not None]
+    if len(times) < len(stages[kind]) or min(times) < _ALIKE * max(times):
+        return None
+    text = (
+        f"all {len(times)} stages of type {kind} need about as long for an event: {min(times) / 1e3:,.1f} to "
+        f"{max(times) / 1e3:,.1f} µs (p50, traced)"
+    )
+    return Demand(kind, text)
 
 
 def _blurred(found: Analysis) -> bool:

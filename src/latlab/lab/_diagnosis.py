@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.errors import InputError
-from latlab.lab._demand import most_work
+from latlab.lab._demand import all_of_type, most_work
 from latlab.lab._others import Other
 from latlab.lab._processes import Outcome
 from latlab.lab._residence import Residence, TraceTable
@@ -82,6 +82,12 @@ def diagnose(
             verdict = Verdict.STAGE
         if limiting is None or _kind(demand.name, stages) != _kind(limiting, stages):
             limiting = demand.name
+    # (Where one instance is kept from its CPU, its siblings have nothing to do with it.)
+    if limiting is not None and verdict == Verdict.STAGE:
+        alike = all_of_type(limiting, stage_views, stages)
+        if alike is not None:
+            limiting = alike.name
+            evidence.append(alike.evidence)
     seconds = (analysis.to_ns - analysis.from_ns) / 1e9
     used = _cores_used(observation)
     foreign = _foreign_cores(observation, busy_s, used)

@@ -21,6 +21,8 @@ __all__ = ["Live"]
 
 # Of a CPU, what judging may take: an application of many queues is judged less often.
 _JUDGING = 0.02
+# How often the kernel is asked for what threads and sockets did: a judgement is over seconds.
+_THREADS_NS = 500_000_000
 
 
 class Live:
@@ -49,7 +51,9 @@ class Live:
         exclude: tuple[str, ...] = (),
     ) -> None:
         self._attachment = Attachment(targets, exclude=exclude)
-        self._recorder = Recorder(targets, Window(window_seconds), period_ns=period_ns)
+        self._recorder = Recorder(
+            targets, Window(window_seconds), period_ns=period_ns, thread_period_ns=_THREADS_NS
+        )
         self._every_seconds = every_seconds
         self._exclude = exclude
         self._next = time.monotonic() + min(1.0, every_seconds)
