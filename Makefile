@@ -2,14 +2,16 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-EXTRAS ?= plots,tui,brokers,simulate,cxx,address,fft,cluster,test,lint
+EXTRAS ?= plots,tui,brokers,simulate,cxx,address,fft,opencl,cluster,test,lint
 JOBS   ?= $(shell nproc)
 PYTEST_ARGS ?=
+CLANGXX ?= clang++
+FUZZ_SECONDS ?= 300
 
 SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
 CXX_FILES = $(shell find include native benchmarks examples 2>/dev/null -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help demo test test-core test-python test-types test-imports test-sanitizers lint format stubs docs proof bench clean install
+.PHONY: help demo test test-core test-python test-types test-imports test-sanitizers fuzz lint format stubs docs proof bench clean install
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
@@ -60,6 +62,15 @@ test-sanitizers: $(VENV)/.dependencies ## the core's tests under ASan+UBSan, the
 	  $(BIN)/cmake --build build/sanitize-$${s%%,*} -j $(JOBS) && \
 	  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/sanitize-$${s%%,*}/latlab-core-tests || exit 1; \
 	done
+
+fuzz: install ## every reader of market data under libFuzzer and sanitizers, five minutes (clang)
+	$(BIN)/cmake -S . -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DCMAKE_CXX_COMPILER=$(CLANGXX) -DLATLAB_FUZZ=ON -DLATLAB_SANITIZE=address,undefined,fuzzer-no-link >/dev/null
+	$(BIN)/cmake --build build/fuzz -j $(JOBS) --target latlab-fuzz-market
+	@mkdir -p build/fuzz/corpus
+	$(BIN)/latlab market generate --seed 1 --messages 300 --symbols 3 -o build/fuzz/day
+	(printf '\000\200'; cat build/fuzz/day) > build/fuzz/corpus/day  # BinaryFILE, torn in the middle
+	build/fuzz/latlab-fuzz-market -max_total_time=$(FUZZ_SECONDS) -timeout=10 -artifact_prefix=build/fuzz/ build/fuzz/corpus
 
 lint: install ## ruff, mypy, import-linter, clang-format, clang-tidy
 	$(BIN)/ruff check .

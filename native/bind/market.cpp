@@ -267,12 +267,13 @@ void bind_records(nb::module_& m) {
       .def("finish", &market::Transport::finish)
       .def(
           "take",
-          [](market::Transport& self) {
-            std::vector<std::uint8_t> frames(self.frames());
+          [](market::Transport& self, bool strict) {
+            const market::Bytes taken = strict ? self.sound_frames() : self.frames();
+            std::vector<std::uint8_t> frames(taken.begin(), taken.end());
             self.drop();
             return array(std::move(frames));
           },
-          "The frames since the last take.")
+          "strict"_a = false, "The frames since the last take; strict: those before the first error only.")
       .def("missing", &market::Transport::missing,
            "Gaps that packets wait for: first missing sequence number, and how many are missing.")
       .def_prop_ro("dialect", [](const market::Transport& self) { return std::string(1, self.dialect()); })

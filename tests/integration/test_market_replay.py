@@ -23,6 +23,7 @@ from latlab.market import (
     census,
     generate,
     inside,
+    read,
     receive,
     replay,
     target_of,
@@ -33,6 +34,39 @@ from latlab.market import (
 def day(tmp_path: Path) -> Path:
     generate(tmp_path / "day.itch", seed=6, messages=1_500, symbols=10)
     return tmp_path / "day.itch"
+
+
+@pytest.fixture
+def damaged(day: Path, tmp_path: Path) -> tuple[Path, int]:
+    """The day as a SoupBinTCP stream whose 1,001st packet is of no known type, and that packet's offset."""
+    data, out, at, number = day.read_bytes(), bytearray(), 0, 0
+    place = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 2], "big")
+        number += 1
+        if number == 1_001:
+            place = len(out)
+        kind = b"?" if number == 1_001 else b"S"
+        out += (size + 1).to_bytes(2, "big") + kind + data[at + 2 : at + 2 + size]
+        at += 2 + size
+    (tmp_path / "day.soup").write_bytes(out)
+    return tmp_path / "day.soup", place
+
+
+def test_what_stands_before_the_first_damage_is_read_and_nothing_behind_it(
+    damaged: tuple[Path, int], tmp_path: Path
+) -> None:
+    path, place = damaged
+    counted = census(path)
+    assert (counted.messages, [e.offset for e in counted.errors]) == (1_000, [place])
+    assert census(path, lenient=True).messages == 1_499
+    batches: list[int] = []
+    with pytest.raises(InputError, match=f"offset {place}"):
+        batches.extend(sum(map(len, batch.values())) for batch in read(path))
+    assert sum(batches) == 1_000
+    with pytest.raises(InputError, match=f"offset {place}"):
+        replay(path, target_of(str(tmp_path / "copy")))
+    assert census(tmp_path / "copy").messages == 1_000
 
 
 class Clock:

@@ -37,7 +37,7 @@ class Pipeline {
     // Bounded memory whatever the piece: a transport's frames are taken before it gets more.
     constexpr std::size_t kStep = 1 << 20;
     while (!bytes.empty() && !stopped()) {
-      const std::size_t step = framed_packets_ ? bytes.size() : std::min(kStep, bytes.size());
+      const std::size_t step = std::min(kStep, bytes.size());
       transport_->feed(bytes.first(step));
       bytes = bytes.subspan(step);
       move();
@@ -70,7 +70,7 @@ class Pipeline {
   // From the transport to the session, and errors to their place in the input.
   void move() {
     if (!session_ && transport_->dialect() != 0) session_.emplace(transport_->dialect(), lenient_, *sink_);
-    if (session_) session_->feed(transport_->frames());
+    if (session_) session_->feed(lenient_ ? transport_->frames() : transport_->sound_frames());
     collect();
     if (session_) transport_->drop();
   }
@@ -102,7 +102,6 @@ class Pipeline {
   std::vector<TransportError> errors_;
   FeedCounts none_;
   std::size_t reported_ = 0;
-  bool framed_packets_ = false;
   bool lenient_;
   bool failed_ = false;
 };

@@ -164,6 +164,7 @@ void Transport::emit(Bytes message, std::uint64_t input_offset, int prefix) {
 }
 
 void Transport::fail(std::uint64_t offset, std::string what) {
+  if (errors_.empty()) sound_ = frames_.size();
   if (errors_.size() < kMaxErrors) errors_.push_back({.offset = offset, .what = std::move(what)});
 }
 

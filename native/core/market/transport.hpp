@@ -55,7 +55,11 @@ class Transport {
   // The input is over: what is held back comes out; a torn packet is an error.
   virtual void finish() = 0;
 
-  [[nodiscard]] const std::vector<std::uint8_t>& frames() const noexcept { return frames_; }
+  // All that were found; or, for who stops at an error, those before the first, however the input was cut.
+  [[nodiscard]] Bytes frames() const noexcept { return frames_; }
+  [[nodiscard]] Bytes sound_frames() const noexcept {
+    return errors_.empty() ? frames() : frames().first(sound_);
+  }
   [[nodiscard]] const std::vector<Origin>& origins() const noexcept { return origins_; }
   // The gaps that packets in hand wait for, each with its first sequence number and how many are missing.
   using Gaps = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
@@ -86,6 +90,7 @@ class Transport {
   std::vector<TransportError> errors_;
   TransportCounts counts_;
   std::uint64_t stream_ = 0;  // of frames_[0]
+  std::size_t sound_ = 0;     // bytes of frames_ before the first of errors_
   char dialect_ = 0;
   friend class Mold;
   friend class PitchUnits;

@@ -151,8 +151,10 @@ class Transport:
 
     def finish(self) -> None: ...
 
-    def take(self) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
-        """The frames since the last take."""
+    def take(self, strict: bool = False) -> Annotated[NDArray[numpy.uint8], dict(shape=(None,))]:
+        """
+        The frames since the last take; strict: those before the first error only.
+        """
 
     def missing(self) -> list[tuple[int, int]]:
         """

@@ -147,7 +147,7 @@ class _Decoder:
                     return {}
                 self._types = _BY_DIALECT[self._transport.dialect]
                 self._decoder = RecordDecoder(self._lenient, dialect=self._transport.dialect)
-            piece = self._transport.take()
+            piece = self._transport.take(strict=not self._lenient)
         assert self._decoder is not None
         self._decoder.feed(piece)
         return self._taken()
@@ -158,7 +158,7 @@ class _Decoder:
             self._torn += self._transport.errors()
             if self._decoder is None:
                 return {}
-            self._decoder.feed(self._transport.take())
+            self._decoder.feed(self._transport.take(strict=not self._lenient))
         assert self._decoder is not None
         self._decoder.finish()
         return self._taken()

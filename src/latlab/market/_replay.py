@@ -436,6 +436,7 @@ def _messages(
     source = source_of(path)
     transport = None if source.framing == "binary" else Transport(source.framing)
     dialect, rest, seconds = "", b"", dict[int, int]()
+    errors: list[tuple[int, str]] = []
 
     def frames(data: bytes) -> Generator[tuple[int, bytes], None, bytes]:
         nonlocal dialect
@@ -452,11 +453,18 @@ def _messages(
         for piece in pieces:
             if transport is not None:
                 transport.feed(piece)
-                piece = transport.take()
+                errors = transport.errors()
+                piece = transport.take(strict=True)
             rest = yield from frames(rest + piece.tobytes())
+            if errors:
+                break
     if transport is not None:
-        transport.finish()
-        rest = yield from frames(rest + transport.take().tobytes())
+        if not errors:
+            transport.finish()
+            errors = transport.errors()
+            rest = yield from frames(rest + transport.take(strict=True).tobytes())
+        if errors:
+            raise InputError(path, errors[0][1], place=f"offset {errors[0][0]}")
         if not dialect:
             raise InputError(path, "holds neither ITCH nor PITCH messages")
     if rest:

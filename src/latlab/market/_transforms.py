@@ -205,7 +205,15 @@ class _OpenCl(_Stepwise):
         source = _KERNELS.replace("${real}", kind).replace("${tiny}", tiny)
         if self._real == np.float64:
             source = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" + source
-        program = pyopencl.Program(context, source).build()
+        try:
+            program = pyopencl.Program(context, source).build()
+        except pyopencl.Error as error:
+            lines = str(error).strip().splitlines()
+            why = next((line for line in lines if line.startswith("error:")), lines[0])
+            raise UnavailableError(
+                f"the OpenCL device {device.name.strip()} can't build a kernel ({why}); install another platform,"
+                " such as the distribution's pocl"
+            ) from error
         self._floors, self._cross = program.floors, program.cross_pairs
         self._plans: dict[tuple[int, int], tuple[Any, ...]] = {}
 
