@@ -211,8 +211,8 @@ class _OpenCl(_Stepwise):
             lines = str(error).strip().splitlines()
             why = next((line for line in lines if line.startswith("error:")), lines[0])
             raise UnavailableError(
-                f"the OpenCL device {device.name.strip()} can't build a kernel ({why}); install another platform,"
-                " such as the distribution's pocl"
+                f"the OpenCL device {device.name.strip()} can't build a kernel ({why});"
+                " install another platform, such as the distribution's pocl"
             ) from error
         self._floors, self._cross = program.floors, program.cross_pairs
         self._plans: dict[tuple[int, int], tuple[Any, ...]] = {}
