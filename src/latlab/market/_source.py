@@ -38,6 +38,7 @@ ITCH_LENGTHS = dict(
 )
 _CAPTURES = (b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1", b"\n\r\r\n")
 _PITCH_TYPES = {*range(0x20, 0x32), 0x95, 0x96, 0x97, 0x98}
+_PITCH_LONGEST = 96  # bytes of a message, with room for later versions'
 _SOUP_FIRST = {b"A": 31, b"L": 47, b"H": 1, b"R": 1, b"Z": 1, b"O": 1, b"J": 2}
 
 
@@ -295,8 +296,10 @@ def recognise(head: bytes) -> str | None:
             return "soup"
         if kind in b"SU" and ITCH_LENGTHS.get(head[3]) == size - 1:
             return "soup"
-        unit = int.from_bytes(head[:2], "little")
-        if (unit == 8 and head[2] == 0) or (unit >= 10 and len(head) >= 10 and head[9] in _PITCH_TYPES):
+        unit, count = int.from_bytes(head[:2], "little"), head[2]
+        # Text may look like a unit by its tenth byte; it does not hold as many messages as fit its length.
+        fits = 2 * count <= unit - 8 <= _PITCH_LONGEST * count
+        if (unit == 8 and count == 0) or (fits and len(head) >= 10 and head[9] in _PITCH_TYPES):
             return "units"
     return "binary" if _frames(head, 64) else None
 
