@@ -363,7 +363,7 @@ def _until_the_end(
                 break
             if idle > patience:
                 still = stage.child is not None and stage.child.stopped()
-                complaint = f"{'the broker is stopped' if still else 'nothing arrived'} for {patience:g} s"
+                complaint = _processes.standstill("the broker" if still else None, patience)
                 break
     except KeyboardInterrupt:
         complaint = INTERRUPTED

@@ -42,6 +42,12 @@ class _Cast:
         child = self.children.get(role)
         return None if child is None else _processes.cpu_ns(child.pid)
 
+    def stopped(self) -> str | None:
+        """Which of them stands still by SIGSTOP, if one does."""
+        if self.server is not None and self.server.stopped():
+            return "the broker"
+        return next((f"the {role}" for role, child in self.children.items() if child.stopped()), None)
+
 
 def run_python(settings: Settings, facts: Facts, target: str) -> Measurement:
     """Measure through the class behind `target` ("module:Class").
@@ -257,6 +263,9 @@ def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings:
             for role, child in [*cast.children.items(), ("broker", cast.server)]:
                 end = None if child is None else child.ended()
                 if end is not None and child is not None:
+                    if child is not cast.server and (still := cast.stopped()) is not None:
+                        # Its client's patience ended before ours: that is not what is wrong.
+                        return _processes.standstill(still, idle)
                     child.close()
                     name = child.name if child is cast.server else f"the {role}"
                     how = f"was {end}" if end.startswith("killed") else end
@@ -264,8 +273,7 @@ def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings:
             if done and idle > settings.drain_s:
                 break
             if idle > patience:
-                stopped = cast.server is not None and cast.server.stopped()
-                return f"{'the broker is stopped' if stopped else 'nothing arrived'} for {patience:g} s"
+                return _processes.standstill(cast.stopped(), patience)
     except KeyboardInterrupt:
         return INTERRUPTED
     sent = int(words[loop.SENDER + loop.COUNT])
