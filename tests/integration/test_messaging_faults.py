@@ -109,6 +109,26 @@ def test_who_is_stopped_in_a_run_of_the_python_loop_is_named_after_the_timeout(r
         os.kill(child, 0)
 
 
+@pytest.mark.peer
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server: apt install redis-server")
+def test_a_sender_that_waits_for_a_stopped_server_does_not_keep_the_run_from_ending() -> None:
+    pytest.importorskip("redis", reason="pip install 'latlab[brokers]'")
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "redis-stream"]
+    command += ["--messages", "100k", "--rate", "500", "--json", "--timeout", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        child = child_of(process.pid, "redis-server")
+        time.sleep(3)  # both ends connect first
+        os.kill(child, signal.SIGSTOP)  # each message is answered: none is under way
+        out, err = process.communicate(timeout=15)
+    finally:
+        process.kill()
+    assert (process.returncode, json.loads(out)["partial"]) == (1, True)
+    assert "latlab: the broker is stopped for " in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_ended_keeps_what_it_measured_as_partial(
     number: signal.Signals, tmp_path: Path

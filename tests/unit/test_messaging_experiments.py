@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from latlab.messaging import find_limit, parse_objective
 from latlab.messaging._experiments import Probe
 from latlab.messaging._feed import arrival_ns
 from latlab.messaging._python_loop import Body
+from latlab.messaging._schedule import patience_s
 from latlab.model.messaging import Settings
 from latlab.reports.messaging_gnuplot import histogram, per_message, write_gnuplot
 
@@ -46,6 +48,22 @@ def test_objectives_are_read() -> None:
     for bad in ("p99.9", "p100<1ms", "99<1ms", "p50<1"):
         with pytest.raises(UsageError, match="no objective"):
             parse_objective(bad)
+
+
+@pytest.mark.parametrize(
+    ("more", "seconds"),
+    [
+        ({"load": "max"}, 10.0),
+        ({"load": "rate", "rate_hz": 1000.0}, 10.0),
+        ({"load": "rate", "rate_hz": 0.1}, 30.0),
+        ({"load": "poisson", "rate_hz": 5.0}, 12.0),
+        ({"load": "bursts", "burst_period_ns": 60_000_000_000}, 180.0),
+    ],
+)
+def test_a_run_waits_for_its_timeout_or_three_times_its_longest_gap(
+    more: dict[str, Any], seconds: float
+) -> None:
+    assert patience_s(Settings("ring", timeout_s=10.0, **more)) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(

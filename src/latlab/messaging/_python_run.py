@@ -20,7 +20,7 @@ from latlab.messaging import _processes
 from latlab.messaging import _python_loop as loop
 from latlab.messaging._counters import Readings
 from latlab.messaging._native_run import placement, since, waiting
-from latlab.messaging._schedule import schedule
+from latlab.messaging._schedule import patience_s, schedule
 from latlab.messaging._servers import started
 from latlab.model.messaging import INTERRUPTED, Facts, Measurement, Settings, Side
 
@@ -245,20 +245,18 @@ def _stopping(cast: _Cast, words: memoryview, settings: Settings) -> Iterator[No
 
 def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings: Readings) -> str | None:
     moved, last = time.monotonic(), -1
-    patience = max(settings.timeout_s, 3.0 / settings.rate_hz if settings.rate_hz else 0.0)
+    patience = patience_s(settings)
     try:
         while True:
             time.sleep(_POLL_S)
             now = time.monotonic()
-            sent, received = words[loop.SENDER + loop.COUNT], words[loop.RECEIVER + loop.COUNT]
+            received = words[loop.RECEIVER + loop.COUNT]
             readings.take(int(received))
             done = words[loop.SENDER + loop.DONE]
             if done and words[loop.RECEIVER + loop.DONE]:
                 break
-            if received != last or sent == received:
-                if not (done and sent == received):
-                    moved = now
-                last = received
+            if received != last:
+                moved, last = now, received
             idle = now - moved
             for role, child in [*cast.children.items(), ("broker", cast.server)]:
                 end = None if child is None else child.ended()
