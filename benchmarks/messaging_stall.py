@@ -30,6 +30,7 @@ import argparse
 import itertools
 import math
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -145,14 +146,16 @@ def response(m: Measurement, pilots: Sequence[int], length: int) -> npt.NDArray[
 def errors(m: Measurement, plan: Plan, reached: int) -> npt.NDArray[np.float64]:
     """How far each percentile of each checked stall is from the closed form; NaN where it isn't reached."""
     assert m.intended_ns is not None
-    count = round(reached * MORE)
-    own = response(m, plan.pilots, count)
+    own = response(m, plan.pilots, round(reached * MORE))
     late = m.received_ns - m.intended_ns
     found = []
     for which in plan.checked:
         first, (_, start, end) = first_of_queue(m, which), m.stalls_ns[which]
         stall, begun = end - start, start - m.intended_ns[first]
-        expected = np.maximum(begun + stall - np.arange(count) * plan.period_ns + own, 0.0)
+        # A product stands still some time before the first message of its queue is due.
+        waited = min(reached, float(begun + stall) / plan.period_ns)
+        count = max(FEWEST, round(waited * MORE))
+        expected = np.maximum(begun + stall - np.arange(count) * plan.period_ns + own[:count], 0.0)
         row = []
         for q in QUANTILES:
             should, shows = nearest_rank(expected, q), nearest_rank(late[first : first + count], q)
@@ -231,6 +234,7 @@ def uncertainty(every: npt.NDArray[np.float64]) -> float:
 
 def main() -> int:
     """Exit status 1 when a transport misses the bar."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # servers and files are taken away then, too
     if os.geteuid() == 0:  # Python loops inherit it; the native ones have a real-time priority
         os.setpriority(os.PRIO_PROCESS, 0, -15)
     known = every_transport()
