@@ -36,16 +36,20 @@ def children() -> set[int]:
 
 
 def broker_of(pid: int) -> int:
+    return child_of(pid, "latlab-broker")
+
+
+def child_of(pid: int, word: str) -> int:
     for _ in range(400):
         found = subprocess.run(
             ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
         ).stdout.split()
         for child in map(int, found):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a child that has ended since
-                if b"latlab-broker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                if word.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
                     return child
         time.sleep(0.02)
-    raise AssertionError("the run started no broker")
+    raise AssertionError(f"the run started no {word}")
 
 
 @pytest.mark.parametrize("name", ["unix", "shm", "udp"])
@@ -87,6 +91,44 @@ def test_a_broker_that_is_stopped_is_named_after_the_timeout() -> None:
         os.kill(broker, 0)
 
 
+@pytest.mark.parametrize("role", ["broker", "receiver"])
+def test_who_is_stopped_in_a_run_of_the_python_loop_is_named_after_the_timeout(role: str) -> None:
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "mp-queue"]
+    command += ["--messages", "100k", "--rate", "1000", "--json", "--timeout", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        child = child_of(process.pid, f'"role": "{role}"')
+        time.sleep(2)  # it imports Python's modules first
+        os.kill(child, signal.SIGSTOP)
+        out, err = process.communicate(timeout=40)
+    finally:
+        process.kill()
+    assert (process.returncode, json.loads(out)["partial"]) == (1, True)
+    assert f"latlab: the {role} is stopped for 1 s; " in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server: apt install redis-server")
+def test_a_sender_that_waits_for_a_stopped_server_does_not_keep_the_run_from_ending() -> None:
+    pytest.importorskip("redis", reason="pip install 'latlab[brokers]'")
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "redis-stream"]
+    command += ["--messages", "100k", "--rate", "500", "--json", "--timeout", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        child = child_of(process.pid, "redis-server")
+        time.sleep(3)  # both ends connect first
+        os.kill(child, signal.SIGSTOP)  # each message is answered: none is under way
+        out, err = process.communicate(timeout=15)
+    finally:
+        process.kill()
+    assert (process.returncode, json.loads(out)["partial"]) == (1, True)
+    assert "latlab: the broker is stopped for " in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_ended_keeps_what_it_measured_as_partial(
     number: signal.Signals, tmp_path: Path
@@ -118,10 +160,11 @@ def test_an_interrupt_ends_the_whole_series_of_runs(more: list[str]) -> None:
         broker_of(process.pid)
         time.sleep(0.7)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=15)  # one of its runs takes 20 s
+        _, err = process.communicate(timeout=15)  # one of its runs takes 20 s
     finally:
         process.kill()
     assert process.returncode == 1
+    assert "latlab: interrupted; " in err
 
 
 def test_killing_the_command_itself_leaves_no_broker_behind() -> None:

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from latlab.cli._messaging_options import axis_of
 from latlab.errors import InputError, UsageError
 from latlab.messaging import find_limit, parse_objective
 from latlab.messaging._experiments import Probe
 from latlab.messaging._feed import arrival_ns
 from latlab.messaging._python_loop import Body
+from latlab.messaging._schedule import patience_s
 from latlab.model.messaging import Settings
 from latlab.reports.messaging_gnuplot import histogram, per_message, write_gnuplot
 
@@ -45,6 +48,45 @@ def test_objectives_are_read() -> None:
     for bad in ("p99.9", "p100<1ms", "99<1ms", "p50<1"):
         with pytest.raises(UsageError, match="no objective"):
             parse_objective(bad)
+
+
+@pytest.mark.parametrize(
+    ("more", "seconds"),
+    [
+        ({"load": "max"}, 10.0),
+        ({"load": "rate", "rate_hz": 1000.0}, 10.0),
+        ({"load": "rate", "rate_hz": 0.1}, 30.0),
+        ({"load": "poisson", "rate_hz": 5.0}, 12.0),
+        ({"load": "bursts", "burst_period_ns": 60_000_000_000}, 180.0),
+    ],
+)
+def test_a_run_waits_for_its_timeout_or_three_times_its_longest_gap(
+    more: dict[str, Any], seconds: float
+) -> None:
+    assert patience_s(Settings("ring", timeout_s=10.0, **more)) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("size=1,6,100", [1, 6, 100]),
+        ("size=1,6,100,1k,…,1M", [1, 6, 100, 1000, 10_000, 100_000, 1_000_000]),
+        ("size=1,2,...,9", [1, 2, 4, 8, 9]),
+        ("rate=100,150,…,400", [100.0, 150.0, 225.0, 337.5, 400.0]),
+    ],
+)
+def test_an_ellipsis_in_a_sweep_goes_on_by_the_factor_before_it(text: str, values: list[float]) -> None:
+    assert axis_of(text)[1] == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["size", "size=", "size=1,,2", "size=1,2,", "size=1,…,9", "size=1,2,…", "size=…,9", "size=9,8,…,20",
+     "size=0,1,…,9", "size=1,2,…,2", "size=1,10,1", "transport=ring,shm,…,tcp", "rate=1,1.001,…,1000"],
+)  # fmt: skip
+def test_a_sweep_with_a_slip_in_it_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is no sweep|stands|twice|more than"):
+        axis_of(text)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 15, 16, 17, 64, 5000])

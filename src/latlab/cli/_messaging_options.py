@@ -216,16 +216,48 @@ def settings_from(o: dict[str, Any]) -> Settings:
 
 
 def axis_of(text: str) -> tuple[str, list[Any]]:
-    """An axis of a sweep: "size=1,100,1k".
+    """An axis of a sweep: "size=1,100,1k", or "size=1,6,100,1k,…,1M", which goes on by the same factor.
 
     Raises:
-        UsageError: for anything else.
+        UsageError: for anything else, a value that is missing or given twice among them.
     """
     name, equals, values = text.partition("=")
-    words = [word.strip() for word in values.split(",") if word.strip()]
-    if not equals or not words:
+    words = [word.strip() for word in values.split(",")]
+    if not equals or not all(words):
         raise UsageError(f"'{text}' is no sweep", remedy="write size=1,100,1k")
-    return name, [_AXES.get(name, number_of)(word) for word in words]
+    read = _AXES.get(name, number_of)
+    found: list[Any] = []
+    for i, word in enumerate(words):
+        if word in _ELLIPSES:
+            found += _between(text, found, [read(next_word) for next_word in words[i + 1 : i + 2]])
+        else:
+            found.append(read(word))
+    if len(set(found)) < len(found):
+        raise UsageError(f"'{text}' has a value twice", remedy="leave one of them out")
+    return name, found
+
+
+_ELLIPSES = ("…", "...")
+_MOST_BETWEEN = 1000
+
+
+def _between(text: str, before: list[Any], after: list[Any]) -> list[Any]:
+    """What an ellipsis stands for: values that grow by the same factor as the two before it."""
+    numbers = [*before[-2:], *after]
+    if len(numbers) < 3 or not all(isinstance(n, int | float) for n in numbers):
+        raise UsageError(f"'{text}': … stands between numbers", remedy="write size=1,10,…,1M")
+    first, last, end = numbers
+    if not 0 < first < last < end:
+        raise UsageError(f"'{text}': … stands for larger and larger numbers", remedy="write size=1,10,…,1M")
+    factor, found = last / first, []
+    while (value := last * factor) < end * (1 - 1e-9):
+        last = value
+        found.append(round(value) if isinstance(end, int) else value)
+        if len(found) > _MOST_BETWEEN:
+            raise UsageError(
+                f"'{text}' has more than {_MOST_BETWEEN} values", remedy="write numbers further apart"
+            )
+    return found
 
 
 def _cpus(text: str) -> tuple[int, int, int]:

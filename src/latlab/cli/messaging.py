@@ -109,7 +109,6 @@ def _swept(settings: Settings, parsed: dict[str, list[Any]], *, as_json: bool, o
         name = _named(point)
         if output is not None:
             save_run(f"{output}/{name}", measurement, result=document)
-        code = ExitCode.FAILED if result.partial is not None else code
         latency, both = result.latency, (result.sending_throughput, result.receiving_throughput)
         rows.append(
             [
@@ -121,6 +120,9 @@ def _swept(settings: Settings, parsed: dict[str, list[Any]], *, as_json: bool, o
             ]
         )
         click.echo(f"{name}: {rows[-1][1]}, {rows[-1][4]}", err=True)
+        # Neither a later point that went well nor one that is less bad makes an earlier one whole.
+        ended = _warned(result)
+        code = ended if code in (ExitCode.OK, ended) or ended is ExitCode.FAILED else code
     if as_json:
         click.echo(json.dumps({"schema": 1, "sweep": list(parsed), "points": points}))
     else:

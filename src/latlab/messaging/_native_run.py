@@ -13,7 +13,7 @@ import numpy.typing as npt
 from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.messaging import _links, _processes
 from latlab.messaging._counters import Readings
-from latlab.messaging._schedule import Schedule, schedule
+from latlab.messaging._schedule import Schedule, patience_s, schedule
 from latlab.model.messaging import INTERRUPTED, Facts, Measurement, Settings, Side
 
 _POLL_S = 0.1  # the watcher's own CPU time is some 50 us a look
@@ -333,19 +333,13 @@ def _until_the_end(
 ) -> tuple[str | None, int | None]:
     """Wait for both loops, or end them. Returns (why it is partial, the broker's CPU ns)."""
     moved, last, broker, complaint = time.monotonic(), -1, None, None
-    gap_s = {"rate": 1 / (settings.rate_hz or 1), "bursts": settings.burst_period_ns / 1e9}.get(
-        settings.load, 4.3
-    )
-    # A sender of one message a minute may wait for its time, but what was sent should arrive.
-    patience = (
-        settings.timeout_s if settings.load in ("max", "poisson") else max(settings.timeout_s, 3 * gap_s)
-    )
+    patience = patience_s(settings)
     try:
         while not run.wait(_POLL_S):
-            sent, received, sender_done, _ = run.progress()
+            _, received, sender_done, _ = run.progress()
             readings.take(received)
             now = time.monotonic()
-            if received != last or sent == received:
+            if received != last:
                 moved, last = now, received
             idle = now - moved
             if stage.child is not None:
@@ -363,7 +357,7 @@ def _until_the_end(
                 break
             if idle > patience:
                 still = stage.child is not None and stage.child.stopped()
-                complaint = f"{'the broker is stopped' if still else 'nothing arrived'} for {patience:g} s"
+                complaint = _processes.standstill("the broker" if still else None, patience)
                 break
     except KeyboardInterrupt:
         complaint = INTERRUPTED

@@ -108,9 +108,11 @@ class Child:
         return "ended"
 
     def stopped(self) -> bool:
-        """Whether it stands still by SIGSTOP."""
-        with contextlib.suppress(OSError):
-            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        """Whether it, or what it started, stands still by SIGSTOP."""
+        for pid in descendants(self.pid):
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T":
+                    return True
         return False
 
     def close(self, seconds: float = 2.0) -> None:
@@ -149,6 +151,13 @@ class Child:
                 os.killpg(self.pid, number)
             else:
                 self._process.send_signal(number)
+
+
+def standstill(stopped: str | None, seconds: float) -> str:
+    """Why a run ends that has not got on for so many seconds; `stopped` is who stands still by a signal."""
+    if stopped is not None:
+        return f"{stopped} is stopped for {seconds:.3g} s"
+    return f"nothing arrived for {seconds:g} s; a longer --timeout waits longer"
 
 
 def cpu_ns(pid: int) -> int | None:

@@ -20,7 +20,7 @@ from latlab.messaging import _processes
 from latlab.messaging import _python_loop as loop
 from latlab.messaging._counters import Readings
 from latlab.messaging._native_run import placement, since, waiting
-from latlab.messaging._schedule import schedule
+from latlab.messaging._schedule import patience_s, schedule
 from latlab.messaging._servers import started
 from latlab.model.messaging import INTERRUPTED, Facts, Measurement, Settings, Side
 
@@ -41,6 +41,12 @@ class _Cast:
             return sum(value or 0 for value in found)
         child = self.children.get(role)
         return None if child is None else _processes.cpu_ns(child.pid)
+
+    def stopped(self) -> str | None:
+        """Which of them stands still by SIGSTOP, if one does."""
+        if self.server is not None and self.server.stopped():
+            return "the broker"
+        return next((f"the {role}" for role, child in self.children.items() if child.stopped()), None)
 
 
 def run_python(settings: Settings, facts: Facts, target: str) -> Measurement:
@@ -239,24 +245,25 @@ def _stopping(cast: _Cast, words: memoryview, settings: Settings) -> Iterator[No
 
 def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings: Readings) -> str | None:
     moved, last = time.monotonic(), -1
-    patience = max(settings.timeout_s, 3.0 / settings.rate_hz if settings.rate_hz else 0.0)
+    patience = patience_s(settings)
     try:
         while True:
             time.sleep(_POLL_S)
             now = time.monotonic()
-            sent, received = words[loop.SENDER + loop.COUNT], words[loop.RECEIVER + loop.COUNT]
+            received = words[loop.RECEIVER + loop.COUNT]
             readings.take(int(received))
             done = words[loop.SENDER + loop.DONE]
             if done and words[loop.RECEIVER + loop.DONE]:
                 break
-            if received != last or sent == received:
-                if not (done and sent == received):
-                    moved = now
-                last = received
+            if received != last:
+                moved, last = now, received
             idle = now - moved
             for role, child in [*cast.children.items(), ("broker", cast.server)]:
                 end = None if child is None else child.ended()
                 if end is not None and child is not None:
+                    if child is not cast.server and (still := cast.stopped()) is not None:
+                        # Its client's patience ended before ours: that is not what is wrong.
+                        return _processes.standstill(still, idle)
                     child.close()
                     name = child.name if child is cast.server else f"the {role}"
                     how = f"was {end}" if end.startswith("killed") else end
@@ -264,8 +271,7 @@ def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings:
             if done and idle > settings.drain_s:
                 break
             if idle > patience:
-                stopped = cast.server is not None and cast.server.stopped()
-                return f"{'the broker is stopped' if stopped else 'nothing arrived'} for {patience:g} s"
+                return _processes.standstill(cast.stopped(), patience)
     except KeyboardInterrupt:
         return INTERRUPTED
     sent = int(words[loop.SENDER + loop.COUNT])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +65,21 @@ def schedule(settings: Settings) -> Schedule:
         gaps = np.rint(random.exponential(mean_ns, settings.total))
         return Schedule(gaps_ns=np.minimum(gaps, LONGEST_GAP_NS).astype(np.uint32))
     return Schedule(period_ns=mean_ns)
+
+
+def patience_s(settings: Settings) -> float:
+    """How long nothing may arrive before a run ends: its timeout, or more where messages are due less often.
+
+    A sender that waits for its time is told from one that a broker keeps waiting by nothing else.
+    """
+    rate_hz = settings.rate_hz or math.inf
+    gap_s = {
+        "rate": 1 / rate_hz,
+        "poisson": 20 / rate_hz,  # a longer one comes once in 500 million
+        "bursts": settings.burst_period_ns / 1e9,
+        "file": LONGEST_GAP_NS / 1e9,
+    }.get(settings.load, 0.0)
+    return max(settings.timeout_s, 3 * gap_s)
 
 
 def _gaps_of_file(settings: Settings) -> npt.NDArray[np.uint32]:
