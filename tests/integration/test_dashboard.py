@@ -105,6 +105,13 @@ def test_where_a_stage_has_come_the_frame_is_whole() -> None:
     assert after["queues"] == [[0, 2, 5, 1000, 1000, 0, 0]]
 
 
+def test_a_source_has_no_rate_in_the_drawing() -> None:
+    stages = tuple(StageNow(name, "", "", "", None, None, rate, 0) for name, rate in (("a", 0.0), ("b", 7.0)))
+    svg = drawing(replace(snapshot(queue_now()), stages=stages))
+
+    assert ("7/s" in svg, "0/s" in svg) == (True, False)
+
+
 def test_stages_of_a_type_that_limits_are_marked_in_the_drawing() -> None:
     seen = replace(
         snapshot(queue_now(), limits="worker"), stages=(StageNow("b", "worker", "", "", 0.9, 0, 1, 2),)

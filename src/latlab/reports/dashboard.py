@@ -124,7 +124,8 @@ def drawing(snapshot: Snapshot) -> str:
     if not queues or len(queues) > _MOST_DRAWN:
         return ""
     loads = {stage.label: stage.busy for stage in snapshot.stages}
-    rates = {stage.label: stage.rate_hz for stage in snapshot.stages}
+    drains = {queue.drain for queue in queues}  # a source has no rate of its own: it takes nothing out
+    rates = {stage.label: stage.rate_hz for stage in snapshot.stages if stage.label in drains}
     types = {stage.label: stage.type for stage in snapshot.stages}
     names = list(dict.fromkeys(name for queue in queues for name in (queue.source, queue.drain)))
     nodes = [
