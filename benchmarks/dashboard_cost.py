@@ -45,8 +45,8 @@ def watch(port: int, frames: list[int]) -> None:
             frames.append(len(line))
 
 
-def main() -> None:
-    """Measure, and print against the bar."""
+def main() -> int:
+    """Measure, and print against the bars."""
     with subprocess.Popen([sys.executable, "-c", APPLICATION], stdout=subprocess.PIPE, text=True) as app:
         assert app.stdout is not None
         app.stdout.readline()
@@ -66,9 +66,15 @@ def main() -> None:
             rate = (len(frames) - counted) / seconds
             dashboard.terminate()
         app.kill()
-    print(f"{rate:.1f} frames a second")
-    report([Bar("the live page, 165 queues", 100 * used, 10, "% of a CPU")])
+    # A page that shows less costs less: ten a second, less the one that the ends of the count may cut off.
+    least = 10 - 1 / _SECONDS - 0.05
+    return report(
+        [
+            Bar("the live page, 165 queues", 100 * used, 10, "% of a CPU"),
+            Bar("its frames", rate, round(least, 2), "a second", at_least=True),
+        ]
+    )
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

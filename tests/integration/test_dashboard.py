@@ -13,6 +13,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import pytest
 
 from latlab.model.queue_live import QueueNow, Snapshot, StageNow
 from latlab.queues import Happenings, Live, applications
-from latlab.reports.dashboard import drawing, frame, mean_time_ns
+from latlab.reports.dashboard import Dashboard, changes, drawing, frame, mean_time_ns
 from latlab.tui.queues_top import latency_text
 
 APP = textwrap.dedent(
@@ -86,6 +87,78 @@ def test_a_frame_says_what_the_page_needs_and_no_more() -> None:
     assert 'class="box limit"' in drawing(snapshot(queue_now(), limits="b"))
 
 
+def test_of_the_next_look_only_the_rows_that_differ_are_told() -> None:
+    before = frame(snapshot(queue_now(0), queue_now(1)), [], alive=True)
+    after = changes(frame(snapshot(queue_now(0), queue_now(1, fill_high=9)), [], alive=True), before)
+
+    assert after["queues"] == [[1, 9, 5, 1000, 1000, 0, 0]]
+    assert after["stages"] == []
+    assert (before["whole"], after["whole"]) == (True, False)
+
+
+def test_where_a_stage_has_come_the_frame_is_whole() -> None:
+    before = frame(snapshot(queue_now()), [], alive=True)
+    more = replace(snapshot(queue_now()), stages=(StageNow("new", "", "", "", None, None, 0.0, 0),))
+    after = changes(frame(more, [], alive=True), before)
+
+    assert after["whole"]
+    assert after["queues"] == [[0, 2, 5, 1000, 1000, 0, 0]]
+
+
+def test_a_source_has_no_rate_in_the_drawing() -> None:
+    stages = tuple(StageNow(name, "", "", "", None, None, rate, 0) for name, rate in (("a", 0.0), ("b", 7.0)))
+    svg = drawing(replace(snapshot(queue_now()), stages=stages))
+
+    assert ("7/s" in svg, "0/s" in svg) == (True, False)
+
+
+def test_stages_of_a_type_that_limits_are_marked_in_the_drawing() -> None:
+    seen = replace(
+        snapshot(queue_now(), limits="worker"), stages=(StageNow("b", "worker", "", "", 0.9, 0, 1, 2),)
+    )
+
+    assert 'class="box limit"' in drawing(seen)
+
+
+class Still:
+    """An application that does nothing."""
+
+    alive = True
+
+    def look(self) -> Snapshot:
+        return snapshot(queue_now())
+
+
+def documents(port: int, count: int) -> list[dict[str, Any]]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", "/events")
+    answer = connection.getresponse()
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        line = answer.readline().decode()
+        if line.startswith("data: {"):
+            found.append(json.loads(line.removeprefix("data: ")))
+    connection.close()
+    return found
+
+
+def test_a_browser_that_comes_late_is_told_everything_and_then_what_changes() -> None:
+    page = Dashboard(Still(), lambda _: [], "still", per_second=50)
+    serving = threading.Thread(target=page.run)
+    serving.start()
+    try:
+        early = documents(page.port, 5)
+        late = documents(page.port, 5)
+    finally:
+        page.stop()
+        serving.join()
+
+    for told in (early, late):
+        assert told[0]["whole"]
+        assert len(told[0]["queues"]) == 1
+        assert [one["queues"] for one in told[1:] if not one["whole"]][-1] == []
+
+
 def test_drops_stalls_bursts_and_changes_are_told_once() -> None:
     happenings = Happenings()
 
@@ -148,11 +221,15 @@ def frames_until_limited(port: int) -> list[dict[str, Any]]:
     connection.request("GET", "/events?token=secret")
     answer = connection.getresponse()
     frames: list[dict[str, Any]] = []
+    held: dict[int, Any] = {}  # rows, as the page holds them
+    held: dict[int, Any] = {}  # rows, as the page holds them
     until = time.monotonic() + 30
     while time.monotonic() < until and not (frames and frames[-1]["limits"] == "work"):
         line = answer.readline().decode()
         if line.startswith("data: {"):
             frames.append(json.loads(line.removeprefix("data: ")))
+            held.update((row[0], row) for row in frames[-1]["queues"])
+            frames[-1]["queues"] = list(held.values())
     connection.close()
     return frames
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +239,32 @@ def test_a_wrong_call_says_what_is_wrong(tmp_path: Path, arguments: list[str], s
     assert done.returncode in (ExitCode.FAILED, ExitCode.USAGE)
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_keeps_the_steps_that_had_ended_and_says_where(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    waits = "import time; time.sleep(60)"
+    command = [
+        sys.executable,
+        "-m",
+        "latlab",
+        "diagnose",
+        "-o",
+        str(folder),
+        "--",
+        sys.executable,
+        "-c",
+        waits,
+    ]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "from outside" not in (line := process.stderr.readline()):
+            assert line
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+
+    assert process.returncode == 130
+    assert f"the steps that had ended are kept: see 'latlab runs show {folder}'" in said
+    assert latlab("runs", "show", str(folder)).returncode == 0
+    assert (folder / "floor.json").exists()

@@ -123,7 +123,7 @@ def test_a_refused_core_does_not_lose_the_others() -> None:
 def test_runs_are_recorded_merged_and_compared(tmp_path: Path) -> None:
     first, both = tmp_path / "a", tmp_path / "both"
     latlab("--cpus", str(CPU), "-r", "0.2", "--output", str(first), "--json")
-    merged = json.loads(latlab("merge", str(first), str(first), "--output", str(both), "--json").stdout)
+    merged = json.loads(latlab("merge", str(first), str(first), "-o", str(both), "--json").stdout)
     one = json.loads(latlab("merge", str(first), "--json").stdout)
     assert sum(core["deltas"] for core in merged["cores"]) == 2 * one["cores"][0]["deltas"]
     assert len(json.loads(latlab("merge", str(both), "--json").stdout)["cores"]) == 2

@@ -70,6 +70,29 @@ def test_a_damaged_recording_is_listed_with_what_is_wrong(tmp_path: Path, enviro
     assert "recording.json" in found.state
 
 
+def test_the_table_says_damaged_and_the_reason_stands_below_it(
+    tmp_path: Path, environment: Environment
+) -> None:
+    path = recorded(tmp_path / "a", "queues", environment)
+    (path / "recording.json").write_text("{")
+
+    done = latlab("list", str(tmp_path))
+
+    assert done.returncode == 0
+    assert "damaged" in done.stdout
+    assert "not JSON" not in done.stdout
+    assert "recording.json: offset" in done.stderr
+
+
+def test_a_file_in_place_of_a_folder_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    done = latlab("list", str(tmp_path / "file"))
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"latlab: {tmp_path / 'file'}: is no folder; ")
+
+
 def test_an_export_opens_without_us(tmp_path: Path, environment: Environment) -> None:
     path = recorded(tmp_path / "a", "queues", environment)
 

@@ -74,3 +74,18 @@ def test_what_it_does_not_understand_is_named_by_file_and_key(tmp_path: Path, te
         read_question(path)
 
     assert str(raised.value).startswith(f"{path}: {place}")
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ('[diagnose]\nstages = ["nosuch"]\n', "name one of: decoder, market"),
+        ('[diagnose]\nobjective = { "p98_ns" = 5 }\n', 'write objective = { "p99.9_ns" = 500_000 }'),
+        ('[diagnose]\ncommand = "python app.py"\n', 'write command = ["…", "…"]'),
+    ],
+)
+def test_a_refusal_says_in_words_what_to_write(tmp_path: Path, text: str, remedy: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read_question(written(tmp_path, text))
+
+    assert remedy in str(refused.value)

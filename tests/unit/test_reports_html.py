@@ -144,3 +144,12 @@ def test_a_logarithmic_axis_has_at_least_two_ticks_among_its_values(low: float, 
     inside = [v for v in axis["tickvals"] if low * 0.97 <= v <= low * ratio * 1.03]
     assert len(inside) >= 2
     assert len(set(axis["ticktext"])) == len(axis["ticktext"]) <= 45
+
+
+def test_a_name_between_backticks_is_set_as_code() -> None:
+    page = Page("title")
+    page.paragraph("making `book<b>` and `work` 20 % faster", link="there")
+
+    found = page.html()
+    assert "<code>work</code>" in found
+    assert "<code>book&lt;b&gt;</code>" in found

@@ -91,7 +91,7 @@ def compare(before: str, after: str, seed: int, as_json: bool) -> int:
 
 @click.command()
 @click.argument("runs", type=click.Path(), nargs=-1, required=True)
-@click.option("--output", type=click.Path(), help="Record the merged run in this folder.")
+@click.option("-o", "--output", type=click.Path(), help="Record the merged run in this folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def merge(runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
     """Several recorded RUNS, of one host or many, as one; no count and no gap is lost."""

@@ -6,7 +6,8 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import click
 
 from latlab.errors import ExitCode, MissingExtraError
 
-__all__ = ["feed_and_output", "finish", "folder_of", "teller"]
+__all__ = ["feed_and_output", "finish", "folder_of", "saying_what_stays", "teller"]
 
 Function = Callable[..., Any]
 
@@ -61,6 +62,19 @@ def teller(command: str) -> Callable[[str], None]:
         click.echo(f"latlab {command}: {line}", err=True)
 
     return tell
+
+
+@contextmanager
+def saying_what_stays(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Of a run that is interrupted, say where the steps are kept that had ended."""
+    from latlab.formats.recording import is_recording
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if is_recording(folder):
+            tell(f"interrupted; the steps that had ended are kept: see 'latlab runs show {folder}'")
+        raise
 
 
 def finish(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from latlab.queues import Attachment
 
 
+def one_thread_for_algebra() -> None:
+    """Say, before numpy is loaded, that its matrix products need no thread of their own.
+
+    OpenBLAS's threads spin for a while after each product: for as long again as a judgement takes, on a core
+    that the observed application may need. The variable is read once, when the library is loaded.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 @click.command("top")
 @click.argument("target", nargs=-1, required=True)
 @click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Between two looks.")
@@ -28,6 +38,7 @@ def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None
     """Show the stages and queues of TARGET live: fills, rates, what limits; Enter shows one queue."""
     if not sys.stdout.isatty():
         raise UsageError("'latlab queues top' needs a terminal", remedy="use 'latlab queues watch'")
+    one_thread_for_algebra()
     try:
         from latlab.tui.queues_top import Top
     except ModuleNotFoundError as error:
@@ -48,6 +59,7 @@ def watch_(
     target: tuple[str, ...], period: int, count: int | None, exclude: tuple[str, ...], as_json: bool
 ) -> None:
     """Stream what the queues of TARGET do: fills, rates, drops, what limits. Ends with the application."""
+    one_thread_for_algebra()
     from latlab.queues import Live
 
     with Live(targets(target), exclude=exclude) as live:

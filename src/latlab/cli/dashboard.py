@@ -8,6 +8,8 @@ from types import FrameType
 import click
 
 from latlab.cli._durations import Duration
+from latlab.cli._queues_live import one_thread_for_algebra
+from latlab.cli._queues_observe import targets
 from latlab.errors import UsageError
 
 _LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -38,7 +40,7 @@ def dashboard(
     """Show TARGET (process ids or application names) in a browser: topology, fills, rates, what limits."""
     import secrets
 
-    from latlab.cli._queues_observe import targets
+    one_thread_for_algebra()
     from latlab.queues import Happenings, Live
     from latlab.reports.dashboard import Dashboard
 

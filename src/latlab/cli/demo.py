@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from latlab.cli._durations import Duration
-from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, teller
+from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
 
 
 @click.command()
@@ -89,7 +89,8 @@ def demo(
     rate: dict[str, Any] | None = None
     if find_rate:
         options, rate = search(options, tell)
-    run = run_demo(options, tell)
+    with saying_what_stays(options.output, tell):
+        run = run_demo(options, tell)
     found = run.diagnosis
 
     def write(report: Path, command: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, teller
+from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def diagnose(
             raise UsageError("--input is for the demonstration's pipeline, not for an application of yours")
         question = replace(question, input=feed)
     folder, tell = folder_of("diagnose", output), teller("diagnose")
-    run = diagnose_question(question, folder, tell)
+    with saying_what_stays(folder, tell):
+        run = diagnose_question(question, folder, tell)
     answer = run.answer
     return finish(
         folder,

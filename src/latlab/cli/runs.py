@@ -47,7 +47,8 @@ def list_(folder: Path, kind: str | None, as_json: bool) -> None:
             run.name,
             run.kind or None,
             run.started_at[:19],
-            run.state,
+            # Why it can't be read is a sentence, too wide for a table: it is told below.
+            run.state if run.kind else "damaged",
             f"{run.bytes / 1e6:.1f} MB",
             _short(run.answer),
         ]
@@ -55,6 +56,9 @@ def list_(folder: Path, kind: str | None, as_json: bool) -> None:
     ]
     columns = ("run", "kind", "started", "state", "size", "found")
     click.echo(table(columns, rows, styled=wants_style(sys.stdout)))
+    for run in found:
+        if not run.kind:
+            click.echo(f"latlab: {run.state}", err=True)
 
 
 def _short(text: str, most: int = 60) -> str | None:

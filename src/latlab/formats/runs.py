@@ -49,7 +49,8 @@ def find_runs(folder: Path) -> list[Run]:
         InputError: there is no such folder.
     """
     if not folder.is_dir():
-        raise InputError(folder, "there is no such folder", remedy="give the folder that recordings lie in")
+        what = "is no folder" if folder.exists() else "there is no such folder"
+        raise InputError(folder, what, remedy="give the folder that recordings lie in")
     found = [_look(path, folder) for path in _recordings(folder)]
     return sorted(found, key=lambda run: (run.started_at, run.name), reverse=True)
 

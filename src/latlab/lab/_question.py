@@ -103,7 +103,10 @@ def read_question(path: str | os.PathLike[str]) -> Question:
     for name in stages:
         if name not in known:
             raise InputError(
-                source, f"there is no stage {name!r}", place="diagnose.stages", remedy=", ".join(known)
+                source,
+                f"there is no stage {name!r}",
+                place="diagnose.stages",
+                remedy=f"name one of: {', '.join(known)}",
             )
     return replace(question, layout=layout, stages=stages)
 
@@ -112,7 +115,7 @@ def _texts(given: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
     values = given.get(key, [])
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise InputError(
-            source, "must be a list of texts", place=f"diagnose.{key}", remedy=f'{key} = ["…", "…"]'
+            source, "must be a list of texts", place=f"diagnose.{key}", remedy=f'write {key} = ["…", "…"]'
         )
     return tuple(values)
 
@@ -122,7 +125,10 @@ def _objective(value: Any, source: str) -> Objective:
     given = as_table(value, source, place)
     if len(given) != 1 or next(iter(given)).removesuffix("_ns") not in QUANTILES:
         raise InputError(
-            source, "must name one quantile and its limit", place=place, remedy='{ "p99.9_ns" = 500_000 }'
+            source,
+            "must name one quantile and its limit",
+            place=place,
+            remedy='write objective = { "p99.9_ns" = 500_000 }',
         )
     key, limit = next(iter(given.items()))
     return Objective(QUANTILES[key.removesuffix("_ns")], checked(limit, int, source, f"{place}.{key}"))

@@ -47,13 +47,14 @@ def analyse(observation: Observation, *, exclude: tuple[str, ...] = (), over_tim
 
     Args:
         exclude: names of queues to leave out of everything.
-        over_time: whether to judge each twelfth of the run as well, which takes most of the time.
+        over_time: whether to judge each twelfth of the run as well and look for landmarks: that takes most
+            of the time.
 
     Raises:
         NotTrustworthyError: when there is next to nothing to analyse.
     """
     found = _analysed(observation, exclude, over_time)
-    return replace(found, landmarks=landmarks(observation, exclude=exclude))
+    return replace(found, landmarks=landmarks(observation, exclude=exclude)) if over_time else found
 
 
 def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: bool) -> Analysis:

@@ -282,7 +282,23 @@ def _in_order(inputs: dict[str, list[int]], outputs: dict[str, list[int]], serie
         for label, rows in inputs.items()
     }
     order: list[str] = []
-    while len(order) < len(before):
-        free = [label for label in before if label not in order and before[label] <= set(order)]
-        order += free or [label for label in before if label not in order]
+    left = dict(
+        before
+    )  # the live page judges hundreds of stages again and again: each is looked at when freed
+    feeds: dict[str, list[str]] = {}
+    for label, sources in before.items():
+        for source in sources:
+            feeds.setdefault(source, []).append(label)
+    place = {label: i for i, label in enumerate(before)}
+    free = [label for label in before if not before[label]]
+    while left:
+        free = free or list(left)
+        order += free
+        for label in free:
+            left.pop(label)
+        done = set(free)
+        freed = {label for source in done for label in feeds.get(source, ()) if label in left}
+        for label in freed:
+            before[label] -= done
+        free = sorted((label for label in freed if not before[label]), key=place.__getitem__)
     return order

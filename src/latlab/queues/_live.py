@@ -20,7 +20,9 @@ from latlab.queues._window import Window
 __all__ = ["Live"]
 
 # Of a CPU, what judging may take: an application of many queues is judged less often.
-_JUDGING = 0.02
+_JUDGING = 0.01
+# What is sampled for a judgement need not be at hand sooner than the next look.
+_STEP_S = 0.1
 # How often the kernel is asked for what threads and sockets did: a judgement is over seconds.
 _THREADS_NS = 500_000_000
 
@@ -52,7 +54,11 @@ class Live:
     ) -> None:
         self._attachment = Attachment(targets, exclude=exclude)
         self._recorder = Recorder(
-            targets, Window(window_seconds), period_ns=period_ns, thread_period_ns=_THREADS_NS
+            targets,
+            Window(window_seconds),
+            period_ns=period_ns,
+            step_seconds=_STEP_S,
+            thread_period_ns=_THREADS_NS,
         )
         self._every_seconds = every_seconds
         self._exclude = exclude

@@ -121,7 +121,7 @@ class Recorder:
     """Records the queues of one application (or several), from outside.
 
     A context manager: recording begins when the block is entered and ends when it is left. In between a
-    thread of Python drains the sampler fifty times a second; the sampler itself is native.
+    thread of Python drains the sampler (by default fifty times a second); the sampler itself is native.
 
     Args:
         targets: a process id, the name of an application, or several of them. All processes of that name are
@@ -129,6 +129,7 @@ class Recorder:
         sink: where the chunks go; by default memory, for `observation()`.
         readers: of queues by address, recorded beside those that are published.
         period_ns: between two sweeps.
+        step_seconds: between two looks of the recorder's thread at what the sampler has and what has changed.
         stage_period_ns: between two looks at the stages' own times.
         thread_period_ns: between two looks at what the kernel says of the threads and of the sockets.
         longest_skip: with adaptive sampling, the most periods that a queue without activity is not looked at.
@@ -152,6 +153,7 @@ class Recorder:
         *,
         readers: Sequence[core.Reader] = (),
         period_ns: int = 100_000,
+        step_seconds: float = _STEP_S,
         stage_period_ns: int = 20_000_000,
         thread_period_ns: int = 100_000_000,
         longest_skip: int = 0,
@@ -195,7 +197,7 @@ class Recorder:
         self._hz = 1e9
         self._next_stages = self._next_threads = self._next_scheduler = self._next_budget = 0
         self._budget_from = (0, 0, 0)
-        self._step_s = _STEP_S
+        self._step_s = step_seconds
         self._phases: list[tuple[int, int, str]] = []
         self._started_ns = 0
         self._intervals = np.zeros(64 * _BINS_PER_OCTAVE, np.int64)

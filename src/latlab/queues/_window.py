@@ -31,7 +31,8 @@ class Window(Memory):
         super().__init__()
         self._keep_ns = int(seconds * 1e9)
         self._kept: dict[str, deque[tuple[int, Mapping[str, Any]]]] = {name: deque() for name in COLUMNS}
-        self._before: dict[int, dict[str, Any]] = {}  # queue: its last sample that has left
+        # Of every queue, in the order of their numbers, its last sample that has left.
+        self._before = {name: np.empty(0, kind) for name, kind in COLUMNS["samples"].items()}
         self._lock = threading.Lock()
 
     def append(self, series: str, batch: Mapping[str, Any]) -> None:
@@ -50,15 +51,19 @@ class Window(Memory):
     def _let_go(self, series: str, batch: Mapping[str, Any]) -> None:
         if series != "samples":
             return
-        last = dict(zip(batch["queue"].tolist(), range(len(batch["queue"])), strict=True))
-        for queue, row in last.items():
-            self._before[queue] = {name: batch[name][row] for name in COLUMNS["samples"]}
+        # A chunk holds thousands of samples: what a queue was last is found for all queues at once.
+        queues = np.concatenate([self._before["queue"], batch["queue"]])
+        _, from_the_end = np.unique(queues[::-1], return_index=True)
+        last = len(queues) - 1 - from_the_end
+        self._before = {
+            name: np.concatenate([self._before[name], batch[name]])[last] for name in COLUMNS["samples"]
+        }
 
     def columns(self, series: str) -> dict[str, NDArray[Any]]:
         """All rows of a numeric series that are kept."""
         with self._lock:
             chunks = [chunk for _, chunk in self._kept[series]]
-            if series == "samples" and self._before:
+            if series == "samples" and len(self._before["queue"]):
                 chunks.insert(0, self._as_they_were())
         return {
             name: np.concatenate([np.asarray(c[name]) for c in chunks]) if chunks else np.empty(0, kind)
@@ -66,14 +71,11 @@ class Window(Memory):
         }
 
     def _as_they_were(self) -> dict[str, NDArray[Any]]:
-        rows = [self._before[queue] for queue in sorted(self._before)]
-        columns = {
-            name: np.array([row[name] for row in rows], kind) for name, kind in COLUMNS["samples"].items()
-        }
-        sweeps = self._kept["sweeps"]
+        columns = dict(self._before)
+        count, sweeps = len(columns["queue"]), self._kept["sweeps"]
         if sweeps:
-            columns["t_ns"] = columns["t_end_ns"] = np.full(len(rows), sweeps[0][1]["t_ns"][0], np.int64)
-        columns["skipped"] = np.zeros(len(rows), np.uint32)
+            columns["t_ns"] = columns["t_end_ns"] = np.full(count, sweeps[0][1]["t_ns"][0], np.int64)
+        columns["skipped"] = np.zeros(count, np.uint32)
         return columns
 
     def write_to(self, sink: Sink) -> None:

@@ -11,7 +11,7 @@ import html
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from typing import Any, Protocol
@@ -21,11 +21,12 @@ from latlab.model.queue_live import Snapshot
 from latlab.reports import topology
 from latlab.reports._page_style import EARLY_SCRIPT, STYLE
 
-__all__ = ["Dashboard", "drawing", "frame", "mean_time_ns"]
+__all__ = ["Dashboard", "changes", "drawing", "frame", "mean_time_ns"]
 
 _DRAWING_S = 1.0  # the drawing moves stages about, so it changes less often than the numbers
 _MOST_DRAWN = 80  # queues: more make no drawing that one can read
 _KEEP_ALIVE_S = 5.0
+_CATCHES_UP_S = 0.5  # a look that judges takes longer than others: those after it make up for it
 
 
 class Source(Protocol):
@@ -68,9 +69,10 @@ def mean_time_ns(snapshot: Snapshot) -> float | None:
 
 
 def frame(snapshot: Snapshot, happened: Sequence[Event], alive: bool) -> dict[str, Any]:
-    """What changes from look to look, as short as it can be."""
+    """All that the page shows of one look, but for what stands in the topology."""
     return {
         "t": snapshot.t_ns,
+        "whole": True,
         "alive": alive,
         "limits": snapshot.limiting_stage,
         "verdict": snapshot.verdict,
@@ -87,11 +89,33 @@ def frame(snapshot: Snapshot, happened: Sequence[Event], alive: bool) -> dict[st
             for queue in snapshot.queues
         ],
         "stages": [
-            [stage.label, stage.state, stage.busy, stage.blocked, round(stage.rate_hz), stage.waiting]
+            [
+                *(stage.label, stage.state, _share(stage.busy), _share(stage.blocked)),
+                *(round(stage.rate_hz), stage.waiting, stage.type),
+            ]
             for stage in snapshot.stages
         ],
         "events": [[event.t_ns, event.kind, event.what] for event in happened],
     }
+
+
+def _share(share: float | None) -> float | None:
+    """As exactly as anybody reads it."""
+    return None if share is None else round(share, 3)
+
+
+def changes(document: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a frame, what a page that holds the one before doesn't know: rows that differ, and all but the rows.
+
+    Where stages have come or gone it is the whole frame.
+    """
+    if [row[0] for row in document["stages"]] != [row[0] for row in before["stages"]]:
+        return dict(document)
+    rows = {}
+    for name in ("queues", "stages"):
+        known = {row[0]: row for row in before[name]}
+        rows[name] = [row for row in document[name] if known.get(row[0]) != row]
+    return {**document, **rows, "whole": False}
 
 
 def drawing(snapshot: Snapshot) -> str:
@@ -100,14 +124,17 @@ def drawing(snapshot: Snapshot) -> str:
     if not queues or len(queues) > _MOST_DRAWN:
         return ""
     loads = {stage.label: stage.busy for stage in snapshot.stages}
-    rates = {stage.label: stage.rate_hz for stage in snapshot.stages}
+    drains = {queue.drain for queue in queues}  # a source has no rate of its own: it takes nothing out
+    rates = {stage.label: stage.rate_hz for stage in snapshot.stages if stage.label in drains}
+    types = {stage.label: stage.type for stage in snapshot.stages}
     names = list(dict.fromkeys(name for queue in queues for name in (queue.source, queue.drain)))
     nodes = [
         topology.Node(
             name,
             f"{rates[name]:,.0f}/s" if name in rates else "",
             loads.get(name),
-            name == snapshot.limiting_stage,
+            # Of stages that are slow alike the type is named.
+            snapshot.limiting_stage is not None and snapshot.limiting_stage in (name, types.get(name)),
         )
         for name in names
     ]
@@ -149,6 +176,8 @@ class Dashboard:
         self._changed = threading.Condition()
         self._number = 0
         self._message = b""
+        self._frame: dict[str, Any] = {}
+        self._whole = b""  # of the last look, encoded when the first browser needs it
         self._described: tuple[Any, ...] = ()
         self._topology = b""
         self._svg = b""
@@ -180,7 +209,7 @@ class Dashboard:
                 self._look()
                 following += self._period
                 pause = following - time.monotonic()
-                if pause < 0:
+                if pause < -_CATCHES_UP_S:
                     following -= pause  # too slow for the rate: the next one is due from now on
                 self._stop.wait(max(0.0, pause))
         finally:
@@ -196,6 +225,7 @@ class Dashboard:
     def _look(self) -> None:
         snapshot = self._source.look()
         document = frame(snapshot, self._happenings(snapshot), self._source.alive)
+        message = _event("frame", changes(document, self._frame)) if self._frame else b""
         described = tuple(
             (queue.number, queue.name, queue.source, queue.drain, queue.kind, queue.capacity)
             for queue in snapshot.queues
@@ -206,10 +236,17 @@ class Dashboard:
                 self._topology = _event("topology", described)
             if time.monotonic() >= self._next_drawing:
                 self._next_drawing = time.monotonic() + _DRAWING_S
-                self._svg = _event("drawing", drawing(snapshot))
-            self._message = _event("frame", document)
+                svg = _event("drawing", drawing(snapshot))
+                self._svg = self._svg if svg == self._svg else svg
+            self._frame, self._whole, self._message = document, b"", message
             self._number += 1
             self._changed.notify_all()
+
+    def _whole_message(self) -> bytes:
+        """The last look as a page that knows nothing needs it; called with the condition held."""
+        if not self._whole:
+            self._whole = _event("frame", self._frame)
+        return self._whole
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         url = urlsplit(handler.path)
@@ -228,20 +265,25 @@ class Dashboard:
         handler.send_header("Content-Type", "text/event-stream")
         handler.send_header("Cache-Control", "no-store")
         handler.end_headers()
-        sent, topology_sent, svg_sent = -1, b"", b""
+        sent, topology_sent, svg_sent = 0, b"", b""
         try:
             while not self._stop.is_set():
                 with self._changed:
                     if self._number == sent:
                         self._changed.wait(_KEEP_ALIVE_S)
                     parts = []
+                    # A page that is new, or missed a frame, or has new tables, needs all of it.
+                    whole = sent == 0 or self._number != sent + 1 or self._topology is not topology_sent
                     if self._topology is not topology_sent:
                         parts.append(self._topology)
                         topology_sent = self._topology
                     if self._svg is not svg_sent:
                         parts.append(self._svg)
                         svg_sent = self._svg
-                    parts.append(self._message if self._number != sent else b": still here\n\n")
+                    if self._number == sent:
+                        parts.append(b": still here\n\n")
+                    else:
+                        parts.append(self._whole_message() if whole else self._message)
                     sent = self._number
                 handler.wfile.write(b"".join(parts))
                 handler.wfile.flush()

@@ -189,9 +189,13 @@ class Page:
 # A number with its unit; not the one in a name as book-0, nor in an escaped character as &#x27;.
 _NUMBER = re.compile(r"(?<![\w&#.-])\d[\d,]*(?:\.\d+)?(?:\s?(?:%|ns|µs|ms|s|events/s)(?!\w))?")
 
+# What a sentence puts between backticks for a terminal.
+_NAME = re.compile(r"`([^`]+)`")
+
 
 def _paragraphs(text: str, link: str = "") -> str:
     blocks = (html.escape(block.strip()) for block in text.split("\n\n"))
+    blocks = (_NAME.sub(r"<code>\1</code>", block) for block in blocks)
     if link:
         blocks = (_NUMBER.sub(rf'<a href="#{html.escape(link)}">\g<0></a>', block) for block in blocks)
     return "".join(f"<p>{block}</p>" for block in blocks if block)
