@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -33,13 +34,21 @@ struct HugePages {
   explicit(false) HugePages(const HugePages<U>&) noexcept {}
 
   [[nodiscard]] T* allocate(std::size_t count) {
+    // What is less than half of a page would only fill it with zeros.
+    if (count * sizeof(T) < kPage / 2) return std::allocator<T>().allocate(count);
     const std::size_t bytes = (count * sizeof(T) + kPage - 1) / kPage * kPage;
     void* at = std::aligned_alloc(kPage, bytes);
     if (at == nullptr) throw std::bad_alloc();
     ::madvise(at, bytes, MADV_HUGEPAGE);  // advice: without it the books are only slower
     return static_cast<T*>(at);
   }
-  void deallocate(T* at, std::size_t) noexcept { std::free(at); }
+  void deallocate(T* at, std::size_t count) noexcept {
+    if (count * sizeof(T) < kPage / 2) {
+      std::allocator<T>().deallocate(at, count);
+    } else {
+      std::free(at);
+    }
+  }
   friend bool operator==(const HugePages&, const HugePages&) = default;
 };
 

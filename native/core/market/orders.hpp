@@ -114,6 +114,7 @@ class OrderMap {
     Order order;
   };
   static_assert(sizeof(Slot) == 24);
+  using Slots = std::vector<Slot, detail::HugePages<Slot>>;
   static constexpr std::size_t kLongProbe = 512;
 
   [[nodiscard]] std::size_t mask() const noexcept { return slots_.size() - 1; }
@@ -131,7 +132,7 @@ class OrderMap {
   }
 
   void rebuild(std::size_t slots) {
-    std::vector<Slot> old;
+    Slots old;
     old.swap(slots_);
     resize(slots);
     size_ = 0;
@@ -140,7 +141,7 @@ class OrderMap {
     }
   }
 
-  std::vector<Slot> slots_;
+  Slots slots_;
   std::size_t size_ = 0;
   int shift_ = 0;
   bool mixing_ = false;
@@ -245,7 +246,7 @@ class OrderTable {
     Order order;
   };
   static constexpr std::size_t kPage = 1U << 15;    // references
-  static constexpr std::size_t kRecent = 1U << 22;  // references that the array can hold: 64 MiB
+  static constexpr std::size_t kRecent = 1U << 23;  // references that the array can hold: 128 MiB
   static constexpr std::size_t kPages = kRecent / kPage;
   static constexpr std::size_t kHuge = 1U << 21;
   static constexpr std::size_t kBytes = kRecent * sizeof(Slot);
