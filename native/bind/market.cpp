@@ -160,7 +160,9 @@ Columns snapshot(market::Pipeline& pipeline) {
 
 template <class Weight>
 nb::tuple distribution(const market::LogHistogram<Weight>& histogram) {
-  return nb::make_tuple(array(std::vector<Weight>(histogram.bins())), histogram.min(), histogram.max());
+  const auto& bins = histogram.bins();
+  return nb::make_tuple(array(std::vector<Weight>(bins.begin(), bins.end())), histogram.min(),
+                        histogram.max());
 }
 
 nb::tuple distributions(const market::SymbolRates& rates) {

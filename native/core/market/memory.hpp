@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <memory_resource>
 #include <new>
 #include <utility>
 
@@ -50,6 +51,19 @@ struct HugePages {
     }
   }
   friend bool operator==(const HugePages&, const HugePages&) = default;
+};
+
+// Where a pool gets its blocks: huge pages, given back together.
+class HugeBlocks final : public std::pmr::memory_resource {
+  void* do_allocate(std::size_t bytes, std::size_t) override {
+    return HugePages<std::byte>().allocate(bytes);
+  }
+  void do_deallocate(void* at, std::size_t bytes, std::size_t) override {
+    HugePages<std::byte>().deallocate(static_cast<std::byte*>(at), bytes);
+  }
+  [[nodiscard]] bool do_is_equal(const memory_resource& other) const noexcept override {
+    return this == &other;
+  }
 };
 
 // Zeroed memory whose pages cost nothing before they are touched.

@@ -11,6 +11,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 #include "market/memory.hpp"
@@ -22,6 +23,8 @@ namespace latlab::market {
 template <class Weight>
 class LogHistogram {
  public:
+  explicit LogHistogram(std::pmr::memory_resource* memory) : bins_(memory) {}
+
   static std::size_t index(std::uint64_t value) noexcept {
     if (value < 256) return value;
     const auto shift = static_cast<std::size_t>(56 - std::countl_zero(value));  // 1 for 256..511
@@ -56,12 +59,12 @@ class LogHistogram {
     const std::size_t at = index(value);
     if (at < bins_.size()) prefetch_line(&bins_[at]);
   }
-  [[nodiscard]] const std::vector<Weight>& bins() const noexcept { return bins_; }
+  [[nodiscard]] const std::pmr::vector<Weight>& bins() const noexcept { return bins_; }
   [[nodiscard]] std::uint64_t min() const noexcept { return min_ == UINT64_MAX ? 0 : min_; }
   [[nodiscard]] std::uint64_t max() const noexcept { return max_; }
 
  private:
-  std::vector<Weight> bins_;
+  std::pmr::vector<Weight> bins_;
   std::uint64_t min_ = UINT64_MAX;
   std::uint64_t max_ = 0;
 };
@@ -69,6 +72,14 @@ class LogHistogram {
 class alignas(64) SymbolRates {
  public:
   static constexpr std::array<std::uint64_t, 3> kWindowsNs{1'000'000'000, 1'000'000, 1'000};
+
+  // memory: of all that grows; it must outlive the symbol.
+  explicit SymbolRates(std::pmr::memory_resource* memory)
+      : ring_(memory),
+        rates_{LogHistogram<std::uint64_t>(memory), LogHistogram<std::uint64_t>(memory),
+               LogHistogram<std::uint64_t>(memory)},
+        arrival_(memory),
+        processing_(memory) {}
 
   // Ask for what record() will touch of the object itself, and when that has arrived, for what it points to.
   void prefetch() const noexcept {
@@ -162,7 +173,7 @@ class alignas(64) SymbolRates {
   }
 
   void grow() {
-    std::vector<Run> wider(ring_.empty() ? 4 : ring_.size() * 2);
+    std::pmr::vector<Run> wider(ring_.empty() ? 4 : ring_.size() * 2, ring_.get_allocator());
     for (std::uint64_t i = tails_[0]; i != head_; ++i)
       wider[i & (wider.size() - 1)] = ring_[i & (ring_.size() - 1)];
     ring_ = std::move(wider);
@@ -171,7 +182,7 @@ class alignas(64) SymbolRates {
   std::uint64_t samples_ = 0;
   std::uint64_t first_ = 0;
   std::uint64_t last_ = 0;
-  std::vector<Run> ring_;
+  std::pmr::vector<Run> ring_;
   std::uint64_t head_ = 0;
   std::array<std::uint64_t, 3> tails_{};   // the oldest run in each window; that of the longest is the ring's
   std::array<std::uint64_t, 3> counts_{};  // events in each window

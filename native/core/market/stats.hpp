@@ -6,7 +6,8 @@
 #include <latlab/clock.hpp>
 
 #include <cstdint>
-#include <memory>
+#include <deque>
+#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,8 +18,17 @@
 namespace latlab::market {
 
 struct StatsResult {
-  std::vector<std::unique_ptr<SymbolRates>> symbols{65'536};  // by locate; null where nothing was counted
-  SymbolRates all;
+  // An event touches some fifteen lines of its symbol's statistics, anywhere in hundreds of megabytes: in
+  // pages of 4 KiB each would be a miss of the TLB, too.
+  static constexpr std::size_t kLargestPooled = 1U << 16;
+  detail::HugeBlocks blocks;
+  std::pmr::monotonic_buffer_resource arena{detail::HugePages<std::byte>::kPage, &blocks};
+  std::pmr::unsynchronized_pool_resource memory{
+      {.max_blocks_per_chunk = 0, .largest_required_pool_block = kLargestPooled}, &arena};
+  std::pmr::deque<SymbolRates> of_symbols{&memory};
+  // By locate; null where nothing was counted.
+  std::vector<SymbolRates*> symbols = std::vector<SymbolRates*>(65'536);
+  SymbolRates all{&memory};
   ClockReference begin{};
   ClockReference end{};
 };
@@ -53,13 +63,8 @@ class StatsSink final : public BookSink<S>, public StatsResult {
       before = now;
     });
     for (std::size_t at = 0; at < counted_.size(); ++at) {
-      if (at + kFar < counted_.size()) {
-        if (const auto& symbol = symbols[counted_[at + kFar].locate]) symbol->prefetch();
-      }
-      if (at + kNear < counted_.size()) {
-        const Counted& next = counted_[at + kNear];
-        if (const auto& symbol = symbols[next.locate]) symbol->prefetch_bins(next.ts_ns, next.spent);
-      }
+      ask(at + kFar);
+      ask_bins(at + kNear);
       count(counted_[at]);
     }
   }
@@ -67,9 +72,7 @@ class StatsSink final : public BookSink<S>, public StatsResult {
   void finish(const SymbolNames&) override {
     if (std::exchange(finished_, true)) return;
     end = clock_reference();
-    for (const auto& symbol : symbols) {
-      if (symbol != nullptr) all.add_processing(*symbol);
-    }
+    for (const auto& symbol : of_symbols) all.add_processing(symbol);
   }
 
  private:
@@ -82,14 +85,24 @@ class StatsSink final : public BookSink<S>, public StatsResult {
     std::uint16_t locate;
   };
 
+  void ask(std::size_t at) const noexcept {
+    if (at >= counted_.size()) return;
+    if (const SymbolRates* symbol = symbols[counted_[at].locate]) symbol->prefetch();
+  }
+  void ask_bins(std::size_t at) const noexcept {
+    if (at >= counted_.size()) return;
+    const Counted& one = counted_[at];
+    if (const SymbolRates* symbol = symbols[one.locate]) symbol->prefetch_bins(one.ts_ns, one.spent);
+  }
+
   void count(const Counted& one) {
     if (one.locate == 0) {  // of the whole market
       all.record(one.ts_ns, one.spent);
       return;
     }
     all.arrive(one.ts_ns);
-    auto& symbol = symbols[one.locate];
-    if (symbol == nullptr) symbol = std::make_unique<SymbolRates>();
+    SymbolRates*& symbol = symbols[one.locate];
+    if (symbol == nullptr) symbol = &of_symbols.emplace_back(&memory);
     symbol->record(one.ts_ns, one.spent);
   }
 
