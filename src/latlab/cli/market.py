@@ -51,11 +51,15 @@ def market() -> None:
 @click.option("--messages", default=1_000_000, show_default=True, help="Exactly so many.")
 @click.option("--symbols", default=500, show_default=True, help="At most so many.")
 @_OUTPUT
-def generate(seed: int, messages: int, symbols: int, output: Path) -> int:
+@_JSON
+def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool) -> int:
     """Write a deterministic ITCH-5.0 day with the character of the real feed (*.gz, *.zst: compressed)."""
     from latlab.market import generate as write
 
     size = write(output, seed=seed, messages=messages, symbols=symbols)
+    if as_json:
+        document = {"schema": 1, "output": str(output), "messages": messages, "bytes": size, "seed": seed}
+        click.echo(json.dumps(document))
     click.echo(f"latlab: wrote {messages:,} messages ({size:,} bytes) to {output}", err=True)
     return ExitCode.OK
 
@@ -236,8 +240,15 @@ def decode(file: Path | str, output: Path, per: str, lenient: bool, resume: bool
 @click.option("--over", default="inside", show_default=True, type=click.Choice(["inside", "messages"]))
 @click.option("--scheduler", help="FILE is a folder: its files over Dask, at ADDRESS or 'local'.")
 @_LENIENT
+@_JSON
 def stats(
-    file: Path, output: Path | None, page: Path | None, over: str, scheduler: str | None, lenient: bool
+    file: Path,
+    output: Path | None,
+    page: Path | None,
+    over: str,
+    scheduler: str | None,
+    lenient: bool,
+    as_json: bool,
 ) -> int:
     """Statistics per symbol as CSV: counts, rates, inter-arrival and processing times.
 
@@ -266,6 +277,12 @@ def stats(
         click.echo(f"latlab: wrote {len(found) - 1:,} symbols and the aggregate to {output}", err=True)
     if page is not None:
         _statistics_page(file, output or file, page, lenient)
+    if as_json:
+        from latlab.market import read_statistics, without_aggregate
+
+        written = {"output": output and str(output), "html": page and str(page)}
+        symbols = len(without_aggregate(read_statistics(output or file)).names)
+        click.echo(json.dumps({"schema": 1, **written, "symbols": symbols}))
     return ExitCode.OK
 
 
