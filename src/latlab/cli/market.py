@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab.cli._market_options import names_of, period_of, time_of
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -126,10 +127,10 @@ def inside(
         book=book,
         capacity=capacity,
         levels=levels,
-        symbols=_names(symbols),
+        symbols=names_of(symbols),
         lenient=lenient,
         resume=resume,
-        **_period(from_, to),
+        **period_of(from_, to),
     )
     _warn(done.census)
     if as_json:
@@ -168,9 +169,9 @@ def depth(
         file,
         book=book,
         capacity=capacity,
-        symbols=_names(symbols),
+        symbols=names_of(symbols),
         lenient=lenient,
-        **_period(from_, to),
+        **period_of(from_, to),
     )
     _warn(found.census)
     if as_json:
@@ -196,7 +197,7 @@ def trades(
     from latlab.market import trades as collect
     from latlab.market import write_table
 
-    table = collect(file, symbols=_names(symbols), lenient=lenient, **_period(from_, to))
+    table = collect(file, symbols=names_of(symbols), lenient=lenient, **period_of(from_, to))
     write_table(table, output)
     click.echo(f"latlab: wrote {table.num_rows:,} trades to {output}", err=True)
     return ExitCode.OK
@@ -212,7 +213,7 @@ def snapshot(file: Path | str, output: Path, at: str, lenient: bool) -> int:
     from latlab.market import snapshot as take
     from latlab.market import write_table
 
-    table = take(file, at_ns=_time(at, "--at"), lenient=lenient)
+    table = take(file, at_ns=time_of(at, "--at"), lenient=lenient)
     write_table(table, output)
     click.echo(f"latlab: wrote {table.num_rows:,} levels to {output}", err=True)
     return ExitCode.OK
@@ -340,7 +341,7 @@ def delay(
     for one in delay_windows(
         a,
         b,
-        symbols=_names(symbols),
+        symbols=names_of(symbols),
         window_ns=int(window * 1e9),
         max_delay_ns=int(max_delay * 1e6),
         bin_ns=int(resolution * 1e3),
@@ -459,36 +460,6 @@ def receive(feed: str, output: Path | None, changes: Path | None, as_json: bool)
     click.echo(json.dumps(found.document()) if as_json else census_text(found))
     _warn(found)
     return ExitCode.NOT_TRUSTWORTHY if found.transport.get("lost") else ExitCode.OK
-
-
-def _names(symbols: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in symbols.split(",") if name.strip())
-
-
-def _period(from_: str | None, to: str | None) -> dict[str, Any]:
-    period = {}
-    if from_ is not None:
-        period["from_ns"] = _time(from_, "--from")
-    if to is not None:
-        period["to_ns"] = _time(to, "--to")
-    return period
-
-
-def _time(text: str, option: str) -> int:
-    """A time of day in ns since midnight."""
-    from decimal import Decimal, InvalidOperation
-
-    try:
-        if ":" not in text:
-            ns = int(text)
-        else:
-            hours, minutes, seconds = (text + ":0").split(":")[:3]
-            ns = int((Decimal(hours) * 3600 + Decimal(minutes) * 60 + Decimal(seconds)) * 1_000_000_000)
-    except (ValueError, InvalidOperation):
-        ns = -1
-    if not 0 <= ns < 1 << 63:
-        raise UsageError(f"{option} must be HH:MM:SS[.fraction] or ns since midnight, not '{text}'")
-    return ns
 
 
 def _warn(found: Census) -> None:
