@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 
+from latlab.cli.dashboard import title
 from latlab.model.queue_live import QueueNow, Snapshot, StageNow
-from latlab.queues import Happenings, Live, applications
+from latlab.queues import Application, Happenings, Live, applications
 from latlab.reports.dashboard import Dashboard, changes, drawing, frame, mean_time_ns
 from latlab.tui.queues_top import latency_text
 
@@ -103,6 +104,25 @@ def test_where_a_stage_has_come_the_frame_is_whole() -> None:
 
     assert after["whole"]
     assert after["queues"] == [[0, 2, 5, 1000, 1000, 0, 0]]
+
+
+def test_the_drawing_says_how_full_a_queue_is_of_what_it_holds_and_how_full_it_was() -> None:
+    large = queue_now(1, source="b", drain="c", capacity=65536, fill_high=20_000, high_water=65536)
+    free = queue_now(2, source="c", drain="d", capacity=0)
+    svg = drawing(snapshot(queue_now(), large, free))
+
+    labels = ("2 of 100, most 5", "20.0 k of 65.5 k, most 65.5 k", ">2, most 5<")
+    assert [label in svg for label in labels] == [True, True, True]
+
+
+def test_the_page_is_called_by_the_application_with_the_process_beside() -> None:
+    known = [
+        Application("x", "ready", 7, application="feed"),
+        Application("y", "dead", 8, application="gone"),
+    ]
+
+    assert title(("7",), known) == "feed (7)"
+    assert title(("8", "feed"), known) == "8, feed"
 
 
 def test_a_source_has_no_rate_in_the_drawing() -> None:
@@ -213,6 +233,13 @@ def test_without_its_token_nothing_is_shown(served: str) -> None:
     connection.request("GET", "/events?token=guess")
 
     assert connection.getresponse().status == 403
+
+
+def test_a_process_is_shown_by_its_name(served: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(served), timeout=20)
+    connection.request("GET", "/?token=secret")
+
+    assert re.search(r"<h1>dashboard-test \(\d+\)</h1>", connection.getresponse().read().decode())
 
 
 def frames_until_limited(port: int) -> list[dict[str, Any]]:

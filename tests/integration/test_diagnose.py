@@ -207,6 +207,46 @@ def test_a_stage_whose_component_is_known_is_stubbed(tmp_path: Path) -> None:
     assert forecast["points"][-1]["time_ns"]["value"] < 0.8 * forecast["baseline"]["time_ns"]["value"]
 
 
+def test_too_few_events_are_measured_but_not_trustworthy(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(APP)
+
+    command = ("diagnose", "--no-forecast", "--json", "-o", str(tmp_path / "run"))
+    done = latlab(*command, "--", sys.executable, str(app), "60")
+
+    answer = json.loads(done.stdout)
+    assert (answer["verdict"], answer["trustworthy"]) == ("cannot tell", False)
+    assert any("too few to tell" in reason for reason in answer["distrust"])
+    assert done.returncode == ExitCode.NOT_TRUSTWORTHY, done.stderr
+    (tail,) = [one for one in answer["unknown"] if "traces" in one["what"]]
+    assert subprocess.run(
+        [sys.executable, "-m", *tail["command"].split()], capture_output=True, check=False, timeout=100
+    ).returncode == 0  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('command = ["{python}", "app.py"]\n[diagnose.components]\nb = "nomodule:nofunc"\n',
+         "diagnose.components.b: there is no module 'nomodule'"),
+        ('input = "no-such.itch"\n', "diagnose.input: there is no file"),
+    ],
+)  # fmt: skip
+def test_what_a_file_names_in_vain_is_refused_before_anything_is_measured(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    question = tmp_path / "question.toml"
+    question.write_text("[diagnose]\n" + text.replace("{python}", sys.executable))
+
+    done = latlab("diagnose", str(question), "-o", str(tmp_path / "run"), cwd=tmp_path)
+
+    assert done.returncode == ExitCode.FAILED
+    assert f"{question}: {said}" in done.stderr
+    assert "measuring" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_command_without_queues_is_told_how_to_publish_them(tmp_path: Path) -> None:
     done = latlab("diagnose", "-o", str(tmp_path / "run"), "--", sys.executable, "-c", "pass")
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,3 +47,21 @@ def test_the_command_writes_the_file_and_nothing_to_stdout(
         main(["market", "generate", "--messages", "100", "--symbols", "5", "-o", str(output)])
     assert (left.value.code, capsys.readouterr().out) == (0, "")
     assert output.stat().st_size > 1000
+
+
+def test_what_was_generated_and_its_statistics_are_told_to_machines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    day, table = tmp_path / "day.itch", tmp_path / "day.csv"
+
+    def told(*arguments: str) -> object:
+        with pytest.raises(SystemExit) as left:
+            main(["market", *arguments, "--json"])
+        assert left.value.code == 0
+        return json.loads(capsys.readouterr().out)
+
+    made = told("generate", "--messages", "3000", "--symbols", "5", "--seed", "3", "-o", str(day))
+    size = day.stat().st_size
+    assert made == {"schema": 1, "output": str(day), "messages": 3000, "bytes": size, "seed": 3}
+    found = told("stats", str(day), "-o", str(table))
+    assert found == {"schema": 1, "output": str(table), "html": None, "symbols": 5}

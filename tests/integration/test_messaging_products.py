@@ -169,7 +169,7 @@ class Liar(Datagrams):
 """
 
 
-def conform(tmp_path: Path, name: str) -> subprocess.CompletedProcess[str]:
+def conform(tmp_path: Path, name: str, *more: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "plugin_of_mine.py").write_text(PLUGIN)
     command = [
         sys.executable,
@@ -179,6 +179,7 @@ def conform(tmp_path: Path, name: str) -> subprocess.CompletedProcess[str]:
         "conform",
         "--transport",
         f"plugin_of_mine:{name}",
+        *more,
     ]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=100)
@@ -194,3 +195,11 @@ def test_a_plug_in_that_loses_what_it_promised_to_keep_does_not_conform(tmp_path
     done = conform(tmp_path, "Liar")
     assert done.returncode == 1
     assert "promises to lose nothing and lost" in done.stdout
+
+
+def test_whether_a_plug_in_conforms_is_told_to_machines(tmp_path: Path) -> None:
+    done = conform(tmp_path, "Liar", "--json")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["schema"], document["conforms"]) == (1, 1, False)
+    assert document["checks"][0]["wrong"] is None
+    assert "promises to lose nothing" in document["checks"][-1]["wrong"]

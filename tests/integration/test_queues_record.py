@@ -305,3 +305,18 @@ def test_a_queue_that_is_left_out_and_was_never_there_is_told(start, tmp_path, c
     said = capsys.readouterr().err
     assert "--exclude oders: there is no such queue" in said
     assert "--exclude orders" not in said
+
+
+def test_where_a_report_lies_is_told_to_machines(start, tmp_path, capsys):
+    pytest.importorskip("plotly", reason="plotly is not installed (extra plots)")
+    start("known")
+    run = tmp_path / "run"
+    with pytest.raises(SystemExit):
+        main(["queues", "record", "known", "-o", str(run), "--seconds", "0.5"])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as left:
+        main(["queues", "report", str(run), "--json"])
+    assert left.value.code == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {"schema": 1, "report": str(run / "queues.html"), "queues": 1, "stages": 1}
+    assert (run / "queues.html").exists()

@@ -14,6 +14,7 @@ import pytest
 from latlab.errors import ExitCode, InputError, UsageError
 from latlab.formats.recording import RecordingWriter
 from latlab.formats.runs import export_run, find_runs, remove_run
+from latlab.model.answer import Answer
 from latlab.model.environment import Environment
 from latlab.system.environment import capture
 
@@ -131,6 +132,33 @@ def test_the_command_line_lists_and_removes(tmp_path: Path, environment: Environ
     assert [run["name"] for run in json.loads(listed.stdout)["runs"]] == ["a"]
     assert removed.returncode == ExitCode.OK, removed.stderr
     assert not path.exists()
+
+
+def test_exports_and_removals_are_told_to_machines(tmp_path: Path, environment: Environment) -> None:
+    path, archive = recorded(tmp_path / "a", "queues", environment), tmp_path / "a.tar.gz"
+
+    exported = json.loads(latlab("export", str(path), "-o", str(archive), "--json").stdout)
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    removed = json.loads(latlab("remove", "--yes", "--json", str(path)).stdout)
+
+    assert exported == {"schema": 1, "archive": str(archive), "bytes": archive.stat().st_size}
+    assert removed == {"schema": 1, "removed": [{"path": str(path), "bytes": size}]}
+
+
+def test_a_comparison_is_told_to_machines_by_the_tool_that_makes_it(
+    tmp_path: Path, environment: Environment
+) -> None:
+    paths = []
+    for name in ("a", "b"):
+        answer = Answer("x", "book limits.", "book", "stage", 1.0, (), (), (), ())
+        with RecordingWriter(tmp_path / name, "diagnosis", parameters={}, environment=environment) as writer:
+            writer.put("answer", answer.to_json())
+        paths.append(str(tmp_path / name))
+
+    done = latlab("compare", *paths, "--json")
+
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert json.loads(done.stdout)["limiting_before"] == "book"
 
 
 def test_recordings_of_two_kinds_are_not_compared(tmp_path: Path, environment: Environment) -> None:

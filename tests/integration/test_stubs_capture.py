@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -36,6 +37,18 @@ def test_a_captured_shell_has_its_children_its_joins_and_its_sleeps(captured: Pa
     assert verbs[0].count("create") == 2
     assert verbs[0].count("join") == 2
     assert max(action.amount for action in program.threads[1] if action.verb == "sleep") > 40_000_000
+
+
+@pytest.mark.rights
+def test_what_was_captured_is_told_to_machines_apart_from_what_the_command_says(
+    captured: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["stubs", "capture", "--json", "-o", str(tmp_path), "--", "sh", "-c", "echo said; exit 3"])
+    out, err = capfd.readouterr()
+    told = json.loads(out)
+    assert (told["schema"], told["output"], told["threads"], told["exit_code"]) == (1, str(tmp_path), 1, 3)
+    assert "said\n" in err
 
 
 @pytest.mark.rights

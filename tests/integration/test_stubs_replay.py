@@ -3,6 +3,7 @@ from __future__ import annotations
 import array
 import collections
 import contextlib
+import json
 import re
 import sys
 import threading
@@ -442,5 +443,10 @@ def test_a_program_is_recorded_and_replayed_from_outside(
     assert (code, "1 results are left" in err) == (1, True)
     code, _, err = run("replay", "t", *named, "--", sys.executable, "app.py", "6")
     assert (code, "more often than it was recorded (5 times)" in err) == (1, True)
+    code, out, _ = run("record", *named, "-o", "u", "--json", "--", sys.executable, "app.py", "5")
+    assert json.loads(out) == {"schema": 1, "trace": "u", "component": "priced:price", "results": 5}
+    code, out, err = run("replay", "t", *named, "--json", "--", sys.executable, "app.py", "5")
+    told = json.loads(out)
+    assert (told["schema"], told["calls"], told["exit_code"], "20\n" in err) == (1, 5, 0, True)
     code, _, err = run("replay", "t", "--component", "priced:other", "--", sys.executable, "app.py", "5")
     assert (code, "it holds priced:price" in err) == (2, True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import InputError
+from latlab.lab._feeds import require_file
 from latlab.lab._question import OBSERVED_S, read_question
 
 
@@ -47,6 +48,23 @@ def test_a_command_of_ones_own_has_no_layout(tmp_path: Path) -> None:
     assert question.layout is None
     assert question.command == ("./app", "--fast")
     assert question.seconds == OBSERVED_S
+
+
+def test_components_are_read_where_the_command_is_given_beside_the_file(tmp_path: Path) -> None:
+    question = read_question(written(tmp_path, '[diagnose.components]\nstore = "work:store"\n'))
+
+    assert question.components == {"store": "work:store"}
+
+
+def test_an_input_that_is_missing_is_named_by_the_file_and_key_that_name_it(tmp_path: Path) -> None:
+    path = written(tmp_path, '[diagnose]\ninput = "no-such.itch"\n')
+    question = read_question(path)
+    assert question.input is not None
+
+    with pytest.raises(InputError) as raised:
+        require_file(question.input, question.input_from)
+
+    assert str(raised.value).startswith(f"{path}: diagnose.input: there is no file '{tmp_path}/no-such.itch'")
 
 
 def test_a_command_is_observed_for_as_long_as_the_file_says(tmp_path: Path) -> None:

@@ -91,6 +91,13 @@ def test_lost_messages_are_counted_and_not_averaged() -> None:
     assert result.latency.mean == 5.0
 
 
+def test_of_a_run_that_broke_off_what_was_under_way_is_not_lost() -> None:
+    broken = replace(measured([0, 10, 20, 30, 40, -1], [4, -1, 26, -1, -1, -1]), partial="interrupted")
+    result = analyse(replace(broken, sender=Side(count=5, cpu_ns=100)))
+    assert (result.sent, result.received, result.lost) == (5, 2, 1)
+    assert any(note.startswith("2 messages were under way when the run broke off") for note in result.notes)
+
+
 def test_a_run_in_which_nothing_arrives_has_latencies_of_null() -> None:
     document = result_json(analyse(measured([0, 10], [-1, -1])))
     assert document["lost"] == 2

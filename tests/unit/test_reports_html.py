@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from latlab.model.answer import Budget, Part
 from latlab.model.environment import Environment, Fact
 from latlab.model.histogram import Histogram
 from latlab.reports import figures, topology
+from latlab.reports.diagnose_html import _budget
 from latlab.reports.html import Page
 from latlab.reports.topology import Edge, Node
 
@@ -144,6 +146,36 @@ def test_a_logarithmic_axis_has_at_least_two_ticks_among_its_values(low: float, 
     inside = [v for v in axis["tickvals"] if low * 0.97 <= v <= low * ratio * 1.03]
     assert len(inside) >= 2
     assert len(set(axis["ticktext"])) == len(axis["ticktext"]) <= 45
+
+
+@pytest.mark.parametrize(
+    ("largest_ns", "unit", "longest"),
+    [(200e6, "ms", 200.0), (250e3, "µs", 250.0), (3e9, "s", 3.0), (400.0, "ns", 400.0)],
+)
+def test_a_budget_is_drawn_in_the_unit_of_its_largest_part(
+    largest_ns: float, unit: str, longest: float
+) -> None:
+    made = Page("t")
+    parts = (Part("waiting", "a", largest_ns), Part("service", "b", largest_ns / 100))
+    _budget(made, Budget(0.999, largest_ns, 7, parts), {"waiting": "", "service": ""})
+
+    (source,) = re.findall(r'class="figure">(.*?)</script>', made.html())
+    figure = json.loads(source)
+    assert figure["layout"]["xaxis"]["title"]["text"] == unit
+    assert max(figure["data"][0]["x"]) == pytest.approx(longest)
+
+
+def test_a_label_has_room_between_its_stages() -> None:
+    label = "4,096 of 4,096, most 4,096"
+    drawn = topology.draw([], [Edge("a", "b", label), Edge("b", "c", label), Edge("a", "c", label)])
+
+    boxes = [(float(x), float(w)) for x, w in re.findall(r'class="box" x="([\d.]+)".*? width="(\d+)"', drawn)]
+    plates = [
+        (float(x), float(w)) for x, w in re.findall(r'class="plate" x="([\d.]+)".*? width="([\d.]+)"', drawn)
+    ]
+    assert (len(boxes), len(plates)) == (3, 3)
+    for x, width in plates[:2]:
+        assert all(x + width <= box or x >= box + wide for box, wide in boxes)
 
 
 def test_a_name_between_backticks_is_set_as_code() -> None:

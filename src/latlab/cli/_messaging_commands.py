@@ -185,13 +185,18 @@ def export_command(
 
 @click.command("conform")
 @run_options
-def conform_command(**options: Any) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def conform_command(as_json: bool, **options: Any) -> int:
     """Check that a transport of the Python loop (a plug-in, say) keeps its promises."""
     from latlab.messaging import conform
 
-    failed = False
-    for what, wrong in conform(settings_from(options)):
-        failed = failed or wrong is not None
+    checks = conform(settings_from(options))
+    failed = any(wrong is not None for _, wrong in checks)
+    if as_json:
+        found = [{"what": what, "wrong": wrong} for what, wrong in checks]
+        click.echo(json.dumps({"schema": 1, "conforms": not failed, "checks": found}))
+        return ExitCode.FAILED if failed else ExitCode.OK
+    for what, wrong in checks:
         click.echo(f"{'ok' if wrong is None else 'FAILED':<7}{what}{'' if wrong is None else f': {wrong}'}")
     return ExitCode.FAILED if failed else ExitCode.OK
 

@@ -14,7 +14,8 @@ from latlab.cli._queues_exclude import EXCLUDE, tell_unknown
 @click.argument("run", type=click.Path(path_type=Path))
 @EXCLUDE
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="By default queues.html in RUN.")
-def report_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Write an HTML page of RUN: fills over time, samples, traces, topology."""
     from latlab.errors import UsageError
     from latlab.formats.recording import open_recording
@@ -34,6 +35,9 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
         write_queues_report(target, observation, analysis, recording.environment, recording.command, traces)
     except OSError as error:
         raise UsageError(f"{target}: can't be written ({error.strerror})") from None
+    if as_json:
+        counts = {"queues": len(analysis.queues), "stages": len(analysis.stages)}
+        click.echo(json.dumps({"schema": 1, "report": str(target), **counts}))
     click.echo(f"latlab queues: the report lies in {target}", err=True)
 
 

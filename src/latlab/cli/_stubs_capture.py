@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
@@ -21,6 +22,9 @@ from latlab.errors import ExitCode, UsageError
     "--ctf", type=click.Path(path_type=Path), help="Read this LTTng trace, or babeltrace2's text of it."
 )
 @click.option("--pid", type=int, help="With --perf-script and --ctf: the process that was started.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's output goes to stderr."
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def capture(
     output: Path,
@@ -30,6 +34,7 @@ def capture(
     perf_script: Path | None,
     ctf: Path | None,
     pid: int | None,
+    as_json: bool,
     command: tuple[str, ...],
 ) -> int:
     """Run COMMAND, follow it and all its children, and write their action files and timeline.
@@ -51,8 +56,12 @@ def capture(
         if not command:
             raise UsageError("no command to run", remedy="latlab stubs capture -o DIR -- COMMAND")
         found, code = stubs.capture(
-            command, output, merge_ns=round(merge * 1e3), faults=faults, linger_s=linger
+            command, output, merge_ns=round(merge * 1e3), faults=faults, linger_s=linger, aside=as_json
         )
+    if as_json:
+        counts = {"threads": len(found.threads), "processes": len({one.pid for one in found.threads})}
+        document = {"schema": 1, "output": str(output), **counts, "total_ns": found.total_ns}
+        click.echo(json.dumps({**document, "notes": list(found.notes), "exit_code": code}))
     click.echo(stubs_text.timeline(found), err=True)
     if code:
         click.echo(f"latlab: the command ended with exit code {code}", err=True)

@@ -14,10 +14,10 @@ from latlab.errors import ExitCode, UsageError
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--kind", "kinds", multiple=True, help="Only this kind of stub (repeatable).")
 @click.option(
-    "--time", "times_us", multiple=True, type=float, help="Only this many microseconds (repeatable)."
+    "--time", "times_us", multiple=True, type=float, help="Only stubs of so many microseconds (repeatable)."
 )
 @click.option("--tolerance", default=0.01, show_default=True, help="Median error that still counts as held.")
-@click.option("--seconds", default=0.1, show_default=True, help="Time for one kind, length and condition.")
+@click.option("--seconds", default=0.1, show_default=True, help="Measure every one of them for so long.")
 def calibrate(
     as_json: bool, kinds: tuple[str, ...], times_us: tuple[float, ...], tolerance: float, seconds: float
 ) -> int:

@@ -37,6 +37,7 @@ def study(
     """
     from dataclasses import replace
 
+    from latlab import stubs
     from latlab.reports import stubs_text
     from latlab.stubs import _study
 
@@ -53,6 +54,8 @@ def study(
         return _study_stage(study_toml, plan, as_json, output, html)
     if not command:
         raise UsageError("the COMMAND is missing", remedy="write it after --")
+    if plan.kind == "python":
+        stubs.require_component(plan.component, command, study_toml, "component")
     result = _study.study(
         plan, command, output=output, progress=lambda text: click.echo(f"latlab: {text}", err=True)
     )
@@ -91,12 +94,15 @@ def _study_stage(file: Path, plan: StudyPlan, as_json: bool, output: Path | None
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("stub.trace"), show_default=True
 )
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @_COMMAND
-def record(name: str, keyed: bool, output: Path, command: tuple[str, ...]) -> int:
+def record(name: str, keyed: bool, output: Path, as_json: bool, command: tuple[str, ...]) -> int:
     """Run a Python COMMAND and record the component's results, without touching its code."""
     from latlab.stubs import _outside
 
     count = _outside.record(name, list(command), output, keyed=keyed)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "trace": str(output), "component": name, "results": count}))
     click.echo(f"{output}: {count} results of {name}", err=True)
     return ExitCode.OK
 
@@ -107,15 +113,25 @@ def record(name: str, keyed: bool, output: Path, command: tuple[str, ...]) -> in
 @click.option("--keyed", is_flag=True, help="Results by the arguments; the trace must be recorded so.")
 @click.option("--lazy", is_flag=True, help="Make each result when it is handed out, not all at the start.")
 @click.option("--views", is_flag=True, help="Hand out arrays as read-only views, not as copies.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's output goes to stderr."
+)
 @_COMMAND
-def replay(trace: Path, name: str, keyed: bool, lazy: bool, views: bool, command: tuple[str, ...]) -> int:
+def replay(
+    trace: Path, name: str, keyed: bool, lazy: bool, views: bool, as_json: bool, command: tuple[str, ...]
+) -> int:
     """Run a Python COMMAND with the results of TRACE in the component's place.
 
     Exit code 1 where the command fails, or calls the component less often than it was recorded.
     """
     from latlab.stubs import _outside
 
-    calls, held, code = _outside.replay(name, trace, list(command), keyed=keyed, lazy=lazy, views=views)
+    calls, held, code = _outside.replay(
+        name, trace, list(command), keyed=keyed, lazy=lazy, views=views, aside=as_json
+    )
+    if as_json:
+        document = {"schema": 1, "trace": str(trace), "component": name, "calls": calls}
+        click.echo(json.dumps({**document, "memory_bytes": held, "exit_code": code}))
     how = "made as they were asked for" if lazy else "preloaded"
     click.echo(f"{trace}: {calls} calls of {name} replayed, {how}, {held / 1e6:.1f} MB of memory", err=True)
     if code:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +14,16 @@ from latlab.cli._queues_live import one_thread_for_algebra
 from latlab.cli._queues_observe import targets
 from latlab.errors import UsageError
 
+if TYPE_CHECKING:
+    from latlab.queues import Application
+
 _LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def title(target: Sequence[str], known: Sequence[Application]) -> str:
+    """What the page is called: the applications' names, with the process id beside where one was given."""
+    names = {str(one.pid): one.application for one in known if one.live and one.application}
+    return ", ".join(f"{names[text]} ({text})" if text in names else text for text in target)
 
 
 @click.command()
@@ -41,7 +52,7 @@ def dashboard(
     import secrets
 
     one_thread_for_algebra()
-    from latlab.queues import Happenings, Live
+    from latlab.queues import Happenings, Live, applications
     from latlab.reports.dashboard import Dashboard
 
     if token is None and address not in _LOCAL:
@@ -51,7 +62,7 @@ def dashboard(
             page = Dashboard(
                 live,
                 Happenings().feed,
-                " ".join(target),
+                title(target, applications()),
                 per_second=1e9 / period,
                 address=address,
                 port=port,

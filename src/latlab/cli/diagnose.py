@@ -78,7 +78,7 @@ def diagnose(
     if feed is not None:
         if question.layout is None:
             raise UsageError("--input is for the demonstration's pipeline, not for an application of yours")
-        question = replace(question, input=feed)
+        question = replace(question, input=feed, input_from="")
     folder, tell = folder_of("diagnose", output), teller("diagnose")
     with saying_what_stays(folder, tell):
         run = diagnose_question(question, folder, tell)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab.cli._market_options import names_of, period_of, time_of
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -51,11 +52,15 @@ def market() -> None:
 @click.option("--messages", default=1_000_000, show_default=True, help="Exactly so many.")
 @click.option("--symbols", default=500, show_default=True, help="At most so many.")
 @_OUTPUT
-def generate(seed: int, messages: int, symbols: int, output: Path) -> int:
+@_JSON
+def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool) -> int:
     """Write a deterministic ITCH-5.0 day with the character of the real feed (*.gz, *.zst: compressed)."""
     from latlab.market import generate as write
 
     size = write(output, seed=seed, messages=messages, symbols=symbols)
+    if as_json:
+        document = {"schema": 1, "output": str(output), "messages": messages, "bytes": size, "seed": seed}
+        click.echo(json.dumps(document))
     click.echo(f"latlab: wrote {messages:,} messages ({size:,} bytes) to {output}", err=True)
     return ExitCode.OK
 
@@ -122,10 +127,10 @@ def inside(
         book=book,
         capacity=capacity,
         levels=levels,
-        symbols=_names(symbols),
+        symbols=names_of(symbols),
         lenient=lenient,
         resume=resume,
-        **_period(from_, to),
+        **period_of(from_, to),
     )
     _warn(done.census)
     if as_json:
@@ -164,9 +169,9 @@ def depth(
         file,
         book=book,
         capacity=capacity,
-        symbols=_names(symbols),
+        symbols=names_of(symbols),
         lenient=lenient,
-        **_period(from_, to),
+        **period_of(from_, to),
     )
     _warn(found.census)
     if as_json:
@@ -192,7 +197,7 @@ def trades(
     from latlab.market import trades as collect
     from latlab.market import write_table
 
-    table = collect(file, symbols=_names(symbols), lenient=lenient, **_period(from_, to))
+    table = collect(file, symbols=names_of(symbols), lenient=lenient, **period_of(from_, to))
     write_table(table, output)
     click.echo(f"latlab: wrote {table.num_rows:,} trades to {output}", err=True)
     return ExitCode.OK
@@ -208,7 +213,7 @@ def snapshot(file: Path | str, output: Path, at: str, lenient: bool) -> int:
     from latlab.market import snapshot as take
     from latlab.market import write_table
 
-    table = take(file, at_ns=_time(at, "--at"), lenient=lenient)
+    table = take(file, at_ns=time_of(at, "--at"), lenient=lenient)
     write_table(table, output)
     click.echo(f"latlab: wrote {table.num_rows:,} levels to {output}", err=True)
     return ExitCode.OK
@@ -236,8 +241,15 @@ def decode(file: Path | str, output: Path, per: str, lenient: bool, resume: bool
 @click.option("--over", default="inside", show_default=True, type=click.Choice(["inside", "messages"]))
 @click.option("--scheduler", help="FILE is a folder: its files over Dask, at ADDRESS or 'local'.")
 @_LENIENT
+@_JSON
 def stats(
-    file: Path, output: Path | None, page: Path | None, over: str, scheduler: str | None, lenient: bool
+    file: Path,
+    output: Path | None,
+    page: Path | None,
+    over: str,
+    scheduler: str | None,
+    lenient: bool,
+    as_json: bool,
 ) -> int:
     """Statistics per symbol as CSV: counts, rates, inter-arrival and processing times.
 
@@ -266,6 +278,12 @@ def stats(
         click.echo(f"latlab: wrote {len(found) - 1:,} symbols and the aggregate to {output}", err=True)
     if page is not None:
         _statistics_page(file, output or file, page, lenient)
+    if as_json:
+        from latlab.market import read_statistics, without_aggregate
+
+        written = {"output": output and str(output), "html": page and str(page)}
+        symbols = len(without_aggregate(read_statistics(output or file)).names)
+        click.echo(json.dumps({"schema": 1, **written, "symbols": symbols}))
     return ExitCode.OK
 
 
@@ -323,7 +341,7 @@ def delay(
     for one in delay_windows(
         a,
         b,
-        symbols=_names(symbols),
+        symbols=names_of(symbols),
         window_ns=int(window * 1e9),
         max_delay_ns=int(max_delay * 1e6),
         bin_ns=int(resolution * 1e3),
@@ -442,36 +460,6 @@ def receive(feed: str, output: Path | None, changes: Path | None, as_json: bool)
     click.echo(json.dumps(found.document()) if as_json else census_text(found))
     _warn(found)
     return ExitCode.NOT_TRUSTWORTHY if found.transport.get("lost") else ExitCode.OK
-
-
-def _names(symbols: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in symbols.split(",") if name.strip())
-
-
-def _period(from_: str | None, to: str | None) -> dict[str, Any]:
-    period = {}
-    if from_ is not None:
-        period["from_ns"] = _time(from_, "--from")
-    if to is not None:
-        period["to_ns"] = _time(to, "--to")
-    return period
-
-
-def _time(text: str, option: str) -> int:
-    """A time of day in ns since midnight."""
-    from decimal import Decimal, InvalidOperation
-
-    try:
-        if ":" not in text:
-            ns = int(text)
-        else:
-            hours, minutes, seconds = (text + ":0").split(":")[:3]
-            ns = int((Decimal(hours) * 3600 + Decimal(minutes) * 60 + Decimal(seconds)) * 1_000_000_000)
-    except (ValueError, InvalidOperation):
-        ns = -1
-    if not 0 <= ns < 1 << 63:
-        raise UsageError(f"{option} must be HH:MM:SS[.fraction] or ns since midnight, not '{text}'")
-    return ns
 
 
 def _warn(found: Census) -> None:

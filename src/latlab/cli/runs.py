@@ -80,8 +80,9 @@ def show(context: click.Context, run: Path, as_json: bool) -> Any:
 @runs.command()
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
-def compare(before: Path, after: Path, options: tuple[str, ...]) -> Any:
+def compare(before: Path, after: Path, as_json: bool, options: tuple[str, ...]) -> Any:
     """Hold two recordings of one kind against each other, by the tool that made them.
 
     OPTIONS after `--` go to that tool's own compare.
@@ -99,6 +100,7 @@ def compare(before: Path, after: Path, options: tuple[str, ...]) -> Any:
         raise UsageError(
             f"recordings of {kinds[0]} can't be compared", remedy=f"known are: {', '.join(_COMPARE)}"
         )
+    options = ("--json", *options) if as_json else options
     return latlab.main([*words, str(before), str(after), *options], prog_name="latlab", standalone_mode=False)
 
 
@@ -107,18 +109,21 @@ def compare(before: Path, after: Path, options: tuple[str, ...]) -> Any:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The archive: .tar.gz or .tar."
 )
-def export(run: Path, output: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def export(run: Path, output: Path, as_json: bool) -> None:
     """Pack a recording into one archive that opens without latlab: CSV, JSON and its report."""
     from latlab.formats.runs import export_run
 
     export_run(run, output)
-    click.echo(str(output))
+    document = {"schema": 1, "archive": str(output), "bytes": output.stat().st_size}
+    click.echo(json.dumps(document) if as_json else str(output))
 
 
 @runs.command()
 @click.argument("run", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Don't ask.")
-def remove(run: tuple[Path, ...], yes: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def remove(run: tuple[Path, ...], yes: bool, as_json: bool) -> int:
     """Delete recordings; a folder that is none is left alone."""
     from latlab.errors import InputError
     from latlab.formats.recording import is_recording
@@ -129,6 +134,11 @@ def remove(run: tuple[Path, ...], yes: bool) -> int:
             raise InputError(path, "is no recording, so nothing was removed")
     if not yes:
         click.confirm(f"remove {', '.join(map(str, run))}?", abort=True, err=True)
-    for path in run:
-        click.echo(f"removed {path}: {remove_run(path) / 1e6:.1f} MB")
+    removed = [(path, remove_run(path)) for path in run]
+    if as_json:
+        gone = [{"path": str(path), "bytes": size} for path, size in removed]
+        click.echo(json.dumps({"schema": 1, "removed": gone}))
+        return ExitCode.OK
+    for path, size in removed:
+        click.echo(f"removed {path}: {size / 1e6:.1f} MB")
     return ExitCode.OK

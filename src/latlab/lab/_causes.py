@@ -9,7 +9,14 @@ from latlab.model.queue_analysis import Analysis, Stall, Verdict
 from latlab.model.queues import Observation
 from latlab.queues import stalls
 
-__all__ = ["burst_in_words", "command_sentence", "losses_in_words", "stalls_in_words", "with_cause"]
+__all__ = [
+    "burst_in_words",
+    "command_sentence",
+    "losses_in_words",
+    "stalls_in_words",
+    "unanswered",
+    "with_cause",
+]
 
 _LOOKS = 11  # at a stall
 _FULL = 0.98  # of the capacity: a queue that is counted in batches may show a little less
@@ -33,6 +40,19 @@ def command_sentence(found: Analysis) -> str:
         "burst": "No stage limits on average, but bursts are larger than a buffer.",
         "none": "No stage limits.",
     }.get(str(found.verdict), "What was observed does not carry an answer.")
+
+
+def unanswered(verdict: str, found: Analysis) -> tuple[str, ...]:
+    """Why what was observed carries no answer, so that nothing may rely on it; empty where it does.
+
+    Args:
+        verdict: the last word on what limits; others than the analysis may have had it.
+        found: whose evidence says why.
+    """
+    if verdict != Verdict.UNKNOWN:
+        return ()
+    why = f": {found.evidence[-1]}" if found.evidence else ""
+    return (f"it can't be told what limits{why}; observe more of it: for longer, or with more to do",)
 
 
 def with_cause(sentence: str, limiting: str | None, found: Analysis, observation: Observation) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.errors import InputError
+from latlab.lab._causes import unanswered
 from latlab.lab._demand import all_of_type, most_work
 from latlab.lab._others import Other
 from latlab.lab._processes import Outcome
@@ -127,7 +128,11 @@ def diagnose(
         sampler=found,
         discrepancy=check,
         losses=tuple(_losses(queue_views, limiting)),
-        distrust=(*_uncounted(queue_views, outcomes), *_distrust(found, outcomes, foreign, cores, others)),
+        distrust=(
+            *unanswered(verdict, analysis),
+            *_uncounted(queue_views, outcomes),
+            *_distrust(found, outcomes, foreign, cores, others),
+        ),
         cores_used=used,
         cores=cores,
         seconds=seconds,

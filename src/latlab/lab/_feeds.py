@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import shutil
 import zlib
 from pathlib import Path
@@ -39,14 +40,22 @@ def generated_feeds(layout: Layout, folder: Path, *, seconds: float, seed: int, 
     return paths
 
 
-def require_file(source: Path) -> None:
+def require_file(source: Path, named_in: str = "") -> None:
     """Refuse a feed that there is not.
+
+    Args:
+        named_in: the file whose key diagnose.input names it; "" where the command line does.
 
     Raises:
         InputError: when it is no file.
     """
-    if not source.is_file():
-        raise InputError(source, "there is no such file", remedy=_REMEDY)
+    if source.is_file():
+        return
+    if named_in:
+        raise InputError(
+            named_in, f"there is no file {os.fspath(source)!r}", place="diagnose.input", remedy=_REMEDY
+        )
+    raise InputError(source, "there is no such file", remedy=_REMEDY)
 
 
 def given_feeds(source: Path, folder: Path) -> list[Path]:

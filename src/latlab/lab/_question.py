@@ -37,6 +37,7 @@ class Question:
         seconds: of one run of the pipeline, or of the observation at most.
         budget_s: wall time for the whole diagnosis; the forecast takes what the rest leaves.
         input: an ITCH-5.0 file to replay; None: generated.
+        input_from: the file that names it, for errors; "" where the command line does.
         stages: that may be stubbed; empty: any.
         components: of one's own application: stage → component as `latlab stubs` names it.
         floor_s: for the machine's floor.
@@ -51,6 +52,7 @@ class Question:
     seconds: float = 3.0
     budget_s: float = 180.0
     input: Path | None = None
+    input_from: str = ""
     symbols: int = 200
     seed: int = 1
     objective: Objective | None = None
@@ -78,9 +80,13 @@ def read_question(path: str | os.PathLike[str]) -> Question:
     if "input" in given:
         # A path in a file is meant from where the file lies.
         file = Path(source).parent / checked(given["input"], str, source, "diagnose.input")
-        question = replace(question, input=file)
+        question = replace(question, input=file, input_from=source)
     if "objective" in given:
         question = replace(question, objective=_objective(given["objective"], source))
+    components = as_table(given.get("components", {}), source, "diagnose.components")
+    for stage, name in components.items():
+        checked(name, str, source, f"diagnose.components.{stage}")
+    question = replace(question, components=dict(components))
     command = _texts(given, "command", source)
     if command:
         rest = sorted(set(document) - {"diagnose"})
@@ -91,12 +97,9 @@ def read_question(path: str | os.PathLike[str]) -> Question:
                 place=rest[0],
                 remedy="leave out diagnose.command, or the layout",
             )
-        components = as_table(given.get("components", {}), source, "diagnose.components")
-        for stage, name in components.items():
-            checked(name, str, source, f"diagnose.components.{stage}")
         # A command of one's own ends by itself; a run of the pipeline ends when it is told to.
         seconds = question.seconds if "seconds" in given else OBSERVED_S
-        return replace(question, command=command, components=dict(components), seconds=seconds)
+        return replace(question, command=command, seconds=seconds)
     layout = parse_layout(document, source)
     stages = _texts(given, "stages", source)
     known = [*STAGES, *(name for stage in STAGES for name in layout.instances(stage))]

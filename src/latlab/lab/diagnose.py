@@ -20,6 +20,7 @@ from latlab.lab._causes import (
     command_sentence,
     losses_in_words,
     stalls_in_words,
+    unanswered,
     with_cause,
 )
 from latlab.lab._command import CommandRun, observe_command, observe_pid, program_of, require_counters
@@ -27,6 +28,15 @@ from latlab.lab._demand import held_up
 from latlab.lab._feeds import require_file
 from latlab.lab._modelled import modelled
 from latlab.lab._question import Question
+from latlab.lab._remedies import (
+    forecast_again,
+    of_component,
+    of_model,
+    of_stages,
+    of_study,
+    of_tail,
+    of_traces,
+)
 from latlab.lab._run import PipelineRun, run_pipeline
 from latlab.lab._stubbed import CannotStubError, Stubbing, forecast
 from latlab.lab._studied import studied
@@ -38,6 +48,7 @@ from latlab.model.queue_tail import Tail
 from latlab.model.queues import Observation
 from latlab.queues import tail
 from latlab.stats.quantiles import nearest_rank
+from latlab.stubs import require_component
 from latlab.system.environment import capture
 
 __all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
@@ -147,8 +158,10 @@ def _require_target(question: Question) -> None:
         require_counters(question.pid)
     elif question.command:
         program_of(question.command)
+        for stage, component in question.components.items():
+            require_component(component, question.command, question.source, f"diagnose.components.{stage}")
     elif question.input is not None:
-        require_file(question.input)
+        require_file(question.input, question.input_from)
 
 
 def _plain(question: Question) -> dict[str, Any]:
@@ -250,7 +263,7 @@ def _about_pipeline(
     )
     parts: Budget | None = None
     if found.end_to_end is None:
-        steps.skip("budget", "no traced event reached the end", "set trace.every in the layout to 1")
+        steps.skip("budget", "no traced event reached the end", of_traces(question.source))
     else:
         parts = steps.run(
             "budget",
@@ -312,7 +325,6 @@ def _with_forecast(
 ) -> Answer:
     stage = question.stage or answer.limiting_stage
     made: Forecast | None = None
-    again = f"latlab diagnose {question.source}".rstrip()
     if not question.forecast:
         steps.skip("forecast", "it was not asked for", None)
     elif stage is None:
@@ -325,7 +337,7 @@ def _with_forecast(
         steps.skip(
             "forecast",
             f"{stage} is not among the stages that may be stubbed",
-            f"{again}, with it in diagnose.stages",
+            of_stages(question.source, stage),
         )
     else:
         chosen = stage
@@ -335,9 +347,9 @@ def _with_forecast(
             return result, f"{result.rounds} rounds of {2 * (len(result.points) + 1)} runs, interleaved"
 
         try:
-            made = steps.run("forecast", measure, f"{again} --budget 600")
+            made = steps.run("forecast", measure, forecast_again(question))
         except CannotStubError as error:
-            steps.skip("forecast", str(error), "latlab stubs study")
+            steps.skip("forecast", str(error), None)
             made = _by_model(question, observation, chosen, steps)
     return replace(
         answer,
@@ -354,7 +366,7 @@ def _by_model(question: Question, observation: Observation, stage: str, steps: _
         result = modelled(observation, stage, seed=question.seed)
         return result, "computed by a queue model that was fitted to the observation, not measured"
 
-    made: Forecast | None = steps.run("forecast by a model", simulate, "latlab queues model RUN")
+    made: Forecast | None = steps.run("forecast by a model", simulate, of_model(steps.writer.path))
     return made
 
 
@@ -383,12 +395,12 @@ def _with_study(
             )
             return result, f"{result.rounds} rounds of the whole command, {component} stubbed"
 
-        made = steps.run("forecast", measure, f"latlab stubs study, with component = {component!r}")
+        made = steps.run("forecast", measure, of_study(component, question.command))
     else:
         steps.skip(
             "forecast",
             f"which function or class does the work of {stage} is not known",
-            f'a TOML file with [diagnose.components] {stage} = "module:function"',
+            of_component(stage, question.command),
         )
     if made is None and stage is not None and question.forecast:
         made = _by_model(question, run.observation, stage, steps)
@@ -424,12 +436,7 @@ def _about_command(
         "budget", lambda: (mean_budget(found, floor.share if floor else 0.0), "of the mean, by Little's law")
     )
     target = " ".join(question.command) if question.command else f"process {question.pid}"
-    steps.unknown.append(
-        Unknown(
-            "how the tail's time is spent: this application leaves no event traces",
-            "stamp one event in a few with latlab/trace.hpp, see docs/reference/traces.md",
-        )
-    )
+    steps.unknown.append(of_tail(run.observation, steps.writer.path))
     return Answer(
         target=target,
         sentence=with_cause(command_sentence(found), found.limiting_stage, found, run.observation),
@@ -437,7 +444,7 @@ def _about_command(
         verdict=str(found.verdict),
         confidence=found.confidence,
         evidence=found.evidence,
-        distrust=_distrust(run),
+        distrust=(*unanswered(found.verdict, found), *_distrust(run)),
         steps=tuple(steps.steps),
         unknown=tuple(steps.unknown),
         floor=floor,

@@ -34,6 +34,15 @@ def overheads(at: Integers, window: int) -> Integers:
     return at[window:] - at[:-window] if 0 < window < at.size else at[:0]
 
 
+def _in_flight(m: Measurement) -> int:
+    """Of a run that broke off, the messages that were sent after the last one that arrived."""
+    if m.partial is None:
+        return 0
+    sent, received = m.sent_ns[m.settings.warmup :], m.received_ns[m.settings.warmup :]
+    behind = 1 + int(np.flatnonzero(received >= 0).max(initial=-1))
+    return int(np.count_nonzero(sent[behind:] >= 0))
+
+
 def analyse(m: Measurement) -> Result:
     """Everything that the run says. Shapes and units are those of the model."""
     s = m.settings
@@ -73,7 +82,10 @@ def analyse(m: Measurement) -> Result:
     verdict, drift = stability(sent_of, waited)
     humps = find_humps(_thinned(latency), alpha=_HUMP_LEVEL)
     kernel = _kernel(m, numbers, sent_of, received_of)
-    lost = max(0, count - int(latency.size) - m.receiver.corrupted)
+    flying = _in_flight(m)
+    lost = max(0, count - int(latency.size) - m.receiver.corrupted - flying)
+    if flying:
+        notes.append(f"{flying} messages were under way when the run broke off: they don't count as lost")
     return Result(
         settings=s,
         facts=m.facts,

@@ -122,6 +122,11 @@ class Queue:
     added_ns: int = 0
     retired_ns: int | None = None
 
+    @property
+    def of_python(self) -> bool:
+        """Python implements it: it is named by module and class, where C++'s name would have "::"."""
+        return "." in self.implementation and "::" not in self.implementation
+
     @cached_property
     def source(self) -> str:
         """The label of the stage that puts events in, or ""."""

@@ -372,8 +372,7 @@ def _lock_sentence(observation: Observation, measured: Measured, window: tuple[i
     The threads of one Python process take one CPU together, and the stage that needs most of it is busy for
     much longer than it runs or waits for a CPU: it sleeps until it gets the lock.
     """
-    drained = [queue for queue in observation.queues if queue.drain]
-    python = all("." in queue.implementation and "::" not in queue.implementation for queue in drained)
+    python = all(queue.of_python for queue in observation.queues if queue.drain)
     if len(observation.processes) != 1 or not python:
         return None
     used = sum(shares.cpu for shares in every_thread(observation, window))

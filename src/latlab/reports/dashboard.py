@@ -17,7 +17,7 @@ from importlib import resources
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from latlab.model.queue_live import Snapshot
+from latlab.model.queue_live import QueueNow, Snapshot
 from latlab.reports import topology
 from latlab.reports._page_style import EARLY_SCRIPT, STYLE
 
@@ -138,13 +138,21 @@ def drawing(snapshot: Snapshot) -> str:
         )
         for name in names
     ]
-    edges = [
-        topology.Edge(
-            queue.source, queue.drain, f"{queue.fill_high:,} / {queue.high_water:,}", queue.fill_share
-        )
-        for queue in queues
-    ]
+    edges = [topology.Edge(queue.source, queue.drain, _filled(queue), queue.fill_share) for queue in queues]
     return topology.draw(nodes, edges)
+
+
+def _filled(queue: QueueNow) -> str:
+    """The fill in words: "3 of 64, most 12"; of a queue without a bound "3, most 12"."""
+    of = f" of {_short(queue.capacity)}" if queue.capacity else ""
+    return f"{_short(queue.fill_high)}{of}, most {_short(queue.high_water)}"
+
+
+def _short(number: int) -> str:
+    """As the page's tables write it."""
+    if number >= 1_000_000:
+        return f"{number / 1e6:.1f} M"
+    return f"{number / 1e3:.1f} k" if number >= 10_000 else f"{number:,}"
 
 
 class Dashboard:

@@ -12,7 +12,7 @@ from latlab.reports import figures
 from latlab.reports.demo_html import add_fills, add_observation, add_topology
 from latlab.reports.diagnose_text import forecast_rows, tail_rows
 from latlab.reports.html import Page
-from latlab.reports.text import duration, share
+from latlab.reports.text import duration, share, unit_of
 
 __all__ = ["write_report"]
 
@@ -98,13 +98,14 @@ def _budget(page: Page, budget: Budget, views: dict[str, str]) -> None:
     )
     total = max(budget.total_ns, 1e-9)
     shown = [part for part in budget.parts if part.ns > 0 or part.kind == "unexplained"]
+    scale, unit = unit_of(max(part.ns for part in shown) if shown else 0.0)
     bars = {
         "type": "bar",
         "orientation": "h",
         "y": [f"{part.kind} {part.where}".strip() for part in reversed(shown)],
-        "x": [part.ns / 1e3 for part in reversed(shown)],
+        "x": [part.ns / scale for part in reversed(shown)],
     }
-    axes = {"xaxis": {"title": {"text": "µs"}}, "margin": {"l": 220}}
+    axes = {"xaxis": {"title": {"text": unit}}, "margin": {"l": 220}}
     page.figure({"data": [bars], "layout": axes}, "The parts of the budget.", height=120 + 24 * len(shown))
     page.table(
         ("part", "where", "time", "share"),
@@ -158,11 +159,12 @@ def _forecast(page: Page, forecast: Forecast) -> None:
         name: [getattr(point, key) for point in points]
         for name, key in (("p50", "p50_ns"), ("p99", "p99_ns"), ("p99.9", "p99_9_ns"))
     }
-    curves = [_curve(at, values, 1e3, name) for name, values in tails.items() if None not in values]
+    scale, unit = unit_of(max((one.value for values in tails.values() for one in values if one), default=0.0))
+    curves = [_curve(at, values, scale, name) for name, values in tails.items() if None not in values]
     if curves:
         layout = {
             "xaxis": {"title": {"text": f"{forecast.stage} faster by, %"}},
-            "yaxis": {"type": "log", "title": {"text": "end to end, µs"}},
+            "yaxis": {"type": "log", "title": {"text": f"end to end, {unit}"}},
         }
         page.figure(
             {"data": curves, "layout": layout}, "End-to-end latency at the input's own pace.", height=360
@@ -171,12 +173,13 @@ def _forecast(page: Page, forecast: Forecast) -> None:
     page.table(("", *columns), rows)
     times = [point.time_ns for point in points if point.time_ns is not None]
     if times and len(times) == len(points):
+        scale, unit = unit_of(max(time.value for time in times))
         layout = {
             "xaxis": {"title": {"text": f"{forecast.stage} faster by, %"}},
-            "yaxis": {"title": {"text": "ms"}, "rangemode": "tozero"},
+            "yaxis": {"title": {"text": unit}, "rangemode": "tozero"},
         }
         page.figure(
-            {"data": [_curve(at, times, 1e6, "time")], "layout": layout},
+            {"data": [_curve(at, times, scale, "time")], "layout": layout},
             "Time of the whole command.",
             height=320,
         )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-__all__ = ["cells", "count", "duration", "right_aligned", "share", "table", "wants_style"]
+__all__ = ["cells", "count", "duration", "right_aligned", "share", "table", "unit_of", "wants_style"]
 
 
 class Stream(Protocol):
@@ -38,6 +38,14 @@ def duration(ns: float | None, *, digits: int = 3) -> str:
         if size < limit * (1 - 0.5 * 10**-digits):
             return f"{_significant(ns / (limit / 1e3), digits)} {unit}"
     return f"{_significant(ns / 1e9, digits)} s"
+
+
+def unit_of(ns: float) -> tuple[float, str]:
+    """The unit for an axis whose largest time is `ns`: how many ns it is, and its name."""
+    for scale, unit in ((1.0, "ns"), (1e3, "µs"), (1e6, "ms")):
+        if abs(ns) < 1e3 * scale:
+            return scale, unit
+    return 1e9, "s"
 
 
 def count(value: float | None) -> str:

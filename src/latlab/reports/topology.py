@@ -8,12 +8,14 @@ neighbours.
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 __all__ = ["Edge", "Node", "draw", "layers"]
 
 _BOX_WIDTH, _BOX_HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 138, 54, 132, 34, 14
+_ROOM = 0.64  # of a gap, for a label: twice what lies between its place and the nearer stage
 
 # Where colours change. A queue at a tenth of its capacity is warm: one that is drained in time is empty.
 _FILLS, _LOADS = (0.01, 0.1, 0.5, 0.9), (0.25, 0.5, 0.75, 0.9)
@@ -69,13 +71,15 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
     ordered = layers(list(known), [(edge.source, edge.drain) for edge in edges])
     tallest = max(len(layer) for layer in ordered)
     height = 2 * _MARGIN + tallest * (_BOX_HEIGHT + _GAP_Y)
-    width = 2 * _MARGIN + len(ordered) * _BOX_WIDTH + (len(ordered) - 1) * _GAP_X
+    # A label that stands at two thirds of a wire must not cover the stage behind it.
+    gap = max([_GAP_X, *(math.ceil(_plate(edge.label) / _ROOM) for edge in edges)])
+    width = 2 * _MARGIN + len(ordered) * _BOX_WIDTH + (len(ordered) - 1) * gap
     place: dict[str, tuple[float, float]] = {}
     for column, layer in enumerate(ordered):
         room = (height - 2 * _MARGIN) / len(layer)
         for row, name in enumerate(layer):
             y = _MARGIN + room * (row + 0.5) - _BOX_HEIGHT / 2
-            place[name] = (_MARGIN + column * (_BOX_WIDTH + _GAP_X), y)
+            place[name] = (_MARGIN + column * (_BOX_WIDTH + gap), y)
     wires, labels = [], []
     for index, edge in enumerate(edges):
         twins = [i for i, e in enumerate(edges) if (e.source, e.drain) == (edge.source, edge.drain)]
@@ -180,13 +184,18 @@ def _edge(
     if not edge.label:
         return wire, ""
     text = html.escape(edge.label)
-    plate = 6.3 * len(edge.label) + 8
+    plate = _plate(edge.label)
     label = (
         f'<rect class="plate" x="{at[0] - plate / 2:.1f}" y="{at[1] - 9:.1f}" '
         f'width="{plate:.1f}" height="17" rx="4"/>'
         f'<text x="{at[0]:.1f}" y="{at[1] + 4:.1f}" text-anchor="middle" font-size="11.5">{text}</text>'
     )
     return wire, label
+
+
+def _plate(label: str) -> float:
+    """The width of what a label stands on."""
+    return 6.3 * len(label) + 8
 
 
 def _box(node: Node, x: float, y: float) -> str:

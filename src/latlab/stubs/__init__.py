@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from latlab.stubs._capture import capture, from_ctf, from_perf_script
     from latlab.stubs._component import ReplayError, component
     from latlab.stubs._emit import emit
+    from latlab.stubs._existing import require_component
     from latlab.stubs._forecast import forecast
     from latlab.stubs._measure import measure
     from latlab.stubs._perform import busy, cache, idle, instructions, io, load, memory, network
@@ -59,6 +60,7 @@ __all__ = [
     "record",
     "replace_thread",
     "replay",
+    "require_component",
     "save_actions",
     "save_timeline",
     "scale",
@@ -96,6 +98,7 @@ _PLACES = {
     "record": "_session",
     "replace_thread": "_actions",
     "replay": "_session",
+    "require_component": "_existing",
     "save_actions": "_actions:save",
     "save_timeline": "_timeline:save",
     "scale": "_actions",

@@ -28,11 +28,12 @@ def capture(
     quiet: bool = False,
     environment: Mapping[str, str] | None = None,
     linger_s: float = 0.0,
+    aside: bool = False,
 ) -> tuple[Timeline, int]:
     """Run a command, follow it and its children, and write their timeline and action files into a folder.
 
     Args:
-        command: what to run; its output goes where ours goes.
+        command: what to run; its output goes where ours goes, or to stderr (`aside`).
         merge_ns: blocked slices shorter than this become part of the run around them.
         quiet: throw the command's own output away.
         environment: of the command; our own when None.
@@ -56,7 +57,8 @@ def capture(
     interrupted = False
     with tracer, _adopting(linger_s) as linger:
         silent = subprocess.DEVNULL if quiet else None
-        process = subprocess.Popen(list(command), stdout=silent, stderr=silent, env=environment)
+        said = 2 if aside and not quiet else silent
+        process = subprocess.Popen(list(command), stdout=said, stderr=silent, env=environment)
         try:
             code = process.wait()
         except KeyboardInterrupt:  # the terminal told the command too: what was recorded is kept

@@ -86,7 +86,7 @@ def record(name: str, command: list[str], output: str | Path, *, keyed: bool = F
 
 def replay(
     name: str, trace: str | Path, command: list[str], *, keyed: bool = False, lazy: bool = False,
-    views: bool = False,
+    views: bool = False, aside: bool = False,
 ) -> tuple[int, int, int]:  # fmt: skip
     """Run a command with the recorded results in the component's place; its output goes where ours goes.
 
@@ -96,6 +96,7 @@ def replay(
         keyed: results by arguments, not by order.
         lazy: make each result when it is handed out, and not all of them at the start.
         views: hand out arrays as read-only views.
+        aside: what the command prints goes to stderr, since stdout is for the result.
 
     Returns:
         how many calls were answered, the memory that the results hold in bytes, and the command's exit code.
@@ -115,7 +116,7 @@ def replay(
         shutil.copyfile(trace, lab.state / _plan.ANY_TRACE)
         chosen = {"lazy": lazy, "views": views, "told": True}
         lab.prepare("flat", 1.0, 0, tuple(flag for flag, wanted in chosen.items() if wanted))
-        done = subprocess.run(command, env=lab.environment, check=False)
+        done = subprocess.run(command, env=lab.environment, stdout=2 if aside else None, check=False)
         _raise_swallowed(lab)
         outcomes = [path.read_text(encoding="ascii").split() for path in lab.state.glob("*.outcome")]
         calls = sum(int(one[0]) for one in outcomes)
