@@ -53,7 +53,7 @@ def test_a_system_that_is_nothing_but_its_component_is_a_total_bottleneck(
 def test_a_component_that_is_never_called_is_one_line(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (system / "study.toml").write_text('component = "nowhere:nothing"\nseconds = 1\n')
+    (system / "study.toml").write_text('component = "json:dumps"\nseconds = 1\n')
     code, _, err = run(capsys, "study", "study.toml", "--", sys.executable, "app.py")
     assert code == 2
     assert "never called" in err.splitlines()[-1]
