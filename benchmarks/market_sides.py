@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,7 +18,15 @@ LIMITS = {"Map": (20.0, True), "Array": (6.0, False)}
 
 def times(library: Path, fixture: str) -> np.ndarray:
     """ns of an operation, on average over a run of all, by run."""
-    command = ["latlab", "bench", "run", f"{library}:{fixture}", "--size", str(OPERATIONS), "--csv"]
+    command = [
+        str(Path(sys.executable).with_name("latlab")),
+        "bench",
+        "run",
+        f"{library}:{fixture}",
+        "--size",
+        str(OPERATIONS),
+        "--csv",
+    ]
     done = subprocess.run([*command, "--seconds", "2"], capture_output=True, text=True, check=False)
     rows = [line.rsplit(",", 1)[-1] for line in done.stdout.splitlines()]
     values = np.array([float(value) for value in rows if value.replace(".", "").isdigit()])
