@@ -282,9 +282,8 @@ def _in_order(inputs: dict[str, list[int]], outputs: dict[str, list[int]], serie
         for label, rows in inputs.items()
     }
     order: list[str] = []
-    left = dict(
-        before
-    )  # the live page judges hundreds of stages again and again: each is looked at when freed
+    # The live page judges hundreds of stages again and again: each is looked at only when it is freed.
+    left = dict(before)
     feeds: dict[str, list[str]] = {}
     for label, sources in before.items():
         for source in sources:
