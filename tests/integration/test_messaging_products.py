@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from latlab.messaging import analyse, every_transport, measure, missing
+from latlab.errors import UnavailableError
+from latlab.messaging import _registry, analyse, every_transport, measure, missing
 from latlab.messaging._products import PRODUCTS
 from latlab.model.messaging import Settings
 
@@ -121,6 +122,24 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert "redis-server at 127.0.0.1:1: Connection refused" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_server_is_found_where_only_roots_path_looks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    skip_where_missing("nats")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert missing(every_transport()["nats"]) is None
+
+
+def test_a_server_elsewhere_needs_no_program_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_registry, "server_program", lambda _name: None)
+    facts = every_transport()["redis-list"]
+    if not _registry._importable("redis"):
+        pytest.skip("redis-list did not run: no redis client")
+    with pytest.raises(UnavailableError, match="redis-server is not installed"):
+        _registry.require(facts)
+    _registry.require(facts, server="127.0.0.1:6379")
 
 
 PLUGIN = """

@@ -92,7 +92,7 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
         or settings.network_loss
     ):
         raise UsageError("the line of this host can't be changed", remedy="say --network namespace")
-    _registry.require(facts)
+    _registry.require(facts, settings.server)
     return settings, facts
 
 

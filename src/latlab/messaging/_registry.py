@@ -87,6 +87,11 @@ def facts_of(name: str) -> Facts:
     return found
 
 
+def server_program(name: str) -> str | None:
+    """The path of a product's server; Debian keeps some where only root's PATH looks."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin")
+
+
 def missing(facts: Facts) -> str | None:
     """What a transport needs that isn't here, as the command that brings it; None where it is."""
     if facts.loop == "native" and facts.name.startswith("zeromq"):
@@ -95,13 +100,13 @@ def missing(facts: Facts) -> str | None:
         return None if library() is not None else "pip install 'latlab[brokers]'"
     if facts.package is not None and not _importable(facts.package):
         return f"pip install {facts.package if facts.extra is None else repr(f'latlab[{facts.extra}]')}"
-    if facts.program is not None and shutil.which(facts.program) is None:
+    if facts.program is not None and server_program(facts.program) is None:
         return f"apt install {facts.debian}"
     return None
 
 
-def require(facts: Facts) -> None:
-    """Raise the one helpful line for a transport that can't run here.
+def require(facts: Facts, server: str = "auto") -> None:
+    """Raise the one helpful line for a transport that can't run here, or not with that `server`.
 
     Raises:
         MissingExtraError: without its Python package.
@@ -113,7 +118,7 @@ def require(facts: Facts) -> None:
                 f"{facts.package} is not installed", remedy=f"run: pip install {facts.package}"
             )
         raise MissingExtraError(facts.package, facts.extra)
-    if facts.program is not None and shutil.which(facts.program) is None:
+    if server == "auto" and facts.program is not None and server_program(facts.program) is None:
         remedy = f"run: apt install {facts.debian}, or give --server HOST:PORT"
         raise UnavailableError(f"{facts.program} is not installed", remedy=remedy)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from latlab.errors import UnavailableError, UsageError
 from latlab.messaging import _processes
+from latlab.messaging._registry import server_program
 from latlab.model.messaging import Facts, Settings
 
 Address = tuple[str, int]
@@ -62,6 +63,10 @@ def _given(facts: Facts, server: str) -> Address:
     return host, int(port)
 
 
+def _path(program: str) -> str:
+    return server_program(program) or program
+
+
 def _redis(folder: Path, port: int, _stack: contextlib.ExitStack) -> _processes.Child:
     options = [
         "--port",
@@ -77,11 +82,11 @@ def _redis(folder: Path, port: int, _stack: contextlib.ExitStack) -> _processes.
     ]
     # A slow subscriber is dropped by default; here it is what is measured.
     options += ["--client-output-buffer-limit", "pubsub 0 0 0", "--loglevel", "warning"]
-    return _processes.Child(["redis-server", *options], quiet=True)
+    return _processes.Child([_path("redis-server"), *options], quiet=True)
 
 
 def _nats(_folder: Path, port: int, _stack: contextlib.ExitStack) -> _processes.Child:
-    return _processes.Child(["nats-server", "-a", "127.0.0.1", "-p", str(port)], quiet=True)
+    return _processes.Child([_path("nats-server"), "-a", "127.0.0.1", "-p", str(port)], quiet=True)
 
 
 def _mosquitto(folder: Path, port: int, _stack: contextlib.ExitStack) -> _processes.Child:
@@ -90,14 +95,13 @@ def _mosquitto(folder: Path, port: int, _stack: contextlib.ExitStack) -> _proces
         f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nset_tcp_nodelay true\n"
         "persistence false\nlog_type error\n"
     )
-    program = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
-    return _processes.Child([program, "-c", str(config)], quiet=True)
+    return _processes.Child([_path("mosquitto"), "-c", str(config)], quiet=True)
 
 
 def _rabbitmq(folder: Path, port: int, stack: contextlib.ExitStack) -> _processes.Child:
     # Debian's wrapper changes the user when it is root; the script behind it doesn't.
     script = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-    program = str(script) if script.is_file() else "rabbitmq-server"
+    program = str(script) if script.is_file() else _path("rabbitmq-server")
     names = _processes.free_port()  # Erlang's name service would otherwise stay behind as a daemon
     epmd = shutil.which("epmd")
     if epmd is not None:
