@@ -41,9 +41,9 @@ def log_ratios(kind: str, shift: float, pairs: int, seed: int, block_pairs: int 
 
 
 def first_look_that_excludes_zero(ratios: Floats, block_pairs: int, alpha: float) -> int:
-    evidence = _betting.Evidence()
-    for k, block in enumerate(ratios.reshape(-1, block_pairs).mean(axis=1), 1):
-        evidence.add([block], [0.0])
+    evidence = _betting.Evidence(narrow=True)
+    for k, block in enumerate(ratios.reshape(-1, block_pairs, 1), 1):
+        evidence.add(block, np.zeros_like(block))
         capital = max(_betting.capital(evidence, 0.0, way) for way in (1, -1))
         if capital >= math.log(2 / alpha):
             return k * block_pairs
@@ -108,6 +108,30 @@ def test_where_two_statistics_have_no_shift_in_common_the_first_is_judged() -> N
     result = paired.judge(np.column_stack([typical, fastest]), smallest_effect=0.05, block_pairs=1)
     assert result == paired.judge(typical, smallest_effect=0.05, block_pairs=1)
     assert result.verdict is Verdict.SLOWER
+
+
+def states(pairs: int, seed: int) -> Floats:
+    """Log-times of processes that come in two states, 4 % apart, each of them sharp."""
+    random = np.random.default_rng(seed)
+    return np.asarray(0.04 * random.integers(0, 2, pairs) + 0.001 * random.normal(size=pairs))
+
+
+@pytest.mark.parametrize("block_pairs", [1, 2])
+def test_processes_of_two_states_hide_no_change_between_them(block_pairs: int) -> None:
+    called = {0.0: 0, 0.01: 0}
+    for seed in range(40):
+        for shift in called:
+            ratios = states(80, seed) - states(80, seed + 1000) + shift
+            called[shift] += first_look_that_excludes_zero(ratios, block_pairs, 0.05) > 0
+    assert called[0.01] >= 38
+    assert called[0.0] <= 40 * 0.1
+
+
+def test_what_a_third_of_the_pairs_show_is_not_called_equivalent() -> None:
+    random = np.random.default_rng(3)
+    ratios = 0.002 * random.normal(size=200) + np.where(np.arange(200) % 3, 0.0, 0.1)
+    result = paired.judge(ratios, smallest_effect=0.01, block_pairs=1)
+    assert result.verdict is not Verdict.EQUIVALENT
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy tails"])

@@ -166,16 +166,23 @@ def judge(
     ratios = np.asarray(log_ratios, dtype=np.float64)
     ratios = ratios.reshape(len(ratios), -1 if ratios.size else 1)
     own = np.zeros_like(ratios) if noises is None else np.asarray(noises, dtype=np.float64)
-    evidence = _evidence(ratios, own.reshape(ratios.shape), block_pairs)
-    if len(evidence) == 0:
+    own = own.reshape(ratios.shape)
+    if len(ratios) < block_pairs:
         return PairedResult(
             Verdict.INCONCLUSIVE, None, (None, None), 1.0, 0, block_pairs * _FEWEST_BLOCKS, alpha,
             smallest_effect, f"no whole block of {block_pairs} pairs was measured",
         )  # fmt: skip
-    low, high = _betting.confidence_sequence(evidence, alpha)
-    if low is not None and high is not None and low > high:
-        evidence = _evidence(ratios[:, :1], own[:, :1], block_pairs)
+    for count in (
+        ratios.shape[1],
+        1,
+    ):  # statistics: all of them, or the first, where they have none in common
+        evidence = _evidence(ratios[:, :count], own[:, :count], block_pairs, narrow=True)
         low, high = _betting.confidence_sequence(evidence, alpha)
+        if _crossed(low, high) or _verdict(low, high, smallest_effect) is Verdict.EQUIVALENT:
+            evidence = _evidence(ratios[:, :count], own[:, :count], block_pairs)
+            low, high = _betting.confidence_sequence(evidence, alpha)
+        if not _crossed(low, high):
+            break
     pairs = len(evidence) * block_pairs
     estimate = _betting.centre(evidence)
     best = max(_betting.capital(evidence, 0.0, way) for way in (1, -1))
@@ -200,19 +207,20 @@ def judge(
     )
 
 
-def _evidence(ratios: Floats, noises: Floats, block_pairs: int) -> _betting.Evidence:
+def _crossed(low: float | None, high: float | None) -> bool:
+    """Whether the bettors have no shift in common."""
+    return low is not None and high is not None and low > high
+
+
+def _evidence(ratios: Floats, noises: Floats, block_pairs: int, *, narrow: bool = False) -> _betting.Evidence:
     """The means of whole blocks."""
     _check_block(block_pairs)
     if not np.isfinite(ratios).all():
         raise ValueError("a log-ratio is not a finite number: a time was zero, negative or missing")
-    out = _betting.Evidence(ratios.shape[1])
+    out = _betting.Evidence(ratios.shape[1], narrow=narrow)
     for at in range(0, len(ratios) // block_pairs * block_pairs, block_pairs):
-        _add_block(out, ratios[at : at + block_pairs], noises[at : at + block_pairs])
+        out.add(ratios[at : at + block_pairs], noises[at : at + block_pairs])
     return out
-
-
-def _add_block(evidence: _betting.Evidence, ratios: Floats, noises: Floats) -> None:
-    evidence.add(ratios.mean(axis=0), np.sqrt((noises**2).sum(axis=0)) / len(ratios))
 
 
 def _arrays(differences: Sequence[Difference]) -> tuple[Floats, Floats]:
@@ -280,15 +288,15 @@ def experiment(
     look = 1
     if early and settled(result):
         return result
-    evidence = _evidence(*_arrays(seen), block_pairs) if seen else None
+    evidence = _evidence(*_arrays(seen), block_pairs, narrow=True) if seen else None
     order_of = interleaving(seed, block_pairs=block_pairs)
     for order in itertools.islice(order_of, len(seen), None):
         seen.append(measure(order))
         blocks, rest = divmod(len(seen), block_pairs)
         if rest:
             continue
-        evidence = evidence or _betting.Evidence(len(seen[0].log_ratios))
-        _add_block(evidence, *_arrays(seen[-block_pairs:]))
+        evidence = evidence or _betting.Evidence(len(seen[0].log_ratios), narrow=True)
+        evidence.add(*_arrays(seen[-block_pairs:]))
         over = clock() >= deadline or len(seen) + block_pairs > max_pairs
         if early and blocks >= look:
             look = blocks + max(1, blocks // 16)  # looking costs time that measuring could have had
