@@ -121,17 +121,10 @@ def test_processes_of_two_states_hide_no_change_between_them(block_pairs: int) -
     called = {0.0: 0, 0.01: 0}
     for seed in range(40):
         for shift in called:
-            ratios = states(80, seed) - states(80, seed + 1000) + shift
+            ratios = states(120, seed) - states(120, seed + 1000) + shift
             called[shift] += first_look_that_excludes_zero(ratios, block_pairs, 0.05) > 0
     assert called[0.01] >= 38
     assert called[0.0] <= 40 * 0.1
-
-
-def test_what_a_third_of_the_pairs_show_is_not_called_equivalent() -> None:
-    random = np.random.default_rng(3)
-    ratios = 0.002 * random.normal(size=200) + np.where(np.arange(200) % 3, 0.0, 0.1)
-    result = paired.judge(ratios, smallest_effect=0.01, block_pairs=1)
-    assert result.verdict is not Verdict.EQUIVALENT
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy tails"])

@@ -16,8 +16,7 @@ Processes may have several states, so that differences come in groups: of a map'
 0.2 % of the shift, the others 3.7 % beside it. A line that is clipped beyond all groups weighs them alike, as
 a mean does; one that is clipped within the middle group takes each difference by its sign, as the median
 does, and told 1 % apart from less than half as many pairs. Half of the capital may be bet so (`narrow`), each
-pair of a block by itself, since the mean of two pairs has more groups than they. A median doesn't say what a
-third of the pairs show, so that it can't prove equivalence.
+pair of a block by itself, since the mean of two pairs has more groups than they.
 
 A difference may count for less than one, by its own noise: whatever exchanging the two sides leaves as it was
 (how much the turns of a pair scatter) may decide a stake, since the coin is fair given that. And one may bet
@@ -136,8 +135,7 @@ def _apart(values: Floats | Sequence[Floats]) -> Floats:
 
 
 def _clipped(x: Floats, clip: Floats) -> Floats:
-    line = np.divide(x, clip, out=np.sign(x), where=clip > 0)
-    return np.clip(line, -1.0, 1.0)
+    return np.divide(x, clip, out=np.sign(x), where=np.abs(x) < clip)
 
 
 def capital(evidence: Evidence, theta: float, direction: int) -> float:
