@@ -27,10 +27,11 @@ BLOCKS = 48
 # service times, at 70 % for 2.3.
 LOADED = 0.8
 _DRAWS = 4000
-# A stage is named where equal stages would lead so in one run of a hundred. A short run can't tell 5 % from
-# that; there a stage is named as soon as one that is 5 % slower would lead by less in three runs of a hundred
-# only, and it is rather it than another. The confidence is low then, and says so.
-_BY_CHANCE = 0.01
+# A stage is named where equal stages would lead so in one run of 200 (by errors that are estimated: of 1,200
+# simulated lines of equal stages, about one in a hundred was named). A short run can't tell 5 % from that;
+# there a stage is named as soon as one that is 5 % slower would lead by less in three runs of a hundred only,
+# and it is rather it than another. The confidence is low then, and says so.
+_BY_CHANCE = 0.005
 _SOUGHT = 0.05
 _MISSED = 0.03
 _RATHER = 0.4
