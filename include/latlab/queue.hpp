@@ -35,6 +35,13 @@ T take(T* from) noexcept(std::is_nothrow_move_constructible_v<T>) {
   return value;
 }
 
+// An event that is to know when it was put in has a function before_put(T&) beside its type. It is called
+// when all is done but the count, so that hardly a disturbance falls between its time stamp and the count.
+template <class T>
+void last_moment(T& event) noexcept {
+  if constexpr (requires { before_put(event); }) before_put(event);
+}
+
 inline QueueInfo described(QueueInfo info, QueueKind kind, std::uint64_t capacity,
                            std::string_view implementation) {
   if (info.kind != QueueKind::bidirectional) info.kind = kind;  // a direction of two is bounded as well
@@ -83,7 +90,7 @@ class SpscRing {
       producer_->cached_out = consumer_->out.load(std::memory_order_acquire);
       if (in - producer_->cached_out >= capacity_) return false;
     }
-    std::construct_at(cells_[in & mask_].get(), std::forward<Args>(args)...);
+    detail::last_moment(*std::construct_at(cells_[in & mask_].get(), std::forward<Args>(args)...));
     producer_->in.store(in + 1, std::memory_order_release);  // the event before its count
     return true;
   }
@@ -295,7 +302,7 @@ class UnboundedQueue {
       tail_->next = next;  // published by `in` below: the consumer follows it only then
       tail_ = next;
     }
-    std::construct_at(tail_->cells[at].get(), std::forward<Args>(args)...);
+    detail::last_moment(*std::construct_at(tail_->cells[at].get(), std::forward<Args>(args)...));
     producer_->in.store(in + 1, std::memory_order_release);
   }
   bool try_push(T value) {

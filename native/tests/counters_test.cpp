@@ -15,7 +15,31 @@ namespace {
 CounterFile& file() {
   return CounterFile::process();
 }
+struct Stamped {
+  int puts = 0;
+};
+void before_put(Stamped& event) noexcept {
+  ++event.puts;
+}
+void before_put(Stamped*& event) noexcept {
+  ++event->puts;
+}
 }  // namespace
+
+TEST("an event that wants to is told that it is put in, and not that there was no room") {
+  SpscRing<Stamped> values(1, {}, file());
+  CHECK(values.try_push({}));
+  CHECK(!values.try_push({}));
+  CHECK_EQUAL(1, values.front()->puts);
+  Stamped event;
+  SpscRing<Stamped*> pointers(1, {}, file());
+  CHECK(pointers.try_push(&event));
+  CHECK(!pointers.try_push(&event));
+  CHECK_EQUAL(1, event.puts);
+  UnboundedQueue<Stamped> unbounded({}, file());
+  unbounded.emplace();
+  CHECK_EQUAL(1, unbounded.front()->puts);
+}
 
 TEST("a bounded ring holds exactly its capacity, also where that is no power of two") {
   SpscRing<int> ring(5, {.name = "five"}, file());

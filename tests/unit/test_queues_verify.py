@@ -61,6 +61,12 @@ def test_a_contradiction_that_a_tie_explains_is_told_apart():
     assert (found.discrepancies, found.ties) == (0, 1)
 
 
+def test_stamps_less_than_a_step_of_the_clock_apart_have_no_order():
+    for push, pop, apart in ((92, 200, False), (90, 200, True), (0, 108, False), (0, 110, True)):
+        found = verify(*pairs((push, pop)), samples([100], [0], 100), clock_step_ns=10)
+        assert (found.discrepancies, found.ties) == ((1, 0) if apart else (0, 1))
+
+
 def test_an_event_that_left_while_the_sample_was_read_is_no_contradiction():
     window = QueueSamples(*(np.array([v], np.int64) for v in (10, 30, 0, 1)), 100)
     assert verify(*pairs((0, 20)), window).discrepancies == 0

@@ -150,7 +150,7 @@ void Exchange::send(Line& line, Cursor& cursor) {
     Packet packet{.passport = {}, .data = cursor.next.data, .size = cursor.next.size};
     packet.passport.event = (std::uint64_t{line.venue} << 56U) | cursor.number;
     packet.passport.traced = line.trace_every != 0 && cursor.number % line.trace_every == 0;
-    if (packet.passport.traced) packet.passport.push_ticks = ticks();
+    stamp(packet.passport);
     push(line, cursor, packet);
     if (most_messages_ != 0 && line.sent >= most_messages_) {
       cursor.over = true;

@@ -33,6 +33,10 @@ struct Passport {
   bool traced = false;
 };
 
+inline void stamp(Passport& passport) noexcept {
+  if (passport.traced) passport.push_ticks = ticks();
+}
+
 struct Packet {  // exchange → decoder
   Passport passport;
   const std::uint8_t* data = nullptr;  // null: a new day begins
@@ -51,6 +55,10 @@ struct Update {  // book → strategy
   std::uint32_t symbol = 0;
   std::uint8_t venue = 0;
 };
+// Stamped by the queues themselves (queue.hpp) where one thread puts in; else before the place is drawn.
+inline void before_put(Message*& message) noexcept { stamp(message->passport); }
+inline void before_put(Update& update) noexcept { stamp(update.passport); }
+
 struct Order {  // strategy → execution, between processes
   Passport passport;
   std::uint32_t symbol = 0;
@@ -122,9 +130,6 @@ class Instance {
   void arrived(const Passport& passport, std::uint32_t queue) noexcept {
     if (passport.traced) lane_.hop(passport.event, queue, passport.push_ticks, ticks());
     if (service_ticks_ != 0) serve();
-  }
-  static void stamp(Passport& passport) noexcept {
-    if (passport.traced) passport.push_ticks = ticks();
   }
   void ended(const Passport& passport, TraceEnd how) noexcept {
     if (passport.traced) lane_.end(passport.event, how, ticks());

@@ -217,6 +217,7 @@ class Observation:
         phases: (t_ns, process, phase) in order of time; phase is starting, running, stopping or ended.
         period_ns: that was asked for.
         cpus: of the machine; 0 where unknown.
+        clock_step_ns: the counter's step: two stamps less far apart have no order. 0 where unknown.
     """
 
     queues: tuple[Queue, ...]
@@ -230,6 +231,7 @@ class Observation:
     phases: tuple[tuple[int, int, str], ...] = ()
     period_ns: int = 100_000
     cpus: int = 0
+    clock_step_ns: int = 0
     sockets: tuple[SocketBuffer, ...] = ()
     socket_samples: Columns = field(default_factory=dict)
     scheduler: Columns = field(default_factory=dict)

@@ -70,12 +70,20 @@ def load(path: str | os.PathLike[str], *, exclude: tuple[str, ...] = ()) -> Obse
         phases=tuple(phases),
         period_ns=int(recording.parameters.get("period_ns", 100_000)),
         cpus=int(recording.environment.get("cpu.count", 0)),
+        clock_step_ns=_clock_step_ns(recording),
         sockets=tuple(sockets[number] for number in sorted(sockets)),
         socket_samples=columns["sockets"],
         scheduler=columns["scheduler"],
         thread_names={int(tid): name for tid, name in kernel.get("names", {}).items()},
         scheduler_missing="" if "names" in kernel else str(kernel.get("missing", NOT_RECORDED)),
     )
+
+
+def _clock_step_ns(recording: Recording) -> int:
+    if "clock" not in recording.documents():
+        return 0
+    ticks = int(recording.environment.get("clock.quantum_ticks", 0))
+    return int(ticks / float(recording.document("clock")["hz"]) * 1e9)
 
 
 def _apply(

@@ -2,7 +2,8 @@
 
 At the time T of a sample, the traced events with push ≤ T ≤ pop were in the queue. A sample contradicts the
 traces when it shows fewer events than that or, where every event is traced, more. A traced event whose push
-or pop is T exactly may be on either side of it: contradictions that such a tie explains are counted apart.
+or pop is T exactly, or less than a step of the clock beside it, may be on either side of it: contradictions
+that such a tie explains are counted apart.
 
 The stamps of a trace enclose the event's time in the queue (push is taken before it is put in, pop after it
 is taken out), and a sample is read within an interval, so that only events that were inside for the whole
@@ -108,6 +109,7 @@ def verify(
     control_events: int = 0,
     queue: str = "",
     gaps_end_ns: Ints | None = None,
+    clock_step_ns: int = 0,
 ) -> Verification:
     """Hold one queue's samples against the traced stays in it.
 
@@ -117,6 +119,7 @@ def verify(
         control_events: events that were counted and are not of the traced kind.
         queue: its name, for the discrepancies.
         gaps_end_ns: when the sampler was back after missed periods.
+        clock_step_ns: of both stamps; 0: they are exact.
     """
     stays = len(push_ns)
     events = max(0, samples.counted - control_events)
@@ -139,7 +142,8 @@ def verify(
     traced = (end >= push[0]) & (begin <= pop[-1]) if stays else np.zeros(len(begin), np.bool_)
     wrong = (surely > high) | (traced & (at_most < low) & complete)
     # Without the events whose push or pop falls on the sample itself.
-    strictly = np.maximum(pushed(begin, "left") - popped(end, "right"), 0)
+    apart = max(1, clock_step_ns)
+    strictly = np.maximum(pushed(begin - apart, "right") - popped(end + apart, "left"), 0)
     tied = wrong & (surely > high) & (strictly <= high)
     wrong &= ~tied
     found = tuple(
@@ -219,7 +223,17 @@ def verify_recording(
         )
         push, pop = (traces[name][mine].astype(np.int64) for name in ("push_ns", "pop_ns"))
         # Of a part of the events nothing can be said about samples that show more.
-        parts.append(verify(push, pop, view, complete=every == 1, queue=queue.name, gaps_end_ns=gaps))
+        parts.append(
+            verify(
+                push,
+                pop,
+                view,
+                complete=every == 1,
+                queue=queue.name,
+                gaps_end_ns=gaps,
+                clock_step_ns=observation.clock_step_ns,
+            )
+        )
     if not parts:
         raise InputError(
             "traces", "no trace is of an observed queue", remedy="trace events while they are recorded"
