@@ -56,8 +56,12 @@ struct Update {  // book → strategy
   std::uint8_t venue = 0;
 };
 // Stamped by the queues themselves (queue.hpp) where one thread puts in; else before the place is drawn.
-inline void before_put(Message*& message) noexcept { stamp(message->passport); }
-inline void before_put(Update& update) noexcept { stamp(update.passport); }
+inline void before_put(Message*& message) noexcept {
+  stamp(message->passport);
+}
+inline void before_put(Update& update) noexcept {
+  stamp(update.passport);
+}
 
 struct Order {  // strategy → execution, between processes
   Passport passport;
