@@ -172,10 +172,8 @@ def judge(
             Verdict.INCONCLUSIVE, None, (None, None), 1.0, 0, block_pairs * _FEWEST_BLOCKS, alpha,
             smallest_effect, f"no whole block of {block_pairs} pairs was measured",
         )  # fmt: skip
-    for count in (
-        ratios.shape[1],
-        1,
-    ):  # statistics: all of them, or the first, where they have none in common
+    # All statistics, or the first alone where they have no shift in common.
+    for count in (ratios.shape[1], 1):
         evidence = _evidence(ratios[:, :count], own[:, :count], block_pairs, narrow=True)
         low, high = _betting.confidence_sequence(evidence, alpha)
         if _crossed(low, high):  # the differences aren't symmetric: what their median is, says less
