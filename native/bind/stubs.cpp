@@ -42,7 +42,7 @@ Fields to_dict(st::Achieved achieved) {
   return result;
 }
 
-using RawAction = std::tuple<int, std::int64_t, std::int64_t>;
+using RawAction = std::tuple<int, std::int64_t, std::int64_t, std::int64_t>;
 
 Fields play(const std::vector<std::vector<RawAction>>& threads, const std::vector<bool>& created,
             const std::vector<std::int64_t>& semaphores, const std::string& io_path, std::int64_t timeout_ns,
@@ -56,8 +56,8 @@ Fields play(const std::vector<std::vector<RawAction>>& threads, const std::vecto
   plan.priority = static_cast<st::Priority>(priority);
   for (const auto& thread : threads) {
     auto& actions = plan.threads.emplace_back();
-    for (const auto& [verb, amount, target] : thread) {
-      actions.push_back({static_cast<st::Verb>(verb), amount, target});
+    for (const auto& [verb, amount, target, turn] : thread) {
+      actions.push_back({static_cast<st::Verb>(verb), amount, target, turn});
     }
   }
   st::PlayResult played;

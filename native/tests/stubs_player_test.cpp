@@ -53,6 +53,27 @@ TEST("a created thread starts after its creator and a join waits for its end") {
   CHECK(played.threads[1].run_ns >= 300'000);
 }
 
+TEST("creates with turns come in their order, and one whose turn never comes is not waited for long") {
+  latlab::stubs::PlayPlan plan;
+  plan.scheduled = true;
+  plan.threads = {{{Verb::kCreate, 0, 2, 1}, {Verb::kJoin, 0, 2}},
+                  {{Verb::kSleep, 100'000, 0}, {Verb::kCreate, 0, 3, 0}, {Verb::kCreate, 0, 4, 9}},
+                  {},
+                  {},
+                  {}};
+  plan.created = {false, false, true, true, true};
+  const auto played = latlab::stubs::play(plan);
+  CHECK(!played.timed_out);
+  const auto& first = played.threads[1].events;
+  const auto& second = played.threads[0].events;
+  CHECK_EQUAL(6U, first.size());
+  CHECK_EQUAL(6U, second.size());
+  // The sleeper's may be late by more than anybody waits for it.
+  CHECK(second[0] >= first[0] || second[0] >= 300'000);
+  CHECK(second[0] >= 100'000);
+  CHECK(first[3] >= first[0] + 300'000);
+}
+
 TEST("a repeated block of runs under a lock spends the budget of all its turns") {
   latlab::stubs::PlayPlan plan;
   const std::vector<Action> loop = {{Verb::kRepeat, 5, 4},

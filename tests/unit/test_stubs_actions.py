@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from latlab.errors import InputError, UsageError
 from latlab.stubs import Program, check, scale
 from latlab.stubs._actions import compile_threads, iterate, load, parse_thread, render, save
+from latlab.stubs._schedule import schedule
 
 
 def program(**threads: str) -> Program:
@@ -91,7 +92,7 @@ def test_scaling_a_thread_that_does_not_exist_is_refused() -> None:
 
 
 def test_locks_begin_open_and_events_begin_without_a_post() -> None:
-    _, _, first, _ = compile_threads(program(t0="lock a\nunlock a\nsignal e", t1="wait e"))
+    _, _, first, _ = compile_threads(program(t0="lock a\nunlock a\nsignal e", t1="wait e"), {})
     assert first == [1, 0]
 
 
@@ -135,3 +136,22 @@ def test_threads_that_wait_for_each_others_signals_are_refused() -> None:
 
 def test_signals_that_come_in_time_are_accepted() -> None:
     check(program(t0="create 1\nrepeat 2\nsignal b\nwait a\nend", t1="repeat 2\nwait b\nsignal a\nend"))
+
+
+def test_creates_and_joins_have_turns_by_their_schedule() -> None:
+    chosen = program(
+        t0="create 1\ncreate 2\nrun 50\njoin 1\nrun 100\njoin 2", t1="run 80\nexit\nrun 5", t2="run 100"
+    )
+    turns = schedule(chosen).turns()
+    assert sorted(turns, key=turns.__getitem__) == [
+        (0, "create", 1), (0, "create", 2), (1, "exit", -1), (0, "join", 2),
+    ]  # fmt: skip
+    rows, _, _, _ = compile_threads(chosen, turns)
+    assert [row[3] for row in rows[0]] == [0, 1, -1, -1, -1, 3]
+    assert [row[3] for row in rows[1]] == [-1, 2, -1]
+
+
+def test_a_thread_whose_end_has_a_turn_ends_by_an_exit() -> None:
+    chosen = program(t0="create 1\njoin 1", t1="run 80")
+    rows, _, _, _ = compile_threads(chosen, schedule(chosen).turns())
+    assert [row[3] for row in rows[1]] == [-1, 1]

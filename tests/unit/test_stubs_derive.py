@@ -9,7 +9,7 @@ from latlab.stubs import _derive
 from latlab.stubs._actions import Program, parse_thread, render
 from latlab.stubs._derive import derive
 from latlab.stubs._events import Event, EventLog, from_ctf, from_perf_script
-from latlab.stubs._schedule import running_spans
+from latlab.stubs._schedule import schedule
 
 US = 1000
 
@@ -88,7 +88,7 @@ def test_creates_and_joins_are_kept_in_their_order() -> None:
 
 def test_the_actions_of_a_thread_add_up_to_its_times_in_the_capture() -> None:
     timeline, program = derive(FORK_AND_WAIT, 1)
-    spans = running_spans(program)
+    spans = schedule(program).spans
     begins = sorted(begin for begin, _ in spans)
     assert begins == sorted((0, 100 * US, 160 * US, timeline.threads[0].end_ns - 110 * US, 470 * US))
 
@@ -100,6 +100,20 @@ def test_a_lost_switch_in_is_mended_from_the_run_time() -> None:
     )  # fmt: skip
     assert timeline.threads[0].run_ns == 90 * US
     assert any("lost switch-ins" in note for note in timeline.notes)
+
+
+def test_a_thread_that_wakes_another_has_a_cpu_though_its_switch_in_was_lost() -> None:
+    events = (
+        (0, "exec", 1, 0, 0), (5, "fork", 1, 2, 0), (6, "switch", 0, 2, 0), (20, "switch", 2, 0, 1),
+        (30, "switch", 1, 0, 1), (40, "waking", 0, 1, 1), (100, "waking", 1, 2, 0), (105, "switch", 0, 2, 0),
+        (130, "runtime", 1, 0, 80 * US), (200, "switch", 2, 0, 32), (220, "switch", 1, 0, 32),
+    )  # fmt: skip
+    timeline, _ = derive(log(*events), 1)
+    # Charged at 130 for 80: it ran from 50 on, and went on to its end.
+    assert timeline.threads[0].run_ns == (30 + 170) * US
+    assert timeline.threads[0].ready_ns == 10 * US
+    first, _ = texts(log(*events))
+    assert first[-3:] == ["run 50.000", "signal e0", "run 120.000"]
 
 
 def test_communication_between_threads_becomes_an_event_and_not_a_sleep() -> None:

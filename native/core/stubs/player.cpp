@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -13,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <latlab/clock.hpp>
 #include <memory>
@@ -125,7 +127,8 @@ struct Shared {
   std::atomic<bool> giving_up{false};
   std::atomic<std::uint32_t> ready{0};
   std::atomic<bool> refused{false};
-  std::int64_t zero_ns = 0;  // written before the barrier opens
+  std::atomic<std::int64_t> turn{0};  // the next in the order of creates and joins
+  std::int64_t zero_ns = 0;           // written before the barrier opens
   int file = -1;
   PlayResult result;
 
@@ -257,7 +260,8 @@ class Player {
     played_.faults = after.ru_minflt + after.ru_majflt - before.ru_minflt - before.ru_majflt;
     played_.end_ns = end - shared_.zero_ns;
     if (!begun_) played_.start_ns = start - shared_.zero_ns;  // it has nothing to do but wait for a CPU
-    if (shared_.plan->scheduled) played_.late_ns = played_.end_ns - schedule_ns_;
+    const std::int64_t late = played_.end_ns - schedule_ns_;
+    if (shared_.plan->scheduled && std::abs(late) > std::abs(played_.late_ns)) played_.late_ns = late;
     shared_.over[index_].open();
   }
 
@@ -266,6 +270,12 @@ class Player {
 
   // A lead below this isn't slept: the next sleep takes it up, since it ends by the schedule.
   static constexpr std::int64_t kShortestSleep_ns = 10'000;
+
+  // A thread that has just been woken and would wait for its CPU no longer than this goes on at once: to go
+  // to sleep and come back costs a few microseconds of CPU time, which is as much as many a run.
+  static constexpr std::int64_t kShortestDelay_ns = 40'000;
+
+  static constexpr std::int64_t kLongestTurn_ns = 300'000;
 
   [[nodiscard]] bool set_priority() const noexcept {
     if (shared_.plan->priority == Priority::kRealTime) {
@@ -277,6 +287,26 @@ class Player {
            setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), -20) == 0;
   }
 
+  // Until it is this action's turn. What comes before may be late for other reasons: then it isn't waited
+  // for.
+  void await_turn(std::int64_t turn) const noexcept {
+    if (turn < 0) return;
+    const std::int64_t limit = now_ns() + kLongestTurn_ns;
+    // acquire: what was done before is seen to have been done before
+    while (shared_.turn.load(std::memory_order_acquire) < turn && now_ns() < limit) {
+      sched_yield();  // whose turn it is may want this CPU
+    }
+  }
+
+  void pass_turn(std::int64_t turn) const noexcept {
+    if (turn < 0) return;
+    std::int64_t now = shared_.turn.load(std::memory_order_relaxed);
+    // release: pairs with the acquire of those that wait for their turn
+    while (now <= turn && !shared_.turn.compare_exchange_weak(now, turn + 1, std::memory_order_release,
+                                                              std::memory_order_relaxed)) {
+    }
+  }
+
   void finish() noexcept {
     ended_ = true;
     shared_.done[index_].open(schedule_ns_);
@@ -284,14 +314,14 @@ class Player {
 
   // Off the CPU for `ns`. By the schedule, waits that follow one another are one: nothing runs between them,
   // and each end has its own time, so that one that came late doesn't make the next one late.
-  void rest(std::int64_t from, std::int64_t ns, bool more_follows) noexcept {
+  void rest(std::int64_t from, std::int64_t ns, bool woken, bool more_follows) noexcept {
     if (!shared_.plan->scheduled) {
       thread_sleeper().sleep_until(from + ns, SleepMode::kCorrected);
       return;
     }
     schedule_ns_ += ns;
     const std::int64_t due = shared_.zero_ns + schedule_ns_;
-    if (!more_follows && due - from > kShortestSleep_ns) {
+    if (!more_follows && due - from > (woken ? kShortestDelay_ns : kShortestSleep_ns)) {
       thread_sleeper().sleep_until(due, SleepMode::kCorrected);
     }
   }
@@ -330,6 +360,7 @@ class Player {
       if (!begun_ && action.verb != Verb::kReady) {
         begun_ = true;
         played_.start_ns = from - shared_.zero_ns;
+        if (shared_.plan->scheduled) played_.late_ns = played_.start_ns - schedule_ns_;
       }
       // A wait's own cost lies in the account of the run that follows it, as in the program that was
       // captured.
@@ -342,26 +373,31 @@ class Player {
           slice(from, now_ns(), 0);
           break;
         case Verb::kSleep:
-          rest(from, action.amount, resting_next);
+          rest(from, action.amount, false, resting_next);
           slice(from, now_ns(), 1);
           break;
         case Verb::kReady:
           // Without a schedule the threads contend for the CPUs by themselves.
           if (!shared_.plan->scheduled) break;
-          rest(from, action.amount, resting_next);
+          rest(from, action.amount, at > 0 && actions[at - 1].verb == Verb::kWait, resting_next);
           held_back_ns_ += now_ns() - from;
           slice(from, now_ns(), 2);
           break;
         case Verb::kCreate:
-          note(from, action);
+          await_turn(action.turn);
+          note(now_ns(), action);
           shared_.begin[static_cast<std::size_t>(action.target)].open(schedule_ns_);
+          pass_turn(action.turn);
           break;
         case Verb::kJoin: {
-          const Gate& gate = shared_.done[static_cast<std::size_t>(action.target)];
-          if (!shared_.done[static_cast<std::size_t>(action.target)].pass(shared_.giving_up)) return;
+          Gate& gate = shared_.done[static_cast<std::size_t>(action.target)];
+          await_turn(action.turn);
+          const std::int64_t come = now_ns();
+          if (!gate.pass(shared_.giving_up)) return;
           schedule_ns_ = std::max(schedule_ns_, gate.at_ns());
           // As in a capture: a join is when it is let go, and not when a CPU is free for it.
-          note(std::max(from, gate.opened_ns()), action);
+          note(std::max(come, gate.opened_ns()), action);
+          pass_turn(action.turn);
           slice(from, now_ns(), 1);
           break;
         }
@@ -403,7 +439,9 @@ class Player {
           slice(from, now_ns(), 1);
           break;
         case Verb::kExit:
+          await_turn(action.turn);
           finish();
+          pass_turn(action.turn);
           break;
       }
       if (shared_.giving_up.load(std::memory_order_relaxed)) return;  // relaxed: one action late does no harm

@@ -10,6 +10,9 @@
 // schedule, so that the lateness of a wake-up is made good by the next sleep and doesn't add up. What is
 // changed in one thread so still moves all that wait for it. Not scheduled, every sleep has its own length:
 // right where threads contend for the CPUs, and a schedule without contention can't be met.
+//
+// Creates and joins that lie microseconds apart in threads that know nothing of each other would come in any
+// order: an action with a turn waits for those before it, but never for long.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +42,7 @@ struct Action {
   Verb verb = Verb::kRun;
   std::int64_t amount = 0;
   std::int64_t target = 0;
+  std::int64_t turn = -1;  // of a create, a join or an exit: its place in an order that is kept; -1: none
 };
 
 struct PlayedThread {
@@ -48,7 +52,7 @@ struct PlayedThread {
   std::int64_t start_ns = 0;    // after the start barrier
   std::int64_t end_ns = 0;
   std::int64_t budget_ns = 0;  // CPU time that its actions asked for
-  std::int64_t late_ns = 0;    // its end after the schedule's; 0 without one
+  std::int64_t late_ns = 0;    // its start or end after the schedule's, the worse of them; 0 without one
   std::int64_t switches = 0;
   std::int64_t faults = 0;
   bool started = false;

@@ -33,6 +33,8 @@ VERBS = (
 )  # fmt: skip
 LONGEST_NS = 3_600_000_000_000
 
+Deed = tuple[int, str, int]  # thread, "create", "join" or "exit", and whom it creates or joins
+
 
 @dataclass(frozen=True)
 class Action:
@@ -411,9 +413,13 @@ def replace_thread(program: Program, number: int, path: str | Path) -> Program:
 
 
 def compile_threads(
-    program: Program,
-) -> tuple[list[list[tuple[int, int, int]]], list[bool], list[int], list[int]]:
-    """What the native player takes: (verb, amount, target) lists, created, semaphores, the numbers."""
+    program: Program, turns: Mapping[Deed, int]
+) -> tuple[list[list[tuple[int, int, int, int]]], list[bool], list[int], list[int]]:
+    """What the native player takes: (verb, amount, target, turn) lists, created, semaphores, the numbers.
+
+    Args:
+        turns: places of creates, joins and exits in an order that is kept; see `Schedule.turns`.
+    """
     numbers = sorted(program.threads)
     index = {number: i for i, number in enumerate(numbers)}
     created = program.creator_of()
@@ -424,10 +430,14 @@ def compile_threads(
 
     compiled = []
     for number in numbers:
-        rows: list[tuple[int, int, int]] = []
+        rows: list[tuple[int, int, int, int]] = []
         open_repeats: list[int] = []
-        for at, action in enumerate(program.threads[number]):
-            rows.append(_compile(action, at, rows, open_repeats, index, semaphore))
+        actions = program.threads[number]
+        if (number, "exit", -1) in turns and all(action.verb != "exit" for action in actions):
+            actions = (*actions, Action("exit"))
+        for at, action in enumerate(actions):
+            row = _compile(action, at, rows, open_repeats, index, semaphore)
+            rows.append((*row, turns.get((number, action.verb, action.thread), -1)))
         compiled.append(rows)
     first = [1 if kind == "lock" else 0 for kind, _ in semaphores]
     return compiled, [number in created for number in numbers], first, numbers
@@ -436,7 +446,7 @@ def compile_threads(
 def _compile(
     action: Action,
     at: int,
-    rows: list[tuple[int, int, int]],
+    rows: list[tuple[int, int, int, int]],
     open_repeats: list[int],
     index: Mapping[int, int],
     semaphore: Callable[[str, str], int],
@@ -452,7 +462,7 @@ def _compile(
         open_repeats.append(at)
     if verb == "end":
         begin = open_repeats.pop()
-        rows[begin] = (rows[begin][0], rows[begin][1], at)
+        rows[begin] = (rows[begin][0], rows[begin][1], at, rows[begin][3])
         return VERBS.index(verb), 0, begin
     return VERBS.index(verb), action.amount, action.block if verb in ("read", "write") else 0
 

@@ -15,6 +15,8 @@ from latlab.stubs._events import DEAD, Event, EventLog
 MERGE_NS = 20_000
 # A switch takes less: from the leaving thread's last charge of CPU time to the event.
 SWITCH_NS = 50_000
+# What a thread does only while it has a CPU.
+_ACTS = ("waking", "fork", "exit", "exec", "wait", "fault")
 # Switches against sched_stat_runtime; beyond this the difference is stated.
 RUNTIME_TOLERANCE = 0.01
 
@@ -74,6 +76,9 @@ class _Reader:
                     self.threads[self.root] = _Thread(self.root, None, event.time_ns, state="running",
                                                       since=event.time_ns, cpu=event.cpu)  # fmt: skip
                 continue
+            acting = self.threads.get(event.tid) if event.kind in _ACTS else None
+            if acting is not None and not acting.end and acting.state != "running":
+                self._found_running(acting, event.time_ns)
             getattr(self, f"_{event.kind}")(event)
             if event.kind in ("waking", "fork", "exit") and event.tid in self.threads:
                 self.threads[event.tid].acted_at = event.time_ns
@@ -103,6 +108,20 @@ class _Reader:
         if coming.cpu not in (-1, event.cpu):
             coming.marks.append((event.time_ns, f"to CPU {event.cpu}"))
         coming.cpu = event.cpu
+
+    @classmethod
+    def _found_running(cls, thread: _Thread, at: int) -> None:
+        """Its switch-in was lost: only a thread that has a CPU does something.
+
+        From when on it had it, the next charge of CPU time says; see `_begin_at_charge`.
+        """
+        if thread.runtime_since_switch:
+            cls._repair(thread, thread.charged_at)
+            return
+        thread.close(at)
+        thread.state = "running"
+        thread.repaired += 1
+        thread.marks.append((at, "switch-in lost"))
 
     @staticmethod
     def _repair(thread: _Thread, until: int) -> None:
