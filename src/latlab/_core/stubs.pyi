@@ -197,7 +197,7 @@ class GlobalLoad:
     @property
     def disk_error(self) -> str: ...
 
-def play(threads: Sequence[Sequence[tuple[int, int, int]]], created: Sequence[bool], semaphores: Sequence[int], io_path: str, timeout_ns: int, priority: int, scheduled: bool) -> dict[str, Any]:
+def play(threads: Sequence[Sequence[tuple[int, int, int, int]]], created: Sequence[bool], semaphores: Sequence[int], io_path: str, timeout_ns: int, priority: int, scheduled: bool) -> dict[str, Any]:
     """
-    Play action lists of (verb, amount, target); verbs are numbered as in player.hpp.
+    Play action lists of (verb, amount, target, turn); verbs are numbered as in player.hpp.
     """
