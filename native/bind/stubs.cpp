@@ -245,5 +245,6 @@ NB_MODULE(stubs, m) {
       .def_prop_ro("disk_error", &st::GlobalLoad::disk_error);
 
   m.def("play", &play, "threads"_a, "created"_a, "semaphores"_a, "io_path"_a, "timeout_ns"_a, "priority"_a,
-        "scheduled"_a, "Play action lists of (verb, amount, target, turn); verbs are numbered as in player.hpp.");
+        "scheduled"_a,
+        "Play action lists of (verb, amount, target, turn); verbs are numbered as in player.hpp.");
 }
