@@ -1,14 +1,14 @@
 """Blind forecasts against the truth: systems of known structure, forecast by stubs, then really made faster.
 
-    python benchmarks/stubs_forecast.py [--only NAME ...] [--seconds 24] [--truth-seconds 14] [--unpinned]
+    python benchmarks/stubs_forecast.py [--only NAME ...] [--seconds 30] [--truth-seconds 30] [--unpinned]
         [--json FILE]
 
 For each system the 11-point curve is forecast by `latlab stubs study`, which sees the component at full work
 only. Then LATLAB_FASTER makes the component really do 0, 10, … 100 % less, in rounds whose order is drawn
 anew, and the system is measured; the truth has intervals too, from the same estimate of levels. An error is
 a difference of gains in points (percent of the unmodified system's time); one within the truth's own interval
-is none ("beyond"), and the plain differences stand beside it. Wants a quiet machine with two CPUs; about 40 s
-a system, 22 minutes in all.
+is none ("beyond"), and the plain differences stand beside it. Wants a quiet machine with two CPUs; about 62 s
+a system, 35 minutes in all.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
-    parser.add_argument("--seconds", type=float, default=24.0)
-    parser.add_argument("--truth-seconds", type=float, default=14.0)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--truth-seconds", type=float, default=30.0)
     parser.add_argument("--unpinned", action="store_true", help="leave threads to the scheduler")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

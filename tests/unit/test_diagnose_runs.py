@@ -9,7 +9,7 @@ from latlab.formats.traces import RECORD, TraceFile
 from latlab.lab._causes import losses_in_words
 from latlab.lab._diagnosis import _uncounted
 from latlab.lab._processes import Outcome
-from latlab.lab._stubbed import _Paced, _quantile, _worth_more
+from latlab.lab._stubbed import _agenda, _Paced, _quantile
 from latlab.model.diagnosis import QueueView
 from latlab.model.queue_analysis import Analysis, Verdict
 from latlab.queues._traces import _known_until
@@ -43,17 +43,34 @@ def test_of_many_runs_the_interval_leaves_the_outermost_out() -> None:
     assert (found.low, found.high) == (102_000, 109_000)
 
 
-def test_a_stub_whose_runs_agree_is_not_run_again() -> None:
-    runs, rates = [run(100), run(101)], [(1e6, "book"), (1.001e6, "book")]
+def agenda(rounds: int, tails: list[float], rates: list[float]) -> list[tuple[float | None, bool]]:
+    """Of the runs of a round after so many, with the same results of every layout until now."""
+    keys = (None, 0.4, 1.0)
+    return _agenda(
+        rounds,
+        {key: [run(tail) for tail in tails] for key in keys},
+        {key: [(rate, "book") for rate in rates] for key in keys},
+    )
 
-    assert not _worth_more(0.4, runs, rates)
-    assert _worth_more(0.4, [run(100), run(140)], rates)
-    assert _worth_more(0.4, runs, [(1e6, "book"), (1.2e6, "book")])
+
+def test_the_first_rounds_hold_every_layout_at_both_paces() -> None:
+    assert sorted(map(str, agenda(0, [], []))) == sorted(
+        map(str, [(key, pace) for key in (None, 0.4, 1.0) for pace in (True, False)])
+    )
 
 
-@pytest.mark.parametrize("end", [None, 1.0])
-def test_the_ends_of_the_curve_are_run_in_every_round(end: float | None) -> None:
-    assert _worth_more(end, [run(100), run(100)], [(1e6, "book"), (1e6, "book")])
+def test_where_runs_agree_the_time_goes_to_the_flat_stub() -> None:
+    assert agenda(4, [100, 101, 100, 101], [1e6] * 4) == [(None, True), (1.0, True), (1.0, True)]
+
+
+def test_a_noisy_tail_between_the_ends_is_run_again_every_other_round() -> None:
+    assert (0.4, True) in agenda(4, [100, 140, 100, 140], [1e6] * 4)
+    assert (0.4, True) not in agenda(5, [100, 140, 100, 140], [1e6] * 4)
+
+
+def test_a_noisy_throughput_is_measured_again_beside_the_unmodified_one() -> None:
+    runs = agenda(5, [100, 101, 100, 101], [1e6, 1.2e6, 1e6, 1.2e6])
+    assert {(None, False), (0.4, False), (1.0, False)} <= set(runs)
 
 
 def test_runs_without_a_traced_event_give_none() -> None:

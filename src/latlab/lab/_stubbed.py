@@ -41,6 +41,7 @@ _OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
 _CAPACITY_S = 1.2  # of a run with the input as fast as it is taken: its rate settles within a few hundred ms
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
 _LEAST_ROUNDS = 2
+_FLAT_RUNS = 2  # in each round after those
 _TAIL_KNOWN, _RATE_KNOWN = 0.05, 0.025  # standard errors (of p99.9, of the throughput) that are good enough
 _OUTSIDE = 0.05  # how often an interval may miss
 _KINDS: dict[str, Literal["total", "limited", "none"]] = {
@@ -117,42 +118,71 @@ def forecast(
     paced: dict[float | None, list[_Paced]] = {key: [] for key in layouts}
     capacity: dict[float | None, list[tuple[float, str]]] = {key: [] for key in layouts}
     order = random.Random(stubbing.seed)
-    took = 0.0  # by one layout, at most
+    took = {True: 0.0, False: 0.0}  # by a run at its own pace and by a fast one, at most
     rounds = 0
     while True:
-        first = rounds < _LEAST_ROUNDS
-        keys = [key for key in layouts if first or _worth_more(key, paced[key], capacity[key])]
-        if not first and time.monotonic() + took * len(keys) > deadline:
+        runs = _agenda(rounds, paced, capacity)
+        if (
+            rounds >= _LEAST_ROUNDS
+            and time.monotonic() + sum(took[at_pace] for _, at_pace in runs) > deadline
+        ):
             break
-        tell(f"forecast, round {rounds + 1}: {stage} as it is and stubbed, {2 * len(keys)} runs")
-        order.shuffle(keys)
-        for key in keys:
+        tell(f"forecast, round {rounds + 1}: {stage} as it is and stubbed, {len(runs)} runs")
+        order.shuffle(runs)
+        for key, at_pace in runs:
             begin = time.monotonic()
-            run = _paced(stubbing, layouts[key], stage)
-            fast = _capacity(stubbing, layouts[key], stage)
-            paced[key].append(run)
-            capacity[key].append(fast)
-            _keep(writer, rounds, key, run, fast)
-            took = max(took, time.monotonic() - begin)
+            if at_pace:
+                paced[key].append(_paced(stubbing, layouts[key], stage))
+                _keep_paced(writer, rounds, key, paced[key][-1])
+            else:
+                capacity[key].append(_capacity(stubbing, layouts[key], stage))
+                _keep_capacity(writer, rounds, key, capacity[key][-1])
+            took[at_pace] = max(took[at_pace], time.monotonic() - begin)
         rounds += 1
     reference = float(np.median([run.service_ns for run in paced[None]]))
     points = {key: _point(key, reference, runs, capacity[key]) for key, runs in paced.items()}
     return _judged(stage, reference, flat.service_ns, points, capacity, rounds)
 
 
-def _worth_more(key: float | None, runs: Sequence[_Paced], fast: Sequence[tuple[float, str]]) -> bool:
-    """Whether a layout takes part in the next round: the ends always do, what lies between while it is noisy.
+def _agenda(
+    rounds: int,
+    paced: Mapping[float | None, Sequence[_Paced]],
+    capacity: Mapping[float | None, Sequence[tuple[float, str]]],
+) -> list[tuple[float | None, bool]]:
+    """(layout, whether at the input's own pace) of each run of the next round.
 
     A saturated pipeline does the same in every run, and one that is relieved shows each disturbance of the
-    machine in its tail: the time goes where it is needed.
+    machine in its tail: the time goes where it is needed, to the flat stub first, whose tail is what the
+    question is about. The unmodified pipeline takes part in every round, since the machine changes.
     """
-    if key is None or key == 1.0:
-        return True
-    tails = [float(nearest_rank(run.latency, 0.999)) for run in runs if run.latency.size]
-    return any(
-        len(values) > 1 and float(np.std(np.log(values), ddof=1)) > known * len(values) ** 0.5
-        for values, known in ((tails, _TAIL_KNOWN), ([rate for rate, _ in fast], _RATE_KNOWN))
-    )
+    if rounds < _LEAST_ROUNDS:
+        return [(key, at_pace) for key in paced for at_pace in (True, False)]
+    runs: list[tuple[float | None, bool]] = []
+    for key, known in paced.items():
+        if key is None:
+            runs.append((key, True))
+        elif key == 1.0:
+            runs += [(key, True)] * _FLAT_RUNS
+        elif rounds % 2 == 0 and _unsure(_tails(known), _TAIL_KNOWN):
+            runs.append((key, True))
+    fast = [
+        key
+        for key, known in capacity.items()
+        if (key in (None, 1.0) and len(known) < _FEWEST_FOR_T)
+        or _unsure([rate for rate, _ in known], _RATE_KNOWN)
+    ]
+    if fast and None not in fast:
+        fast.append(None)
+    return runs + [(key, False) for key in fast]
+
+
+def _tails(runs: Sequence[_Paced]) -> list[float]:
+    return [float(nearest_rank(run.latency, 0.999)) for run in runs if run.latency.size]
+
+
+def _unsure(values: Sequence[float], known: float) -> bool:
+    """Whether the standard error of the values' logarithms is larger than it may be."""
+    return len(values) > 1 and float(np.std(np.log(values), ddof=1)) > known * len(values) ** 0.5
 
 
 def measure_unmodified(
@@ -225,22 +255,25 @@ def _limits(diagnosis: Diagnosis) -> str:
     return diagnosis.limiting_stage or diagnosis.verdict
 
 
-def _keep(
-    writer: RecordingWriter, number: int, speedup: float | None, run: _Paced, fast: tuple[float, str]
-) -> None:
-    quantiles = [
+def _keep_paced(writer: RecordingWriter, number: int, speedup: float | None, run: _Paced) -> None:
+    p50, p99, p999 = (
         float(nearest_rank(run.latency, q)) if run.latency.size else np.nan for q in (0.5, 0.99, 0.999)
-    ]
-    row = {
-        "round": number,
-        "speedup": np.nan if speedup is None else speedup,
-        "rate_hz": run.rate_hz,
-        "capacity_hz": fast[0],
-        "service_ns": run.service_ns,
-        "p50_ns": quantiles[0],
-        "p99_ns": quantiles[1],
-        "p99.9_ns": quantiles[2],
-    }
+    )
+    row = {"rate_hz": run.rate_hz, "service_ns": run.service_ns}
+    _keep(writer, number, speedup, row | {"p50_ns": p50, "p99_ns": p99, "p99.9_ns": p999})
+
+
+def _keep_capacity(
+    writer: RecordingWriter, number: int, speedup: float | None, fast: tuple[float, str]
+) -> None:
+    _keep(writer, number, speedup, {"capacity_hz": fast[0]})
+
+
+def _keep(writer: RecordingWriter, number: int, speedup: float | None, known: Mapping[str, float]) -> None:
+    """A row of the series: what its run did not measure is NaN."""
+    row = {"round": number, "speedup": np.nan if speedup is None else speedup}
+    measures = ("rate_hz", "capacity_hz", "service_ns", "p50_ns", "p99_ns", "p99.9_ns")
+    row |= {name: known.get(name, np.nan) for name in measures}
     writer.append("forecast", {name: np.array([value]) for name, value in row.items()})
 
 
@@ -315,7 +348,8 @@ def _judged(
     from latlab import stubs
 
     speedups = [key for key in points if key is not None]
-    fast = [{key: capacity[key][i][0] for key in speedups if i < len(capacity[key])} for i in range(rounds)]
+    measured = len(capacity[None])
+    fast = [{key: capacity[key][i][0] for key in speedups if i < len(capacity[key])} for i in range(measured)]
     # What limits the flat stub's runs is what takes over, unless it is the stage itself (its own code).
     after = points[1.0].limits
     successor = None if after in (stage, "none", "cannot tell") else after

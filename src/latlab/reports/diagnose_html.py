@@ -136,8 +136,8 @@ def _forecast(page: Page, forecast: Forecast) -> None:
     how = (
         "Computed by a queue model that was fitted to the observation; nothing of it was measured."
         if forecast.method == "model"
-        else f"Measured: {forecast.rounds} rounds, in each the unmodified pipeline and every stub once, in "
-        "an order drawn anew, on the same input."
+        else f"Measured: {forecast.rounds} rounds, the unmodified pipeline in each and the stubs where "
+        "more runs tell more, in an order drawn anew, on the same input."
     )
     page.section(f"If {forecast.stage} were faster", how, anchor="forecast")
     if forecast.warnings:

@@ -35,7 +35,7 @@ class StudyPlan:
 
     component: str
     kind: str = "python"
-    seconds: float = 25.0
+    seconds: float = 30.0
     rounds: int = 40
     released: bool = False
     keyed: bool = False
