@@ -106,6 +106,16 @@ def test_an_export_opens_without_us(tmp_path: Path, environment: Environment) ->
         assert "a/answer.json" in archive.getnames()
 
 
+def test_an_export_holds_the_recordings_inside(tmp_path: Path, environment: Environment) -> None:
+    path = recorded(tmp_path / "a", "diagnosis", environment)
+    recorded(path / "observation", "queues", environment)
+
+    export_run(path, tmp_path / "a.tar")
+
+    with tarfile.open(tmp_path / "a.tar") as archive:
+        assert {"a/fills.csv", "a/observation/fills.csv"} <= set(archive.getnames())
+
+
 def test_an_export_overwrites_nothing(tmp_path: Path, environment: Environment) -> None:
     path = recorded(tmp_path / "a", "queues", environment)
     (tmp_path / "a.tar").write_text("mine")

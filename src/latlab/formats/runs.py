@@ -88,7 +88,9 @@ def _look(path: Path, folder: Path) -> Run:
 
 
 def export_run(path: Path, output: Path) -> None:
-    """Pack a recording into one archive that opens without latlab: series as CSV, documents as they are.
+    """Pack a recording, and those inside of it, into one archive that opens without latlab.
+
+    Series become CSV; documents and reports stay as they are.
 
     Args:
         path: of the recording.
@@ -100,9 +102,7 @@ def export_run(path: Path, output: Path) -> None:
     """
     import tempfile
 
-    import pyarrow.csv as csv
-
-    recording = open_recording(path)
+    open_recording(path)  # refused before anything is made
     mode = next((mode for suffix, mode in _SUFFIXES.items() if output.name.endswith(suffix)), None)
     if mode is None:
         raise UsageError(f"{output} is no archive's name", remedy=f"end it with {', '.join(_SUFFIXES)}")
@@ -110,13 +110,24 @@ def export_run(path: Path, output: Path) -> None:
         raise UsageError(f"{output} exists already", remedy="remove it, or name another file")
     with tempfile.TemporaryDirectory(prefix="latlab-export-") as temporary:
         inside = Path(temporary) / path.resolve().name
-        inside.mkdir()
-        for file in sorted(path.glob("*.json")) + sorted(path.glob("*.html")):
-            shutil.copy(file, inside)
-        for name in recording.names():
-            csv.write_csv(recording.series(name), inside / f"{name}.csv")
+        _unpack(path, inside)
         with tarfile.open(output, mode) as archive:  # type: ignore[call-overload]
             archive.add(inside, inside.name)
+
+
+def _unpack(path: Path, into: Path) -> None:
+    """Write a recording, and those inside of it, as files for everybody."""
+    import pyarrow.csv as csv
+
+    into.mkdir()
+    for file in sorted(path.glob("*.json")) + sorted(path.glob("*.html")):
+        shutil.copy(file, into)
+    recording = open_recording(path)
+    for name in recording.names():
+        csv.write_csv(recording.series(name), into / f"{name}.csv")
+    for below in sorted(path.iterdir()):
+        if below.is_dir() and is_recording(below):
+            _unpack(below, into / below.name)
 
 
 def remove_run(path: Path) -> int:
