@@ -58,6 +58,14 @@ def test_what_would_find_out_is_a_command_that_can_be_typed(line: str, command: 
     assert parsed(line) == [command]
 
 
+def test_more_time_is_asked_for_the_same_question() -> None:
+    question = Question(source="q.toml", planted=("book=30000",), input=Path("a day.itch"), seed=7, seconds=2)
+
+    assert _remedies.forecast_again(question) == (
+        "latlab diagnose q.toml --slow book=30000 --input 'a day.itch' --seconds 2 --seed 7 --budget 600"
+    )
+
+
 @pytest.mark.parametrize(
     ("implementation", "header"),
     [("queue.Queue", False), ("multiprocessing.Queue", False), ("my::Ring", True), ("ring", True)],

@@ -113,7 +113,7 @@ def _question(
             raise UsageError("a command and --pid are two targets", remedy="give one of them")
         question = replace(question, command=command, pid=pid, layout=None)
     elif not question.command:
-        question = replace(question, layout=slowed_by(question.layout or Layout(), slow))
+        question = replace(question, layout=slowed_by(question.layout or Layout(), slow), planted=slow)
     own = question.layout is None
     if slow and own:
         raise UsageError("--slow plants time in the demonstration's pipeline, not in an application of yours")

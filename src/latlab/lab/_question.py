@@ -43,6 +43,7 @@ class Question:
         floor_s: for the machine's floor.
         forecast: whether to say what a faster stage would buy.
         stage: to forecast whatever limits; None: the one that limits.
+        planted: service time that was planted in the layout's stages, as "book=30000".
     """
 
     source: str = ""
@@ -61,6 +62,7 @@ class Question:
     floor_s: float = 1.0
     forecast: bool = True
     stage: str | None = None
+    planted: tuple[str, ...] = ()
 
 
 def read_question(path: str | os.PathLike[str]) -> Question:

@@ -41,9 +41,17 @@ def of_stages(source: str, stage: str) -> str:
 
 def forecast_again(question: Question) -> str:
     """The same diagnosis of the pipeline with more time."""
-    stage = ("--stage", question.stage) if question.stage is not None else ()
-    file = (question.source,) if question.source else ()
-    return shlex.join(["latlab", "diagnose", *file, *stage, "--budget", "600"])
+    words = ["latlab", "diagnose"]
+    words += [question.source] if question.source else []
+    words += ["--stage", question.stage] if question.stage is not None else []
+    for planted in question.planted:
+        words += ["--slow", planted]
+    if question.input is not None and not question.input_from:
+        words += ["--input", str(question.input)]
+    default = Question()
+    words += ["--seconds", f"{question.seconds:g}"] if question.seconds != default.seconds else []
+    words += ["--seed", str(question.seed)] if question.seed != default.seed else []
+    return shlex.join([*words, "--budget", "600"])
 
 
 def of_model(output: Path) -> str:
