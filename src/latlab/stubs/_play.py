@@ -23,9 +23,9 @@ SCHEDULING = ("auto", *PRIORITIES)
 
 PACES = ("auto", "schedule", "free")
 
-# A run is undisturbed where no thread's start or end lies further from the schedule's, relative to the total,
-# and no thread's CPU time further from its budget (the larger of both).
-KEPT = 0.002
+# A run is undisturbed where no thread's start or end lies further from the schedule's than a part of the
+# total, and no thread's CPU time further from its budget than a part of that, or than so much (the larger).
+KEPT_NS, KEPT = 40_000, 0.0005
 SPENT_NS, SPENT = 100_000, 0.003
 # How often auto plays to find such a run, and for how long.
 MOST_PLAYS, PLAYING_S = 6, 3.0
@@ -61,8 +61,8 @@ def _disturbed(played: dict[str, Any], accountable: bool) -> float:
 
     `accountable`: all CPU time is asked for; reading, writing and touching memory cost what they cost.
     """
-    total = max(int(played["total_ns"]), 1)
-    late = max(abs(int(row["late_ns"])) for row in played["threads"]) / total / KEPT
+    allowed = max(KEPT_NS, KEPT * int(played["total_ns"]))
+    late = max(abs(int(row["late_ns"])) for row in played["threads"]) / allowed
     if not accountable:
         return late
     spent = max(
