@@ -122,11 +122,11 @@ def forecast(
     rounds = 0
     while True:
         runs = _agenda(rounds, paced, capacity)
-        if (
-            rounds >= _LEAST_ROUNDS
-            and time.monotonic() + sum(took[at_pace] for _, at_pace in runs) > deadline
-        ):
-            break
+        left_s = deadline - time.monotonic()
+        if rounds >= _LEAST_ROUNDS and sum(took[at_pace] for _, at_pace in runs) > left_s:
+            runs = [(None, True), (1.0, True)]  # what may fit where a whole round does not
+            if len(runs) * took[True] > left_s:
+                break
         tell(f"forecast, round {rounds + 1}: {stage} as it is and stubbed, {len(runs)} runs")
         order.shuffle(runs)
         for key, at_pace in runs:
