@@ -4,12 +4,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from latlab import stubs
 from latlab.cli import main
-from latlab.stubs import _calibrate
+from latlab.stubs import _calibrate, _play
+from latlab.stubs._actions import Action
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -24,6 +27,46 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "0.actions").write_text("run 300\ncreate 1\nwait half\nrun 100\njoin 1\n")
     (tmp_path / "1.actions").write_text("repeat 2\nrun 200\nend\nsignal half\nsleep 2000\n")
     return tmp_path
+
+
+def result(late_ns: int, run_ns: int = 1_000_000) -> dict[str, Any]:
+    """What the native player returns of one thread that was asked for a millisecond."""
+    nothing = np.zeros(0, np.int64)
+    row = {"run_ns": run_ns, "budget_ns": 1_000_000, "late_ns": late_ns, "finished": True}
+    row |= dict.fromkeys(("blocked_ns", "ready_ns", "start_ns", "end_ns", "switches", "faults"), 0)
+    whole = {"total_ns": 1_000_000, "refused": False, "awake": True, "timed_out": False}
+    return {**whole, "threads": [{**row, "slices": nothing, "events": nothing}]}
+
+
+@pytest.mark.parametrize(
+    ("results", "plays", "run_ns"),
+    [
+        ([result(5_000)], 1, 1_000_000),
+        ([result(400_000), result(5_000, 1_000_001)], 2, 1_000_001),
+        ([result(0, 1_300_000), result(5_000, 1_000_002)], 2, 1_000_002),
+        ([result(90_000, 1_000_003), *([result(400_000)] * 5)], 6, 1_000_003),
+    ],
+    ids=["undisturbed", "late", "overspent", "never undisturbed"],
+)
+def test_a_disturbed_play_is_repeated_and_the_least_disturbed_told(
+    results: list[dict[str, Any]], plays: int, run_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    priorities: list[int] = []
+
+    def played(*arguments: Any) -> dict[str, Any]:
+        priorities.append(arguments[5])
+        return results[len(priorities) - 1]
+
+    monkeypatch.setattr(_play.native, "play", played)
+    monkeypatch.setattr(_play, "_others_run", lambda: False)
+    program = stubs.Program({0: (Action("run", amount=1_000_000),)})
+
+    found = stubs.play(program)
+
+    high, fifo = (_play.PRIORITIES.index(name) for name in ("high", "fifo"))
+    assert priorities == [high, fifo, high, fifo, high, fifo][:plays]
+    assert found.threads[0].run_ns == run_ns
+    assert any(f"of {plays} runs" in note for note in found.notes) == (plays > 1)
 
 
 EVERY_VERB = {

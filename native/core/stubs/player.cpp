@@ -287,8 +287,7 @@ class Player {
            setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), -20) == 0;
   }
 
-  // Until it is this action's turn. What comes before may be late for other reasons: then it isn't waited
-  // for.
+  // Until it is this action's turn, or for so long: what comes before may be late for other reasons.
   void await_turn(std::int64_t turn) const noexcept {
     if (turn < 0) return;
     const std::int64_t limit = now_ns() + kLongestTurn_ns;

@@ -93,10 +93,10 @@ def play(
         UnavailableError: the threads or the memory can't be had.
         LatlabError: the threads hadn't ended at the time limit; it names those that hadn't.
     """
-    found = _schedule.schedule(program)
-    scheduled = pace == "schedule" or (pace == "auto" and not _shares_cpus(found.spans))
+    found = None if pace == "free" else _schedule.schedule(program)
+    scheduled = found is not None and (pace == "schedule" or not _shares_cpus(found.spans))
     # What contends for the CPUs comes as it comes; what keeps a schedule can keep its order too.
-    compiled = _actions.compile_threads(program, found.turns() if scheduled else {})
+    compiled = _actions.compile_threads(program, found.turns() if found and scheduled else {})
     threads, created, semaphores, numbers = compiled
     uses_machine = any(
         action.verb == "memory" or action.verb.startswith("io ")
