@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
@@ -162,6 +163,8 @@ class Plan {
   long period = 0;           // the working period of each call that the factor is of; 0: all of them
   bool marking = false;      // keep when each call began and ended: of programs with one thread
   std::vector<std::int64_t> marks;
+  bool opening = false;  // keep when the first call began
+  std::atomic<std::int64_t> opened_ns{0};
 
   explicit Plan(const char* name) {
     const char* path = std::getenv("LATLAB_STUBS_PLAN");
@@ -244,6 +247,7 @@ class Plan {
       shared_ = flags.find("shared") != std::string::npos;
       waitless_ = flags.find("waitless") != std::string::npos;
       marking = flags.find("marks") != std::string::npos;
+      opening = flags.find("opening") != std::string::npos;
       const auto one = flags.find("period=");
       if (one != std::string::npos) period = std::strtol(flags.c_str() + one + 7, nullptr, 10);
       const auto work = flags.find("work=");
@@ -268,7 +272,9 @@ class Plan {
 
   void finish() {
     if (base_.empty()) return;
-    if (marking) {
+    // relaxed: the threads that called it have ended
+    if (const std::int64_t at = opened_ns.load(std::memory_order_relaxed); at != 0) marks.assign(1, at);
+    if (marking || opening) {
       std::ofstream(base_ + ".marks", std::ios::binary | std::ios::trunc)
           .write(reinterpret_cast<const char*>(marks.data()),
                  static_cast<std::streamsize>(marks.size() * sizeof marks[0]));
@@ -372,11 +378,16 @@ class CallClock {
   std::int64_t wall_;
 };
 
-// Keeps when a call began and ended, where the plan asks for it.
+// Keeps when a call began and ended, or when the first one began, where the plan asks for it.
 class Mark {
  public:
   explicit Mark(Plan& plan) : plan_(plan) {
     if (plan.marking) plan.marks.push_back(clock_ns(CLOCK_MONOTONIC));
+    // relaxed: who comes first is enough, nothing hangs on it
+    if (plan.opening && plan.opened_ns.load(std::memory_order_relaxed) == 0) {
+      std::int64_t none = 0;
+      plan.opened_ns.compare_exchange_strong(none, clock_ns(CLOCK_MONOTONIC), std::memory_order_relaxed);
+    }
   }
   ~Mark() {
     if (plan_.marking) plan_.marks.push_back(clock_ns(CLOCK_MONOTONIC));

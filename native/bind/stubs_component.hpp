@@ -86,6 +86,7 @@ struct Component {
   bool idle;      // sleep instead of spinning
   bool simulate;
   bool marking;  // keep when each call began and ended: of programs with one thread
+  bool opening;  // keep when the first call began
 };
 
 inline void sleep_released(std::int64_t ns) {
@@ -355,6 +356,7 @@ inline PyObject* dispatch(PyObject* object, PyObject* const* arguments, std::siz
 
 inline PyObject* call(PyObject* object, PyObject* const* arguments, std::size_t flags, PyObject* names) {
   auto* self = reinterpret_cast<Component*>(object);
+  if (self->opening && self->state->marks.empty()) self->state->marks.push_back(latlab::ticks());
   if (!self->marking || self->state->marked) return dispatch(object, arguments, flags, names);
   self->state->marked = true;
   self->state->marks.push_back(latlab::ticks());

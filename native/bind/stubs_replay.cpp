@@ -205,11 +205,13 @@ PyObject* set_study(PyObject* object, PyObject* arguments) {
   auto* self = reinterpret_cast<Component*>(object);
   double work_per_ns = 0.0;
   int marking = 0;
+  int opening = 0;
   long period = 0;
-  if (PyArg_ParseTuple(arguments, "dpl", &work_per_ns, &marking, &period) == 0) return nullptr;
+  if (PyArg_ParseTuple(arguments, "dppl", &work_per_ns, &marking, &opening, &period) == 0) return nullptr;
   self->period = period;
   self->work_per_ns = work_per_ns;
   self->marking = marking != 0;
+  self->opening = opening != 0;
   self->state->marks.clear();
   Py_RETURN_NONE;
 }
@@ -263,9 +265,11 @@ PyObject* get_left(PyObject* object, PyObject*) {
 PyMethodDef kMethods[] = {
     {"set_mode", set_mode, METH_VARARGS, "set_mode(mode, factor, delay_ns, idle, released, simulate)"},
     {"set_study", set_study, METH_VARARGS,
-     "set_study(work_per_ns, marking, period): stubs of so much work (0: until a deadline), calls that are "
-     "marked, and the working period that the factor is of (0: all)."},
-    {"marks", get_marks, METH_NOARGS, "Begin and end of each call, ns on CLOCK_MONOTONIC as int64."},
+     "set_study(work_per_ns, marking, opening, period): stubs of so much work (0: until a deadline), whether "
+     "all calls are marked or the begin of the first, and the working period that the factor is of (0: "
+     "all)."},
+    {"marks", get_marks, METH_NOARGS,
+     "Begin and end of each call, or the begin of the first one, ns on CLOCK_MONOTONIC as int64."},
     {"set_sequences", set_sequences, METH_O, "Recorded values, one (list, kinds) a thread."},
     {"set_times", set_times, METH_O,
      "Times to simulate: for each sequence (busy_ns, blocked_ns) as int64; see _plan.py."},

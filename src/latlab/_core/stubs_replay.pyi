@@ -16,11 +16,11 @@ class Component:
 
     def set_mode(self, mode: int, factor: float, delay_ns: int, idle: bool, released: bool, simulate: bool, /) -> None: ...
 
-    def set_study(self, work_per_ns: float, marking: bool, period: int, /) -> None:
-        """Stubs of so much work a ns (0: until a deadline), marked calls, the factor's working period (0: all)."""
+    def set_study(self, work_per_ns: float, marking: bool, opening: bool, period: int, /) -> None:
+        """Stubs of so much work a ns (0: until a deadline), which calls are marked, the factor's working period."""
 
     def marks(self) -> bytes:
-        """Begin and end of each call, ns on CLOCK_MONOTONIC as int64."""
+        """Begin and end of each call, or the begin of the first one, ns on CLOCK_MONOTONIC as int64."""
 
     def set_sequences(self, sequences: list[tuple[list[Any], bytes]], /) -> None:
         """Recorded values, one (list, kinds) a thread."""

@@ -236,11 +236,16 @@ def _units_of_commands(path: Path) -> Units:
 
 
 def _segments(paths: list[Path], begin: int, end: int) -> npt.NDArray[np.int64] | None:
-    """A run of one thread as times that follow each other: to the first call, in it, to the next, ..."""
-    if len(paths) != 1:
+    """A run as times that follow each other: to the first call, in it, to the next, ...
+
+    Of a program with several threads only the first call's begin is known, and of several processes the
+    earliest one counts.
+    """
+    known = [marks for marks in (np.fromfile(path, dtype=np.int64) for path in paths) if marks.size]
+    if not known:
         return None
-    marks = np.fromfile(paths[0], dtype=np.int64)
-    return np.diff(np.concatenate([[begin], marks, [end]])) if marks.size else None
+    marks = known[0] if len(known) == 1 else np.array([min(marks[0] for marks in known)])
+    return np.diff(np.concatenate([[begin], marks, [end]]))
 
 
 def parts_of(base: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:

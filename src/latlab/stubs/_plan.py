@@ -8,9 +8,10 @@ FLAGS are joined by commas, `-` where there are none: `released` (the component 
 `shared` (threads take their calls from one queue, so that a call's number says nothing about its thread),
 `keyed` (results by arguments), `waitless` (waits are left out), `profile` (sample which functions run),
 `work=RATE` (a busy stub does RATE iterations of the loop in stub_work.hpp for a ns, and does not spin until a
-deadline), `marks` (keep when each call began and ended: of programs with one thread), `lazy` and `views` (as
-in `replay`), `period=N` (the factor is of each call's Nth working period alone), `told` (PROCESS.held says
-how much memory the results hold). STATE is a folder. Without a trace of its own a process takes any.trace.
+deadline), `marks` (keep when each call began and ended: of programs with one thread), `opening` (keep when
+the first call began), `lazy` and `views` (as in `replay`), `period=N` (the factor is of each call's Nth
+working period alone), `told` (PROCESS.held says how much memory the results hold). STATE is a folder. Without
+a trace of its own a process takes any.trace.
 Each process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.spans, PROCESS.threads,
 PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its command line and its
 number among processes with the same one.
@@ -20,7 +21,7 @@ call (CLOCK_MONOTONIC), i64 lost_ns (within calls, ready without a CPU or taken 
 times i64 busy_ns, i64 blocked_ns. A row is a call: a wait, then work. Where blocked_ns is negative it is a
 working period of a call: the wait comes after it, and the next row goes on with the same call. PROCESS.spans:
 of each measured call i64 thread number, thread id, begin and end. PROCESS.marks: begin and end of each call,
-i64 ns (CLOCK_MONOTONIC).
+or the begin of the first, i64 ns (CLOCK_MONOTONIC).
 PROCESS.threads: the threads' names, a line each (Python). PROCESS.outcome: calls, inside_ns (time within the
 stub where it simulates none) and left (recorded results that were not handed out).
 
@@ -205,7 +206,8 @@ def _set(hook: Hook, entry: Entry) -> None:
     hook.require_plain()
     hook.shared = "shared" in entry.flags
     hook.numbering = entry.mode == "measure"
-    hook.callable.set_study(entry.work_per_ns(), "marks" in entry.flags, entry.period())
+    flags = entry.flags
+    hook.callable.set_study(entry.work_per_ns(), "marks" in flags, "opening" in flags, entry.period())
     released = "released" in entry.flags
     if entry.mode == "measure":
         hook.callable.set_mode(_component.MEASURE, 1.0, 0, False, False, False)
@@ -274,7 +276,7 @@ def _finish() -> None:
     """Keep what this process measured or recorded."""
     for hook, entry in _applied.values():
         base = f"{entry.state}/{_process}"
-        if "marks" in entry.flags:
+        if "marks" in entry.flags or "opening" in entry.flags:
             with open(f"{base}.marks", "wb") as kept:
                 kept.write(hook.callable.marks())
         error = hook.session.error if hook.session is not None else None

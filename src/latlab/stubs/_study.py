@@ -79,8 +79,8 @@ def study(
         progress("measuring the component")
         units = _measure(lab, begin + _BEFORE * plan.seconds)
         system = _system(command)
-        if system.get("threads") == 1 and plan.kind != "command":
-            lab.flags = (*lab.flags, "marks")
+        if plan.kind != "command":
+            lab.flags = (*lab.flags, "marks" if system.get("threads") == 1 else "opening")
         suspicion = _suspicion(lab, units) if plan.suspicion else None
         _choose_waits(lab, units)
         periods = _periods_of(lab, units)
@@ -235,7 +235,7 @@ def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[
                 points[float(speedup)] = wall
             else:
                 others[mode] = wall
-            if lab.segments is not None:
+            if lab.segments is not None and mode != "idle":
                 segments[_BASE if mode == "off" else float(speedup)] = lab.segments
         rounds.points.append(points)
         rounds.segments.append(segments)
@@ -403,6 +403,11 @@ def _in_parts(rounds: _Rounds) -> tuple[list[dict[float, _levels.Parts]], list[_
     wanted = sum(len(points) + 1 for points in rounds.points)
     if len(known) != wanted or len({len(one) for one in known}) != 1:
         return [dict(one) for one in rounds.points], list(rounds.base)
+    # Before the first call nothing differs between the variants: there the runs of all of them know more than
+    # each one's own, and a start of an interpreter is as long and as uneven as many a system.
+    start = round(_levels.centre([float(one[0]) for one in known]))
+    for run in known:
+        run[0] = start
     begins = _lab.parts_of([one[_BASE] for one in rounds.segments])
     points: list[dict[float, _levels.Parts]] = []
     base: list[_levels.Parts] = []

@@ -1,0 +1,59 @@
+"""The rounds of a study: which run belongs to which point, and what the runs of all variants share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from latlab.model.stubs import StudyRun
+from latlab.stubs import _study
+from latlab.stubs._lab import Unit
+from latlab.stubs._study_plan import StudyPlan
+
+CALLS_NS = 40_000_000
+IDLE_NS = 77_000_000  # an idle stub lets others run, so its runs are no busy stub's
+
+
+class Lab:
+    """Runs that take as long as they are told; their start takes 10 to 30 ms, whatever comes after it."""
+
+    def __init__(self) -> None:
+        self.plan = StudyPlan(component="c", kind="c++", rounds=8)
+        self.flags: tuple[str, ...] = ()
+        self.runs: list[StudyRun] = []
+        self.segments: Any = None
+        self._random = np.random.default_rng(3)
+
+    def run(self, mode: str, speedup: float = 0.0, *, round_number: int = -1) -> StudyRun:
+        start = int(self._random.uniform(10e6, 30e6))
+        rest = IDLE_NS if mode == "idle" else round(CALLS_NS * (1 - speedup)) + 20_000_000
+        self.segments = None if mode == "original" else np.array([start, rest])
+        self.runs.append(StudyRun(mode, speedup, round_number, start + rest, 0, 0))
+        return self.runs[-1]
+
+    def left(self) -> int:
+        return 0
+
+    def function_ns(self) -> float:
+        return 0.0
+
+
+def measured() -> _study._Rounds:
+    units = {("p", 0): Unit(np.array([[CALLS_NS, 0]]), 0, 1)}
+    return _study._repeat(Lab(), units, float("inf"), lambda _: None)  # type: ignore[arg-type]
+
+
+def test_an_idle_stubs_run_is_no_point_of_the_curve() -> None:
+    rounds = measured()
+    assert all(one[0.0][1] == CALLS_NS + 20_000_000 for one in rounds.segments)
+    assert len(rounds.idle) == 8
+
+
+def test_what_comes_before_the_first_call_is_the_same_in_every_variant() -> None:
+    rounds = measured()
+    points, base = _study._in_parts(rounds)
+    for point, unmodified in zip(points, base, strict=True):
+        whole = float(np.sum(unmodified))
+        for speedup, parts in point.items():
+            assert whole - float(np.sum(parts)) == CALLS_NS - round(CALLS_NS * (1 - speedup))
