@@ -8,8 +8,9 @@ only. Then LATLAB_FASTER makes the component really do 0, 10, … 100 % less, in
 anew, and the system is measured; the truth has intervals too, from the same estimate of levels. An error is
 a difference of gains in points (percent of the unmodified system's time); one within the truth's own interval
 is none ("beyond"), and the plain differences stand beside it. A truth that is known worse than to a point
-takes up to three times its seconds. Wants a quiet machine with two CPUs; about 62 s a system, 35 minutes in
-all.
+takes up to three times its seconds; its levels are the expected least of four runs, as the study's unit is.
+Wants a quiet machine with two CPUs; about 62 s a system, 35 minutes in all. The file of --json holds every run
+of both, too.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import numpy as np
 import latlab
 from latlab.model.stubs import Forecast
 from latlab.stubs import StudyPlan, forecast, study
+from latlab.stubs._levels import SINGLE
 
 _HERE = Path(__file__).parent / "stubs_systems"
 LEAST_TRUTH = 6  # rounds
@@ -109,7 +111,7 @@ def truth(command: list[str], seconds: float, seed: int) -> list[dict[float, flo
     while True:
         spent = (time.monotonic() - begin) / seconds
         enough = len(found) >= LEAST_TRUTH and spent >= 1
-        if enough and (spent >= LONGEST or _half_width(forecast(found, name="")) <= KNOWN):
+        if enough and (spent >= LONGEST or _half_width(forecast(found, name="", rank=SINGLE)) <= KNOWN):
             return found
         walls: dict[float, float] = {}
         for s in random.permutation(np.arange(11)):
@@ -129,7 +131,8 @@ def compare(system: System, program: Path, rate: str, seconds: float, truth_seco
     component, command = command_of(system, program, rate)
     plan = StudyPlan(component=component, kind=system.kind, seconds=seconds, released=system.released)
     found = study(plan, command)
-    real = forecast(truth(command, truth_seconds, 7), name=component)
+    really = truth(command, truth_seconds, 7)
+    real = forecast(really, name=component, rank=SINGLE)
     pairs = list(zip(found.curve, real.curve, strict=True))[1:]
     errors = [abs(a.gain - b.gain) * 100 for a, b in pairs]
     beyond = [
@@ -151,6 +154,8 @@ def compare(system: System, program: Path, rate: str, seconds: float, truth_seco
         "widths": [(p.interval[1] - p.interval[0]) / 2 for p in found.curve],
         "anomalies": [step.text for step in found.steps if step.verdict == "anomaly"],
         "warnings": list(found.warnings),
+        "study_runs": [(run.variant, run.speedup, run.round, run.wall_ns) for run in found.runs],
+        "truth_runs": [[one[s] for s in sorted(one)] for one in really],
     }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from latlab.model.stubs import Forecast, StudyPoint
 from latlab.stubs._curve import Floats, Knee, concave, line, one_knee
-from latlab.stubs._levels import Parts, Sample
+from latlab.stubs._levels import Parts, Rank, Sample
 
 Rounds = Sequence[Mapping[float, Parts]]
 SPEEDUPS = tuple(i / 10 for i in range(11))
@@ -48,6 +48,7 @@ def forecast(
     what: str = "time",
     takes_over: str | None = None,
     per_round: int = 1,
+    rank: Rank | None = None,
 ) -> Forecast:
     """Class, knee, intervals and sentence from measured points.
 
@@ -76,6 +77,8 @@ def forecast(
         what: the measure's name in the sentence.
         takes_over: what limits next, for the sentence.
         per_round: measurements behind each value, where it is a summary already; for the record only.
+        rank: (r, m) where a level is to be the expected r-th least of m runs; otherwise the rank is chosen
+            that repeats best on the noise of these.
 
     Returns:
         The forecast; gains are relative to the baseline (or to speedup 0 where none is given).
@@ -92,7 +95,7 @@ def forecast(
     simulated = baseline is not None
     base = [_cost(v, better) for v in baseline] if baseline is not None else [one.get(0.0) for one in costs]
     kept = [(b, one) for b, one in zip(base, costs, strict=True) if b is not None]
-    points = _Points(kept, simulated)
+    points = _Points(kept, simulated, rank)
     gains = points.gains(SPEEDUPS)
     knee = points.knee()
     kind = points.kind(float(gains[-1]), knee)
@@ -155,11 +158,17 @@ def _rounded(value: float) -> float:
 class _Points:
     """Levels at each speedup relative to the base, and what is fitted to them."""
 
-    def __init__(self, rounds: Sequence[tuple[Parts, Mapping[float, Parts]]], simulated: bool) -> None:
+    def __init__(
+        self,
+        rounds: Sequence[tuple[Parts, Mapping[float, Parts]]],
+        simulated: bool,
+        rank: Rank | None = None,
+    ) -> None:
         self._simulated = simulated
         self._rounds = len(rounds)
         self._sample = Sample(
             [({_BASE: base} if simulated else {}) | dict(one) for base, one in rounds],
+            rank=rank,
         )
         self.speedups = np.array([s for s in self._sample.conditions if s != _BASE])
         self._zero = _BASE if simulated else 0.0

@@ -31,7 +31,7 @@ Parts = float | Sequence[float] | Floats
 # Estimates that are offered: the r-th least of m.
 Rank = tuple[int, int]
 OFFERED: tuple[Rank, ...] = ((1, 2), (1, 4), (1, 8), (1, 16), (2, 3), (3, 5))
-_SINGLE: Rank = (1, 4)
+SINGLE: Rank = (1, 4)  # where levels of different samples are held against each other
 REPLICATES = 200
 _FEW = 5  # a bootstrap of fewer runs of a condition by itself says nothing
 
@@ -53,7 +53,7 @@ def ranked(values: Floats, rank: Rank, axis: int = 0) -> Floats:
 
 def centre(values: Sequence[float]) -> float:
     """A single condition's level."""
-    return float(ranked(np.asarray(values, dtype=np.float64), _SINGLE))
+    return float(ranked(np.asarray(values, dtype=np.float64), SINGLE))
 
 
 def error(values: Sequence[float]) -> float:
@@ -73,10 +73,24 @@ def difference(more: Sequence[Parts], less: Sequence[Parts]) -> tuple[float, flo
     return levels[0.0] - levels[1.0], 1.96 * float(np.std(spread[0.0] - spread[1.0]))
 
 
-class Sample:
-    """Measurements of several conditions in rounds, and the level of each."""
+def ratio(of: Sequence[float], to: Sequence[float]) -> tuple[float, float]:
+    """The ratio of two single levels, and half the width of its 95 % interval."""
+    if len(of) < 2 or len(to) < 2:
+        return 1.0, math.inf
+    sample = Sample([{0.0: a} for a in of] + [{1.0: b} for b in to], rank=SINGLE)
+    levels, spread = sample.levels(), sample.replicates()
+    return levels[0.0] / levels[1.0], 1.96 * float(np.std(spread[0.0] / spread[1.0]))
 
-    def __init__(self, rounds: Sequence[Mapping[float, Parts]], *, seed: int = 1) -> None:
+
+class Sample:
+    """Measurements of several conditions in rounds, and the level of each: by the rank that repeats best, or
+    by one that is given."""
+
+    def __init__(
+        self, rounds: Sequence[Mapping[float, Parts]], *, rank: Rank | None = None, seed: int = 1
+    ) -> None:
+        if rank is not None:
+            self.rank = rank
         self.conditions = sorted({key for one in rounds for key in one})
         self._seed = seed
         self._data: dict[float, Floats] = {}

@@ -341,8 +341,7 @@ def _conclude(
     # Gains are of the original's time; the laboratory's own start is in every other run.
     share, unsure = 1.0, 0.0
     if _base_of(lab) != "original":
-        less, width = _levels.difference(rounds.base, original)
-        share, unsure = 1 + less / t_sut, width / t_sut
+        share, unsure = _levels.ratio(rounds.base, original)
     curve = tuple(
         replace(
             point,
