@@ -9,7 +9,7 @@ anew, and the system is measured; the truth has intervals too, from the same est
 a difference of gains in points (percent of the unmodified system's time); one within the truth's own interval
 is none ("beyond"), and the plain differences stand beside it. A truth that is known worse than to a point
 takes up to three times its seconds; its levels are the expected least of four runs, as the study's unit is.
-Wants a quiet machine with two CPUs; about 62 s a system, 35 minutes in all. The file of --json holds every run
+Wants a quiet machine with two CPUs; about 62 s a system, 35 minutes in all. The file of --json holds the runs
 of both, too.
 """
 

@@ -12,6 +12,7 @@
 #include <latlab/stub_plan.hpp>
 #include <latlab/stub_serial.hpp>
 #include <latlab/stub_trace.hpp>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -53,7 +54,8 @@ auto component(const char* name, Function&& function) {
   }
   if (plan.mode == detail::Mode::kMeasure) {
     const detail::Inside inside;
-    const detail::CallClock clock(plan.times_of_thread());
+    detail::ThreadTimes& times = plan.times_of_thread();
+    const detail::CallClock clock(times, times.calls);
     return std::forward<Function>(function)();
   }
   if (plan.mode == detail::Mode::kRecord) {
@@ -66,6 +68,11 @@ auto component(const char* name, Function&& function) {
       save_state(name, "result", &result);
       return result;
     }
+  }
+  std::optional<detail::CallClock> clock;
+  if (plan.timing) {
+    detail::ThreadTimes& times = plan.times_of_thread();
+    clock.emplace(times, times.spent);
   }
   // What the function's stub costs is part of the simulated time.
   const detail::SimulatedCall call(plan);

@@ -55,6 +55,7 @@ struct CallSpan {
 // Of one thread: what was measured, or is to be simulated.
 struct ThreadTimes {
   std::vector<CallTime> calls;
+  std::vector<CallTime> spent;  // by a stub's calls, where they are measured
   std::vector<CallSpan> spans;
   pid_t tid = 0;  // of the thread that was measured
   std::size_t next = 0;
@@ -164,6 +165,7 @@ class Plan {
   bool marking = false;      // keep when each call began and ended: of programs with one thread
   std::vector<std::int64_t> marks;
   bool opening = false;  // keep when the first call began
+  bool timing = false;   // measure what each call of a stub takes
   std::atomic<std::int64_t> opened_ns{0};
 
   explicit Plan(const char* name) {
@@ -248,6 +250,7 @@ class Plan {
       waitless_ = flags.find("waitless") != std::string::npos;
       marking = flags.find("marks") != std::string::npos;
       opening = flags.find("opening") != std::string::npos;
+      timing = flags.find("timed") != std::string::npos;
       const auto one = flags.find("period=");
       if (one != std::string::npos) period = std::strtol(flags.c_str() + one + 7, nullptr, 10);
       const auto work = flags.find("work=");
@@ -280,14 +283,7 @@ class Plan {
                  static_cast<std::streamsize>(marks.size() * sizeof marks[0]));
     }
     if (mode == Mode::kMeasure) {
-      std::ofstream kept(base_ + ".times", std::ios::binary | std::ios::trunc);
-      for (std::uint32_t i = 0; i < threads_.size(); ++i) {
-        const ThreadTimes& one = *threads_[i];
-        const TimesHead head{i, 0, one.calls.size(), one.first_ns, one.last_ns, one.lost_ns};
-        kept.write(reinterpret_cast<const char*>(&head), sizeof head);
-        kept.write(reinterpret_cast<const char*>(one.calls.data()),
-                   static_cast<std::streamsize>(head.count * sizeof(CallTime)));
-      }
+      write_times(".times", &ThreadTimes::calls);
       std::ofstream spans(base_ + ".spans", std::ios::binary | std::ios::trunc);
       for (std::uint32_t i = 0; i < threads_.size(); ++i) {
         for (const CallSpan& span : threads_[i]->spans) {
@@ -310,6 +306,19 @@ class Plan {
       }
       std::ofstream(base_ + ".outcome")
           << calls << ' ' << inside << ' ' << (recorded > calls ? recorded - calls : 0) << '\n';
+      if (timing && mode == Mode::kBusy) write_times(".spent", &ThreadTimes::spent);
+    }
+  }
+
+  void write_times(const char* suffix, std::vector<CallTime> ThreadTimes::* which) const {
+    std::ofstream kept(base_ + suffix, std::ios::binary | std::ios::trunc);
+    for (std::uint32_t i = 0; i < threads_.size(); ++i) {
+      const ThreadTimes& one = *threads_[i];
+      const std::vector<CallTime>& calls = one.*which;
+      const TimesHead head{i, 0, calls.size(), one.first_ns, one.last_ns, one.lost_ns};
+      kept.write(reinterpret_cast<const char*>(&head), sizeof head);
+      kept.write(reinterpret_cast<const char*>(calls.data()),
+                 static_cast<std::streamsize>(head.count * sizeof(CallTime)));
     }
   }
 
@@ -339,8 +348,9 @@ inline Plan& plan_of(const char* name) {
 // Measures one call of a component.
 class CallClock {
  public:
-  explicit CallClock(ThreadTimes& times) noexcept
+  CallClock(ThreadTimes& times, std::vector<CallTime>& calls) noexcept
       : times_(times),
+        calls_(calls),
         brief_(times.brief),
         switches_(brief_ ? 0 : voluntary_switches()),
         ready_(brief_ ? 0 : ready_ns()),
@@ -348,7 +358,7 @@ class CallClock {
         wall_(clock_ns(CLOCK_MONOTONIC)) {}
   ~CallClock() {
     times_.last_ns = clock_ns(CLOCK_MONOTONIC);
-    if (times_.calls.empty()) times_.first_ns = wall_;
+    if (calls_.empty()) times_.first_ns = wall_;
     const std::int64_t wall = std::max<std::int64_t>(0, times_.last_ns - wall_ - clock_cost_ns());
     CallTime call{wall, 0};
     if (!brief_) {
@@ -362,7 +372,7 @@ class CallClock {
       if (call.blocked_ns == 0 && wall < kShort_ns) call.busy_ns = wall;
     }
     times_.brief = wall < kShort_ns;
-    times_.calls.push_back(call);
+    calls_.push_back(call);
     if (times_.tid == 0) times_.tid = static_cast<pid_t>(syscall(SYS_gettid));
     times_.spans.push_back({wall_, times_.last_ns});
   }
@@ -371,6 +381,7 @@ class CallClock {
 
  private:
   ThreadTimes& times_;
+  std::vector<CallTime>& calls_;
   bool brief_;
   std::int64_t switches_;
   std::int64_t ready_;

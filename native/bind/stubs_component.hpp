@@ -50,6 +50,7 @@ struct Sequence {
   std::size_t next = 0;
   std::vector<Call> times;  // measured, or to be simulated
   std::size_t next_time = 0;
+  std::vector<Call> spent;  // by a stub's calls, where they are measured
   bool brief = false;       // the last measured call was short
   bool inside = false;      // a measured call goes on: one within it is part of it
   std::uint64_t first = 0;  // counter at the begin of the first measured call, and at the end of the last
@@ -87,6 +88,7 @@ struct Component {
   bool simulate;
   bool marking;  // keep when each call began and ended: of programs with one thread
   bool opening;  // keep when the first call began
+  bool timing;   // measure what each call of a stub takes
 };
 
 inline void sleep_released(std::int64_t ns) {
@@ -261,9 +263,8 @@ inline PyObject* hand_out(Component* self, PyObject*& value, std::uint8_t kind, 
   }
 }
 
-inline PyObject* replay(Component* self, PyObject* const* arguments, std::size_t count, PyObject* names) {
-  Sequence* sequence = find_sequence(self);
-  if (sequence == nullptr) return nullptr;
+inline PyObject* replay(Component* self, Sequence* sequence, PyObject* const* arguments, std::size_t count,
+                        PyObject* names) {
   if (sequence->next >= sequence->values.size()) {
     PyObject* none =
         PyObject_CallMethod(self->hook, "exhausted", "n", static_cast<Py_ssize_t>(sequence->next));
@@ -286,20 +287,20 @@ inline std::int64_t voluntary_switches() {
   return usage.ru_nvcsw;
 }
 
-inline PyObject* measured(Component* self, PyObject* const* arguments, std::size_t flags, PyObject* names) {
-  Sequence* sequence = find_sequence(self);
-  if (sequence == nullptr) return nullptr;
-  if (sequence->inside) return PyObject_Vectorcall(self->function, arguments, flags, names);
+// What a call takes, added to `calls`. One that is made within it is part of it.
+template <class Function>
+PyObject* measured(Sequence* sequence, std::vector<Call>& calls, Function&& function) {
+  if (sequence->inside) return function();
   const bool brief = sequence->brief;
   const std::int64_t switches = brief ? 0 : voluntary_switches();
   const std::int64_t ready = brief ? 0 : latlab::stub::detail::ready_ns();
   const std::int64_t cpu = brief ? 0 : st::thread_cpu_ns();
   const std::uint64_t start = latlab::ticks();
   sequence->inside = true;
-  PyObject* result = PyObject_Vectorcall(self->function, arguments, flags, names);
+  PyObject* result = function();
   sequence->inside = false;
   sequence->last = latlab::ticks();
-  if (sequence->times.empty()) sequence->first = start;
+  if (calls.empty()) sequence->first = start;
   const std::int64_t wall = st::ticks_to_duration_ns(sequence->last - start);
   Call call{wall, 0};
   if (!brief) {
@@ -314,7 +315,7 @@ inline PyObject* measured(Component* self, PyObject* const* arguments, std::size
     if (call.blocked_ns == 0 && wall < kShort_ns) call.busy_ns = wall;
   }
   sequence->brief = wall < kShort_ns;
-  sequence->times.push_back(call);
+  calls.push_back(call);
   if (sequence->tid == 0) sequence->tid = static_cast<pid_t>(syscall(SYS_gettid));
   sequence->spans.emplace_back(start, sequence->last);
   return result;
@@ -327,11 +328,20 @@ inline PyObject* dispatch(PyObject* object, PyObject* const* arguments, std::siz
       return PyObject_Vectorcall(self->function, arguments, flags, names);
     case kReplay: {
       ++self->state->calls;
-      return replay(self, arguments, static_cast<std::size_t>(PyVectorcall_NARGS(flags)), names);
+      Sequence* sequence = find_sequence(self);
+      if (sequence == nullptr) return nullptr;
+      const auto function = [&] {
+        return replay(self, sequence, arguments, static_cast<std::size_t>(PyVectorcall_NARGS(flags)), names);
+      };
+      return self->timing ? measured(sequence, sequence->spent, function) : function();
     }
-    case kMeasure:
+    case kMeasure: {
       ++self->state->calls;
-      return measured(self, arguments, flags, names);
+      Sequence* sequence = find_sequence(self);
+      if (sequence == nullptr) return nullptr;
+      return measured(sequence, sequence->times,
+                      [&] { return PyObject_Vectorcall(self->function, arguments, flags, names); });
+    }
     case kDelay: {
       // Once for a call and those that it makes of itself, which are measured as one.
       static thread_local const Component* delayed = nullptr;

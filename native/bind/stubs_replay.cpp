@@ -160,11 +160,12 @@ PyObject* set_times(PyObject* object, PyObject* list) {
   Py_RETURN_NONE;
 }
 
-PyObject* get_times(PyObject* object, PyObject*) {
+template <std::vector<Call> Sequence::* kWhich>
+PyObject* get_calls(PyObject* object, PyObject*) {
   nb::list result;
   for (const Sequence& one : reinterpret_cast<Component*>(object)->state->sequences) {
-    result.append(
-        nb::bytes(reinterpret_cast<const char*>(one.times.data()), one.times.size() * sizeof(Call)));
+    const std::vector<Call>& calls = one.*kWhich;
+    result.append(nb::bytes(reinterpret_cast<const char*>(calls.data()), calls.size() * sizeof(Call)));
   }
   return result.release().ptr();
 }
@@ -206,12 +207,16 @@ PyObject* set_study(PyObject* object, PyObject* arguments) {
   double work_per_ns = 0.0;
   int marking = 0;
   int opening = 0;
+  int timing = 0;
   long period = 0;
-  if (PyArg_ParseTuple(arguments, "dppl", &work_per_ns, &marking, &opening, &period) == 0) return nullptr;
+  if (PyArg_ParseTuple(arguments, "dpppl", &work_per_ns, &marking, &opening, &timing, &period) == 0) {
+    return nullptr;
+  }
   self->period = period;
   self->work_per_ns = work_per_ns;
   self->marking = marking != 0;
   self->opening = opening != 0;
+  self->timing = timing != 0;
   self->state->marks.clear();
   Py_RETURN_NONE;
 }
@@ -265,15 +270,18 @@ PyObject* get_left(PyObject* object, PyObject*) {
 PyMethodDef kMethods[] = {
     {"set_mode", set_mode, METH_VARARGS, "set_mode(mode, factor, delay_ns, idle, released, simulate)"},
     {"set_study", set_study, METH_VARARGS,
-     "set_study(work_per_ns, marking, opening, period): stubs of so much work (0: until a deadline), whether "
-     "all calls are marked or the begin of the first, and the working period that the factor is of (0: "
-     "all)."},
+     "set_study(work_per_ns, marking, opening, timing, period): stubs of so much work (0: until a deadline), "
+     "whether all calls are marked or the begin of the first, whether stubs are measured, and the working "
+     "period that the factor is of (0: all)."},
     {"marks", get_marks, METH_NOARGS,
      "Begin and end of each call, or the begin of the first one, ns on CLOCK_MONOTONIC as int64."},
     {"set_sequences", set_sequences, METH_O, "Recorded values, one (list, kinds) a thread."},
     {"set_times", set_times, METH_O,
      "Times to simulate: for each sequence (busy_ns, blocked_ns) as int64; see _plan.py."},
-    {"times", get_times, METH_NOARGS, "Measured times: for each sequence (busy_ns, blocked_ns) as int64."},
+    {"times", get_calls<&Sequence::times>, METH_NOARGS,
+     "Measured times: for each sequence (busy_ns, blocked_ns) as int64."},
+    {"spent", get_calls<&Sequence::spent>, METH_NOARGS,
+     "What stubs took, where that was measured: as times()."},
     {"call_spans", get_call_spans, METH_NOARGS,
      "Of each measured call: sequence, thread id, begin and end in ns on CLOCK_MONOTONIC, as int64."},
     {"spans", get_spans, METH_NOARGS,

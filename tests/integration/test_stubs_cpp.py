@@ -11,6 +11,8 @@ import pytest
 
 import latlab
 from latlab.cli import main
+from latlab.stubs import StudyPlan
+from latlab.stubs._lab import Lab
 from latlab.system.tracing import unavailable
 
 CLASS = """#pragma once
@@ -241,6 +243,33 @@ def test_a_component_of_a_c_program_is_studied(tmp_path: Path, capsys: pytest.Ca
     assert left.value.code in (0, 3, None)  # 3: the machine was too loaded to trust the numbers
     assert result["calls"] == 5
     assert result["curve"][-1]["gain"] > 0.2 or left.value.code == 3
+
+
+def test_a_stubs_calls_are_measured_as_the_components_are(tmp_path: Path) -> None:
+    program = compile_in(tmp_path, SYSTEM)
+    (tmp_path / "scratch").mkdir()
+    lab = Lab([str(program)], StudyPlan("work", kind="c++"), tmp_path / "scratch")
+    units = lab.measure()
+    lab.run("record")
+    lab.keep(units)
+    (asked,), (spent,) = units.values(), lab.spent().values()
+    assert spent.times.shape == (5, 2)
+    assert (spent.times[:, 0] > 0.95 * asked.times[:, 0]).all()  # until its deadline, and so never less
+
+
+def test_the_first_calls_begin_splits_a_run_of_several_threads(tmp_path: Path) -> None:
+    whole = SYSTEM.replace("int main", "int calls").replace("#include", "#include <thread>\n#include")
+    several = "int main() { std::thread one(calls), other(calls); one.join(); other.join(); }\n"
+    (tmp_path / "scratch").mkdir()
+    lab = Lab(
+        [str(compile_in(tmp_path, whole + several))], StudyPlan("work", kind="c++"), tmp_path / "scratch"
+    )
+    lab.flags = ("opening",)
+    run = lab.run("off")
+    assert lab.segments is not None
+    before, since = lab.segments.tolist()
+    assert before + since == run.wall_ns
+    assert 0 < before < since
 
 
 TWO_PERIODS = """#include <chrono>

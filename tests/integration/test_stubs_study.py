@@ -227,6 +227,17 @@ def test_a_system_that_does_not_do_the_same_each_time_is_one_line(
     assert "the system has to do the same in each run" in err
 
 
+def test_a_stubs_calls_are_measured_as_the_components_are(system: Path) -> None:
+    (system / "scratch").mkdir()
+    lab = _lab.Lab([sys.executable, "app.py"], StudyPlan("work:cus"), system / "scratch")
+    units = lab.measure()
+    lab.run("record")
+    lab.keep(units)
+    (asked,), (spent,) = units.values(), lab.spent().values()
+    assert spent.times.shape == (5, 2)
+    assert (spent.times[:, 0] > 0.95 * asked.times[:, 0]).all()  # until its deadline, and so never less
+
+
 def test_what_takes_over_is_named(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (system / "app.py").write_text(
         "import time, work\ndef device():\n    time.sleep(0.4)\nwork.cus(20000)\ndevice()\n"

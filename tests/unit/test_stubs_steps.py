@@ -13,7 +13,7 @@ from latlab.model.stubs import StudyResult, StudyRun
 from latlab.reports.stubs_study_html import study_page
 from latlab.stubs import _steps, forecast
 from latlab.stubs._forecast import SPEEDUPS
-from latlab.stubs._lab import Unit, Units, combined, parts_of, rows_in_parallel, slowed
+from latlab.stubs._lab import Unit, Units, combined, fastest, parts_of, rows_in_parallel, slowed
 
 MS = 1_000_000
 GAUGE = [80_000, 80_000, 80_000, 120_000]
@@ -143,6 +143,14 @@ def test_work_takes_what_it_takes_in_the_fast_mode() -> None:
     assert same
     assert works
     assert units["a", 0].busy_ns == 12 * MS
+
+
+def test_the_fast_mode_of_several_runs_is_that_of_each_call() -> None:
+    one: Units = {("a", 0): Unit(np.array([[4 * MS, 0], [7 * MS, 0]]), 0, 1)}
+    other: Units = {("a", 0): Unit(np.array([[6 * MS, 0], [5 * MS, 0]]), 0, 1)}
+    assert fastest([one, other]) == 9 * MS
+    unlike: Units = {("a", 0): unit(1, 10, 0, 9)}
+    assert fastest([one, unlike]) == 10 * MS  # no call of one is a call of the other
 
 
 def test_parts_are_long_enough_to_be_compared() -> None:

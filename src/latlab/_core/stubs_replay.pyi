@@ -16,8 +16,8 @@ class Component:
 
     def set_mode(self, mode: int, factor: float, delay_ns: int, idle: bool, released: bool, simulate: bool, /) -> None: ...
 
-    def set_study(self, work_per_ns: float, marking: bool, opening: bool, period: int, /) -> None:
-        """Stubs of so much work a ns (0: until a deadline), which calls are marked, the factor's working period."""
+    def set_study(self, work_per_ns: float, marking: bool, opening: bool, timing: bool, period: int, /) -> None:
+        """Stubs of so much work a ns (0: until a deadline), what is kept, the factor's working period."""
 
     def marks(self) -> bytes:
         """Begin and end of each call, or the begin of the first one, ns on CLOCK_MONOTONIC as int64."""
@@ -30,6 +30,9 @@ class Component:
 
     def times(self) -> list[bytes]:
         """Measured times: for each sequence (busy_ns, blocked_ns) as int64."""
+
+    def spent(self) -> list[bytes]:
+        """What stubs took, where that was measured: as times()."""
 
     def call_spans(self) -> bytes:
         """Of each measured call: sequence, thread id, begin and end in ns on CLOCK_MONOTONIC, as int64."""

@@ -9,19 +9,19 @@ FLAGS are joined by commas, `-` where there are none: `released` (the component 
 `keyed` (results by arguments), `waitless` (waits are left out), `profile` (sample which functions run),
 `work=RATE` (a busy stub does RATE iterations of the loop in stub_work.hpp for a ns, and does not spin until a
 deadline), `marks` (keep when each call began and ended: of programs with one thread), `opening` (keep when
-the first call began), `lazy` and `views` (as in `replay`), `period=N` (the factor is of each call's Nth
-working period alone), `told` (PROCESS.held says how much memory the results hold). STATE is a folder. Without
-a trace of its own a process takes any.trace.
-Each process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.spans, PROCESS.threads,
-PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its command line and its
-number among processes with the same one.
+the first call began), `timed` (measure what each call of a busy stub takes), `lazy` and `views` (as in
+`replay`), `period=N` (the factor is of each call's Nth working period alone), `told` (PROCESS.held says how
+much memory the results hold). STATE is a folder. Without a trace of its own a process takes any.trace. Each
+process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.spent, PROCESS.spans,
+PROCESS.threads, PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its
+command line and its number among processes with the same one.
 
 PROCESS.times: for each thread u32 number, u32 zero, u64 count, i64 begin of its first and i64 end of its last
 call (CLOCK_MONOTONIC), i64 lost_ns (within calls, ready without a CPU or taken by the machine), then count
 times i64 busy_ns, i64 blocked_ns. A row is a call: a wait, then work. Where blocked_ns is negative it is a
-working period of a call: the wait comes after it, and the next row goes on with the same call. PROCESS.spans:
-of each measured call i64 thread number, thread id, begin and end. PROCESS.marks: begin and end of each call,
-or the begin of the first, i64 ns (CLOCK_MONOTONIC).
+working period of a call: the wait comes after it, and the next row goes on with the same call. PROCESS.spent:
+the same of a stub's calls. PROCESS.spans: of each measured call i64 thread number, thread id, begin and end.
+PROCESS.marks: begin and end of each call, or the begin of the first, i64 ns (CLOCK_MONOTONIC).
 PROCESS.threads: the threads' names, a line each (Python). PROCESS.outcome: calls, inside_ns (time within the
 stub where it simulates none) and left (recorded results that were not handed out).
 
@@ -207,7 +207,8 @@ def _set(hook: Hook, entry: Entry) -> None:
     hook.shared = "shared" in entry.flags
     hook.numbering = entry.mode == "measure"
     flags = entry.flags
-    hook.callable.set_study(entry.work_per_ns(), "marks" in flags, "opening" in flags, entry.period())
+    keep = ("marks" in flags, "opening" in flags, "timed" in flags)
+    hook.callable.set_study(entry.work_per_ns(), *keep, entry.period())
     released = "released" in entry.flags
     if entry.mode == "measure":
         hook.callable.set_mode(_component.MEASURE, 1.0, 0, False, False, False)
@@ -283,11 +284,12 @@ def _finish() -> None:
         if error is not None:
             with open(f"{base}.error", "w", encoding="utf-8") as file:
                 file.write(str(error))
+        measured = {"measure": ("times", hook.callable.times), "busy": ("spent", hook.callable.spent)}
+        if entry.mode == "measure" or (entry.mode == "busy" and "timed" in entry.flags):
+            name, rows = measured[entry.mode]
+            calls = enumerate(zip(rows(), hook.callable.spans(), strict=True))
+            write_times(f"{base}.{name}", {i: ThreadTimes(one, *span) for i, (one, span) in calls})
         if entry.mode == "measure":
-            calls = zip(hook.callable.times(), hook.callable.spans(), strict=True)
-            write_times(
-                f"{base}.times", {i: ThreadTimes(rows, *span) for i, (rows, span) in enumerate(calls)}
-            )
             with open(f"{base}.spans", "wb") as kept:
                 kept.write(hook.callable.call_spans())
             with open(f"{base}.threads", "w", encoding="utf-8") as file:
