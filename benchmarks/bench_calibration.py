@@ -73,9 +73,10 @@ def compiled(folder: Path, change: int = 0) -> Path:
 def load(kind: str, nice: str = "0") -> Iterator[None]:
     """Nothing, or one busy process a core."""
     cores = sorted(os.sched_getaffinity(0)) if kind == "hog" else []
+    dies_with_us = ["setpriv", "--pdeathsig", "KILL"]  # a series may be broken off by a signal
+    busy = ["sh", "-c", "while :; do :; done"]
     hogs = [
-        subprocess.Popen(["nice", "-n", nice, "taskset", "-c", str(c), "sh", "-c", "while :; do :; done"])
-        for c in cores
+        subprocess.Popen([*dies_with_us, "nice", "-n", nice, "taskset", "-c", str(c), *busy]) for c in cores
     ]
     try:
         yield

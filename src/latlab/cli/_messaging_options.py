@@ -118,7 +118,11 @@ _OPTIONS = [
     click.option(
         "--fault", multiple=True, help="The broker errs on every k-th message: drop|repeat|swap|damage=K."
     ),
-    click.option("--receiver-delay", default="0ns", help="Time that the receiver spends on a message."),
+    click.option(
+        "--receiver-delay",
+        default="0ns",
+        help="Time that the receiver spends on a message, such as 20us: the run lasts until it had them all.",
+    ),
     click.option("--broker-delay", default="0ns", help="Time that the broker spends on a message."),
     click.option("--timeout", type=float, default=10.0, show_default=True, help="Seconds without progress."),
     click.option(

@@ -14,6 +14,7 @@ bootstrap's replicates of the whole fit differ by.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal
@@ -35,6 +36,7 @@ FLOOR = 0.005
 NOTHING = 0.1  # of the slope before the knee: a slope after it that is said to be none
 LEAST_SPAN = 0.1  # the curve beyond the largest measured speedup is extrapolated
 FEWEST_ROUNDS = 7
+_RARE = 0.25  # of what points are run in the middle: fewer runs than this say nothing
 _BASE = -1.0  # the unmodified system among the conditions
 _CURVES, _KNEES = 100, 40  # replicates that are fitted
 
@@ -156,7 +158,10 @@ def _rounded(value: float) -> float:
 
 
 class _Points:
-    """Levels at each speedup relative to the base, and what is fitted to them."""
+    """Levels at each speedup relative to the base, and what is fitted to them.
+
+    A point with few runs beside the others' is left out: a least of one run is no least of many.
+    """
 
     def __init__(
         self,
@@ -165,7 +170,11 @@ class _Points:
         rank: Rank | None = None,
     ) -> None:
         self._simulated = simulated
+        counts = Counter(s for _, one in rounds for s in one)
+        least = float(np.median(list(counts.values()))) * _RARE
+        often = {s for s, count in counts.items() if count >= least or s in (0.0, max(counts))}
         self._rounds = len(rounds)
+        rounds = [(base, {s: one[s] for s in one if s in often}) for base, one in rounds]
         self._sample = Sample(
             [({_BASE: base} if simulated else {}) | dict(one) for base, one in rounds],
             rank=rank,
@@ -270,7 +279,7 @@ class _Points:
         return found
 
 
-def refinements(rounds: Rounds, baseline: Sequence[float]) -> tuple[float, ...]:
+def refinements(rounds: Rounds, baseline: Sequence[Parts]) -> tuple[float, ...]:
     """Speedups around the knee that are worth measuring too; none where there is no knee."""
     points = _Points(list(zip(baseline, rounds, strict=True)), simulated=True)
     knee = points.knee()

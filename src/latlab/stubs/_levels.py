@@ -104,9 +104,9 @@ class Sample:
 
     @cached_property
     def rank(self) -> Rank:
-        """Of OFFERED, the one that repeats best on this noise; of no more than most conditions have runs."""
+        """Of OFFERED, the one that repeats best on this noise; of no more than each condition has runs."""
         counts = sorted(len(data) for data in self._data.values())
-        few, middle = counts[len(counts) // 5], counts[len(counts) // 2]
+        few, middle = counts[0], counts[len(counts) // 2]
         offered = [rank for rank in OFFERED if rank[1] <= few] or [(1, max(1, few))]
         return min(offered, key=lambda rank: self._repeats(rank, middle))
 

@@ -33,6 +33,7 @@ _PERIODS = 0.25
 # Rounds that the time should carry; where it carries fewer of all steps, steps of 20 % have to do at first.
 _WANTED_ROUNDS = 10
 _COARSE = (0.2, 0.4, 0.6, 0.8)
+_MOVED = 0.06  # of a knee: its refinement goes with it
 _BASE = -1.0  # the unmodified system among a round's segments
 _ALL_STEPS = 14  # runs of a round of all of them
 
@@ -252,7 +253,10 @@ def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[
             rounds.idle.append((others["idle"], points[0.0]))
         longest = max(longest, time.monotonic() - start)
         if len(rounds.points) >= LEAST_ROUNDS:
-            more = _forecast.refinements(rounds.points, rounds.base)
+            found = _forecast.refinements(*_in_parts(rounds))
+            # Points that are moved after each estimate of the knee would be run once each.
+            if found and (not more or abs(np.mean(found) - np.mean(more)) > _MOVED):
+                more = found
         progress(f"round {len(rounds.points)}")
     return rounds
 
@@ -411,16 +415,18 @@ def _in_parts(rounds: _Rounds) -> tuple[list[dict[float, _levels.Parts]], list[_
         return [dict(one) for one in rounds.points], list(rounds.base)
     # Before the first call nothing differs between the variants: there the runs of all of them know more than
     # each one's own, and a start of an interpreter is as long and as uneven as many a system.
-    start = round(_levels.centre([float(one[0]) for one in known]))
-    for run in known:
-        run[0] = start
+    start = _levels.centre([float(run[0]) for run in known])
     begins = _lab.parts_of([one[_BASE] for one in rounds.segments])
+
+    def in_parts(run: Segments) -> _levels.Floats:
+        return np.add.reduceat(np.concatenate([[start], run[1:]]), begins)
+
     points: list[dict[float, _levels.Parts]] = []
     base: list[_levels.Parts] = []
     for one in rounds.segments:
-        parts = {s: np.add.reduceat(found, begins).astype(np.float64) for s, found in one.items()}
+        parts: dict[float, _levels.Parts] = {s: in_parts(found) for s, found in one.items()}
         base.append(parts.pop(_BASE))
-        points.append(dict(parts))
+        points.append(parts)
     return points, base
 
 
