@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -415,7 +415,7 @@ def _in_parts(rounds: _Rounds) -> tuple[list[dict[float, _levels.Parts]], list[_
         return [dict(one) for one in rounds.points], list(rounds.base)
     # Before the first call nothing differs between the variants: there the runs of all of them know more than
     # each one's own, and a start of an interpreter is as long and as uneven as many a system.
-    start = _levels.centre([float(run[0]) for run in known])
+    start = _start(rounds.segments)
     begins = _lab.parts_of([one[_BASE] for one in rounds.segments])
 
     def in_parts(run: Segments) -> _levels.Floats:
@@ -428,6 +428,25 @@ def _in_parts(rounds: _Rounds) -> tuple[list[dict[float, _levels.Parts]], list[_
         base.append(parts.pop(_BASE))
         points.append(parts)
     return points, base
+
+
+def _start(rounds: Sequence[Mapping[float, Segments]]) -> float:
+    """The level of the time before the first call, from the runs of all variants.
+
+    Where the rest is compared as a whole, what the start adds to a whole run's level: more than its own,
+    since a run's start and its rest are seldom fast together.
+    """
+    conditions: dict[float, list[Segments]] = {}
+    for one in rounds:
+        for key, run in one.items():
+            conditions.setdefault(key, []).append(run)
+    if any(len(run) > 2 for run in conditions[_BASE]):
+        return _levels.centre([float(run[0]) for runs in conditions.values() for run in runs])
+    adds = [
+        _levels.centre([float(run.sum()) for run in runs]) - _levels.centre([float(run[1]) for run in runs])
+        for runs in conditions.values()
+    ]
+    return float(np.average(adds, weights=[len(runs) for runs in conditions.values()]))
 
 
 def _save(lab: _lab.Lab, result: StudyResult, output: str | Path, command: Sequence[str]) -> None:
