@@ -55,6 +55,32 @@ def concave(speedups: Floats, times: Floats, weights: Floats) -> Callable[[Float
     return gain
 
 
+def simplest(
+    speedups: Floats, times: Floats, weights: Floats, *, least_variance: float
+) -> Callable[[Floats], Floats]:
+    """The gain as a function of the speedup: of a line with one knee or none, where no curve of several knees
+    fits clearly better. What bends a curve between few points is mostly noise, and costs most at its ends.
+
+    Args:
+        least_variance: as in `one_knee`.
+    """
+    knee = one_knee(speedups, times, weights, least_variance=least_variance)
+    curved = concave(speedups, times, weights)
+
+    def straight(at: Floats) -> Floats:
+        return np.asarray(knee.first * np.minimum(at, knee.at) + knee.rest * at)
+
+    def left(gain: Callable[[Floats], Floats]) -> float:
+        """The weighted sum of squares that a curve of this shape leaves."""
+        shape = 1 - gain(speedups)
+        level = np.average(times * shape, weights=weights) / np.average(shape**2, weights=weights)
+        return float(np.sum((times - level * shape) ** 2 * weights) / weights.max())
+
+    rest = left(curved)
+    noise = max(rest / max(1, len(speedups) - 4), least_variance, 1e-12)
+    return curved if left(straight) - rest > LEAST_F * noise else straight
+
+
 def line(speedups: Floats, times: Floats, weights: Floats) -> float:
     """By how much the straight line falls from 0 to 1, relative to its begin; negative where it rises."""
     mean_s, mean_t = np.average(speedups, weights=weights), np.average(times, weights=weights)

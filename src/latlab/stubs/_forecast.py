@@ -7,8 +7,8 @@ on it, and the maximum of straight lines is convex. So the measured points are f
     g(s) = sum over k of w_k * min(s, k),  w_k >= 0
 
 (least squares under constraints), which is a straight line where every part pays, a line with one knee where
-another part takes over, and carries several knees where there are several. The knee that is named is that of
-the best line with one knee. Levels and their errors are those of `_levels`; the intervals hold what the
+another part takes over, and carries several knees where there are several. A line with one knee or none stands
+for it where the curve doesn't fit clearly better; the knee that is named is that line's. Levels and their errors are those of `_levels`; the intervals hold what the
 bootstrap's replicates of the whole fit differ by.
 """
 
@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 
 from latlab.model.stubs import Forecast, StudyPoint
-from latlab.stubs._curve import Floats, Knee, concave, line, one_knee
+from latlab.stubs._curve import Floats, Knee, concave, line, one_knee, simplest
 from latlab.stubs._levels import Parts, Rank, Sample
 
 Rounds = Sequence[Mapping[float, Parts]]
@@ -188,7 +188,7 @@ class _Points:
         self.drift = float(found[0] - 1) if simulated else 0.0
         self._drift_error = float(np.std(self._spread[0])) if simulated else 0.0
         self._corrected = self._less_drift(found)
-        self._fit = concave(*self._observed(self._corrected))
+        self._fit = simplest(*self._observed(self._corrected), least_variance=self._variance)
 
     @cached_property
     def _spread(self) -> Floats:
@@ -226,8 +226,12 @@ class _Points:
         return [self._observed(self._less_drift(one)) for one in self._spread.T]
 
     def knee(self) -> Knee:
-        variance = np.var(self._spread, axis=1) * self.weights / self.weights.max()
-        return one_knee(*self._observed(self._corrected), least_variance=float(np.median(variance)))
+        return one_knee(*self._observed(self._corrected), least_variance=self._variance)
+
+    @property
+    def _variance(self) -> float:
+        """Of the point with the largest weight, as known from its repetitions."""
+        return float(np.median(np.var(self._spread, axis=1) * self.weights / self.weights.max()))
 
     def kind(self, largest: float, knee: Knee) -> str:
         if largest < SMALLEST_GAIN or not self._pays():
