@@ -7,9 +7,10 @@ on it, and the maximum of straight lines is convex. So the measured points are f
     g(s) = sum over k of w_k * min(s, k),  w_k >= 0
 
 (least squares under constraints), which is a straight line where every part pays, a line with one knee where
-another part takes over, and carries several knees where there are several. A line with one knee or none stands
-for it where the curve doesn't fit clearly better; the knee that is named is that line's. Levels and their errors are those of `_levels`; the intervals hold what the
-bootstrap's replicates of the whole fit differ by.
+another part takes over, and carries several knees where there are several. A line with one knee or none
+stands for it where the curve doesn't fit clearly better; the knee that is named is that line's. Levels and
+their errors are those of `_levels`; the intervals hold what the bootstrap's replicates of the whole fit
+differ by.
 """
 
 from __future__ import annotations
