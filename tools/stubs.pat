@@ -11,11 +11,11 @@
 
         def set_mode(self, mode: int, factor: float, delay_ns: int, idle: bool, released: bool, simulate: bool, /) -> None: ...
 
-        def set_study(self, work_per_ns: float, marking: bool, period: int, /) -> None:
-            """Stubs of so much work a ns (0: until a deadline), marked calls, the factor's working period (0: all)."""
+        def set_study(self, work_per_ns: float, marking: bool, opening: bool, timing: bool, period: int, /) -> None:
+            """Stubs of so much work a ns (0: until a deadline), what is kept, the factor's working period."""
 
         def marks(self) -> bytes:
-            """Begin and end of each call, ns on CLOCK_MONOTONIC as int64."""
+            """Begin and end of each call, or the begin of the first one, ns on CLOCK_MONOTONIC as int64."""
 
         def set_sequences(self, sequences: list[tuple[list[Any], bytes]], /) -> None:
             """Recorded values, one (list, kinds) a thread."""
@@ -25,6 +25,9 @@
 
         def times(self) -> list[bytes]:
             """Measured times: for each sequence (busy_ns, blocked_ns) as int64."""
+
+        def spent(self) -> list[bytes]:
+            """What stubs took, where that was measured: as times()."""
 
         def call_spans(self) -> bytes:
             """Of each measured call: sequence, thread id, begin and end in ns on CLOCK_MONOTONIC, as int64."""
