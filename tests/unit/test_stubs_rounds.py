@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from latlab.model.stubs import StudyRun
 from latlab.stubs import _study
-from latlab.stubs._lab import Unit
+from latlab.stubs._lab import Unit, Units
 from latlab.stubs._study_plan import StudyPlan
 
 CALLS_NS = 40_000_000
@@ -57,3 +58,45 @@ def test_what_comes_before_the_first_call_is_the_same_in_every_variant() -> None
         whole = float(np.sum(unmodified))
         for speedup, parts in point.items():
             assert whole - float(np.sum(parts)) == CALLS_NS - round(CALLS_NS * (1 - speedup))
+
+
+class Beside:
+    """A laboratory whose stubs take another time than its component: runs are slow by turns, for a while."""
+
+    def __init__(self, stub_ns: int) -> None:
+        self.plan = StudyPlan(component="c", kind="c++")
+        self.flags: tuple[str, ...] = ("work=2.000000", "shared")
+        self.kept = 0
+        self._stub_ns, self._runs = stub_ns, 0
+
+    def work_per_ns(self) -> float:
+        return 2.0
+
+    def measure(self) -> Units:
+        return self._calls(10_000_000)
+
+    def spent(self) -> Units:
+        return self._calls(self._stub_ns)
+
+    def keep(self, units: Units) -> None:
+        self.kept += 1
+
+    def _calls(self, ns: int) -> Units:
+        self._runs += 1
+        slow = 1.4 if self._runs <= 6 else 1.0
+        return {("p", 0): Unit(np.array([[round(ns * slow), 0]] * 3), 0, 1)}
+
+
+@pytest.mark.parametrize(("stub_ns", "work"), [(12_500_000, 1.6), (9_000_000, 2.0)])
+def test_work_that_takes_longer_beside_others_becomes_less_and_never_more(stub_ns: int, work: float) -> None:
+    lab = Beside(stub_ns)
+    _study._set_right(lab, {})  # type: ignore[arg-type]
+    assert lab.flags == (f"work={work:.6f}", "shared")
+    assert lab.kept == 5  # a measurement takes the place of the times that stubs simulate
+
+
+def test_a_stub_that_spins_until_a_deadline_is_left_as_it_is() -> None:
+    lab = Beside(12_500_000)
+    lab.flags = ("shared",)
+    _study._set_right(lab, {})  # type: ignore[arg-type]
+    assert (lab.flags, lab.kept) == (("shared",), 0)
