@@ -109,10 +109,11 @@ def truth(command: list[str], seconds: float, seed: int) -> list[dict[float, flo
     found: list[dict[float, float]] = []
     begin = time.monotonic()
     while True:
-        spent = (time.monotonic() - begin) / seconds
-        enough = len(found) >= LEAST_TRUTH and spent >= 1
-        if enough and (spent >= LONGEST or _half_width(forecast(found, name="", rank=SINGLE)) <= KNOWN):
-            return found
+        spent = time.monotonic() - begin
+        if len(found) >= LEAST_TRUTH and spent >= seconds:
+            known = _half_width(forecast(found, name="", rank=SINGLE)) <= KNOWN
+            if known or spent >= LONGEST * seconds:
+                return found
         walls: dict[float, float] = {}
         for s in random.permutation(np.arange(11)):
             environment = {**os.environ, "LATLAB_FASTER": str(s / 10)}

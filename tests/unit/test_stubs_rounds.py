@@ -90,7 +90,7 @@ class Beside:
 @pytest.mark.parametrize(("stub_ns", "work"), [(12_500_000, 1.6), (9_000_000, 2.0)])
 def test_work_that_takes_longer_beside_others_becomes_less_and_never_more(stub_ns: int, work: float) -> None:
     lab = Beside(stub_ns)
-    _study._set_right(lab, {})  # type: ignore[arg-type]
+    _study._set_right(lab, {}, float("inf"))  # type: ignore[arg-type]
     assert lab.flags == (f"work={work:.6f}", "shared")
     assert lab.kept == 5  # a measurement takes the place of the times that stubs simulate
 
@@ -98,5 +98,12 @@ def test_work_that_takes_longer_beside_others_becomes_less_and_never_more(stub_n
 def test_a_stub_that_spins_until_a_deadline_is_left_as_it_is() -> None:
     lab = Beside(12_500_000)
     lab.flags = ("shared",)
-    _study._set_right(lab, {})  # type: ignore[arg-type]
+    _study._set_right(lab, {}, float("inf"))  # type: ignore[arg-type]
     assert (lab.flags, lab.kept) == (("shared",), 0)
+
+
+def test_a_slow_systems_time_is_not_spent_on_its_stubs_work() -> None:
+    lab = Beside(12_500_000)
+    _study._set_right(lab, {}, 0.0)  # type: ignore[arg-type]
+    assert lab.kept == 1
+    assert lab.flags == ("work=1.600000", "shared")

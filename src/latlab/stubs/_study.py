@@ -26,6 +26,7 @@ __all__ = ["StudyPlan", "load_plan", "study"]
 _MEASURED = 5
 # Parts of the time: measuring the component, and (at the end) finding what takes over.
 _BEFORE, _AFTER = 0.25, 0.1
+_SET_RIGHT = 0.35  # when a slow system has measured its stub often enough
 # Two simulations of the unmodified system that differ by less than this part of its time are as good.
 _ALIKE = 0.02
 # Of a component that waits, and whose working periods are studied one by one.
@@ -83,7 +84,7 @@ def study(
         if plan.kind != "command":
             single = system.get("threads") == 1
             if not single:
-                _set_right(lab, units)
+                _set_right(lab, units, begin + _SET_RIGHT * plan.seconds)
             lab.flags = (*lab.flags, "marks" if single else "opening")
         suspicion = _suspicion(lab, units) if plan.suspicion else None
         _choose_waits(lab, units)
@@ -159,7 +160,7 @@ def _work(lab: _lab.Lab, factor: float = 1.0) -> str:
     return f"work={lab.work_per_ns() * factor:.6f}"
 
 
-def _set_right(lab: _lab.Lab, units: _lab.Units) -> None:
+def _set_right(lab: _lab.Lab, units: _lab.Units, until: float) -> None:
     """Make the work of the stubs of a system with several threads take as long as the component's.
 
     The gauge ran alone. Beside the system's other threads, which may share a core with it, such work takes
@@ -174,6 +175,8 @@ def _set_right(lab: _lab.Lab, units: _lab.Units) -> None:
         asked.append(lab.measure())
         lab.keep(units)
         taken.append(lab.spent())
+        if time.monotonic() > until:
+            break
     right = _work(lab, min(1.0, _lab.fastest(asked) / max(1, _lab.fastest(taken))))
     lab.flags = tuple(right if flag == alone else flag for flag in lab.flags)
 
