@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from latlab.errors import InputError
 from latlab.lab._causes import unanswered
 from latlab.lab._demand import all_of_type, most_work
-from latlab.lab._others import Other
+from latlab.lab._others import Others
 from latlab.lab._processes import Outcome
 from latlab.lab._residence import Residence, TraceTable
 from latlab.model.diagnosis import Diagnosis, Discrepancy, Latency, QueueView, Sampler, StageView
@@ -52,9 +52,8 @@ def diagnose(
     outcomes: Sequence[Outcome],
     sampler: Mapping[str, Any],
     cores: int,
-    busy_s: float,
+    others: Others,
     every: int,
-    others: Sequence[Other] = (),
 ) -> Diagnosis:
     """From everything that was seen to one answer.
 
@@ -67,8 +66,7 @@ def diagnose(
         outcomes: how the processes ended.
         sampler: the recording's document on the sampler.
         cores: CPUs that the pipeline could run on.
-        busy_s: CPU time that the whole machine used during the run, the observer's own left out.
-        others: processes that used it, the most first.
+        others: who else used the machine during the run.
         every: one event in so many was traced.
     """
     queue_views = _queue_views(analysis, times, observation)
@@ -91,13 +89,12 @@ def diagnose(
             evidence.append(alike.evidence)
     seconds = (analysis.to_ns - analysis.from_ns) / 1e9
     used = _cores_used(observation)
-    foreign = _foreign_cores(observation, busy_s, used)
-    disturbed = _disturbed(stage_views, foreign, cores, others) if limiting is None else None
+    disturbed = _disturbed(stage_views, cores, others) if limiting is None else None
     if disturbed is not None and verdict in (Verdict.NONE, Verdict.BURST):
         verdict = Verdict.SCHEDULER
     end_to_end = latency(times.end_to_end)
     facts: dict[str, Any] = {
-        "foreign_cores": foreign,
+        "foreign_cores": others.cpus,
         "processes": [
             {"role": o.role, "pid": o.pid, "died": o.died, "signal": o.signal, "status": o.status}
             for o in outcomes
@@ -131,7 +128,7 @@ def diagnose(
         distrust=(
             *unanswered(verdict, analysis),
             *_uncounted(queue_views, outcomes),
-            *_distrust(found, outcomes, foreign, cores, others),
+            *_distrust(found, outcomes, cores, others),
         ),
         cores_used=used,
         cores=cores,
@@ -274,38 +271,28 @@ def _cores_used(observation: Observation) -> float | None:
     return total / (end - begin) if end > begin else None
 
 
-def _foreign_cores(observation: Observation, busy_s: float, used: float | None) -> float | None:
-    """CPUs' worth of time that went to neither the pipeline nor its observer."""
-    if used is None:
-        return None
-    at = observation.threads["t_ns"]
-    seconds = (int(at.max()) - int(at.min())) / 1e9
-    return max(0.0, busy_s / seconds - used) if seconds > 0 else None
-
-
 def _kind(name: str, stages: Mapping[str, Sequence[str]]) -> str:
     return next((kind for kind, names in stages.items() if name in names), name)
 
 
-def _disturbed(
-    stages: Sequence[StageView], foreign: float | None, cores: int, others: Sequence[Other]
-) -> str | None:
+def _disturbed(stages: Sequence[StageView], cores: int, others: Others) -> str | None:
     """Who took the CPUs that a stage's thread waited for, in words; None where nobody did."""
     waiting = [view for view in stages if view.run_queue is not None]
-    if foreign is None or foreign <= _FOREIGN * cores or not waiting:
+    if others.cpus <= _FOREIGN * cores or not waiting:
         return None
     worst = max(waiting, key=lambda view: view.run_queue or 0.0)
     if (worst.run_queue or 0.0) < _KEPT_WAITING:
         return None
     return (
         f"{worst.name} was ready and had no CPU {_percent(worst.run_queue)} of the time, while other "
-        f"processes took {foreign:.2f} of {cores} CPUs{_who(others)}"
+        f"processes took {others.cpus:.2f} of {cores} CPUs{_who(others)}"
     )
 
 
-def _who(others: Sequence[Other]) -> str:
+def _who(others: Others) -> str:
     """The largest of them, in words."""
-    return f" ({others[0].name}, process {others[0].pid}, {others[0].cpus:.2f})" if others else ""
+    most = next(iter(others.processes), None)
+    return "" if most is None else f" ({most.name}, process {most.pid}, {most.cpus:.2f})"
 
 
 def _us(ns: float) -> str:
@@ -419,9 +406,8 @@ def _uncounted(queues: Sequence[QueueView], outcomes: Sequence[Outcome]) -> list
 def _distrust(
     sampler: Sampler,
     outcomes: Sequence[Outcome],
-    foreign: float | None,
     cores: int,
-    others: Sequence[Other],
+    others: Others,
 ) -> list[str]:
     """Why the run must not be believed as it stands; each with what to do."""
     reasons = []
@@ -439,9 +425,9 @@ def _distrust(
         reasons.append(
             f"the sampler missed {sampler.missed:,} of {attempts:,} periods; give it a longer --period"
         )
-    if foreign is not None and foreign > _FOREIGN * cores:
+    if others.cpus > _FOREIGN * cores:
         reasons.append(
-            f"the machine is overloaded: other processes took {foreign:.2f} of its {cores} CPUs during the "
-            f"run{_who(others)}; see what else runs ('latlab system check')"
+            f"the machine is overloaded: other processes took {others.cpus:.2f} of its {cores} CPUs during "
+            f"the run{_who(others)}; see what else runs ('latlab system check')"
         )
     return reasons

@@ -1,10 +1,10 @@
-"""Who else used the machine while something was observed: the processes that took the most CPU time."""
+"""Who else used the machine while something was observed: how much of it, and which processes the most."""
 
 from __future__ import annotations
 
 import os
+import resource
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import psutil
@@ -28,26 +28,55 @@ class Other:
 
 
 class Others:
-    """Looks when it is made, and again at `used`."""
+    """Everything but this process and the children that end meanwhile.
+
+    Looks when it is made, and again at `end`, which must come after the children were waited for: then the
+    kernel tells what they used, from their first instruction to their last.
+
+    Attributes:
+        cpus: CPUs' worth of time that went to others, with what the hypervisor stole. The larger of two
+            sums: of the processes that can be seen, and of what the machine was busy for less what is ours.
+            The first misses processes that ended meanwhile, and those of other containers; the second counts
+            ticks, and is off by some tenths of a CPU where threads wake and sleep between them.
+        processes: those that used the most of it, the most first.
+    """
 
     def __init__(self) -> None:
+        self.cpus = 0.0
+        self.processes: tuple[Other, ...] = ()
         self._began = time.monotonic()
+        self._busy_s, self._stolen_s = _machine()
+        self._ours_s = _ours()
         self._before = _times()
 
-    def used(self, ours: Iterable[int]) -> tuple[Other, ...]:
-        """Those that used CPU time since, the most first.
-
-        Args:
-            ours: processes that don't count; this one does not either.
-        """
+    def end(self) -> None:
+        """Look again, and keep what was found."""
+        busy_s, stolen_s = _machine()
+        unaccounted_s = busy_s - self._busy_s - (_ours() - self._ours_s)
         seconds = max(time.monotonic() - self._began, 1e-9)
-        ours = {*ours, os.getpid()}
         found = [
             Other(name, pid, (spent - self._before.get((pid, created), ("", 0.0))[1]) / seconds)
             for (pid, created), (name, spent) in _times().items()
-            if pid not in ours
+            if pid != os.getpid()
         ]
-        return tuple(sorted((one for one in found if one.cpus >= _LEAST), key=lambda one: -one.cpus))
+        seen = sum(max(one.cpus, 0.0) for one in found) + (stolen_s - self._stolen_s) / seconds
+        self.cpus = max(seen, unaccounted_s / seconds, 0.0)
+        self.processes = tuple(
+            sorted((one for one in found if one.cpus >= _LEAST), key=lambda one: -one.cpus)
+        )
+
+
+def _machine() -> tuple[float, float]:
+    """(seconds that the CPUs were busy or stolen, those stolen), of all CPUs together."""
+    times = psutil.cpu_times()
+    idle = times.idle + times.iowait + times.guest + times.guest_nice  # (a guest's time is in user, too)
+    return float(sum(times) - idle), float(times.steal)
+
+
+def _ours() -> float:
+    """CPU seconds of this process and of its children that have ended."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
 def _times() -> dict[tuple[int, float], tuple[str, float]]:

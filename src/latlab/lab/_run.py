@@ -79,10 +79,9 @@ def run_pipeline(
             **(parameters or {}),
         }
         with RecordingWriter(output, KIND, parameters=stated, environment=environment, seed=seed) as writer:
-            before, others = _busy_s(), Others()
+            others = Others()
             outcomes = _play(layout, seconds, plan, writer, scheduler, tell)
-            busy_s = _busy_s() - before
-            foreign = others.used(outcome.pid for outcome in outcomes)
+            others.end()
             writer.put("pipeline", {"schema": 1, "outcomes": [asdict(outcome) for outcome in outcomes]})
             observation = load(output)
             clock = open_recording(writer.path).document("clock")
@@ -101,22 +100,11 @@ def run_pipeline(
                 outcomes,
                 open_recording(writer.path).document("sampler"),
                 len(cpus),
-                busy_s,
+                others,
                 0 if said["lost"] else layout.trace_every,
-                foreign,
             )
             writer.put("diagnosis", found.to_json())
     return PipelineRun(observation, table, times, found, outcomes)
-
-
-def _busy_s() -> float:
-    """CPU time that everything but this process has used on this machine, with what the hypervisor stole."""
-    import psutil
-
-    times = psutil.cpu_times()
-    return (
-        float(sum(times) - times.idle - times.iowait - times.guest - times.guest_nice) - time.process_time()
-    )
 
 
 def shared_memory() -> str | None:
