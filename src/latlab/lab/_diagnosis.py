@@ -25,7 +25,7 @@ from latlab.model.queues import Observation
 from latlab.queues import verify_recording
 from latlab.stats.quantiles import quantiles
 
-__all__ = ["diagnose", "discrepancy", "latency"]
+__all__ = ["diagnose", "discrepancy", "latency", "overloaded"]
 
 _STARVED_PERIODS = 5  # the sampler is starved when its 99th percentile exceeds so many periods …
 _STARVED_SHARE = 0.2  # … or when it missed this share of them
@@ -95,6 +95,7 @@ def diagnose(
     end_to_end = latency(times.end_to_end)
     facts: dict[str, Any] = {
         "foreign_cores": others.cpus,
+        "stolen_cores": others.stolen,
         "processes": [
             {"role": o.role, "pid": o.pid, "died": o.died, "signal": o.signal, "status": o.status}
             for o in outcomes
@@ -275,24 +276,23 @@ def _kind(name: str, stages: Mapping[str, Sequence[str]]) -> str:
     return next((kind for kind, names in stages.items() if name in names), name)
 
 
+def overloaded(others: Others, cores: int) -> bool:
+    """Whether others used so much of the machine that a run must not be believed as it stands."""
+    return others.cpus > _FOREIGN * cores
+
+
 def _disturbed(stages: Sequence[StageView], cores: int, others: Others) -> str | None:
     """Who took the CPUs that a stage's thread waited for, in words; None where nobody did."""
     waiting = [view for view in stages if view.run_queue is not None]
-    if others.cpus <= _FOREIGN * cores or not waiting:
+    if not overloaded(others, cores) or not waiting:
         return None
     worst = max(waiting, key=lambda view: view.run_queue or 0.0)
     if (worst.run_queue or 0.0) < _KEPT_WAITING:
         return None
     return (
-        f"{worst.name} was ready and had no CPU {_percent(worst.run_queue)} of the time, while other "
-        f"processes took {others.cpus:.2f} of {cores} CPUs{_who(others)}"
+        f"{worst.name} was ready and had no CPU {_percent(worst.run_queue)} of the time, while "
+        f"{others.took(cores)}"
     )
-
-
-def _who(others: Others) -> str:
-    """The largest of them, in words."""
-    most = next(iter(others.processes), None)
-    return "" if most is None else f" ({most.name}, process {most.pid}, {most.cpus:.2f})"
 
 
 def _us(ns: float) -> str:
@@ -425,9 +425,9 @@ def _distrust(
         reasons.append(
             f"the sampler missed {sampler.missed:,} of {attempts:,} periods; give it a longer --period"
         )
-    if others.cpus > _FOREIGN * cores:
+    if overloaded(others, cores):
         reasons.append(
-            f"the machine is overloaded: other processes took {others.cpus:.2f} of its {cores} CPUs during "
-            f"the run{_who(others)}; see what else runs ('latlab system check')"
+            f"the machine is overloaded: {others.took(cores)} during the run; see what else runs ('latlab "
+            "system check')"
         )
     return reasons

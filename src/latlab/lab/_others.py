@@ -38,11 +38,12 @@ class Others:
             sums: of the processes that can be seen, and of what the machine was busy for less what is ours.
             The first misses processes that ended meanwhile, and those of other containers; the second counts
             ticks, and is off by some tenths of a CPU where threads wake and sleep between them.
+        stolen: of it, what the hypervisor gave to other machines.
         processes: those that used the most of it, the most first.
     """
 
     def __init__(self) -> None:
-        self.cpus = 0.0
+        self.cpus = self.stolen = 0.0
         self.processes: tuple[Other, ...] = ()
         self._began = time.monotonic()
         self._busy_s, self._stolen_s = _machine()
@@ -59,11 +60,24 @@ class Others:
             for (pid, created), (name, spent) in _times().items()
             if pid != os.getpid()
         ]
-        seen = sum(max(one.cpus, 0.0) for one in found) + (stolen_s - self._stolen_s) / seconds
-        self.cpus = max(seen, unaccounted_s / seconds, 0.0)
+        self.stolen = (stolen_s - self._stolen_s) / seconds
+        seen = sum(max(one.cpus, 0.0) for one in found)
+        self.cpus = max(seen + self.stolen, unaccounted_s / seconds, 0.0)
         self.processes = tuple(
             sorted((one for one in found if one.cpus >= _LEAST), key=lambda one: -one.cpus)
         )
+
+    @property
+    def unseen(self) -> bool:
+        """Whether most of it went to none of the processes that can be seen."""
+        return sum(one.cpus for one in self.processes) < self.cpus / 2
+
+    def took(self, cores: int) -> str:
+        """In words, as what follows "while"."""
+        who = "the hypervisor" if self.stolen > self.cpus / 2 else "other processes"
+        most = next(iter(self.processes), None)
+        name = "" if most is None else f" ({most.name}, process {most.pid}, {most.cpus:.2f})"
+        return f"{who} took {self.cpus:.2f} of {cores} CPUs{name}"
 
 
 def _machine() -> tuple[float, float]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.formats.recording import RecordingWriter, open_recording
-from latlab.lab._diagnosis import diagnose
+from latlab.lab._diagnosis import diagnose, overloaded
 from latlab.lab._others import Others
 from latlab.lab._plan import RunSettings, plan_text
 from latlab.lab._processes import Outcome, PipelineProcesses
@@ -31,13 +31,21 @@ KIND = "queues"
 
 @dataclass(frozen=True, slots=True)
 class PipelineRun:
-    """All that a run of the pipeline gave."""
+    """All that a run of the pipeline gave.
+
+    Attributes:
+        disturbed: who took so much of the machine that the run must not be believed, in words; None where
+            nobody did.
+        unseen: that was none of the processes that can be seen.
+    """
 
     observation: Observation
     traces: TraceTable
     residence: Residence
     diagnosis: Diagnosis
     outcomes: tuple[Outcome, ...]
+    disturbed: str | None = None
+    unseen: bool = False
 
 
 def run_pipeline(
@@ -104,7 +112,8 @@ def run_pipeline(
                 0 if said["lost"] else layout.trace_every,
             )
             writer.put("diagnosis", found.to_json())
-    return PipelineRun(observation, table, times, found, outcomes)
+    disturbed = others.took(len(cpus)) if overloaded(others, len(cpus)) else None
+    return PipelineRun(observation, table, times, found, outcomes, disturbed, others.unseen)
 
 
 def shared_memory() -> str | None:

@@ -58,6 +58,9 @@ _TAIL = 0.999
 _MOST_EXEMPLARS = 10
 _LEAST_STUDY_S = 15.0
 _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
+_DISTURBED = "disturbed"  # the name of such a look's recording, with its number
+_WHOLE = 0.8  # of the seconds that were asked for
+_LOOKS = 3  # at a pipeline of which nothing can be said, since the machine was taken away under it
 
 Tell = Callable[[str], None]
 
@@ -223,19 +226,33 @@ def _settings() -> tuple[tuple[tuple[str, str, str, str], ...], str]:
 def _observe_pipeline(
     question: Question, options: DemoOptions, feeds: Sequence[Path], environment: Environment, tell: Tell
 ) -> PipelineRun:
-    try:
-        return run_pipeline(
-            options.layout,
-            feeds,
-            options.output,
-            seconds=question.seconds,
-            environment=environment,
-            seed=question.seed,
-            parameters={"symbols": question.symbols, "input": str(question.input or "")},
-            tell=tell,
-        )
-    except LatlabError as error:
-        raise in_the_users_words(error, question.input) from None
+    """Look once; again where nothing limits but a neighbour on the host, who is gone a moment later.
+
+    A process that can be seen is a finding, and is not waited for.
+    """
+    for look in range(1, _LOOKS + 1):
+        try:
+            run = run_pipeline(
+                options.layout,
+                feeds,
+                options.output,
+                seconds=question.seconds,
+                environment=environment,
+                seed=question.seed,
+                parameters={"symbols": question.symbols, "input": str(question.input or "")},
+                tell=tell,
+            )
+        except LatlabError as error:
+            raise in_the_users_words(error, question.input) from None
+        found = run.diagnosis
+        whole = found.seconds > _WHOLE * question.seconds  # else it was interrupted, or a process died
+        passing = run.disturbed is not None and run.unseen and found.limiting_stage is None
+        if not (passing and whole) or look == _LOOKS:
+            break
+        kept = options.output.with_name(f"{_DISTURBED}-{look}")
+        tell(f"{run.disturbed}, and nothing else limits: observing again (this look is kept as {kept.name})")
+        options.output.rename(kept)
+    return run
 
 
 def _observe_command(question: Question, output: Path, environment: Environment, tell: Tell) -> CommandRun:
@@ -257,6 +274,9 @@ def _about_pipeline(
     found = run.diagnosis
     traced = found.discrepancy.traces
     detail = f"{found.events:,} messages, {found.sampler.queues} queues, {traced:,} traced events"
+    looks = sorted(path.name for path in steps.writer.path.glob(f"{_DISTURBED}-*"))
+    if looks:
+        detail += f"; look {len(looks) + 1}, since the machine was taken away in those before"
     steps.steps.append(Step("observation", "done", found.seconds, detail))
     steps.steps.append(
         Step("limiting stage", "done", 0.0, f"{found.verdict}: {found.limiting_stage or 'none'}")
@@ -300,7 +320,7 @@ def _about_pipeline(
         tail=slowest,
         objective=objective,
         seed=question.seed,
-        recordings={"observation": "observation"},
+        recordings={"observation": "observation", **{look: look for look in looks}},
     )
 
 
