@@ -29,7 +29,9 @@ def observe(
         return SimpleNamespace(diagnosis=found, **one)
 
     monkeypatch.setattr(diagnose, "run_pipeline", run_pipeline)
-    options = DemoOptions(layout=parse_layout({}, "as it comes"), seconds=2.0, output=tmp_path / "observation")
+    options = DemoOptions(
+        layout=parse_layout({}, "as it comes"), seconds=2.0, output=tmp_path / "observation"
+    )
     question: Any = SimpleNamespace(seconds=2.0, seed=1, symbols=8, input=None)
     told: list[str] = []
     run = diagnose._observe_pipeline(question, options, [], None, told.append)  # type: ignore[arg-type]

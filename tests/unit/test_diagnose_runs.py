@@ -9,16 +9,16 @@ from latlab.formats.traces import RECORD, TraceFile
 from latlab.lab._causes import losses_in_words
 from latlab.lab._diagnosis import _uncounted
 from latlab.lab._processes import Outcome
-from latlab.lab._stubbed import _agenda, _Paced, _quantile
+from latlab.lab._stubbed import _agenda, _Fast, _Paced, _quantile, undisturbed
 from latlab.model.diagnosis import QueueView
 from latlab.model.queue_analysis import Analysis, Verdict
 from latlab.queues._traces import _known_until
 
 
-def run(tail_us: float) -> _Paced:
-    """A thousand events, of which the slowest two take so long."""
+def run(tail_us: float, taken: float = 0.0) -> _Paced:
+    """A thousand events, of which the slowest two take so long, while others took a share of the machine."""
     latency = np.append(np.full(998, 50_000), np.full(2, round(1000 * tail_us)))
-    return _Paced(rate_hz=1.0, service_ns=1.0, latency=latency, limits="none")
+    return _Paced(rate_hz=1.0, service_ns=1.0, latency=latency, limits="none", taken=taken)
 
 
 def test_one_disturbed_run_does_not_make_the_tail() -> None:
@@ -49,7 +49,7 @@ def agenda(rounds: int, tails: list[float], rates: list[float]) -> list[tuple[fl
     return _agenda(
         rounds,
         {key: [run(tail) for tail in tails] for key in keys},
-        {key: [(rate, "book") for rate in rates] for key in keys},
+        {key: [_Fast(rate, "book") for rate in rates] for key in keys},
     )
 
 
@@ -60,7 +60,12 @@ def test_the_first_rounds_hold_every_layout_at_both_paces() -> None:
 
 
 def test_where_runs_agree_the_time_goes_to_the_flat_stub() -> None:
-    assert agenda(4, [100, 101, 100, 101], [1e6] * 4) == [(None, True), (1.0, True), (1.0, True)]
+    assert agenda(4, [100, 101, 100, 101], [1e6] * 4) == [(None, True)] + 4 * [(1.0, True)]
+
+
+def test_an_unmodified_pipeline_that_is_unlike_itself_runs_as_often_as_the_flat_stub() -> None:
+    runs = agenda(5, [100, 140, 100, 140], [1e6] * 4)
+    assert runs.count((None, True)) == runs.count((1.0, True)) == 4
 
 
 def test_a_noisy_tail_between_the_ends_is_run_again_every_other_round() -> None:
@@ -71,6 +76,32 @@ def test_a_noisy_tail_between_the_ends_is_run_again_every_other_round() -> None:
 def test_a_noisy_throughput_is_measured_again_beside_the_unmodified_one() -> None:
     runs = agenda(5, [100, 101, 100, 101], [1e6, 1.2e6, 1e6, 1.2e6])
     assert {(None, False), (0.4, False), (1.0, False)} <= set(runs)
+
+
+def kept(taken: list[float]) -> list[float]:
+    """The shares that others took in those runs of a point that count, beside a point with quiet runs."""
+    paced, _ = undisturbed({None: [run(100)] * len(taken), 1.0: [run(100, share) for share in taken]}, {})
+    return [one.taken for one in paced[1.0]]
+
+
+def test_runs_that_others_disturbed_do_not_count() -> None:
+    assert kept([0.3, 0.0, 0.01, 0.0, 0.1, 0.02, 0.01]) == [0.0, 0.01, 0.0, 0.02, 0.01]
+
+
+def test_what_others_always_take_is_the_machine_as_it_is() -> None:
+    paced, _ = undisturbed({None: [run(100, share) for share in (0.2, 0.21, 0.2, 0.19, 0.21, 0.4)]}, {})
+    assert [one.taken for one in paced[None]] == [0.2, 0.21, 0.2, 0.19, 0.21]
+
+
+def test_of_each_point_the_four_least_disturbed_runs_count() -> None:
+    assert kept([0.5, 0.4, 0.3, 0.2, 0.1]) == [0.4, 0.3, 0.2, 0.1]
+    assert kept([0.5, 0.4]) == [0.5, 0.4]
+
+
+def test_throughput_counts_by_the_same_rule() -> None:
+    fast = [_Fast(1e6, "book", share) for share in (0.0, 0.0, 0.0, 0.0, 0.5)]
+    _, left = undisturbed({}, {1.0: fast})
+    assert left[1.0] == fast[:4]
 
 
 def test_runs_without_a_traced_event_give_none() -> None:

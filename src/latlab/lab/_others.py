@@ -39,11 +39,12 @@ class Others:
             The first misses processes that ended meanwhile, and those of other containers; the second counts
             ticks, and is off by some tenths of a CPU where threads wake and sleep between them.
         stolen: of it, what the hypervisor gave to other machines.
+        seen: the first sum, which is exact as far as it goes.
         processes: those that used the most of it, the most first.
     """
 
     def __init__(self) -> None:
-        self.cpus = self.stolen = 0.0
+        self.cpus = self.stolen = self.seen = 0.0
         self.processes: tuple[Other, ...] = ()
         self._began = time.monotonic()
         self._busy_s, self._stolen_s = _machine()
@@ -61,8 +62,8 @@ class Others:
             if pid != os.getpid()
         ]
         self.stolen = (stolen_s - self._stolen_s) / seconds
-        seen = sum(max(one.cpus, 0.0) for one in found)
-        self.cpus = max(seen + self.stolen, unaccounted_s / seconds, 0.0)
+        self.seen = self.stolen + sum(max(one.cpus, 0.0) for one in found)
+        self.cpus = max(self.seen, unaccounted_s / seconds)
         self.processes = tuple(
             sorted((one for one in found if one.cpus >= _LEAST), key=lambda one: -one.cpus)
         )

@@ -37,6 +37,7 @@ class PipelineRun:
         disturbed: who took so much of the machine that the run must not be believed, in words; None where
             nobody did.
         unseen: that was none of the processes that can be seen.
+        taken: the share of the machine that processes that can be seen and the hypervisor took.
     """
 
     observation: Observation
@@ -46,6 +47,7 @@ class PipelineRun:
     outcomes: tuple[Outcome, ...]
     disturbed: str | None = None
     unseen: bool = False
+    taken: float = 0.0
 
 
 def run_pipeline(
@@ -113,7 +115,8 @@ def run_pipeline(
             )
             writer.put("diagnosis", found.to_json())
     disturbed = others.took(len(cpus)) if overloaded(others, len(cpus)) else None
-    return PipelineRun(observation, table, times, found, outcomes, disturbed, others.unseen)
+    taken = others.seen / len(cpus)
+    return PipelineRun(observation, table, times, found, outcomes, disturbed, others.unseen, taken)
 
 
 def shared_memory() -> str | None:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from latlab.model.environment import Environment
 from latlab.model.layout import STAGES, Layout
 from latlab.stats.quantiles import median, nearest_rank
 
-__all__ = ["CannotStubError", "Stubbing", "forecast", "measure_unmodified"]
+__all__ = ["CannotStubError", "Stubbing", "forecast", "measure_unmodified", "tails", "undisturbed"]
 
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
@@ -41,7 +41,8 @@ _OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
 _CAPACITY_S = 1.2  # of a run with the input as fast as it is taken: its rate settles within a few hundred ms
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
 _LEAST_ROUNDS = 2
-_FLAT_RUNS = 2  # in each round after those
+_FLAT_RUNS = 4  # in each round after those
+_TAKEN = 0.02  # of the machine, by others during a run, above what they take in quiet runs of the series
 _TAIL_KNOWN, _RATE_KNOWN = 0.05, 0.025  # standard errors (of p99.9, of the throughput) that are good enough
 _OUTSIDE = 0.05  # how often an interval may miss
 _KINDS: dict[str, Literal["total", "limited", "none"]] = {
@@ -82,6 +83,19 @@ class _Paced:
     service_ns: float
     latency: NDArray[np.int64]
     limits: str
+    taken: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Fast:
+    """What one run with the input as fast as the pipeline takes it gave."""
+
+    rate_hz: float
+    limits: str
+    taken: float = 0.0
+
+
+_Run = TypeVar("_Run", _Paced, _Fast)
 
 
 def forecast(
@@ -116,12 +130,12 @@ def forecast(
         **{speedup: _stubbed(stubbing.layout, stage, ns) for speedup, ns in left.items()},
     }
     paced: dict[float | None, list[_Paced]] = {key: [] for key in layouts}
-    capacity: dict[float | None, list[tuple[float, str]]] = {key: [] for key in layouts}
+    capacity: dict[float | None, list[_Fast]] = {key: [] for key in layouts}
     order = random.Random(stubbing.seed)
     took = {True: 0.0, False: 0.0}  # by a run at its own pace and by a fast one, at most
     rounds = 0
     while True:
-        runs = _agenda(rounds, paced, capacity)
+        runs = _agenda(rounds, *undisturbed(paced, capacity))
         left_s = deadline - time.monotonic()
         if rounds >= _LEAST_ROUNDS and sum(took[at_pace] for _, at_pace in runs) > left_s:
             runs = [(None, True), (1.0, True)]  # what may fit where a whole round does not
@@ -139,15 +153,57 @@ def forecast(
                 _keep_capacity(writer, rounds, key, capacity[key][-1])
             took[at_pace] = max(took[at_pace], time.monotonic() - begin)
         rounds += 1
-    reference = float(np.median([run.service_ns for run in paced[None]]))
-    points = {key: _point(key, reference, runs, capacity[key]) for key, runs in paced.items()}
-    return _judged(stage, reference, flat.service_ns, points, capacity, rounds)
+    kept, kept_fast = undisturbed(paced, capacity)
+    reference = float(np.median([run.service_ns for run in kept[None]]))
+    points = {key: _point(key, reference, runs, kept_fast[key]) for key, runs in kept.items()}
+    found = _judged(stage, reference, flat.service_ns, points, kept_fast, rounds)
+    made, used = _count(paced) + _count(capacity), _count(kept) + _count(kept_fast)
+    if used < made:
+        found = dataclasses.replace(found, warnings=(*found.warnings, _left_out(made, used)))
+    return found
+
+
+def undisturbed(
+    paced: Mapping[float | None, Sequence[_Paced]], capacity: Mapping[float | None, Sequence[_Fast]]
+) -> tuple[dict[float | None, list[_Paced]], dict[float | None, list[_Fast]]]:
+    """Without the runs that say more on others than on the pipeline.
+
+    On a shared host a neighbour takes CPUs for seconds or minutes at a time, and the tail of a relieved
+    pipeline is then the neighbour's. What others take in quiet runs (the lower quartile) is the machine as it
+    is and stays in; of each point the four least disturbed stay in any case.
+    """
+    shares = [run.taken for runs in paced.values() for run in runs]
+    shares += [run.taken for runs in capacity.values() for run in runs]
+    most = _TAKEN + (float(np.quantile(shares, 0.25)) if shares else 0.0)
+    return (
+        {key: _quietest(runs, most) for key, runs in paced.items()},
+        {key: _quietest(runs, most) for key, runs in capacity.items()},
+    )
+
+
+def _quietest(runs: Sequence[_Run], most: float) -> list[_Run]:
+    """Those during which others took no more than that, or the four least disturbed, in their order."""
+    if len(runs) > _FEWEST_FOR_T:
+        most = max(most, sorted(run.taken for run in runs)[_FEWEST_FOR_T - 1])
+        return [run for run in runs if run.taken <= most]
+    return list(runs)
+
+
+def _count(runs: Mapping[float | None, Sequence[_Run]]) -> int:
+    return sum(len(of_point) for of_point in runs.values())
+
+
+def _left_out(made: int, used: int) -> str:
+    return (
+        f"{made - used} of {made} runs were left out: others, such as the host's other machines, took "
+        f"{_TAKEN:.0%} more of the CPUs during them than in the quietest quarter".replace("%", " %")
+    )
 
 
 def _agenda(
     rounds: int,
     paced: Mapping[float | None, Sequence[_Paced]],
-    capacity: Mapping[float | None, Sequence[tuple[float, str]]],
+    capacity: Mapping[float | None, Sequence[_Fast]],
 ) -> list[tuple[float | None, bool]]:
     """(layout, whether at the input's own pace) of each run of the next round.
 
@@ -160,23 +216,24 @@ def _agenda(
     runs: list[tuple[float | None, bool]] = []
     for key, known in paced.items():
         if key is None:
-            runs.append((key, True))
+            runs += [(key, True)] * (_FLAT_RUNS if _unsure(tails(known), _TAIL_KNOWN) else 1)
         elif key == 1.0:
             runs += [(key, True)] * _FLAT_RUNS
-        elif rounds % 2 == 0 and _unsure(_tails(known), _TAIL_KNOWN):
+        elif rounds % 2 == 0 and _unsure(tails(known), _TAIL_KNOWN):
             runs.append((key, True))
     fast = [
         key
         for key, known in capacity.items()
         if (key in (None, 1.0) and len(known) < _FEWEST_FOR_T)
-        or _unsure([rate for rate, _ in known], _RATE_KNOWN)
+        or _unsure([run.rate_hz for run in known], _RATE_KNOWN)
     ]
     if fast and None not in fast:
         fast.append(None)
     return runs + [(key, False) for key in fast]
 
 
-def _tails(runs: Sequence[_Paced]) -> list[float]:
+def tails(runs: Sequence[_Paced]) -> list[float]:
+    """p99.9 of each run in ns, where an event was traced."""
     return [float(nearest_rank(run.latency, 0.999)) for run in runs if run.latency.size]
 
 
@@ -185,22 +242,20 @@ def _unsure(values: Sequence[float], known: float) -> bool:
     return len(values) > 1 and float(np.std(np.log(values), ddof=1)) > known * len(values) ** 0.5
 
 
-def measure_unmodified(
-    stubbing: Stubbing, stage: str, runs: int
-) -> tuple[list[NDArray[np.int64]], list[float]]:
+def measure_unmodified(stubbing: Stubbing, stage: str, runs: int) -> tuple[list[_Paced], list[_Fast]]:
     """Run the pipeline as it is, as a forecast's runs do.
 
     Args:
         stage: whose rate is meant.
 
     Returns:
-        Of each run the end-to-end latencies in ns, and what the pipeline carries in events a second.
+        The runs at the input's own pace, and those that show what the pipeline carries.
     """
-    latencies, rates = [], []
+    paced, fast = [], []
     for _ in range(runs):
-        latencies.append(_paced(stubbing, stubbing.layout, stage).latency)
-        rates.append(_capacity(stubbing, stubbing.layout, stage)[0])
-    return latencies, rates
+        paced.append(_paced(stubbing, stubbing.layout, stage))
+        fast.append(_capacity(stubbing, stubbing.layout, stage))
+    return paced, fast
 
 
 def _stubbed(layout: Layout, stage: str, ns: int) -> Layout:
@@ -228,14 +283,14 @@ def _paced(stubbing: Stubbing, layout: Layout, stage: str) -> _Paced:
         service_ns=_service(run, layout, stage),
         latency=run.residence.end_to_end,
         limits=_limits(run.diagnosis),
+        taken=run.taken,
     )
 
 
-def _capacity(stubbing: Stubbing, layout: Layout, stage: str) -> tuple[float, str]:
-    """(events a second through the stage, what limits) with the input as fast as the pipeline takes it."""
+def _capacity(stubbing: Stubbing, layout: Layout, stage: str) -> _Fast:
     replay = dataclasses.replace(layout.replay, mode="fast", on_full="wait")
     run = _run(stubbing, dataclasses.replace(layout, replay=replay), _CAPACITY_S)
-    return _rate(run.diagnosis, stage), _limits(run.diagnosis)
+    return _Fast(_rate(run.diagnosis, stage), _limits(run.diagnosis), run.taken)
 
 
 def _rate(diagnosis: Diagnosis, stage: str) -> float:
@@ -259,20 +314,18 @@ def _keep_paced(writer: RecordingWriter, number: int, speedup: float | None, run
     p50, p99, p999 = (
         float(nearest_rank(run.latency, q)) if run.latency.size else np.nan for q in (0.5, 0.99, 0.999)
     )
-    row = {"rate_hz": run.rate_hz, "service_ns": run.service_ns}
+    row = {"rate_hz": run.rate_hz, "service_ns": run.service_ns, "taken": run.taken}
     _keep(writer, number, speedup, row | {"p50_ns": p50, "p99_ns": p99, "p99.9_ns": p999})
 
 
-def _keep_capacity(
-    writer: RecordingWriter, number: int, speedup: float | None, fast: tuple[float, str]
-) -> None:
-    _keep(writer, number, speedup, {"capacity_hz": fast[0]})
+def _keep_capacity(writer: RecordingWriter, number: int, speedup: float | None, fast: _Fast) -> None:
+    _keep(writer, number, speedup, {"capacity_hz": fast.rate_hz, "taken": fast.taken})
 
 
 def _keep(writer: RecordingWriter, number: int, speedup: float | None, known: Mapping[str, float]) -> None:
     """A row of the series: what its run did not measure is NaN."""
     row = {"round": number, "speedup": np.nan if speedup is None else speedup}
-    measures = ("rate_hz", "capacity_hz", "service_ns", "p50_ns", "p99_ns", "p99.9_ns")
+    measures = ("rate_hz", "capacity_hz", "service_ns", "p50_ns", "p99_ns", "p99.9_ns", "taken")
     row |= {name: known.get(name, np.nan) for name in measures}
     writer.append("forecast", {name: np.array([value]) for name, value in row.items()})
 
@@ -281,19 +334,19 @@ def _point(
     speedup: float | None,
     reference_ns: float,
     runs: Sequence[_Paced],
-    fast: Sequence[tuple[float, str]],
+    fast: Sequence[_Fast],
 ) -> ForecastPoint:
     achieved = None
     if speedup is not None:
         achieved = 1 - float(np.median([run.service_ns for run in runs])) / reference_ns
     p50, p99, p999 = (_quantile(runs, q) for q in (0.5, 0.99, 0.999))
-    limits = [name for _, name in fast]
+    limits = [run.limits for run in fast]
     return ForecastPoint(
         speedup=speedup,
         achieved=achieved,
         runs=len(runs),
         rate_hz=_mean_interval([run.rate_hz for run in runs]),
-        capacity_hz=_mean_interval([rate for rate, _ in fast]),
+        capacity_hz=_mean_interval([run.rate_hz for run in fast]),
         p50_ns=p50,
         p99_ns=p99,
         p99_9_ns=p999,
@@ -342,21 +395,23 @@ def _judged(
     service_ns: float,
     flat_ns: float,
     points: Mapping[float | None, ForecastPoint],
-    capacity: Mapping[float | None, Sequence[tuple[float, str]]],
+    capacity: Mapping[float | None, Sequence[_Fast]],
     rounds: int,
 ) -> Forecast:
     from latlab import stubs
 
     speedups = [key for key in points if key is not None]
     measured = len(capacity[None])
-    fast = [{key: capacity[key][i][0] for key in speedups if i < len(capacity[key])} for i in range(measured)]
+    fast = [
+        {key: capacity[key][i].rate_hz for key in speedups if i < len(capacity[key])} for i in range(measured)
+    ]
     # What limits the flat stub's runs is what takes over, unless it is the stage itself (its own code).
     after = points[1.0].limits
     successor = None if after in (stage, "none", "cannot tell") else after
     found = stubs.forecast(
         fast,
         name=stage,
-        baseline=[rate for rate, _ in capacity[None]],
+        baseline=[run.rate_hz for run in capacity[None]],
         better="more",
         what="throughput",
         takes_over=successor,
@@ -378,7 +433,7 @@ def _judged(
         drift=Interval(found.drift, *found.drift_interval),
         rounds=rounds,
         sentence=_sentence(stage, points, found.component_class, knee, successor),
-        warnings=tuple(found.warnings),
+        warnings=tuple(f"throughput: {said}" for said in found.warnings),
     )
 
 

@@ -364,7 +364,7 @@ def _with_forecast(
 
         def measure() -> tuple[Forecast, str]:
             result = forecast(stubbing, chosen, deadline, steps.writer, steps.tell)
-            return result, f"{result.rounds} rounds of {2 * (len(result.points) + 1)} runs, interleaved"
+            return result, f"{result.rounds} rounds, the runs of each interleaved"
 
         try:
             made = steps.run("forecast", measure, forecast_again(question))

@@ -50,7 +50,9 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
         blocks.append(_slowest(answer.tail, styled))
     if answer.burst is not None:
         blocks.append(wrapped(f"{_capital(answer.burst)}."))
-    blocks += [_forecast(one, styled) for one in answer.forecasts]
+    for one in answer.forecasts:
+        blocks.append(_forecast(one, styled))
+        blocks.append("\n".join(wrapped(f"{_capital(said)}.", "  ! ", "    ") for said in one.warnings))
     if answer.floor is not None and answer.floor.sources:
         blocks.append(wrapped(f"The machine's floor: {_floor(answer)}."))
     if answer.unknown:
