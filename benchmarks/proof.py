@@ -10,8 +10,8 @@ stopped: `--minutes` ends it in time. At the end, for each case: in how many rou
 
 With --forecasts cases with planted service time are diagnosed whole, and the flat stub's forecast is held
 against the pipeline that really goes without the planted time: run on the same input before the diagnosis and
-after it. Throughput is what passes at the input's own pace; at full load, what the pipeline carries. A round takes two minutes on two CPUs, a
-forecast three and a half.
+after it. Throughput is what passes at the input's own pace; at full load, what the pipeline carries. A round
+takes two minutes on two CPUs, a forecast five.
 """
 
 from __future__ import annotations
@@ -205,7 +205,8 @@ def forecast_gains(options: argparse.Namespace, planned: list[Case], until: floa
             f"{case.title}: p99.9 forecast {flat['p99.9_ns']['value'] / 1e3:,.0f} µs "
             f"[{low / 1e3:,.0f}, {high / 1e3:,.0f}] of {flat['runs']} runs, measured {true_ns / 1e3:,.0f} µs "
             f"({tail:+.1%}) of {len(kept)}, before and after "
-            f"{'not both' if apart is None else f'{apart:+.1%}'} apart; throughput {rate:+.2%}, at full load {most:+.1%}",
+            f"{'not both' if apart is None else f'{apart:+.1%}'} apart; "
+            f"throughput {rate:+.2%}, at full load {most:+.1%}",
             flush=True,
         )
     made_ones = [one for one in results.outcomes if one["made"]]
