@@ -212,7 +212,7 @@ def forecast_gains(options: argparse.Namespace, planned: list[Case], until: floa
     made_ones = [one for one in results.outcomes if one["made"]]
     for what, key, bar in (
         ("p99.9", "tail_error", _TAIL),
-        ("throughput", "rate_error", _RATE),
+        ("throughput at the input's own pace", "rate_error", _RATE),
         ("throughput at full load", "capacity_error", _RATE),
     ):
         within = sum(abs(one[key]) <= bar for one in made_ones)
