@@ -100,6 +100,7 @@ bench: install ## every benchmark, in ratios
 proof: install ## the long series of planted bottlenecks (hours)
 	$(BIN)/python -m benchmarks.queues_threads
 	$(BIN)/python -m benchmarks.proof
+	$(BIN)/python -m benchmarks.proof --forecasts 11 --rounds 1
 
 clean: ## remove everything that was built
 	rm -rf build $(VENV)

@@ -11,38 +11,45 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import random
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
-from latlab.lab._run import PipelineRun, run_pipeline
+from latlab.lab._stub_runs import (
+    CAPACITY_S,
+    FEWEST,
+    CannotStubError,
+    Fast,
+    Paced,
+    Stubbing,
+    count,
+    left_out,
+    run_fast,
+    run_paced,
+    stubbed,
+    tails,
+    undisturbed,
+)
 from latlab.lab._words import interval_of, time_of
-from latlab.lab.layout import slowed
 from latlab.model.answer import Forecast, ForecastPoint, Interval
-from latlab.model.diagnosis import Diagnosis
-from latlab.model.environment import Environment
-from latlab.model.layout import STAGES, Layout
-from latlab.stats.quantiles import median, nearest_rank
+from latlab.model.layout import Layout
+from latlab.stats.quantiles import nearest_rank
+from latlab.system.core_speed import CoreSpeed
 
-__all__ = ["CannotStubError", "Stubbing", "forecast", "measure_unmodified", "tails", "undisturbed"]
+__all__ = ["forecast"]
 
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
 _OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
-_CAPACITY_S = 1.2  # of a run with the input as fast as it is taken: its rate settles within a few hundred ms
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
 _LEAST_ROUNDS = 2
 _FLAT_RUNS = 4  # in each round after those
-_TAKEN = 0.02  # of the machine, by others during a run, above what they take in quiet runs of the series
+_FLAT_FAST = 3  # in each round, as fast as the input is taken: nothing else in the pipeline is as uneven
 _TAIL_KNOWN, _RATE_KNOWN = 0.05, 0.025  # standard errors (of p99.9, of the throughput) that are good enough
 _OUTSIDE = 0.05  # how often an interval may miss
 _KINDS: dict[str, Literal["total", "limited", "none"]] = {
@@ -50,52 +57,6 @@ _KINDS: dict[str, Literal["total", "limited", "none"]] = {
     "limited": "limited",
     "none": "none",
 }
-_FEWEST_FOR_T = 4
-
-
-class CannotStubError(LatlabError):
-    """The stage has nothing that could be stubbed; the text says what is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stubbing:
-    """What every run of a forecast shares.
-
-    Attributes:
-        layout: unmodified.
-        feeds: the same for every run.
-        seconds: of a run at the input's own pace.
-        seed: of the order of the runs.
-    """
-
-    layout: Layout
-    feeds: Sequence[Path]
-    seconds: float
-    environment: Environment
-    seed: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Paced:
-    """What one run at the input's own pace gave."""
-
-    rate_hz: float
-    service_ns: float
-    latency: NDArray[np.int64]
-    limits: str
-    taken: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Fast:
-    """What one run with the input as fast as the pipeline takes it gave."""
-
-    rate_hz: float
-    limits: str
-    taken: float = 0.0
-
-
-_Run = TypeVar("_Run", _Paced, _Fast)
 
 
 def forecast(
@@ -107,17 +68,18 @@ def forecast(
         stage: a type of stage, or an instance.
         deadline: on the clock of time.monotonic: no round begins that would end after it.
         writer: keeps each run's numbers as the series "forecast".
-        tell: takes a line on each round as it begins.
+        tell: takes a line on each round as it begins. What it takes for that is not the forecast's time.
 
     Raises:
         CannotStubError: nothing of the stage's service can be stubbed.
         LatlabError: the pipeline could not be run.
     """
     left_s = deadline - time.monotonic()
-    round_s = (len(SPEEDUPS) + 1) * (stubbing.seconds + _CAPACITY_S + 2 * _OVERHEAD_S)
+    round_s = (len(SPEEDUPS) + 1) * (stubbing.seconds + CAPACITY_S + 2 * _OVERHEAD_S)
+    round_s += (_FLAT_FAST - 1) * (CAPACITY_S + _OVERHEAD_S)
     speedups = SPEEDUPS if _LEAST_ROUNDS * round_s < left_s else _FEW_SPEEDUPS
-    base = _paced(stubbing, stubbing.layout, stage)
-    flat = _paced(stubbing, _stubbed(stubbing.layout, stage, 0), stage)
+    base = run_paced(stubbing, stubbing.layout, stage)
+    flat = run_paced(stubbing, stubbed(stubbing.layout, stage, 0), stage)
     removable = 1 - flat.service_ns / base.service_ns
     if removable < _LEAST_REMOVABLE:
         raise CannotStubError(
@@ -127,83 +89,50 @@ def forecast(
     left = {speedup: max(0, round((1 - speedup) * base.service_ns - flat.service_ns)) for speedup in speedups}
     layouts: dict[float | None, Layout] = {
         None: stubbing.layout,
-        **{speedup: _stubbed(stubbing.layout, stage, ns) for speedup, ns in left.items()},
+        **{speedup: stubbed(stubbing.layout, stage, ns) for speedup, ns in left.items()},
     }
-    paced: dict[float | None, list[_Paced]] = {key: [] for key in layouts}
-    capacity: dict[float | None, list[_Fast]] = {key: [] for key in layouts}
+    paced: dict[float | None, list[Paced]] = {key: [] for key in layouts}
+    capacity: dict[float | None, list[Fast]] = {key: [] for key in layouts}
     order = random.Random(stubbing.seed)
-    took = {True: 0.0, False: 0.0}  # by a run at its own pace and by a fast one, at most
+    took = {(key, at_pace): 0.0 for key in layouts for at_pace in (True, False)}  # a run, at most
     rounds = 0
+    speed = CoreSpeed(sorted(os.sched_getaffinity(0)))
     while True:
         runs = _agenda(rounds, *undisturbed(paced, capacity))
         left_s = deadline - time.monotonic()
-        if rounds >= _LEAST_ROUNDS and sum(took[at_pace] for _, at_pace in runs) > left_s:
+        if rounds >= _LEAST_ROUNDS and sum(took[run] for run in runs) > left_s:
             runs = [(None, True), (1.0, True)]  # what may fit where a whole round does not
-            if len(runs) * took[True] > left_s:
+            if sum(took[run] for run in runs) > left_s:
                 break
+        begin = time.monotonic()
         tell(f"forecast, round {rounds + 1}: {stage} as it is and stubbed, {len(runs)} runs")
+        deadline += time.monotonic() - begin
         order.shuffle(runs)
         for key, at_pace in runs:
             begin = time.monotonic()
+            speed.look()
             if at_pace:
-                paced[key].append(_paced(stubbing, layouts[key], stage))
+                paced[key].append(run_paced(stubbing, layouts[key], stage))
                 _keep_paced(writer, rounds, key, paced[key][-1])
             else:
-                capacity[key].append(_capacity(stubbing, layouts[key], stage))
+                capacity[key].append(run_fast(stubbing, layouts[key], stage))
                 _keep_capacity(writer, rounds, key, capacity[key][-1])
-            took[at_pace] = max(took[at_pace], time.monotonic() - begin)
+            took[key, at_pace] = max(took[key, at_pace], time.monotonic() - begin)
         rounds += 1
     kept, kept_fast = undisturbed(paced, capacity)
     reference = float(np.median([run.service_ns for run in kept[None]]))
     points = {key: _point(key, reference, runs, kept_fast[key]) for key, runs in kept.items()}
     found = _judged(stage, reference, flat.service_ns, points, kept_fast, rounds)
-    made, used = _count(paced) + _count(capacity), _count(kept) + _count(kept_fast)
-    if used < made:
-        found = dataclasses.replace(found, warnings=(*found.warnings, _left_out(made, used)))
-    return found
-
-
-def undisturbed(
-    paced: Mapping[float | None, Sequence[_Paced]], capacity: Mapping[float | None, Sequence[_Fast]]
-) -> tuple[dict[float | None, list[_Paced]], dict[float | None, list[_Fast]]]:
-    """Without the runs that say more on others than on the pipeline.
-
-    On a shared host a neighbour takes CPUs for seconds or minutes at a time, and the tail of a relieved
-    pipeline is then the neighbour's. What others take in quiet runs (the lower quartile) is the machine as it
-    is and stays in; of each point the four least disturbed stay in any case.
-    """
-    shares = [run.taken for runs in paced.values() for run in runs]
-    shares += [run.taken for runs in capacity.values() for run in runs]
-    most = _TAKEN + (float(np.quantile(shares, 0.25)) if shares else 0.0)
-    return (
-        {key: _quietest(runs, most) for key, runs in paced.items()},
-        {key: _quietest(runs, most) for key, runs in capacity.items()},
-    )
-
-
-def _quietest(runs: Sequence[_Run], most: float) -> list[_Run]:
-    """Those during which others took no more than that, or the four least disturbed, in their order."""
-    if len(runs) > _FEWEST_FOR_T:
-        most = max(most, sorted(run.taken for run in runs)[_FEWEST_FOR_T - 1])
-        return [run for run in runs if run.taken <= most]
-    return list(runs)
-
-
-def _count(runs: Mapping[float | None, Sequence[_Run]]) -> int:
-    return sum(len(of_point) for of_point in runs.values())
-
-
-def _left_out(made: int, used: int) -> str:
-    return (
-        f"{made - used} of {made} runs were left out: others, such as the host's other machines, took "
-        f"{_TAKEN:.0%} more of the CPUs during them than in the quietest quarter".replace("%", " %")
-    )
+    made, used = count(paced) + count(capacity), count(kept) + count(kept_fast)
+    changed = speed.in_words()
+    more = (*([left_out(made, used)] if used < made else []), *([changed] if changed else []))
+    return dataclasses.replace(found, warnings=(*found.warnings, *more))
 
 
 def _agenda(
     rounds: int,
-    paced: Mapping[float | None, Sequence[_Paced]],
-    capacity: Mapping[float | None, Sequence[_Fast]],
+    paced: Mapping[float | None, Sequence[Paced]],
+    capacity: Mapping[float | None, Sequence[Fast]],
 ) -> list[tuple[float | None, bool]]:
     """(layout, whether at the input's own pace) of each run of the next round.
 
@@ -212,7 +141,8 @@ def _agenda(
     question is about. The unmodified pipeline takes part in every round, since the machine changes.
     """
     if rounds < _LEAST_ROUNDS:
-        return [(key, at_pace) for key in paced for at_pace in (True, False)]
+        both = [(key, at_pace) for key in paced for at_pace in (True, False)]
+        return both + [(1.0, False)] * (_FLAT_FAST - 1)
     runs: list[tuple[float | None, bool]] = []
     for key, known in paced.items():
         if key is None:
@@ -224,17 +154,14 @@ def _agenda(
     fast = [
         key
         for key, known in capacity.items()
-        if (key in (None, 1.0) and len(known) < _FEWEST_FOR_T)
+        if (key in (None, 1.0) and len(known) < FEWEST)
         or _unsure([run.rate_hz for run in known], _RATE_KNOWN)
     ]
     if fast and None not in fast:
         fast.append(None)
+    if 1.0 in fast:
+        fast += [1.0] * (_FLAT_FAST - 1)
     return runs + [(key, False) for key in fast]
-
-
-def tails(runs: Sequence[_Paced]) -> list[float]:
-    """p99.9 of each run in ns, where an event was traced."""
-    return [float(nearest_rank(run.latency, 0.999)) for run in runs if run.latency.size]
 
 
 def _unsure(values: Sequence[float], known: float) -> bool:
@@ -242,75 +169,7 @@ def _unsure(values: Sequence[float], known: float) -> bool:
     return len(values) > 1 and float(np.std(np.log(values), ddof=1)) > known * len(values) ** 0.5
 
 
-def measure_unmodified(stubbing: Stubbing, stage: str, runs: int) -> tuple[list[_Paced], list[_Fast]]:
-    """Run the pipeline as it is, as a forecast's runs do.
-
-    Args:
-        stage: whose rate is meant.
-
-    Returns:
-        The runs at the input's own pace, and those that show what the pipeline carries.
-    """
-    paced, fast = [], []
-    for _ in range(runs):
-        paced.append(_paced(stubbing, stubbing.layout, stage))
-        fast.append(_capacity(stubbing, stubbing.layout, stage))
-    return paced, fast
-
-
-def _stubbed(layout: Layout, stage: str, ns: int) -> Layout:
-    if stage in layout.stages:
-        plain = dataclasses.replace(layout.stages[stage], slow=())
-        layout = dataclasses.replace(layout, stages={**layout.stages, stage: plain})
-    return slowed(layout, stage, ns)
-
-
-def _run(stubbing: Stubbing, layout: Layout, seconds: float) -> PipelineRun:
-    with tempfile.TemporaryDirectory(prefix="latlab-forecast-") as folder:
-        return run_pipeline(
-            layout,
-            stubbing.feeds,
-            Path(folder) / "run",
-            seconds=seconds,
-            environment=stubbing.environment,
-        )
-
-
-def _paced(stubbing: Stubbing, layout: Layout, stage: str) -> _Paced:
-    run = _run(stubbing, layout, stubbing.seconds)
-    return _Paced(
-        rate_hz=_rate(run.diagnosis, stage),
-        service_ns=_service(run, layout, stage),
-        latency=run.residence.end_to_end,
-        limits=_limits(run.diagnosis),
-        taken=run.taken,
-    )
-
-
-def _capacity(stubbing: Stubbing, layout: Layout, stage: str) -> _Fast:
-    replay = dataclasses.replace(layout.replay, mode="fast", on_full="wait")
-    run = _run(stubbing, dataclasses.replace(layout, replay=replay), _CAPACITY_S)
-    return _Fast(_rate(run.diagnosis, stage), _limits(run.diagnosis), run.taken)
-
-
-def _rate(diagnosis: Diagnosis, stage: str) -> float:
-    return sum(view.rate_hz for view in diagnosis.stages if stage in (view.type, view.name))
-
-
-def _service(run: PipelineRun, layout: Layout, stage: str) -> float:
-    """The median service of the stage's traced events, of all of its instances."""
-    names = layout.instances(stage) if stage in STAGES else [stage]
-    times = [run.residence.service[name] for name in names if name in run.residence.service]
-    if not times:
-        raise CannotStubError(f"no traced event came through {stage}: set trace.every to a smaller number")
-    return float(median(np.concatenate(times)))
-
-
-def _limits(diagnosis: Diagnosis) -> str:
-    return diagnosis.limiting_stage or diagnosis.verdict
-
-
-def _keep_paced(writer: RecordingWriter, number: int, speedup: float | None, run: _Paced) -> None:
+def _keep_paced(writer: RecordingWriter, number: int, speedup: float | None, run: Paced) -> None:
     p50, p99, p999 = (
         float(nearest_rank(run.latency, q)) if run.latency.size else np.nan for q in (0.5, 0.99, 0.999)
     )
@@ -318,7 +177,7 @@ def _keep_paced(writer: RecordingWriter, number: int, speedup: float | None, run
     _keep(writer, number, speedup, row | {"p50_ns": p50, "p99_ns": p99, "p99.9_ns": p999})
 
 
-def _keep_capacity(writer: RecordingWriter, number: int, speedup: float | None, fast: _Fast) -> None:
+def _keep_capacity(writer: RecordingWriter, number: int, speedup: float | None, fast: Fast) -> None:
     _keep(writer, number, speedup, {"capacity_hz": fast.rate_hz, "taken": fast.taken})
 
 
@@ -333,8 +192,8 @@ def _keep(writer: RecordingWriter, number: int, speedup: float | None, known: Ma
 def _point(
     speedup: float | None,
     reference_ns: float,
-    runs: Sequence[_Paced],
-    fast: Sequence[_Fast],
+    runs: Sequence[Paced],
+    fast: Sequence[Fast],
 ) -> ForecastPoint:
     achieved = None
     if speedup is not None:
@@ -364,13 +223,13 @@ def _mean_interval(values: Sequence[float]) -> Interval:
 
     logs = np.log(np.maximum(values, 1e-9))
     mean = float(np.exp(logs.mean()))
-    if len(values) < _FEWEST_FOR_T:
+    if len(values) < FEWEST:
         return Interval(mean, float(min(values)), float(max(values))) if len(values) > 1 else Interval(mean)
     half = float(stdtrit(len(values) - 1, 0.975) * np.std(logs, ddof=1) / len(values) ** 0.5)
     return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
 
 
-def _quantile(runs: Sequence[_Paced], q: float) -> Interval | None:
+def _quantile(runs: Sequence[Paced], q: float) -> Interval | None:
     """A quantile of latency in a run: the median over the runs, halfway in logarithms between the middle two.
 
     The run is the replicate. Events that are pooled over runs give a tail to the one run that was disturbed;
@@ -395,16 +254,19 @@ def _judged(
     service_ns: float,
     flat_ns: float,
     points: Mapping[float | None, ForecastPoint],
-    capacity: Mapping[float | None, Sequence[_Fast]],
+    capacity: Mapping[float | None, Sequence[Fast]],
     rounds: int,
 ) -> Forecast:
     from latlab import stubs
 
     speedups = [key for key in points if key is not None]
     measured = len(capacity[None])
-    fast = [
-        {key: capacity[key][i].rate_hz for key in speedups if i < len(capacity[key])} for i in range(measured)
-    ]
+    fast: list[dict[float, float]] = [{} for _ in range(measured)]
+    for key in speedups:  # a point that was run more often than the pipeline as it is: in as many groups
+        groups = np.array_split([run.rate_hz for run in capacity[key]], measured)
+        for one, rates in zip(fast, groups, strict=True):
+            if rates.size:
+                one[key] = float(np.mean(rates))
     # What limits the flat stub's runs is what takes over, unless it is the stage itself (its own code).
     after = points[1.0].limits
     successor = None if after in (stage, "none", "cannot tell") else after

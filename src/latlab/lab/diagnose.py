@@ -38,7 +38,8 @@ from latlab.lab._remedies import (
     of_traces,
 )
 from latlab.lab._run import PipelineRun, run_pipeline
-from latlab.lab._stubbed import CannotStubError, Stubbing, forecast
+from latlab.lab._stub_runs import CannotStubError, Stubbing
+from latlab.lab._stubbed import forecast
 from latlab.lab._studied import studied
 from latlab.lab.demo import DemoOptions, feeds_for, in_the_users_words
 from latlab.model.answer import Answer, Budget, Floor, Forecast, Step, Unknown

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from latlab.formats.recording import RecordingWriter
-from latlab.lab._stubbed import Stubbing, forecast
+from latlab.lab._stub_runs import Stubbing
+from latlab.lab._stubbed import forecast
 from latlab.lab.demo import DemoOptions, feeds_for
 from latlab.lab.layout import load_layout, slowed_by
 from latlab.model.answer import Forecast, ForecastPoint, Interval

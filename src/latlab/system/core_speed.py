@@ -1,0 +1,63 @@
+"""Whether the CPUs work at one speed: what another machine's thread on the same physical core costs.
+
+A virtual CPU is often one of the two hardware threads of a core. When the host gives the other one to
+somebody else, work that fills the core's width takes up to twice as long, and neither stolen time nor a clock
+shows it: the only witness is work of a known size that takes longer than it did.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from latlab._core import stubs as native
+
+__all__ = ["CoreSpeed"]
+
+_ITERATIONS, _LOOPS = 20_000, 3  # of work: some 15 µs each; the least counts, since an interrupt is not meant
+_SLOW = 1.15  # times the usual: well above what repeats, and well below a shared core's 1.5 to 1.8
+_USUAL = 0.05  # quantile
+_FEWEST = 20  # looks at a CPU that say something
+
+
+class CoreSpeed:
+    """Looks now and then at how long a piece of work takes on each CPU.
+
+    Attributes:
+        looks: of each CPU, in ns, in order.
+    """
+
+    def __init__(self, cpus: Sequence[int]) -> None:
+        self.looks: dict[int, list[int]] = {cpu: [] for cpu in cpus}
+
+    def look(self) -> None:
+        """Some 50 µs on each CPU. The calling thread may run where it might before."""
+        allowed = os.sched_getaffinity(0)
+        try:
+            for cpu, took in self.looks.items():
+                os.sched_setaffinity(0, {cpu})
+                took.append(min(native.gauge(_ITERATIONS, _LOOPS)))
+        finally:
+            os.sched_setaffinity(0, allowed)
+
+    def in_words(self) -> str | None:
+        """That the speed changed, and by how much; None where it did not, or too little was seen."""
+        slowness = [
+            np.array(took) / np.quantile(took, _USUAL, method="inverted_cdf")
+            for took in self.looks.values()
+            if len(took) >= _FEWEST
+        ]
+        if not slowness:
+            return None
+        ratios = np.concatenate(slowness)
+        slow = float(np.mean(ratios > _SLOW))
+        if slow * ratios.size < 2:  # one look may have met whatever it met
+            return None
+        times = float(np.median(ratios[ratios > _SLOW]))
+        return (
+            f"the CPUs did not work at one speed: in {max(1, round(100 * slow))} % of {ratios.size} looks "
+            f"the same work took {times:.1f} times as long, as on a core that another machine of the host "
+            "shares; what is carried at full load follows that"
+        )
