@@ -51,3 +51,12 @@ def test_a_look_leaves_the_thread_where_it_may_run(monkeypatch: pytest.MonkeyPat
     assert where == [{cpu} for cpu in sorted(before)]
     assert speed.looks == {cpu: [3] for cpu in before}
     assert os.sched_getaffinity(0) == before
+
+
+def test_a_cpu_that_may_not_be_chosen_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_speed.native, "gauge", lambda _, loops: [5] * loops)
+    here = min(os.sched_getaffinity(0))
+    speed = CoreSpeed([here, 1_000_000])
+    speed.look()
+    assert speed.looks == {here: [5], 1_000_000: []}
+    assert speed.in_words() is None

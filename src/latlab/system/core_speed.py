@@ -37,7 +37,10 @@ class CoreSpeed:
         allowed = os.sched_getaffinity(0)
         try:
             for cpu, took in self.looks.items():
-                os.sched_setaffinity(0, {cpu})
+                try:
+                    os.sched_setaffinity(0, {cpu})
+                except OSError:  # taken away meanwhile, or not ours to choose: it has a look less
+                    continue
                 took.append(min(native.gauge(_ITERATIONS, _LOOPS)))
         finally:
             os.sched_setaffinity(0, allowed)
