@@ -44,13 +44,20 @@ def test_of_many_runs_the_interval_leaves_the_outermost_out() -> None:
     assert (found.low, found.high) == (102_000, 109_000)
 
 
-def agenda(rounds: int, tails: list[float], rates: list[float]) -> list[tuple[float | None, bool]]:
-    """Of the runs of a round after so many, with the same results of every layout until now."""
-    keys = (None, 0.4, 1.0)
+def agenda(
+    rounds: int,
+    tails: list[float],
+    rates: list[float],
+    flat_tails: list[float] | None = None,
+    flat_rates: list[float] | None = None,
+) -> list[tuple[float | None, bool]]:
+    """The runs of a round after so many, whose layouts but the flat stub gave the same until now."""
+    keys = (None, 0.4)
     return _agenda(
         rounds,
-        {key: [run(tail) for tail in tails] for key in keys},
-        {key: [Fast(rate, "book") for rate in rates] for key in keys},
+        {key: [run(tail) for tail in tails] for key in keys} | {1.0: [run(t) for t in flat_tails or tails]},
+        {key: [Fast(rate, "book") for rate in rates] for key in keys}
+        | {1.0: [Fast(rate, "book") for rate in flat_rates or rates]},
     )
 
 
@@ -61,24 +68,37 @@ def test_the_first_rounds_hold_every_layout_at_both_paces_and_the_flat_stub_more
     assert runs.count((1.0, False)) == 3
 
 
+SURE, UNSURE = [100.0, 101.0, 100.0, 101.0], [100.0, 140.0, 100.0, 140.0]
+
+
 def test_where_runs_agree_the_time_goes_to_the_flat_stub() -> None:
-    assert agenda(4, [100, 101, 100, 101], [1e6] * 4) == [(None, True)] + 4 * [(1.0, True)]
+    assert agenda(4, SURE, SURE) == [(None, True)] + 4 * [(1.0, True)]
 
 
 def test_an_unmodified_pipeline_that_is_unlike_itself_runs_as_often_as_the_flat_stub() -> None:
-    runs = agenda(5, [100, 140, 100, 140], [1e6] * 4)
+    runs = agenda(5, UNSURE, SURE)
     assert runs.count((None, True)) == runs.count((1.0, True)) == 4
 
 
-def test_a_noisy_tail_between_the_ends_is_run_again_every_other_round() -> None:
-    assert (0.4, True) in agenda(4, [100, 140, 100, 140], [1e6] * 4)
-    assert (0.4, True) not in agenda(5, [100, 140, 100, 140], [1e6] * 4)
+def test_a_flat_stub_whose_throughput_is_uneven_runs_at_full_load_again() -> None:
+    runs = agenda(5, SURE, SURE, flat_rates=UNSURE)
+    assert [one for one in runs if not one[1]] == 3 * [(1.0, False)]
 
 
-def test_a_noisy_throughput_is_measured_again_beside_the_unmodified_one() -> None:
-    runs = agenda(5, [100, 101, 100, 101], [1e6, 1.2e6, 1e6, 1.2e6])
-    assert {(None, False), (0.4, False), (1.0, False)} <= set(runs)
-    assert runs.count((1.0, False)) == 3
+def test_an_uneven_throughput_of_the_unmodified_pipeline_is_measured_again() -> None:
+    assert (None, False) in agenda(5, SURE, UNSURE, flat_rates=SURE)
+    assert (None, False) in agenda(2, SURE, SURE[:2])
+
+
+def test_what_lies_between_is_run_again_once_the_flat_stub_is_known() -> None:
+    assert {(0.4, True), (0.4, False)} <= set(agenda(4, UNSURE, UNSURE, SURE, SURE))
+    assert (0.4, True) not in agenda(4, SURE, UNSURE, SURE, SURE)
+    assert (0.4, False) not in agenda(4, UNSURE, SURE, SURE, SURE)
+
+
+def test_what_lies_between_waits_for_the_flat_stub() -> None:
+    for runs in (agenda(4, UNSURE, UNSURE, UNSURE, SURE), agenda(4, UNSURE, UNSURE, SURE, UNSURE)):
+        assert 0.4 not in {key for key, _ in runs}
 
 
 def kept(taken: list[float]) -> list[float]:

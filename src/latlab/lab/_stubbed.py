@@ -136,32 +136,27 @@ def _agenda(
 ) -> list[tuple[float | None, bool]]:
     """(layout, whether at the input's own pace) of each run of the next round.
 
-    A saturated pipeline does the same in every run, and one that is relieved shows each disturbance of the
-    machine in its tail: the time goes where it is needed, to the flat stub first, whose tail is what the
-    question is about. The unmodified pipeline takes part in every round, since the machine changes.
+    A saturated pipeline does the same in every run, and takes long for it, since it drains its queues; one
+    that is relieved shows each disturbance of the machine. So the time goes to the flat stub, which the
+    question is about, and to what lies between only when that is known. The unmodified pipeline takes part in
+    every round, since the machine changes.
     """
     if rounds < _LEAST_ROUNDS:
         both = [(key, at_pace) for key in paced for at_pace in (True, False)]
         return both + [(1.0, False)] * (_FLAT_FAST - 1)
-    runs: list[tuple[float | None, bool]] = []
-    for key, known in paced.items():
-        if key is None:
-            runs += [(key, True)] * (_FLAT_RUNS if _unsure(tails(known), _TAIL_KNOWN) else 1)
-        elif key == 1.0:
-            runs += [(key, True)] * _FLAT_RUNS
-        elif rounds % 2 == 0 and _unsure(tails(known), _TAIL_KNOWN):
-            runs.append((key, True))
-    fast = [
-        key
-        for key, known in capacity.items()
-        if (key in (None, 1.0) and len(known) < FEWEST)
-        or _unsure([run.rate_hz for run in known], _RATE_KNOWN)
-    ]
-    if fast and None not in fast:
-        fast.append(None)
-    if 1.0 in fast:
-        fast += [1.0] * (_FLAT_FAST - 1)
-    return runs + [(key, False) for key in fast]
+    slow = {key for key, known in paced.items() if _unsure(tails(known), _TAIL_KNOWN)}
+    uneven = {key for key, known in capacity.items() if _unsure([one.rate_hz for one in known], _RATE_KNOWN)}
+    uneven |= {key for key in (None, 1.0) if len(capacity[key]) < FEWEST}
+    runs: list[tuple[float | None, bool]] = [(None, True)] * (_FLAT_RUNS if None in slow else 1)
+    runs += [(1.0, True)] * _FLAT_RUNS
+    if 1.0 in uneven:
+        runs += [(1.0, False)] * _FLAT_FAST
+    if None in uneven:
+        runs.append((None, False))
+    if 1.0 not in slow | uneven:
+        runs += [(key, True) for key in paced if key in slow - {None}]
+        runs += [(key, False) for key in capacity if key in uneven - {None}]
+    return runs
 
 
 def _unsure(values: Sequence[float], known: float) -> bool:
