@@ -167,7 +167,8 @@ class Truth:
         from latlab.lab._stub_runs import measure_unmodified
 
         if line.startswith("forecast, round"):
-            paced, fast = measure_unmodified(self._stubbing, self._stage, self.PACED, self.FAST)
+            at_full_load = 0 if " 0 of them at full load" in line else self.FAST
+            paced, fast = measure_unmodified(self._stubbing, self._stage, self.PACED, at_full_load)
             self.paced += paced
             self.fast += fast
 

@@ -105,7 +105,11 @@ def forecast(
             if sum(took[run] for run in runs) > left_s:
                 break
         begin = time.monotonic()
-        tell(f"forecast, round {rounds + 1}: {stage} as it is and stubbed, {len(runs)} runs")
+        fast = sum(not at_pace for _, at_pace in runs)
+        tell(
+            f"forecast, round {rounds + 1}: {stage} as it is and stubbed, {len(runs)} runs, "
+            f"{fast} of them at full load"
+        )
         deadline += time.monotonic() - begin
         order.shuffle(runs)
         for key, at_pace in runs:
