@@ -12,7 +12,7 @@ With --forecasts cases with planted service time are diagnosed whole, and the fl
 against the pipeline that really goes without the planted time: run on the same input, in turn with the
 forecast's rounds. How far the truth's own runs lie apart says what the machine lets be known. Throughput is
 what passes at the input's own pace; at full load, what the pipeline carries. A round takes two minutes on two
-CPUs, a forecast five.
+CPUs, a forecast six.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def forecast_gains(options: argparse.Namespace, planned: list[Case], until: floa
         with tempfile.TemporaryDirectory() as temporary:
             truth = Truth(case, Path(temporary), options.seconds, number)
             answer = _forecast(case, truth, Path(temporary), options, number).to_json()
-        if not answer["forecasts"]:
+        if not answer["forecasts"] or not truth.paced:  # none, or one by a model
             results.add(case.title, round=number, made=False, why=answer["sentence"])
             print(f"{case.title}: no forecast was made: {answer['sentence']}", flush=True)
             continue

@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 CAPACITY_S = 1.2  # of a run with the input as fast as it is taken: its rate settles within a few hundred ms
-FEWEST = 4  # runs of a point that stay in any case
+FEWEST = 4  # runs of a point that carry an interval of Student's; so many stay in any case
 _TAKEN = 0.02  # of the machine, by others during a run, above what they take in quiet runs of the series
 
 

@@ -62,5 +62,5 @@ class CoreSpeed:
         return (
             f"the CPUs did not work at one speed: in {max(1, round(100 * slow))} % of {ratios.size} looks "
             f"the same work took {times:.1f} times as long, as on a core that another machine of the host "
-            "shares; what is carried at full load follows that"
+            "shares, or whose clock changes; what is carried at full load follows that"
         )
