@@ -247,7 +247,7 @@ def trace_file(path, pid, seconds_from_now):
 def test_the_flight_recorder_takes_over_the_traces_of_its_seconds(start, tmp_path, capsys):
     process = start("traced", program=FILLS)
     run, traces = tmp_path / "run", tmp_path / "traces"
-    trace_file(traces, process.pid, [-3600.0, 1.0])
+    trace_file(traces, process.pid, [-30.0, 1.0])
     timer = threading.Timer(0.3, lambda: (process.stdin.write("go\n"), process.stdin.flush()))
     timer.start()
     arguments = ["queues", "record", str(process.pid), "-o", str(run), "--period", "500us", "--seconds", "40"]

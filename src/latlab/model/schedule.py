@@ -1,0 +1,210 @@
+"""What every thread of a program did, without a gap: the schedule that `latlab.schedule` captures.
+
+Three states follow each other in a thread from its beginning to its end: running, runnable without a CPU, and
+blocked. Each blocked interval says on what, and who ended it. `latlab.threads` finds what limits in it,
+`latlab.requests` takes slow requests apart with it, and `latlab.schedule.simulate` replays it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "FOREIGN",
+    "INTERVAL",
+    "SAMPLE",
+    "WAKE",
+    "Frame",
+    "Losses",
+    "Schedule",
+    "ScheduledThread",
+    "Source",
+    "State",
+    "Wait",
+]
+
+
+class State(IntEnum):
+    """Of a thread in an interval."""
+
+    RUNNING = 0
+    RUNNABLE = 1  # it could run, and has no CPU
+    BLOCKED = 2
+    UNSEEN = 3  # events were lost: what it did isn't known
+
+
+class Wait(IntEnum):
+    """On what a thread is blocked."""
+
+    NONE = 0  # running, runnable, unseen
+    UNKNOWN = 1
+    FUTEX = 2  # object: the address of the word (process-private, or shared)
+    PIPE = 3  # object: an index into `Schedule.objects`
+    SOCKET = 4  # likewise, with its peer
+    POLL = 5  # epoll_wait, poll, select: on several; object: the epoll descriptor's, or -1
+    EVENTFD = 6
+    DISK = 7  # reading or writing a file, uninterruptible
+    SYNC = 8  # fsync, fdatasync, sync_file_range, msync
+    FAULT = 9  # a page fault that had to wait
+    TIMER = 10  # nanosleep, and every wait that its own time-out ended
+    SIGNAL = 11  # sigwait, pause
+    CHILD = 12  # wait4, waitid
+    STOPPED = 13  # by a signal or a debugger
+    THROTTLED = 14  # a CPU quota of its control group
+    IO_URING = 15
+
+
+class Source(IntEnum):
+    """Who ended a blocked interval."""
+
+    THREAD = 0  # `waker` is its index, or -1 for a thread outside the schedule
+    TIMER = 1
+    NETWORK = 2  # a soft interrupt of the network; on one machine `waker` is the sender where it is known
+    DISK = 3
+    INTERRUPT = 4  # another one
+    UNKNOWN = 5
+
+
+#: One interval of a thread. Sorted by (thread, begin); of one thread each begins where the one before ended.
+INTERVAL = np.dtype(
+    [
+        ("thread", np.int32),  # index into Schedule.threads
+        ("state", np.uint8),  # State
+        ("wait", np.uint8),  # Wait
+        ("source", np.uint8),  # Source of the end of a blocked interval
+        ("cpu", np.int16),  # of a running one; of a runnable one the CPU it waits for; -1 unknown
+        ("begin", np.int64),  # ns, of CLOCK_MONOTONIC
+        ("end", np.int64),
+        ("waker", np.int32),  # index of the thread that ended a blocked interval; -1: none, or a stranger
+        ("object", np.int64),  # what was waited for, by the meaning of `wait`; -1 unknown
+        ("sample", np.int32),  # index into Schedule.samples of the stack it blocked in, -1 without
+    ]
+)
+
+#: One wake-up: thread `waker` (at `time`, while running on `cpu`) made `wakee` runnable. Sorted by time.
+WAKE = np.dtype(
+    [
+        ("time", np.int64),
+        ("waker", np.int32),
+        ("wakee", np.int32),
+        ("cpu", np.int16),
+        ("source", np.uint8),
+    ]
+)
+
+#: Somebody else's turn on a CPU, while threads of ours were there or not. Sorted by (cpu, begin).
+FOREIGN = np.dtype([("cpu", np.int16), ("begin", np.int64), ("end", np.int64), ("tid", np.int32)])
+
+#: One sampled stack. Frames are `Schedule.frames[stack[0]]`, innermost first; see `Schedule.stacks`.
+SAMPLE = np.dtype(
+    [
+        ("time", np.int64),
+        ("thread", np.int32),
+        ("running", np.uint8),  # 1: sampled by the CPU clock; 0: where it blocked
+        ("stack", np.int32),  # index into Schedule.stacks
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledThread:
+    """A thread of the observed program.
+
+    Attributes:
+        tid, pid: in the kernel's outermost namespace.
+        name: its comm at the end; `process` the comm of its process.
+        began_ns, ended_ns: while it was observed; `ended` says whether it ended in that time.
+        parent: the index of the thread that made it; -1 if it was there before.
+        command: the process' command line, as far as it was read.
+        entry: the function in which it starts, where it is known.
+    """
+
+    tid: int
+    pid: int
+    name: str
+    process: str
+    began_ns: int
+    ended_ns: int
+    ended: bool = False
+    parent: int = -1
+    command: tuple[str, ...] = ()
+    entry: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A place in the code; what isn't known is "" or 0. `offset` is within the module."""
+
+    function: str
+    file: str = ""
+    line: int = 0
+    module: str = ""
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What could not be seen.
+
+    Attributes:
+        method: "bpf", "perf", or "proc" (sampled).
+        events: that the kernel counted as lost.
+        breaks: of continuity: switches whose `prev` is not the `next` of the switch before on their CPU.
+        switches: that were seen.
+        unseen_share: of all threads' time, that is UNSEEN.
+        windows: (begin, end) in ns in which events were taken; one, unless the rate made it sample windows.
+        notes: in words, what else is missing, and the command that would grant it.
+    """
+
+    method: str
+    events: int = 0
+    breaks: int = 0
+    switches: int = 0
+    unseen_share: float = 0.0
+    windows: tuple[tuple[int, int], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What all threads of a program did from `began_ns` to `ended_ns` (CLOCK_MONOTONIC).
+
+    Attributes:
+        cpus: that were online.
+        intervals: of INTERVAL. wakes: of WAKE. foreign: of FOREIGN.
+        objects: index of a pipe, socket or file -> what it is, as "pipe:[4711]", "tcp 127.0.0.1:6379 ->
+            127.0.0.1:40112", "/var/lib/x". Two ends of one pipe or of one local connection are one object.
+        foreign_names: tid -> comm of those in `foreign`.
+        samples: of SAMPLE; `stacks` their frames as indices into `frames`, innermost first.
+        exit_code: of the command; None of a process that was there before, or goes on.
+    """
+
+    began_ns: int
+    ended_ns: int
+    cpus: tuple[int, ...]
+    threads: tuple[ScheduledThread, ...]
+    intervals: np.ndarray[Any, Any]
+    wakes: np.ndarray[Any, Any]
+    foreign: np.ndarray[Any, Any]
+    losses: Losses
+    objects: Mapping[int, str] = field(default_factory=dict)
+    foreign_names: Mapping[int, str] = field(default_factory=dict)
+    samples: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, SAMPLE))
+    stacks: tuple[tuple[int, ...], ...] = ()
+    frames: tuple[Frame, ...] = ()
+    exit_code: int | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long was observed."""
+        return (self.ended_ns - self.began_ns) / 1e9
+
+    def of_thread(self, thread: int) -> np.ndarray[Any, Any]:
+        """The intervals of one thread, in order."""
+        low, high = np.searchsorted(self.intervals["thread"], [thread, thread + 1])
+        return self.intervals[low:high]
