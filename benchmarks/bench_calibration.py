@@ -32,7 +32,7 @@ import numpy as np
 
 import latlab
 from latlab import bench
-from latlab.model.paired import PairedResult
+from latlab.model.statistics.paired import PairedResult
 from latlab.stats.multiple import proportion_bounds
 
 HERE = Path(__file__).parent

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.lab._stub_runs import Stubbing, measure_unmodified
-from latlab.lab.demo import DemoOptions, feeds_for
+from latlab.lab.forecast.stage_runs import Stubbing, measure_unmodified
+from latlab.lab.trading.demo import DemoOptions, feeds_for
 from latlab.model.layout import Layout
 from latlab.system.core_speed import CoreSpeed
 from latlab.system.environment import capture

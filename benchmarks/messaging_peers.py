@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 from latlab.messaging import analyse, measure
-from latlab.messaging._processes import free_port
-from latlab.messaging._zeromq import addresses, library
+from latlab.messaging.running.processes import free_port
+from latlab.messaging.running.zeromq import addresses, library
 from latlab.model.messaging import Settings
 
 

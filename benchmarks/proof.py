@@ -148,9 +148,9 @@ class Truth:
     PACED, FAST = 4, 4  # runs before each round
 
     def __init__(self, case: Case, folder: Path, seconds: float, seed: int) -> None:
-        from latlab.lab._stub_runs import Stubbing
-        from latlab.lab.demo import DemoOptions, feeds_for
-        from latlab.lab.layout import load_layout
+        from latlab.lab.forecast.stage_runs import Stubbing
+        from latlab.lab.trading.demo import DemoOptions, feeds_for
+        from latlab.lab.trading.layout import load_layout
         from latlab.system.environment import capture
 
         file = folder / "layout.toml"
@@ -164,7 +164,7 @@ class Truth:
 
     def hear(self, line: str) -> None:
         """Take a line on what the diagnosis does next."""
-        from latlab.lab._stub_runs import measure_unmodified
+        from latlab.lab.forecast.stage_runs import measure_unmodified
 
         if line.startswith("forecast, round"):
             at_full_load = 0 if " 0 of them at full load" in line else self.FAST
@@ -175,9 +175,9 @@ class Truth:
 
 def _forecast(case: Case, truth: Truth, folder: Path, options: argparse.Namespace, seed: int) -> Answer:
     """The answer of `latlab diagnose`, with the truth measured meanwhile."""
-    from latlab.lab._question import read_question
-    from latlab.lab.diagnose import diagnose_question
-    from latlab.lab.layout import slowed_by
+    from latlab.lab.diagnosis.diagnose import diagnose_question
+    from latlab.lab.diagnosis.question import read_question
+    from latlab.lab.trading.layout import slowed_by
 
     question = read_question(folder / "layout.toml")
     assert question.layout is not None
@@ -207,7 +207,7 @@ def _halves_apart(values: Sequence[float]) -> float | None:
 
 def forecast_gains(options: argparse.Namespace, planned: list[Case], until: float) -> None:
     """Is the flat stub's forecast what really comes?"""
-    from latlab.lab._stub_runs import tails, undisturbed
+    from latlab.lab.forecast.stage_runs import tails, undisturbed
 
     results = Results(options.results, "forecast")
     chosen = [case for case in planned if len(case.slow) == 1 and case.beside is None][: options.forecasts]

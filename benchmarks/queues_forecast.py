@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from latlab.model.forecast import QueueingModel
+from latlab.model.queues.queueing import QueueingModel
 from latlab.queues import analyse, fit_model, forecast, load
 
 STAGE = "book"

@@ -62,7 +62,7 @@ def main() -> int:
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     os.environ["LATLAB_COUNTERS"] = tempfile.mkdtemp(prefix="latlab-bench-", dir="/dev/shm")
     from latlab.queues import Recorder
-    from latlab.queues._follow import Event
+    from latlab.queues.sample.follow import Event
 
     appeared: set[int] = set()
     died_ns: dict[int, int] = {}

@@ -53,7 +53,7 @@ def put_get_ns(make: object) -> float:
 
 def main() -> int:
     os.environ["LATLAB_COUNTERS"] = tempfile.mkdtemp(prefix="latlab-bench-", dir="/dev/shm")
-    from latlab.queues._instrument import Queue
+    from latlab.queues.count.instrument import Queue
 
     missed = 0
 

@@ -33,7 +33,7 @@ import numpy as np
 import latlab
 from latlab.model.stubs import Forecast
 from latlab.stubs import StudyPlan, forecast, study
-from latlab.stubs._levels import SINGLE
+from latlab.stubs.studies.levels import SINGLE
 
 _HERE = Path(__file__).parent / "stubs_systems"
 LEAST_TRUTH = 6  # rounds

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from latlab import stubs
-from latlab.stubs import _events
-from latlab.system import tracing
+from latlab.stubs.timelines import events as _events
+from latlab.system.kernel import tracing
 
 QUICKSORT = r"""
 #include <stdio.h>

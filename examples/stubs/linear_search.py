@@ -14,7 +14,7 @@ from pathlib import Path
 
 import latlab
 from latlab.reports.html import Page
-from latlab.stubs._spec import spec
+from latlab.stubs.components.cxx_spec import spec
 
 HERE = Path(__file__).parent
 INCLUDE = Path(latlab.__file__).parent / "include"

@@ -279,7 +279,7 @@ def test_a_null_control_counts_what_it_calls_different(folder: Path) -> None:
 def test_a_host_that_failed_its_null_control_is_refused_verdicts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from latlab.bench import _control
+    from latlab.bench.measuring import control as _control
 
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     _control.remember(_control.control_of(20, 14, 0.05), "a map")

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from latlab.bench import _probes
-from latlab.bench._conditions import Knobs, hogs
-from latlab.system.context import measuring
+from latlab.bench.measuring import probes as _probes
+from latlab.bench.measuring.conditions import Knobs, hogs
+from latlab.system.settings.context import measuring
 
 CPU = max(os.sched_getaffinity(0))
 

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from latlab.cli.dashboard import title
-from latlab.model.queue_live import QueueNow, Snapshot, StageNow
+from latlab.live.dashboard import Dashboard, changes, drawing, frame, mean_time_ns
+from latlab.live.queues_top import latency_text
+from latlab.model.queues.live import QueueNow, Snapshot, StageNow
 from latlab.queues import Application, Happenings, Live, applications
-from latlab.reports.dashboard import Dashboard, changes, drawing, frame, mean_time_ns
-from latlab.tui.queues_top import latency_text
 
 APP = textwrap.dedent(
     """

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from latlab.model.environment import Environment, differences
-from latlab.model.jitter import CoreJitter
+from latlab.model.machine.environment import Environment, differences
+from latlab.model.machine.jitter import CoreJitter
 from latlab.system import floor
 from latlab.system.environment import capture
 

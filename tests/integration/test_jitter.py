@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from latlab.system.tracing import unavailable
+from latlab.system.kernel.tracing import unavailable
 
 CPU = max(os.sched_getaffinity(0))
 VANDAL = """

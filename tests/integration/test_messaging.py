@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from latlab.messaging import analyse, load_run, measure, overheads
-from latlab.messaging._links import NATIVE
+from latlab.messaging.running.links import NATIVE
 from latlab.model.messaging import Settings
-from latlab.reports.messaging_gnuplot import write_gnuplot
+from latlab.reports.messaging.gnuplot import write_gnuplot
 
 KEYS = {
     "schema", "transport", "size", "sent", "received", "lost", "duplicated", "reordered", "latency_ns",

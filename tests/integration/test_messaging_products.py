@@ -14,7 +14,7 @@ import pytest
 
 from latlab.errors import UnavailableError
 from latlab.messaging import _registry, analyse, every_transport, measure, missing
-from latlab.messaging._products import PRODUCTS
+from latlab.messaging.products.table import PRODUCTS
 from latlab.model.messaging import Settings
 
 ZEROMQ = [name for name in every_transport() if name.startswith("zeromq")]

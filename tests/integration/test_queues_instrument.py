@@ -15,8 +15,7 @@ import pytest
 from latlab._core import counting
 from latlab._core import queues as core
 from latlab.queues import Recorder, instrument
-from latlab.queues._follow import Follower
-from latlab.queues._instrument import (
+from latlab.queues.count.instrument import (
     AsyncQueue,
     CountedExecutor,
     Deque,
@@ -25,6 +24,7 @@ from latlab.queues._instrument import (
     Queue,
     SimpleQueue,
 )
+from latlab.queues.sample.follow import Follower
 
 
 def totals(counted):
@@ -135,7 +135,7 @@ def test_calls_wait_in_an_executor_until_a_worker_begins():
 BETWEEN_PROCESSES = """
 import multiprocessing, os, sys
 from latlab.queues import MultiprocessingQueue
-from latlab.queues._follow import Follower
+from latlab.queues.sample.follow import Follower
 
 def child(q, count, go):
     for i in range(count):

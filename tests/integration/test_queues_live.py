@@ -11,15 +11,15 @@ import pytest
 
 from latlab.cli import main
 from latlab.formats.recording import RecordingWriter
-from latlab.model.environment import Environment
-from latlab.model.queue_live import QueueNow, Snapshot
-from latlab.model.queues import Landmark, Observation, Process, QueueKind, SocketBuffer
-from latlab.model.queues import Queue as Queue_
+from latlab.live.prometheus import SERIES_PER_QUEUE, exposition, serve
+from latlab.model.machine.environment import Environment
+from latlab.model.queues.live import QueueNow, Snapshot
+from latlab.model.queues.observation import Landmark, Observation, Process, QueueKind, SocketBuffer
+from latlab.model.queues.observation import Queue as Queue_
 from latlab.queues import Queue, analyse, attach, instrument, landmarks
-from latlab.queues._recorder import COLUMNS
 from latlab.queues._tandem import Line, observe, simulate
-from latlab.reports.queues_export import EXPORTS, Subject
-from latlab.reports.queues_prometheus import SERIES_PER_QUEUE, exposition, serve
+from latlab.queues.sample.recorder import COLUMNS
+from latlab.reports.queues.export import EXPORTS, Subject
 
 
 def now(number, name="orders"):
@@ -258,7 +258,7 @@ def test_opentelemetry_collects_every_queue_from_one_look():
     sdk = pytest.importorskip("opentelemetry.sdk.metrics", reason="needs the extra 'export'")
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-    from latlab.reports.queues_opentelemetry import instruments
+    from latlab.live.opentelemetry import instruments
 
     looks = []
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import latlab
-from latlab.system.tracing import unavailable
+from latlab.system.kernel.tracing import unavailable
 
 HOG = """
 import os, time

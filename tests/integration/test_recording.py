@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from latlab.errors import InputError, UsageError
 from latlab.formats.recording import RecordingWriter, open_recording
-from latlab.model.environment import Environment, Fact
+from latlab.model.machine.environment import Environment, Fact
 
 ENVIRONMENT = Environment({"cpu.model": Fact("Z80"), "cpu.governor": Fact(unavailable="no cpufreq")})
 FIXTURES = Path(__file__).parents[1] / "data" / "recordings"
@@ -27,7 +27,7 @@ WRITER = """
 import sys
 import numpy as np
 from latlab.formats.recording import RecordingWriter
-from latlab.model.environment import Environment, Fact
+from latlab.model.machine.environment import Environment, Fact
 
 with RecordingWriter(sys.argv[1], "test", parameters={}, environment=Environment({"a": Fact(1)})) as out:
     for chunk in range(10**9):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from latlab.formats import hlog
-from latlab.model.histogram import Histogram
+from latlab.model.statistics.histogram import Histogram
 
 FIXTURE = Path(__file__).parents[1] / "data" / "recordings" / "v1"
 SHARED = Path(os.environ.get("LATLAB_SHARED", Path(__file__).parents[3] / "shared"))

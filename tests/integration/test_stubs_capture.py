@@ -12,7 +12,7 @@ import pytest
 from latlab import stubs
 from latlab.cli import main
 from latlab.errors import UsageError
-from latlab.system import tracing
+from latlab.system.kernel import tracing
 
 
 @pytest.fixture(scope="module")

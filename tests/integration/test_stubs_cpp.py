@@ -12,8 +12,8 @@ import pytest
 import latlab
 from latlab.cli import main
 from latlab.stubs import StudyPlan
-from latlab.stubs._lab import Lab
-from latlab.system.tracing import unavailable
+from latlab.stubs.studies.runner import Lab
+from latlab.system.kernel.tracing import unavailable
 
 CLASS = """#pragma once
 #include <map>

@@ -11,8 +11,9 @@ import pytest
 
 from latlab import stubs
 from latlab.cli import main
-from latlab.stubs import _calibrate, _play
-from latlab.stubs._actions import Action
+from latlab.stubs.loads import calibrate as _calibrate
+from latlab.stubs.timelines import play as _play
+from latlab.stubs.timelines.actions import Action
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from latlab import stubs
 from latlab.cli import main
 from latlab.errors import InputError, LatlabError, UsageError
-from latlab.stubs import _component, _effects, _trace
+from latlab.stubs.components import effects as _effects
+from latlab.stubs.components import hook as _component
+from latlab.stubs.components import trace as _trace
 
 
 class Book:

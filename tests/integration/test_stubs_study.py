@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from latlab.cli import main
-from latlab.stubs import StudyPlan, _lab, _next
+from latlab.stubs import StudyPlan
+from latlab.stubs.studies import runner as _lab
+from latlab.stubs.studies import takes_over as _next
 
 WORK = """
 def cus(n):

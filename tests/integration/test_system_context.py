@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import UnavailableError, UsageError
-from latlab.system.context import ConditionsWarning, measuring
+from latlab.system.settings.context import ConditionsWarning, measuring
 
 ABSENT = 1 << 12  # a CPU that no machine of ours has
 

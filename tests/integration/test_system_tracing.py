@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from latlab.errors import UnavailableError, UsageError
-from latlab.system.tracing import Tracer, online_cpus, unavailable
+from latlab.system.kernel.tracing import Tracer, online_cpus, unavailable
 
 REASON = unavailable()
 rights = pytest.mark.skipif(REASON is not None, reason=f"tracing: {REASON}")

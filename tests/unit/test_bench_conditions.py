@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from latlab.bench import _conditions, _probes
-from latlab.bench._conditions import Knobs
-from latlab.bench._targets import Target
+from latlab.bench.measuring import conditions as _conditions
+from latlab.bench.measuring import probes as _probes
+from latlab.bench.measuring.conditions import Knobs
+from latlab.bench.results.targets import Target
 
 TARGET = Target("command", "true", command=("true",))
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from latlab.bench._humps import iteration_humps
+from latlab.bench.judging.humps import iteration_humps
 from latlab.model.bench import Sample
 
 Floats = npt.NDArray[np.float64]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from latlab.bench import compare_results, history, judge_unpaired, load
 from latlab.errors import InputError
-from latlab.model.paired import Verdict
+from latlab.model.statistics.paired import Verdict
 
 RANDOM = np.random.default_rng(1)
 

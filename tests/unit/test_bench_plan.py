@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from latlab.bench._pilot import Pilot
-from latlab.bench._plan import make_plan, plan_from
+from latlab.bench.measuring.pilot import Pilot
+from latlab.bench.measuring.plan import make_plan, plan_from
 from latlab.model.bench import Plan, Settings
-from latlab.model.paired import Verdict
+from latlab.model.statistics.paired import Verdict
 from latlab.stats import paired
 from latlab.stats.variance import Components, one_way
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latlab.bench import _raw
+from latlab.bench.results import raw as _raw
 from latlab.errors import InputError
 from latlab.model.bench import Sample
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from latlab.formats.traces import FILTERED, FINISHED
-from latlab.lab._budget import budget
-from latlab.lab._residence import TraceTable
+from latlab.lab.diagnosis.budget import budget
+from latlab.lab.judge.residence import TraceTable
 
 
 def traces(*events: tuple[int, list[tuple[str, str, int, int]], int, int]) -> TraceTable:

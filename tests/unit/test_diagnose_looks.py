@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from latlab.lab import diagnose
-from latlab.lab.demo import DemoOptions
-from latlab.lab.layout import parse_layout
+from latlab.lab.diagnosis import diagnose
+from latlab.lab.trading.demo import DemoOptions
+from latlab.lab.trading.layout import parse_layout
 
 QUIET: dict[str, Any] = {"disturbed": None}
 STOLEN: dict[str, Any] = {"disturbed": "the hypervisor took 0.50 of 2 CPUs", "unseen": True}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import InputError
-from latlab.lab._feeds import require_file
-from latlab.lab._question import OBSERVED_S, read_question
+from latlab.lab.diagnosis.question import OBSERVED_S, read_question
+from latlab.lab.trading.feeds import require_file
 
 
 def written(folder: Path, text: str) -> Path:

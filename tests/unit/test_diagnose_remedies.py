@@ -9,11 +9,11 @@ import click
 import pytest
 
 from latlab.cli._main import latlab
-from latlab.lab import _remedies
-from latlab.lab._causes import unanswered
-from latlab.lab._question import Question
-from latlab.model.queue_analysis import Analysis, Verdict
-from latlab.model.queues import Observation, Queue, QueueKind
+from latlab.lab.diagnosis import next_commands as _remedies
+from latlab.lab.diagnosis.question import Question
+from latlab.lab.judge.disturbances import unanswered
+from latlab.model.queues.analysis import Analysis, Verdict
+from latlab.model.queues.observation import Observation, Queue, QueueKind
 
 
 def observed(implementation: str) -> Observation:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from latlab.formats.traces import RECORD, TraceFile
-from latlab.lab._causes import losses_in_words
-from latlab.lab._diagnosis import _uncounted
-from latlab.lab._processes import Outcome
-from latlab.lab._stub_runs import Fast, Paced, undisturbed
-from latlab.lab._stubbed import _agenda, _quantile
+from latlab.lab.forecast.by_stage_stub import _agenda, _quantile
+from latlab.lab.forecast.stage_runs import Fast, Paced, undisturbed
+from latlab.lab.judge.disturbances import losses_in_words
+from latlab.lab.judge.verdict import _uncounted
+from latlab.lab.trading.processes import Outcome
 from latlab.model.diagnosis import QueueView
-from latlab.model.queue_analysis import Analysis, Verdict
-from latlab.queues._traces import _known_until
+from latlab.model.queues.analysis import Analysis, Verdict
+from latlab.queues.trace.traces import _known_until
 
 
 def run(tail_us: float, taken: float = 0.0) -> Paced:

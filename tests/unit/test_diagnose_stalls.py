@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latlab.lab._causes import stalls_in_words
-from latlab.model.queues import Observation, Queue, QueueKind
+from latlab.lab.judge.disturbances import stalls_in_words
+from latlab.model.queues.observation import Observation, Queue, QueueKind
 
 MS = 1_000_000
 

@@ -35,10 +35,10 @@ from latlab.jitter._attribution import (
     is_kernel_thread,
 )
 from latlab.jitter._measure import Throttling, allowed_cpus, cpu_throttling, interrupt_counts
-from latlab.model.jitter import CoreJitter, JitterResult, human
-from latlab.reports.jitter_text import classic
+from latlab.model.machine.jitter import CoreJitter, JitterResult, human
+from latlab.reports.jitter.text import classic
 from latlab.stats.quantum import detect_quantum
-from latlab.system.tracing import Events, EventTable
+from latlab.system.kernel.tracing import Events, EventTable
 
 SECOND = 1e9
 

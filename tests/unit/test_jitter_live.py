@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latlab.model.jitter import CoreJitter, JitterResult, Period, Source
+from latlab.model.machine.jitter import CoreJitter, JitterResult, Period, Source
 
 pytest.importorskip("textual", reason="the live view needs the extra 'tui'")
 
 from textual.widgets import DataTable, Sparkline, Static
 
-from latlab.tui.jitter_live import LiveView
+from latlab.live.jitter import LiveView
 
 CORE = CoreJitter(
     cpu=3,

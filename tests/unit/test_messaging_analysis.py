@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging import analyse, check, compare, measure, overheads, stability
-from latlab.messaging._schedule import schedule
 from latlab.messaging._summaries import summarise
+from latlab.messaging.running.schedule import schedule
 from latlab.model.messaging import Facts, Measurement, Settings, Side
-from latlab.reports.messaging_json import result_json
+from latlab.reports.messaging.json import result_json
 from latlab.stats.quantiles import summary
 
 FACTS = Facts("ring", "a ring", True, True, 1 << 20, "here", "native")

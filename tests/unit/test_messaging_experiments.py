@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from latlab.cli._messaging_options import axis_of
+from latlab.cli.messaging._options import axis_of
 from latlab.errors import InputError, UsageError
 from latlab.messaging import find_limit, parse_objective
 from latlab.messaging._experiments import Probe
-from latlab.messaging._feed import arrival_ns
-from latlab.messaging._python_loop import Body
-from latlab.messaging._schedule import patience_s
+from latlab.messaging.running.feed import arrival_ns
+from latlab.messaging.running.python_loop import Body
+from latlab.messaging.running.schedule import patience_s
 from latlab.model.messaging import Settings
-from latlab.reports.messaging_gnuplot import histogram, per_message, write_gnuplot
+from latlab.reports.messaging.gnuplot import histogram, per_message, write_gnuplot
 
 
 def limit_at(rate: float) -> object:

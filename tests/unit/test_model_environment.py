@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from latlab.model.environment import Environment, Fact, differences
+from latlab.model.machine.environment import Environment, Fact, differences
 
 
 def environment(**changes: object) -> Environment:

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from latlab.lab import _others
-from latlab.lab._others import Others
+from latlab.lab.judge import foreign_load as _others
+from latlab.lab.judge.foreign_load import Others
 
 BURN = (
     "import time; print(flush=True)\nwhile time.process_time() < {seconds}: pass\nprint(flush=True); input()"

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from latlab.errors import NotTrustworthyError
-from latlab.model.queue_analysis import Verdict
-from latlab.model.queues import Observation, Process, Queue, QueueKind, Stage
+from latlab.model.queues.analysis import Verdict
+from latlab.model.queues.observation import Observation, Process, Queue, QueueKind, Stage
 from latlab.queues import analyse
-from latlab.queues._analysis_series import expand, steady_window
 from latlab.queues._tandem import Line, Times, observe, simulate
-from latlab.reports.queues_text import answer
+from latlab.queues.judge.series import expand, steady_window
+from latlab.reports.queues.text import answer
 
 PERIOD = 100_000.0
 
@@ -190,7 +190,7 @@ def test_threads_that_share_the_interpreter_s_lock_are_compared_by_their_cpu_tim
     # By the queues, stage-2 is the slowest: it waits longest for the lock.
     observation = observed(Line(slower=0.25), 2)
     python = tuple(
-        dataclasses.replace(queue, implementation="latlab.queues._instrument.Queue")
+        dataclasses.replace(queue, implementation="latlab.queues.count.instrument.Queue")
         for queue in observation.queues
     )
     observation = dataclasses.replace(observation, queues=python, processes=(Process(0, 1, 1, "app"),))

@@ -1,4 +1,4 @@
-from latlab.queues._attach import in_flow_order
+from latlab.queues.sample.attach import in_flow_order
 
 
 def test_stages_stand_in_the_order_of_the_flow():

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from latlab.model.queues import Queue, QueueKind
-from latlab.queues._flight import CAUSES, Detector, Flight, Trigger
-from latlab.queues._recorder import COLUMNS, Memory
+from latlab.model.queues.observation import Queue, QueueKind
+from latlab.queues.flight import CAUSES, Detector, Flight, Trigger
+from latlab.queues.sample.recorder import COLUMNS, Memory
 
 QUEUES = (
     Queue(0, "orders", QueueKind.BOUNDED, 4),

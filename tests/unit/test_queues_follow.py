@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from latlab.model.queues import Process
-from latlab.queues._recorder import COLUMNS, Memory, paced
-from latlab.queues._sockets import SocketFollower
-from latlab.queues._window import Window
-from latlab.system.sockets import SocketFill, receive_buffers
+from latlab.model.queues.observation import Process
+from latlab.queues.sample.recorder import COLUMNS, Memory, paced
+from latlab.queues.sample.sockets import SocketFollower
+from latlab.queues.sample.window import Window
+from latlab.system.kernel.sockets import SocketFill, receive_buffers
 
 
 def samples(t_ns, queue, came):
@@ -162,7 +162,7 @@ def named_thread(name, work):
 
 def test_blank_ends_are_filled_from_the_threads_that_used_them():
     from latlab._core import counting
-    from latlab.queues._follow import Follower
+    from latlab.queues.sample.follow import Follower
 
     slot = counting.Slot(name="blank ends", capacity=8)
     stage = counting.Stage(type="book", name="book-7")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from latlab.cli import main
 from latlab.errors import InputError, UsageError
 from latlab.formats.queue_model import model_text, read_model
-from latlab.model.forecast import ModelQueue, ModelSource, ModelStage, QueueingModel
-from latlab.model.queues import Observation, Queue, QueueKind, Stage
+from latlab.model.queues.observation import Observation, Queue, QueueKind, Stage
+from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
 from latlab.queues import fit_model, forecast
 from latlab.queues._tandem import Line, observe, simulate
 

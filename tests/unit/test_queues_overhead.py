@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latlab.lab.overhead import Run, compared
-from latlab.reports.queues_overhead import overhead_lines
+from latlab.lab.trading.overhead import Run, compared
+from latlab.reports.queues.overhead_text import overhead_lines
 from latlab.stats.quantiles import median_bounds
-from latlab.system.counters import CacheCount
+from latlab.system.kernel.counters import CacheCount
 
 
 def runs(slowdown: float, rounds: int = 6) -> list[list[Run]]:

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from latlab.cli import main
-from latlab.model.environment import Environment
+from latlab.model.machine.environment import Environment
 from latlab.queues import analyse, landmarks
 from latlab.queues._tandem import Line, observe, simulate
-from latlab.reports.queues_compare_html import Side, write_comparison
-from latlab.reports.queues_html import write_queues_report
-from latlab.reports.queues_text import analysis_lines, compare_lines
+from latlab.reports.queues.compare_html import Side, write_comparison
+from latlab.reports.queues.html import write_queues_report
+from latlab.reports.queues.text import analysis_lines, compare_lines
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from latlab.queues._scheduler import FUTEX, FUTEX_END, SWITCH, WAKING, Threads
+from latlab.queues.sample.scheduler import FUTEX, FUTEX_END, SWITCH, WAKING, Threads
 
 STAGE, HOG, OWNER = 10, 20, 30
 NAMES = {STAGE: "stage", HOG: "hog", OWNER: "owner"}

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from latlab.model.queues import Observation, Queue, QueueKind
+from latlab.model.queues.observation import Observation, Queue, QueueKind
 from latlab.queues import stalls
 
 MS = 1_000_000

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from latlab.errors import InputError, UsageError
-from latlab.model.queues import Stage
+from latlab.model.queues.observation import Stage
 from latlab.queues import tail
 from latlab.queues._tandem import Line, observe, simulate
-from latlab.reports.queues_text import tail_lines
+from latlab.reports.queues.text import tail_lines
 
 LINE = Line(stages=3, slower=0.3, load=0.8)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from latlab.cli import main
 from latlab.errors import InputError
 from latlab.formats.queue_texts import read_pairs, read_sample_blocks
-from latlab.queues._verify import QueueSamples, verify
+from latlab.queues.trace.verify import QueueSamples, verify
 
 
 def samples(at, fills, counted):

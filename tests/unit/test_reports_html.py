@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latlab.model.answer import Budget, Part
-from latlab.model.environment import Environment, Fact
-from latlab.model.histogram import Histogram
-from latlab.reports import figures, topology
-from latlab.reports.diagnose_html import _budget
+from latlab.model.machine.environment import Environment, Fact
+from latlab.model.statistics.histogram import Histogram
+from latlab.reports.diagnosis.html import _budget
 from latlab.reports.html import Page
-from latlab.reports.topology import Edge, Node
+from latlab.reports.sections import figures, topology
+from latlab.reports.sections.topology import Edge, Node
 
 ENVIRONMENT = Environment({"cpu.model": Fact("Z80"), "cpu.governor": Fact(unavailable="no cpufreq")})
 EVIL = "</script><script>alert(1)</script>"

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from latlab.lab._diagnosis import discrepancy, latency
-from latlab.lab._residence import TraceTable, residence
-from latlab.model.queues import Observation, Queue, QueueKind
+from latlab.lab.judge.residence import TraceTable, residence
+from latlab.lab.judge.verdict import discrepancy, latency
+from latlab.model.queues.observation import Observation, Queue, QueueKind
 
 STAGES = {"decoder": ["decoder-a"], "book": ["book-0", "book-1"]}
 

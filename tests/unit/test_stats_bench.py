@@ -133,7 +133,7 @@ def test_any_series_gives_ordered_indices_inside_it(values: list[float]) -> None
 
 
 def test_what_changes_from_turn_to_turn_falls_out_of_the_ratio_of_two_that_took_turns() -> None:
-    from latlab.bench._judge import log_ratio, turn_ratios
+    from latlab.bench.judging.judge import log_ratio, turn_ratios
     from latlab.model.bench import Sample
 
     frequency = np.repeat([1.0, 1.1, 0.9, 1.2, 1.0], 4)[:18]  # the last turn is shorter, and left out
@@ -146,7 +146,7 @@ def test_what_changes_from_turn_to_turn_falls_out_of_the_ratio_of_two_that_took_
 
 
 def test_a_quantile_has_an_interval_once_seven_groups_of_pairs_carry_it() -> None:
-    from latlab.bench._judge import judge_pairs
+    from latlab.bench.judging.judge import judge_pairs
     from latlab.model.bench import Sample
 
     random = np.random.default_rng(5)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latlab.model.paired import Verdict
+from latlab.model.statistics.paired import Verdict
 from latlab.stats import _betting, paired
 
 Floats = npt.NDArray[np.float64]

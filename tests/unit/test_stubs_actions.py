@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from latlab.errors import InputError, UsageError
 from latlab.stubs import Program, check, scale
-from latlab.stubs._actions import compile_threads, iterate, load, parse_thread, render, save
-from latlab.stubs._schedule import schedule
+from latlab.stubs.timelines.actions import compile_threads, iterate, load, parse_thread, render, save
+from latlab.stubs.timelines.schedule import schedule
 
 
 def program(**threads: str) -> Program:

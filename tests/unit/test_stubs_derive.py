@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import InputError
-from latlab.stubs import _derive
-from latlab.stubs._actions import Program, parse_thread, render
-from latlab.stubs._derive import derive
-from latlab.stubs._events import Event, EventLog, from_ctf, from_perf_script
-from latlab.stubs._schedule import schedule
+from latlab.stubs.timelines import derive as _derive
+from latlab.stubs.timelines.actions import Program, parse_thread, render
+from latlab.stubs.timelines.derive import derive
+from latlab.stubs.timelines.events import Event, EventLog, from_ctf, from_perf_script
+from latlab.stubs.timelines.schedule import schedule
 
 US = 1000
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from latlab.stubs import forecast
-from latlab.stubs._forecast import SPEEDUPS
+from latlab.stubs.studies.forecast import SPEEDUPS
 
 
 def measured(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latlab.stubs._levels import Sample, centre, difference, ranked
+from latlab.stubs.studies.levels import Sample, centre, difference, ranked
 
 
 def runs(random: np.random.Generator, level: float, count: int) -> list[float]:

@@ -3,8 +3,8 @@
 import numpy as np
 
 from latlab.model.stubs import Timeline, TimelineThread
-from latlab.stubs import _periods
-from latlab.stubs._lab import Unit
+from latlab.stubs.studies import periods as _periods
+from latlab.stubs.studies.runner import Unit
 
 US = 1000
 

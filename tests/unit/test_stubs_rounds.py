@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from latlab.model.stubs import StudyRun
-from latlab.stubs import _study
-from latlab.stubs._lab import Unit, Units
-from latlab.stubs._study_plan import StudyPlan
+from latlab.stubs.studies import study as _study
+from latlab.stubs.studies.question import StudyPlan
+from latlab.stubs.studies.runner import Unit, Units
 
 CALLS_NS = 40_000_000
 IDLE_NS = 77_000_000  # an idle stub lets others run, so its runs are no busy stub's

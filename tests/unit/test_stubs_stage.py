@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import InputError
-from latlab.lab.stage_study import as_json
+from latlab.lab.forecast.stage_study import as_json
 from latlab.model.answer import Forecast, ForecastPoint, Interval
-from latlab.model.environment import Environment
-from latlab.reports import stubs_text
-from latlab.reports.stubs_study_html import stage_page
+from latlab.model.machine.environment import Environment
+from latlab.reports.stubs import text as stubs_text
+from latlab.reports.stubs.study_html import stage_page
 from latlab.stubs import load_study
 
 

@@ -8,12 +8,13 @@ import re
 import numpy as np
 import pytest
 
-from latlab.model.environment import Environment
+from latlab.model.machine.environment import Environment
 from latlab.model.stubs import StudyResult, StudyRun
-from latlab.reports.stubs_study_html import study_page
-from latlab.stubs import _steps, forecast
-from latlab.stubs._forecast import SPEEDUPS
-from latlab.stubs._lab import Unit, Units, combined, fastest, parts_of, rows_in_parallel, slowed
+from latlab.reports.stubs.study_html import study_page
+from latlab.stubs import forecast
+from latlab.stubs.studies import steps as _steps
+from latlab.stubs.studies.forecast import SPEEDUPS
+from latlab.stubs.studies.runner import Unit, Units, combined, fastest, parts_of, rows_in_parallel, slowed
 
 MS = 1_000_000
 GAUGE = [80_000, 80_000, 80_000, 120_000]

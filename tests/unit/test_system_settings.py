@@ -12,9 +12,9 @@ import pytest
 
 from latlab.errors import InputError, UnavailableError, UsageError
 from latlab.system.clocks import facts_of, recommend
-from latlab.system.settings import InterruptAffinity, check
-from latlab.system.shield import cpuset_version, shielded
-from latlab.system.tuning import apply, plan, restore, tuned
+from latlab.system.settings.catalogue import InterruptAffinity, check
+from latlab.system.settings.shield import cpuset_version, shielded
+from latlab.system.settings.tuning import apply, plan, restore, tuned
 
 CPU = "sys/devices/system/cpu"
 
@@ -305,7 +305,7 @@ def test_where_every_write_is_refused_nothing_is_left_to_restore(
         raise UnavailableError(f"{path} can't be written")
 
     root = tree(tmp_path / "root", {"proc/sys/kernel/randomize_va_space": "2\n"})
-    monkeypatch.setattr("latlab.system._setting.put", refused)
+    monkeypatch.setattr("latlab.system.settings.setting.put", refused)
     outcomes = {one.name: one.outcome for one in apply("bench", root=root, state=tmp_path / "s")}
     assert outcomes["address layout (ASLR)"] == "refused"
     assert not (tmp_path / "s").exists()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latlab.errors import InputError, UnavailableError, UsageError
-from latlab.system._tracefs import EventFormat, Field, event_format, known_events, parse_format
-from latlab.system.tracing import decode, parse_cpu_list
+from latlab.system.kernel.tracefs import EventFormat, Field, event_format, known_events, parse_format
+from latlab.system.kernel.tracing import decode, parse_cpu_list
 
 FORMAT = """name: sched_process_exec
 ID: 381

@@ -3,13 +3,13 @@ from dataclasses import replace
 
 import pytest
 
-from latlab.model.queue_live import QueueNow, Snapshot, StageNow
+from latlab.model.queues.live import QueueNow, Snapshot, StageNow
 
 textual = pytest.importorskip("textual", reason="the live view needs the extra 'tui'")
 
 from textual.widgets import DataTable, Sparkline, Static  # noqa: E402
 
-from latlab.tui.queues_top import QueueScreen, Top, fill_bar, verdict_text  # noqa: E402
+from latlab.live.queues_top import QueueScreen, Top, fill_bar, verdict_text  # noqa: E402
 
 
 def queue(number, name, fill, capacity=10, **more):

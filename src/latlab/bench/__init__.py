@@ -1,16 +1,24 @@
 """How fast is a piece of code, and did a change help."""
 
-from latlab.bench._api import carry_over, couples, expand, judge_again, read_any, settle, with_discovery_rate
-from latlab.bench._compare import compare_results, environment_differences, judge_unpaired
-from latlab.bench._conditions import FACTORS, hogs
-from latlab.bench._control import remember
-from latlab.bench._experiment import Asked, Recorder, default_settings, run, run_aa, run_ab
-from latlab.bench._history import history
-from latlab.bench._imports import Results, load
-from latlab.bench._raw import Raw
-from latlab.bench._raw import write as write_raw
-from latlab.bench._study import study
-from latlab.bench._targets import Target, of_command, parse
+from latlab.bench.judging.compare import compare_results, environment_differences, judge_unpaired
+from latlab.bench.judging.levels import history
+from latlab.bench.measuring.conditions import FACTORS, hogs
+from latlab.bench.measuring.conditions_study import study
+from latlab.bench.measuring.control import remember
+from latlab.bench.measuring.experiment import Asked, Recorder, default_settings, run, run_aa, run_ab
+from latlab.bench.results.api import (
+    carry_over,
+    couples,
+    expand,
+    judge_again,
+    read_any,
+    settle,
+    with_discovery_rate,
+)
+from latlab.bench.results.imports import Results, load
+from latlab.bench.results.raw import Raw
+from latlab.bench.results.raw import write as write_raw
+from latlab.bench.results.targets import Target, of_command, parse
 from latlab.model.bench import Settings
 
 __all__ = [

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab.cli._durations import Duration
-from latlab.cli._queues_live import one_thread_for_algebra
-from latlab.cli._queues_observe import targets
+from latlab.cli.queues.live import one_thread_for_algebra
+from latlab.cli.queues.observe import targets
 from latlab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def dashboard(
     import secrets
 
     one_thread_for_algebra()
+    from latlab.live.dashboard import Dashboard
     from latlab.queues import Happenings, Live, applications
-    from latlab.reports.dashboard import Dashboard
 
     if token is None and address not in _LOCAL:
         token = secrets.token_urlsafe(16)

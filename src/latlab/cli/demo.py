@@ -69,10 +69,10 @@ def demo(
     Exit code 3 says that the run is not trustworthy as it stands (drops, a starved sampler, an overloaded
     machine), and the output why.
     """
-    from latlab.lab.demo import DemoOptions, run_demo
-    from latlab.lab.find_rate import find_rate as search
-    from latlab.reports.demo_html import write_report
-    from latlab.reports.demo_text import text
+    from latlab.lab.trading.demo import DemoOptions, run_demo
+    from latlab.lab.trading.find_rate import find_rate as search
+    from latlab.reports.diagnosis.demo_html import write_report
+    from latlab.reports.diagnosis.demo_text import text
     from latlab.reports.text import wants_style
     from latlab.system.environment import capture
 
@@ -111,7 +111,7 @@ def _layout(file: Path | None, slow: tuple[str, ...], delay: int | None, period:
     """The layout of the run: the file's, or the default, with what the options change."""
     import dataclasses
 
-    from latlab.lab.layout import load_layout, slowed_by
+    from latlab.lab.trading.layout import load_layout, slowed_by
     from latlab.model.layout import Layout
 
     layout = load_layout(file) if file is not None else Layout()

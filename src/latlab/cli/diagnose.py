@@ -14,7 +14,7 @@ from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, say
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from latlab.lab._question import Question
+    from latlab.lab.diagnosis.question import Question
 
 _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, against each other."
 
@@ -64,10 +64,10 @@ def diagnose(
     Exit code 3 says that what was observed is not trustworthy as it stands, and the output why. Events that
     the application lost are a finding, and counted: they alone don't make it 3.
     """
-    from latlab.lab.diagnose import diagnose_question
-    from latlab.lab.layout import slowed_by
-    from latlab.reports.diagnose_html import write_report
-    from latlab.reports.diagnose_text import text
+    from latlab.lab.diagnosis.diagnose import diagnose_question
+    from latlab.lab.trading.layout import slowed_by
+    from latlab.reports.diagnosis.html import write_report
+    from latlab.reports.diagnosis.text import text
     from latlab.reports.text import wants_style
 
     if target[:1] == ("compare",):
@@ -102,8 +102,8 @@ def _question(
     seed: int | None,
 ) -> Question:
     """The file's, or the default, with what the options change."""
-    from latlab.lab._question import OBSERVED_S, Question, read_question
-    from latlab.lab.layout import slowed_by
+    from latlab.lab.diagnosis.question import OBSERVED_S, Question, read_question
+    from latlab.lab.trading.layout import slowed_by
     from latlab.model.layout import Layout
 
     file, command = (target[0], target[1:]) if target and target[0].endswith(".toml") else (None, target)
@@ -127,8 +127,8 @@ def _question(
 
 
 def _compare(folders: tuple[str, ...], as_json: bool) -> int:
-    from latlab.lab.compare_answers import compare_answers
-    from latlab.reports.diagnose_text import comparison
+    from latlab.lab.diagnosis.compare import compare_answers
+    from latlab.reports.diagnosis.text import comparison
 
     if len(folders) != 2:
         raise UsageError(

@@ -42,7 +42,7 @@ def show(as_json: bool) -> int:
 def check(cpus: str | None, as_json: bool) -> int:
     """Each setting that disturbs measurements: its value, its cost, and the command that mends it."""
     from latlab.reports.system_text import findings
-    from latlab.system import settings
+    from latlab.system.settings import catalogue as settings
 
     found = settings.check(cpus=_cpus(cpus) if cpus is not None else _default_cpus())
     if as_json:
@@ -87,7 +87,7 @@ def tune(really: bool, profile: str, cpus: str | None, as_json: bool, command: t
     restore`.
     """
     from latlab.reports.system_text import changes
-    from latlab.system import tuning
+    from latlab.system.settings import tuning
 
     chosen = _cpus(cpus)
     if command and not really:
@@ -116,7 +116,7 @@ def tune(really: bool, profile: str, cpus: str | None, as_json: bool, command: t
 def restore(as_json: bool) -> int:
     """Give back the settings that were before `tune --apply`, also after a crash."""
     from latlab.reports.system_text import changes
-    from latlab.system import tuning
+    from latlab.system.settings import tuning
 
     done = tuning.restore()
     if as_json:
@@ -127,14 +127,14 @@ def restore(as_json: bool) -> int:
 
 
 def _cpus(text: str | None) -> list[int]:
-    from latlab.system.tracing import parse_cpu_list
+    from latlab.system.kernel.tracing import parse_cpu_list
 
     return [] if text is None else parse_cpu_list(text)
 
 
 def _default_cpus() -> list[int]:
     """The last core, where another one is left for everything else."""
-    from latlab.system.tracing import online_cpus
+    from latlab.system.kernel.tracing import online_cpus
 
     online = online_cpus()
     return online[-1:] if len(online) > 1 else []

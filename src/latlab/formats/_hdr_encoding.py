@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.model.histogram import Bins, Histogram
+from latlab.model.statistics.histogram import Bins, Histogram
 
 __all__ = ["Decoded", "EncodingError", "decode", "encode"]
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from latlab.errors import InputError
 from latlab.formats._hdr_encoding import EncodingError, decode, encode
-from latlab.model.histogram import MAX_VALUE, Histogram
+from latlab.model.statistics.histogram import MAX_VALUE, Histogram
 
 __all__ = [
     "Hgrm",

@@ -37,7 +37,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from latlab.errors import InputError
-from latlab.model.forecast import ModelQueue, ModelSource, ModelStage, QueueingModel
+from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
 
 __all__ = ["model_text", "read_model"]
 

@@ -2,7 +2,7 @@
 
     <recording>/
       recording.json       written first: format, version, kind, parameters, seed, command, times
-      environment.json     written first: the environment (latlab.model.environment)
+      environment.json     written first: the environment (latlab.model.machine.environment)
       <series>.arrows      one Arrow IPC stream per series; every append is one chunk of it
       <document>.json      results, each written whole or not at all
       complete.json        written last: chunks, rows and bytes of each series
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from latlab.errors import InputError, UsageError
 from latlab.formats import _arrow_stream, documents
-from latlab.model.environment import Environment
+from latlab.model.machine.environment import Environment
 
 if TYPE_CHECKING:
     import pyarrow as pa

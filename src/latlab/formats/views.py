@@ -9,8 +9,8 @@ from typing import Any
 
 from latlab.formats import hlog
 from latlab.formats.recording import is_recording, open_recording
-from latlab.model.histogram import Histogram
 from latlab.model.shown import Reader, Shown, Table
+from latlab.model.statistics.histogram import Histogram
 
 __all__ = ["HGRM", "HLOG", "RECORDING"]
 

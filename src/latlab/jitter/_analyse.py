@@ -10,7 +10,7 @@ import numpy as np
 from latlab.jitter._attribution import HYPERVISOR, LIMIT_NS, Attribution, attribute, count_only
 from latlab.jitter._beat import find_periods
 from latlab.jitter._measure import Measured
-from latlab.model.jitter import CoreJitter, JitterResult, Period
+from latlab.model.machine.jitter import CoreJitter, JitterResult, Period
 
 __all__ = ["OWN_NAME", "analyse", "name_period"]
 

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.jitter import CoreJitter, Source
-from latlab.system.tracing import Events
+from latlab.model.machine.jitter import CoreJitter, Source
+from latlab.system.kernel.tracing import Events
 
 __all__ = ["Attribution", "Disturbance", "attribute", "below_kernel", "count_only", "disturbances"]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.jitter import Period
+from latlab.model.machine.jitter import Period
 
 __all__ = ["Spectrum", "clearest_spectrum", "find_periods", "merge_bursts", "spectrum"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import InputError, UsageError
-from latlab.model.jitter import CoreJitter, JitterResult
+from latlab.model.machine.jitter import CoreJitter, JitterResult
 
 __all__ = ["cyclictest_json", "read_outliers", "sysjitter_raw", "write_outliers", "write_text"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from latlab.errors import UsageError
 from latlab.formats.hlog import LogWriter, write_hgrm
-from latlab.model.histogram import Histogram
-from latlab.model.jitter import CoreJitter, JitterResult
+from latlab.model.machine.jitter import CoreJitter, JitterResult
+from latlab.model.statistics.histogram import Histogram
 
 __all__ = ["hdr_of", "write_hdr"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import UsageError
-from latlab.model.jitter import CoreJitter
+from latlab.model.machine.jitter import CoreJitter
 
 __all__ = ["INFINITE", "Histogram", "bin_bounds", "histogram", "recommendations"]
 

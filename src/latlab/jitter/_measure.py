@@ -16,10 +16,10 @@ import numpy as np
 from latlab._core import clock as native_clock
 from latlab._core import jitter as native
 from latlab.errors import UnavailableError, UsageError
-from latlab.model.jitter import CoreJitter
+from latlab.model.machine.jitter import CoreJitter
 from latlab.stats.quantum import detect_quantum
 from latlab.system.environment import kernel_hz
-from latlab.system.tracing import Events, Tracer, online_cpus, parse_cpu_list
+from latlab.system.kernel.tracing import Events, Tracer, online_cpus, parse_cpu_list
 
 __all__ = [
     "Measured",

@@ -11,8 +11,8 @@ import numpy as np
 
 from latlab.errors import InputError, UsageError
 from latlab.formats.recording import Recording, RecordingWriter, open_recording
-from latlab.model.environment import differences
-from latlab.model.jitter import CoreJitter, JitterResult, Period, Source
+from latlab.model.machine.environment import differences
+from latlab.model.machine.jitter import CoreJitter, JitterResult, Period, Source
 
 __all__ = ["Change", "Comparison", "compare_runs", "merge_runs", "read_run", "record_run"]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from latlab.errors import UsageError
 from latlab.jitter._measure import measure
-from latlab.model.jitter import CoreJitter
+from latlab.model.machine.jitter import CoreJitter
 
 __all__ = ["Study", "StudyRow", "run_study"]
 

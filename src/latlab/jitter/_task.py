@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import UsageError
-from latlab.model.jitter import CoreJitter, JitterResult
+from latlab.model.machine.jitter import CoreJitter, JitterResult
 
 __all__ = ["measure_task", "resolve_task"]
 

@@ -5,8 +5,8 @@ from latlab.messaging._experiments import calibrate, compare, find_limit, parse_
 from latlab.messaging._measure import check, conform, measure, measure_and_analyse
 from latlab.messaging._recording import load_run, reserved, save_run
 from latlab.messaging._registry import every_transport, facts_of, missing
-from latlab.messaging._remote import serve
-from latlab.messaging._transport import Transport, TransportClosed
+from latlab.messaging.running.remote import serve
+from latlab.messaging.running.transport import Transport, TransportClosed
 
 __all__ = [
     "Transport",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
 from latlab.model.messaging import Counter, Cpu, Hump, Measurement, Peak, Result, Throughput
-from latlab.model.stats import Summary
+from latlab.model.statistics.summary import Summary
 from latlab.stats.humps import find_humps
 from latlab.stats.quantiles import rank
 

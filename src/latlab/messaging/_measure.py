@@ -123,10 +123,10 @@ def measure(settings: Settings) -> Measurement:
     _check_memory(settings)
     _, target = _registry.resolve(settings.transport)
     if target is not None:
-        from latlab.messaging._python_run import run_python
+        from latlab.messaging.running.python import run_python
 
         return run_python(settings, facts, target)
-    from latlab.messaging._native_run import run_native
+    from latlab.messaging.running.native import run_native
 
     return run_native(settings, facts)
 
@@ -140,7 +140,7 @@ def conform(settings: Settings) -> list[tuple[str, str | None]]:
     facts, target = _registry.resolve(settings.transport)
     if target is None:
         raise UsageError(f"{facts.name} is native", remedy="this checks transports of the Python loop")
-    from latlab.messaging._python_run import conformity
+    from latlab.messaging.running.python import conformity
 
     settings, facts = check(settings)
     return conformity(target, facts, settings)

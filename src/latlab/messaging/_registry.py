@@ -7,8 +7,8 @@ import importlib.util
 import shutil
 
 from latlab.errors import MissingExtraError, UnavailableError, UsageError
-from latlab.messaging._links import ALIASES, BOTH, NATIVE
-from latlab.messaging._products import PRODUCTS
+from latlab.messaging.products.table import PRODUCTS
+from latlab.messaging.running.links import ALIASES, BOTH, NATIVE
 from latlab.model.messaging import Facts
 
 _ZEROMQ = {
@@ -95,7 +95,7 @@ def server_program(name: str) -> str | None:
 def missing(facts: Facts) -> str | None:
     """What a transport needs that isn't here, as the command that brings it; None where it is."""
     if facts.loop == "native" and facts.name.startswith("zeromq"):
-        from latlab.messaging._zeromq import library
+        from latlab.messaging.running.zeromq import library
 
         return None if library() is not None else "pip install 'latlab[brokers]'"
     if facts.package is not None and not _importable(facts.package):

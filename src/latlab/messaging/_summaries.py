@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from latlab.model.stats import Summary
+from latlab.model.statistics.summary import Summary
 from latlab.stats.quantiles import REPORTED, quantile_name, rank
 
 Integers = npt.NDArray[np.int64]

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from latlab.model.diagnosis import Latency
-from latlab.model.queue_tail import Tail
+from latlab.model.queues.tail import Tail
 
 __all__ = [
     "Answer",

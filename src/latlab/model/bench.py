@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from latlab.model.paired import PairedResult
+from latlab.model.statistics.paired import PairedResult
 
 __all__ = ["Control", "Judgement", "Plan", "Sample", "Settings", "Shift"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from latlab.model.queue_analysis import Analysis
+from latlab.model.queues.analysis import Analysis
 
 __all__ = ["Diagnosis", "Discrepancy", "Latency", "QueueView", "Sampler", "StageView"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from latlab.model.stats import Summary
+from latlab.model.statistics.summary import Summary
 
 __all__ = [
     "INTERRUPTED",

@@ -7,13 +7,7 @@ in Python; `docs/reference/counter-file.md`). `Recorder` samples them from outsi
 simulates that.
 """
 
-from latlab.queues._addresses import RemoteQueue, parse_remote_queue, readers_by_address
-from latlab.queues._analysis import analyse
-from latlab.queues._attach import Attachment, attach
-from latlab.queues._files import Application, applications, refused_folder
-from latlab.queues._flight import CAUSES, Detector, Flight
-from latlab.queues._happenings import Happening, Happenings
-from latlab.queues._instrument import (
+from latlab.queues.count.instrument import (
     AsyncQueue,
     CountedExecutor,
     Deque,
@@ -26,17 +20,23 @@ from latlab.queues._instrument import (
     set_application,
     set_phase,
 )
-from latlab.queues._landmarks import landmarks
-from latlab.queues._live import Live
-from latlab.queues._load import load
-from latlab.queues._model import fit_model
-from latlab.queues._recorder import Memory, Recorder
-from latlab.queues._sample_time import sample_times
-from latlab.queues._simulate import forecast
-from latlab.queues._stalls import stalls
-from latlab.queues._tail import tail
-from latlab.queues._traces import keep_traces, trace_columns
-from latlab.queues._verify import verify_recording
+from latlab.queues.flight import CAUSES, Detector, Flight
+from latlab.queues.happenings import Happening, Happenings
+from latlab.queues.judge.landmarks import landmarks
+from latlab.queues.judge.stalls import stalls
+from latlab.queues.judge.verdict import analyse
+from latlab.queues.live import Live
+from latlab.queues.model.fit import fit_model
+from latlab.queues.model.simulate import forecast
+from latlab.queues.sample.addresses import RemoteQueue, parse_remote_queue, readers_by_address
+from latlab.queues.sample.attach import Attachment, attach
+from latlab.queues.sample.files import Application, applications, refused_folder
+from latlab.queues.sample.load import load
+from latlab.queues.sample.recorder import Memory, Recorder
+from latlab.queues.sample.sample_time import sample_times
+from latlab.queues.trace.tail import tail
+from latlab.queues.trace.traces import keep_traces, trace_columns
+from latlab.queues.trace.verify import verify_recording
 
 __all__ = [
     "CAUSES",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.model.queues import Observation, Queue, QueueKind
+from latlab.model.queues.observation import Observation, Queue, QueueKind
 
 __all__ = ["Line", "observe", "simulate"]
 

@@ -26,7 +26,7 @@ from typing import Any, Literal
 from latlab import __version__
 from latlab.errors import MissingExtraError
 from latlab.formats import documents
-from latlab.model.environment import Environment
+from latlab.model.machine.environment import Environment
 from latlab.reports import text as _text
 from latlab.reports._page_style import EARLY_SCRIPT, SCRIPT, STYLE
 
@@ -95,7 +95,7 @@ class Page:
         self._parts.append(f'<div class="card">{_table(columns, rows, links)}{_caption(caption)}</div>')
 
     def figure(self, figure: Any, caption: str = "", *, height: int = 360) -> None:
-        """A plotly figure: from `latlab.reports.figures`, a dict of data and layout, or plotly's own object.
+        """A figure: of `latlab.reports.sections.figures`, a dict of data and layout, or plotly's own object.
 
         Args:
             figure: what to draw.
@@ -114,7 +114,7 @@ class Page:
         )
 
     def svg(self, markup: str, caption: str = "") -> None:
-        """A drawing of our own, such as `latlab.reports.topology.draw` makes; inserted as it is."""
+        """A drawing of our own, such as `latlab.reports.sections.topology.draw` makes; inserted as it is."""
         self._parts.append(f'<div class="card">{markup}{_caption(caption)}</div>')
 
     def details(self, summary: str, text: str) -> None:

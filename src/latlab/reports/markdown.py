@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from latlab.model.environment import Environment
+from latlab.model.machine.environment import Environment
 from latlab.reports import text as _text
 
 __all__ = ["MarkdownPage", "box_svg"]
@@ -81,7 +81,7 @@ class MarkdownPage:
 
 
 def box_svg(figure: Mapping[str, Any]) -> str:
-    """Boxplots of `latlab.reports.figures.boxes` as a drawing: quartiles, whiskers, extremes; one scale.
+    """Boxplots of `sections.figures.boxes` as a drawing: quartiles, whiskers, extremes; one scale.
 
     The scale reaches from the least whisker to the greatest with a tenth on either side; an extreme beyond is
     written beside its box instead of drawn.

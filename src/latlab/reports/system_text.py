@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from latlab.model.environment import Environment
+from latlab.model.machine.environment import Environment
 from latlab.system.clocks import ClockFacts
-from latlab.system.settings import Finding
-from latlab.system.tuning import Change
+from latlab.system.settings.catalogue import Finding
+from latlab.system.settings.tuning import Change
 
 __all__ = ["changes", "clock_table", "environment", "findings"]
 

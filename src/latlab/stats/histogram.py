@@ -1,5 +1,5 @@
-"""HDR histograms: defined in `latlab.model.histogram`, since formats read them and know no statistics."""
+"""HDR histograms, defined in `latlab.model.statistics.histogram`: formats read them too."""
 
-from latlab.model.histogram import HOUR_NS, MAX_VALUE, Bins, Histogram
+from latlab.model.statistics.histogram import HOUR_NS, MAX_VALUE, Bins, Histogram
 
 __all__ = ["HOUR_NS", "MAX_VALUE", "Bins", "Histogram"]

@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from latlab.model.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Verdict
 from latlab.stats import _betting
 
 __all__ = [

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from latlab.model.stats import Summary
+from latlab.model.statistics.summary import Summary
 
 __all__ = [
     "REPORTED",

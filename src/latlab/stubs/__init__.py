@@ -10,25 +10,25 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from latlab.stubs._actions import Action, Program, check, replace_thread, scale
-    from latlab.stubs._actions import load as load_actions
-    from latlab.stubs._actions import save as save_actions
-    from latlab.stubs._calibrate import calibrate
-    from latlab.stubs._capture import capture, from_ctf, from_perf_script
-    from latlab.stubs._component import ReplayError, component
-    from latlab.stubs._emit import emit
-    from latlab.stubs._existing import require_component
-    from latlab.stubs._forecast import forecast
-    from latlab.stubs._measure import measure
-    from latlab.stubs._perform import busy, cache, idle, instructions, io, load, memory, network
-    from latlab.stubs._play import play
-    from latlab.stubs._session import record, replay
-    from latlab.stubs._study import study
-    from latlab.stubs._study_plan import StudyPlan
-    from latlab.stubs._study_plan import load_plan as load_study
-    from latlab.stubs._timeline import compare, to_perfetto
-    from latlab.stubs._timeline import load as load_timeline
-    from latlab.stubs._timeline import save as save_timeline
+    from latlab.stubs.components.existing import require_component
+    from latlab.stubs.components.hook import ReplayError, component
+    from latlab.stubs.components.measure import measure
+    from latlab.stubs.components.session import record, replay
+    from latlab.stubs.loads.calibrate import calibrate
+    from latlab.stubs.loads.perform import busy, cache, idle, instructions, io, load, memory, network
+    from latlab.stubs.studies.forecast import forecast
+    from latlab.stubs.studies.question import StudyPlan
+    from latlab.stubs.studies.question import load_plan as load_study
+    from latlab.stubs.studies.study import study
+    from latlab.stubs.timelines.actions import Action, Program, check, replace_thread, scale
+    from latlab.stubs.timelines.actions import load as load_actions
+    from latlab.stubs.timelines.actions import save as save_actions
+    from latlab.stubs.timelines.capture import capture, from_ctf, from_perf_script
+    from latlab.stubs.timelines.emit import emit
+    from latlab.stubs.timelines.play import play
+    from latlab.stubs.timelines.timeline import compare, to_perfetto
+    from latlab.stubs.timelines.timeline import load as load_timeline
+    from latlab.stubs.timelines.timeline import save as save_timeline
 
 __all__ = [
     "Action",
@@ -69,41 +69,41 @@ __all__ = [
 ]
 
 _PLACES = {
-    "Action": "_actions",
-    "Program": "_actions",
-    "ReplayError": "_component",
-    "StudyPlan": "_study_plan",
-    "busy": "_perform",
-    "cache": "_perform",
-    "calibrate": "_calibrate",
-    "capture": "_capture",
-    "check": "_actions",
-    "compare": "_timeline",
-    "component": "_component",
-    "emit": "_emit",
-    "forecast": "_forecast",
-    "from_ctf": "_capture",
-    "from_perf_script": "_capture",
-    "idle": "_perform",
-    "instructions": "_perform",
-    "io": "_perform",
-    "load": "_perform",
-    "load_actions": "_actions:load",
-    "load_study": "_study_plan:load_plan",
-    "load_timeline": "_timeline:load",
-    "measure": "_measure",
-    "memory": "_perform",
-    "network": "_perform",
-    "play": "_play",
-    "record": "_session",
-    "replace_thread": "_actions",
-    "replay": "_session",
-    "require_component": "_existing",
-    "save_actions": "_actions:save",
-    "save_timeline": "_timeline:save",
-    "scale": "_actions",
-    "study": "_study",
-    "to_perfetto": "_timeline",
+    "Action": "timelines.actions",
+    "Program": "timelines.actions",
+    "ReplayError": "components.hook",
+    "StudyPlan": "studies.question",
+    "busy": "loads.perform",
+    "cache": "loads.perform",
+    "calibrate": "loads.calibrate",
+    "capture": "timelines.capture",
+    "check": "timelines.actions",
+    "compare": "timelines.timeline",
+    "component": "components.hook",
+    "emit": "timelines.emit",
+    "forecast": "studies.forecast",
+    "from_ctf": "timelines.capture",
+    "from_perf_script": "timelines.capture",
+    "idle": "loads.perform",
+    "instructions": "loads.perform",
+    "io": "loads.perform",
+    "load": "loads.perform",
+    "load_actions": "timelines.actions:load",
+    "load_study": "studies.question:load_plan",
+    "load_timeline": "timelines.timeline:load",
+    "measure": "components.measure",
+    "memory": "loads.perform",
+    "network": "loads.perform",
+    "play": "timelines.play",
+    "record": "components.session",
+    "replace_thread": "timelines.actions",
+    "replay": "components.session",
+    "require_component": "components.existing",
+    "save_actions": "timelines.actions:save",
+    "save_timeline": "timelines.timeline:save",
+    "scale": "timelines.actions",
+    "study": "studies.study",
+    "to_perfetto": "timelines.timeline",
 }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latlab._core import clock as _clock
-from latlab.model.clock import ClockDescription
+from latlab.model.machine.clock import ClockDescription
 
 __all__ = ["Calibration", "Reference", "calibrate", "describe", "quantum_ticks", "reference", "ticks"]
 

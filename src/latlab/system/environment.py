@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import latlab
-from latlab.model.environment import Environment, Fact, Value
+from latlab.model.machine.environment import Environment, Fact, Value
 from latlab.system import floor
 
 __all__ = ["PACKAGES", "capture", "cpu_quota", "kernel_hz"]

@@ -16,8 +16,8 @@ from typing import Any
 
 from latlab.errors import InputError, UnavailableError
 from latlab.formats import documents
-from latlab.model.environment import Fact
-from latlab.model.jitter import CoreJitter, human
+from latlab.model.machine.environment import Fact
+from latlab.model.machine.jitter import CoreJitter, human
 
 __all__ = ["FACTS", "facts", "floor_files", "remember"]
 

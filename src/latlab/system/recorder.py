@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from latlab._core.stats import HdrRecorder
-from latlab.model.histogram import HOUR_NS, Histogram
+from latlab.model.statistics.histogram import HOUR_NS, Histogram
 
 __all__ = ["HistogramRecorder", "histogram_of"]
 

@@ -39,7 +39,7 @@ class _Loader:
 
     def exec_module(self, module: object) -> None:
         self._own.exec_module(module)  # type: ignore[attr-defined]
-        from latlab.stubs._component import patch
+        from latlab.stubs.components.hook import patch
 
         for component in self._components:
             patch(component)

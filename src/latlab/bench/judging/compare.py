@@ -1,0 +1,152 @@
+"""Judges two sets of results that were measured apart, and a history of them.
+
+What was not interleaved can't be told from a drift of the machine, so this is the weaker comparison, and
+says so. The
+replicate is the process. The test is that of Mann and Whitney (1947) on the processes' typical times, the
+interval its
+inversion (Hodges and Lehmann 1963; Bauer, JASA 67 (1972)), both widened by the effective number of
+processes in
+place of their number. Where each side is one process, its iterations say nothing about the next process: a
+standard deviation of 2 % between processes is assumed then (Mytkowicz et al., "Producing wrong data without
+doing anything obviously wrong!", ASPLOS 2009, found more).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from latlab.bench.results.imports import Results
+from latlab.model.bench import Judgement
+from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.stats.variance import effective_size, midmean
+
+__all__ = ["ASSUMED_DEVIATION", "compare_results", "environment_differences", "judge_unpaired"]
+
+Floats = npt.NDArray[np.float64]
+ASSUMED_DEVIATION = 0.02
+DEFAULT_EFFECT = 0.01
+FEWEST = 4  # processes a side: with fewer, no p-value of Mann and Whitney's test is below 0.05
+_POWER = 0.8416  # quantile of the normal distribution at 0.8
+_IGNORED = ("captured_at", "load", "git", "process", "latlab", "command", "clock.rate", "memory")
+
+
+def judge_unpaired(
+    a: Sequence[Floats], b: Sequence[Floats], *, smallest_effect: float, alpha: float
+) -> tuple[PairedResult, tuple[float, float], list[str]]:
+    """Judge B against A from their processes' times.
+
+    Args:
+        a: times of each process, in nanoseconds.
+        b: the same of the other side.
+        smallest_effect: relative.
+        alpha: level.
+
+    Returns:
+        (result, whose pairs are processes a side; typical times; warnings).
+    """
+    from scipy.special import ndtr, ndtri
+
+    z = float(ndtri(1 - alpha / 2))
+    single = len(a) == 1 or len(b) == 1
+    sides = [np.concatenate(list(s)) if single else np.array([midmean(g) for g in s]) for s in (a, b)]
+    x, y = (np.log(s) for s in sides)
+    typical = (float(np.exp(np.median(x))), float(np.exp(np.median(y))))
+    warnings = []
+    sizes = [max(1.0, effective_size(s)) for s in (x, y)]
+    inflation = max(len(x) / sizes[0], len(y) / sizes[1])
+    if inflation > 1.5:
+        warnings.append(f"neighbouring values are alike: {inflation:.1f} of them count as one")
+    # Long series are thinned: a million differences tell no more than what they are drawn from.
+    x, y = (s[:: max(1, len(s) // 1000)] for s in (x, y))
+    n, m = len(x), len(y)
+    inflation = max(inflation / max(1, len(sides[0]) // n), 1.0)
+    shifts = np.sort(np.subtract.outer(y, x).ravel())
+    effect = float(np.median(shifts))
+    spread = math.sqrt(inflation * n * m * (n + m + 1) / 12)
+    rank = math.floor(n * m / 2 - z * spread)
+    open_ended = min(n, m) < FEWEST or rank < 1
+    low, high = (
+        (-math.inf, math.inf) if open_ended else (float(shifts[rank - 1]), float(shifts[n * m - rank]))
+    )
+    # By the same ranks as the interval, so that it is at most alpha exactly where that excludes 0.
+    against = min(int((shifts <= 0).sum()), int((shifts >= 0).sum()))
+    p_value = 1.0 if open_ended else 2 * float(ndtr(-(n * m / 2 - against - 1) / spread))
+    if single:
+        warnings.append(
+            f"a side is one process: {ASSUMED_DEVIATION:.0%} between processes is assumed; measure several"
+        )
+        extra = math.sqrt(2) * ASSUMED_DEVIATION
+        below, beyond = (math.hypot(side, z * extra) for side in (effect - low, high - effect))
+        low, high = effect - below, effect + beyond
+        p_value = 2 * float(ndtr(-z * abs(effect) / (below if effect > 0 else beyond)))
+    margin = math.log1p(smallest_effect)
+    if low > -margin and high < margin:
+        verdict, why = Verdict.EQUIVALENT, f"the interval lies within {smallest_effect:.2%}"
+    elif low > 0 or high < 0:
+        verdict, why = (Verdict.SLOWER if low > 0 else Verdict.FASTER), "the interval excludes 0"
+    else:
+        verdict, why = Verdict.INCONCLUSIVE, "the interval contains 0 and a change that matters"
+    processes = min(len(a), len(b))
+    needed: int | None = processes
+    if verdict is Verdict.INCONCLUSIVE:
+        deviation = ASSUMED_DEVIATION if single else 1.4826 * float(np.mean([_mad(x), _mad(y)]))
+        goal = max(abs(effect), margin - abs(effect), margin / 2)
+        wanted = 2 * inflation * ((z + _POWER) * deviation / goal) ** 2 if goal > 0 else math.inf
+        needed = None if not math.isfinite(wanted) else max(FEWEST + 1, processes + 1, math.ceil(wanted))
+        if needed is not None:
+            why += f"; run {needed - processes} more processes a side"
+    ends = tuple(None if not math.isfinite(v) else float(f"{math.expm1(v):.12g}") for v in (low, high))
+    result = PairedResult(
+        verdict, float(f"{math.expm1(effect):.12g}"), (ends[0], ends[1]), float(f"{min(1.0, p_value):.12g}"),
+        processes, needed, alpha, smallest_effect, why,
+    )  # fmt: skip
+    return result, typical, warnings
+
+
+def compare_results(
+    a: Results, b: Results, *, smallest_effect: float | None, alpha: float
+) -> dict[str, Judgement]:
+    """Judge all benchmarks that two files have in common; a lone one in each is compared whatever its name.
+
+    Returns:
+        a judgement by name; empty where the files have nothing in common.
+    """
+    names = [(name, name) for name in a.tests if name in b.tests]
+    if not names and len(a.tests) == len(b.tests) == 1:
+        names = [(next(iter(a.tests)), next(iter(b.tests)))]
+    effect = DEFAULT_EFFECT if smallest_effect is None else smallest_effect
+    why = f"{effect:.3%}, " + (
+        "as declared" if smallest_effect is not None else "the default of bench compare"
+    )
+    differences = environment_differences(a.environment, b.environment)
+    out = {}
+    for one, other in names:
+        result, typical, warnings = judge_unpaired(
+            a.tests[one], b.tests[other], smallest_effect=effect, alpha=alpha
+        )
+        warnings.append(
+            "the sides were measured apart: a drift of the machine looks like an effect; see bench ab"
+        )
+        if differences:
+            warnings.insert(0, "unlike environments: " + "; ".join(differences[:4]))
+        out[one if one == other else f"{one} / {other}"] = Judgement(
+            result, (), why, typical, tuple(warnings)
+        )
+    return out
+
+
+def environment_differences(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
+    """Facts that two environments state differently and that matter for times."""
+    return [
+        f"{key} was {a[key]}, is {b[key]}"
+        for key in a
+        if key in b and a[key] != b[key] and not key.startswith(_IGNORED)
+    ]
+
+
+def _mad(x: Floats) -> float:
+    return float(np.median(np.abs(x - np.median(x))))

@@ -1,0 +1,243 @@
+"""From what the processes measured to the judgement; pure, so that raw results can be judged again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from latlab.bench.judging.humps import iteration_humps
+from latlab.model.bench import Judgement, Sample, Shift
+from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.stats import paired
+from latlab.stats.change_points import change_points
+from latlab.stats.quantiles import nearest_rank
+from latlab.stats.variance import effective_size, midmean, midmean_error
+
+__all__ = ["SHIFTED", "difference", "judge_pairs", "log_ratio", "turn_ratios"]
+
+Pair = tuple[Sample, Sample]
+SHIFTED = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
+# A group of processes carries a quantile where this many of its effective values lie beyond it, and with
+# fewer groups than these there is no interval.
+_BEYOND, _FEWEST_GROUPS = 5, 7
+# With as many iterations the fastest quarter of each of so many parts is more than one value.
+_FEWEST_UNDELAYED, _PARTS = 32, 4
+
+
+def turn_ratios(a: Sample, b: Sample) -> npt.NDArray[np.float64]:
+    """log(B / A) of each turn, where the two took turns; of the whole processes otherwise.
+
+    Shape (turns,). A last turn that is shorter than the others is left out, unless there is no other.
+    """
+    length = a.turn if 0 < a.turn == b.turn <= min(len(a.times_ns), len(b.times_ns)) else 0
+    if length == 0:
+        return np.array([math.log(midmean(b.times_ns) / midmean(a.times_ns))])
+    turns = min(len(a.times_ns), len(b.times_ns)) // length
+    typical = []
+    for sample in (a, b):
+        ordered = np.sort(sample.times_ns[: turns * length].reshape(turns, length), axis=1)
+        typical.append(ordered[:, length // 4 : length - length // 4].mean(axis=1))
+    out: npt.NDArray[np.float64] = np.log(typical[1] / typical[0])
+    return out
+
+
+def log_ratio(a: Sample, b: Sample) -> float:
+    """log(B / A) of the processes' typical times: the midmean over their turns, where they took turns."""
+    return midmean(turn_ratios(a, b))
+
+
+def difference(a: Sample, b: Sample) -> paired.Difference:
+    """A pair, summed up by its typical times and, with enough iterations, by those that nothing delayed.
+
+    Of the first, the noise is the standard error of the midmean over turns (over iterations, where none were
+    taken); of the second, that over four parts of each process. Exchanging the sides changes the
+    signs of the log-ratios and leaves the noises as they are.
+    """
+    ratios = turn_ratios(a, b)
+    typical, noise = midmean(ratios), midmean_error(ratios)
+    if len(ratios) == 1:
+        noise = math.hypot(*(_own_error(s.times_ns) for s in (a, b)))
+    if min(len(a.times_ns), len(b.times_ns)) < _FEWEST_UNDELAYED:
+        return paired.Difference((typical,), (noise,))
+    undelayed = math.log(_undelayed(b.times_ns) / _undelayed(a.times_ns))
+    parts = [np.array_split(s.times_ns, _PARTS) for s in (a, b)]
+    of_parts = [math.log(_undelayed(y) / _undelayed(x)) for x, y in zip(*parts, strict=True)]
+    own = float(np.std(of_parts, ddof=1)) / math.sqrt(_PARTS)
+    return paired.Difference((typical, undelayed), (noise, own))
+
+
+def _undelayed(times: npt.NDArray[np.float64]) -> float:
+    """The mean of the fastest quarter.
+
+    What a machine adds to a time is never negative, so the fastest times are those that it disturbed least:
+    Chen and Revels, "Robust benchmarking in noisy environments", IEEE HPEC 2016.
+    """
+    return float(np.sort(times)[: max(1, len(times) // 4)].mean())
+
+
+def _own_error(times: npt.NDArray[np.float64]) -> float:
+    """Standard error of the logarithm of a process's midmean, by its iterations."""
+    logs = np.log(times)
+    return midmean_error(logs) * math.sqrt(len(logs) / effective_size(logs))
+
+
+def judge_pairs(
+    pairs: Sequence[Pair],
+    *,
+    smallest_effect: float,
+    smallest_effect_why: str,
+    alpha: float,
+    block_pairs: int = paired.BLOCK_PAIRS,
+    refused: str | None = None,
+) -> Judgement:
+    """Judge interleaved process pairs (A, B), in the order measured.
+
+    Args:
+        pairs: as measured in the order of `paired.interleaving`.
+        smallest_effect: relative change that matters.
+        smallest_effect_why: where it comes from.
+        alpha: level.
+        block_pairs: pairs of a block, which share a build.
+        refused: why no verdict may be given, or None.
+    """
+    differences = [difference(a, b) for a, b in pairs]
+    if len({len(d.log_ratios) for d in differences}) > 1:  # imported or cut: processes of unlike length
+        differences = [paired.Difference(d.log_ratios[:1], d.noises[:1]) for d in differences]
+    result = paired.judge(
+        [d.log_ratios for d in differences],
+        smallest_effect=smallest_effect,
+        alpha=alpha,
+        block_pairs=block_pairs,
+        noises=[d.noises for d in differences],
+    )
+    warnings: list[str] = []
+    details: dict[str, Any] = {}
+    for index, side in enumerate("AB"):
+        samples = [pair[index] for pair in pairs]
+        details[side] = _look(samples)
+        warnings += [f"{side}: {w}" for w in _warnings(details[side])]
+    counts = [sorted({pair[i].operations for pair in pairs}) for i in (0, 1)]
+    if any(len(c) > 1 for c in counts):
+        refused = refused or "a side's operation count changed from process to process"
+    elif pairs and counts[0] != counts[1]:
+        warnings.append(
+            f"A does {counts[0][0]} operations a run and B {counts[1][0]}: times are compared per operation"
+        )
+    if refused is not None:
+        result = PairedResult(
+            Verdict.REFUSED, result.effect, result.interval, result.p_value, result.pairs,
+            None, alpha, smallest_effect, refused,
+        )  # fmt: skip
+    typical = [
+        float(np.median([midmean(pair[i].times_ns) for pair in pairs])) if pairs else math.nan for i in (0, 1)
+    ]
+    return Judgement(
+        result,
+        _shifts(pairs, alpha, block_pairs),
+        smallest_effect_why,
+        (typical[0], typical[1]),
+        tuple(warnings),
+        details,
+    )
+
+
+def _shifts(pairs: Sequence[Pair], alpha: float, block: int) -> tuple[Shift, ...]:
+    """The shift of each quantile, from groups of pairs whose pooled iterations carry it.
+
+    A group's ratio changes its sign with the coins of all its blocks at once, so that the same test holds for
+    groups as for blocks.
+    """
+    effective = [min(effective_size(s.times_ns) for s in pair) for pair in pairs]
+    mean = float(np.mean(effective)) if pairs else 0.0
+    out = []
+    for q in SHIFTED:
+        name = f"p{q * 100:g}"
+        needed = _BEYOND / min(q, 1 - q)
+        size = block * math.ceil(needed / mean / block) if mean > 0 else 0
+        groups = len(pairs) // size if size else 0
+        if groups < _FEWEST_GROUPS:
+            why = f"needs {_FEWEST_GROUPS} times {needed:.0f} effective iterations, has {sum(effective):.0f}"
+            out.append(Shift(name, None, (None, None), why))
+            continue
+        ratios = []
+        for at in range(0, groups * size, size):
+            times = [np.concatenate([pair[i].times_ns for pair in pairs[at : at + size]]) for i in (0, 1)]
+            ratios.append(math.log(nearest_rank(times[1], q) / nearest_rank(times[0], q)))
+        result = paired.judge(ratios, smallest_effect=0.0, alpha=alpha, block_pairs=1)
+        out.append(Shift(name, result.effect, result.interval))
+    return tuple(out)
+
+
+def _look(samples: Sequence[Sample]) -> Mapping[str, Any]:
+    """What a reader of the verdict should know of one side."""
+    if not samples:
+        return {}
+    typical = np.array([midmean(s.times_ns) for s in samples])
+    longest = max(samples, key=lambda s: len(s.times_ns))
+    relative = [s.times_ns / t for s, t in zip(samples, typical, strict=True)]
+    count = min(map(len, relative))
+    # The mean course of a process, over all of them: warm-up shows here, and single disturbances don't.
+    course = np.median(np.vstack([r[:count] for r in relative]), axis=0)
+    warm = (
+        [p for p in change_points(course, alpha=0.01) if abs(p.after / p.before - 1) > 0.005]
+        if count >= 10
+        else []
+    )
+    drift = change_points(typical, alpha=0.01)
+    return {
+        "processes": len(samples),
+        "iterations": int(sum(len(s.times_ns) for s in samples)),
+        "process_typical_ns": [float(t) for t in typical],
+        "effective_share": float(np.mean([effective_size(s.times_ns) / len(s.times_ns) for s in samples])),
+        "warm_up_until": warm[0].index if warm and warm[0].index < count / 2 else 0,
+        "drift_at_process": [p.index for p in drift],
+        "humps": _humps(typical),
+        "iteration_humps": iteration_humps(samples),
+        "quantum_ns": longest.quantum_ns,
+        "read_ns": longest.read_ns,
+        "shortest_iteration_ns": float(
+            min(float(s.times_ns.min()) * s.batch * s.operations for s in samples)
+        ),
+    }
+
+
+def _humps(typical: np.ndarray[Any, np.dtype[np.float64]]) -> int:
+    """Humps of the distribution over processes; 1 where too few to tell."""
+    if len(typical) < 20:
+        return 1
+    from latlab.stats import humps
+
+    return len(humps.find_humps(typical, alpha=0.01).humps)
+
+
+def _warnings(look: Mapping[str, Any]) -> list[str]:
+    out: list[str] = []
+    if not look:
+        return out
+    if look["warm_up_until"]:
+        out.append(f"a process is still warming up until iteration {look['warm_up_until']}; raise --warmup")
+    if look["drift_at_process"]:
+        out.append(
+            "the level changed during the experiment (at process "
+            + ", ".join(map(str, look["drift_at_process"][:3]))
+            + "); pairs bear it, single runs don't"
+        )
+    if look["humps"] > 1:
+        out.append(
+            f"processes fall into {look['humps']} groups; see the report's densities, and compare layouts"
+        )
+    if (look["iteration_humps"] or 1) > 1:
+        out.append(
+            f"the iterations of a process fall into {look['iteration_humps']} groups, which one typical time "
+            "does not describe; see the report's densities and the quantiles' shifts"
+        )
+    if look["quantum_ns"] and look["shortest_iteration_ns"] < 20 * look["quantum_ns"]:
+        out.append(
+            f"an iteration of {look['shortest_iteration_ns']:.3g} ns is less than 20 steps of the clock "
+            f"({look['quantum_ns']:.3g} ns); raise --batch or drop set_up()"
+        )
+    return out

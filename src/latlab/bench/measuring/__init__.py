@@ -1,0 +1,1 @@
+"""Processes that measure, and the experiments made of them."""

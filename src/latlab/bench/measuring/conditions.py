@@ -1,0 +1,136 @@
+"""The factors of a study: what a machine offers of them, how they are set, read back and put back."""
+
+from __future__ import annotations
+
+import glob
+import multiprocessing
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from latlab.bench.measuring.process import takes_seed
+from latlab.bench.results.targets import Target
+
+__all__ = ["FACTORS", "FILES", "LEVELS", "Knobs", "available", "closed", "hogs"]
+
+FACTORS = ("scheduling", "governor", "rt_limit", "fair_server", "load", "input")
+LEVELS = {
+    "scheduling": ("other", "fifo"),
+    "governor": ("powersave", "performance"),
+    "rt_limit": ("950000", "-1"),
+    "fair_server": ("50000000", "0"),
+    "load": ("idle", "hog"),
+    "input": ("fixed", "fresh"),
+}
+FILES = {
+    "governor": "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+    "rt_limit": "/proc/sys/kernel/sched_rt_runtime_us",
+    "fair_server": "/sys/kernel/debug/sched/fair_server/cpu*/runtime",
+}
+
+
+def spin(core: int, ready: Any) -> None:
+    """Keep one core busy until killed."""
+    os.sched_setaffinity(0, {core})
+    ready.set()
+    while True:
+        pass
+
+
+class hogs:  # noqa: N801 - used as a context manager, like a function
+    """The load generator: one busy process on each core that this process may use."""
+
+    def __enter__(self) -> hogs:
+        """Start them, and return once each runs."""
+        context = multiprocessing.get_context("spawn")
+        self.processes = {}
+        events = []
+        for core in sorted(os.sched_getaffinity(0)):
+            event = context.Event()
+            process = context.Process(target=spin, args=(core, event), daemon=True)
+            process.start()
+            self.processes[core] = process
+            events.append(event)
+        for event in events:
+            event.wait(30)
+        return self
+
+    def running(self) -> int:
+        """How many are alive on their own core."""
+        alive = 0
+        for core, process in self.processes.items():
+            try:
+                alive += process.is_alive() and os.sched_getaffinity(process.pid or 0) == {core}
+            except ProcessLookupError:
+                continue
+        return alive
+
+    def spent_s(self) -> dict[int, float]:
+        """Processor time that each has used, by its core."""
+        return {
+            core: psutil.Process(process.pid).cpu_times().user for core, process in self.processes.items()
+        }
+
+    def __exit__(self, *_: object) -> None:
+        """End them."""
+        for process in self.processes.values():
+            process.kill()
+            process.join()
+
+
+def available(factor: str, target: Target) -> str | None:
+    """Why a factor can't be varied here, or None."""
+    if factor == "input" and not takes_seed(target):
+        return f"{target.name} takes no parameter 'seed'"
+    return closed(factor) if factor in FILES else None
+
+
+def closed(factor: str) -> str | None:
+    """Why the files behind a factor can't be read and written, or None."""
+    files = glob.glob(FILES[factor])  # noqa: PTH207 - the pattern spans folders from the root
+    if not files:
+        return f"this machine has no {FILES[factor]}"
+    for file in files:
+        try:
+            # Opened, since a locked-down kernel refuses what the file's mode allows.
+            with open(file, "r+") as opened:
+                opened.read()
+        except OSError as error:
+            return f"{file}: {error.strerror}"
+    if factor == "governor":
+        offered = Path(files[0]).with_name("scaling_available_governors").read_text().split()
+        if not set(LEVELS["governor"]) <= set(offered):
+            return f"only {', '.join(offered)} are offered"
+    return None
+
+
+class Knobs:
+    """The files behind some factors; their content is put back at the end."""
+
+    def __init__(self, factors: Sequence[str]) -> None:
+        self.files = {f: sorted(glob.glob(FILES[f])) for f in factors if f in FILES}  # noqa: PTH207
+
+    def __enter__(self) -> Knobs:
+        """Remember what they hold."""
+        self.saved = {x: Path(x).read_text().strip() for files in self.files.values() for x in files}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Put it back."""
+        for file, content in self.saved.items():
+            Path(file).write_text(content)
+
+    def write(self, factor: str, level: str) -> str | None:
+        """Set a factor and read it back; why it didn't take, or None. Factors without files have nothing."""
+        for file in self.files.get(factor, ()):
+            try:
+                Path(file).write_text(level)
+            except OSError as error:
+                return f"{file}: {error.strerror}"
+            back = Path(file).read_text().strip()
+            if back != level:
+                return f"{file} reads back '{back}'"
+        return None

@@ -1,0 +1,350 @@
+"""The experiments: plain runs, A against B, and A against A."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from latlab.bench.judging import judge as _judge
+from latlab.bench.measuring import control as _control
+from latlab.bench.measuring.pilot import run_pilot
+from latlab.bench.measuring.plan import default_smallest_effect, make_plan, with_plan
+from latlab.bench.measuring.process import measure_once, measure_pair
+from latlab.bench.results.raw import Raw, Row
+from latlab.bench.results.targets import Target
+from latlab.errors import LatlabError
+from latlab.formats.recording import Recording, RecordingWriter, open_recording
+from latlab.model.bench import Control, Judgement, Plan, Sample, Settings
+from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.stats import paired
+from latlab.stats.variance import midmean
+
+__all__ = ["Recorder", "default_settings", "rows_of", "run", "run_aa", "run_ab"]
+
+DEFAULT_PROCESSES = 5
+
+
+def default_settings() -> Settings:
+    """On the last processor allowed, SCHED_FIFO at the top, with a memory limit that spares the machine."""
+    import psutil
+
+    return Settings(
+        cpu=max(os.sched_getaffinity(0)),
+        priority=os.sched_get_priority_max(os.SCHED_FIFO),
+        memory_limit_bytes=int(0.45 * psutil.virtual_memory().available),  # of each of two at once
+    )
+
+
+@dataclass
+class Recorder:
+    """Keeps every process as it ends: in memory for the judgement, and in a recording where one is wanted."""
+
+    writer: RecordingWriter | None = None
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, row: Row) -> None:
+        """Keep one process; it is safe from a kill once this returns."""
+        self.rows.append(row)
+        if self.writer is None:
+            return
+        sample = row.sample
+        count = len(sample.times_ns)
+        self.writer.append(
+            "iterations",
+            {
+                "test": np.full(count, row.test),
+                "pair": np.full(count, row.pair, dtype=np.int32),
+                "position": np.full(count, row.position, dtype=np.int8),
+                "side": np.full(count, row.side),
+                "batch": np.full(count, sample.batch, dtype=np.int64),
+                "operations": np.full(count, sample.operations, dtype=np.int64),
+                "quantum_ns": np.full(count, sample.quantum_ns),
+                "read_ns": np.full(count, sample.read_ns),
+                "turn": np.full(count, sample.turn, dtype=np.int32),
+                "iteration": np.arange(count, dtype=np.int32),
+                "nanoseconds": sample.times_ns,
+            },
+        )
+
+
+def rows_of(recording: Recording) -> list[Row]:
+    """The processes that a recording holds, finished or not."""
+    if "iterations" not in recording.names():
+        return []
+    table = recording.series("iterations")
+    columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
+    starts = np.flatnonzero(columns["iteration"] == 0)
+    rows = []
+    for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
+        at = {name: values[start] for name, values in columns.items()}
+        sample = Sample(
+            np.asarray(columns["nanoseconds"][start:end], dtype=np.float64),
+            int(at["batch"]), int(at["operations"]), float(at["quantum_ns"]), float(at["read_ns"]),
+            turn=int(at.get("turn", 0)),
+        )  # fmt: skip
+        rows.append(Row(str(at["test"]), int(at["pair"]), int(at["position"]), str(at["side"]), sample))
+    return rows
+
+
+def raw_of(path: Path) -> Raw:
+    """A recording of `bench run` or `bench ab` as raw results."""
+    recording = open_recording(path)
+    plans = recording.document("plans")["plans"] if "plans" in recording.documents() else {}
+    facts = {"kind": recording.kind, "plans": plans, "environment": recording.environment.to_json()}
+    return Raw({**recording.parameters, **facts}, rows_of(recording))
+
+
+def run(
+    target: Target,
+    settings: Settings,
+    recorder: Recorder,
+    *,
+    seconds: float,
+    processes: int | None = None,
+    iterations: int | None = None,
+) -> list[Sample]:
+    """Measure one benchmark in several processes.
+
+    Args:
+        target: with its fixture settled.
+        settings: how a process measures; its iterations are chosen here unless given.
+        recorder: keeps what is measured.
+        seconds: budget, unless both numbers are given.
+        processes: by default 5, of a command as many as fit (at least 3).
+        iterations: a process; by default as many as fit, up to 2,000.
+    """
+    deadline = time.monotonic() + seconds
+    command = target.kind == "command"
+    if iterations is None:
+        probe = measure_once(target, dataclasses.replace(settings, iterations=1 if command else 10))
+        settings = dataclasses.replace(settings, batch=probe.batch)
+        one_s = max(1e-8, midmean(probe.times_ns) * probe.batch * probe.operations * 1e-9)
+        share = seconds / (processes or DEFAULT_PROCESSES)
+        iterations = 1 if command else min(max(10, int(share / 2 / one_s)), 2000)
+    settings = dataclasses.replace(settings, iterations=iterations, warmup=min(settings.warmup, iterations))
+    samples: list[Sample] = []
+    fewest = processes or (3 if command else DEFAULT_PROCESSES)
+    while len(samples) < fewest or (command and processes is None and time.monotonic() < deadline):
+        samples.append(measure_once(target, settings))
+        recorder.add(Row(target.name, len(samples) - 1, 0, "A", samples[-1]))
+    return samples
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What an interrupted run left: its whole blocks, and by which plan they were measured."""
+
+    pairs: Sequence[tuple[Sample, Sample]]
+    plan: Plan
+    effect: float
+    effect_why: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of an A/B experiment.
+
+    Attributes:
+        smallest_effect: relative; None for the default.
+        alpha: level.
+        seconds: budget, the pilot included.
+        seed: of the order.
+        iterations: a process; None lets the pilot choose.
+        max_pairs: budget in pairs.
+        power: probability to find the smallest effect, which the plan's numbers are for.
+        early: whether to stop once a verdict is settled; if not, the budget is spent on narrower intervals.
+        build: a shell command that makes both sides anew before each block of pairs; None leaves them.
+    """
+
+    smallest_effect: float | None = None
+    alpha: float = 0.05
+    seconds: float = 10.0
+    seed: int = 1
+    iterations: int | None = None
+    max_pairs: int = 100_000
+    power: float = paired.POWER
+    early: bool = True
+    build: str | None = None
+
+
+def run_ab(
+    a: Target,
+    b: Target,
+    settings: Settings,
+    asked: Asked,
+    recorder: Recorder,
+    *,
+    name: str | None = None,
+    earlier: Earlier | None = None,
+    control: bool = True,
+    planned: Callable[[Mapping[str, Any]], None] | None = None,
+) -> tuple[Judgement, Plan]:
+    """Measure A and B in interleaved process pairs until a verdict is settled or the budget is spent.
+
+    Args:
+        a: the side that is compared with.
+        b: the side that is judged.
+        settings: how a process measures.
+        asked: budget, level, effect.
+        recorder: keeps every process.
+        name: of the comparison.
+        earlier: an interrupted run of the same seed: its pairs count, and its plan stands for a pilot.
+        control: whether a host that failed its null control is refused.
+        planned: told what the pilot settled, to keep it.
+    """
+    begin = time.monotonic()
+    targets = {"A": a, "B": b}
+    if earlier is None:
+        plan, effect, effect_why = _planned(a, b, settings, asked)
+    else:
+        plan, effect, effect_why = earlier.plan, earlier.effect, earlier.effect_why
+        if asked.smallest_effect is not None:
+            effect, effect_why = _declared(asked.smallest_effect)
+    settings = with_plan(settings, plan)
+    block = plan.block_pairs
+    refused = _control.refusal() if control else None
+    if planned is not None:
+        found = {"smallest_effect": effect, "smallest_effect_why": effect_why, "refused": refused}
+        planned({**found, "plan": dataclasses.asdict(plan)})
+    title = name or f"{a.name} / {b.name}"
+    pairs = [] if earlier is None else list(earlier.pairs)
+
+    def measure(order: tuple[paired.Side, paired.Side]) -> paired.Difference:
+        if asked.build is not None and len(pairs) % block == 0:
+            _build(asked.build, len(pairs) // block)
+        samples = measure_pair(targets[order[0]], targets[order[1]], settings)
+        for position, (side, sample) in enumerate(zip(order, samples, strict=True)):
+            recorder.add(Row(title, len(pairs), position, side, sample))
+        pairs.append(samples if order[0] == "A" else (samples[1], samples[0]))
+        return _judge.difference(*pairs[-1])
+
+    paired.experiment(
+        measure,
+        smallest_effect=effect,
+        seconds=asked.seconds - (time.monotonic() - begin),
+        seed=asked.seed,
+        alpha=asked.alpha,
+        block_pairs=block,
+        max_pairs=asked.max_pairs,
+        early=asked.early,
+        earlier=[_judge.difference(x, y) for x, y in pairs],
+    )
+    judgement = _judge.judge_pairs(
+        pairs,
+        smallest_effect=effect,
+        smallest_effect_why=effect_why,
+        alpha=asked.alpha,
+        block_pairs=block,
+        refused=refused,
+    )
+    return judgement, plan
+
+
+def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Plan, float, str]:
+    """Run the pilot; (plan, smallest effect, why that)."""
+    begin = time.monotonic()
+    command = "command" in (a.kind, b.kind)
+    fixed = command or asked.iterations is not None
+    if asked.iterations is not None:
+        settings = dataclasses.replace(settings, iterations=asked.iterations)
+    elif command:
+        settings = dataclasses.replace(settings, iterations=1, warmup=0, batch=1)
+    build = asked.build
+    pilot = run_pilot(
+        a,
+        b,
+        settings,
+        fixed_iterations=fixed,
+        budget_s=asked.seconds,
+        rebuild=None if build is None else lambda number: _build(build, number),
+    )
+    if asked.smallest_effect is None:
+        effect, why = default_smallest_effect(pilot.typical_ns)
+    else:
+        effect, why = _declared(asked.smallest_effect)
+    plan = make_plan(
+        pilot,
+        smallest_effect=effect,
+        alpha=asked.alpha,
+        power=asked.power,
+        fixed_iterations=fixed,
+        budget_s=max(0.0, asked.seconds - (time.monotonic() - begin)),
+        max_pairs=asked.max_pairs,
+    )
+    return plan, effect, why
+
+
+def _declared(effect: float) -> tuple[float, str]:
+    return effect, f"{effect:.3%}, as declared"
+
+
+def run_aa(
+    target: Target,
+    settings: Settings,
+    asked: Asked,
+    *,
+    comparisons: int,
+    on_comparison: Callable[[int, PairedResult], None] | None = None,
+) -> Control:
+    """Compare a fixture with itself, again and again, exactly as `run_ab` compares two.
+
+    One pilot serves all comparisons. Each is judged as `run_ab` would judge it, and spends its whole budget
+    where no verdict stops it.
+
+    Args:
+        target: with its fixture settled.
+        settings: how a process measures.
+        asked: budget of each comparison.
+        comparisons: how many.
+        on_comparison: told of each (its number, what came out).
+    """
+    if comparisons < 1:
+        raise LatlabError("a null control needs at least one comparison")
+    plan, effect, _ = _planned(target, target, settings, asked)
+    settings = with_plan(settings, plan)
+    called = 0
+    for index in range(comparisons):
+        result = paired.experiment(
+            lambda order: null_difference(target, settings, order),
+            smallest_effect=effect,
+            seconds=asked.seconds,
+            seed=asked.seed + index,
+            alpha=asked.alpha,
+            block_pairs=plan.block_pairs,
+            max_pairs=asked.max_pairs,
+        )
+        different = result.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        called += different
+        if on_comparison is not None:
+            on_comparison(index, result)
+    return _control.control_of(comparisons, called, asked.alpha)
+
+
+def null_difference(
+    target: Target, settings: Settings, order: tuple[paired.Side, paired.Side]
+) -> paired.Difference:
+    """One pair whose sides are the same."""
+    one, other = measure_pair(target, target, settings)
+    return _judge.difference(one, other) if order[0] == "A" else _judge.difference(other, one)
+
+
+def _build(command: str, number: int) -> None:
+    done = subprocess.run(
+        command,
+        shell=True,
+        env={**os.environ, "LATLAB_BUILD": str(number)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise LatlabError(f"the build ended with {done.returncode}: {lines[-1]}")

@@ -1,0 +1,185 @@
+"""The pilot: some pairs measured before the experiment, for what each level of it costs and varies."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from latlab.bench.judging.judge import difference, log_ratio, turn_ratios
+from latlab.bench.measuring.process import measure_once, measure_pair
+from latlab.bench.results.targets import Target
+from latlab.model.bench import Sample, Settings
+from latlab.stats.variance import Components, components, midmean, one_way
+
+__all__ = ["PILOT_BUILDS", "PILOT_PAIRS", "Pilot", "run_pilot"]
+
+PILOT_PAIRS, PILOT_TURNS, PILOT_BUILDS = 4, 16, 3
+PILOT_SHARE = 0.15  # of the budget: where it would cost more, the other way to run a pair isn't tried
+WORTH_IT = 0.2  # four pairs don't tell smaller differences of cost
+# A processor's frequency wanders by 0.2 % within 0.1 ms and by 1 % within 10 (measured on a shared machine),
+# so turns are short. What the other side left in the caches is displaced in some tens of microseconds, and
+# the branches that it taught the processor (lookups in a map took 28 us instead of 16 then) in a hundred.
+TURN_S, COLD_S = 100e-6, 100e-6
+LONG_S = 300e-6  # iterations that are warm after a part of themselves
+FEWEST_TURNS = 8
+_MIDMEAN = 1.2  # its variance over that of a mean
+
+
+@dataclasses.dataclass(frozen=True)
+class Pilot:
+    """What some pairs under the same settings showed; the unit is an iteration, or a turn of both sides.
+
+    Attributes:
+        settings: under which they were measured.
+        parts: relative deviations between processes and between units.
+        pair_deviation: of a pair's log-ratio, by the statistic that scatters least.
+        build_deviation: of a build's; None where nothing is rebuilt.
+        build_s: seconds that both sides' build takes.
+        overhead_s: seconds of a pair that aren't measuring.
+        unit_s: seconds of a unit of both sides.
+        typical_ns: of an operation.
+        context: which of "pinned", "fifo", "locked" came about.
+        position: log-ratio of the second process of a pair to the first, whichever side they are.
+    """
+
+    settings: Settings
+    parts: Components
+    pair_deviation: float
+    build_deviation: float | None
+    build_s: float
+    overhead_s: float
+    unit_s: float
+    typical_ns: float
+    context: tuple[str, ...] = ()
+    position: float = 0.0
+
+    @property
+    def cost(self) -> float:
+        """Seconds for a given precision: time of a pair times its variance."""
+        units = self.settings.iterations / (self.settings.turn or 1)
+        return self.pair_s(units) * self.pair_deviation**2
+
+    def pair_s(self, units: float) -> float:
+        """Seconds of a pair of so many units."""
+        return self.overhead_s + units * self.unit_s
+
+    def explained(self, units: int) -> float:
+        """Standard deviation of a process (pair) that so many units explain.
+
+        Of as many as the pilot had, it is also the least deviation between processes that a few can show.
+        """
+        return self.parts.within * math.sqrt(_MIDMEAN / max(1.0, self.parts.effective_share * units))
+
+    def block_deviation(self, units: int, pairs: int) -> float:
+        """Standard deviation of the mean log-ratio of a block: so many pairs of so many units, one build."""
+        own = self.parts.between**2 + self.explained(units) ** 2
+        # Where they took turns the parts are those of the ratio; else of either of its two processes.
+        own *= 1 if self.settings.turn else 2
+        return math.sqrt((self.build_deviation or 0.0) ** 2 + own / pairs)
+
+
+def run_pilot(
+    a: Target,
+    b: Target,
+    settings: Settings,
+    *,
+    fixed_iterations: bool,
+    budget_s: float,
+    rebuild: Callable[[int], None] | None,
+) -> Pilot:
+    """Measure some pairs in turns and some one process after the other, and keep the better of the two ways.
+
+    Args:
+        a: one side.
+        b: the other, or the same once more.
+        settings: what was asked for. A batch of 0 is settled here, the same for both sides, since the clock's
+            reading weighs more in a smaller one.
+        fixed_iterations: keep the asked iterations.
+        budget_s: what the whole experiment may take.
+        rebuild: makes both sides anew.
+    """
+    begin = time.monotonic()
+    first = [
+        measure_once(target, dataclasses.replace(settings, iterations=min(20, settings.iterations)))
+        for target in ((a,) if a == b else (a, b))
+    ]
+    batch = max(sample.batch for sample in first)
+    iteration_s = max(_iteration_s(s) * batch / s.batch for s in first)
+    apart = dataclasses.replace(settings, batch=batch)
+    if "command" in (a.kind, b.kind):
+        return _pairs(a, b, apart, rebuild)
+    turn, unmeasured = turn_of(iteration_s)
+    if fixed_iterations:
+        turn = max(1, min(turn, settings.iterations // FEWEST_TURNS))
+    else:
+        count = turn * PILOT_TURNS
+        apart = dataclasses.replace(apart, iterations=count, warmup=min(settings.warmup, count))
+    pilot = _pairs(a, b, dataclasses.replace(apart, turn=turn, unmeasured=unmeasured), rebuild)
+    # Where the luck of a process's pages decides, two that are alive at once have more of it than two
+    # that follow each other into the same pages; where the processor's frequency does, turns take it out.
+    if 2 * (time.monotonic() - begin) < PILOT_SHARE * budget_s:
+        alone = _pairs(a, b, apart, rebuild)
+        if alone.cost < WORTH_IT * pilot.cost:
+            pilot = alone
+    return pilot
+
+
+def _pairs(a: Target, b: Target, settings: Settings, rebuild: Callable[[int], None] | None) -> Pilot:
+    pairs, build_s = [], []
+    for index in range(PILOT_PAIRS if rebuild is None else 2 * PILOT_BUILDS):
+        if rebuild is not None and index % 2 == 0:
+            begin = time.monotonic()
+            rebuild(index // 2)
+            build_s.append(time.monotonic() - begin)
+        # The order alternates, or what the first of a pair has over the second would look like an effect.
+        if index % 2:
+            second, first = measure_pair(b, a, settings)
+            pairs.append((first, second))
+        else:
+            pairs.append(measure_pair(a, b, settings))
+    samples = [sample for pair in pairs for sample in pair]
+    logs = np.array([log_ratio(*pair) for pair in pairs])
+    both = np.array([difference(*pair).log_ratios for pair in pairs])
+    turned = np.where(np.arange(len(logs)) % 2, -1.0, 1.0)
+    position = float((logs * turned).mean())  # the effect falls out of it
+    both -= position * turned[:, None]  # which blocks of two cancel
+    # The mean distance from the median: of four values it scatters less than the median one.
+    deviation = 1.2533 * float(np.abs(both - np.median(both, axis=0)).mean(axis=0).min())
+    if settings.turn:
+        of_turns = [turn_ratios(*pair) for pair in pairs]
+        parts = components([np.exp(r - position * s) for r, s in zip(of_turns, turned, strict=True)])
+        measuring_s = float(np.median([max(s.measuring_s for s in pair) for pair in pairs]))
+        units, whole_s = settings.iterations // settings.turn, [pair[0].process_s for pair in pairs]
+    else:
+        sides = [[pair[i].times_ns for pair in pairs] for i in (0, 1)]
+        parts = components([x / midmean([midmean(t) for t in side]) for side in sides for x in side])
+        measuring_s = float(np.median([sum(s.measuring_s for s in pair) for pair in pairs]))
+        units, whole_s = settings.iterations, [sum(s.process_s for s in pair) for pair in pairs]
+    of_builds = None
+    if rebuild is not None:
+        # What the pairs of one build differ by is the processes' own; the rest of the pairs' is the builds'.
+        of_builds, own = one_way(logs.reshape(PILOT_BUILDS, 2))
+        own2 = own**2 * (1.0 if settings.turn else 0.5)
+        explained = _MIDMEAN * parts.within**2 / max(1.0, parts.effective_share * units)
+        parts = dataclasses.replace(parts, between=math.sqrt(max(0.0, own2 - explained)))
+    return Pilot(
+        settings, parts, deviation, of_builds, float(np.median(build_s)) if build_s else 0.0,
+        max(float(np.median(whole_s)) - measuring_s, 1e-4), max(measuring_s, 1e-7) / max(1, units),
+        float(np.median([midmean(s.times_ns) for s in samples])), samples[0].context, position,
+    )  # fmt: skip
+
+
+def _iteration_s(sample: Sample) -> float:
+    """Typical seconds of an iteration, with the set-up and tear-down that aren't measured."""
+    own_ns = sample.times_ns * sample.operations * sample.batch
+    return midmean(own_ns) * 1e-9 * max(1.0, sample.measuring_s / (float(own_ns.sum()) * 1e-9))
+
+
+def turn_of(iteration_s: float) -> tuple[int, int]:
+    """(measured iterations of a turn, unmeasured ones before them), for iterations of so many seconds."""
+    length = max(1, math.ceil(TURN_S / iteration_s))
+    return length, math.ceil(COLD_S / iteration_s) if iteration_s < LONG_S else 0

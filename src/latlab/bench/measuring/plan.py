@@ -1,0 +1,209 @@
+"""The plan: from what the pilot found, how many builds, processes and iterations the wanted effect takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+from latlab.bench.measuring.pilot import FEWEST_TURNS, PILOT_BUILDS, PILOT_PAIRS, Pilot
+from latlab.model.bench import Plan, Settings
+from latlab.stats import paired
+from latlab.stats.variance import best_iterations
+
+__all__ = ["cycle_ns", "default_smallest_effect", "make_plan", "plan_from", "with_plan"]
+
+FEWEST_PAIRS = 30  # must fit into the budget: two to four times as many as a clear difference needs
+# Measuring for more than twice what starting a pair costs would gain a third at best, were the pilot's few
+# pairs alike by luck; it loses more than that where they are not.
+MOST_MEASURING = 2.0
+# A smallest effect of one cycle says that changes of an operation of some cycles don't matter before they are
+# tens of percent, which no user of a loop of such operations believes.
+LARGEST_DEFAULT = 0.0025
+WORTH_CANCELLING = 0.75  # deviations of a pair; four pairs don't tell less from none
+FEWEST_ITERATIONS, MOST_ITERATIONS = 20, 20_000
+BLOCKS = (2, 4, 8, 16, 32, 64)  # pairs of a block that shares a build
+
+
+def cycle_ns() -> float:
+    """One cycle of this processor at its nominal rate, which is what the kernel states first in cpuinfo."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("cpu MHz"):
+            return 1e3 / float(line.partition(":")[2])
+    return 1.0 / 3.0
+
+
+def default_smallest_effect(typical_ns: float) -> tuple[float, str]:
+    """The larger of one cycle and one instruction an operation, relative to the operation's time.
+
+    An instruction takes no more than a cycle where any work is done in parallel, so that the cycle decides.
+
+    Returns:
+        (relative change, why).
+    """
+    cycle = cycle_ns()
+    effect = cycle / typical_ns
+    if effect > LARGEST_DEFAULT:
+        return LARGEST_DEFAULT, (
+            f"{LARGEST_DEFAULT:.2%}: one cycle ({cycle:.2f} ns) would be {effect:.2%} of an operation of "
+            f"{typical_ns:.4g} ns, so the cap holds; declare your own by --effect"
+        )
+    return (
+        effect,
+        f"one cycle ({cycle:.2f} ns) an operation of {typical_ns:.4g} ns; declare yours by --effect",
+    )
+
+
+def make_plan(
+    pilot: Pilot,
+    *,
+    smallest_effect: float,
+    alpha: float,
+    power: float,
+    fixed_iterations: bool,
+    budget_s: float = math.inf,
+    max_pairs: int = 100_000,
+) -> Plan:
+    """Choose the iterations of a process and the pairs of a build, and say how many of each are needed.
+
+    Args:
+        pilot: what each level costs and varies.
+        smallest_effect: relative, to be found.
+        alpha: level.
+        power: probability to find it.
+        fixed_iterations: keep the pilot's, as for commands and where the user said so.
+        budget_s: what is left of the budget.
+        max_pairs: the same in pairs.
+    """
+    length = pilot.settings.turn or 1
+    units = pilot.settings.iterations // length
+    if not fixed_iterations:
+        most = min(MOST_MEASURING * pilot.overhead_s, budget_s / FEWEST_PAIRS - pilot.overhead_s)
+        parts = dataclasses.replace(pilot.parts, between=max(pilot.parts.between, pilot.explained(units)))
+        units = min(best_iterations(parts, pilot.overhead_s, pilot.unit_s), int(max(most, 0) / pilot.unit_s))
+        units = max(units, FEWEST_TURNS if pilot.settings.turn else FEWEST_ITERATIONS)
+        units = max(1, min(units, MOST_ITERATIONS // length))
+    pair_s = pilot.pair_s(units)
+    effect = math.log1p(smallest_effect)
+
+    def needed(pairs: int) -> int | None:
+        deviation = max(pilot.block_deviation(units, pairs), 1e-9)
+        return paired.needed_pairs(deviation, effect, alpha=alpha, block_pairs=pairs, power=power)
+
+    def block_s(pairs: int) -> float:
+        return pilot.build_s + pairs * pair_s
+
+    def cost(pairs: int) -> float:
+        count = needed(pairs)
+        blocks = pilot.block_deviation(units, pairs) ** 2 if count is None else count / pairs
+        return blocks * block_s(pairs)
+
+    # Within a pair that took turns no drift is left for a block of two to cancel, and the fewest pairs that a
+    # verdict takes are half as many where each has a coin of its own; unless the one that begins has an
+    # advantage beyond the noise.
+    level = abs(pilot.position) <= WORTH_CANCELLING * pilot.pair_deviation
+    block = 1 if pilot.settings.turn and level else paired.BLOCK_PAIRS
+    if pilot.build_deviation is not None:
+        fewest = paired.fewest_blocks(alpha)
+        block = min(
+            (
+                n
+                for n in BLOCKS
+                if n == 2 or (2 * fewest * block_s(n) <= budget_s and fewest * n <= max_pairs)
+            ),
+            key=cost,
+        )
+    pairs = needed(block)
+    held = None
+    if math.isfinite(budget_s) or max_pairs < 100_000:
+        blocks = budget_s / block_s(block) if math.isfinite(budget_s) else math.inf
+        held = block * max(1, int(min(blocks, max_pairs / block)))
+    found = None
+    if held is not None:
+        deviation = pilot.block_deviation(units, block)
+        found = paired.found_effect(deviation, held // block, alpha=alpha, power=power)
+    rebuilt = pilot.build_deviation is not None
+    plan = Plan(
+        iterations=units * length if not fixed_iterations else pilot.settings.iterations,
+        warmup=min(pilot.settings.warmup, max(units * length, pilot.settings.iterations)),
+        batch=pilot.settings.batch,
+        turn=pilot.settings.turn,
+        unmeasured=pilot.settings.unmeasured,
+        process_deviation=pilot.parts.between,
+        iteration_deviation=pilot.parts.within,
+        effective_share=pilot.parts.effective_share,
+        build_deviation=pilot.build_deviation,
+        block_pairs=block,
+        builds=(None if pairs is None else pairs // block) if rebuilt else 1,
+        pairs=pairs,
+        seconds=None if pairs is None else pairs // block * block_s(block),
+        build_s=pilot.build_s,
+        pair_s=pair_s,
+        power=power,
+        budget_pairs=held,
+        budget_effect=None if found is None else math.expm1(found),
+        why="",
+    )
+    why = _why(plan, smallest_effect, alpha, fixed=fixed_iterations)
+    return dataclasses.replace(plan, why=f"{why}; {', '.join(pilot.context) or 'plain scheduling'}")
+
+
+def with_plan(settings: Settings, plan: Plan) -> Settings:
+    """The settings that a plan asks for."""
+    return dataclasses.replace(
+        settings,
+        iterations=plan.iterations,
+        warmup=plan.warmup,
+        batch=plan.batch,
+        turn=plan.turn,
+        unmeasured=plan.unmeasured,
+    )
+
+
+def plan_from(document: object) -> Plan | None:
+    """A plan as a recording keeps it; None where it is of an older version or damaged."""
+    try:
+        return Plan(**document)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
+    count = 2 * PILOT_BUILDS if plan.build_deviation is not None else PILOT_PAIRS
+    chosen = "as asked" if fixed else "which makes the most of the time by what both vary and cost"
+    if plan.turn:
+        what = (
+            f"{count} pilot pairs: their ratios vary by {plan.process_deviation:.3%} from pair to pair "
+            f"and by {plan.iteration_deviation:.3%} from turn to turn, of which {plan.effective_share:.0%} "
+            f"count as independent; {plan.iterations} iterations a process, {chosen}, in turns of "
+            f"{plan.turn} after {plan.unmeasured} unmeasured: {plan.pair_s * 1e3:.3g} ms a pair"
+        )
+    else:
+        what = (
+            f"{count} pilot pairs: {plan.process_deviation:.3%} between processes, "
+            f"{plan.iteration_deviation:.3%} between iterations, of which {plan.effective_share:.0%} count "
+            f"as independent; {plan.iterations} iterations a process, {chosen}, one process after the other: "
+            f"{plan.pair_s * 1e3:.3g} ms a pair"
+        )
+    if plan.build_deviation is not None:
+        what += (
+            f"; {plan.build_deviation:.3%} from build to build of {PILOT_BUILDS}, each of which takes "
+            f"{plan.build_s:.3g} s: {plan.block_pairs} pairs a build take the least time"
+        )
+    if plan.pairs is not None and plan.seconds is not None:
+        builds = "" if plan.build_deviation is None else f"{plan.builds} builds with "
+        what += (
+            f"; {_share(effect)} at level {alpha:g} and power {plan.power:g} needs {builds}{plan.pairs} "
+            f"pairs ({plan.seconds:.3g} s)"
+        )
+    if plan.budget_pairs is not None:
+        what += f"; the budget holds {plan.budget_pairs} pairs, " + (
+            "too few for any verdict"
+            if plan.budget_effect is None
+            else f"which find {_share(plan.budget_effect)} with that power"
+        )
+    return what
+
+
+def _share(effect: float) -> str:
+    return f"{effect:.3%}" if effect >= 1e-5 else f"{100 * effect:.2g}%"

@@ -1,0 +1,333 @@
+"""Starts the processes that measure, and turns what becomes of them into samples or one-line errors."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import json
+import marshal
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import latlab
+from latlab.bench.results.targets import Target
+from latlab.errors import LatlabError, NotTrustworthyError, UsageError
+from latlab.model.bench import Sample, Settings
+
+__all__ = ["fixtures", "measure_once", "measure_pair", "native_runner", "takes_seed"]
+
+_ASK, _NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000  # of personality(2)
+_THREW, _UNEVEN, _AFFINITY, _MEMORY, _MISSING, _COMMAND, _PEER = 10, 11, 12, 13, 14, 16, 17
+
+
+def native_runner() -> str:
+    """The program that measures shared objects and commands."""
+    return str(Path(latlab.__file__).parent / "bin" / "latlab-bench")
+
+
+def fixtures(
+    target: Target, *, timeout_s: float = 60.0
+) -> tuple[dict[str, dict[str, list[Any]]], dict[str, str]]:
+    """(fixtures of the target's file with their parameters, the user's words for the report).
+
+    Raises:
+        LatlabError: the file can't be loaded.
+    """
+    if target.kind == "command":
+        return {}, {}
+    if target.kind == "python":
+        config = {"path": str(target.path), "list": True, "sys_path": _search_path()}
+        found = _unpacked(target, _run(target, _python(config), timeout_s))
+        return found["fixtures"], {k: str(v) for k, v in found["report"].items()}
+    try:
+        document = json.loads(_run(target, [*_native(target), "--list", "1"], timeout_s))
+    except ValueError:
+        raise LatlabError(f"{target.text}: it ended before its fixtures could be listed") from None
+    return {name: {} for name in reversed(document["fixtures"])}, dict(document.get("report", {}))
+
+
+def takes_seed(target: Target, *, timeout_s: float = 60.0) -> bool:
+    """Whether a fixture's input can be drawn anew: one in Python declares a parameter `seed`.
+
+    One in C++ asks for it by name, so that its file contains the word; a C function gets its size alone.
+    """
+    if target.kind == "command" or target.path is None:
+        return False
+    if target.kind != "python":
+        return (
+            target.fixture in fixtures(target, timeout_s=timeout_s)[0] and b"seed" in target.path.read_bytes()
+        )
+    config = {"path": str(target.path), "list": True, "sys_path": _search_path()}
+    return target.fixture in _unpacked(target, _run(target, _python(config), timeout_s))["seeded"]
+
+
+def measure_once(target: Target, settings: Settings) -> Sample:
+    """Measure one side in one fresh process, which has the processor to itself.
+
+    Raises:
+        NotTrustworthyError: the fixture changed its affinity, or its counts differ.
+        LatlabError: it threw, hung, took too much memory, or isn't there.
+    """
+    return _measured([target], dataclasses.replace(settings, turn=0, unmeasured=0))[0]
+
+
+def measure_pair(first: Target, second: Target, settings: Settings) -> tuple[Sample, Sample]:
+    """Measure both sides in two fresh processes.
+
+    They take turns of `settings.turn` iterations on the processor, `first` beginning; where that is 0, or a
+    side is a command, the second is started when the first has ended.
+
+    Raises:
+        as `measure_once`.
+    """
+    layout = 0 if {"command", "program"} & {first.kind, second.kind} else random.randrange(1, 1 << 32)
+    if settings.turn == 0 or "command" in (first.kind, second.kind):
+        settings = dataclasses.replace(settings, turn=0, unmeasured=0)
+        return _measured([first], settings, layout)[0], _measured([second], settings, layout)[0]
+    one, other = _measured([first, second], settings, layout)
+    return one, other
+
+
+def _measured(targets: Sequence[Target], settings: Settings, layout: int = 0) -> list[Sample]:
+    """The samples of one process a target, which take turns if there are two.
+
+    Args:
+        targets: one or two.
+        settings: how they measure.
+        layout: draws where code and data lie and how Python hashes, the same for each; 0 leaves it to chance.
+    """
+    begin = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_conditions(settings))
+        if layout:
+            stack.enter_context(_unrandomized())
+        ends: list[socket.socket | None] = [None]
+        if len(targets) == 2:
+            ends = [stack.enter_context(end) for end in socket.socketpair()]
+        running = [
+            stack.enter_context(
+                _Process(target, _command(target, settings, end, layout, first=i == 0), end, layout)
+            )
+            for i, (target, end) in enumerate(zip(targets, ends, strict=True))
+        ]
+        for end in ends:
+            if end is not None:
+                end.close()  # or a side that has gone would not be noticed by the other
+        outputs = _outputs(running, settings.timeout_s)
+    process_s = time.perf_counter() - begin
+    return [_sample(*both, settings, process_s) for both in zip(targets, outputs, strict=True)]
+
+
+def _conditions(settings: Settings) -> contextlib.AbstractContextManager[Any]:
+    """What this thread takes on while it starts processes and waits for them, which inherit it.
+
+    They start at once and end at once however busy the machine is, and this thread stays off their processor,
+    which they choose themselves. With one processor that would leave nobody to end a process that hangs.
+    """
+    from latlab.system.settings.context import measuring
+
+    others = sorted(os.sched_getaffinity(0) - {settings.cpu})
+    if settings.priority == 0 or settings.cpu is None or not others:
+        return contextlib.nullcontext()
+    return measuring(cpus=others, scheduling="fifo", priority=settings.priority)
+
+
+@contextlib.contextmanager
+def _unrandomized() -> Iterator[None]:
+    """What this thread starts meanwhile finds its stack, heap and libraries where every process has them.
+
+    Where that is not allowed, addresses stay as they are drawn, which the processes then say.
+    """
+    personality = ctypes.CDLL(None).personality
+    personality.argtypes = [ctypes.c_ulong]
+    before = personality(_ASK)
+    personality(before | _NO_RANDOMIZE)
+    try:
+        yield
+    finally:
+        personality(before)
+
+
+def _command(
+    target: Target, settings: Settings, end: socket.socket | None, layout: int, *, first: bool
+) -> list[str]:
+    """What starts a measuring process."""
+    peer = -1 if end is None else end.fileno()
+    if target.kind != "python":
+        placed = ["--layout", str(layout)] if layout and target.kind == "object" else []
+        return [*_native(target), *placed, *_options(target, settings, peer, first=first)]
+    config = {
+        "path": str(target.path),
+        "list": False,
+        "sys_path": _search_path(),
+        "fixture": target.fixture,
+        "parameters": dict(target.parameters),
+        "iterations": settings.iterations,
+        "warmup": settings.warmup,
+        "batch": settings.batch,
+        "cpu": -1 if settings.cpu is None else settings.cpu,
+        "fifo": settings.priority,
+        "lock": settings.lock_memory,
+        "memory": settings.memory_limit_bytes,
+        "layout": layout,
+        "turns": (peer, first, settings.turn, settings.unmeasured),
+    }
+    return _python(config)
+
+
+def _sample(target: Target, output: bytes, settings: Settings, process_s: float) -> Sample:
+    if target.kind == "python":
+        measured, done = _unpacked(target, output)
+        raw, batch, operations, hz, quantum, read, measuring_ns = measured
+    else:
+        head, _, raw = output.partition(b"\n")
+        try:
+            done = json.loads(head)
+            batch, operations, hz = done["batch"], done["operations"], done["hz"]
+            quantum, read, measuring_ns = done["quantum_ticks"], done["read_ticks"], done["measuring_ns"]
+        except (ValueError, KeyError):
+            raise LatlabError(
+                f"{target.text}: the measuring process ended before it wrote its result"
+            ) from None
+    ticks = np.frombuffer(raw, dtype="<u8")
+    if len(ticks) != settings.iterations or hz <= 0:
+        raise LatlabError(f"{target.text}: {len(ticks)} of {settings.iterations} iterations came back")
+    return Sample(
+        times_ns=ticks * (1e9 / hz / batch / operations),
+        batch=batch,
+        operations=operations,
+        quantum_ns=quantum * 1e9 / hz,
+        read_ns=read * 1e9 / hz,
+        process_s=process_s,
+        turn=settings.turn,
+        measuring_s=measuring_ns * 1e-9,
+        context=tuple(key for key in ("pinned", "fifo", "locked", "placed") if done.get(key)),
+    )
+
+
+def _unpacked(target: Target, output: bytes) -> Any:
+    try:
+        return marshal.loads(output)
+    except (EOFError, ValueError, TypeError):  # the fixture ended the process with success
+        raise LatlabError(f"{target.text}: the measuring process ended before it wrote its result") from None
+
+
+def _native(target: Target) -> list[str]:
+    if target.kind == "object":
+        return [native_runner(), "object", str(target.path)]
+    return [native_runner(), "command"] if target.kind == "command" else [str(target.path)]
+
+
+def _options(target: Target, settings: Settings, peer: int, *, first: bool) -> list[str]:
+    options = ["--iterations", str(settings.iterations), "--warmup", str(settings.warmup)]
+    options += ["--fifo", str(settings.priority), "--cpu", str(-1 if settings.cpu is None else settings.cpu)]
+    options += ["--memory", str(settings.memory_limit_bytes)]
+    if target.kind == "command":  # what is locked isn't inherited by the command
+        return [*options, "--", *target.command]
+    options += ["--batch", str(settings.batch), "--lock", "1" if settings.lock_memory else "0"]
+    if peer >= 0:
+        options += ["--peer", str(peer), "--first", "1" if first else "0"]
+        options += ["--turn", str(settings.turn), "--unmeasured", str(settings.unmeasured)]
+    for name, value in target.parameters.items():
+        options += ["--param", f"{name}={value}"]
+    return [*options, "--fixture", str(target.fixture)]
+
+
+def _search_path() -> list[str]:
+    return [p for p in sys.path if p]
+
+
+def _python(config: dict[str, Any]) -> list[str]:
+    # Without `site` the interpreter starts in half the time, and its work (the search path) is handed over.
+    # Import hooks, which editable installations use, can't be: with any of them `site` has to run again.
+    plain = all(getattr(f, "__module__", "").startswith(("importlib", "_frozen")) for f in sys.meta_path)
+    script = str(Path(__file__).with_name("child.py"))
+    return [sys.executable, *(["-S"] if plain else []), script, marshal.dumps(config).hex()]
+
+
+class _Process:
+    """One measuring process, with all that it has started, until it has ended or is ended."""
+
+    def __init__(
+        self, target: Target, command: Sequence[str], peer: socket.socket | None = None, layout: int = 0
+    ) -> None:
+        self.target = target
+        drawn = layout and "PYTHONHASHSEED" not in os.environ
+        # A session of its own, so that what a hanging fixture has started ends with it.
+        self.popen = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, "PYTHONHASHSEED": str(layout)} if drawn else None,
+            pass_fds=() if peer is None else (peer.fileno(),),
+        )
+
+    def __enter__(self) -> _Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.popen.poll() is None:
+            os.killpg(self.popen.pid, signal.SIGKILL)
+            self.popen.communicate()
+
+
+def _outputs(running: Sequence[_Process], timeout_s: float) -> list[bytes]:
+    """What each wrote; where one failed, its error, and not that of the other who missed it."""
+    deadline = time.monotonic() + timeout_s
+    outputs: list[bytes] = []
+    failed: dict[int, LatlabError] = {}
+    for process in running:
+        try:
+            output, errors = process.popen.communicate(timeout=max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            if failed:
+                break
+            names = " or ".join(dict.fromkeys(p.target.text for p in running))
+            raise LatlabError(
+                f"{names}: one process has not ended within {timeout_s:g} s",
+                remedy="give it fewer iterations or more time by --timeout",
+            ) from None
+        outputs.append(output)
+        if process.popen.returncode != 0:
+            lines = errors.decode(errors="replace").strip().splitlines()
+            said = lines[-1] if lines else "it said nothing"
+            failed[process.popen.returncode] = _error(process.target, process.popen.returncode, said)
+    if failed:
+        raise next((e for code, e in failed.items() if code != _PEER), next(iter(failed.values())))
+    return outputs
+
+
+def _run(target: Target, command: Sequence[str], timeout_s: float) -> bytes:
+    with _Process(target, command) as process:
+        return _outputs([process], timeout_s)[0]
+
+
+def _error(target: Target, code: int, said: str) -> LatlabError:
+    name = target.text if target.fixture is None or ":" in target.text else f"{target.text}:{target.fixture}"
+    if code == _THREW:
+        return LatlabError(f"{name}: it threw: {said}")
+    if code == _UNEVEN:
+        return NotTrustworthyError(f"{name}: {said}", remedy="let every run() do the same operations")
+    if code == _AFFINITY:
+        return NotTrustworthyError(f"{name}: {said}", remedy="leave the processor to --cpus")
+    if code == _MEMORY:
+        return LatlabError(f"{name}: {said}", remedy="mend the fixture or raise --memory")
+    if code == _MISSING:
+        return UsageError(f"{name}: {said}")
+    if code == _COMMAND:
+        return LatlabError(f"{name}: {said}")
+    ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+    return LatlabError(f"{name}: the measuring process {ended}: {said}")

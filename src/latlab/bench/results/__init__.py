@@ -1,0 +1,1 @@
+"""Targets, raw results, and results of other tools."""

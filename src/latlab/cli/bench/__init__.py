@@ -1,0 +1,40 @@
+"""`latlab bench`: microbenchmarks with a verdict that can be audited."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from latlab.cli._lazy import LazyGroup
+
+# Where each subcommand lives, and its help, so that `latlab bench --help` imports none of them.
+SUBCOMMANDS = {
+    "aa": ("bench.ab", "Compare a fixture with itself: how often does this host cry wolf?"),
+    "ab": ("bench.ab", "Compare two fixtures or commands in interleaved process pairs."),
+    "compare": (
+        "bench.compare",
+        "Judge results of latlab, pyperf, Google Benchmark, hyperfine, pytest-benchmark.",
+    ),
+    "command": ("bench.run", "Measure a command; the same as `latlab bench -- CMD`."),
+    "history": ("bench.compare", "Find the changes of level in a series of results."),
+    "run": ("bench.run", "Measure the fixtures of a file."),
+    "study": ("bench.study", "Under which conditions do this machine's times scatter least?"),
+}
+
+
+class BenchGroup(LazyGroup):
+    """Takes what follows `--` without a subcommand for a command to measure."""
+
+    subcommands = SUBCOMMANDS
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`latlab bench [OPTIONS] -- CMD` is `latlab bench command [OPTIONS] -- CMD`."""
+        if "--" in args and args[0].startswith("-"):
+            args = ["command", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=BenchGroup)
+def bench(**_: Any) -> None:
+    """How fast is this piece of code, and did my change help?"""

@@ -1,0 +1,139 @@
+"""Options that the subcommands of `latlab bench` share, and what they make of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from latlab.errors import UsageError
+from latlab.model.bench import Settings
+
+if TYPE_CHECKING:
+    from latlab.bench import Raw
+
+Function = Callable[..., Any]
+
+
+def measuring(function: Function) -> Function:
+    """How a process measures."""
+    options = [
+        click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="A fixture's parameter."),
+        click.option("--size", type=int, help="The parameter `size`."),
+        click.option("--iterations", type=click.IntRange(min=1), help="Measured iterations a process."),
+        click.option("--warmup", type=click.IntRange(min=0), default=10, show_default=True),
+        click.option(
+            "--batch", type=click.IntRange(min=1), help="Runs an iteration, instead of what the clock needs."
+        ),
+        click.option(
+            "--cpus", "cpu", type=int, help="Processor to measure on; the last one allowed by default."
+        ),
+        click.option("--scheduling", type=click.Choice(["fifo", "other"]), default="fifo", show_default=True),
+        click.option("--priority", type=click.IntRange(1, 99), help="Of SCHED_FIFO; the highest by default."),
+        click.option("--no-lock-memory", is_flag=True, help="Don't lock memory."),
+        click.option(
+            "--memory", type=click.IntRange(min=1), metavar="BYTES", help="Memory limit of a process."
+        ),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0.01),
+            default=60.0,
+            show_default=True,
+            help="Seconds a process.",
+        ),
+        click.option("--seed", type=int, default=1, show_default=True),
+        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+        click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the recording."),
+        click.option("--raw", type=click.Path(path_type=Path, dir_okay=False), help="Raw results as CSV."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def reporting(function: Function) -> Function:
+    """Where the report of a comparison goes."""
+    file = click.Path(path_type=Path, dir_okay=False)
+    for option in (
+        click.option("--markdown", type=file, help="The same as Markdown, with its pictures beside it."),
+        click.option("--html", type=file, help="The report that answers twelve questions, as a page."),
+    ):
+        function = option(function)
+    return function
+
+
+def write_reports(options: dict[str, Any], documents: Sequence[dict[str, Any]], raw: Raw) -> None:
+    """The reports that the options ask for, of the verdicts and the raw results that they come from."""
+    from latlab.reports.bench.html import comparison_page
+    from latlab.reports.html import Page
+    from latlab.reports.markdown import MarkdownPage
+
+    pairs = {name: raw.pairs(name) for name in raw.tests()}
+    if options["html"]:
+        comparison_page(documents, pairs, raw.meta, Page).write(options["html"])
+    if options["markdown"]:
+        comparison_page(documents, pairs, raw.meta, MarkdownPage).write(options["markdown"])
+
+
+def settings_of(options: dict[str, Any]) -> Settings:
+    """The settings that the options ask for."""
+    from latlab.bench import default_settings
+
+    base = default_settings()
+    fifo = options["scheduling"] == "fifo"
+    return dataclasses.replace(
+        base,
+        warmup=options["warmup"],
+        batch=options["batch"] or 0,
+        cpu=base.cpu if options["cpu"] is None else options["cpu"],
+        priority=(options["priority"] or base.priority) if fifo else 0,
+        lock_memory=not options["no_lock_memory"],
+        memory_limit_bytes=options["memory"] or base.memory_limit_bytes,
+        timeout_s=options["timeout"],
+    )
+
+
+def parameters_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The fixture's parameters; numbers become numbers.
+
+    Raises:
+        UsageError: one has no value.
+    """
+    out: dict[str, Any] = {}
+    for text in options["params"]:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--param {text}: not NAME=VALUE")
+        out[name] = _value(value)
+    if options["size"] is not None:
+        out["size"] = options["size"]
+    return out
+
+
+def fraction(text: str | None) -> float | None:
+    """1% or 0.01 as 0.01.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if text is None:
+        return None
+    try:
+        value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 10:
+        raise UsageError(f"'{text}' is no relative effect", remedy="write 1% or 0.01")
+    return value
+
+
+def _value(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

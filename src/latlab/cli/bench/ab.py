@@ -1,0 +1,185 @@
+"""`latlab bench ab` and `latlab bench aa`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from latlab.cli.bench._options import (
+    fraction,
+    measuring,
+    parameters_of,
+    reporting,
+    settings_of,
+    write_reports,
+)
+from latlab.errors import ExitCode, UsageError
+
+
+def exit_code(verdicts: Sequence[str]) -> int:
+    """4 where one is slower, else 3 where one is inconclusive or refused, else 0."""
+    if "slower" in verdicts:
+        return ExitCode.REGRESSION
+    undecided = {"inconclusive", "refused"} & set(verdicts)
+    return ExitCode.NOT_TRUSTWORTHY if undecided else ExitCode.OK
+
+
+def _judging(function: Any) -> Any:
+    options = [
+        click.option("--effect", metavar="PERCENT", help="Smallest effect that matters, as 1% or 0.01."),
+        click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.05, show_default=True),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return measuring(function)
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@_judging
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.01), default=10.0, show_default=True, help="Budget a comparison."
+)
+@click.option("--pairs", type=click.IntRange(min=2), help="Budget in process pairs.")
+@click.option(
+    "--power",
+    type=click.FloatRange(0.5, 0.999),
+    default=0.9,
+    show_default=True,
+    help="Probability to find the smallest effect; the plan says what that takes.",
+)
+@click.option(
+    "--build", metavar="CMD", help="Make both sides anew by this shell command before each block of pairs."
+)
+@click.option(
+    "--resume", type=click.Path(path_type=Path, exists=True), help="Recording of a killed run to go on from."
+)
+@reporting
+@click.option(
+    "--keep-going", is_flag=True, help="Spend the budget although the verdict is settled: narrower intervals."
+)
+@click.option("--no-control", is_flag=True, help="Give a verdict even if this host failed `latlab bench aa`.")
+def ab(a: str, b: str, **options: Any) -> int:
+    """Is B faster than A? Fixtures in files, shared objects, or commands, in interleaved process pairs."""
+    from latlab import bench
+    from latlab.reports.bench import text as bench_text
+    from latlab.system.environment import capture
+
+    couples, report = bench.couples(a, b, parameters_of(options), timeout_s=options["timeout"])
+    settings = settings_of(options)
+    asked = bench.Asked(
+        smallest_effect=fraction(options["effect"]),
+        alpha=options["alpha"],
+        seconds=options["seconds"],
+        seed=options["seed"],
+        iterations=options["iterations"],
+        max_pairs=options["pairs"] or 100_000,
+        power=options["power"],
+        early=not options["keep_going"],
+        build=options["build"],
+    )
+    environment = capture()
+    earlier = bench.read_any(options["resume"]) if options["resume"] else None
+    if earlier is not None and earlier.meta.get("asked", {}).get("seed") != asked.seed:
+        raise UsageError(f"{options['resume']} has another seed", remedy="give the same --seed")
+    meta: dict[str, Any] = {"kind": "bench-ab", "report": report}
+    meta["asked"] = {**vars(asked), "a": a, "b": b, "parameters": parameters_of(options)}
+    meta["settings"] = vars(settings)
+    judged: dict[str, Any] = {}
+    plans: dict[str, Any] = {}
+    with contextlib.ExitStack() as stack:
+        recorder = bench.Recorder()
+        if options["output"]:
+            from latlab.formats.recording import RecordingWriter
+
+            recorder.writer = stack.enter_context(
+                RecordingWriter(
+                    options["output"], "bench-ab", parameters=meta, environment=environment, seed=asked.seed
+                )
+            )
+        for name, (one, other) in couples.items():
+
+            def planned(found: Any, name: str = name) -> None:
+                plans[name] = found
+                if recorder.writer is not None:
+                    recorder.writer.put("plans", {"schema": 1, "plans": plans})
+
+            judged[name], _ = bench.run_ab(
+                one,
+                other,
+                settings,
+                asked,
+                recorder,
+                name=name,
+                earlier=bench.carry_over(earlier, name, recorder),
+                control=not options["no_control"],
+                planned=planned,
+            )
+        judged = bench.with_discovery_rate(judged)
+        documents = [bench_text.judgement_json(j, plans[n]["plan"], name=n) for n, j in judged.items()]
+        result = {"schema": 1, **(documents[0] if len(documents) == 1 else {"comparisons": documents})}
+        if recorder.writer is not None:
+            recorder.writer.put("result", result)
+    facts = {**meta, "plans": plans, "environment": environment.to_json()}
+    if options["raw"]:
+        bench.write_raw(options["raw"], facts, recorder.rows)
+    write_reports(options, documents, bench.Raw(facts, recorder.rows))
+    show(documents, result, as_json=options["as_json"])
+    return exit_code([d["verdict"] for d in documents])
+
+
+def show(documents: Sequence[dict[str, Any]], result: dict[str, Any], *, as_json: bool) -> None:
+    """Verdicts on standard output, warnings on standard error."""
+    from latlab.reports.bench import text as bench_text
+
+    if as_json:
+        click.echo(json.dumps(result, indent=2))
+    else:
+        click.echo("\n".join(map(bench_text.judgement_text, documents)))
+    for document in documents:
+        for warning in document["warnings"]:
+            click.echo(f"latlab: {document['name']}: {warning}", err=True)
+
+
+@click.command()
+@click.argument("fixture")
+@click.option("--comparisons", type=click.IntRange(min=1), default=20, show_default=True)
+@_judging
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Budget a comparison."
+)
+@click.option("--pairs", type=click.IntRange(min=2), help="Budget of a comparison in process pairs.")
+def aa(fixture: str, comparisons: int, **options: Any) -> int:
+    """Compare identical code on this host; where it is called different too often, verdicts are refused."""
+    from latlab import bench
+    from latlab.reports.bench import text as bench_text
+
+    target = bench.settle(bench.parse(fixture, parameters_of(options)), timeout_s=options["timeout"])
+    asked = bench.Asked(
+        smallest_effect=fraction(options["effect"]),
+        alpha=options["alpha"],
+        seconds=options["seconds"],
+        seed=options["seed"],
+        iterations=options["iterations"],
+        max_pairs=options["pairs"] or 100_000,
+    )
+    control = bench.run_aa(target, settings_of(options), asked, comparisons=comparisons)
+    bench.remember(control, target.name)
+    document = bench_text.control_json(control)
+    if options["as_json"]:
+        click.echo(json.dumps({"schema": 1, **document}, indent=2))
+    else:
+        click.echo(
+            f"{target.name}: called different {control.called_different} of {control.comparisons} times "
+            f"({control.rate:.2%}, at most {control.upper95:.2%} at 95 %; level {control.alpha:.0%})"
+        )
+    if control.failed:
+        click.echo("latlab: this host fails the null control; bench ab will refuse verdicts here", err=True)
+        return ExitCode.NOT_TRUSTWORTHY
+    return ExitCode.OK

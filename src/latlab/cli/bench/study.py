@@ -1,0 +1,80 @@
+"""`latlab bench study`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from latlab.cli.bench._options import measuring, parameters_of, settings_of
+from latlab.errors import UsageError
+
+
+@click.command()
+@click.argument("fixture")
+@click.option(
+    "--blocks", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of every combination."
+)
+@click.option("--factors", help="Those to vary, by commas; all by default.")
+@measuring
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Table and boxplots, as a page."
+)
+def study(fixture: str, blocks: int, factors: str | None, **options: Any) -> None:
+    """Cross scheduling, governor, real-time limit, fair server, load and input: which scatter least?"""
+    from latlab import bench
+    from latlab.reports.bench import text as bench_text
+    from latlab.system.environment import capture
+
+    varied = tuple(factors.split(",")) if factors else bench.FACTORS
+    unknown = set(varied) - set(bench.FACTORS)
+    if unknown:
+        raise UsageError(
+            f"no factor {', '.join(sorted(unknown))}", remedy=f"there are {', '.join(bench.FACTORS)}"
+        )
+    target = bench.settle(bench.parse(fixture, parameters_of(options)), timeout_s=options["timeout"])
+    settings = dataclasses.replace(settings_of(options), iterations=options["iterations"] or 100)
+    environment = capture()
+    asked = {"fixture": fixture, "blocks": blocks, "factors": varied, "seed": options["seed"]}
+    meta: dict[str, Any] = {"kind": "bench-study", "asked": asked}
+    with contextlib.ExitStack() as stack:
+        recorder = bench.Recorder()
+        if options["output"]:
+            from latlab.formats.recording import RecordingWriter
+
+            recorder.writer = stack.enter_context(
+                RecordingWriter(
+                    options["output"],
+                    "bench-study",
+                    parameters=meta,
+                    environment=environment,
+                    seed=options["seed"],
+                )
+            )
+        found = bench.study(target, settings, recorder, blocks=blocks, seed=options["seed"], factors=varied)
+        if recorder.writer is not None:
+            recorder.writer.put("result", {"schema": 1, **found})
+    facts = {**meta, "environment": environment.to_json()}
+    if options["raw"]:
+        bench.write_raw(options["raw"], facts, recorder.rows)
+    if options["html"]:
+        import numpy as np
+
+        from latlab.reports.bench.html import study_page
+
+        raw = bench.Raw(facts, recorder.rows)
+        names = [",".join(f"{k}={v}" for k, v in row["levels"].items()) for row in found["combinations"]]
+        times = {name: np.concatenate([s.times_ns for s in raw.samples(name)]) for name in names}
+        study_page(found, times, facts).write(options["html"])
+    click.echo(
+        json.dumps({"schema": 1, **found}, indent=2) if options["as_json"] else bench_text.study_text(found)
+    )
+    for factor, why in found["unavailable"].items():
+        click.echo(f"latlab: {factor}: unavailable: {why}", err=True)
+    for factor, seen in found["probes"].items():
+        if seen["effective"] is False:
+            click.echo(f"latlab: {factor}: {seen['why']}", err=True)

@@ -1,0 +1,227 @@
+"""`latlab messaging find-limit, calibrate, compare, export, conform`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from latlab.cli.messaging._options import number_of, run_options, settings_from
+from latlab.errors import ExitCode, UsageError
+
+FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
+
+
+@click.command("find-limit")
+@run_options
+@click.option(
+    "--objective", required=True, help="What must hold, such as 'p99.9<200us' (from the intended time)."
+)
+@click.option("--low", type=float, default=1000.0, show_default=True, help="Messages a second to begin with.")
+@click.option("--high", type=float, default=1e8, show_default=True, help="Messages a second to stop at.")
+@click.option("--seconds", type=float, default=0.5, show_default=True, help="How long each rate is tried.")
+@click.option(
+    "--precision", type=float, default=0.05, show_default=True, help="Width of the bracket at the end."
+)
+@click.option("--repeats", type=int, default=5, show_default=True, help="Runs that confirm the limit.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
+    """Search the highest rate that holds a latency objective."""
+    from latlab.messaging import find_limit, parse_objective
+    from latlab.reports.messaging.text import rate
+    from latlab.reports.text import duration
+
+    asked = parse_objective(objective)
+    search = {name: options.pop(name) for name in ("low", "high", "seconds", "precision", "repeats")}
+    if not 0 < search["low"] <= search["high"] or search["repeats"] < 1 or not 0 < search["precision"] < 1:
+        raise UsageError("a search needs 0 < --low <= --high, a repeat and a precision between 0 and 1")
+
+    def told(probe: Any) -> None:
+        click.echo(f"{rate(probe.rate_hz, 'messages')}: {duration(probe.value_ns)}, {probe.reason}", err=True)
+
+    limit = find_limit(
+        settings_from(options),
+        asked,
+        low_hz=search["low"],
+        high_hz=search["high"],
+        seconds=search["seconds"],
+        precision=search["precision"],
+        repeats=search["repeats"],
+        told=told,
+    )
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "objective": objective, **asdict(limit)}))
+    elif limit.rate_hz is None:
+        click.echo(f"{objective} does not hold at {rate(search['low'], 'messages')} either")
+    else:
+        above = "" if limit.fails_at_hz is None else f", fails at {rate(limit.fails_at_hz, 'messages')}"
+        click.echo(
+            f"{objective} holds up to {rate(limit.rate_hz, 'messages')}{above}; "
+            f"{limit.held} of {limit.repeats} confirming runs held (confidence {limit.confidence:.0%})"
+        )
+    return ExitCode.OK if limit.rate_hz is not None else ExitCode.FAILED
+
+
+@click.command("calibrate")
+@click.option("--size", default="64", show_default=True, help="Bytes a message.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def calibrate_command(size: str, as_json: bool) -> int:
+    """State what the harness itself costs a message."""
+    from latlab.messaging import calibrate
+    from latlab.reports.messaging.text import rate
+    from latlab.reports.text import duration
+
+    found = calibrate(number_of(size))
+    if as_json:
+        click.echo(json.dumps({"schema": 1, **found}))
+        return ExitCode.OK
+    best = found["best_ns"]
+    click.echo(
+        f"sender    {found['sender_ns']:.1f} ns a message of {found['size']} bytes "
+        f"(best round {best['sender']:.1f} ns)"
+    )
+    click.echo(f"receiver  {found['receiver_ns']:.1f} ns (best round {best['receiver']:.1f} ns)")
+    click.echo(f"clock     {found['clock_ns']:.1f} ns of each of them (best round {best['clock']:.1f} ns)")
+    click.echo(f"floor     {duration(found['floor_ns'])} through a ring between two threads,")
+    click.echo(f"          {rate(found['floor_messages_per_s'], 'messages')} at most")
+    return ExitCode.OK
+
+
+@click.command("compare")
+@click.argument("before", type=click.Path())
+@click.argument("after", type=click.Path())
+@click.option(
+    "--threshold", type=float, default=0.05, show_default=True, help="Changes below it don't count."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def compare_command(before: str, after: str, threshold: float, as_json: bool) -> int:
+    """Compare two recordings; exit code 4 when the second is slower."""
+    from latlab.formats.recording import open_recording
+    from latlab.messaging import compare, load_run
+    from latlab.model.machine.environment import differences
+    from latlab.reports.text import duration, table
+
+    a, b = load_run(before), load_run(after)
+    unlike = [
+        str(d) for d in differences(open_recording(before).environment, open_recording(after).environment)
+    ]
+    for name in ("transport", "size", "topology", "load", "rate_hz", "batch"):
+        left, right = getattr(a.settings, name), getattr(b.settings, name)
+        if left != right:
+            unlike.append(f"{name}: {left} against {right}")
+    for line in unlike:
+        click.echo(f"latlab: the runs differ in {line}", err=True)
+    changes = compare(a, b, threshold=threshold)
+    slower = any(change.verdict == "slower" for change in changes)
+    if as_json:
+        document = {
+            "schema": 1,
+            "regression": slower,
+            "unlike": unlike,
+            "changes": [asdict(c) for c in changes],
+        }
+        click.echo(json.dumps(document))
+    else:
+        rows = [
+            (
+                c.name,
+                duration(c.before_ns),
+                duration(c.after_ns),
+                f"{c.ratio:.3f}",
+                f"{c.low:.3f} to {c.high:.3f}",
+                c.verdict,
+            )
+            for c in changes
+        ]
+        click.echo(table(("", "before", "after", "ratio", "95 %", "verdict"), rows))
+    return ExitCode.REGRESSION if slower else ExitCode.OK
+
+
+@click.command("export")
+@click.argument("recordings", type=click.Path(), nargs=-1, required=True)
+@click.option("-o", "--output", type=click.Path(), required=True, help="The folder to write to.")
+@click.option("--format", "formats", default=",".join(FORMATS), show_default=True, help="Which ones.")
+@click.option("--bins", type=click.IntRange(min=1), help="Bins of the histogram. [default: automatic]")
+@click.option(
+    "--overlap", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Overlap of the bins."
+)
+def export_command(
+    recordings: tuple[str, ...], output: str, formats: str, bins: int | None, overlap: float
+) -> int:
+    """Write a recording as gnuplot data and script, CSV, .hlog, JSON and HTML.
+
+    Of several recordings (those of a sweep over sizes) the first is written, and all of them are the points
+    of throughput against size.
+    """
+    from latlab.messaging import analyse, load_run
+    from latlab.reports.messaging.export import size_point, write
+
+    wanted = [name.strip() for name in formats.split(",") if name.strip()]
+    for name in wanted:
+        if name not in FORMATS:
+            raise UsageError(f"there is no format '{name}'", remedy=f"choose among {', '.join(FORMATS)}")
+    recording = recordings[0]
+    measurement = load_run(recording)
+    result = analyse(measurement)
+    others = [point for other in recordings[1:] for point in size_point(analyse(load_run(other)))]
+    sizes = sorted(size_point(result) + others)
+    drawn: dict[str, Any] = {"bins": bins, "overlap": overlap, "sizes": sizes}
+    try:
+        for path in write(measurement, result, Path(output), wanted, **drawn):
+            click.echo(str(path))
+        if "html" in wanted:
+            from latlab.formats.recording import open_recording
+            from latlab.reports.messaging.html import write_html
+
+            page, kept = Path(output) / "report.html", open_recording(recording)
+            click.echo(str(write_html(page, measurement, result, kept, **drawn)))
+    except OSError as error:
+        raise UsageError(f"{output}: can't be written ({error.strerror})") from None
+    return ExitCode.OK
+
+
+@click.command("conform")
+@run_options
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def conform_command(as_json: bool, **options: Any) -> int:
+    """Check that a transport of the Python loop (a plug-in, say) keeps its promises."""
+    from latlab.messaging import conform
+
+    checks = conform(settings_from(options))
+    failed = any(wrong is not None for _, wrong in checks)
+    if as_json:
+        found = [{"what": what, "wrong": wrong} for what, wrong in checks]
+        click.echo(json.dumps({"schema": 1, "conforms": not failed, "checks": found}))
+        return ExitCode.FAILED if failed else ExitCode.OK
+    for what, wrong in checks:
+        click.echo(f"{'ok' if wrong is None else 'FAILED':<7}{what}{'' if wrong is None else f': {wrong}'}")
+    return ExitCode.FAILED if failed else ExitCode.OK
+
+
+@click.command("broker")
+@click.option(
+    "--listen", required=True, help="HOST:PORT; port 0 takes a free one. Nobody is asked who they are."
+)
+@click.option("--runs", type=click.IntRange(min=1), help="End after so many runs. [default: never]")
+def broker_command(listen: str, runs: int | None) -> int:
+    """Be the broker of runs on other hosts, which say --broker HOST:PORT."""
+    import contextlib
+
+    from latlab.messaging import serve
+
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(listen, told=lambda line: click.echo(line), runs=runs)
+    return ExitCode.OK
+
+
+COMMANDS = (
+    broker_command,
+    find_limit_command,
+    calibrate_command,
+    compare_command,
+    export_command,
+    conform_command,
+)

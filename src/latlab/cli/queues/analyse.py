@@ -1,0 +1,28 @@
+"""`latlab queues analyse`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
+
+
+@click.command("analyse")
+@click.argument("run", type=click.Path(path_type=Path))
+@EXCLUDE
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def analyse_(run: Path, exclude: tuple[str, ...], as_json: bool) -> None:
+    """Name what limits the application that RUN recorded."""
+    from latlab.queues import analyse, load
+    from latlab.reports.queues.text import analysis_lines
+
+    observation = load(run)
+    tell_unknown([observation], exclude)
+    analysis = analyse(observation, exclude=exclude)
+    if as_json:
+        print(json.dumps(analysis.to_json(), indent=2))
+        return
+    print("\n".join(analysis_lines(analysis)))

@@ -1,0 +1,148 @@
+"""`latlab queues top`, `watch` and `serve`: what an application does now."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from latlab.cli._durations import DURATION_NS
+from latlab.cli.queues._exclude import EXCLUDE
+from latlab.cli.queues.observe import targets
+from latlab.errors import MissingExtraError, UsageError
+
+if TYPE_CHECKING:
+    from latlab.model.queues.live import Snapshot
+    from latlab.queues import Attachment
+
+
+def one_thread_for_algebra() -> None:
+    """Say, before numpy is loaded, that its matrix products need no thread of their own.
+
+    OpenBLAS's threads spin for a while after each product: for as long again as a judgement takes, on a core
+    that the observed application may need. The variable is read once, when the library is loaded.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+@click.command("top")
+@click.argument("target", nargs=-1, required=True)
+@click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Between two looks.")
+@EXCLUDE
+def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None:
+    """Show the stages and queues of TARGET live: fills, rates, what limits; Enter shows one queue."""
+    if not sys.stdout.isatty():
+        raise UsageError("'latlab queues top' needs a terminal", remedy="use 'latlab queues watch'")
+    one_thread_for_algebra()
+    try:
+        from latlab.live.queues_top import Top
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("textual", "tui") from error
+    from latlab.queues import Live
+
+    with Live(targets(target), exclude=exclude) as live:
+        Top(live, period_seconds=period / 1e9, title=" ".join(target)).run()
+
+
+@click.command("watch")
+@click.argument("target", nargs=-1, required=True)
+@click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Between two reports.")
+@click.option("--count", type=click.IntRange(min=1), help="End after so many reports.")
+@EXCLUDE
+@click.option("--json", "as_json", is_flag=True, help="One JSON document a line.")
+def watch_(
+    target: tuple[str, ...], period: int, count: int | None, exclude: tuple[str, ...], as_json: bool
+) -> None:
+    """Stream what the queues of TARGET do: fills, rates, drops, what limits. Ends with the application."""
+    one_thread_for_algebra()
+    from latlab.queues import Live
+
+    with Live(targets(target), exclude=exclude) as live:
+        said = 0
+        while live.alive:
+            snapshot = live.look()
+            if said > 0 or as_json:
+                _say(snapshot, as_json)
+            said += 1
+            if count is not None and said >= count:
+                return
+            time.sleep(period / 1e9)
+
+
+def _say(snapshot: Snapshot, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(snapshot.to_json()))
+    else:
+        if snapshot.limiting_stage is not None:
+            print(f"{snapshot.limiting_stage} limits (confidence {snapshot.confidence:.0%})")
+        for queue in snapshot.queues:
+            of = f"/{queue.capacity}" if queue.capacity else ""
+            rates = f"{queue.rate_in_hz:.0f}/s in, {queue.rate_out_hz:.0f}/s out, "
+            if queue.kind == "socket":
+                of, rates = f"{of} bytes", ""
+            print(
+                f"{queue.name or queue.number:<24} {queue.source} → {queue.drain}  {queue.fill_high}{of}  "
+                f"{rates}{queue.dropped} dropped"
+            )
+    sys.stdout.flush()
+
+
+@click.command("serve")
+@click.argument("target", nargs=-1, required=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=9464, show_default=True)
+@click.option("--address", default="127.0.0.1", show_default=True)
+@click.option("--otlp", metavar="URL", help="Send to this OpenTelemetry collector instead of serving.")
+@click.option("--period", type=DURATION_NS, default="10s", show_default=True, help="With --otlp: how often.")
+@click.option("--most-series", type=click.IntRange(min=1), default=2000, show_default=True,
+              help="Queues beyond this many series are left out, and counted.")  # fmt: skip
+@EXCLUDE
+def serve_(
+    target: tuple[str, ...],
+    port: int,
+    address: str,
+    otlp: str | None,
+    period: int,
+    most_series: int,
+    exclude: tuple[str, ...],
+) -> None:
+    """Serve the queues of TARGET to Prometheus, or send them to an OpenTelemetry collector."""
+    from latlab.queues import Attachment
+
+    attachment = Attachment(targets(target), exclude=exclude)
+    if otlp is not None:
+        _send(attachment, otlp, period, most_series)
+        return
+    from latlab.live.prometheus import serve
+
+    server = serve(attachment, address, port, most_series)
+    click.echo(f"serving http://{address}:{server.server_address[1]}/metrics", err=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        threading.Event().wait()
+    finally:
+        server.shutdown()
+
+
+def _send(attachment: Attachment, url: str, period: int, most_series: int) -> None:
+    try:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("opentelemetry", "export") from error
+    from latlab.live.opentelemetry import instruments
+
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter(url), export_interval_millis=period / 1e6)
+    provider = MeterProvider([reader])
+    instruments(provider.get_meter("latlab.queues"), attachment, most_series=most_series)
+    click.echo(f"sending to {url} every {period / 1e9:g} s", err=True)
+    try:
+        while attachment.alive:
+            time.sleep(min(1.0, period / 1e9))
+    finally:
+        provider.shutdown()

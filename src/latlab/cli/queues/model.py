@@ -1,0 +1,97 @@
+"""`latlab queues model` and `latlab queues simulate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
+from latlab.errors import UsageError
+
+
+@click.command("model")
+@click.argument("run", type=click.Path(path_type=Path))
+@EXCLUDE
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A TOML file; by default stdout.")
+def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
+    """Fit a queueing model to RUN: arrivals, service times and routes, as TOML."""
+    from latlab.formats.queue_model import model_text
+    from latlab.queues import fit_model, load
+
+    observation = load(run)
+    tell_unknown([observation], exclude)
+    text = model_text(fit_model(observation, exclude=exclude))
+    if output is None:
+        print(text, end="")
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{output}: can't be written ({error.strerror})") from None
+
+
+@click.command("simulate")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--speed", "speeds", multiple=True, metavar="STAGE=FACTOR", help="Make a stage faster.")
+@click.option(
+    "--service", "services", multiple=True, metavar="STAGE=TIME", help="Another service time: 12us."
+)
+@click.option("--workers", multiple=True, metavar="STAGE=N", help="Another number of workers.")
+@click.option("--capacity", "capacities", multiple=True, metavar="QUEUE=N", help="Another capacity; 0: none.")
+@click.option("--events", type=click.IntRange(min=100), default=20_000, help="That arrive; default 20,000.")
+@click.option("--seed", type=int, default=1)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def simulate_(
+    model: Path,
+    speeds: tuple[str, ...],
+    services: tuple[str, ...],
+    workers: tuple[str, ...],
+    capacities: tuple[str, ...],
+    events: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Forecast throughput and waiting times from MODEL (of 'latlab queues model'), as it is or changed.
+
+    STAGE is a stage, or a type of stages: all of them.
+    """
+    from latlab.cli._durations import DURATION_NS
+    from latlab.formats.queue_model import read_model
+    from latlab.queues import forecast
+    from latlab.reports.queues.text import forecast_lines
+
+    changed = original = read_model(model)
+    for name, value in map(_pair, speeds):
+        changed = changed.with_stage(name, speed=_number(name, value, float))
+    for name, value in map(_pair, services):
+        changed = changed.with_stage(name, service_ns=float(DURATION_NS.convert(value, None, None)))
+    for name, value in map(_pair, workers):
+        changed = changed.with_stage(name, workers=_number(name, value, int))
+    for name, value in map(_pair, capacities):
+        changed = changed.with_capacity(name, _number(name, value, int))
+    found = forecast(changed, events=events, seed=seed)
+    if as_json:
+        print(json.dumps(found.to_json(), indent=2))
+        return
+    before = None if changed == original else forecast(original, events=events, seed=seed)
+    print("\n".join(forecast_lines(found, before)))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.rpartition("=")
+    if not sign or not name or not value:
+        raise UsageError(f"'{text}' is not NAME=VALUE")
+    return name, value
+
+
+def _number(name: str, text: str, kind: type) -> Any:
+    try:
+        value = kind(text)
+    except ValueError:
+        raise UsageError(f"{name}: '{text}' is no {'whole ' if kind is int else ''}number") from None
+    if not 0 <= value < 1e9:
+        raise UsageError(f"{name}: {text} is out of range")
+    return value

@@ -1,0 +1,67 @@
+"""`latlab queues overhead`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from latlab.cli._durations import Duration
+from latlab.errors import ExitCode
+
+
+@click.command("overhead")
+@click.option(
+    "--period",
+    "periods",
+    type=Duration(bare=True, least=10_000),
+    multiple=True,
+    default=(10_000_000, 1_000_000, 100_000),
+    show_default="10ms, 1ms and 100us",
+    metavar="TIME",
+    help="Between two sweeps; repeatable.",
+)
+@click.option("--rounds", type=click.IntRange(min=1), default=6, show_default=True,
+              help="Each runs once unobserved and once at every period; an interval needs 6.")  # fmt: skip
+@click.option(
+    "--seconds", type=click.FloatRange(0.2, 600), default=2.0, show_default=True, help="Of each run."
+)
+@click.option("--layout", type=click.Path(path_type=Path), help="Of the pipeline, as examples/trading.toml.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
+              help="Of the generated feeds, and of the order of the runs.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Keep every run's figures here.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def overhead_(
+    periods: tuple[int, ...],
+    rounds: int,
+    seconds: float,
+    layout: Path | None,
+    seed: int,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure what observing costs the demonstration's pipeline.
+
+    It runs unobserved and observed at several periods, interleaved, and tells the latency of each queue, the
+    loads and misses of the last-level cache, and the time to sample each queue.
+    """
+    from latlab.lab.trading.layout import load_layout
+    from latlab.lab.trading.overhead import measure_overhead
+    from latlab.model.layout import Layout
+    from latlab.reports.queues.overhead_text import overhead_lines
+
+    found = measure_overhead(
+        load_layout(layout) if layout else Layout(),
+        periods,
+        rounds=rounds,
+        seconds=seconds,
+        seed=seed,
+        output=output,
+        tell=lambda line: click.echo(f"latlab queues: {line}", err=True),
+    )
+    print(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(overhead_lines(found)))
+    for warning in found.warnings:
+        click.echo(f"latlab queues: {warning}", err=True)
+    sys.exit(ExitCode.NOT_TRUSTWORTHY if found.warnings else ExitCode.OK)

@@ -1,0 +1,82 @@
+"""`latlab queues report` and `latlab queues compare`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
+
+
+@click.command("report")
+@click.argument("run", type=click.Path(path_type=Path))
+@EXCLUDE
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="By default queues.html in RUN.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bool) -> None:
+    """Write an HTML page of RUN: fills over time, samples, traces, topology."""
+    from latlab.errors import UsageError
+    from latlab.formats.recording import open_recording
+    from latlab.queues import analyse, load
+    from latlab.reports.queues.html import write_queues_report
+
+    recording = open_recording(run)
+    observation = load(run)
+    tell_unknown([observation], exclude)
+    traces = None
+    if "traces" in recording.names():
+        table = recording.series("traces")
+        traces = {name: table.column(name).to_numpy() for name in ("queue", "push_ns", "pop_ns")}
+    target = output or run / "queues.html"
+    analysis = analyse(observation, exclude=exclude)
+    try:
+        write_queues_report(target, observation, analysis, recording.environment, recording.command, traces)
+    except OSError as error:
+        raise UsageError(f"{target}: can't be written ({error.strerror})") from None
+    if as_json:
+        counts = {"queues": len(analysis.queues), "stages": len(analysis.stages)}
+        click.echo(json.dumps({"schema": 1, "report": str(target), **counts}))
+    click.echo(f"latlab queues: the report lies in {target}", err=True)
+
+
+@click.command("compare")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@EXCLUDE
+@click.option("--html", type=click.Path(path_type=Path), help="Also write a page with the plots of both.")
+@click.option("--json", "as_json", is_flag=True, help="For machines: both analyses.")
+def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | None, as_json: bool) -> None:
+    """Show how stages and queues changed from BEFORE to AFTER."""
+    from latlab.formats.recording import open_recording
+    from latlab.model.machine.environment import differences
+    from latlab.queues import analyse, load
+    from latlab.reports.queues.text import compare_lines
+
+    runs = [load(run, exclude=exclude) for run in (before, after)]
+    tell_unknown(runs, exclude)
+    found = [analyse(run, exclude=exclude) for run in runs]
+    environments = [open_recording(run).environment for run in (before, after)]
+    unlike = differences(*environments)
+    for difference in unlike:
+        click.echo(f"latlab: the runs differ in {difference}", err=True)
+    if html is not None:
+        from latlab.errors import UsageError
+        from latlab.reports.queues.compare_html import Side, write_comparison
+
+        first, second = (
+            Side(str(path), run, analysis)
+            for path, run, analysis in zip((before, after), runs, found, strict=True)
+        )
+        try:
+            write_comparison(html, first, second, environments[1], [str(item) for item in unlike])
+        except OSError as error:
+            raise UsageError(f"{html}: can't be written ({error.strerror})") from None
+        click.echo(f"latlab queues: the comparison lies in {html}", err=True)
+    if as_json:
+        names = ("before", "after")
+        documents = {name: analysis.to_json() for name, analysis in zip(names, found, strict=True)}
+        print(json.dumps({"schema": 1, **documents}, indent=2))
+        return
+    print("\n".join(compare_lines(*found)))

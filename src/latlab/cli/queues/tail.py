@@ -1,0 +1,35 @@
+"""`latlab queues tail`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command("tail")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--quantile", type=float, default=0.999, show_default=True, help="Beyond which events are shown."
+)
+@click.option("--most", type=click.IntRange(min=1), default=10, show_default=True, help="Events to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def tail_(run: Path, quantile: float, most: int, as_json: bool) -> None:
+    """Show the slowest traced events of RUN: where each waited, and what stood in front of it."""
+    from latlab.errors import InputError
+    from latlab.formats.recording import open_recording
+    from latlab.queues import load, tail
+    from latlab.reports.queues.text import tail_lines
+
+    recording = open_recording(run)
+    if "traces" not in recording.names():
+        raise InputError(run, "holds no event traces", remedy="trace events while they are recorded")
+    table = recording.series("traces")
+    names = ("event", "push_ns", "pop_ns", "queue", "stage", "end")
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise InputError(recording.path / "traces.arrows", f"has no column '{missing[0]}'")
+    columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in names}
+    found = tail(load(run), columns, share=quantile, most=most)
+    print(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(tail_lines(found)))

@@ -1,0 +1,35 @@
+"""`latlab stubs`: what would be gained by making a part faster."""
+
+from __future__ import annotations
+
+import click
+
+from latlab.cli._lazy import LazyGroup
+
+# One line a subcommand: the module of latlab.cli with a click command of that name, and its help.
+SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "calibrate": ("stubs.machine", "What this machine's stubs can hold: requested against achieved."),
+    "capture": ("stubs.capture", "Follow a real program and derive its action files."),
+    "compare": ("stubs.timeline", "Two timelines, and the error of each thread."),
+    "edit": ("stubs.timeline", "Make one thread of the action files faster, slower or idle."),
+    "emit": ("stubs.capture", "Write action files as a C++ or Python program."),
+    "decode": ("stubs.study", "Print a trace as text."),
+    "load": ("stubs.machine", "Run a command while CPUs, memory or the disk are loaded."),
+    "play": ("stubs.timeline", "Re-execute action files with real threads."),
+    "record": ("stubs.study", "Record a component's results into a trace."),
+    "replay": ("stubs.study", "Run a command with recorded results in a component's place."),
+    "spec": ("stubs.study", "Write the serialisation of a C++ class."),
+    "study": ("stubs.study", "Forecast what a faster component buys."),
+    "validate": ("stubs.study", "Is the component deterministic, and does its stub pass the tests?"),
+}
+
+
+class StubsGroup(LazyGroup):
+    """The subcommands of `latlab stubs`."""
+
+    subcommands = SUBCOMMANDS
+
+
+@click.group(cls=StubsGroup)
+def stubs() -> None:
+    """What would I gain if this part were faster?"""

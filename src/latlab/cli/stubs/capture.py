@@ -1,0 +1,83 @@
+"""`latlab stubs capture` and `emit`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from latlab.errors import ExitCode, UsageError
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder for the result.")
+@click.option(
+    "--merge", default=20.0, show_default=True, help="Blocked slices below this many us become runs."
+)
+@click.option("--faults", is_flag=True, help="Record every page fault (about 1 us each).")
+@click.option("--linger", default=0.0, help="Seconds for which processes that outlive COMMAND are followed.")
+@click.option("--perf-script", type=click.Path(path_type=Path), help="Read this `perf script` text instead.")
+@click.option(
+    "--ctf", type=click.Path(path_type=Path), help="Read this LTTng trace, or babeltrace2's text of it."
+)
+@click.option("--pid", type=int, help="With --perf-script and --ctf: the process that was started.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's output goes to stderr."
+)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def capture(
+    output: Path,
+    merge: float,
+    faults: bool,
+    linger: float,
+    perf_script: Path | None,
+    ctf: Path | None,
+    pid: int | None,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> int:
+    """Run COMMAND, follow it and all its children, and write their action files and timeline.
+
+    Exit code 1 where the command fails.
+    """
+    from latlab import stubs
+    from latlab.reports.stubs import text as stubs_text
+
+    if merge < 0 or linger < 0:
+        raise UsageError("--merge and --linger can't be negative")
+    code = 0
+    if perf_script is not None or ctf is not None:
+        if pid is None or (perf_script is not None and ctf is not None):
+            raise UsageError("--perf-script or --ctf, and --pid: the process that was started")
+        read = stubs.from_perf_script if ctf is None else stubs.from_ctf
+        found = read(perf_script or ctf or Path(), pid, output, merge_ns=round(merge * 1e3))
+    else:
+        if not command:
+            raise UsageError("no command to run", remedy="latlab stubs capture -o DIR -- COMMAND")
+        found, code = stubs.capture(
+            command, output, merge_ns=round(merge * 1e3), faults=faults, linger_s=linger, aside=as_json
+        )
+    if as_json:
+        counts = {"threads": len(found.threads), "processes": len({one.pid for one in found.threads})}
+        document = {"schema": 1, "output": str(output), **counts, "total_ns": found.total_ns}
+        click.echo(json.dumps({**document, "notes": list(found.notes), "exit_code": code}))
+    click.echo(stubs_text.timeline(found), err=True)
+    if code:
+        click.echo(f"latlab: the command ended with exit code {code}", err=True)
+    return ExitCode.FAILED if code else ExitCode.OK
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--language", required=True, help="c++ or python.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; stdout when it isn't given.")
+def emit(folder: Path, language: str, output: Path | None) -> None:
+    """Write the action files of FOLDER as a program's source."""
+    from latlab import stubs
+
+    source = stubs.emit(stubs.load_actions(folder), language)
+    if output is None:
+        click.echo(source, nl=False)
+    else:
+        output.write_text(source, encoding="utf-8")

@@ -1,0 +1,89 @@
+"""`latlab stubs calibrate` and `load`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from latlab.errors import ExitCode, UsageError
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--kind", "kinds", multiple=True, help="Only this kind of stub (repeatable).")
+@click.option(
+    "--time", "times_us", multiple=True, type=float, help="Only stubs of so many microseconds (repeatable)."
+)
+@click.option("--tolerance", default=0.01, show_default=True, help="Median error that still counts as held.")
+@click.option("--seconds", default=0.1, show_default=True, help="Measure every one of them for so long.")
+def calibrate(
+    as_json: bool, kinds: tuple[str, ...], times_us: tuple[float, ...], tolerance: float, seconds: float
+) -> int:
+    """Measure every kind of stub, idle and beside a competitor on the same core.
+
+    Exit code 3 where a kind or time that was asked for by name isn't held.
+    """
+    from latlab import stubs
+    from latlab.reports.stubs import text as stubs_text
+    from latlab.stubs.loads import calibrate as _calibrate
+
+    result = stubs.calibrate(
+        kinds=kinds or _calibrate.KINDS,
+        lengths_ns=[round(time * 1e3) for time in times_us] or _calibrate.LENGTHS_NS,
+        tolerance=tolerance,
+        seconds=seconds,
+    )
+    click.echo(json.dumps(result.as_json()) if as_json else stubs_text.calibration(result))
+    return ExitCode.NOT_TRUSTWORTHY if (kinds or times_us) and result.refused else ExitCode.OK
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--cores", type=int, help="Keep so many CPUs busy.")
+@click.option("--cpus", help="Keep these CPUs busy: 0,3-5.")
+@click.option("--duty", default=1.0, show_default=True, help="Part of each 10 ms in which they are.")
+@click.option(
+    "--memory", type=float, help="GB a second read and written, beyond the caches; 0: all it takes."
+)
+@click.option("--disk", type=float, help="MB a second written and synced, in --disk-folder; 0: all it takes.")
+@click.option(
+    "--disk-folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path(),
+    help="Where; the current folder when it isn't given.",
+)  # fmt: skip
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+def load(
+    cores: int | None, cpus: str | None, duty: float, memory: float | None, disk: float | None,
+    disk_folder: Path, command: tuple[str, ...],
+) -> int:  # fmt: skip
+    """Run COMMAND while the whole system is loaded, and say what the load came to.
+
+    Exit code 1 where the command fails.
+    """
+    import subprocess
+    import time
+
+    from latlab import stubs
+    from latlab.stubs.studies import runner as _lab
+    from latlab.system.kernel import tracing
+
+    if cpus is None and cores is None and memory is None and disk is None:
+        raise UsageError("there is nothing to load", remedy="give --cores, --cpus, --memory or --disk")
+    if cpus is not None and cores is not None:
+        raise UsageError("--cores or --cpus: how many, or which")
+    _lab.check_command(list(command))
+    chosen: int | list[int] = tracing.parse_cpu_list(cpus) if cpus is not None else cores or 0
+    begin = time.monotonic_ns()
+    with stubs.load(
+        cpus=chosen, duty=duty, memory=None if memory is None else memory * 1e9,
+        disk=None if disk is None else disk_folder, disk_bytes_per_s=(disk or 0.0) * 1e6,
+    ) as achieved:  # fmt: skip
+        code = subprocess.run(command, check=False).returncode
+        lasted = time.monotonic_ns() - begin
+        said = [f"{achieved.busy_ns / lasted:.2f} CPUs busy"] if chosen else []
+        said += [f"{achieved.memory_bytes / lasted:.2f} GB/s of memory"] if memory is not None else []
+        said += [f"{achieved.disk_bytes / lasted * 1e3:.2f} MB/s of disk"] if disk is not None else []
+    click.echo(f"latlab: for {lasted / 1e9:.3f} s: {', '.join(said)}", err=True)
+    if code:
+        click.echo(f"latlab: the command ended with exit code {code}", err=True)
+    return ExitCode.FAILED if code else ExitCode.OK

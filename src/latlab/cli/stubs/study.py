@@ -1,0 +1,194 @@
+"""`latlab stubs study`, `record`, `decode` and `validate`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from latlab.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from latlab.stubs.studies.question import StudyPlan
+
+_COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("study_toml", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the study's recording.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page with the plots of each step.")
+@click.option("--seconds", type=float, help="Time for the repetitions, instead of the file's.")
+@click.option("--seed", type=int, help="Seed of the order of the runs, instead of the file's.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def study(
+    study_toml: Path, as_json: bool, output: Path | None, html: Path | None, seconds: float | None,
+    seed: int | None, command: tuple[str, ...],
+) -> int:  # fmt: skip
+    """Forecast what making the component of STUDY_TOML faster would buy COMMAND.
+
+    A stage of the trading pipeline needs no COMMAND: the pipeline is run.
+
+    Exit code 3 where the runs scatter so much that the forecast shouldn't be trusted.
+    """
+    from dataclasses import replace
+
+    from latlab import stubs
+    from latlab.reports.stubs import text as stubs_text
+    from latlab.stubs.studies import study as _study
+
+    plan = _study.load_plan(study_toml)
+    if seconds is not None:
+        if seconds <= 0:
+            raise UsageError("--seconds must be greater than 0")
+        plan = replace(plan, seconds=seconds)
+    if seed is not None:
+        plan = replace(plan, seed=seed)
+    if plan.kind == "stage":
+        if command:
+            raise UsageError("a stage is studied in the trading pipeline, without a COMMAND")
+        return _study_stage(study_toml, plan, as_json, output, html)
+    if not command:
+        raise UsageError("the COMMAND is missing", remedy="write it after --")
+    if plan.kind == "python":
+        stubs.require_component(plan.component, command, study_toml, "component")
+    result = _study.study(
+        plan, command, output=output, progress=lambda text: click.echo(f"latlab: {text}", err=True)
+    )
+    click.echo(json.dumps(result.as_json()) if as_json else stubs_text.study(result))
+    if html is not None:
+        from latlab.reports.stubs.study_html import study_page
+        from latlab.system import environment
+
+        called = shlex.join(["latlab", "stubs", "study", str(study_toml), "--", *command])
+        study_page(result, called, environment.capture(), plan.seed).write(html)
+    return ExitCode.NOT_TRUSTWORTHY if any("not steady" in w for w in result.warnings) else ExitCode.OK
+
+
+def _study_stage(file: Path, plan: StudyPlan, as_json: bool, output: Path | None, html: Path | None) -> int:
+    from latlab.lab.forecast import stage_study
+    from latlab.reports.stubs import text as stubs_text
+
+    found = stage_study.study_stage(
+        plan.component, layout=plan.layout, slow=plan.slow, seconds=plan.seconds, seed=plan.seed,
+        output=output, tell=lambda text: click.echo(f"latlab: {text}", err=True),
+    )  # fmt: skip
+    document = stage_study.as_json(found)
+    click.echo(json.dumps(document) if as_json else stubs_text.stage(document))
+    if html is not None:
+        from latlab.reports.stubs.study_html import stage_page
+        from latlab.system import environment
+
+        called = shlex.join(["latlab", "stubs", "study", str(file)])
+        stage_page(document, called, environment.capture(), plan.seed).write(html)
+    return ExitCode.OK
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--component", "name", required=True, help="module:function or module:Class.method.")
+@click.option("--keyed", is_flag=True, help="Results are told apart by the arguments, not by their order.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("stub.trace"), show_default=True
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@_COMMAND
+def record(name: str, keyed: bool, output: Path, as_json: bool, command: tuple[str, ...]) -> int:
+    """Run a Python COMMAND and record the component's results, without touching its code."""
+    from latlab.stubs.studies import outside as _outside
+
+    count = _outside.record(name, list(command), output, keyed=keyed)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "trace": str(output), "component": name, "results": count}))
+    click.echo(f"{output}: {count} results of {name}", err=True)
+    return ExitCode.OK
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--component", "name", required=True, help="module:function or module:Class.method.")
+@click.option("--keyed", is_flag=True, help="Results by the arguments; the trace must be recorded so.")
+@click.option("--lazy", is_flag=True, help="Make each result when it is handed out, not all at the start.")
+@click.option("--views", is_flag=True, help="Hand out arrays as read-only views, not as copies.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's output goes to stderr."
+)
+@_COMMAND
+def replay(
+    trace: Path, name: str, keyed: bool, lazy: bool, views: bool, as_json: bool, command: tuple[str, ...]
+) -> int:
+    """Run a Python COMMAND with the results of TRACE in the component's place.
+
+    Exit code 1 where the command fails, or calls the component less often than it was recorded.
+    """
+    from latlab.stubs.studies import outside as _outside
+
+    calls, held, code = _outside.replay(
+        name, trace, list(command), keyed=keyed, lazy=lazy, views=views, aside=as_json
+    )
+    if as_json:
+        document = {"schema": 1, "trace": str(trace), "component": name, "calls": calls}
+        click.echo(json.dumps({**document, "memory_bytes": held, "exit_code": code}))
+    how = "made as they were asked for" if lazy else "preloaded"
+    click.echo(f"{trace}: {calls} calls of {name} replayed, {how}, {held / 1e6:.1f} MB of memory", err=True)
+    if code:
+        click.echo(f"latlab: the command ended with exit code {code}", err=True)
+    return ExitCode.FAILED if code else ExitCode.OK
+
+
+@click.command()
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--labelled", is_flag=True, help="Name each part.")
+def decode(trace: Path, labelled: bool) -> None:
+    """Print TRACE as text, one line a value.
+
+    run;size of name;name;size of type;type;1 where it is NULL, else 0[;size of the data;members]
+    """
+    from latlab.stubs.components import trace as _trace
+
+    for line in _trace.as_text(trace, labelled=labelled):
+        click.echo(line)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.option("--component", "name", required=True, help="As in STUDY.toml.")
+@click.option("--kind", type=click.Choice(["python", "c++", "command"]), default="python", show_default=True)
+@click.option("--keyed", is_flag=True, help="Results are told apart by the arguments, not by their order.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File for a study's `validation`.")
+@_COMMAND
+def validate(
+    name: str, kind: str, keyed: bool, as_json: bool, output: Path | None, command: tuple[str, ...]
+) -> int:
+    """Record the component twice while COMMAND (the system's own test) runs, then test its stub.
+
+    Exit code 1 where two recordings differ, or the test fails with the stub.
+    """
+    from latlab.stubs.studies import validate as _validate
+
+    result = _validate.validate(name, list(command), kind=kind, keyed=keyed)
+    if output is not None:
+        output.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    click.echo(json.dumps(result) if as_json else result["verdict"])
+    return ExitCode.OK if result["valid"] else ExitCode.FAILED
+
+
+@click.command()
+@click.argument("header", type=click.Path(path_type=Path))
+@click.option("--class", "name", required=True, help="The class, with its namespaces.")
+@click.option("-I", "includes", multiple=True, help="Include folder (repeatable).")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; stdout when it isn't given.")
+def spec(header: Path, name: str, includes: tuple[str, ...], output: Path | None) -> None:
+    """Write a header that records and loads every member of a C++ class of HEADER, private ones too."""
+    from latlab.stubs.components import cxx_spec as _spec
+
+    text, marked = _spec.spec(header, name, [f"-I{folder}" for folder in includes])
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+    if marked:
+        click.echo(f"latlab: {marked} members are marked and not written: look for MARK", err=True)

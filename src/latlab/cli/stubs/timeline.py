@@ -1,0 +1,96 @@
+"""`latlab stubs play`, `compare` and `edit`: action files and timelines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from latlab.errors import UsageError
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Keep the timeline in this folder.")
+@click.option("--perfetto", type=click.Path(path_type=Path), help="Write a trace for ui.perfetto.dev.")
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds after which the player gives up.")
+@click.option(
+    "--scheduling", type=click.Choice(["auto", "high", "other", "fifo"]), default="auto",
+    show_default=True,
+    help="high: nice -20 where allowed; fifo: real time; auto: fifo where something else runs.",
+)  # fmt: skip
+@click.option(
+    "--pace", type=click.Choice(["auto", "schedule", "free"]), default="auto", show_default=True,
+    help="schedule: sleeps end by the times that the actions add up to; free: threads contend for CPUs; "
+    "auto: schedule where no CPU has to be shared.",
+)  # fmt: skip
+def play(
+    folder: Path, as_json: bool, output: Path | None, perfetto: Path | None, timeout: float, scheduling: str,
+    pace: str,
+) -> None:  # fmt: skip
+    """Re-execute the action files of FOLDER with real threads, from one start barrier."""
+    from latlab import stubs
+    from latlab.reports.stubs import text as stubs_text
+
+    if timeout <= 0:
+        raise UsageError("--timeout must be greater than 0")
+    played = stubs.play(stubs.load_actions(folder), timeout_s=timeout, scheduling=scheduling, pace=pace)
+    if output is not None:
+        stubs.save_timeline(played, output)
+    if perfetto is not None:
+        perfetto.write_text(json.dumps(stubs.to_perfetto(played)), encoding="utf-8")
+    click.echo(json.dumps(played.as_json()) if as_json else stubs_text.timeline(played))
+
+
+@click.command()
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--html", "page", type=click.Path(path_type=Path), help="Draw both into this page.")
+@click.option("--perfetto", type=click.Path(path_type=Path), help="Write both for ui.perfetto.dev.")
+def compare(a: Path, b: Path, as_json: bool, page: Path | None, perfetto: Path | None) -> None:
+    """Timeline B against timeline A: folders, or files that `play --json` wrote."""
+    from latlab import stubs
+    from latlab.reports.stubs import text as stubs_text
+
+    first, second = stubs.load_timeline(a), stubs.load_timeline(b)
+    result = stubs.compare(first, second)
+    if page is not None:
+        from latlab.reports.stubs import timeline_html as stubs_html
+
+        stubs_html.comparison(first, second, result, (str(a), str(b))).write(page)
+    if perfetto is not None:
+        traces = [stubs.to_perfetto(first), stubs.to_perfetto(second)]
+        for event in traces[1]["traceEvents"]:
+            event["pid"] = 2
+        events = [event for trace in traces for event in trace["traceEvents"]]
+        perfetto.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+    click.echo(json.dumps(result.as_json()) if as_json else stubs_text.comparison(first, second, result))
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--thread", type=int, required=True, help="The thread to change.")
+@click.option("--scale", "factor", type=float, help="Multiply its runs by this.")
+@click.option("--idle", is_flag=True, help="Make its runs sleeps: an idle stub.")
+@click.option(
+    "--replace", "other", type=click.Path(path_type=Path), help="Put this action file in its place."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder for the result.")
+def edit(
+    folder: Path, thread: int, factor: float | None, idle: bool, other: Path | None, output: Path
+) -> None:
+    """Make one thread of FOLDER's action files faster, slower, idle, or another one."""
+    from latlab import stubs
+
+    if factor is None and not idle and other is None:
+        raise UsageError("nothing to change", remedy="give --scale, --idle or --replace")
+    changed = stubs.load_actions(folder)
+    if other is not None:
+        changed = stubs.replace_thread(changed, thread, other)
+    if factor is not None or idle:
+        changed = stubs.scale(changed, thread, factor=factor, idle=idle)
+    stubs.save_actions(changed, output)
+    click.echo(f"{output}: {len(changed.threads)} action files", err=True)

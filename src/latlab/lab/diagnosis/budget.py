@@ -1,0 +1,155 @@
+"""Where the time of an event in the tail goes: a budget over floor, service, waiting and what is unexplained.
+
+The traced events around the quantile are taken apart along their own way, from the end back to the beginning:
+each hop is a waiting in a queue, and what lies between two hops is the service of a stage. Averaged over
+those events and scaled to the quantile, the parts sum to it by construction; where a trace has lost a hop,
+what it would have said is unexplained.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.formats.traces import FINISHED
+from latlab.lab.judge.residence import TraceTable
+from latlab.model.answer import Budget, Part
+from latlab.model.queues.analysis import Analysis
+from latlab.stats.quantiles import rank
+
+__all__ = ["budget"]
+
+_AROUND = 0.25  # of the events above the quantile, so many on either side of it are looked at …
+_FEWEST, _MOST = 12, 400  # … but at least and at most so many in all
+
+
+def budget(traces: TraceTable, quantile: float, floor_share: float) -> Budget | None:
+    """Take the events around a quantile of end-to-end latency apart.
+
+    Args:
+        traces: of all processes.
+        quantile: as 0.999.
+        floor_share: of the time that the machine takes by itself: so much of each service is the floor.
+
+    Returns:
+        The budget; None where no traced event reached the end.
+    """
+    ends = np.flatnonzero(traces.end == FINISHED)
+    if ends.size == 0:
+        return None
+    order = np.lexsort((traces.pop_ns, traces.event))
+    events = traces.event[order]
+    ways: list[tuple[int, dict[tuple[str, str], int]]] = []
+    began = _first_push(traces, ends)
+    known = began >= 0
+    ends, began = ends[known], began[known]
+    if ends.size == 0:
+        return None
+    times = traces.pop_ns[ends] - began
+    by_time = np.argsort(times, kind="stable")
+    at = rank(quantile, int(times.size)) - 1
+    total = float(times[by_time[at]])
+    half = min(max(math.ceil(_AROUND * (times.size - at)), _FEWEST // 2), _MOST // 2)
+    for index in by_time[max(0, at - half) : at + half + 1]:
+        end = int(ends[index])
+        low, high = (int(np.searchsorted(events, traces.event[end], side=side)) for side in ("left", "right"))
+        ways.append((int(times[index]), _way(traces, order[low:high], end)))
+    return _averaged(ways, quantile, total, floor_share)
+
+
+def _first_push(traces: TraceTable, ends: NDArray[np.intp]) -> NDArray[np.int64]:
+    """When each ended event began; -1 of one without a hop."""
+    hops = traces.end == 0
+    found, inverse = np.unique(traces.event, return_inverse=True)
+    first = np.full(found.size, np.iinfo(np.int64).max)
+    np.minimum.at(first, inverse[hops], traces.push_ns[hops])
+    first[first == np.iinfo(np.int64).max] = -1
+    began: NDArray[np.int64] = first[inverse[ends]]
+    return began
+
+
+def _way(traces: TraceTable, rows: NDArray[np.intp], end: int) -> dict[tuple[str, str], int]:
+    """The parts of one event's way, backwards from where it ended, in ns."""
+    parts: dict[tuple[str, str], int] = {}
+    hops = [int(row) for row in rows if traces.end[row] == 0]
+    stage, until = str(traces.drain[end]), int(traces.pop_ns[end])
+    while True:
+        # The hop by which it came here: of a fan-out's branches, the one that this stage took last before.
+        into = [row for row in hops if traces.drain[row] == stage and traces.pop_ns[row] <= until]
+        if not into:
+            return parts
+        row = max(into, key=lambda candidate: int(traces.pop_ns[candidate]))
+        hops.remove(row)
+        pushed, popped = int(traces.push_ns[row]), int(traces.pop_ns[row])
+        for key, ns in (
+            (("service", stage), until - popped),
+            (("waiting", str(traces.queue[row])), popped - pushed),
+        ):
+            parts[key] = parts.get(key, 0) + ns
+        # The stage that put it in is known by its type: among those, the one that took it last before.
+        before = [other for other in hops if traces.pop_ns[other] <= pushed]
+        if not before:
+            return parts
+        previous = max(before, key=lambda candidate: int(traces.pop_ns[candidate]))
+        stage, until = str(traces.drain[previous]), pushed
+
+
+def _averaged(
+    ways: list[tuple[int, dict[tuple[str, str], int]]], quantile: float, total: float, floor_share: float
+) -> Budget:
+    mean_total = sum(time for time, _ in ways) / len(ways)
+    scale = total / mean_total / len(ways) if mean_total > 0 else 0.0
+    sums: dict[tuple[str, str], float] = {}
+    for _, parts in ways:
+        for key, ns in parts.items():
+            sums[key] = sums.get(key, 0.0) + ns * scale
+    service = {where: ns for (kind, where), ns in sums.items() if kind == "service"}
+    floor = floor_share * sum(service.values())
+    found = [Part("floor", "machine", floor)]
+    found += [Part("service", where, ns * (1 - floor_share)) for where, ns in service.items()]
+    found += [Part("waiting", where, ns) for (kind, where), ns in sums.items() if kind == "waiting"]
+    found.sort(key=lambda part: -part.ns)
+    rest = total - sum(part.ns for part in found)
+    # Rounding aside, what is left over is what lost hops would have said.
+    found.append(Part("unexplained", "", 0.0 if abs(rest) < 1e-6 * max(total, 1.0) else rest))
+    return Budget(quantile, total, len(ways), tuple(found))
+
+
+def mean_budget(found: Analysis, floor_share: float) -> Budget | None:
+    """The mean time of an event by Little's law, where there are no traces.
+
+    Each queue's mean residence and each stage's mean service are weighted by the events that came through,
+    over the events that came in at the front: what an event that entered the pipeline costs on average.
+
+    Args:
+        found: of the samples.
+        floor_share: as in `budget`.
+
+    Returns:
+        The budget, of quantile None; None where no time is known.
+    """
+    drains = {queue.drain for queue in found.queues if queue.drain}
+    entered = sum(queue.total_in for queue in found.queues if queue.source not in drains)
+    if not entered:
+        entered = max((queue.total_in for queue in found.queues), default=0)
+    if not entered:
+        return None
+    seconds = (found.to_ns - found.from_ns) / 1e9
+    parts = []
+    for queue in found.queues:
+        if queue.residence_ns is not None and queue.kind != "pool":
+            parts.append(Part("waiting", queue.name, queue.residence_ns * queue.total_out / entered))
+    service = [
+        (stage.label, stage.service_ns * stage.rate_hz * seconds / entered)
+        for stage in found.stages
+        if stage.service_ns is not None
+    ]
+    parts += [Part("service", where, ns * (1 - floor_share)) for where, ns in service]
+    if not parts:
+        return None
+    parts.append(Part("floor", "machine", floor_share * sum(ns for _, ns in service)))
+    parts.sort(key=lambda part: -part.ns)
+    parts.append(Part("unexplained", "", 0.0))
+    return Budget(None, sum(part.ns for part in parts), entered, tuple(parts))

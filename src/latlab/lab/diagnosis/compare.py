@@ -1,0 +1,93 @@
+"""Holds two diagnoses against each other: before and after a change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from latlab.errors import InputError
+from latlab.formats.recording import Recording, open_recording
+from latlab.model.answer import AnswerComparison, Change
+from latlab.model.machine.environment import differences
+
+__all__ = ["compare_answers"]
+
+_REMEDY = "give two folders that `latlab diagnose` has written"
+_NOISE = 0.1  # a single run's quantile moves by so much between two runs of the same thing
+
+
+def compare_answers(before: Path, after: Path) -> AnswerComparison:
+    """What has changed between two diagnoses.
+
+    A latency that is known with an interval has changed where the intervals don't overlap; one of a single
+    run where it differs by more than a tenth.
+
+    Raises:
+        InputError: a folder that holds no finished diagnosis.
+    """
+    recordings = open_recording(before), open_recording(after)
+    a, b = (_answer(one) for one in recordings)
+    changes = []
+    for name, key in (("p50", "p50_ns"), ("p99", "p99_ns"), ("p99.9", "p99.9_ns")):
+        one, two = (_latency(answer, name, key) for answer in (a, b))
+        if one is not None and two is not None:
+            changes.append(_change(f"end to end {name}", "ns", one, two, more_is_worse=True))
+    rates = [_baseline(answer).get("capacity_hz") for answer in (a, b)]
+    if rates[0] and rates[1] and a["limiting_stage"] == b["limiting_stage"]:
+        name = f"carries through {a['limiting_stage']}"
+        changes.append(_change(name, "events/s", rates[0], rates[1], more_is_worse=False))
+    changes += _budgets(a, b)
+    return AnswerComparison(
+        before=str(before),
+        after=str(after),
+        limiting_before=a["limiting_stage"],
+        limiting_after=b["limiting_stage"],
+        changes=tuple(changes),
+        warnings=tuple(str(one) for one in differences(recordings[0].environment, recordings[1].environment)),
+    )
+
+
+def _answer(recording: Recording) -> dict[str, Any]:
+    if "answer" not in recording.documents():
+        raise InputError(recording.path, "holds no diagnosis", remedy=_REMEDY)
+    return recording.document("answer")
+
+
+def _baseline(answer: dict[str, Any]) -> dict[str, Any]:
+    forecasts = answer["forecasts"]
+    return dict(forecasts[0]["baseline"]) if forecasts else {}
+
+
+def _latency(answer: dict[str, Any], name: str, key: str) -> dict[str, Any] | None:
+    """With its interval where the forecast has measured the unmodified system again and again."""
+    repeated = _baseline(answer).get(key)
+    if repeated is not None:
+        return dict(repeated)
+    once = answer["end_to_end_ns"]
+    return None if once is None else {"value": once[name], "low": None, "high": None}
+
+
+def _change(what: str, unit: str, one: dict[str, Any], two: dict[str, Any], *, more_is_worse: bool) -> Change:
+    a, b = float(one["value"]), float(two["value"])
+    if None in (one["low"], two["low"]):
+        clear = abs(b - a) > _NOISE * max(a, 1e-9)
+    else:
+        clear = two["low"] > one["high"] or two["high"] < one["low"]
+    verdict: Literal["same", "worse", "better"] = "same"
+    if clear:
+        verdict = "worse" if (b > a) == more_is_worse else "better"
+    return Change(what, unit, a, b, verdict)
+
+
+def _budgets(a: dict[str, Any], b: dict[str, Any]) -> list[Change]:
+    """The parts of the budgets that changed by a twentieth of the total; they explain, and are not judged."""
+    if a["budget"] is None or b["budget"] is None:
+        return []
+    parts = [{(p["kind"], p["where"]): p["ns"] for p in answer["budget"]["parts"]} for answer in (a, b)]
+    total = max(a["budget"]["total_ns"], b["budget"]["total_ns"])
+    found = []
+    for key in sorted(set(parts[0]) | set(parts[1])):
+        one, two = (part.get(key, 0.0) for part in parts)
+        if abs(two - one) > 0.05 * total:
+            found.append(Change(" ".join(key).strip(), "ns", one, two, "part"))
+    return sorted(found, key=lambda change: -abs(change.after - change.before))

@@ -1,0 +1,73 @@
+"""What a diagnosis could not know, and the command that would find out: as one types it, with its files."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from latlab.lab.diagnosis.question import Question
+from latlab.model.answer import Unknown
+from latlab.model.queues.observation import Observation
+
+__all__ = ["forecast_again", "of_component", "of_model", "of_stages", "of_study", "of_tail", "of_traces"]
+
+
+def of_tail(observation: Observation, output: Path) -> Unknown:
+    """How the tail is spent, of an application that leaves no event traces.
+
+    Args:
+        output: the diagnosis's folder.
+    """
+    # Only C++ can stamp events; an event that came while queues stood full waited for all in front of it.
+    python = all(queue.of_python for queue in observation.queues)
+    can = "Python's queues can't" if python else "latlab/trace.hpp does, see docs/reference/traces.md"
+    what = f"how the tail's time is spent: this application leaves no event traces ({can})"
+    what += "; fills over time show when events waited"
+    return Unknown(what, shlex.join(["latlab", "queues", "report", str(output / "observation")]))
+
+
+def of_traces(source: str) -> str:
+    """A run of the pipeline in which every event is traced."""
+    if source:
+        return f"{shlex.join(['latlab', 'diagnose', source])}  # with every = 1 in its table [trace]"
+    return r"printf '[trace]\nevery = 1\n' > traced.toml && latlab diagnose traced.toml"
+
+
+def of_stages(source: str, stage: str) -> str:
+    """A diagnosis that may stub one stage more."""
+    return f"{shlex.join(['latlab', 'diagnose', source])}  # with {stage!r} in its diagnose.stages"
+
+
+def forecast_again(question: Question) -> str:
+    """The same diagnosis of the pipeline with more time."""
+    words = ["latlab", "diagnose"]
+    words += [question.source] if question.source else []
+    words += ["--stage", question.stage] if question.stage is not None else []
+    for planted in question.planted:
+        words += ["--slow", planted]
+    if question.input is not None and not question.input_from:
+        words += ["--input", str(question.input)]
+    default = Question()
+    words += ["--seconds", f"{question.seconds:g}"] if question.seconds != default.seconds else []
+    words += ["--seed", str(question.seed)] if question.seed != default.seed else []
+    return shlex.join([*words, "--budget", "600"])
+
+
+def of_model(output: Path) -> str:
+    """The model that a forecast is computed by."""
+    return shlex.join(["latlab", "queues", "model", str(output / "observation")])
+
+
+def of_study(component: str, command: Sequence[str]) -> str:
+    """A study of a component that is known."""
+    file = shlex.quote(f'component = "{component}"')
+    study = shlex.join(["latlab", "stubs", "study", "study.toml", "--", *command])
+    return f"echo {file} > study.toml && {study}"
+
+
+def of_component(stage: str, command: Sequence[str]) -> str:
+    """A diagnosis that knows which function or class does the work of a stage."""
+    again = shlex.join(["latlab", "diagnose", "known.toml", "--", *(command or ["COMMAND"])])
+    file = shlex.quote(f'[diagnose.components]\\n"{stage}" = "module:function"\\n')
+    return f"printf {file} > known.toml && {again}  # with what {stage} calls for module:function"

@@ -1,0 +1,1 @@
+"""What making one stage faster would buy: by stub, by study, by model."""

@@ -1,0 +1,123 @@
+"""What making a stage faster would buy, computed: a queueing model of what was observed, simulated.
+
+Where a stage can't be stubbed. It is no measurement: the model knows queues, services and arrivals, and
+neither CPUs that stages share nor caches that they spoil for each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from latlab import queues, stubs
+from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.queues.observation import Observation
+from latlab.model.queues.queueing import Forecast as Simulated
+from latlab.model.queues.queueing import QueueingModel
+
+__all__ = ["modelled"]
+
+SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_SEEDS = 2
+_EVENTS = 800  # from outside, without blocking: a saturated pipeline serves some thousands in that time
+_LEAST_SHARE = 0.02  # of the service, which stands for none: a stage without any makes no finite model
+
+
+def modelled(observation: Observation, stage: str, *, seed: int, events: int = _EVENTS) -> Forecast:
+    """Fit, and simulate the stage at several speeds.
+
+    Args:
+        stage: its name, or a type of stages.
+        seed: of the simulations; every speed sees the same arrivals.
+        events: that arrive in each simulation.
+
+    Raises:
+        MissingExtraError: without ciw.
+        LatlabError: the observation makes no model.
+    """
+    model = queues.fit_model(observation)
+    services = [one.service_ns for one in model.stages if stage in (one.name, one.type)]
+    if not services:
+        raise queues_error(model, stage)
+    runs: dict[float, list[Simulated]] = {speedup: [] for speedup in SPEEDUPS}
+    for number in range(_SEEDS):
+        for speedup in SPEEDUPS:
+            faster = model if speedup == 0 else _faster(model, stage, speedup)
+            runs[speedup].append(queues.forecast(faster, events=events, seed=seed + number))
+    found = stubs.forecast(
+        [{speedup: max(runs[speedup][i].throughput_hz, 1e-9) for speedup in SPEEDUPS} for i in range(_SEEDS)],
+        name=stage,
+        better="more",
+        what="throughput",
+    )
+    after = _busiest(runs[1.0][0], stage)
+    knee = None
+    if found.t_limit is not None:
+        knee = Interval(found.t_limit, *(found.t_limit_interval or (None, None)))
+    points = {speedup: _point(speedup, runs[speedup]) for speedup in SPEEDUPS}
+    return Forecast(
+        method="model",
+        stage=stage,
+        kind="total" if found.component_class == "total" else "limited" if knee is not None else "none",
+        service_ns=float(np.mean(services)),
+        flat_ns=None,
+        baseline=points[0.0],
+        points=tuple(points[speedup] for speedup in SPEEDUPS[1:]),
+        knee=knee,
+        takes_over=after,
+        drift=None,
+        rounds=_SEEDS,
+        sentence=_sentence(stage, points, knee, after),
+    )
+
+
+def queues_error(model: QueueingModel, stage: str) -> Exception:
+    """There is no such stage in the model, with those that there are."""
+    from latlab.errors import UsageError
+
+    names = ", ".join(one.name for one in model.stages)
+    return UsageError(f"'{stage}' took no event, so no model knows it", remedy=f"there are: {names}")
+
+
+def _faster(model: QueueingModel, stage: str, speedup: float) -> QueueingModel:
+    return model.with_stage(stage, speed=1 / max(1 - speedup, _LEAST_SHARE))
+
+
+def _busiest(run: Simulated, but: str) -> str | None:
+    others = [one for one in run.stages if one.name != but]
+    return max(others, key=lambda one: one.utilisation).name if others else None
+
+
+def _point(speedup: float, runs: list[Simulated]) -> ForecastPoint:
+    def spread(values: list[float]) -> Interval:
+        return Interval(float(np.mean(values)), min(values), max(values))
+
+    return ForecastPoint(
+        speedup=None if speedup == 0 else speedup,
+        achieved=None if speedup == 0 else speedup,
+        runs=0,
+        rate_hz=spread([run.throughput_hz for run in runs]),
+        p50_ns=spread([run.end_to_end.p50_ns for run in runs]),
+        p99_ns=spread([run.end_to_end.p99_ns for run in runs]),
+        p99_9_ns=spread([run.end_to_end.p99_9_ns for run in runs]),
+    )
+
+
+def _sentence(
+    stage: str, points: dict[float, ForecastPoint], knee: Interval | None, after: str | None
+) -> str:
+    from latlab.lab._words import time_of
+
+    base, better = points[0.0], points[0.2]
+    assert base.p99_9_ns is not None
+    assert better.p99_9_ns is not None
+    assert base.rate_hz is not None
+    assert better.rate_hz is not None
+    said = (
+        f"by a model, making `{stage}` 20 % faster would take p99.9 from {time_of(base.p99_9_ns.value)} to "
+        f"{time_of(better.p99_9_ns.value)}, and the throughput from {base.rate_hz.value:,.0f} to "
+        f"{better.rate_hz.value:,.0f} events/s"
+    )
+    if knee is None:
+        return said
+    since = f", since `{after}` takes over" if after else ""
+    return f"{said}; beyond {100 * knee.value:.0f} % nothing{since}"

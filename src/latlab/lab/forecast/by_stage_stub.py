@@ -1,0 +1,330 @@
+"""What making a stage of the pipeline faster would buy, measured: the stage is stubbed and the same input is
+replayed, interleaved with the unmodified pipeline.
+
+A stage's component under study is the service time that its layout adds to each event. Its function is empty,
+so the *flat* stub is the stage without it, and a *busy* stub spins for what is left of it. What remains of
+the stage's service with the flat stub is the stage's own code, which can't be stubbed away: speed-ups are
+of the part that can be stubbed, and the points say which speed-up of the whole service the traces show.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from latlab.formats.recording import RecordingWriter
+from latlab.lab._words import interval_of, time_of
+from latlab.lab.forecast.stage_runs import (
+    CAPACITY_S,
+    FEWEST,
+    CannotStubError,
+    Fast,
+    Paced,
+    Stubbing,
+    count,
+    left_out,
+    run_fast,
+    run_paced,
+    stubbed,
+    tails,
+    undisturbed,
+)
+from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.layout import Layout
+from latlab.stats.quantiles import nearest_rank
+from latlab.system.core_speed import CoreSpeed
+
+__all__ = ["forecast"]
+
+SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
+_OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
+_LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
+_LEAST_ROUNDS = 2
+_FLAT_RUNS = 4  # in each round after those
+_FLAT_FAST = 3  # in each round, as fast as the input is taken: nothing else in the pipeline is as uneven
+_TAIL_KNOWN, _RATE_KNOWN = 0.05, 0.025  # standard errors (of p99.9, of the throughput) that are good enough
+_OUTSIDE = 0.05  # how often an interval may miss
+_KINDS: dict[str, Literal["total", "limited", "none"]] = {
+    "total": "total",
+    "limited": "limited",
+    "none": "none",
+}
+
+
+def forecast(
+    stubbing: Stubbing, stage: str, deadline: float, writer: RecordingWriter, tell: Callable[[str], None]
+) -> Forecast:
+    """Measure the curve of a stage.
+
+    Args:
+        stage: a type of stage, or an instance.
+        deadline: on the clock of time.monotonic: no round begins that would end after it.
+        writer: keeps each run's numbers as the series "forecast".
+        tell: takes a line on each round as it begins. What it takes for that is not the forecast's time.
+
+    Raises:
+        CannotStubError: nothing of the stage's service can be stubbed.
+        LatlabError: the pipeline could not be run.
+    """
+    left_s = deadline - time.monotonic()
+    round_s = (len(SPEEDUPS) + 1) * (stubbing.seconds + CAPACITY_S + 2 * _OVERHEAD_S)
+    round_s += (_FLAT_FAST - 1) * (CAPACITY_S + _OVERHEAD_S)
+    speedups = SPEEDUPS if _LEAST_ROUNDS * round_s < left_s else _FEW_SPEEDUPS
+    base = run_paced(stubbing, stubbing.layout, stage)
+    flat = run_paced(stubbing, stubbed(stubbing.layout, stage, 0), stage)
+    removable = 1 - flat.service_ns / base.service_ns
+    if removable < _LEAST_REMOVABLE:
+        raise CannotStubError(
+            f"the service of {stage} is its own code ({flat.service_ns:,.0f} of {base.service_ns:,.0f} ns), "
+            "and only service time that a layout adds can be stubbed in this pipeline"
+        )
+    left = {speedup: max(0, round((1 - speedup) * base.service_ns - flat.service_ns)) for speedup in speedups}
+    layouts: dict[float | None, Layout] = {
+        None: stubbing.layout,
+        **{speedup: stubbed(stubbing.layout, stage, ns) for speedup, ns in left.items()},
+    }
+    paced: dict[float | None, list[Paced]] = {key: [] for key in layouts}
+    capacity: dict[float | None, list[Fast]] = {key: [] for key in layouts}
+    order = random.Random(stubbing.seed)
+    took = {(key, at_pace): 0.0 for key in layouts for at_pace in (True, False)}  # a run, at most
+    rounds = 0
+    speed = CoreSpeed(sorted(os.sched_getaffinity(0)))
+    while True:
+        runs = _agenda(rounds, *undisturbed(paced, capacity))
+        left_s = deadline - time.monotonic()
+        if rounds >= _LEAST_ROUNDS and sum(took[run] for run in runs) > left_s:
+            runs = [(None, True), (1.0, True)]  # what may fit where a whole round does not
+            if sum(took[run] for run in runs) > left_s:
+                break
+        begin = time.monotonic()
+        fast = sum(not at_pace for _, at_pace in runs)
+        tell(
+            f"forecast, round {rounds + 1}: {stage} as it is and stubbed, {len(runs)} runs, "
+            f"{fast} of them at full load"
+        )
+        deadline += time.monotonic() - begin
+        order.shuffle(runs)
+        for key, at_pace in runs:
+            begin = time.monotonic()
+            speed.look()
+            if at_pace:
+                paced[key].append(run_paced(stubbing, layouts[key], stage))
+                _keep_paced(writer, rounds, key, paced[key][-1])
+            else:
+                capacity[key].append(run_fast(stubbing, layouts[key], stage))
+                _keep_capacity(writer, rounds, key, capacity[key][-1])
+            took[key, at_pace] = max(took[key, at_pace], time.monotonic() - begin)
+        rounds += 1
+    kept, kept_fast = undisturbed(paced, capacity)
+    reference = float(np.median([run.service_ns for run in kept[None]]))
+    points = {key: _point(key, reference, runs, kept_fast[key]) for key, runs in kept.items()}
+    found = _judged(stage, reference, flat.service_ns, points, kept_fast, rounds)
+    made, used = count(paced) + count(capacity), count(kept) + count(kept_fast)
+    changed = speed.in_words()
+    more = (*([left_out(made, used)] if used < made else []), *([changed] if changed else []))
+    return dataclasses.replace(found, warnings=(*found.warnings, *more))
+
+
+def _agenda(
+    rounds: int,
+    paced: Mapping[float | None, Sequence[Paced]],
+    capacity: Mapping[float | None, Sequence[Fast]],
+) -> list[tuple[float | None, bool]]:
+    """(layout, whether at the input's own pace) of each run of the next round.
+
+    A saturated pipeline does the same in every run, and takes long for it, since it drains its queues; one
+    that is relieved shows each disturbance of the machine. So the time goes to the flat stub, which the
+    question is about, and to what lies between only when that is known. The unmodified pipeline takes part in
+    every round, since the machine changes.
+    """
+    if rounds < _LEAST_ROUNDS:
+        both = [(key, at_pace) for key in paced for at_pace in (True, False)]
+        return both + [(1.0, False)] * (_FLAT_FAST - 1)
+    slow = {key for key, known in paced.items() if _unsure(tails(known), _TAIL_KNOWN)}
+    uneven = {key for key, known in capacity.items() if _unsure([one.rate_hz for one in known], _RATE_KNOWN)}
+    uneven |= {key for key in (None, 1.0) if len(capacity[key]) < FEWEST}
+    runs: list[tuple[float | None, bool]] = [(None, True)] * (_FLAT_RUNS if None in slow else 1)
+    runs += [(1.0, True)] * _FLAT_RUNS
+    if 1.0 in uneven:
+        runs += [(1.0, False)] * _FLAT_FAST
+    if None in uneven:
+        runs.append((None, False))
+    if 1.0 not in slow | uneven:
+        runs += [(key, True) for key in paced if key in slow - {None}]
+        runs += [(key, False) for key in capacity if key in uneven - {None}]
+    return runs
+
+
+def _unsure(values: Sequence[float], known: float) -> bool:
+    """Whether the standard error of the values' logarithms is larger than it may be."""
+    return len(values) > 1 and float(np.std(np.log(values), ddof=1)) > known * len(values) ** 0.5
+
+
+def _keep_paced(writer: RecordingWriter, number: int, speedup: float | None, run: Paced) -> None:
+    p50, p99, p999 = (
+        float(nearest_rank(run.latency, q)) if run.latency.size else np.nan for q in (0.5, 0.99, 0.999)
+    )
+    row = {"rate_hz": run.rate_hz, "service_ns": run.service_ns, "taken": run.taken}
+    _keep(writer, number, speedup, row | {"p50_ns": p50, "p99_ns": p99, "p99.9_ns": p999})
+
+
+def _keep_capacity(writer: RecordingWriter, number: int, speedup: float | None, fast: Fast) -> None:
+    _keep(writer, number, speedup, {"capacity_hz": fast.rate_hz, "taken": fast.taken})
+
+
+def _keep(writer: RecordingWriter, number: int, speedup: float | None, known: Mapping[str, float]) -> None:
+    """A row of the series: what its run did not measure is NaN."""
+    row = {"round": number, "speedup": np.nan if speedup is None else speedup}
+    measures = ("rate_hz", "capacity_hz", "service_ns", "p50_ns", "p99_ns", "p99.9_ns", "taken")
+    row |= {name: known.get(name, np.nan) for name in measures}
+    writer.append("forecast", {name: np.array([value]) for name, value in row.items()})
+
+
+def _point(
+    speedup: float | None,
+    reference_ns: float,
+    runs: Sequence[Paced],
+    fast: Sequence[Fast],
+) -> ForecastPoint:
+    achieved = None
+    if speedup is not None:
+        achieved = 1 - float(np.median([run.service_ns for run in runs])) / reference_ns
+    p50, p99, p999 = (_quantile(runs, q) for q in (0.5, 0.99, 0.999))
+    limits = [run.limits for run in fast]
+    return ForecastPoint(
+        speedup=speedup,
+        achieved=achieved,
+        runs=len(runs),
+        rate_hz=_mean_interval([run.rate_hz for run in runs]),
+        capacity_hz=_mean_interval([run.rate_hz for run in fast]),
+        p50_ns=p50,
+        p99_ns=p99,
+        p99_9_ns=p999,
+        limits=max(sorted(set(limits)), key=limits.count),
+    )
+
+
+def _mean_interval(values: Sequence[float]) -> Interval:
+    """The geometric mean with Student's 95 % interval of the logarithms; below four runs their range.
+
+    Runs are the replicates. (With two or three, Student's interval spans orders of magnitude and says less
+    than what was seen.)
+    """
+    from scipy.special import stdtrit
+
+    logs = np.log(np.maximum(values, 1e-9))
+    mean = float(np.exp(logs.mean()))
+    if len(values) < FEWEST:
+        return Interval(mean, float(min(values)), float(max(values))) if len(values) > 1 else Interval(mean)
+    half = float(stdtrit(len(values) - 1, 0.975) * np.std(logs, ddof=1) / len(values) ** 0.5)
+    return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
+
+
+def _quantile(runs: Sequence[Paced], q: float) -> Interval | None:
+    """A quantile of latency in a run: the median over the runs, halfway in logarithms between the middle two.
+
+    The run is the replicate. Events that are pooled over runs give a tail to the one run that was disturbed;
+    the question is what a run is like. The interval is between order statistics (of fewer than six runs, all
+    of them): it makes no assumption on how runs spread (Conover, "Practical Nonparametric Statistics", 3rd
+    ed. 1999, sec. 3.2).
+    """
+    own = sorted(float(nearest_rank(run.latency, q)) for run in runs if run.latency.size)
+    if not own:
+        return None
+    value = math.exp(float(np.median(np.log(np.maximum(own, 1.0)))))
+    if len(own) == 1:
+        return Interval(value)
+    leave = 0
+    while 2 * sum(math.comb(len(own), k) for k in range(leave + 2)) / 2 ** len(own) <= _OUTSIDE:
+        leave += 1
+    return Interval(value, own[leave], own[-1 - leave])
+
+
+def _judged(
+    stage: str,
+    service_ns: float,
+    flat_ns: float,
+    points: Mapping[float | None, ForecastPoint],
+    capacity: Mapping[float | None, Sequence[Fast]],
+    rounds: int,
+) -> Forecast:
+    from latlab import stubs
+
+    speedups = [key for key in points if key is not None]
+    measured = len(capacity[None])
+    fast: list[dict[float, float]] = [{} for _ in range(measured)]
+    for key in speedups:  # a point that was run more often than the pipeline as it is: in as many groups
+        groups = np.array_split([run.rate_hz for run in capacity[key]], measured)
+        for one, rates in zip(fast, groups, strict=True):
+            if rates.size:
+                one[key] = float(np.mean(rates))
+    # What limits the flat stub's runs is what takes over, unless it is the stage itself (its own code).
+    after = points[1.0].limits
+    successor = None if after in (stage, "none", "cannot tell") else after
+    found = stubs.forecast(
+        fast,
+        name=stage,
+        baseline=[run.rate_hz for run in capacity[None]],
+        better="more",
+        what="throughput",
+        takes_over=successor,
+    )
+    knee = None
+    if found.t_limit is not None:
+        low, high = found.t_limit_interval or (None, None)
+        knee = Interval(found.t_limit, low, high)
+    return Forecast(
+        method="stub",
+        stage=stage,
+        kind=_KINDS[found.component_class],
+        service_ns=service_ns,
+        flat_ns=flat_ns,
+        baseline=points[None],
+        points=tuple(points[key] for key in speedups),
+        knee=knee,
+        takes_over=successor,
+        drift=Interval(found.drift, *found.drift_interval),
+        rounds=rounds,
+        sentence=_sentence(stage, points, found.component_class, knee, successor),
+        warnings=tuple(f"throughput: {said}" for said in found.warnings),
+    )
+
+
+def _sentence(
+    stage: str,
+    points: Mapping[float | None, ForecastPoint],
+    kind: str,
+    knee: Interval | None,
+    successor: str | None,
+) -> str:
+    base, better, best = points[None], points[0.2], points[1.0]
+    said = f"making `{stage}` 20 % faster takes "
+    if base.p99_9_ns is not None and better.p99_9_ns is not None:
+        said += f"p99.9 from {time_of(base.p99_9_ns.value)} to {interval_of(better.p99_9_ns)}, and "
+    assert base.capacity_hz is not None
+    assert better.capacity_hz is not None
+    assert best.capacity_hz is not None
+    said += (
+        f"what the pipeline can carry from {base.capacity_hz.value:,.0f} to {better.capacity_hz.value:,.0f} "
+        f"events/s through it"
+    )
+    since = f", since {_what(successor)} takes over" if successor else ""
+    if kind == "total":
+        return f"{said}; every further part pays too, up to {best.capacity_hz.value:,.0f}"
+    if kind == "limited" and knee is not None:
+        return f"{said}; beyond {knee.value:.0%} nothing{since}".replace("%", " %").replace("  %", " %")
+    return f"{said}: the throughput gains nothing{since}"
+
+
+def _what(successor: str) -> str:
+    return {"cpu": "the CPUs", "scheduler": "the scheduler", "burst": "bursts"}.get(
+        successor, f"`{successor}`"
+    )

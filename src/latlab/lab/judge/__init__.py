@@ -1,0 +1,1 @@
+"""What limits a pipeline, and whether its run can be trusted."""

@@ -1,0 +1,152 @@
+"""What disturbed a run, in words: stages that stood still, a queue that is too small, the largest burst."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from latlab.errors import NotTrustworthyError
+from latlab.model.queues.analysis import Analysis, Stall, Verdict
+from latlab.model.queues.observation import Observation
+from latlab.queues import stalls
+
+__all__ = [
+    "burst_in_words",
+    "command_sentence",
+    "losses_in_words",
+    "stalls_in_words",
+    "unanswered",
+    "with_cause",
+]
+
+_LOOKS = 11  # at a stall
+_FULL = 0.98  # of the capacity: a queue that is counted in batches may show a little less
+_BLOCKED = 0.5  # of the looks
+_NO_CPU = 0.5  # of a stall: for so much of it the thread was ready and had none
+
+
+def command_sentence(found: Analysis) -> str:
+    """What limits an application of one's own."""
+    if found.limiting_stage is not None:
+        stage = next((one for one in found.stages if one.label == found.limiting_stage), None)
+        ready = (
+            ""
+            if stage is None or stage.ready is None
+            else f": it has work and room {stage.ready:.0%} of the time"
+        )
+        return f"{found.limiting_stage} limits{ready}."
+    return {
+        "scheduler": "No stage limits: threads that could work waited for a core.",
+        "cpu": "The CPUs limit, no single stage.",
+        "burst": "No stage limits on average, but bursts are larger than a buffer.",
+        "none": "No stage limits.",
+    }.get(str(found.verdict), "What was observed does not carry an answer.")
+
+
+def unanswered(verdict: str, found: Analysis) -> tuple[str, ...]:
+    """Why what was observed carries no answer, so that nothing may rely on it; empty where it does.
+
+    Args:
+        verdict: the last word on what limits; others than the analysis may have had it.
+        found: whose evidence says why.
+    """
+    if verdict != Verdict.UNKNOWN:
+        return ()
+    why = f": {found.evidence[-1]}" if found.evidence else ""
+    return (f"it can't be told what limits{why}; observe more of it: for longer, or with more to do",)
+
+
+def with_cause(sentence: str, limiting: str | None, found: Analysis, observation: Observation) -> str:
+    """The sentence; where no stage limits, with what disturbed: one that stood still, a queue too small."""
+    if limiting is not None:
+        return sentence
+    stood = stalls_in_words(observation)
+    if stood:
+        return f"{sentence} But {stood[0]}."
+    if found.verdict == Verdict.BURST:
+        hit = [queue for queue in found.queues if queue.capacity and (queue.dropped or queue.blocked)]
+        if hit:
+            # The one that is full the longest for its size: those behind it are full since it is.
+            small = min(hit, key=lambda queue: (queue.capacity, -queue.full))
+            lost = f", and lost {small.dropped:,}" if small.dropped else ""
+            times = f"{small.blocked:,} times" if small.blocked else "at times"
+            return f"{sentence} {small.name} holds {small.capacity:,} events, and was full {times}{lost}."
+    return sentence
+
+
+def stalls_in_words(observation: Observation) -> tuple[str, ...]:
+    """Stages that stood still, in words, the longest first; at most five."""
+    try:
+        found = stalls(observation)
+    except NotTrustworthyError:
+        return ()
+    found = tuple(stall for stall in found if not _blocked(stall, observation))
+    begin = int(observation.sweeps["t_ns"][0]) if observation.sweeps["t_ns"].size else 0
+    # One that nobody kept from running is somebody's doing; the others are the scheduler's, and come after.
+    found = tuple(sorted(found, key=lambda stall: (stall.without_cpu or 0.0) >= _NO_CPU))
+    return tuple(
+        f"{stall.stage} stood still for {(stall.to_ns - stall.from_ns) / 1e6:,.0f} ms, "
+        f"{(stall.from_ns - begin) / 1e9:.2f} s into the run, with up to {stall.fill:,} events waiting in "
+        f"{stall.queue} ({_why(stall)})"
+        for stall in found[:5]
+    )
+
+
+def _blocked(stall: Stall, observation: Observation) -> bool:
+    """It could not put its results on: then it is not the one that stood still, but one behind it."""
+    samples = observation.samples
+    times = np.linspace(stall.from_ns, stall.to_ns, _LOOKS)
+    for queue in observation.queues:
+        if queue.source != stall.stage or not queue.capacity:
+            continue
+        rows = np.flatnonzero(samples["queue"] == queue.number)
+        at = np.searchsorted(samples["t_ns"][rows], times, side="right") - 1
+        seen = rows[at[at >= 0]]
+        fill = samples["in"][seen].astype(np.int64) - samples["out_high"][seen].astype(np.int64)
+        if seen.size and float((fill >= _FULL * queue.capacity).mean()) >= _BLOCKED:
+            return True
+    return False
+
+
+def losses_in_words(found: Analysis) -> tuple[str, ...]:
+    """Queues that overran, and what they lost, the most first."""
+    since = f" since {found.limiting_stage} can't keep up" if found.limiting_stage is not None else ""
+    return tuple(
+        f"{queue.name} overran{since}, and lost {queue.dropped:,} of "
+        f"{queue.total_in + queue.dropped:,} events"
+        for queue in sorted(found.queues, key=lambda queue: -queue.dropped)
+        if queue.dropped
+    )
+
+
+def _why(stall: Stall) -> str:
+    if stall.without_cpu is None:
+        return "why is not known"
+    if stall.without_cpu >= _NO_CPU:
+        return f"it was ready and had no CPU {stall.without_cpu:.0%} of that time"
+    return "it did not ask for a CPU: it was stopped, or waited for something outside of its queues"
+
+
+def burst_in_words(found: Analysis) -> str | None:
+    """Where the burst sat that was largest against its queue's usual fill, and the queues that it reached."""
+    names = {queue.number: queue.name for queue in found.queues}
+    bursts = {
+        (queue.number, burst.from_ns): (queue, burst) for queue in found.queues for burst in queue.bursts
+    }
+    if not bursts:
+        return None
+    queue, burst = max(bursts.values(), key=lambda pair: pair[1].height / max(pair[0].mean_fill, 1.0))
+    way, at = [queue.name], burst
+    while at.next_queue is not None and names[at.next_queue] not in way:
+        way.append(names[at.next_queue])
+        later = [
+            b for (number, _), (_, b) in bursts.items() if number == at.next_queue and b.from_ns >= at.from_ns
+        ]
+        if not later:
+            break
+        at = min(later, key=lambda candidate: candidate.from_ns)
+    after = f", and went on to {', '.join(way[1:])}" if len(way) > 1 else ""
+    return (
+        f"the largest burst filled {queue.name} to {burst.height:,} events for "
+        f"{(burst.to_ns - burst.from_ns) / 1e6:,.1f} ms, "
+        f"{(burst.from_ns - found.from_ns) / 1e9:.2f} s into the run{after}"
+    )

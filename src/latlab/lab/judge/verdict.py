@@ -1,0 +1,433 @@
+"""Names the limiting stage of the demonstration's pipeline, and says whether the run can be trusted.
+
+The queues' samples and the stages' own times give the stage (`latlab.queues.analyse`). What the demonstration
+adds: event traces, which say how long an event waited and was served, and the processes' own accounts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.errors import InputError
+from latlab.lab.judge.demand import all_of_type, most_work
+from latlab.lab.judge.disturbances import unanswered
+from latlab.lab.judge.foreign_load import Others
+from latlab.lab.judge.residence import Residence, TraceTable
+from latlab.lab.trading.processes import Outcome
+from latlab.model.diagnosis import Diagnosis, Discrepancy, Latency, QueueView, Sampler, StageView
+from latlab.model.queues.analysis import Analysis, StageResult, Verdict
+from latlab.model.queues.observation import Observation
+from latlab.queues import verify_recording
+from latlab.stats.quantiles import quantiles
+
+__all__ = ["diagnose", "discrepancy", "latency", "overloaded"]
+
+_STARVED_PERIODS = 5  # the sampler is starved when its 99th percentile exceeds so many periods …
+_STARVED_SHARE = 0.2  # … or when it missed this share of them
+_KEPT_WAITING = 0.2  # of the time, a thread without a CPU: then its events wait for the scheduler
+_WORTH_NS = 2_000  # a service that is worth a word where nothing limits …
+_MOST_OF_IT = 3  # … if it takes so many times as long as any other
+_FOREIGN = 0.15  # share of the machine that others may have used
+
+
+def latency(times: NDArray[np.int64] | None) -> Latency | None:
+    """The quantiles of times in ns; None without any."""
+    if times is None or times.size == 0:
+        return None
+    p50, p90, p99, p999 = (int(value) for value in quantiles(times, (0.5, 0.9, 0.99, 0.999)))
+    return Latency(int(times.size), p50, p90, p99, p999, int(times.max()))
+
+
+def diagnose(
+    observation: Observation,
+    analysis: Analysis,
+    times: Residence,
+    traces: TraceTable,
+    stages: Mapping[str, Sequence[str]],
+    outcomes: Sequence[Outcome],
+    sampler: Mapping[str, Any],
+    cores: int,
+    others: Others,
+    every: int,
+) -> Diagnosis:
+    """From everything that was seen to one answer.
+
+    Args:
+        observation: the recording in memory.
+        analysis: of its queues and stages.
+        times: from the event traces.
+        traces: the traces themselves.
+        stages: the instances of each type of stage.
+        outcomes: how the processes ended.
+        sampler: the recording's document on the sampler.
+        cores: CPUs that the pipeline could run on.
+        others: who else used the machine during the run.
+        every: one event in so many was traced.
+    """
+    queue_views = _queue_views(analysis, times, observation)
+    stage_views = _stage_views(analysis, times, traces, stages, observation)
+    limiting = _named(analysis.limiting_stage, stages)
+    verdict, confidence = analysis.verdict, analysis.confidence
+    evidence = list(analysis.evidence)
+    demand = most_work(analysis, stage_views, stages)
+    if demand is not None:
+        evidence.append(demand.evidence)
+        if limiting is None:
+            verdict = Verdict.STAGE
+        if limiting is None or _kind(demand.name, stages) != _kind(limiting, stages):
+            limiting = demand.name
+    # (Where one instance is kept from its CPU, its siblings have nothing to do with it.)
+    if limiting is not None and verdict == Verdict.STAGE:
+        alike = all_of_type(limiting, stage_views, stages)
+        if alike is not None:
+            limiting = alike.name
+            evidence.append(alike.evidence)
+    seconds = (analysis.to_ns - analysis.from_ns) / 1e9
+    used = _cores_used(observation)
+    disturbed = _disturbed(stage_views, cores, others) if limiting is None else None
+    if disturbed is not None and verdict in (Verdict.NONE, Verdict.BURST):
+        verdict = Verdict.SCHEDULER
+    end_to_end = latency(times.end_to_end)
+    facts: dict[str, Any] = {
+        "foreign_cores": others.cpus,
+        "stolen_cores": others.stolen,
+        "processes": [
+            {"role": o.role, "pid": o.pid, "died": o.died, "signal": o.signal, "status": o.status}
+            for o in outcomes
+        ],
+    }
+    for outcome in outcomes:
+        if outcome.summary is not None and outcome.role == "trading":
+            facts["feeds"] = outcome.summary["feeds"]
+            facts["pacing_error_ns"] = outcome.summary["lateness_ns"]
+    found = Sampler(
+        period_ns=observation.period_ns,
+        achieved_p50_ns=round(sampler.get("period_p50_ns", 0)),
+        achieved_p99_ns=round(sampler.get("period_p99_ns", 0)),
+        sweeps=int(observation.sweeps["t_ns"].size),
+        missed=int(observation.gaps["periods"].sum()) if observation.gaps else 0,
+        queues=sum(1 for queue in observation.queues if queue.complete),
+    )
+    check = discrepancy(observation, traces, every=every)
+    return Diagnosis(
+        limiting_stage=limiting,
+        verdict=str(verdict),
+        confidence=confidence,
+        sentence=_sentence(limiting, verdict, disturbed, stage_views, end_to_end, used, cores),
+        evidence=(*evidence, *_trace_evidence(limiting, stage_views, queue_views)),
+        queues=queue_views,
+        stages=stage_views,
+        end_to_end=end_to_end,
+        sampler=found,
+        discrepancy=check,
+        losses=tuple(_losses(queue_views, limiting)),
+        distrust=(
+            *unanswered(verdict, analysis),
+            *_uncounted(queue_views, outcomes),
+            *_distrust(found, outcomes, cores, others),
+        ),
+        cores_used=used,
+        cores=cores,
+        seconds=seconds,
+        events=sum(queue.events_in for queue in queue_views if queue.source.startswith("exchange")),
+        analysis=analysis,
+        facts=facts,
+    )
+
+
+def discrepancy(observation: Observation, traces: TraceTable, *, every: int = 0) -> Discrepancy:
+    """Hold samples against traces, as `latlab queues verify` does.
+
+    Args:
+        every: one event in so many was traced; 0: unknown.
+    """
+    numbers = {queue.name: queue.number for queue in observation.queues}
+    names, index = np.unique(traces.queue, return_inverse=True)
+    columns = {
+        "queue": np.array([numbers.get(str(name), -1) for name in names], np.int64)[index],
+        "push_ns": traces.push_ns,
+        "pop_ns": traces.pop_ns,
+    }
+    events = int(np.unique(traces.event).size)
+    try:
+        found = verify_recording(observation, columns, every=every)
+    except InputError:  # no trace is of an observed queue
+        return Discrepancy(samples=0, discrepancies=0, traces=events)
+    return Discrepancy(samples=found.samples, discrepancies=found.discrepancies, traces=events)
+
+
+def _queue_views(analysis: Analysis, times: Residence, observation: Observation) -> tuple[QueueView, ...]:
+    """Fills are of the time that the pipeline ran; counts are of its whole life, start and end included."""
+    views = []
+    for queue in analysis.queues:
+        waits = times.waiting.get(queue.name)
+        mine = observation.samples["queue"] == queue.number
+        total = {
+            name: int(observation.samples[name][mine].max(initial=0))
+            for name in ("in", "out_high", "dropped", "blocked")
+        }
+        views.append(
+            QueueView(
+                name=queue.name,
+                source=queue.source,
+                drain=queue.drain,
+                kind=str(queue.kind),
+                capacity=queue.capacity,
+                samples=queue.samples,
+                nonempty=queue.nonempty_samples[0],
+                sum_of_fills=queue.sum_of_fills[0],
+                fill_mean=queue.mean_fill,
+                fill_p50=queue.fill_p50,
+                fill_p99=queue.fill_p99,
+                fill_max=queue.fill_max,
+                full_blocks=total["blocked"],
+                events_in=total["in"],
+                events_out=total["out_high"],
+                drops=total["dropped"],
+                little_ns=queue.residence_ns,
+                waiting_ns=latency(waits),
+                traced_mean_ns=None if waits is None else float(waits.mean()),
+            )
+        )
+    return tuple(views)
+
+
+def _stage_views(
+    analysis: Analysis,
+    times: Residence,
+    traces: TraceTable,
+    stages: Mapping[str, Sequence[str]],
+    observation: Observation,
+) -> tuple[StageView, ...]:
+    results = {stage.label: stage for stage in analysis.stages}
+    hops = traces.end == 0
+    views = []
+    for kind, instances in stages.items():
+        for name in instances:
+            result = results.get(name)
+            if result is None:
+                continue
+            waits = (traces.pop_ns - traces.push_ns)[hops & (traces.drain == name)]
+            views.append(
+                StageView(
+                    name=name,
+                    type=kind,
+                    events=_events(name, observation),
+                    rate_hz=result.rate_hz,
+                    utilisation=_on_cpu(result),
+                    cpu_cores=result.cpu,
+                    ready=result.ready,
+                    blocked=result.blocked,
+                    run_queue=result.run_queue,
+                    service_ns=latency(times.service.get(name)),
+                    waiting_ns=latency(waits),
+                )
+            )
+    return tuple(views)
+
+
+def _events(name: str, observation: Observation) -> int:
+    for stage in observation.stages:
+        if stage.name == name:
+            mine = observation.stage_times["events"][observation.stage_times["stage"] == stage.number]
+            return int(mine.max(initial=0))
+    return 0
+
+
+def _on_cpu(stage: StageResult) -> float | None:
+    """The share of the time that the stage was busy and had a CPU.
+
+    Its busy time is by the wall clock; of the time that its thread wanted to run, the kernel says how much it
+    did.
+    """
+    if stage.utilisation is None or stage.cpu is None or stage.run_queue is None:
+        return stage.utilisation
+    wanted = stage.cpu + stage.run_queue
+    return stage.utilisation if wanted <= 0 else stage.utilisation * stage.cpu / wanted
+
+
+def _named(label: str | None, stages: Mapping[str, Sequence[str]]) -> str | None:
+    """As `analyse` names it; the only instance of a type goes by the type."""
+    for kind, instances in stages.items():
+        if list(instances) == [label]:
+            return kind
+    return label
+
+
+def _cores_used(observation: Observation) -> float | None:
+    """CPUs' worth of time that the observed processes used."""
+    threads = observation.threads
+    if not threads or threads["t_ns"].size == 0:
+        return None
+    total = 0.0
+    begin, end = int(threads["t_ns"].min()), int(threads["t_ns"].max())
+    for tid in np.unique(threads["tid"]):
+        cpu = threads["cpu_ns"][threads["tid"] == tid]
+        total += float(cpu.max()) - float(cpu.min())
+    return total / (end - begin) if end > begin else None
+
+
+def _kind(name: str, stages: Mapping[str, Sequence[str]]) -> str:
+    return next((kind for kind, names in stages.items() if name in names), name)
+
+
+def overloaded(others: Others, cores: int) -> bool:
+    """Whether others used so much of the machine that a run must not be believed as it stands."""
+    return others.cpus > _FOREIGN * cores
+
+
+def _disturbed(stages: Sequence[StageView], cores: int, others: Others) -> str | None:
+    """Who took the CPUs that a stage's thread waited for, in words; None where nobody did."""
+    waiting = [view for view in stages if view.run_queue is not None]
+    if not overloaded(others, cores) or not waiting:
+        return None
+    worst = max(waiting, key=lambda view: view.run_queue or 0.0)
+    if (worst.run_queue or 0.0) < _KEPT_WAITING:
+        return None
+    return (
+        f"{worst.name} was ready and had no CPU {_percent(worst.run_queue)} of the time, while "
+        f"{others.took(cores)}"
+    )
+
+
+def _us(ns: float) -> str:
+    if ns >= 1e6:
+        return f"{ns / 1e6:,.1f} ms"
+    return f"{ns / 1e3:,.1f} µs"
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None or math.isnan(share) else f"{share:.1%}".replace("%", " %")
+
+
+def _sentence(
+    limiting: str | None,
+    verdict: str,
+    disturbed: str | None,
+    stages: Sequence[StageView],
+    end_to_end: Latency | None,
+    used: float | None,
+    cores: int,
+) -> str:
+    tail = ""
+    if end_to_end is not None:
+        tail = f" End to end an event takes {_us(end_to_end.p50)} (p50) to {_us(end_to_end.p99)} (p99)."
+    if limiting is not None:
+        mine = [view for view in stages if limiting in (view.name, view.type)]
+        busiest = max(mine, key=lambda view: view.ready or 0.0)
+        service = (
+            f", and an event takes {_us(busiest.service_ns.p50)} there (p50)" if busiest.service_ns else ""
+        )
+        plural = f"{limiting} (all {len(mine)} of them)" if len(mine) > 1 else limiting
+        return (
+            f"{plural} limits the pipeline: it has work and room for its results "
+            f"{_percent(busiest.ready)} of the time{service}.{tail}"
+        )
+    share = ""
+    if stages:
+        top = max(stages, key=lambda view: view.ready or 0.0)
+        share = f"; the busiest, {top.name}, has work {_percent(top.ready)} of the time"
+    match verdict:
+        case Verdict.CPU:
+            amount = "" if used is None else f": the pipeline used {used:.2f} of {cores}"
+            return f"The CPU limits, no single stage{amount}{share}.{tail}"
+        case Verdict.SCHEDULER if disturbed is not None:
+            return f"No stage limits, but {disturbed}{share}.{tail}"
+        case Verdict.SCHEDULER:
+            return f"The scheduler limits, no stage: threads that could work waited for a core{share}.{tail}"
+        case Verdict.BURST:
+            return f"No stage limits on average, but bursts are larger than a buffer{share}.{tail}"
+        case Verdict.UNKNOWN:
+            return f"What was observed does not carry an answer{share}.{tail}"
+        case _:
+            return f"No stage limits{share}.{tail}"
+
+
+def _trace_evidence(
+    limiting: str | None, stages: Sequence[StageView], queues: Sequence[QueueView]
+) -> list[str]:
+    """What the traces add to the samples."""
+    evidence = []
+    for view in stages:
+        if limiting in (view.name, view.type) and view.service_ns is not None and view.service_ns.p50 > 0:
+            evidence.append(
+                f"{view.name} serves an event in {_us(view.service_ns.p50)} (p50, traced): at most "
+                f"{1e9 / view.service_ns.p50:,.0f} events/s with a core of its own; "
+                f"it took {view.rate_hz:,.0f}/s"
+            )
+    served = {view.name: view.service_ns.p50 for view in stages if view.service_ns is not None}
+    if limiting is None and served:
+        slowest = max(served, key=lambda name: served[name])
+        kind = next(view.type for view in stages if view.name == slowest)
+        others = [served[view.name] for view in stages if view.name in served and view.type != kind]
+        if served[slowest] > _WORTH_NS and served[slowest] > _MOST_OF_IT * max(others, default=0):
+            evidence.append(
+                f"nothing limits, but an event is served longest at {kind}: {_us(served[slowest])} (p50, "
+                f"traced), at most {_us(max(others, default=0))} elsewhere"
+            )
+    waiting = [queue for queue in queues if queue.waiting_ns is not None]
+    if waiting:
+        longest = max(waiting, key=lambda queue: queue.waiting_ns.p50 if queue.waiting_ns else 0)
+        assert longest.waiting_ns is not None
+        evidence.append(f"events wait longest in {longest.name}: {_us(longest.waiting_ns.p50)} (p50, traced)")
+    return evidence
+
+
+def _losses(queues: Sequence[QueueView], limiting: str | None) -> list[str]:
+    """Queues that overran, in words."""
+    since = f" since {limiting} can't keep up" if limiting is not None else ""
+    return [
+        f"{queue.name} overran{since}, and lost {queue.drops:,} of {queue.events_in + queue.drops:,} "
+        f"messages ({_percent(queue.drops / (queue.events_in + queue.drops))}): latencies are of those that "
+        "got through; 'latlab demo --find-rate' finds the rate that loses none"
+        for queue in queues
+        if queue.drops
+    ]
+
+
+def _uncounted(queues: Sequence[QueueView], outcomes: Sequence[Outcome]) -> list[str]:
+    """Messages of the feeds that neither entered a queue nor were counted as lost: then no count holds."""
+    summary = next((o.summary for o in outcomes if o.role == "trading" and o.summary is not None), None)
+    if summary is None:
+        return []
+    # Each pass over a file after the first begins with a message of its own, that a new day has come.
+    offered = sum(feed["sent"] + max(0, feed["passes"] - 1) for feed in summary["feeds"])
+    counted = sum(queue.events_in + queue.drops for queue in queues if queue.source.startswith("exchange"))
+    if offered == counted:
+        return []
+    return [f"the exchange offered {offered:,} messages, and its queues counted {counted:,}"]
+
+
+def _distrust(
+    sampler: Sampler,
+    outcomes: Sequence[Outcome],
+    cores: int,
+    others: Others,
+) -> list[str]:
+    """Why the run must not be believed as it stands; each with what to do."""
+    reasons = []
+    for outcome in outcomes:
+        if outcome.died:
+            how = f"by {outcome.signal}" if outcome.signal else f"with status {outcome.status}"
+            reasons.append(f"the {outcome.role} process died {how}: what it had counted until then is shown")
+    attempts = sampler.sweeps + sampler.missed
+    if sampler.sweeps == 0 or sampler.achieved_p99_ns > _STARVED_PERIODS * sampler.period_ns:
+        reasons.append(
+            f"the sampler was starved: it looked every {_us(sampler.achieved_p99_ns)} (p99) instead of every "
+            f"{_us(sampler.period_ns)}; give it a core of its own, or a longer --period"
+        )
+    elif sampler.missed > _STARVED_SHARE * attempts:
+        reasons.append(
+            f"the sampler missed {sampler.missed:,} of {attempts:,} periods; give it a longer --period"
+        )
+    if overloaded(others, cores):
+        reasons.append(
+            f"the machine is overloaded: {others.took(cores)} during the run; see what else runs ('latlab "
+            "system check')"
+        )
+    return reasons

@@ -1,0 +1,1 @@
+"""The trading pipeline: planned, fed, run and observed."""

@@ -1,0 +1,1 @@
+"""What serves and redraws: the dashboard, Prometheus, OpenTelemetry, the terminal views."""

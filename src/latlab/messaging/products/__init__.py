@@ -1,0 +1,1 @@
+"""Messaging products by their own clients."""

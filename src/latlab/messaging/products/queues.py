@@ -1,0 +1,113 @@
+"""Transports between two processes alone, by the Python loop: multiprocessing.Queue and nng."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import queue
+import time
+from typing import Any, ClassVar
+
+from latlab.messaging.products.product import DIRECT, describe, module, unique_name
+from latlab.messaging.running.transport import TransportClosed
+from latlab.model.messaging import Settings
+
+
+class ProcessQueue:
+    """multiprocessing.Queue, whose writer has a thread of its own."""
+
+    facts: ClassVar = describe(
+        "mp-queue", "multiprocessing.Queue", "application, after Queue.get", extra=None, topologies=DIRECT
+    )
+
+    @classmethod
+    def prepare(cls, settings: Settings, server: tuple[str, int] | None) -> dict[str, Any]:
+        """Make the queue, and pickle it as multiprocessing does for a process that it spawns."""
+        import multiprocessing
+        from multiprocessing import reduction
+
+        made = multiprocessing.get_context("spawn").Queue(0 if settings.buffer_bytes is None else 1)
+        _KEPT.append(made)  # its semaphores go when it does
+
+        class Spawning:
+            DupFd = module("multiprocessing.popen_spawn_posix")._DupFd
+            fds: ClassVar[list[int]] = []
+
+            def duplicate_for_child(self, fd: int) -> int:
+                self.fds.append(fd)
+                return fd
+
+        context = module("multiprocessing.context")
+        spawning = Spawning()
+        spawning.fds.clear()
+        context.set_spawning_popen(spawning)
+        try:
+            packed = reduction.ForkingPickler.dumps(made)
+        finally:
+            context.set_spawning_popen(None)
+        return {"queue": base64.b64encode(packed).decode(), "fds": list(spawning.fds)}
+
+    def connect(self, role: str, where: dict[str, Any]) -> None:
+        """Unpack the queue."""
+        self._role = role
+        self._queue = pickle.loads(base64.b64decode(where["queue"]))
+
+    def send(self, message: memoryview) -> None:
+        """Hand a copy to the queue's thread."""
+        self._queue.put(bytes(message))
+
+    def receive(self, timeout_s: float) -> bytes | None:
+        """The next message."""
+        try:
+            return bytes(self._queue.get(timeout=timeout_s))
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """Wait until the thread has written everything."""
+        self._queue.close()
+        if self._role == "sender":
+            self._queue.join_thread()
+
+
+_KEPT: list[Any] = []
+
+
+class Nng:
+    """nng PUSH/PULL over abstract sockets."""
+
+    facts: ClassVar = describe("nng", "nng PUSH/PULL over abstract sockets", "application, after recv",
+                             package="pynng", topologies=DIRECT, max_bytes=1 << 20)  # fmt: skip
+
+    @classmethod
+    def prepare(cls, settings: Settings, server: tuple[str, int] | None) -> dict[str, Any]:
+        """An address that no file stands for."""
+        return {"address": f"abstract://{unique_name()}"}
+
+    def connect(self, role: str, where: dict[str, Any]) -> None:
+        """The receiver listens, the sender dials."""
+        pynng = self._nng = module("pynng")
+        if role == "receiver":
+            self._socket = pynng.Pull0(listen=where["address"], recv_timeout=50)
+        else:
+            self._socket = pynng.Push0(send_timeout=10_000)
+            self._socket.dial(where["address"], block=True)
+
+    def send(self, message: memoryview) -> None:
+        """Send a copy."""
+        try:
+            self._socket.send(bytes(message))
+        except self._nng.NNGException as error:
+            raise TransportClosed(str(error)) from None
+
+    def receive(self, timeout_s: float) -> bytes | None:
+        """The next message."""
+        try:
+            return bytes(self._socket.recv())
+        except self._nng.Timeout:
+            return None
+
+    def close(self) -> None:
+        """Leave libnng's thread the time to send what it holds."""
+        time.sleep(0.1)
+        self._socket.close()

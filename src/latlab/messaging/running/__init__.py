@@ -1,0 +1,1 @@
+"""Runs: native and Python loops, their processes, links and brokers."""

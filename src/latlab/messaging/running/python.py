@@ -1,0 +1,357 @@
+"""Runs through the Python loop: processes for sender, receiver and (where no product is) a broker."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from latlab.errors import LatlabError, UsageError
+from latlab.messaging._counters import Readings
+from latlab.messaging.products.broker_processes import started
+from latlab.messaging.running import processes as _processes
+from latlab.messaging.running import python_loop as loop
+from latlab.messaging.running.native import placement, since, waiting
+from latlab.messaging.running.schedule import patience_s, schedule
+from latlab.model.messaging import INTERRUPTED, Facts, Measurement, Settings, Side
+
+_POLL_S = 0.05
+
+
+@dataclass
+class _Cast:
+    """The processes of a run, by role."""
+
+    children: dict[str, _processes.Child] = field(default_factory=dict)
+    server: _processes.Child | None = None
+
+    def cpu_ns(self, role: str) -> int | None:
+        """CPU time so far of a role; a product's server with all that it started."""
+        if role == "broker" and self.server is not None:
+            found = [_processes.cpu_ns(pid) for pid in _processes.descendants(self.server.pid)]
+            return sum(value or 0 for value in found)
+        child = self.children.get(role)
+        return None if child is None else _processes.cpu_ns(child.pid)
+
+    def stopped(self) -> str | None:
+        """Which of them stands still by SIGSTOP, if one does."""
+        if self.server is not None and self.server.stopped():
+            return "the broker"
+        return next((f"the {role}" for role, child in self.children.items() if child.stopped()), None)
+
+
+def run_python(settings: Settings, facts: Facts, target: str) -> Measurement:
+    """Measure through the class behind `target` ("module:Class").
+
+    Raises:
+        UsageError, UnavailableError, LatlabError: before anything was sent.
+    """
+    wait = waiting(settings, facts)
+    if settings.priority:
+        raise UsageError(f"{facts.name} runs at no real-time priority", remedy="native transports can")
+    if settings.faults or settings.batch != 1:
+        raise UsageError(
+            f"{facts.name} has no planted faults and no batches", remedy="native transports have them"
+        )
+    if facts.broker is not None and settings.broker_delay_ns:
+        raise UsageError(
+            f"{facts.broker} can't be slowed down, only stopped", remedy="say --stall, or leave the delay out"
+        )
+    if facts.broker is not None and settings.stalls and settings.server != "auto":
+        raise UsageError(
+            f"{facts.broker} at {settings.server} is not ours to stop", remedy="say --server auto"
+        )
+    kind = loop.load(target)
+    with (
+        started(facts, settings) as (address, server),
+        _memory(settings) as (fd, words),
+        contextlib.ExitStack() as rest,
+        _cast() as cast,
+    ):
+        cast.server = server
+        where = [kind.prepare(settings, address)]
+        if hasattr(kind, "clean_up"):
+            rest.callback(lambda: [kind.clean_up(place) for place in where])
+        own_broker = settings.topology == "broker" and facts.broker is None
+        if own_broker:
+            where.append(kind.prepare(settings, address))
+        cpus = placement(settings)
+        ticks_per_ns = _ticks_per_ns()
+        for role, cpu in (("receiver", cpus[2]), ("broker", cpus[1]), ("sender", cpus[0])):
+            if role == "broker" and not own_broker:
+                continue
+            order = {
+                "role": role,
+                "settings": settings.to_json(),
+                "where": where,
+                "class": target,
+                "memory": fd,
+                "cpu": cpu,
+                "ticks_per_ns": ticks_per_ns,
+            }
+            command = [sys.executable, "-m", "latlab.messaging.running.python_loop", json.dumps(order)]
+            cast.children[role] = _processes.Child(
+                command, pass_fds=[fd, *[f for w in where for f in w.get("fds", ())]], label=f"the {role}"
+            )
+            cast.children[role].expect("ready", 20.0)
+        return _watched(cast, words, settings, facts, wait, ticks_per_ns)
+
+
+@contextlib.contextmanager
+def _cast() -> Iterator[_Cast]:
+    cast = _Cast()
+    try:
+        yield cast
+    finally:
+        for role in ("sender", "broker", "receiver"):
+            if role in cast.children:
+                cast.children[role].close()
+
+
+@contextlib.contextmanager
+def _memory(settings: Settings) -> Iterator[tuple[int, memoryview]]:
+    """Anonymous memory that the children inherit, touched beforehand."""
+    fd = os.memfd_create("latlab-stamps")
+    try:
+        size = 8 * loop.memory_words(settings)
+        os.ftruncate(fd, size)
+        mapped = mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        np.frombuffer(mapped, dtype=np.uint64)[:] = 0
+        yield fd, memoryview(mapped).cast("Q")
+    finally:
+        os.close(fd)
+
+
+def _ticks_per_ns() -> float:
+    from latlab._core import clock
+
+    t0, ns0 = clock.reference()[:2]
+    time.sleep(0.02)
+    t1, ns1 = clock.reference()[:2]
+    return (t1 - t0) / (ns1 - ns0)
+
+
+def _watched(
+    cast: _Cast, words: memoryview, settings: Settings, facts: Facts, wait: str, ticks_per_ns: float
+) -> Measurement:
+    from latlab._core import clock
+
+    roles = ("sender", "broker", "receiver")
+    before = {role: cast.cpu_ns(role) for role in roles}
+    busy, network = _processes.machine_busy_ns(), _processes.device_bytes()
+    own_cpu, idle = time.process_time_ns(), _processes.machine_idle_ns()
+    readings = Readings(settings.counters)
+    readings.take(0)
+    t0, ns0 = clock.reference()[:2]
+    words[loop.BASE] = clock.ticks() + int(2e6 * ticks_per_ns)
+    words[loop.GO] = 1
+    with _stopping(cast, words, settings):
+        partial = _until_the_end(cast, words, settings, readings)
+    t1, ns1 = clock.reference()[:2]
+    readings.take(int(words[loop.RECEIVER + loop.COUNT]))
+    idle_end = _processes.machine_idle_ns()
+    idle = None if idle is None or idle_end is None else idle_end - idle
+    after = {role: cast.cpu_ns(role) for role in roles}
+    words[loop.STOP] = 1
+    used = {role: _difference(before[role], after[role]) for role in roles}
+    total = sum(value or 0 for value in used.values()) + time.process_time_ns() - own_cpu
+    busy_end, network_end = _processes.machine_busy_ns(), _processes.device_bytes()
+    hz = (t1 - t0) * 1e9 / (ns1 - ns0)
+    base = int(words[loop.BASE])
+    stamps = np.array(words[loop.HEADER : loop.stall_words(settings)], dtype=np.uint64)
+    plan = schedule(settings)
+    intended = None
+    if plan.paced:
+        due = (plan.due_ns(settings.total) * ticks_per_ns).astype(np.int64)
+        intended = np.rint(due * (1e9 / hz)).astype(np.int64)
+    else:
+        base = int(stamps[0]) or base
+    made = since(np.array(words[loop.stall_words(settings) :], dtype=np.uint64), base, hz).reshape(-1, 2)
+    return Measurement(
+        settings=settings,
+        facts=facts,
+        sent_ns=since(stamps[: settings.total], base, hz),
+        received_ns=since(stamps[settings.total :], base, hz),
+        stalls_ns=tuple(
+            (n, int(a), int(b)) for (n, _), (a, b) in zip(settings.stalls, made, strict=True) if b >= 0
+        ),
+        intended_ns=intended,
+        kernel_ns=None,
+        sender=_side(words, loop.SENDER, used["sender"]),
+        receiver=_side(words, loop.RECEIVER, used["receiver"]),
+        sender_samples=np.zeros((0, 3), dtype=np.int64),
+        receiver_samples=np.zeros((0, 5), dtype=np.int64),
+        broker_cpu_ns=used["broker"],
+        process_cpu_ns=total,
+        foreign_cpu_ns=None if busy is None or busy_end is None else max(0, busy_end - busy - total),
+        elapsed_ns=ns1 - ns0,
+        network_bytes=None
+        if network is None or network_end is None or facts.broker is None
+        else (network_end[1] - network[1], network_end[0] - network[0]),
+        ticks_hz=hz,
+        harness_ns=_harness(settings.size),
+        bytes_per_message=16.0,
+        locked=False,
+        wait=wait,
+        partial=partial,
+        counters=readings.since(ns0),
+        idle=_processes.idle_state(idle, ns1 - ns0),
+        notes=("the Python loop costs microseconds a message: see the harness",),
+    )
+
+
+@contextlib.contextmanager
+def _stopping(cast: _Cast, words: memoryview, settings: Settings) -> Iterator[None]:
+    """Stalls of a product's server: its processes stand still once a message has been sent, and go on."""
+    server, ended = cast.server, threading.Event()
+    if server is None or not settings.stalls:
+        yield
+        return
+
+    def stop_and_go() -> None:
+        from latlab._core.clock import ticks
+
+        made = words[loop.stall_words(settings) :]
+        for i, (message, ns) in enumerate(settings.stalls):
+            while words[loop.SENDER + loop.COUNT] < message:
+                if ended.wait(0.0002):
+                    return
+            processes = _processes.descendants(server.pid)
+            try:
+                _processes.signal_all(processes, signal.SIGSTOP)
+                made[2 * i] = ticks()
+                ended.wait(ns / 1e9)
+                made[2 * i + 1] = ticks()
+            finally:
+                _processes.signal_all(processes, signal.SIGCONT)
+
+    thread = threading.Thread(target=stop_and_go)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings: Readings) -> str | None:
+    moved, last = time.monotonic(), -1
+    patience = patience_s(settings)
+    try:
+        while True:
+            time.sleep(_POLL_S)
+            now = time.monotonic()
+            received = words[loop.RECEIVER + loop.COUNT]
+            readings.take(int(received))
+            done = words[loop.SENDER + loop.DONE]
+            if done and words[loop.RECEIVER + loop.DONE]:
+                break
+            if received != last:
+                moved, last = now, received
+            idle = now - moved
+            for role, child in [*cast.children.items(), ("broker", cast.server)]:
+                end = None if child is None else child.ended()
+                if end is not None and child is not None:
+                    if child is not cast.server and (still := cast.stopped()) is not None:
+                        # Its client's patience ended before ours: that is not what is wrong.
+                        return _processes.standstill(still, idle)
+                    child.close()
+                    name = child.name if child is cast.server else f"the {role}"
+                    how = f"was {end}" if end.startswith("killed") else end
+                    return f"{name} {how}: {child.complaint()}".rstrip(": ")
+            if done and idle > settings.drain_s:
+                break
+            if idle > patience:
+                return _processes.standstill(cast.stopped(), patience)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    sent = int(words[loop.SENDER + loop.COUNT])
+    return None if sent == settings.total else f"the sender ended after {sent} of {settings.total} messages"
+
+
+def _difference(before: int | None, after: int | None) -> int | None:
+    return None if before is None or after is None else max(0, after - before)
+
+
+def _side(words: memoryview, at: int, cpu_ns: int | None) -> Side:
+    return Side(
+        count=int(words[at + loop.COUNT]),
+        duplicated=int(words[at + loop.DUPLICATED]),
+        reordered=int(words[at + loop.REORDERED]),
+        corrupted=int(words[at + loop.CORRUPTED]),
+        cpu_ns=cpu_ns or int(words[at + loop.CPU]),
+        minor_faults=int(words[at + loop.FAULTS]),
+        voluntary_switches=int(words[at + loop.VOLUNTARY]),
+        involuntary_switches=int(words[at + loop.INVOLUNTARY]),
+    )
+
+
+def _harness(size: int) -> tuple[float, float, float]:
+    """What the Python loop itself costs a message: (sender, receiver, clock) in ns."""
+    from latlab._core.clock import ticks
+
+    pattern, words, rounds = loop.Body(size), memoryview(bytearray(8 * 64)).cast("Q"), 2000
+    pattern.stamp(1)
+    message = bytes(pattern.data)
+    start = time.perf_counter_ns()
+    for n in range(rounds):
+        pattern.stamp(n)
+        words[0] = ticks()
+        words[1] = n
+    sent = time.perf_counter_ns()
+    for _ in range(rounds):
+        words[0] = ticks()
+        pattern.number(message, 1)
+        words[1] = 1
+    received = time.perf_counter_ns()
+    for _ in range(rounds):
+        ticks()
+    end = time.perf_counter_ns()
+    return (sent - start) / rounds, (received - sent) / rounds, (end - received) / rounds
+
+
+def conformity(target: str, facts: Facts, settings: Settings) -> list[tuple[str, str | None]]:
+    """Check a transport's promises over real messages: (what was checked, what is wrong or None)."""
+    from latlab.messaging._analysis import analyse
+
+    found: list[tuple[str, str | None]] = []
+    kind = loop.load(target)
+    missing = [
+        name
+        for name in ("facts", "prepare", "connect", "send", "receive", "close")
+        if not hasattr(kind, name)
+    ]
+    found.append(
+        ("has facts, prepare, connect, send, receive and close", f"no {missing[0]}" if missing else None)
+    )
+    if missing:
+        return found
+    for size in (1, 64, min(4096, facts.max_bytes)):
+        one = settings.with_(size=size, messages=200, warmup=0, load="rate", rate_hz=1000.0)
+        try:
+            r = analyse(run_python(one, facts, target))
+        except LatlabError as error:
+            found.append((f"carries messages of {size} bytes", str(error)))
+            continue
+        wrong = None
+        if r.partial is not None:
+            wrong = r.partial
+        elif facts.lossless and r.lost:
+            wrong = f"promises to lose nothing and lost {r.lost} of {r.sent}"
+        elif facts.ordered and r.reordered:
+            wrong = f"promises order and reordered {r.reordered} of {r.sent}"
+        elif r.corrupted or r.duplicated:
+            wrong = f"{r.corrupted} corrupted, {r.duplicated} duplicated"
+        elif not r.received:
+            wrong = "nothing arrived"
+        found.append((f"carries messages of {size} bytes as promised", wrong))
+    return found

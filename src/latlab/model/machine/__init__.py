@@ -1,0 +1,1 @@
+"""Results about the machine: its clock, its environment, its jitter."""

@@ -1,0 +1,1 @@
+"""Results about queues: what was observed, what it means, a queueing model of it."""

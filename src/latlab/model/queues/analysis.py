@@ -1,0 +1,175 @@
+"""What a recording of queues means: what limits, and the statistics of each queue and stage."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from latlab.model.queues.observation import Landmark
+
+__all__ = ["Analysis", "Burst", "Period", "QueueResult", "StageResult", "Stall", "Verdict"]
+
+
+class Verdict(StrEnum):
+    """What limits a pipeline."""
+
+    STAGE = "stage"  # a stage is slower than the rest
+    SCHEDULER = "scheduler"  # a stage was kept from running
+    CPU = "cpu"  # all CPUs are in use: no stage, but the machine
+    BURST = "burst"  # bursts are larger than a buffer; on average nothing limits
+    NONE = "none"
+    UNKNOWN = "cannot tell"
+
+
+@dataclass(frozen=True)
+class Burst:
+    """A stretch in which a queue was well above its usual fill."""
+
+    from_ns: int
+    to_ns: int
+    height: int
+    queue: int
+    next_queue: int | None = None
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A stretch in which a stage took no event though some waited.
+
+    Attributes:
+        stage: its label.
+        queue: in which they waited.
+        fill: the most that waited.
+        without_cpu: share of the stretch that its thread was ready and had no CPU; near 0: it did not ask for
+            one (it was stopped, or waited for something else); None where unknown.
+    """
+
+    stage: str
+    queue: str
+    from_ns: int
+    to_ns: int
+    fill: int
+    without_cpu: float | None
+
+
+@dataclass(frozen=True)
+class Period:
+    """A stretch of the timeline and the stage that limited in it (None: none did)."""
+
+    from_ns: int
+    to_ns: int
+    stage: str | None
+    verdict: str = Verdict.STAGE
+
+
+@dataclass(frozen=True)
+class QueueResult:
+    """One queue over the observed time. Fills are bounds where samples are intervals.
+
+    Attributes:
+        nonempty_samples: sweeps that found at least one event, at least and at most.
+        sum_of_fills: over all sweeps, at least and at most.
+        mean_fill: over all sweeps, by the midpoint of the bounds.
+        mean_nonzero_fill: over the sweeps that found an event.
+        fill_p50, fill_p99, fill_max: of the fill over time.
+        above_50, above_80, full: share of the time at or above so much of the capacity.
+        rate_in_hz, rate_out_hz: events a second.
+        residence_ns: the mean time of an event in the queue by Little's law (L = λW), or None without events.
+        growth_hz: events a second by which the fill grew (the slope of a line through it).
+    """
+
+    number: int
+    name: str
+    kind: str
+    source: str
+    drain: str
+    capacity: int
+    samples: int
+    nonempty_samples: tuple[int, int]
+    sum_of_fills: tuple[int, int]
+    mean_fill: float
+    mean_nonzero_fill: float
+    fill_p50: int
+    fill_p99: int
+    fill_max: int
+    above_50: float
+    above_80: float
+    full: float
+    total_in: int
+    total_out: int
+    dropped: int
+    blocked: int
+    rate_in_hz: float
+    rate_out_hz: float
+    residence_ns: float | None
+    growth_hz: float
+    bursts: tuple[Burst, ...] = ()
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """One stage over the observed time.
+
+    Attributes:
+        ready: P(an input holds an event and no output is full), or None where it can't be known.
+        starved: P(every input is empty).
+        blocked: P(an input holds an event and an output is full).
+        utilisation: share of the time busy, by the stage's own times, else by the counts around it; without a
+            CPU at times.
+        service_ns: mean time busy per event; None where it took none.
+        rate_hz: events taken in per second.
+        cpu: share of one CPU that its thread used, or None.
+        run_queue: share of the time that its thread was ready and waited for a CPU, or None.
+        involuntary_hz: switches a second that took its CPU away, or None.
+    """
+
+    label: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    ready: float | None
+    starved: float | None
+    blocked: float | None
+    utilisation: float | None
+    service_ns: float | None
+    rate_hz: float
+    cpu: float | None = None
+    run_queue: float | None = None
+    involuntary_hz: float | None = None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What limits an application.
+
+    Attributes:
+        limiting_stage: its label, or the type of several that are slow alike, or None; `verdict` says why.
+        verdict: stage, scheduler, cpu, burst, none or cannot tell. With "scheduler" a stage is named where it
+            is the busiest for want of a CPU alone.
+        confidence: from 0 to 1: how sure the answer is, by the errors of the stages' mean service times: that
+            the named stage (or type) is the slowest; for "none" and "burst", that none is loaded; for "cannot
+            tell", that the first is not the slowest.
+        evidence: sentences with numbers.
+        timeline: what limited when.
+        queues: of the statistics.
+        stages: likewise.
+        from_ns, to_ns: what of the recording was used: start-up and shutdown are left out.
+        landmarks: instants that a reader looks for, of the whole recording, in order of time.
+    """
+
+    limiting_stage: str | None
+    verdict: Verdict
+    confidence: float
+    evidence: tuple[str, ...]
+    timeline: tuple[Period, ...]
+    queues: tuple[QueueResult, ...]
+    stages: tuple[StageResult, ...]
+    from_ns: int
+    to_ns: int
+    landmarks: tuple[Landmark, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The machine contract of `latlab queues analyse --json`."""
+        document = asdict(self)
+        document["verdict"] = str(self.verdict)
+        return {"schema": 1, **document}

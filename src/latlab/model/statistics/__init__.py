@@ -1,0 +1,1 @@
+"""Results of statistics: summaries, histograms, paired experiments."""

@@ -1,0 +1,1 @@
+"""In the application: wrappers that publish the counts of Python's queues."""

@@ -1,0 +1,1 @@
+"""From samples to what limits: pure functions on an observation."""

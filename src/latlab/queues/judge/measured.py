@@ -1,0 +1,142 @@
+"""The stages of an application over a window, block by block: what all judgement is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.model.queues.observation import Observation
+from latlab.queues.judge.ranking import BLOCKS
+from latlab.queues.judge.series import Series
+from latlab.queues.judge.stages import StageView, busy_share, chains, manner_of, stage_views
+from latlab.queues.judge.threads import (
+    ThreadShares,
+    stage_busy,
+    thread_blocks,
+    thread_ids,
+    thread_shares,
+)
+
+__all__ = ["Measured", "measure"]
+
+
+_AS_MUCH = 1.05  # who runs for longer than it is at work, by more than the counts can err, looks for events
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Stages over a window; `blocks` are stretches of it."""
+
+    views: list[StageView]
+    ready: NDArray[np.float64]  # (stages,): shares of time
+    starved: NDArray[np.float64]
+    blocked: NDArray[np.float64]
+    occupied: NDArray[np.float64]
+    busy: NDArray[np.float64]  # (stages, blocks): seconds
+    work: NDArray[np.float64]  # (stages, blocks): seconds busy, but for those in which its thread had no CPU
+    demand: NDArray[np.float64]  # (stages, blocks): seconds of a CPU
+    exact: NDArray[np.bool_]  # (stages,): the demand is what the kernel counted, at work alone
+    per: NDArray[np.float64]  # (stages, blocks): seconds; see `rank`
+    taken: NDArray[np.int64]  # (stages, blocks): events out of the inputs
+    time: NDArray[np.float64]  # (blocks,): seconds
+    edges: NDArray[np.int64]  # (blocks + 1,): ns
+    own: dict[str, NDArray[np.float64]]  # by label: busy seconds a block, from the stage's own times
+    threads: dict[str, ThreadShares]
+
+
+def measure(observation: Observation, series: Series, window: tuple[int, int]) -> Measured:
+    """The stages over a window, block by block."""
+    views = stage_views(observation, series)
+    manner = manner_of(views, series)
+    count = min(BLOCKS * 4, max(1, len(series.t_ns) // 8))
+    cuts = np.linspace(0, len(series.t_ns), count + 1).astype(int)
+    looked = np.add.reduceat(series.weights, cuts[:-1])
+    edges = np.append(series.t_ns[cuts[:-1]], series.t_ns[-1] + max(1, round(series.weights[-1] * 1e9)))
+    # By the clock, as what was counted: the shares of the time that was looked at stand for its gaps too.
+    time = np.diff(edges) / 1e9
+    shares = np.zeros((4, len(views)))
+    busy = np.zeros((len(views), count))
+    total = series.seconds
+    own = stage_busy(observation, edges)
+    for i, view in enumerate(views):
+        *plain, mended = busy_share(view, series, manner)
+        shares[:, i] = [float((x * series.weights).sum() / total) for x in plain]
+        busy[i] = np.add.reduceat(mended * series.weights, cuts[:-1]) * time / np.maximum(looked, 1e-12)
+        if view.label in own:
+            busy[i] = own[view.label]
+    threads = thread_shares(observation, window)
+    ready, starved, blocked, occupied = shares
+    for i, view in enumerate(views):
+        if view.label in own:
+            # The mended counts guess what a stage holds between two samples; its own times know.
+            occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + float(blocked[i]))
+    taken = _taken(views, series, cuts)
+    per = _per(views, series, taken, time)
+    work, demand, exact = _work(observation, views, busy, edges)
+    return Measured(
+        views,
+        ready,
+        starved,
+        blocked,
+        occupied,
+        busy,
+        work,
+        demand,
+        exact,
+        per,
+        taken,
+        time,
+        edges,
+        own,
+        threads,
+    )
+
+
+def _work(
+    observation: Observation, views: list[StageView], busy: NDArray[np.float64], edges: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """What of its busy time a stage was at work, what it needed a CPU for, and whether that is exact.
+
+    A thread that waits for events asleep is ready only while it has some. One that polls is ready all the
+    time, and as likely to lack a CPU while it works as while it looks: of its waiting the share counts that
+    its busy time is of the time in which it wanted a CPU. It uses a CPU while it looks, too; the other does
+    so only at work, which the kernel tells exactly.
+    """
+    work, demand = busy.copy(), busy.copy()
+    exact = np.zeros(len(views), np.bool_)
+    tids = thread_ids(observation)
+    for i, view in enumerate(views):
+        tid = tids.get(view.label, 0)
+        known = thread_blocks(observation, tid, edges)
+        if known is None:
+            continue
+        ran, waited = known
+        work[i] -= waited * np.minimum(1.0, busy[i] / np.maximum(ran + waited, 1e-12))
+        exact[i] = list(tids.values()).count(tid) == 1 and ran.sum() <= _AS_MUCH * work[i].sum()
+        demand[i] = ran if exact[i] else work[i]
+    return work, demand, exact
+
+
+def _taken(views: list[StageView], series: Series, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
+    ends = cuts - (cuts == cuts[-1])
+    rows = [np.diff(series.out[list(view.inputs)].sum(axis=0)[ends]) for view in views]
+    return np.array(rows, np.int64).reshape(len(views), len(cuts) - 1)
+
+
+def _per(
+    views: list[StageView], series: Series, taken: NDArray[np.int64], time: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """What each stage's busy time is held against, in seconds.
+
+    It is the time; or, of stages that pass on every event from one to the next, the events that it took, at
+    the rate of the chain. At the end of the run the first stages may have taken some that the last have not:
+    then the time would be unfair to either.
+    """
+    per = np.tile(time, (len(views), 1))
+    for chain in chains(views, series):
+        totals = taken[chain].sum(axis=1)
+        if len(chain) > 1 and totals.min() > 0:
+            per[chain] = taken[chain] * (time.sum() / totals.mean())
+    return per

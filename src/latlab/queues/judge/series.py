@@ -1,0 +1,165 @@
+"""From stored changes to fills at every sweep: the arrays that all analysis is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.errors import NotTrustworthyError
+from latlab.model.queues.observation import Observation, Queue, QueueKind
+
+__all__ = ["Series", "expand", "is_limited", "steady_window"]
+
+Ints = NDArray[np.int64]
+
+# Above this many cells every k-th sweep is used: 24 bytes a cell, and no answer needs more.
+_MOST_CELLS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Series:
+    """Every observed queue at every sweep of a window.
+
+    Attributes:
+        queues: those that were sampled within the window, in the order of the rows below.
+        t_ns: shape (sweeps,): when each sweep began.
+        weights: shape (sweeps,): seconds that a sweep stands for: up to the next, but not across a gap.
+        in_, out: shape (queues, sweeps).
+        low, high: shape (queues, sweeps): bounds of the fill; 0 where the queue was not known.
+        seen: shape (queues, sweeps): the queue was known at that sweep.
+        dropped, blocked: shape (queues,): over the window.
+    """
+
+    queues: tuple[Queue, ...]
+    t_ns: Ints
+    weights: NDArray[np.float64]
+    in_: Ints
+    out: Ints
+    low: Ints
+    high: Ints
+    seen: NDArray[np.bool_]
+    dropped: Ints
+    blocked: Ints
+
+    @property
+    def seconds(self) -> float:
+        """The time that the weights cover: shares of the time are of this."""
+        return float(self.weights.sum())
+
+    def cut(self, cut: slice) -> Series:
+        """Some of the sweeps; the sums over the window stay those of the whole."""
+        return Series(
+            self.queues,
+            self.t_ns[cut],
+            self.weights[cut],
+            self.in_[:, cut],
+            self.out[:, cut],
+            self.low[:, cut],
+            self.high[:, cut],
+            self.seen[:, cut],
+            self.dropped,
+            self.blocked,
+        )
+
+
+def is_limited(queue: Queue) -> bool:
+    """It has a capacity that can be exhausted."""
+    return queue.capacity > 0 and queue.kind is not QueueKind.UNBOUNDED
+
+
+def steady_window(observation: Observation) -> tuple[int, int]:
+    """The part of an observation that counts: start-up and shutdown are left out where they were marked.
+
+    Raises:
+        NotTrustworthyError: when nothing was sampled.
+    """
+    t_ns = observation.sweeps["t_ns"]
+    if not len(t_ns):
+        raise NotTrustworthyError("nothing was sampled", remedy="record for longer")
+    first, last = int(t_ns[0]), int(t_ns[-1]) + 1
+    running: dict[int, tuple[int, int]] = {}
+    for at, process, phase in observation.phases:
+        begin, end = running.get(process, (-1, last))
+        if phase == "running" and begin < 0:
+            running[process] = (max(first, at), last)
+        elif phase in ("stopping", "ended") and begin >= 0 and end == last:
+            running[process] = (begin, at)
+    marked = [stretch for stretch in running.values() if stretch[1] > stretch[0]]
+    if not marked:
+        return first, last
+    # Of several processes, the time in which all of them run; where there is none, that of the longest.
+    begin, end = max(b for b, _ in marked), min(e for _, e in marked)
+    return (begin, end) if end > begin else max(marked, key=lambda stretch: stretch[1] - stretch[0])
+
+
+def expand(
+    observation: Observation, window: tuple[int, int] | None = None, *, exclude: tuple[str, ...] = ()
+) -> Series:
+    """The state of every queue at every sweep of a window.
+
+    What was stored holds from its own sweep on, until the next that was stored.
+
+    Args:
+        window: from_ns and to_ns; by default all of it.
+        exclude: names of queues to leave out.
+
+    Raises:
+        NotTrustworthyError: when there are fewer than two sweeps in it.
+    """
+    every = observation.sweeps["t_ns"].astype(np.int64)
+    first, last = (0, len(every)) if window is None else (int(i) for i in np.searchsorted(every, window))
+    if last - first < 2:
+        raise NotTrustworthyError("fewer than two sweeps to analyse", remedy="record for longer")
+    samples = observation.samples
+    order = np.argsort(samples["queue"], kind="stable")
+    starts = np.searchsorted(samples["queue"][order], np.arange(len(observation.queues) + 1))
+    stride = max(1, (last - first) * len(observation.queues) // _MOST_CELLS)
+    sweeps = every[first:last:stride]
+    # A sample's own sweep began before it was read, and is the last that did.
+    ends = np.append(every[1:], np.iinfo(np.int64).max)[first:last:stride]
+    chosen, rows_of = [], []
+    for queue in observation.queues:
+        rows = order[starts[queue.number] : starts[queue.number + 1]]
+        if len(rows) and queue.name not in exclude and samples["t_ns"][rows[0]] < ends[-1]:
+            chosen.append(queue)
+            rows_of.append(rows)
+    shape = (len(chosen), len(sweeps))
+    in_, out = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    low, high = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    seen = np.zeros(shape, np.bool_)
+    sums: dict[str, Any] = {name: np.zeros(len(chosen), np.int64) for name in ("dropped", "blocked")}
+    for row, (queue, rows) in enumerate(zip(chosen, rows_of, strict=True)):
+        at = np.searchsorted(samples["t_ns"][rows], ends, side="left") - 1
+        seen[row] = at >= 0
+        if queue.retired_ns is not None:
+            seen[row] &= sweeps < queue.retired_ns
+        at = rows[np.maximum(at, 0)]
+        in_[row] = samples["in"][at].astype(np.int64)
+        out[row] = samples["out_high"][at].astype(np.int64)
+        low[row] = np.maximum(in_[row] - out[row], 0)
+        high[row] = np.maximum(in_[row] - samples["out_low"][at].astype(np.int64), 0)
+        # What is not there yet, or no more, holds nothing that anybody waits for.
+        low[row][~seen[row]] = high[row][~seen[row]] = 0
+        for name, values in sums.items():
+            values[row] = int(samples[name][at[-1]]) - int(samples[name][at[0]])
+    return Series(
+        tuple(chosen),
+        sweeps,
+        _weights(sweeps),
+        in_,
+        out,
+        low.astype(np.int64),
+        high.astype(np.int64),
+        seen,
+        **sums,
+    )
+
+
+def _weights(sweeps: Ints) -> NDArray[np.float64]:
+    """A sweep stands for the time up to the next, at most two periods: a gap is time that nobody saw."""
+    apart = np.diff(sweeps)
+    usual = float(np.median(apart))
+    return np.append(np.minimum(apart, 2 * usual), usual) / 1e9

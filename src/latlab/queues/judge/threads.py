@@ -1,0 +1,129 @@
+"""What stages say of their own time, and what the kernel says of their threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.model.queues.observation import Observation
+
+__all__ = [
+    "ThreadShares",
+    "every_thread",
+    "stage_busy",
+    "thread_blocks",
+    "thread_ids",
+    "thread_shares",
+]
+
+
+@dataclass(frozen=True)
+class ThreadShares:
+    """A thread over a window.
+
+    Attributes:
+        cpu: share of one CPU that it used.
+        wait: share of the time that it was ready and had none.
+        voluntary_hz, involuntary_hz: switches a second.
+    """
+
+    tid: int
+    cpu: float
+    wait: float
+    voluntary_hz: float
+    involuntary_hz: float
+
+
+def stage_busy(observation: Observation, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    """Busy seconds of each stage in each block, by its own times.
+
+    Args:
+        edges: shape (blocks + 1,): in ns.
+
+    Returns:
+        By label, shape (blocks,): the mean over the stages of that label. Only stages that say anything: one
+        that never left its first state tells nothing of itself.
+    """
+    times = observation.stage_times
+    if not times or not len(times["t_ns"]):
+        return {}
+    found: dict[str, list[NDArray[np.float64]]] = {}
+    for stage in observation.stages:
+        rows = times["stage"] == stage.number
+        if rows.sum() < 3 or not stage.label or int(times["transitions"][rows][-1]) < 2:
+            continue
+        sums = np.interp(edges, times["t_ns"][rows], times["busy_ns"][rows].astype(float))
+        found.setdefault(stage.label, []).append(np.diff(sums) / 1e9)
+    return {label: np.mean(parts, axis=0) for label, parts in found.items()}
+
+
+def thread_shares(observation: Observation, window: tuple[int, int]) -> dict[str, ThreadShares]:
+    """The thread of each stage over a window, by the stage's label.
+
+    The thread is the one that the stage registered, or else the one that drains the stage's queue.
+    """
+    tids = thread_ids(observation)
+    known = {shares.tid: shares for shares in every_thread(observation, window, set(tids.values()))}
+    return {label: known[tid] for label, tid in tids.items() if tid in known}
+
+
+def every_thread(
+    observation: Observation, window: tuple[int, int], chosen: set[int] | None = None
+) -> list[ThreadShares]:
+    """All observed threads over a window, or some of them, by their ids; those that were seen twice."""
+    threads = observation.threads
+    if not threads or not len(threads["tid"]):
+        return []
+    found = []
+    for tid in np.unique(threads["tid"]).tolist() if chosen is None else sorted(chosen):
+        rows = np.flatnonzero(threads["tid"] == tid)
+        inside = rows[(threads["t_ns"][rows] >= window[0]) & (threads["t_ns"][rows] <= window[1])]
+        rows = inside if len(inside) >= 2 else rows
+        if len(rows) < 2:
+            continue
+        first, last = rows[0], rows[-1]
+        seconds = (int(threads["t_ns"][last]) - int(threads["t_ns"][first])) / 1e9
+
+        def rate(name: str, first: int = first, last: int = last, seconds: float = seconds) -> float:
+            return (int(threads[name][last]) - int(threads[name][first])) / max(seconds, 1e-9)
+
+        found.append(
+            ThreadShares(
+                tid, rate("cpu_ns") / 1e9, rate("wait_ns") / 1e9, rate("voluntary"), rate("involuntary")
+            )
+        )
+    return found
+
+
+def thread_blocks(
+    observation: Observation, tid: int, edges: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Seconds that a thread ran, and that it was ready and had no CPU, in each block.
+
+    Args:
+        edges: shape (blocks + 1,): ns.
+
+    Returns:
+        Shape (blocks,) each; None where nothing is known of the thread.
+    """
+    threads = observation.threads
+    rows = np.flatnonzero(threads["tid"] == tid) if tid and threads else np.empty(0, np.int64)
+    if len(rows) < 2:
+        return None
+    at = threads["t_ns"][rows]
+    ran, waited = (
+        np.diff(np.interp(edges, at, threads[name][rows].astype(float))) / 1e9
+        for name in ("cpu_ns", "wait_ns")
+    )
+    return ran, waited
+
+
+def thread_ids(observation: Observation) -> dict[str, int]:
+    """The thread that runs each stage: the one that it registered, or else that which drains its queue."""
+    tids = {
+        queue.drain: queue.consumer_tid for queue in observation.queues if queue.drain and queue.consumer_tid
+    }
+    tids.update({stage.label: stage.tid for stage in observation.stages if stage.label and stage.tid})
+    return tids

@@ -1,0 +1,1 @@
+"""A queueing model fitted to an observation, and its simulation."""

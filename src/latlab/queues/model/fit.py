@@ -1,0 +1,186 @@
+"""A queueing model fitted to what was observed: arrival and service processes, capacities and routes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.errors import NotTrustworthyError
+from latlab.model.queues.observation import Observation, QueueKind
+from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
+from latlab.queues.judge.measured import Measured, measure
+from latlab.queues.judge.series import Series, expand, is_limited, steady_window
+
+__all__ = ["fit_model"]
+
+_MOST_COUNTS = 50_000  # 5 s at 100 µs: bursts are shorter than a longer period
+_MOST_VARIATION = 10.0
+_FEWEST_EVENTS, _FEWEST_BLOCKS = 500, 20  # to tell interruptions from what services vary
+_BEYOND = 4.0  # standard deviations
+_OFTEN_FULL = 0.05  # of the time: then its source, unless it drops, had more to give
+
+
+def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> QueueingModel:
+    """The model of what was observed.
+
+    A stage's mean service time is its busy time over the events that it took; its variation comes from how
+    much that ratio varies from block to block. Blocks that stand out show interruptions, which are few and
+    long, and kept apart: services that vary by as much would wait otherwise.
+    Stages whose threads are a pool or shared (a group) are one, with a worker for each thread that was seen.
+    Arrivals are kept as they were counted, period by period. Pools are left out.
+
+    Raises:
+        NotTrustworthyError: when no stage took any event.
+    """
+    window = steady_window(observation)
+    series = expand(observation, window, exclude=exclude)
+    measured = measure(observation, series, window)
+    nodes = _nodes(observation, measured, series)
+    stages, taken = [], {}
+    for name in dict.fromkeys(nodes.values()):
+        rows = [i for i, view in enumerate(measured.views) if nodes[view.label] == name]
+        inputs = [row for i in rows for row in measured.views[i].inputs]
+        events = int((series.out[inputs, -1] - series.out[inputs, 0]).sum())
+        taken[name] = events
+        if events:
+            types = list(dict.fromkeys(measured.views[i].type for i in rows))
+            type_ = types[0] if len(types) == 1 else ""
+            workers = _workers(observation, name) if len(rows) > 1 else 1
+            stages.append(_stage(name, type_, workers, measured, rows, events))
+    known = {stage.name for stage in stages}
+    if not known:
+        raise NotTrustworthyError("no stage took any event", remedy="record while the application works")
+    sources, queues = [], []
+    names = _names(series)
+    for row, queue in enumerate(series.queues):
+        source, drain = nodes.get(queue.source, queue.source), nodes.get(queue.drain, queue.drain)
+        if queue.kind is QueueKind.POOL or drain not in known:
+            continue
+        came = int(series.in_[row][-1] - series.in_[row][0])
+        capacity = queue.capacity if is_limited(queue) else 0
+        share = came / taken[source] if source in known else 1.0
+        queues.append(ModelQueue(names[row], source, drain, capacity, round(share, 6)))
+        if source not in known:
+            sources.append(_source(series, row, names[row]))
+    return QueueingModel(tuple(sources), tuple(stages), tuple(queues))
+
+
+def _names(series: Series) -> list[str]:
+    """A name for each queue that no other has: processes of one application have queues of one name."""
+    given = [queue.name or "queue" for queue in series.queues]
+    found: list[str] = []
+    for name, queue in zip(given, series.queues, strict=True):
+        told = name if given.count(name) == 1 and queue.name else f"{name}-{queue.number}"
+        while told in found or (told != name and told in given):
+            told += "'"
+        found.append(told)
+    return found
+
+
+def _stage(
+    name: str, type_: str, workers: int, measured: Measured, rows: list[int], events: int
+) -> ModelStage:
+    """The service times of stages taken together, from their busy time and events block by block.
+
+    What a block is busy for beyond its events and what these vary (robustly: by the median of its deviation)
+    are interruptions; neighbouring blocks share one. Time in which a stage has an event and room, and says
+    that it is idle, is part of what its events take: it wakes up, or looks for them.
+    """
+    busy, per = measured.busy[rows].sum(axis=0), measured.taken[rows].sum(axis=0)
+    if len(rows) == 1:
+        busy = busy * max(1.0, float(measured.ready[rows[0]] * measured.time.sum() / max(busy.sum(), 1e-12)))
+    mean = float(busy.sum()) / events
+    some = per > 0
+    beyond = np.zeros(len(busy))
+    if events >= _FEWEST_EVENTS and some.sum() >= _FEWEST_BLOCKS and mean > 0:
+        usual = float(np.median(busy[some] / per[some]))
+        each = (busy - usual * per) / np.sqrt(np.maximum(per, 1))
+        spread = max(1.4826 * float(np.median(np.abs(each[some]))), 0.02 * usual)
+        beyond = np.maximum(busy - usual * per, 0.0)
+        beyond[each <= _BEYOND * spread] = 0.0
+    count = int((np.diff((beyond > 0).astype(int), prepend=0) == 1).sum())
+    extra = float(beyond.sum())
+    plain = max(mean - extra / events, 0.0)
+    residuals = busy - beyond - plain * per
+    variation = np.sqrt(float((residuals**2).sum()) / events) / plain if plain else 0.0
+    return ModelStage(
+        name,
+        plain * 1e9,
+        round(float(min(variation, _MOST_VARIATION)), 3),
+        workers,
+        type_,
+        count / events,
+        extra / count * 1e9 if count else 0.0,
+    )
+
+
+def _nodes(observation: Observation, measured: Measured, series: Series) -> dict[str, str]:
+    """The node of the model for each stage's label: itself, or the group whose threads it shares.
+
+    A group is one node where all of its stages tell their own times, and none fills another's queue.
+    """
+    groups: dict[str, list[str]] = {}
+    labels = {view.label for view in measured.views}
+    told = measured.own.keys()
+    for stage in observation.stages:
+        if stage.group and stage.label in labels:
+            groups.setdefault(stage.group, []).append(stage.label)
+    found = {view.label: view.label for view in measured.views}
+    for group, members in groups.items():
+        inner = any(queue.source in members and queue.drain in members for queue in series.queues)
+        if len(set(members)) > 1 and group not in labels and not inner and told >= set(members):
+            found.update(dict.fromkeys(members, group))
+    return found
+
+
+def _workers(observation: Observation, group: str) -> int:
+    """Threads that were seen to run a group."""
+    stages = [stage for stage in observation.stages if stage.group == group]
+    labels = {stage.label for stage in stages}
+    tids = {stage.tid for stage in stages}
+    tids |= {queue.consumer_tid for queue in observation.queues if queue.drain in labels}
+    return max(1, len(tids - {0}))
+
+
+def _source(series: Series, row: int, name: str) -> ModelSource:
+    queue = series.queues[row]
+    came = np.diff(series.in_[row])
+    dropped = int(series.dropped[row])
+    offered = int(came.sum()) + dropped
+    full = float(series.weights[series.low[row] >= queue.capacity].sum()) / series.seconds
+    saturated = is_limited(queue) and not dropped and full > _OFTEN_FULL
+    period, counts = _counts(came, series)
+    if dropped and counts.sum():
+        counts = np.rint(counts * (offered / counts.sum())).astype(np.int64)
+    return ModelSource(
+        name,
+        # By the clock: the weights of a series leave out what the sampler did not see.
+        offered * 1e9 / max(1, int(series.t_ns[-1] - series.t_ns[0])),
+        _gap_variation(counts),
+        drops=dropped > 0,
+        saturated=saturated,
+        period_ns=0 if saturated else period,
+        counts=() if saturated else tuple(counts.tolist()),
+    )
+
+
+def _counts(came: NDArray[np.int64], series: Series) -> tuple[int, NDArray[np.int64]]:
+    """Events in periods of equal length, at most `_MOST_COUNTS`."""
+    length = int(series.t_ns[-1] - series.t_ns[0])
+    count = max(1, min(_MOST_COUNTS, len(came)))
+    period = max(1, length // count)
+    # What a sweep saw new came since the one before: in the middle, and a burst in one piece.
+    middle = (series.t_ns[1:] + series.t_ns[:-1]) // 2 - series.t_ns[0]
+    sums = np.bincount(np.minimum(middle // period, count - 1), weights=came, minlength=count)
+    return period, np.rint(sums).astype(np.int64)
+
+
+def _gap_variation(counts: NDArray[np.int64]) -> float:
+    """Of a renewal process the variance of counts over their mean tends to the square of the gaps' variation
+    (Cox and Lewis, "The Statistical Analysis of Series of Events", 1966, sec. 4.6).
+    """
+    several = counts[: len(counts) // 10 * 10].reshape(-1, 10).sum(axis=1) if len(counts) >= 100 else counts
+    mean = float(several.mean()) if len(several) else 0.0
+    if mean <= 0:
+        return 1.0
+    return round(float(min(np.sqrt(several.var() / mean), _MOST_VARIATION)), 3)

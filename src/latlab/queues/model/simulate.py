@@ -1,0 +1,294 @@
+"""A discrete-event simulation of a queueing model, by ciw (https://ciw.readthedocs.io).
+
+A stage is a node with as many servers as workers, and one queue with the room of all of its input queues. A
+result for which there is no room keeps its worker (blocking after service). Where a stage puts more than one
+event on for each that it takes, a simulated event stands for several behind it: its service times there are
+so many times as long, and the rates are multiplied.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.errors import InputError, MissingExtraError, UsageError
+from latlab.model.queues.queueing import (
+    Forecast,
+    ModelQueue,
+    ModelSource,
+    ModelStage,
+    QueueForecast,
+    QueueingModel,
+    StageForecast,
+    Waits,
+)
+from latlab.stats.quantiles import quantiles
+
+__all__ = ["forecast"]
+
+_MOST_ARRIVALS = 100_000  # from a source that always has another event
+_WARM_UP = 0.05  # of the simulated time is left out
+_LEAST_THROUGH = 0.05  # of the arrivals: else the simulation has more to do with refusing than with serving
+
+
+def forecast(model: QueueingModel, *, events: int = 20_000, seed: int = 1) -> Forecast:
+    """Throughput and waiting times of a pipeline, from a simulation of its model.
+
+    Args:
+        events: that arrive from outside; about 30,000 services a second are simulated.
+        seed: of all random numbers: the same gives the same forecast.
+
+    Raises:
+        MissingExtraError: without ciw.
+        InputError: when the model has a circle, or nothing comes into it.
+        UsageError: for fewer than 100 events.
+    """
+    try:
+        import ciw
+    except ImportError:
+        raise MissingExtraError("ciw", "simulate") from None
+    if events < 100:
+        raise UsageError(f"{events} events are too few to simulate", remedy="100 at least")
+    flows = _Flows(model)
+    offered = sum(source.rate_hz for source in model.sources)
+    if not model.stages or offered <= 0:
+        raise InputError("the model", "nothing comes into it")
+    # As many as the slowest stage lets through. Where that is less than what arrives, the queues fill first,
+    # and the first half of the time is left out.
+    through = flows.share_let_through()
+    overloaded = through < 1.0 or any(source.saturated for source in model.sources)
+    seconds = events / (offered * max(through, _LEAST_THROUGH)) * (2.0 if overloaded else 1.0)
+    # ciw draws from the standard library's generator: what others draw from it must not change.
+    before = random.getstate()
+    try:
+        ciw.seed(seed)
+        simulation = ciw.Simulation(_network(ciw, model, flows, seconds, seed))
+        simulation.simulate_until_max_time(seconds * 1e6)
+        records = simulation.get_all_records(only=["service", "rejection"])
+    finally:
+        random.setstate(before)
+    begin = seconds * (0.5 if overloaded else _WARM_UP)
+    return _result(model, flows, records, (begin, seconds), seed)
+
+
+class _Flows:
+    """Events a second through each stage, of the pipeline and of the simulation."""
+
+    def __init__(self, model: QueueingModel) -> None:
+        self.number = {stage.name: i for i, stage in enumerate(model.stages)}
+        self.outputs: list[list[ModelQueue]] = [[] for _ in model.stages]
+        self.inputs: list[list[ModelQueue]] = [[] for _ in model.stages]
+        for queue in model.queues:
+            if queue.drain not in self.number:
+                raise InputError("the model", f"no stage '{queue.drain}'", place=f"queue {queue.name}")
+            self.inputs[self.number[queue.drain]].append(queue)
+            if queue.source in self.number:
+                self.outputs[self.number[queue.source]].append(queue)
+        self._stages = model.stages
+        rates = {source.queue: source.rate_hz for source in model.sources}
+        unknown = rates.keys() - {queue.name for queue in model.queues}
+        if unknown:
+            raise InputError("the model", f"no queue '{min(unknown)}'", place="sources")
+        true = np.zeros(len(model.stages))
+        simulated = np.zeros(len(model.stages))
+        for i in self._order():
+            for queue in self.inputs[i]:
+                before = self.number.get(queue.source)
+                if before is None:
+                    true[i] += rates.get(queue.name, 0.0)
+                    simulated[i] += rates.get(queue.name, 0.0)
+                else:
+                    true[i] += true[before] * queue.share
+                    simulated[i] += simulated[before] * self.chance(before, queue)
+        self.weight = np.divide(true, simulated, out=np.ones_like(true), where=simulated > 0)
+        self.true = true
+
+    def chance(self, stage: int, queue: ModelQueue) -> float:
+        """That a simulated event goes from a stage into a queue."""
+        return queue.share / max(1.0, sum(output.share for output in self.outputs[stage]))
+
+    def share_let_through(self) -> float:
+        """The part of what arrives for which the slowest stage has time: at most 1."""
+        loads = [
+            flow * stage.mean_ns / 1e9 / stage.workers
+            for stage, flow in zip(self._stages, self.true.tolist(), strict=True)
+        ]
+        return 1.0 / max(1.0, *loads)
+
+    def _order(self) -> list[int]:
+        waiting = {
+            i: {self.number[q.source] for q in inputs if q.source in self.number}
+            for i, inputs in enumerate(self.inputs)
+        }
+        order: list[int] = []
+        while waiting:
+            free = [i for i, before in waiting.items() if before <= set(order)]
+            if not free:
+                name = self._stages[min(waiting)].name
+                raise InputError(
+                    "the model", f"stages fill each other's queues in a circle ('{name}' is in it)"
+                )
+            order += free
+            for i in free:
+                del waiting[i]
+        return order
+
+
+def _network(ciw: Any, model: QueueingModel, flows: _Flows, seconds: float, seed: int) -> Any:
+    routing = [[0.0] * len(model.stages) for _ in model.stages]
+    rng = np.random.default_rng(seed)
+    arrivals: list[Any] = []
+    capacities: list[float] = []
+    services = []
+    sources = {source.queue: source for source in model.sources}
+    for i, stage in enumerate(model.stages):
+        for queue in flows.outputs[i]:
+            routing[i][flows.number[queue.drain]] += flows.chance(i, queue)
+        total = sum(routing[i])
+        if total > 1.0:
+            routing[i] = [share / total for share in routing[i]]
+        outer = [sources[queue.name] for queue in flows.inputs[i] if queue.name in sources]
+        gaps = _gaps(outer, stage, seconds, rng)
+        arrivals.append(ciw.dists.Sequential(gaps) if gaps else None)
+        waits_outside = any(not (source.drops or source.saturated) for source in outer)
+        rooms = [queue.capacity for queue in flows.inputs[i]]
+        capacities.append(float("inf") if waits_outside or 0 in rooms else sum(rooms))
+        count = int(flows.true[i] / flows.weight[i] * seconds * 1.2) + 1000
+        draws = np.random.default_rng([seed, i + 1])  # [seed, 0] would be the arrivals' stream again
+        services.append(_service(ciw, stage, float(flows.weight[i]), count, draws))
+    return ciw.create_network(
+        arrival_distributions=arrivals,
+        service_distributions=services,
+        number_of_servers=[stage.workers for stage in model.stages],
+        queue_capacities=capacities,
+        routing=routing,
+    )
+
+
+def _gaps(
+    outer: list[ModelSource], stage: ModelStage, seconds: float, rng: np.random.Generator
+) -> list[float]:
+    """Gaps between the arrivals at a stage, in µs, for longer than the simulation runs."""
+    times = []
+    for source in outer:
+        if source.saturated:
+            # Twice as many as the stage could take: what finds the queue full is no event yet. A stage that
+            # takes next to no time could take more than any memory holds, and others let it pass on less.
+            rate = min(2.0 * stage.workers / max(stage.mean_ns, 1.0) * 1e9, _MOST_ARRIVALS / seconds)
+            times.append(np.arange(int(rate * seconds) + 1) / rate)
+        elif source.counts:
+            period = source.period_ns / 1e9
+            needed = int(np.ceil(seconds / period))
+            counts = np.resize(np.array(source.counts, np.int64), needed)
+            times.append((np.repeat(np.arange(needed), counts) + rng.random(int(counts.sum()))) * period)
+        elif source.rate_hz > 0:
+            count = int(source.rate_hz * seconds * 1.2) + 100
+            if source.variation == 0:
+                gaps = np.ones(count)
+            else:
+                shape = 1.0 / source.variation**2
+                gaps = rng.gamma(shape, 1.0 / shape, count)
+            times.append(np.cumsum(gaps) / source.rate_hz)
+    if not times:
+        return []
+    joined = np.sort(np.concatenate(times)) * 1e6
+    # Then nothing more: ciw begins the sequence anew otherwise.
+    gaps = np.diff(np.concatenate(([0.0], joined[joined < seconds * 1e6], [seconds * 2e6])))
+    return [float(gap) for gap in gaps]
+
+
+def _service(ciw: Any, stage: ModelStage, weight: float, count: int, rng: np.random.Generator) -> Any:
+    """Service times, drawn beforehand: two models that differ in one stage get the same for all others."""
+    mean = max(stage.service_ns * weight / 1e3, 1e-6)
+    variation = stage.variation / np.sqrt(weight)
+    if variation < 0.01 and not stage.interrupted:
+        return ciw.dists.Deterministic(mean)
+    if variation < 0.01:
+        times = np.ones(count)
+    elif variation <= 1.0:
+        shape = 1.0 / variation**2
+        times = rng.gamma(shape, 1.0 / shape, count)
+    else:
+        spread = np.log1p(variation**2)
+        times = rng.lognormal(-spread / 2, np.sqrt(spread), count)
+    times *= mean
+    if stage.interrupted:
+        often = rng.poisson(stage.interrupted * weight, count)
+        hit = np.flatnonzero(often)
+        times[hit] += rng.gamma(often[hit]) * stage.interruption_ns / 1e3
+    return ciw.dists.Sequential([float(time) for time in times])
+
+
+def _result(
+    model: QueueingModel, flows: _Flows, records: list[Any], window_s: tuple[float, float], seed: int
+) -> Forecast:
+    begin, end = window_s[0] * 1e6, window_s[1] * 1e6
+    time = (end - begin) / 1e6
+    served = [record for record in records if record.record_type == "service"]
+    refused = sum(1 for record in records if record.record_type != "service")
+    who = np.array([record.id_number for record in served], np.int64)
+    node = np.array([record.node for record in served], np.int64) - 1
+    came = np.array([record.arrival_date for record in served], float)
+    order = np.lexsort((came, who))
+    columns = [
+        np.array([getattr(record, name) for record in served], float)[order]
+        for name in ("waiting_time", "service_time", "time_blocked", "exit_date", "service_end_date")
+    ]
+    who, node, came = who[order], node[order], came[order]
+    waiting, service, blocked, left, ended = columns
+    first = np.append(True, who[1:] != who[:-1]) if len(who) else np.empty(0, bool)
+    last = np.append(first[1:], True) if len(who) else first
+    before = np.where(first, -1, np.append(-1, node[:-1])[: len(node)])
+    counted = (ended >= begin) & (ended <= end)
+    stages = []
+    for i, stage in enumerate(model.stages):
+        mine = counted & (node == i)
+        stages.append(
+            StageForecast(
+                stage.name,
+                float(mine.sum() * flows.weight[i] / time),
+                float(service[mine].sum() / 1e6 / time / stage.workers),
+                float(blocked[mine].sum() / 1e6 / time / stage.workers),
+            )
+        )
+    queues = []
+    for queue in model.queues:
+        i = flows.number[queue.drain]
+        source = flows.number.get(queue.source, -1)
+        mine = counted & (node == i) & (before == source)
+        siblings = [q for q in flows.inputs[i] if flows.number.get(q.source, -1) == source]
+        # Of one source's queues into one stage the simulation makes a single way.
+        total = sum(q.share for q in siblings)
+        share = queue.share / total if total else 1 / len(siblings)
+        queues.append(
+            QueueForecast(
+                queue.name, float(mine.sum() * flows.weight[i] / time * share), _waits(waiting[mine])
+            )
+        )
+    # The last record of an event that is still on its way is no end.
+    ends = np.array([not flows.outputs[i] for i in range(len(model.stages))])
+    finished = last & counted & ends[node] if len(who) else last
+    began = came[np.maximum.accumulate(np.where(first, np.arange(len(who)), 0))] if len(who) else came
+    throughput = sum(stage.rate_hz for i, stage in enumerate(stages) if ends[i])
+    dropping = any(source.drops for source in model.sources)
+    arrived = int(first.sum()) + refused
+    return Forecast(
+        throughput_hz=float(throughput),
+        lost=refused / arrived if dropping and arrived else 0.0,
+        end_to_end=_waits((left - began)[finished]),
+        queues=tuple(queues),
+        stages=tuple(stages),
+        simulated_s=window_s[1],
+        events=arrived if dropping else int(first.sum()),
+        seed=seed,
+    )
+
+
+def _waits(times_us: NDArray[np.float64]) -> Waits:
+    if not len(times_us):
+        return Waits()
+    p50, p99, p999 = (float(value) * 1e3 for value in quantiles(times_us, (0.5, 0.99, 0.999)))
+    return Waits(len(times_us), float(times_us.mean()) * 1e3, p50, p99, p999)

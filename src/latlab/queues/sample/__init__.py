@@ -1,0 +1,1 @@
+"""From outside: counter files found, sampled and recorded."""

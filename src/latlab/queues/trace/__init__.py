@@ -1,0 +1,1 @@
+"""Event traces: the truth that sampling is checked against, and the tail."""

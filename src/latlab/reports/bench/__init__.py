@@ -1,0 +1,1 @@
+"""Benchmarks as text, JSON and HTML."""

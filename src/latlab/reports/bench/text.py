@@ -1,0 +1,205 @@
+"""What `latlab bench` found, as text and as JSON documents."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from latlab.model.bench import Control, Judgement, Plan, Sample
+from latlab.model.machine.environment import Environment
+from latlab.stats.quantiles import nearest_rank
+
+__all__ = [
+    "control_json",
+    "counted",
+    "csv_lines",
+    "judgement_json",
+    "judgement_text",
+    "study_findings",
+    "study_text",
+    "summary_json",
+    "summary_text",
+]
+
+QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
+
+
+def summary_json(name: str, samples: Sequence[Sample], *, mean: bool = False) -> dict[str, Any]:
+    """The quick summary of a benchmark; a quantile that the values can't tell from the maximum is null."""
+    times = np.concatenate([s.times_ns for s in samples])
+    first = samples[0]
+    summary: dict[str, Any] = {"count": len(times), "min": float(times.min())}
+    for q in QUANTILES:
+        carried = len(times) * (1 - q) >= 1 - 1e-9
+        summary[f"p{q * 100:g}"] = nearest_rank(times, q) if carried else None
+    summary["max"] = float(times.max())
+    if mean:
+        summary["mean"] = float(times.mean())
+    warnings = []
+    withheld = [key for key, value in summary.items() if value is None]
+    if withheld:
+        warnings.append(
+            f"{len(times)} values can't carry {', '.join(withheld)}; raise --iterations or --processes"
+        )
+    shortest = min(float(s.times_ns.min()) * s.batch * s.operations for s in samples)
+    if shortest < 20 * first.quantum_ns:
+        warnings.append(
+            f"an iteration of {shortest:.3g} ns is less than 20 steps of the clock "
+            f"({first.quantum_ns:.3g} ns)"
+        )
+    return {
+        "name": name,
+        "unit": "ns",
+        "summary": summary,
+        "processes": len(samples),
+        "iterations": len(first.times_ns),
+        "batch": first.batch,
+        "operations": first.operations,
+        "clock": {
+            "quantum_ns": first.quantum_ns,
+            "read_ns": first.read_ns,
+            "source": "time-stamp counter, tied to CLOCK_MONOTONIC",
+        },
+        "context": list(first.context),
+        "warnings": warnings,
+    }
+
+
+def summary_text(documents: Iterable[Mapping[str, Any]]) -> str:
+    """The quick summaries as a table, one line a benchmark, in nanoseconds."""
+    documents = list(documents)
+    keys = list(documents[0]["summary"]) if documents else []
+    width = max([4, *(len(d["name"]) for d in documents)])
+    lines = [" ".join([f"{'ns':<{width}}", *(f"{key:>10}" for key in keys)])]
+    for document in documents:
+        cells = (_number(document["summary"][key]) for key in keys)
+        lines.append(" ".join([f"{document['name']:<{width}}", *(f"{cell:>10}" for cell in cells)]))
+    for document in documents:
+        clock = document["clock"]
+        lines.append(
+            f"# {document['name']}: {document['processes']} processes of {document['iterations']} "
+            "iterations, "
+            f"{document['batch']} runs an iteration; clock step {clock['quantum_ns']:.3g} ns, reading "
+            f"{clock['read_ns']:.3g} ns; {', '.join(document['context']) or 'plain scheduling'}"
+        )
+    return "\n".join(lines)
+
+
+def csv_lines(
+    environment: Environment, meta: Mapping[str, Any], tests: Mapping[str, Sequence[Sample]]
+) -> str:
+    """The traditional lines `testcase,nanoseconds`, after the environment and configuration in `#` lines."""
+    out = io.StringIO()
+    for key, value in meta.items():
+        out.write(f"# {key}: {value}\n")
+    for key in environment:
+        out.write(f"# {key}: {environment[key]}\n")
+    writer = csv.writer(out, lineterminator="\n")
+    for name, samples in tests.items():
+        for sample in samples:
+            writer.writerows((name, repr(float(t))) for t in sample.times_ns)
+    return out.getvalue()
+
+
+def judgement_json(
+    judgement: Judgement, plan: Plan | Mapping[str, Any] | None = None, *, name: str = ""
+) -> dict[str, Any]:
+    """The verdict's document."""
+    result = judgement.result
+    out: dict[str, Any] = {
+        "verdict": result.verdict.value,
+        "effect": result.effect,
+        "interval": list(result.interval),
+        "p_value": result.p_value,
+        "pairs": result.pairs,
+        "needed_pairs": result.needed_pairs,
+        "why": result.why,
+        "name": name,
+        "alpha": result.alpha,
+        "smallest_effect": result.smallest_effect,
+        "smallest_effect_why": judgement.smallest_effect_why,
+        "typical_ns": [t if math.isfinite(t) else None for t in judgement.typical_ns],
+        "shifts": [dataclasses.asdict(shift) for shift in judgement.shifts],
+        "warnings": list(judgement.warnings),
+        "details": judgement.details,
+    }
+    if plan is not None:
+        out["plan"] = dataclasses.asdict(plan) if isinstance(plan, Plan) else dict(plan)
+    return out
+
+
+def judgement_text(document: Mapping[str, Any]) -> str:
+    """The verdict in some lines."""
+    low, high = document["interval"]
+    effect = "-" if document["effect"] is None else f"{document['effect']:+.3%}"
+    a, b = document["typical_ns"]
+    lines = [
+        f"{document['name']}: {document['verdict']}",
+        f"  B against A  {effect}  [{_percent(low)}, {_percent(high)}] at "
+        f"{1 - document['alpha']:.0%}, p = {document['p_value']:.2g}",
+        f"  A {_number(a)} ns, B {_number(b)} ns an operation; {document['pairs']} process pairs",
+        f"  {document['why']}",
+        f"  smallest effect that matters: {document['smallest_effect_why']}",
+    ]
+    for shift in document["shifts"]:
+        if shift["withheld"]:
+            lines.append(f"  {shift['quantile']:<6} withheld: {shift['withheld']}")
+        else:
+            ends = ", ".join(map(_percent, shift["interval"]))
+            lines.append(f"  {shift['quantile']:<6} {_percent(shift['effect'])}  [{ends}]")
+    if document.get("plan"):
+        lines.append(f"  plan: {document['plan']['why']}")
+    return "\n".join(lines)
+
+
+def control_json(control: Control) -> dict[str, Any]:
+    """The null control's document."""
+    return {
+        "comparisons": control.comparisons,
+        "called_different": control.called_different,
+        "rate": control.rate,
+        "upper95": control.upper95,
+        "alpha": control.alpha,
+        "failed": control.failed,
+    }
+
+
+def study_text(document: Mapping[str, Any]) -> str:
+    """The study's table, least scatter first, and its recommendation."""
+    lines = [f"{'IQR':>8} {'of processes':>13} {'p50 ns':>12}  conditions"]
+    for row in document["combinations"]:
+        conditions = ", ".join(f"{k} {v}" for k, v in row["levels"].items())
+        scatter = f"{row['iqr']:>8.2%} {row['process_iqr']:>13.2%}"
+        lines.append(f"{scatter} {_number(row['p50_ns']):>12}  {conditions}")
+    for factor, levels in document["effects"].items():
+        lines.append(f"{factor}: " + ", ".join(f"{level} {iqr:.2%}" for level, iqr in levels.items()))
+    lines += [f"{factor} {level}: {seen}" for factor, level, seen in study_findings(document)]
+    return "\n".join([*lines, document["recommendation"]])
+
+
+def study_findings(document: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(factor, level, what was seen of it) for every level that was probed, and what follows from them."""
+    out = []
+    for factor, found in document["probes"].items():
+        out += [(factor, level, seen) for level, seen in found["levels"].items()]
+        out.append((factor, "probed", found["why"]))
+    return out
+
+
+def counted(count: int, what: str) -> str:
+    """1 iteration, 2 iterations."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _percent(value: float | None) -> str:
+    return "open" if value is None else f"{value:+.3%}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.5g}" if value < 1e5 else f"{value:.0f}"

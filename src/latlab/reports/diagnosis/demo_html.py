@@ -1,0 +1,312 @@
+"""The demonstration's report: one HTML page in the order of the argument."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.model.diagnosis import Diagnosis, Latency
+from latlab.model.machine.environment import Environment
+from latlab.model.queues.observation import Landmark, Observation, Queue, QueueKind
+from latlab.reports.html import Page
+from latlab.reports.sections import figures, topology
+from latlab.reports.text import duration, share
+
+__all__ = ["add_fills", "add_observation", "add_topology", "fill_series", "write_report"]
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    diagnosis: Diagnosis,
+    observation: Observation,
+    end_to_end_ns: NDArray[np.int64],
+    waiting_ns: Mapping[str, NDArray[np.int64]],
+    environment: Environment,
+    command: str,
+    seed: int,
+    rate: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the page.
+
+    Args:
+        path: of the HTML file.
+        end_to_end_ns: of the traced events that reached the end.
+        waiting_ns: of traced events, by queue.
+        command: that made the run.
+        rate: the result of the search for the rate without loss, if one was made.
+
+    Raises:
+        MissingExtraError: when plotly is not installed.
+        InputError: when the file can't be written.
+    """
+    page = Page(
+        "What limits the trading pipeline?",
+        f"{diagnosis.events:,} messages in {diagnosis.seconds:.1f} s, observed from outside",
+    )
+    page.verdict(diagnosis.sentence, "bad" if diagnosis.limiting_stage else "good")
+    if diagnosis.doubts:
+        page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(diagnosis.doubts), "warn")
+    add_topology(page, diagnosis)
+    page.section("Evidence", f"Verdict: {diagnosis.verdict}, confidence {diagnosis.confidence:.0%}.")
+    page.paragraph("\n\n".join(diagnosis.evidence))
+    add_observation(page, diagnosis, observation, end_to_end_ns, waiting_ns)
+    if rate is not None:
+        page.section("The rate that loses nothing", rate["sentence"])
+        columns = (
+            "delay, ns",
+            "messages/s a venue",
+            "drops",
+            "first queue to rise",
+            "its fill before the first drop",
+        )
+        keys = ("delay_ns", "rate_hz", "drops", "rose", "fill_before_drop")
+        page.table(columns, [[trial[key] for key in keys] for trial in rate["trials"]])
+    _observer(page, diagnosis)
+    page.reproduce(command, environment, seed)
+    page.write(path)
+
+
+def add_topology(page: Page, diagnosis: Diagnosis) -> None:
+    """The pipeline as a drawing."""
+    page.svg(
+        _topology(diagnosis),
+        "Stages and queues. A bar is the share of the time that a stage has work and room for the result; an "
+        "arrow carries the median and the largest fill of its queue, or what was lost in front of it.",
+    )
+
+
+def add_observation(
+    page: Page,
+    diagnosis: Diagnosis,
+    observation: Observation,
+    end_to_end_ns: NDArray[np.int64],
+    waiting_ns: Mapping[str, NDArray[np.int64]],
+) -> None:
+    """The sections on what was observed: latency, stages, queues, fills, waiting.
+
+    Their anchors are "latency", "stages", "queues", "fills" and "waiting".
+    """
+    _latency(page, diagnosis, end_to_end_ns)
+    _stages(page, diagnosis)
+    _queues(page, diagnosis)
+    add_fills(page, observation, diagnosis.analysis.landmarks)
+    if waiting_ns:
+        page.section("Waiting", "Traced events in each queue, from put in to taken out.", anchor="waiting")
+        times = {name: values / 1e3 for name, values in waiting_ns.items()}
+        page.figure(figures.boxes(times, "waiting, µs", log_y=True), "Waiting times by queue.", height=420)
+
+
+def _topology(diagnosis: Diagnosis) -> str:
+    nodes = [
+        topology.Node(
+            stage.name,
+            f"{stage.rate_hz / 1e3:,.1f} k/s, {duration(stage.service_ns.p50 if stage.service_ns else None)}",
+            stage.ready,
+            diagnosis.limiting_stage in (stage.name, stage.type),
+        )
+        for stage in diagnosis.stages
+    ]
+    names = {node.name for node in nodes}
+    edges = []
+    for queue in diagnosis.queues:
+        if queue.kind == QueueKind.POOL:
+            continue  # it goes against the flow, and its fill means the opposite
+        # The source of a ring that several stages share is their type: an arrow from each of them.
+        known = queue.source in names or queue.source.startswith("exchange")
+        sources = [queue.source] if known else [s.name for s in diagnosis.stages if s.type == queue.source]
+        fills = f"{queue.fill_p50:,} / {queue.fill_max:,}"
+        label = f"{queue.drops:,} lost" if queue.drops else fills
+        fill = queue.fill_p50 / queue.capacity if queue.capacity else None
+        edges += [topology.Edge(source, queue.drain, label, fill) for source in sources]
+    return topology.draw(nodes, edges)
+
+
+def _times(latency: Latency | None, *names: str) -> list[str]:
+    return [duration(None if latency is None else getattr(latency, name)) for name in names]
+
+
+def _latency(page: Page, diagnosis: Diagnosis, times: NDArray[np.int64]) -> None:
+    page.section(
+        "End-to-end latency",
+        "Traced events, from the exchange's line to the end of the execution.",
+        anchor="latency",
+    )
+    if times.size == 0:
+        page.paragraph("No traced event reached the end of the pipeline.")
+        return
+    quantiles = ("p50", "p90", "p99", "p99_9", "max")
+    page.table(
+        ("events", "p50", "p90", "p99", "p99.9", "max"),
+        [[times.size, *_times(diagnosis.end_to_end, *quantiles)]],
+    )
+    page.figure(_density(times), "How many events took how long; both axes are logarithmic.")
+    page.figure(_percentiles(times), "The same by percentile.", height=320)
+
+
+def _density(times: NDArray[np.int64]) -> figures.Figure:
+    low, high = max(1, int(times.min())), int(times.max()) + 1
+    edges = np.geomspace(low, max(high, 2 * low), 81)
+    counts, _ = np.histogram(times, edges)
+    bars = {
+        "type": "bar",
+        "x": np.sqrt(edges[1:] * edges[:-1]) / 1e3,
+        "y": counts,
+        "width": np.diff(edges) / 1e3,
+    }
+    axes = {
+        "xaxis": {"type": "log", "title": {"text": "latency, µs"}},
+        "yaxis": {"type": "log", "title": {"text": "events"}},
+    }
+    return {"data": [bars], "layout": axes}
+
+
+def _percentiles(times: NDArray[np.int64]) -> figures.Figure:
+    ordered = np.sort(times)
+    # Dense where the tail is: ranks from the top, each decade alike.
+    ranks = np.unique(np.geomspace(1, ordered.size, min(ordered.size, 1200)).astype(np.int64))
+    curve = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": ordered.size / np.maximum(ranks[::-1] - 0.5, 0.5),
+        "y": ordered[ordered.size - ranks[::-1]] / 1e3,
+    }
+    ticks = {"tickvals": [1, 2, 10, 100, 1000, 10_000], "ticktext": ["0", "50", "90", "99", "99.9", "99.99"]}
+    axes = {
+        "xaxis": {"type": "log", "title": {"text": "percentile"}, **ticks},
+        "yaxis": {"type": "log", "title": {"text": "latency, µs"}},
+    }
+    return {"data": [curve], "layout": axes}
+
+
+def _stages(page: Page, diagnosis: Diagnosis) -> None:
+    page.section(
+        "Stages",
+        "Ready: it has an event to work on and room for the result. Utilisation: busy and on a CPU. No CPU: "
+        "its thread could run and had none. Service and waiting are of traced events, by the wall clock.",
+        anchor="stages",
+    )
+    columns = (
+        *("stage", "events/s", "ready", "blocked", "utilisation", "CPUs", "no CPU"),
+        *("service p50", "p99", "waiting p50", "p99"),
+    )
+    rows = [
+        [
+            stage.name,
+            round(stage.rate_hz),
+            *(
+                share(v)
+                for v in (stage.ready, stage.blocked, stage.utilisation, stage.cpu_cores, stage.run_queue)
+            ),
+            *_times(stage.service_ns, "p50", "p99"),
+            *_times(stage.waiting_ns, "p50", "p99"),
+        ]
+        for stage in diagnosis.stages
+    ]
+    page.table(columns, rows)
+
+
+def _queues(page: Page, diagnosis: Diagnosis) -> None:
+    page.section(
+        "Queues",
+        "By Little's law the mean fill over the rate is the mean time in a queue: it is computed from the "
+        "samples alone, and the traces confirm it or don't. "
+        "A pool is empty when all of its objects are in use.",
+        anchor="queues",
+    )
+    columns = (
+        *("queue", "source", "drain", "kind", "capacity", "samples", "fill ≥ 1", "sum of fills"),
+        *("p50", "p99", "max", "full blocks", "in", "drops", "mean by Little", "mean traced"),
+    )
+    rows = [
+        [
+            *(q.name, q.source, q.drain, q.kind, q.capacity or None, q.samples, q.nonempty, q.sum_of_fills),
+            *(q.fill_p50, q.fill_p99, q.fill_max, q.full_blocks, q.events_in, q.drops),
+            duration(q.little_ns),
+            duration(q.traced_mean_ns),
+        ]
+        for q in diagnosis.queues
+    ]
+    page.table(columns, rows)
+
+
+def fill_series(observation: Observation, queue: Queue) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A queue's samples as (t_ns, fill by the middle of its bounds); unchanged samples are not stored."""
+    samples = observation.samples
+    mine = samples["queue"] == queue.number
+    low, high = (samples[name][mine].astype(np.int64) for name in ("out_low", "out_high"))
+    return samples["t_ns"][mine], np.maximum(samples["in"][mine].astype(np.int64) - (low + high + 1) // 2, 0)
+
+
+def add_fills(page: Page, observation: Observation, landmarks: Sequence[Landmark] = ()) -> None:
+    """The section with every queue's fill over time; its anchor is "fills".
+
+    Args:
+        landmarks: to mark.
+    """
+    page.section(
+        "Fill over time", "As it was sampled. Click a name to hide its queue, drag to zoom.", anchor="fills"
+    )
+    begin = int(observation.sweeps["t_ns"].min()) if observation.sweeps["t_ns"].size else 0
+    fills, sums = {}, {}
+    for queue in observation.queues:
+        t, fill = fill_series(observation, queue)
+        if t.size == 0 or queue.kind == QueueKind.POOL:
+            continue
+        seconds = (t - begin) / 1e9
+        fills[queue.name] = (seconds, fill)
+        sums[queue.name] = (seconds, np.concatenate([[0.0], np.cumsum(fill[:-1] * np.diff(seconds))]))
+    marks = _marks(observation, landmarks)
+    over = "s since the observer began"
+    page.figure(
+        figures.steps(fills, over, "events in the queue", landmarks=marks),
+        "Fill per queue; dotted lines mark what happened in the run.",
+        height=440,
+    )
+    page.figure(
+        figures.steps(sums, over, "events × s", landmarks=marks),
+        "Cumulative fill: where a curve is steep, events wait.",
+        height=360,
+    )
+
+
+def _marks(observation: Observation, landmarks: Sequence[Landmark]) -> dict[str, float]:
+    """Seconds from the first sweep by label; what comes within 1 % of the run shares a line."""
+    sweeps = observation.sweeps["t_ns"]
+    if not sweeps.size:
+        return {}
+    begin, end = int(sweeps.min()), int(sweeps.max())
+    joined: list[tuple[str, int]] = []
+    for mark in landmarks:
+        if joined and mark.t_ns - joined[-1][1] < 0.01 * (end - begin):
+            if str(mark) not in joined[-1][0]:
+                joined[-1] = (f"{joined[-1][0]}, {mark}", joined[-1][1])
+        else:
+            joined.append((str(mark), mark.t_ns))
+    return {name: (at - begin) / 1e9 for name, at in joined}
+
+
+def _observer(page: Page, diagnosis: Diagnosis) -> None:
+    sampler, check = diagnosis.sampler, diagnosis.discrepancy
+    rows: list[tuple[str, Any]] = [
+        ("queues sampled", sampler.queues),
+        ("period asked for", duration(sampler.period_ns)),
+        ("period achieved, p50", duration(sampler.achieved_p50_ns)),
+        ("period achieved, p99", duration(sampler.achieved_p99_ns)),
+        ("periods missed", f"{sampler.missed:,} of {sampler.sweeps + sampler.missed:,}"),
+        ("events traced", check.traces),
+        ("samples held against traces", check.samples),
+        ("samples that contradict a trace", check.discrepancies),
+        (
+            "CPUs used by the pipeline",
+            f"{diagnosis.cores_used:.2f} of {diagnosis.cores}" if diagnosis.cores_used else None,
+        ),
+    ]
+    if (pacing := diagnosis.facts.get("pacing_error_ns")) is not None:
+        rows.append(("the exchange sent late by, p50", duration(pacing["p50"])))
+        rows.append(("the exchange sent late by, p99", duration(pacing["p99"])))
+    page.section("The observer", "What the numbers above stand on.")
+    page.table(("", ""), rows)

@@ -1,0 +1,270 @@
+"""The report of a diagnosis: one HTML page in the order of the argument, each number linked to its view."""
+
+from __future__ import annotations
+
+import os
+
+from latlab.lab.diagnosis.diagnose import DiagnosisRun
+from latlab.model.answer import Answer, Budget, Forecast, Interval
+from latlab.model.queues.analysis import Analysis
+from latlab.model.queues.tail import Tail
+from latlab.reports.diagnosis.demo_html import add_fills, add_observation, add_topology
+from latlab.reports.diagnosis.text import forecast_rows, tail_rows
+from latlab.reports.html import Page
+from latlab.reports.sections import figures
+from latlab.reports.text import duration, share, unit_of
+
+__all__ = ["write_report"]
+
+
+def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) -> None:
+    """Write the page.
+
+    Args:
+        path: of the HTML file.
+        run: the answer, with what was observed.
+        command: that made it.
+
+    Raises:
+        MissingExtraError: when plotly is not installed.
+        InputError: when the file can't be written.
+    """
+    answer = run.answer
+    page = Page("Where does the latency come from, and what would fixing it buy?", answer.target)
+    page.verdict(answer.sentence, "bad" if answer.limiting_stage else "good", link="limits")
+    for forecast in answer.forecasts:
+        page.verdict(f"{forecast.sentence[:1].upper()}{forecast.sentence[1:]}.", link="forecast")
+    if answer.losses:
+        page.verdict("\n\n".join(f"{loss}." for loss in answer.losses), "warn", link="queues")
+    if answer.distrust:
+        page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(answer.distrust), "warn")
+    if run.pipeline is not None:
+        add_topology(page, run.pipeline.diagnosis)
+    if answer.budget is not None:
+        _budget(page, answer.budget, _views(run))
+    if answer.tail is not None and answer.tail.events:
+        _slowest(page, answer.tail)
+    page.section(
+        "What limits", f"Verdict: {answer.verdict}, confidence {answer.confidence:.0%}.", anchor="limits"
+    )
+    names = _queue_names(run)
+    for line in answer.evidence:
+        page.paragraph(line, link="queues" if any(name in line for name in names) else "stages")
+    if answer.stalls:
+        page.paragraph("\n\n".join(f"{line[:1].upper()}{line[1:]}." for line in answer.stalls), link="fills")
+    if answer.burst is not None:
+        page.paragraph(f"{answer.burst[:1].upper()}{answer.burst[1:]}.", link="fills")
+    for forecast in answer.forecasts:
+        _forecast(page, forecast)
+    _floor(page, answer)
+    if run.pipeline is not None:
+        found = run.pipeline
+        add_observation(
+            page, found.diagnosis, found.observation, found.residence.end_to_end, found.residence.waiting
+        )
+    elif run.command is not None:
+        _analysis(page, run.command.analysis)
+        add_fills(page, run.command.observation)
+    _steps(page, answer)
+    page.reproduce(command, run.environment, answer.seed)
+    page.write(path)
+
+
+def _views(run: DiagnosisRun) -> dict[str, str]:
+    """The section that each kind of part of a budget comes from, where this page has it."""
+    views = {"service": "stages", "waiting": "queues", "floor": "", "unexplained": ""}
+    if run.answer.floor is not None:
+        views["floor"] = "floor"
+    if run.pipeline is not None:
+        views |= {
+            "waiting": "waiting" if run.pipeline.residence.waiting else "queues",
+            "unexplained": "latency",
+        }
+    return views
+
+
+def _queue_names(run: DiagnosisRun) -> list[str]:
+    if run.pipeline is not None:
+        return [queue.name for queue in run.pipeline.diagnosis.queues]
+    return [] if run.command is None else [queue.name for queue in run.command.analysis.queues if queue.name]
+
+
+def _budget(page: Page, budget: Budget, views: dict[str, str]) -> None:
+    name = "the mean" if budget.quantile is None else f"p{100 * budget.quantile:g}"
+    page.section(
+        f"Where {name} goes",
+        f"{duration(budget.total_ns)}, taken apart over {budget.events:,} events; the parts sum to it.",
+        anchor="budget",
+    )
+    total = max(budget.total_ns, 1e-9)
+    shown = [part for part in budget.parts if part.ns > 0 or part.kind == "unexplained"]
+    scale, unit = unit_of(max(part.ns for part in shown) if shown else 0.0)
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "y": [f"{part.kind} {part.where}".strip() for part in reversed(shown)],
+        "x": [part.ns / scale for part in reversed(shown)],
+    }
+    axes = {"xaxis": {"title": {"text": unit}}, "margin": {"l": 220}}
+    page.figure({"data": [bars], "layout": axes}, "The parts of the budget.", height=120 + 24 * len(shown))
+    page.table(
+        ("part", "where", "time", "share"),
+        [[part.kind, part.where, duration(part.ns), share(part.ns / total)] for part in shown],
+        "Each row leads to the view that its number comes from.",
+        links=[views[part.kind] for part in shown],
+    )
+
+
+def _slowest(page: Page, tail: Tail) -> None:
+    page.section(
+        "The slowest events",
+        f"{tail.beyond:,} of {tail.traced:,} traced events took longer than {duration(tail.limit_ns)} "
+        f"(p{100 * tail.share:g}); the slowest of them, with where most of the time went.",
+        anchor="slowest",
+    )
+    columns, rows = tail_rows(tail)
+    waits = [row[1].startswith("waiting") for row in rows]
+    page.table(
+        columns,
+        rows,
+        "Each row leads to the view of its queue or stage; 'latlab queues tail' shows every hop.",
+        links=["queues" if wait else "stages" for wait in waits],
+    )
+
+
+def _forecast(page: Page, forecast: Forecast) -> None:
+    how = (
+        "Computed by a queue model that was fitted to the observation; nothing of it was measured."
+        if forecast.method == "model"
+        else f"Measured: {forecast.rounds} rounds, the unmodified pipeline in each and the stubs where "
+        "more runs tell more, in an order drawn anew, on the same input."
+    )
+    page.section(f"If {forecast.stage} were faster", how, anchor="forecast")
+    if forecast.warnings:
+        page.paragraph("\n\n".join(forecast.warnings))
+    points = forecast.points
+    at = [100 * (point.speedup or 0.0) for point in points]
+    carries = [point.capacity_hz for point in points if point.capacity_hz is not None]
+    if len(carries) == len(points):
+        layout = {
+            "xaxis": {"title": {"text": f"{forecast.stage} faster by, %"}},
+            "yaxis": {"title": {"text": "events/s"}, "rangemode": "tozero"},
+        }
+        page.figure(
+            {"data": [_curve(at, carries, 1.0, "carries")], "layout": layout},
+            "What the pipeline carries with its input as fast as it is taken.",
+            height=320,
+        )
+    tails = {
+        name: [getattr(point, key) for point in points]
+        for name, key in (("p50", "p50_ns"), ("p99", "p99_ns"), ("p99.9", "p99_9_ns"))
+    }
+    scale, unit = unit_of(max((one.value for values in tails.values() for one in values if one), default=0.0))
+    curves = [_curve(at, values, scale, name) for name, values in tails.items() if None not in values]
+    if curves:
+        layout = {
+            "xaxis": {"title": {"text": f"{forecast.stage} faster by, %"}},
+            "yaxis": {"type": "log", "title": {"text": f"end to end, {unit}"}},
+        }
+        page.figure(
+            {"data": curves, "layout": layout}, "End-to-end latency at the input's own pace.", height=360
+        )
+    columns, rows = forecast_rows(forecast)
+    page.table(("", *columns), rows)
+    times = [point.time_ns for point in points if point.time_ns is not None]
+    if times and len(times) == len(points):
+        scale, unit = unit_of(max(time.value for time in times))
+        layout = {
+            "xaxis": {"title": {"text": f"{forecast.stage} faster by, %"}},
+            "yaxis": {"title": {"text": unit}, "rangemode": "tozero"},
+        }
+        page.figure(
+            {"data": [_curve(at, times, scale, "time")], "layout": layout},
+            "Time of the whole command.",
+            height=320,
+        )
+
+
+def _curve(x: list[float], values: list[Interval], scale: float, name: str) -> figures.Figure:
+    y = [value.value / scale for value in values]
+    up = [((value.high if value.high is not None else value.value) - value.value) / scale for value in values]
+    down = [(value.value - (value.low if value.low is not None else value.value)) / scale for value in values]
+    bars = {"type": "data", "array": up, "arrayminus": down, "symmetric": False, "visible": True}
+    return {"type": "scatter", "mode": "lines+markers", "x": x, "y": y, "name": name, "error_y": bars}
+
+
+def _floor(page: Page, answer: Answer) -> None:
+    if answer.floor is not None:
+        floor = answer.floor
+        page.section(
+            "The machine's floor",
+            f"Before the run, CPU {', '.join(map(str, floor.cpus))} for {floor.seconds:g} s each: "
+            f"{share(floor.share, digits=3)} of the time went into gaps, the longest of "
+            f"{duration(floor.worst_ns)}.",
+            anchor="floor",
+        )
+        page.paragraph("\n\n".join((*floor.sources, *floor.warnings)))
+    if answer.findings:
+        page.section("Settings that disturb", anchor="settings")
+        page.table(
+            ("setting", "is", "costs", "what mends it"), [list(finding) for finding in answer.findings]
+        )
+
+
+def _analysis(page: Page, analysis: Analysis) -> None:
+    page.section("Stages", "By the samples of their queues and by their own times.", anchor="stages")
+    page.table(
+        ("stage", "events/s", "ready", "starved", "blocked", "utilisation", "service, mean", "no CPU"),
+        [
+            [
+                stage.label,
+                round(stage.rate_hz),
+                *(share(value) for value in (stage.ready, stage.starved, stage.blocked, stage.utilisation)),
+                duration(stage.service_ns),
+                share(stage.run_queue),
+            ]
+            for stage in analysis.stages
+        ],
+    )
+    page.section("Queues", "As they were sampled from outside.", anchor="queues")
+    page.table(
+        (
+            "queue",
+            "source",
+            "drain",
+            "kind",
+            "capacity",
+            "mean fill",
+            "p99",
+            "max",
+            "full",
+            "in",
+            "drops",
+            "mean time",
+        ),
+        [
+            [
+                *(queue.name, queue.source, queue.drain, queue.kind, queue.capacity or None),
+                *(
+                    queue.mean_fill,
+                    queue.fill_p99,
+                    queue.fill_max,
+                    share(queue.full),
+                    queue.total_in,
+                    queue.dropped,
+                ),
+                duration(queue.residence_ns),
+            ]
+            for queue in analysis.queues
+        ],
+    )
+
+
+def _steps(page: Page, answer: Answer) -> None:
+    page.section("Steps", "What was done, and what was left out, and why.", anchor="steps")
+    page.table(
+        ("step", "", "s", "result"),
+        [[step.name, step.state, round(step.seconds, 1), step.detail] for step in answer.steps],
+    )
+    if answer.unknown:
+        page.table(("not known", "what would find out"), [[one.what, one.command] for one in answer.unknown])

@@ -1,0 +1,227 @@
+"""The answer of a diagnosis on one screen."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+
+from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, Interval
+from latlab.model.queues.tail import Tail, TailHop
+from latlab.reports.text import duration, share, table
+
+__all__ = ["comparison", "forecast_rows", "tail_rows", "text"]
+
+_BAR = 24
+_MOST_PARTS = 8
+_MOST_EXEMPLARS = 3  # on one screen; the report has more
+_MUCH = 0.25  # of the time around a wait
+
+
+def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> str:
+    """The whole answer.
+
+    Args:
+        styled: with colour and box drawing, for a terminal.
+        width: in columns; by default the terminal's, at most 110.
+    """
+    columns = width or min(110, shutil.get_terminal_size((100, 40)).columns)
+
+    def wrapped(line: str, first: str = "", rest: str = "") -> str:
+        return textwrap.fill(line, columns, initial_indent=first, subsequent_indent=rest)
+
+    blocks = [wrapped(answer.sentence)]
+    if answer.distrust:
+        blocks.append("\n".join(wrapped(reason, "Not trustworthy: ", " " * 17) for reason in answer.distrust))
+    if answer.losses:
+        blocks.append("\n".join(wrapped(f"{loss}.", "Lost: ", " " * 6) for loss in answer.losses))
+    if answer.forecasts:
+        # The answer to "what would it buy" stands before the tables that carry it.
+        blocks.append(
+            "\n".join(wrapped(f"{_capital(one.sentence)}.{_labelled(one)}") for one in answer.forecasts)
+        )
+    blocks.append("\n".join(wrapped(line, "  - ", "    ") for line in answer.evidence))
+    if answer.budget is not None:
+        blocks.append(_budget(answer.budget, styled))
+    if answer.objective is not None:
+        blocks.append(_objective(answer))
+    if answer.stalls:
+        blocks.append("\n".join(wrapped(f"{line}.", "  ! ", "    ") for line in answer.stalls))
+    if answer.tail is not None and answer.tail.events:
+        blocks.append(_slowest(answer.tail, styled))
+    if answer.burst is not None:
+        blocks.append(wrapped(f"{_capital(answer.burst)}."))
+    for one in answer.forecasts:
+        blocks.append(_forecast(one, styled))
+        blocks.append("\n".join(wrapped(f"{_capital(said)}.", "  ! ", "    ") for said in one.warnings))
+    if answer.floor is not None and answer.floor.sources:
+        blocks.append(wrapped(f"The machine's floor: {_floor(answer)}."))
+    if answer.unknown:
+        lines = [wrapped(f"{one.what}  →  {one.command}", "  ? ", "    ") for one in answer.unknown]
+        blocks.append("\n".join(["What could not be known, and what would find out:", *lines]))
+    blocks.append(
+        wrapped(
+            "Steps: "
+            + ", ".join(
+                f"{step.name} {step.seconds:.1f} s" if step.state == "done" else f"{step.name} skipped"
+                for step in answer.steps
+            )
+            + "."
+        )
+    )
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _labelled(forecast: Forecast) -> str:
+    if forecast.method == "model":
+        return " (By a queue model fitted to the observation: computed, not measured.)"
+    return f" (Measured: the stage stubbed, {forecast.rounds} rounds beside the unmodified pipeline.)"
+
+
+def _floor(answer: Answer) -> str:
+    assert answer.floor is not None
+    cpus = ", ".join(map(str, answer.floor.cpus))
+    return (
+        f"it takes {share(answer.floor.share, digits=2)} of the time on CPU {cpus}, at worst "
+        f"{duration(answer.floor.worst_ns)} at once, most by {answer.floor.sources[0]}; "
+        f"{len(answer.findings)} settings disturb (latlab system check)"
+    )
+
+
+def _budget(budget: Budget, styled: bool) -> str:
+    name = "the mean" if budget.quantile is None else f"p{100 * budget.quantile:g}"
+    of = "events" if budget.quantile is None else "traced events around it"
+    shown = [part for part in budget.parts if part.ns > 0][:_MOST_PARTS]
+    shown += [part for part in budget.parts if part.kind in ("floor", "unexplained") and part not in shown]
+    rest = budget.total_ns - sum(part.ns for part in shown)
+    rows = [(str(part.kind), part.where, part.ns) for part in shown]
+    if rest > 1e-6 * budget.total_ns:
+        rows.append(("all else", "", rest))
+    total = max(budget.total_ns, 1e-9)
+    return table(
+        ("part", "where", "time", "share", ""),
+        [[k, w, duration(ns), share(ns / total), "#" * round(_BAR * ns / total)] for k, w, ns in rows],
+        title=f"Where {name} of {duration(budget.total_ns)} goes ({budget.events:,} {of})",
+        styled=styled,
+    )
+
+
+def _slowest(tail: Tail, styled: bool) -> str:
+    columns, rows = tail_rows(tail)
+    name = f"p{100 * tail.share:g}"
+    return table(
+        columns,
+        rows[:_MOST_EXEMPLARS],
+        title=f"The slowest of {tail.beyond:,} traced events beyond {name} (all: latlab queues tail)",
+        styled=styled,
+    )
+
+
+def tail_rows(tail: Tail) -> tuple[list[str], list[list[str]]]:
+    """The headings and a row for each of the slowest events: its time, where most of it went, and why."""
+    rows = []
+    for event in tail.events:
+        longest = event.longest
+        if longest is None:
+            continue
+        in_queue = longest.waited_ns >= longest.served_ns
+        where = f"waiting in {longest.queue or '?'}" if in_queue else f"service at {longest.stage}"
+        spent = max(longest.waited_ns, longest.served_ns)
+        rows.append([duration(event.total_ns), where, duration(spent), _why(longest, in_queue)])
+    return ["event", "most of it", "so long", "why"], rows
+
+
+def _why(hop: TailHop, in_queue: bool) -> str:
+    reasons = []
+    if in_queue and hop.fill:
+        filling = "" if hop.filling_ns is None else f" (the queue not empty for {duration(hop.filling_ns)})"
+        reasons.append(f"behind {hop.fill:,}{filling}")
+    elif in_queue and hop.fill == 0:
+        reasons.append("nothing in front")
+    if hop.no_cpu is not None and hop.on_cpu is not None:
+        # The kernel's counts are read every 50 ms: they tell of the time around, not of the wait alone.
+        if hop.no_cpu >= _MUCH:
+            reasons.append(f"{hop.stage} had no CPU {share(hop.no_cpu)} of the time around")
+        elif hop.on_cpu >= _MUCH:
+            reasons.append(f"{hop.stage} worked {share(hop.on_cpu)} of the time around")
+        else:
+            reasons.append(f"{hop.stage} slept most of the time around: it had to be woken")
+    return ", ".join(reasons) or "not known"
+
+
+def _objective(answer: Answer) -> str:
+    assert answer.objective is not None
+    goal = answer.objective
+    name = f"p{100 * goal.quantile:g}"
+    if goal.reached_ns is None:
+        return (
+            f"Objective: {name} under {duration(goal.limit_ns)}: not known, no traced event reached the end."
+        )
+    met = "met" if goal.met else "missed"
+    return f"Objective: {name} under {duration(goal.limit_ns)}: {met}, it was {duration(goal.reached_ns)}."
+
+
+def _forecast(forecast: Forecast, styled: bool) -> str:
+    columns, rows = forecast_rows(forecast)
+    return table(
+        (forecast.stage, *columns),
+        rows,
+        title=f"If {forecast.stage} were faster (its service takes {duration(forecast.service_ns)})",
+        styled=styled,
+    )
+
+
+def forecast_rows(forecast: Forecast) -> tuple[list[str], list[list[str]]]:
+    """The headings and rows of a forecast's points; columns that no point has are left out."""
+    points = [forecast.baseline, *forecast.points]
+    names = ["as it is", *(f"{100 * (point.speedup or 0):.0f} % faster" for point in forecast.points)]
+    columns: dict[str, list[str]] = {
+        "time": [_spread(point.time_ns) for point in points],
+        "events/s": [_count(point.rate_hz) for point in points],
+        "carries": [_count(point.capacity_hz) for point in points],
+        "p50": [_spread(point.p50_ns) for point in points],
+        "p99": [_spread(point.p99_ns) for point in points],
+        "p99.9": [_spread(point.p99_9_ns) for point in points],
+        "limits": [point.limits or "–" for point in points],
+    }
+    kept = {name: cells for name, cells in columns.items() if any(cell != "–" for cell in cells)}
+    return list(kept), [[name, *(cells[i] for cells in kept.values())] for i, name in enumerate(names)]
+
+
+def _count(value: Interval | None) -> str:
+    return "–" if value is None else f"{value.value:,.0f}"
+
+
+def _spread(value: Interval | None) -> str:
+    if value is None:
+        return "–"
+    if value.low is None or value.high is None:
+        return duration(value.value)
+    return f"{duration(value.value)} [{duration(value.low)}, {duration(value.high)}]"
+
+
+def comparison(found: AnswerComparison) -> str:
+    """Two diagnoses beside each other."""
+
+    def shown(value: float, unit: str) -> str:
+        return duration(value) if unit == "ns" else f"{value:,.0f} {unit}"
+
+    before, after = (name or "none" for name in (found.limiting_before, found.limiting_after))
+    moved = f"What limits: {before}" + ("" if before == after else f" before, {after} after") + "."
+    rows = [
+        [
+            change.what,
+            shown(change.before, change.unit),
+            shown(change.after, change.unit),
+            "–" if not change.before else f"{change.after / change.before - 1:+.1%}".replace("%", " %"),
+            "" if change.verdict == "part" else change.verdict,
+        ]
+        for change in found.changes
+    ]
+    lines = [moved, "", table(("", "before", "after", "change", ""), rows)]
+    if found.warnings:
+        lines += ["", "The environments differ: " + "; ".join(found.warnings) + "."]
+    return "\n".join(lines)

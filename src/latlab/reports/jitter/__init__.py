@@ -1,0 +1,1 @@
+"""Jitter as text and HTML."""

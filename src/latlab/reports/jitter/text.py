@@ -1,0 +1,231 @@
+"""Jitter as text: the classic histogram, the ranking of sources, the beat.
+
+Comparisons and the core matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from latlab.jitter import (
+    INFINITE,
+    Comparison,
+    CoreMatrix,
+    Histogram,
+    Study,
+    automatic_range,
+    clearest_spectrum,
+    histogram,
+    recommendations,
+)
+from latlab.model.machine.jitter import CoreJitter, JitterResult, human
+
+__all__ = [
+    "above_floor",
+    "classic",
+    "comparison",
+    "matrix",
+    "spectrum_plot",
+    "study_table",
+    "summary",
+]
+
+_HEAD = "Time     Ticks      {what:<13} Percent  Cumulative  "
+
+
+def classic(
+    core: CoreJitter,
+    *,
+    bins: int = 20,
+    min_ticks: int | None = None,
+    knee_ticks: int | None = None,
+    width: int = 80,
+    sums: bool = False,
+) -> str:
+    """The view of the original system latency jitter test: 28 lines by 80 columns with the defaults."""
+    automatic = min_ticks is None and knee_ticks is None
+    low, high = automatic_range(core, bins)
+    low = low if min_ticks is None else min_ticks
+    if knee_ticks is None:
+        knee_ticks = max(high, low + bins // 2)
+    seen = histogram(core.values_ticks, core.counts, bins, low, knee_ticks)
+    lines = _rows(core, seen, width, sums)
+    wall = core.wall_ticks or 1
+    lines += [
+        "",
+        f"Timing was measured for {human(core.ns(core.pure_ticks))}, {100 * core.pure_ticks / wall:.2f}% of"
+        f" runtime ({100 * core.gap_ticks / wall:.2f}% gaps)",
+        f"CPU {core.cpu}: counter {core.counter_hz / 1e6:.2f} MHz in steps of {core.quantum_ticks} ticks"
+        f" over {core.deltas} deltas",
+        "Min / Average / Std Dev / Max : "
+        f"{core.min_ticks} / {core.mean_ticks:.0f} / {core.std_dev_ticks:.0f} / {core.max_ticks} ticks",
+        "Min / Average / Std Dev / Max : "
+        + " / ".join(
+            human(core.ns(x)) for x in (core.min_ticks, core.mean_ticks, core.std_dev_ticks, core.max_ticks)
+        ),
+    ]
+    advice = [] if automatic else recommendations(seen, core.min_ticks)
+    fitting = "Min and knee were chosen for these samples" if automatic else "Min and knee fit these samples"
+    lines.append(f"Recommended: {'; '.join(advice)}" if advice else fitting)
+    return "\n".join(line[: max(width, 80)] for line in lines) + "\n"
+
+
+def _rows(core: CoreJitter, seen: Histogram, width: int, sums: bool) -> list[str]:
+    head = _HEAD.format(what="Sum" if sums else "Count")
+    values: Sequence[float] = [core.ns(x) for x in seen.sums_ticks] if sums else seen.counts
+    total, running = sum(values) or 1, 0.0
+    scale = (width - len(head)) / max(_log(max(values)), 1e-9)
+    lines = [f"{head}{'Graph ln(Sum)' if sums else 'Graph ln(Count)'}"[:width]]
+    for index, (bound, value) in enumerate(zip(seen.bounds_ticks, values, strict=True)):
+        running += value
+        stars = max(round(scale * _log(value)), 1 if value else 0)
+        time, ticks = ("Infinite", "Infinite") if bound == INFINITE else (human(core.ns(bound)), str(bound))
+        shown = human(value) if sums else str(int(value))
+        lines.append(
+            f"{time:<8} {ticks:<10} {shown:<13} {100 * value / total:7.3f}% {100 * running / total:9.4f}%  "
+            f"{'*' * stars}".rstrip()
+        )
+        if index + 1 == len(values) // 2:
+            lines.append("")
+    return lines
+
+
+def _log(value: float) -> float:
+    """Looks good from a handful to billions, and is 0 for nothing."""
+    return math.log1p(value)
+
+
+def summary(result: JitterResult, *, most: int = 12) -> str:
+    """Cores, sources by time, layers, and the beat."""
+    lines = ["cpu  deltas/s   pure    gaps/s   min      p50      p99      p99.9    max"]
+    for core in result.cores:
+        seconds = core.ns(core.wall_ticks) / 1e9 or 1.0
+        points = " ".join(f"{human(core.ns(core.percentile_ticks(p))):<8}" for p in (50, 99, 99.9))
+        pure = 100 * core.pure_ticks / (core.wall_ticks or 1)
+        lines.append(
+            f"{core.cpu:<4} {core.deltas / seconds / 1e6:6.1f} M  {pure:6.2f}% "
+            f"{core.outliers / seconds:8.1f}   {human(core.ns(core.min_ticks)):<8} {points} "
+            f"{human(core.ns(core.max_ticks))}"
+        )
+    if result.sources:
+        lines += [
+            "",
+            "gap time by source",
+            "total     worst     count   rate/s   cpu  layer                   source",
+        ]
+        for one in result.sources[:most]:
+            total = "?" if one.total_ns is None else human(one.total_ns)
+            worst = "?" if one.max_ns is None else human(one.max_ns)
+            lines.append(
+                f"{total:<9} {worst:<9} {one.count:<7} {one.rate_hz:<8.1f} {one.cpu:<4} {one.layer:<23} "
+                f"{one.kind}: {one.name}"
+            )
+        if len(result.sources) > most:
+            lines.append(f"… and {len(result.sources) - most} more (--json lists them all)")
+    if result.layers_ns:
+        each = sorted(result.layers_ns.items(), key=lambda item: -item[1])
+        lines += ["", "by layer: " + ", ".join(f"{name} {human(ns)}" for name, ns in each)]
+    if result.attributed is not None:
+        joined = result.attributed if result.joined is None else result.joined
+        text = f"{100 * result.attributed:.1f}% of gap time has a known source"
+        if result.attributed - joined > 5e-4:
+            text += f": {100 * joined:.1f}% is joined to the kernel's events, the rest is below the kernel"
+        lines.append(text)
+    for period in result.periods:
+        lines.append(
+            f"beat on CPU {period.cpu}: {period.cause} (phase {human(period.phase_ns)},"
+            f" p {period.p_value:.1g}, {100 * period.share:.0f}% of its beats came)"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def comparison(found: Comparison) -> str:
+    """What changed."""
+    lines = ["figure                          before      after       ratio  95% interval     verdict"]
+    for one in found.changes:
+        lines.append(
+            f"{one.name:<30} {one.before:10.3f} {one.after:10.3f}  {one.ratio:8.3f}  "
+            f"{one.low:.3f} to {one.high:.3f}   {one.verdict}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def matrix(found: CoreMatrix) -> str:
+    """The core-to-core matrix in ns one way."""
+    lines = ["one way, ns " + "".join(f"{cpu:>8}" for cpu in found.cpus)]
+    for cpu, row in zip(found.cpus, found.median_ns, strict=True):
+        lines.append(f"cpu {cpu:<8}" + "".join("       -" if math.isnan(x) else f"{x:8.1f}" for x in row))
+    return "\n".join(lines) + "\n"
+
+
+def above_floor(result: JitterResult, width: int = 80) -> str:
+    """The task's repetitions and the machine's own deltas on one axis: a line a factor of two.
+
+    Shares as bars.
+    """
+    machine, task = result.cores[0], result.cores[-1]
+    top = max(machine.ns(machine.max_ticks), task.ns(task.max_ticks))
+    bounds = [2.0**k for k in range(3, max(4, math.ceil(math.log2(max(top, 16.0)))) + 1)]
+    shares = [_shares(core, bounds) for core in (machine, task)]
+    bar = max(8, (width - 34) // 2)
+    lines = [f"{'up to':<9} {'machine':<{bar + 10}} task: {result.task}"[:width]]
+    for bound, own, tasks in zip(bounds, *shares, strict=True):
+        cells = [f"{100 * share:8.3f}% {'*' * math.ceil(bar * share):<{bar}}" for share in (own, tasks)]
+        lines.append(f"{human(bound):<9}{cells[0]} {cells[1]}".rstrip()[:width])
+    floor, own50 = machine.ns(machine.percentile_ticks(99.9)), task.ns(task.percentile_ticks(50))
+    spread = task.ns(task.percentile_ticks(99.9)) - own50
+    lines.append(
+        f"the task's p99.9 lies {human(spread)} above its p50; the machine's own p99.9 is {human(floor)}"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _shares(core: CoreJitter, bounds: Sequence[float]) -> list[float]:
+    total, low, shares = int(core.counts.sum()) or 1, -1.0, []
+    values = core.values_ticks * 1e9 / core.counter_hz
+    for bound in bounds:
+        rows = (values > low) & (values <= bound)
+        shares.append(float(core.counts[rows].sum()) / total)
+        low = bound
+    return shares
+
+
+def study_table(found: Study) -> str:
+    """One line a condition: the lower median over its rounds."""
+    lines = ["condition              p50      p99.9    max      gaps/s     gap time   rounds"]
+    for name in dict.fromkeys(sorted(row.condition for row in found.rows)):
+        rows = [row for row in found.rows if row.condition == name]
+        middle = {
+            key: sorted(getattr(row, key) for row in rows)[(len(rows) - 1) // 2]
+            for key in ("p50_ns", "p999_ns", "max_ns", "gaps_per_second", "gap_share")
+        }
+        times = " ".join(f"{human(middle[key]):<8}" for key in ("p50_ns", "p999_ns", "max_ns"))
+        lines.append(
+            f"{name:<22} {times} {middle['gaps_per_second']:<10.1f} "
+            f"{100 * middle['gap_share']:8.3f}%  {len(rows)}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def spectrum_plot(result: JitterResult, width: int = 80, *, rows: int = 16) -> str:
+    """The highest power in each of `rows` bands of frequency, a bar each, and the beats that were found."""
+    lines = []
+    for core in result.cores:
+        seen = clearest_spectrum(core.gap_start_ns, core.gap_each_ns)
+        if seen is None:
+            lines.append(f"CPU {core.cpu}: {len(core.gap_start_ns)} outliers are too few for a spectrum")
+            continue
+        low, high = float(seen.frequency_hz[0]), float(seen.frequency_hz[-1])
+        edges = [low * (high / low) ** (k / rows) for k in range(rows + 1)]
+        bands = [seen.power[(seen.frequency_hz >= a) & (seen.frequency_hz <= b)] for a, b in pairwise(edges)]
+        peaks = [float(band.max()) if len(band) else 0.0 for band in bands]
+        scale = max(1, width - 34) / max(math.log1p(max(peaks)), 1e-9)
+        lines.append(f"CPU {core.cpu}: frequency            power  (1 is chance)")
+        for (a, b), peak in zip(pairwise(edges), peaks, strict=True):
+            stars = "*" * round(scale * math.log1p(peak))
+            lines.append(f"{a:9.2f} to {b:9.2f} Hz {peak:8.1f}  {stars}")
+        beats = [one for one in result.periods if one.cpu == core.cpu]
+        lines += [f"{1e9 / one.period_ns:9.2f} Hz is a beat: {one.cause}"[:width] for one in beats]
+    return "\n".join(lines) + "\n"

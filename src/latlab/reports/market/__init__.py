@@ -1,0 +1,1 @@
+"""Market results as text and HTML."""

@@ -1,0 +1,1 @@
+"""Messaging results as text, JSON, HTML and gnuplot."""

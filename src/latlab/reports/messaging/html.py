@@ -1,0 +1,140 @@
+"""A messaging run as one HTML page in which one can zoom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from latlab.formats.recording import Recording
+from latlab.messaging import latencies
+from latlab.model.messaging import Measurement, Result
+from latlab.reports.html import Page
+from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running
+from latlab.reports.messaging.text import rate
+from latlab.reports.text import duration
+
+__all__ = ["write_html"]
+
+# What a browser draws smoothly; the largest value of each part is kept, so that no peak is lost.
+_POINTS = 20_000
+
+
+def write_html(
+    path: Path,
+    m: Measurement,
+    r: Result,
+    recording: Recording,
+    *,
+    bins: int | None = None,
+    overlap: float = 0.0,
+    sizes: Sequence[Size] = (),
+) -> Path:
+    """Write the page.
+
+    Args:
+        bins, overlap: of the histogram, as `latlab.reports.messaging.gnuplot.histogram` takes them.
+        sizes: of a sweep over sizes; drawn where there are two of them at least.
+    """
+    s = m.settings
+    page = Page(
+        "How fast do messages travel?", f"{r.facts.title}, {s.size} bytes a message, {s.topology}, {r.wait}"
+    )
+    median = (
+        "nothing arrived"
+        if r.latency is None
+        else f"half of all messages take {duration(r.latency.median)} or less"
+    )
+    tone: Literal["bad", "warn", "good"] = (
+        "bad" if r.partial or not r.received else "warn" if r.lost or r.stability == "rising" else "good"
+    )
+    page.verdict(
+        f"{median[0].upper()}{median[1:]}; {r.lost} of {r.sent} were lost; the latency is {r.stability}.",
+        tone,
+    )
+    page.section("Latency")
+    names = ["average", "robust deviation", "p50", "p90", "p99", "p99.9", "max"]
+    rows = []
+    for name, x in (
+        ("from the actual sending", r.latency),
+        ("from the intended sending", r.intended_latency),
+    ):
+        if x is not None:
+            values = [x.mean, x.robust_deviation, *[x.quantiles[q] for q in names[2:6]], x.maximum]
+            rows.append([name, *[duration(value) for value in values]])
+    page.table(["", *names], rows)
+    numbers, latency = latencies(m)
+    at, kept = _thinned(numbers, latency)
+    page.figure(_lines([("latency", at, kept / 1e3)], "message", "latency, us"), "Latency by message.")
+    at, average, median_ = running(latency)
+    page.figure(
+        _lines([("average", at, average), ("median", at, median_)], "message", "latency, us"),
+        "Average against median, by parts of the run.",
+    )
+    centres, counts = histogram(latency, bins, overlap)
+    bars = {"type": "bar", "x": (centres / 1e3).tolist(), "y": counts.tolist(), "name": "messages"}
+    layout = {"xaxis": {"title": {"text": "latency, us"}}, "yaxis": {"title": {"text": "messages"}}}
+    humps = ", ".join(f"{duration(h.at_ns)} ({h.weight:.0%})" for h in r.humps)
+    page.figure(
+        {"data": [bars], "layout": layout}, f"Histogram up to p99.9; {len(r.humps)} hump(s): {humps}."
+    )
+    page.section("Throughput")
+    both = (("sending", r.sending_throughput), ("receiving", r.receiving_throughput))
+    page.table(
+        ["", "messages", "bytes"],
+        [[name, rate(t.messages_per_s, "messages"), rate(t.bytes_per_s, "B")] for name, t in both],
+    )
+    sent, received = m.sent_ns[s.warmup :][numbers], np.sort(m.received_ns[s.warmup :][numbers])
+    if s.window < sent.size:
+        both_ways = [
+            _over(name, stamps, s.window) for name, stamps in (("sending", sent), ("receiving", received))
+        ]
+        page.figure(_lines(both_ways, "message", "messages/s"), f"Over windows of {s.window} messages.")
+    several = [_over(f"M = {w}", received, w) for w in WINDOWS if w < received.size]
+    if several:
+        page.figure(
+            _lines(several, "message", "messages/s"), "Receiving throughput over windows of M messages."
+        )
+    if len(sizes) > 1:
+        bytes_, medians, messages_per_s, bytes_per_s = np.array(sizes, dtype=float).T
+        for series, unit in (
+            (("messages/s", bytes_, messages_per_s), "messages/s"),
+            (("bytes/s", bytes_, bytes_per_s), "bytes/s"),
+            (("median", bytes_, medians), "median latency, us"),
+        ):
+            figure = _lines([series], "bytes a message", unit)
+            figure["layout"]["xaxis"]["type"] = "log"
+            page.figure(figure, f"{unit[0].upper()}{unit[1:]} against the size of a message.")
+    page.reproduce(recording.command, recording.environment, recording.seed, recording.parameters)
+    return page.write(path)
+
+
+def _over(name: str, stamps: Any, window: int) -> tuple[str, Any, Any]:
+    """The throughput over windows of so many messages; a gap where it is undefined."""
+    step = np.arange(window, stamps.size, max(1, stamps.size // _POINTS))
+    apart = (stamps[step] - stamps[step - window]).astype(np.float64)
+    rates = np.divide(window * 1e9, apart, out=np.full(step.size, np.nan), where=apart > 0)
+    return name, step, [None if rate != rate else rate for rate in rates.tolist()]
+
+
+def _thinned(numbers: Any, latency: Any) -> tuple[Any, Any]:
+    if latency.size <= _POINTS:
+        return numbers, latency
+    starts = np.arange(0, latency.size, -(-latency.size // _POINTS))
+    return numbers[starts], np.maximum.reduceat(latency, starts)
+
+
+def _lines(series: list[tuple[str, Any, Any]], x: str, y: str) -> dict[str, Any]:
+    data = [
+        {
+            "type": "scattergl",
+            "mode": "lines",
+            "name": name,
+            "x": np.asarray(a).tolist(),
+            "y": b if isinstance(b, list) else np.asarray(b).tolist(),
+        }
+        for name, a, b in series
+    ]
+    return {"data": data, "layout": {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}}

@@ -1,0 +1,130 @@
+"""A messaging result as plain text."""
+
+from __future__ import annotations
+
+from latlab.model.messaging import Result, Throughput
+from latlab.model.statistics.summary import Summary
+from latlab.reports.text import count, duration, table
+
+__all__ = ["rate", "render"]
+
+_COLUMNS = ("p50", "p90", "p99", "p99.9")
+
+
+def rate(per_s: float | None, unit: str) -> str:
+    """A rate with three digits, a prefix and its unit."""
+    if per_s is None:
+        return "undefined"
+    for prefix, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if per_s >= scale:
+            return f"{per_s / scale:.3g} {prefix}{unit}/s"
+    return f"{per_s:.3g} {unit}/s"
+
+
+def _row(name: str, s: Summary | None) -> list[str]:
+    if s is None:
+        return [name, *["–"] * 7]
+    values = [s.mean, s.robust_deviation, *[s.quantiles.get(q) for q in _COLUMNS], s.maximum]
+    return [name, *[duration(value) for value in values]]
+
+
+def _throughput(name: str, t: Throughput) -> str:
+    line = f"{name:<21}{rate(t.messages_per_s, 'messages')}, {rate(t.bytes_per_s, 'B')}"
+    if t.windows is not None:
+        line += f"; over {t.window} messages: median {rate(t.windows.median, 'messages')}"
+    elif t.messages_per_s is not None:
+        line += f"; over {t.window} messages: undefined"
+    return line
+
+
+def render(r: Result) -> str:
+    """The result for a person: what was measured first, what to make of it last."""
+    s = r.settings
+    trip = "round trip, " if s.topology == "pingpong" and not s.half else ""
+    lines = [
+        f"{r.facts.title}: {s.messages} messages of {s.size} bytes, {s.topology}, {_load(r)}, {_waiting(r)}",
+        f"sent {r.sent}, received {r.received}, lost {r.lost}, duplicated {r.duplicated}, "
+        f"reordered {r.reordered}, corrupted {r.corrupted}",
+        "",
+    ]
+    rows = [_row(f"latency ({trip}from the actual sending)", r.latency)]
+    if r.intended_latency is not None:
+        rows.append(_row(f"latency ({trip}from the intended sending)", r.intended_latency))
+    if s.warmup:
+        rows.append(_row(f"warm-up ({s.warmup} messages)", r.warmup))
+    if r.broker_stay is not None:
+        rows.append(_row("inside the broker", r.broker_stay))
+    if r.wire_to_kernel is not None:
+        rows.append(_row("sender to kernel", r.wire_to_kernel))
+        rows.append(_row("kernel to application", r.kernel_to_application))
+    rows.append(_row(f"sending overhead (M = {s.window})", r.sending_overhead))
+    rows.append(_row(f"receiving overhead (M = {s.window})", r.receiving_overhead))
+    lines.append(table(("", "average", "robust dev.", *_COLUMNS, "max"), rows))
+    lines += ["", _throughput("sending throughput", r.sending_throughput)]
+    lines += [_throughput("receiving throughput", r.receiving_throughput)]
+    c = r.cpu
+    parts = [("sender", c.sender), ("broker", c.broker), ("receiver", c.receiver), ("other", c.other)]
+    if c.total is not None:
+        shown = ", ".join(f"{name} {duration(value)}" for name, value in parts if value is not None)
+        lines.append(f"{'CPU per message':<21}{shown}; total {duration(c.total)}")
+    if c.foreign is not None and c.total:
+        lines[-1] += f"; everybody else on this machine {duration(c.foreign)}"
+    for name, counter in r.counters.items():
+        each = "" if counter.per_message is None else f", {counter.per_message:.3g} a message"
+        lines.append(f"{name:<21}{count(counter.total)}{each}")
+    if r.idle:
+        asleep = r.idle.get("idle_share")
+        shown = "unknown" if asleep is None else f"{asleep:.0%} of the time"
+        lines.append(f"{'CPUs idle':<21}{shown} ({r.idle.get('driver') or 'no cpuidle driver'})")
+    lines.append(_humps(r))
+    lines.append(_stability(r))
+    for peak in r.peaks:
+        which = (
+            f"message {peak.first}" if peak.first == peak.last else f"messages {peak.first} to {peak.last}"
+        )
+        lines.append(f"{'peak':<21}{duration(peak.max_ns)} at {which} ({peak.where})")
+    lines.append(
+        f"{'harness':<21}{r.harness_ns[0]:.1f} ns a message in the sender, {r.harness_ns[1]:.1f} ns in the "
+        f"receiver (clock {r.harness_ns[2]:.1f} ns), {r.bytes_per_message:.1f} bytes a message, "
+        f"{r.page_faults} page faults"
+    )
+    lines.append(f"{'received at':<21}{r.facts.received_at}")
+    lines += [f"{'planted stall':<21}{duration(made)} at message {n}" for n, made in r.stalls_ns]
+    lines += [f"note: {note}" for note in r.notes]
+    if r.partial is not None:
+        lines.append(f"partial: {r.partial}")
+    return "\n".join(lines)
+
+
+def _load(r: Result) -> str:
+    s = r.settings
+    if s.load == "max":
+        return "as fast as possible"
+    if s.load == "bursts":
+        return f"bursts of {s.burst} every {duration(s.burst_period_ns)}"
+    if s.load == "file":
+        return f"timed as {s.load_file}"
+    return f"{rate(s.rate_hz, 'messages')}{', Poisson' if s.load == 'poisson' else ''}"
+
+
+def _waiting(r: Result) -> str:
+    return f"{'polling' if r.wait == 'poll' else 'blocking'} ({r.sleeps_per_message:.2f} sleeps a message)"
+
+
+def _humps(r: Result) -> str:
+    if not r.humps:
+        return f"{'humps':<21}none"
+    where = ", ".join(f"{duration(h.at_ns)} ({h.weight:.0%})" for h in r.humps)
+    sure = "" if r.humps_p_value is None else f" (dip test p = {r.humps_p_value:.2g})"
+    return f"{'humps':<21}{len(r.humps)} at {where}{sure}"
+
+
+def _stability(r: Result) -> str:
+    text = f"{'stability':<21}{r.stability}"
+    if r.stability == "rising":
+        text += ": a queue grows; percentiles say how long the run was, not how fast the transport is"
+    if r.drift is not None:
+        text += f" ({duration(r.drift)} a second)"
+    signs = r.signs
+    steps = f"{signs['rising']} up, {signs['falling']} down, {signs['stable']} level"
+    return f"{text}; from message to message: {steps}"

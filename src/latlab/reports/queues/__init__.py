@@ -1,0 +1,1 @@
+"""Queues as text, HTML and other formats."""

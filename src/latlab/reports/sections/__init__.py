@@ -1,0 +1,1 @@
+"""Pieces that several pages share: figures and the drawing of a pipeline."""

@@ -1,0 +1,1 @@
+"""Stubs as text and HTML."""

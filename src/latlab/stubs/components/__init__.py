@@ -1,0 +1,1 @@
+"""Functions as components: their calls recorded, replayed and replaced."""

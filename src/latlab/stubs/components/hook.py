@@ -1,0 +1,330 @@
+"""Components under study in Python: recorded, replayed, measured and simulated.
+
+This module is loaded into programs under study: it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from latlab._core import stubs_replay
+from latlab.errors import LatlabError, UsageError
+from latlab.stubs.components import effects as _effects
+from latlab.stubs.components import values as _values
+
+if TYPE_CHECKING:
+    from latlab.stubs.components.session import Session
+
+OFF, MEASURE, DELAY, REPLAY, SLOW = range(5)
+
+# Of a code object's co_flags (inspect.CO_*).
+_SUSPENDED = {0x20: "a generator", 0x80: "an async function", 0x200: "an async generator"}
+
+_components: dict[str, Hook] = {}
+lock = threading.RLock()
+_inside = threading.local()  # whether this thread is within a component that is recorded
+
+
+class ReplayError(LatlabError):
+    """The program under test called a component otherwise than it was recorded."""
+
+
+class Hook:
+    """What stands behind one component's callable."""
+
+    def __init__(self, name: str, function: Callable[..., Any], mutates: tuple[str | int, ...]) -> None:
+        self.name = name
+        self.function = function
+        self.mutates = mutates
+        self.callable = stubs_replay.Component(function, self)
+        self.shared = False  # threads take their calls from one queue
+        self.numbering = False  # threads that are new get a sequence
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was loaded and counted."""
+        self.recorded: dict[int, list[bytes | None]] = {}
+        self.keys: dict[int, list[bytes]] = {}
+        self.keyed: dict[bytes, list[bytes]] = {}
+        self.taken: dict[bytes, int] = {}
+        self.threads: dict[str, int] = {}
+        self.alive: dict[int, tuple[Any, int]] = {}  # results by id: the same object may be returned again
+        self.delivered: dict[int, Any] = {}
+        self.retained: set[int] | None = None  # calls whose result is returned again; None: not known
+        self.count = 0
+        self.session: Session | None = None
+
+    def require_plain(self) -> None:
+        """Refuse a function whose call returns before its work is done.
+
+        Raises:
+            UsageError: it is a generator or a coroutine function.
+        """
+        flags = getattr(getattr(self.function, "__code__", None), "co_flags", 0)
+        for bit, what in _SUSPENDED.items():
+            if flags & bit:
+                raise UsageError(
+                    f"{self.name} is {what}: its call returns before its work is done",
+                    remedy="make the function that does the work the component",
+                )
+
+    def off(self) -> None:
+        """Back to the original."""
+        self.callable.set_mode(OFF, 1.0, 0, False, False, False)
+        self.callable.set_sequences([])
+        self.reset()
+
+    def thread_number(self) -> int:
+        """Threads are told apart by name: Python numbers unnamed ones by their creation."""
+        name = threading.current_thread().name
+        with lock:
+            return self.threads.setdefault(name, len(self.threads))
+
+    # What the native callable asks for.
+
+    def sequence_of_thread(self) -> int:
+        """The thread's place in the order of threads; 0 where all share one."""
+        if self.shared:
+            return 0
+        if self.numbering:
+            return self.thread_number()
+        name = threading.current_thread().name
+        with lock:
+            if name not in self.threads:
+                raise self._failed(
+                    f"thread '{name}' calls it, and did not when it was recorded",
+                    remedy="record it again, or replay it keyed",
+                )
+            return self.threads[name]
+
+    def breathe(self) -> None:
+        """Nothing: the interpreter looks for other threads' wishes when it enters a function."""
+
+    def exhausted(self, calls: int) -> None:
+        """Raise: it was called more often than recorded."""
+        raise self._failed(
+            f"called more often than it was recorded ({calls} times)", remedy="record it again"
+        )
+
+    def _failed(self, what: str, remedy: str = "") -> ReplayError:
+        """What ends the replay, even where the program takes it for an error of the component."""
+        error = ReplayError(f"{self.name}: {what}", remedy=remedy)
+        if self.session is not None and self.session.error is None:
+            self.session.error = error
+        return error
+
+    def make(self, blob: bytes, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """The recorded result, with its effects applied to the arguments."""
+        found = _values.Unpickler(blob, arguments, named).load()
+        for which, state in found["fx"].items():
+            self._apply(which, state, arguments, named)
+        value = found["v"]
+        if found["k"] == "e":
+            raise value
+        same = found["same"]
+        if same in self.delivered:
+            value = _effects.overwrite(self.delivered[same], value)
+        if found["keep"] and (self.retained is None or found["n"] in self.retained or same >= 0):
+            self.delivered[found["n"] if same < 0 else same] = value
+        return value
+
+    def _apply(self, which: str | int, state: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        try:
+            target = named[which] if which in named else arguments[self._position(which)]
+        except IndexError:
+            raise self._failed(f"argument {which!r} was recorded and is not given") from None
+        if type(target) is type(state) and _values.is_immutable(target):
+            return  # what can't change wasn't changed when it was recorded
+        try:
+            result = _effects.overwrite(target, state)
+        except _effects.AmbiguousStateError as error:
+            raise self._failed(f"argument {which!r}: {error}") from None
+        if result is not target:
+            given, recorded = type(target).__name__, type(state).__name__
+            raise self._failed(f"argument {which!r} is of type {given}, and {recorded} was recorded")
+
+    def _position(self, which: str | int) -> int:
+        if isinstance(which, int):
+            return which
+        code = getattr(self.function, "__code__", None)
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
+        if which not in names:
+            raise UsageError(f"{self.name} has no argument '{which}'", remedy=f"one of {', '.join(names)}")
+        return int(names.index(which))
+
+    def slow(self, *arguments: Any, **named: Any) -> Any:
+        """Recording, and keyed replay."""
+        session = self.session
+        if session is None:
+            return self.function(*arguments, **named)
+        if not session.replaying and not session.keyed and getattr(_inside, "recording", False):
+            return self.function(*arguments, **named)  # a stub of the outer one won't call it either
+        if session.replaying:
+            mark = self.callable.mark()
+            result = self._replay_keyed(session, arguments, named)
+            self.callable.spend(mark)
+            return result
+        return self._record(session, arguments, named)
+
+    def _record(self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        key = _values.key_of(arguments, named) if session.keyed else b""
+        raised: BaseException | None = None
+        value: Any = None
+        outer = getattr(_inside, "recording", False)
+        _inside.recording = True
+        try:
+            value = self.function(*arguments, **named)
+        except Exception as error:  # noqa: BLE001  # whatever it raises is part of its function
+            raised = error
+        finally:
+            _inside.recording = outer
+        thread = self.thread_number()
+        known: dict[int, Any] = {
+            id(one): ("argument", i) for i, one in enumerate(arguments) if not _values.is_immutable(one)
+        }
+        known |= {id(one): ("named", name) for name, one in named.items() if not _values.is_immutable(one)}
+        same = self.alive[id(value)][1] if id(value) in self.alive else -1
+        number = self.count
+        self.count += 1
+        # Immutable results can't be told from copies of themselves, and so needn't be.
+        shared = raised is None and id(value) not in known and not _values.is_immutable(value)
+        if shared:
+            self.alive.setdefault(id(value), (value, number))
+        states = {
+            which: self._state(which, arguments, named)
+            for which in self.mutates
+            if which in named or self._position(which) < len(arguments)
+        }
+        document = {
+            "k": "e" if raised else "r", "v": raised or value, "fx": states, "same": same, "n": number,
+            "keep": shared,
+        }  # fmt: skip
+        null = value is None and raised is None and not states
+        blob = None if null else self._pickle(document, known, set(map(id, states.values())))
+        session.add(self, thread, blob, key)
+        if raised is not None:
+            raise raised
+        return value
+
+    def _state(self, which: str | int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return named[which] if which in named else arguments[self._position(which)]
+
+    def _pickle(self, document: dict[str, Any], known: dict[int, Any], states: set[int]) -> bytes:
+        file = io.BytesIO()
+        try:
+            effects = document.pop("fx")
+            # An argument's own state is data, and only the result may refer to it: two pickles.
+            inner = {which: _values.dumps(state) for which, state in effects.items()}
+            pickler = _values.Pickler(file, known)
+            pickler.dump({**document, "fx": {which: _values.State(blob) for which, blob in inner.items()}})
+        except Exception as error:
+            failed = LatlabError(
+                f"{self.name}: a result of type {type(document['v']).__name__} can't be serialised ({error})",
+                remedy="return plain data, or give its class __getstate__",
+            )
+            if self.session is not None and self.session.error is None:
+                self.session.error = failed
+            raise failed from error
+        return file.getvalue()
+
+    def _replay_keyed(self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        key = _values.key_of(arguments, named)
+        blobs = self.keyed.get(key)
+        if blobs is None:
+            raise self._failed(f"these arguments were not recorded: {arguments!r} {named!r}")
+        at = self.taken.get(key, 0)
+        self.taken[key] = at + 1
+        # A component that gave one result for these arguments gives it again.
+        blob = (
+            blobs[min(at, len(blobs) - 1)] if len(set(blobs)) == 1 else blobs[at] if at < len(blobs) else None
+        )
+        if blob is None:
+            self.exhausted(len(blobs))
+        assert blob is not None
+        return None if blob == b"" else self.make(blob, arguments, named)
+
+
+def component(
+    name: str | None = None, *, mutates: tuple[str | int, ...] | str = ()
+) -> Callable[[Callable[..., Any]], Any]:
+    """Make a function or method a component under study.
+
+    Args:
+        name: by which traces and studies know it; ``module:qualified.name`` when None.
+        mutates: names (or positions) of arguments whose state after the call is part of its function.
+
+    A component that isn't under study costs one more call at C speed.
+    """
+
+    def decorate(function: Any) -> Any:
+        plain, wrap = _unwrapped(function)
+        return wrap(
+            register(
+                name or f"{plain.__module__}:{plain.__qualname__}",
+                plain,
+                (mutates,) if isinstance(mutates, str) else tuple(mutates),
+            )
+        )
+
+    return decorate
+
+
+def _unwrapped(found: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The function within a method's wrapper, and what wraps another one alike."""
+    if isinstance(found, (staticmethod, classmethod)):
+        return found.__func__, type(found)
+    if isinstance(found, property) and found.fget is not None:
+        return found.fget, found.getter
+    return found, lambda stub: stub
+
+
+def register(name: str, function: Callable[..., Any], mutates: tuple[str | int, ...] = ()) -> Any:
+    """The callable that stands in for `function`; a plan in the environment takes effect at once."""
+    with lock:
+        hook = Hook(name, function, mutates)
+        _components[name] = hook
+        functools.update_wrapper(hook.callable, function)
+    from latlab.stubs.components import plan as _plan
+
+    _plan.apply(hook)
+    return hook.callable
+
+
+def patch(target: str) -> Hook:
+    """Put a component in the place of ``module:Class.method`` without touching its code.
+
+    Raises:
+        UsageError: the name isn't of that form, or there is no such function.
+    """
+    import importlib
+
+    module_name, separator, path = target.partition(":")
+    if not separator or not path:
+        raise UsageError(f"'{target}' is no component", remedy="write module:function or module:Class.method")
+    try:
+        module = sys.modules.get(module_name) or importlib.import_module(module_name)
+        *outer, last = path.split(".")
+        owner: Any = functools.reduce(getattr, outer, module)
+        found = owner.__dict__[last]
+    except (ImportError, AttributeError, KeyError) as error:
+        raise UsageError(f"there is no '{target}' ({error})") from error
+    if isinstance(found, stubs_replay.Component):
+        return next(hook for hook in _components.values() if hook.callable is found)
+    plain, wrap = _unwrapped(found)
+    if not callable(plain):
+        raise UsageError(f"'{target}' can't be called")
+    stub = register(target, plain)
+    setattr(owner, last, wrap(stub))
+    hook = _components[target]
+    hook.restore = lambda: setattr(owner, last, found)  # type: ignore[attr-defined]
+    return hook
+
+
+def components() -> dict[str, Hook]:
+    """Every registered component, by its name."""
+    return _components

@@ -1,0 +1,334 @@
+"""The plan that a study hands to the programs under study, by LATLAB_STUBS_PLAN: one line a component.
+
+    latlab-stubs-plan 2
+    MODE FACTOR DELAY_NS FLAGS STATE NAME
+
+MODE is off, measure, record, delay, flat, busy or idle; FACTOR scales the busy time of `busy` and `idle`;
+FLAGS are joined by commas, `-` where there are none: `released` (the component works without the GIL),
+`shared` (threads take their calls from one queue, so that a call's number says nothing about its thread),
+`keyed` (results by arguments), `waitless` (waits are left out), `profile` (sample which functions run),
+`work=RATE` (a busy stub does RATE iterations of the loop in stub_work.hpp for a ns, and does not spin until a
+deadline), `marks` (keep when each call began and ended: of programs with one thread), `opening` (keep when
+the first call began), `timed` (measure what each call of a busy stub takes), `lazy` and `views` (as in
+`replay`), `period=N` (the factor is of each call's Nth working period alone), `told` (PROCESS.held says how
+much memory the results hold). STATE is a folder. Without a trace of its own a process takes any.trace. Each
+process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.spent, PROCESS.spans,
+PROCESS.threads, PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its
+command line and its number among processes with the same one.
+
+PROCESS.times: for each thread u32 number, u32 zero, u64 count, i64 begin of its first and i64 end of its last
+call (CLOCK_MONOTONIC), i64 lost_ns (within calls, ready without a CPU or taken by the machine), then count
+times i64 busy_ns, i64 blocked_ns. A row is a call: a wait, then work. Where blocked_ns is negative it is a
+working period of a call: the wait comes after it, and the next row goes on with the same call. PROCESS.spent:
+the same of a stub's calls. PROCESS.spans: of each measured call i64 thread number, thread id, begin and end.
+PROCESS.marks: begin and end of each call, or the begin of the first, i64 ns (CLOCK_MONOTONIC).
+PROCESS.threads: the threads' names, a line each (Python). PROCESS.outcome: calls, inside_ns (time within the
+stub where it simulates none) and left (recorded results that were not handed out).
+
+The same text is read by include/latlab/stub_plan.hpp and by the shim that stands in for a command.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import os
+import struct
+import sys
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from latlab.errors import InputError
+
+if TYPE_CHECKING:
+    from latlab.stubs.components.hook import Hook
+    from latlab.stubs.components.profile import Sampler
+
+VARIABLE = "LATLAB_STUBS_PLAN"
+ANY_TRACE = "any.trace"
+CALIBRATION = "LATLAB_STUBS_CALIBRATION"
+HEAD = "latlab-stubs-plan 2"
+MODES = ("off", "measure", "record", "delay", "flat", "busy", "idle")
+_BLOCK = struct.Struct("<IIQqqq")
+_ROW_BYTES = 16
+
+
+# Tuples, since dataclasses take longer to import than all the rest, and this runs in programs under study.
+class Entry(NamedTuple):
+    """What one component has to do."""
+
+    mode: str
+    name: str
+    state: str
+    factor: float = 1.0
+    delay_ns: int = 0
+    flags: tuple[str, ...] = ()
+
+    def work_per_ns(self) -> float:
+        """Of the flag `work=`; 0 where there is none."""
+        return next((float(flag[5:]) for flag in self.flags if flag.startswith("work=")), 0.0)
+
+    def period(self) -> int:
+        """Of the flag `period=`; 0 where there is none."""
+        return next((int(flag[7:]) for flag in self.flags if flag.startswith("period=")), 0)
+
+    def line(self) -> str:
+        """The entry as a line of the plan."""
+        flags = ",".join(self.flags) or "-"
+        return f"{self.mode} {float(self.factor)!r} {self.delay_ns} {flags} {self.state} {self.name}"
+
+
+def text(entries: list[Entry]) -> str:
+    """The whole plan."""
+    return "\n".join([HEAD, *(entry.line() for entry in entries)]) + "\n"
+
+
+def parse(content: str, source: str) -> list[Entry]:
+    """Read a plan.
+
+    Raises:
+        InputError: it is none, or of another version.
+    """
+    lines = content.splitlines()
+    if not lines or lines[0] != HEAD:
+        raise InputError(source, "is no plan of this version", place="line 1")
+    entries = []
+    for number, line in enumerate(lines[1:], start=2):
+        words = line.split(" ", 5)
+        if len(words) != 6 or words[0] not in MODES:
+            raise InputError(source, f"is no entry: '{line}'", place=f"line {number}")
+        mode, factor, delay, flags, state, name = words
+        found = () if flags == "-" else tuple(flags.split(","))
+        entries.append(Entry(mode, name, state, float(factor), int(delay), found))
+    return entries
+
+
+def current() -> list[Entry]:
+    """The plan of this process; empty where there is none."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse(file.read(), path)
+    except OSError as error:
+        raise InputError(path, f"can't be read ({error.strerror})") from error
+
+
+class ThreadTimes(NamedTuple):
+    """The calls of one thread: (busy_ns, blocked_ns) as int64, and when they began and ended."""
+
+    rows: bytes
+    first_ns: int = 0
+    last_ns: int = 0
+    lost_ns: int = 0
+
+
+def read_times(path: str) -> dict[int, ThreadTimes]:
+    """The times of each call, for each thread.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise InputError(path, f"can't be read ({error.strerror})") from error
+    found: dict[int, ThreadTimes] = {}
+    at = 0
+    while at < len(data):
+        if len(data) - at < _BLOCK.size:
+            raise InputError(path, "is cut short")
+        thread, _, count, *rest = _BLOCK.unpack_from(data, at)
+        at += _BLOCK.size
+        rows = data[at : at + count * _ROW_BYTES]
+        if len(rows) != count * _ROW_BYTES:
+            raise InputError(path, "is cut short")
+        found[thread] = ThreadTimes(rows, *rest)
+        at += len(rows)
+    return found
+
+
+def write_times(path: str, times: dict[int, ThreadTimes]) -> None:
+    """Write the times of each call, for each thread."""
+    with open(path, "wb") as file:
+        for thread, one in times.items():
+            file.write(_BLOCK.pack(thread, 0, len(one.rows) // _ROW_BYTES, *one[1:]))
+            file.write(one.rows)
+
+
+def process_of(state: str) -> str:
+    """This process's name: found again in the next run, where processes start in the same order."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            command = file.read()
+    except OSError:
+        command = "\0".join(sys.argv).encode()
+    key = f"{zlib.crc32(command):08x}"
+    # One byte is appended by each process: the length before it is the process's number, without a lock.
+    descriptor = os.open(f"{state}/{key}.count", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(descriptor, b"x")
+        number = os.lseek(descriptor, 0, os.SEEK_CUR) - 1
+    finally:
+        os.close(descriptor)
+    return f"{key}-{number}"
+
+
+_applied: dict[str, tuple[Hook, Entry]] = {}
+_process: str | None = None
+_samplers: dict[str, Sampler] = {}
+
+
+def apply(hook: Hook) -> None:
+    """Give a component the mode that the plan of this process has for it."""
+    for entry in current():
+        if entry.name == hook.name:
+            if not _applied:
+                atexit.register(_finish)
+                os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+            _applied[hook.name] = (hook, entry)
+            if "profile" in entry.flags and "latlab-sampler" not in _samplers:
+                from latlab.stubs.components import profile as _profile
+
+                sampler = _samplers["latlab-sampler"] = _profile.Sampler()
+                sampler.start()
+            _set(hook, entry)
+
+
+def _set(hook: Hook, entry: Entry) -> None:
+    from latlab.stubs.components import hook as _component
+    from latlab.stubs.components import session as _session
+
+    global _process
+    if _process is None:
+        _process = process_of(entry.state)
+    hook.require_plain()
+    hook.shared = "shared" in entry.flags
+    hook.numbering = entry.mode == "measure"
+    flags = entry.flags
+    keep = ("marks" in flags, "opening" in flags, "timed" in flags)
+    hook.callable.set_study(entry.work_per_ns(), *keep, entry.period())
+    released = "released" in entry.flags
+    if entry.mode == "measure":
+        hook.callable.set_mode(_component.MEASURE, 1.0, 0, False, False, False)
+    elif entry.mode == "record":
+        path = f"{entry.state}/{_process}.trace"
+        hook.session = _session.Session(path, replaying=False, keyed="keyed" in entry.flags)
+        hook.callable.set_mode(_component.SLOW, 1.0, 0, False, False, False)
+    elif entry.mode == "delay":
+        hook.callable.set_mode(_component.DELAY, 1.0, entry.delay_ns, False, released, False)
+    else:
+        _load(hook, entry, released)
+
+
+def _load(hook: Hook, entry: Entry, released: bool) -> None:
+    """Load the recording; `off` loads it too, so that every variant of a study starts alike."""
+    from latlab.stubs.components import hook as _component
+    from latlab.stubs.components import session as _session
+    from latlab.stubs.components import trace as _trace
+
+    base = f"{entry.state}/{_process}"
+    trace, shared = f"{base}.trace", f"{entry.state}/{ANY_TRACE}"
+    if not os.access(trace, os.R_OK):
+        if entry.mode == "off":
+            return
+        trace = shared if os.access(shared, os.R_OK) else trace
+    flags = entry.flags
+    keyed = "keyed" in flags
+    before = _session.resident_bytes() if "told" in flags else 0
+    loaded = {definition.name: definition for definition in _trace.read(trace)}
+    session = _session.Session(trace, replaying=True, keyed=keyed)
+    if hook.name in loaded:
+        _session.load(hook, session, loaded, lazy="lazy" in flags, views="views" in flags, shared=hook.shared)
+    else:
+        hook.session = session  # this process has imported it, and never called it
+    if keyed:
+        hook.callable.set_sequences([([], b"")])
+    if os.access(f"{base}.times", os.R_OK):
+        hook.callable.set_times(_times(hook, entry, base, single=keyed or hook.shared))
+    mode = _component.OFF if entry.mode == "off" else _component.SLOW if keyed else _component.REPLAY
+    factor = 0.0 if entry.mode == "flat" else entry.factor
+    if "told" in flags:
+        del loaded
+        with open(f"{base}.held", "w", encoding="ascii") as file:
+            file.write(str(max(0, _session.resident_bytes() - before)))
+    hook.callable.set_mode(mode, factor, 0, entry.mode == "idle", released, True)
+
+
+def _times(hook: Hook, entry: Entry, base: str, *, single: bool) -> list[bytes]:
+    """In the order of the trace's threads; threads are told by their names."""
+    times = {thread: one.rows for thread, one in read_times(f"{base}.times").items()}
+    if "waitless" in entry.flags:
+        for thread, rows in times.items():
+            values = array.array("q", rows)
+            values[1::2] = array.array("q", bytes(len(rows) // 2))
+            times[thread] = values.tobytes()
+    if single:
+        return [b"".join(times.values())]
+    with open(f"{base}.threads", encoding="utf-8") as file:
+        names = file.read().splitlines()
+    result = [b""] * len(hook.threads)
+    for number, name in enumerate(names):
+        if name in hook.threads:
+            result[hook.threads[name]] = times.get(number, b"")
+    return result
+
+
+def _finish() -> None:
+    """Keep what this process measured or recorded."""
+    for hook, entry in _applied.values():
+        base = f"{entry.state}/{_process}"
+        if "marks" in entry.flags or "opening" in entry.flags:
+            with open(f"{base}.marks", "wb") as kept:
+                kept.write(hook.callable.marks())
+        error = hook.session.error if hook.session is not None else None
+        if error is not None:
+            with open(f"{base}.error", "w", encoding="utf-8") as file:
+                file.write(str(error))
+        measured = {"measure": ("times", hook.callable.times), "busy": ("spent", hook.callable.spent)}
+        if entry.mode == "measure" or (entry.mode == "busy" and "timed" in entry.flags):
+            name, rows = measured[entry.mode]
+            calls = enumerate(zip(rows(), hook.callable.spans(), strict=True))
+            write_times(f"{base}.{name}", {i: ThreadTimes(one, *span) for i, (one, span) in calls})
+        if entry.mode == "measure":
+            with open(f"{base}.spans", "wb") as kept:
+                kept.write(hook.callable.call_spans())
+            with open(f"{base}.threads", "w", encoding="utf-8") as file:
+                file.writelines(f"{name}\n" for name in hook.threads)
+        elif entry.mode == "record" and hook.session is not None and error is None:
+            hook.session.save()
+        elif entry.mode in ("flat", "busy", "idle"):
+            left = 0 if "keyed" in entry.flags else hook.callable.left()
+            with open(f"{base}.outcome", "w", encoding="utf-8") as file:
+                file.write(f"{hook.callable.calls()} {hook.callable.inside()} {left}\n")
+        for sampler in _samplers.values():
+            sampler.save(f"{base}.profile")
+
+
+def _before_fork() -> None:
+    # multiprocessing's children leave without atexit, and forget finalizers that were set before the fork.
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.register_after_fork(_applied_anchor, _child_of_multiprocessing)
+
+
+def _after_fork() -> None:
+    global _process
+    _process = None
+    for hook, entry in _applied.values():
+        hook.reset()
+        _set(hook, entry)
+
+
+def _child_of_multiprocessing(_: object) -> None:
+    util = sys.modules["multiprocessing.util"]
+    util.Finalize(None, _finish, exitpriority=0)
+
+
+class _Anchor:
+    """multiprocessing holds what it calls after a fork by weak references: to this."""
+
+
+_applied_anchor = _Anchor()

@@ -1,0 +1,227 @@
+"""Sessions: every component recorded, or replayed from a trace, for as long as a block lasts.
+
+This module is loaded into programs under study: it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from latlab.errors import InputError, LatlabError, UsageError
+from latlab.stubs.components import trace as _trace
+from latlab.stubs.components import values as _values
+from latlab.stubs.components.hook import REPLAY, SLOW, Hook, ReplayError, components, lock
+
+_SHARE, _GIVE, _MAKE = range(3)
+
+
+class Session:
+    """One recording or replay of every component that is registered while it lasts."""
+
+    def __init__(self, path: str, replaying: bool, keyed: bool) -> None:
+        self.path, self.replaying, self.keyed = path, replaying, keyed
+        self.error: LatlabError | None = None  # the first that the program under test was given
+        self.held_bytes = 0  # memory that the preloaded results of a replay take
+        self.entries: dict[str, list[tuple[int, bytes | None, bytes]]] = {}
+
+    def add(self, hook: Hook, thread: int, blob: bytes | None, key: bytes) -> None:
+        """Keep one call's result."""
+        with lock:
+            self.entries.setdefault(hook.name, []).append((thread, blob, key))
+
+    def finish(self) -> None:
+        """Raise the error that the program under test has swallowed."""
+        if self.error is not None:
+            raise self.error
+
+    def save(self) -> None:
+        """Write what was recorded."""
+        definitions = []
+        for name, entries in self.entries.items():
+            hook = components()[name]
+            threads = [thread for thread, _ in sorted(hook.threads.items(), key=lambda item: item[1])]
+            runs: dict[int, int] = {}
+            values, keys = [], []
+            for thread, blob, key in entries:
+                run = runs.get(thread, 0)
+                runs[thread] = run + 1
+                values.append(_trace.Value(run, thread, _trace.PICKLE, blob))
+                keys.append(key)
+            definitions.append(_trace.Definition(name, "python", "", values))
+            about = _values.dumps({"threads": threads, "keys": keys if self.keyed else []})
+            definitions.append(
+                _trace.Definition(f"{name} about", "latlab", "", [_trace.Value(0, 0, _trace.PICKLE, about)])
+            )
+        _trace.write(self.path, definitions)
+
+
+@contextmanager
+def record(path: str | os.PathLike[str], *, keyed: bool = False) -> Iterator[Session]:
+    """Record every component's results, exceptions and effects into a trace.
+
+    Raises:
+        LatlabError: a result can't be serialised.
+    """
+    session = begin(os.fspath(path), replaying=False, keyed=keyed)
+    try:
+        yield session
+        session.finish()
+        session.save()
+    finally:
+        end()
+
+
+@contextmanager
+def replay(
+    path: str | os.PathLike[str], *, keyed: bool = False, lazy: bool = False, views: bool = False
+) -> Iterator[Session]:
+    """Hand out recorded results instead of calling the components.
+
+    Args:
+        path: what `record` wrote.
+        keyed: by arguments and not by order; the trace must have been recorded keyed.
+        lazy: unpickle each result when it is handed out, not at the start.
+        views: hand out recorded arrays as read-only views, not as copies.
+
+    Raises:
+        InputError: the trace is none, cut short, or has nothing of a component.
+        ReplayError: a component is called more or less often than it was recorded.
+    """
+    session = begin(os.fspath(path), replaying=True, keyed=keyed, lazy=lazy, views=views)
+    try:
+        yield session
+        # After an error of ours, which the program was given, what is left says nothing.
+        if session.error is None and not keyed:
+            check_left()
+    finally:
+        end()
+
+
+def check_left() -> None:
+    """Refuse a replay that left results over."""
+    for hook in components().values():
+        left = hook.callable.left()
+        if left and hook.session is not None:
+            raise ReplayError(
+                f"{hook.name}: called less often than it was recorded ({left} results are left)"
+            )
+
+
+def begin(path: str, *, replaying: bool, keyed: bool, lazy: bool = False, views: bool = False) -> Session:
+    """Start a session for all components."""
+    if any(hook.session is not None for hook in components().values()):
+        raise UsageError("components are recorded or replayed already")
+    session = Session(path, replaying, keyed)
+    before = resident_bytes()
+    loaded = {d.name: d for d in _trace.read(path)} if replaying else {}
+    if replaying and not components().keys() & loaded.keys():
+        there = ", ".join(name for name, d in loaded.items() if d.type == "python") or "nothing"
+        raise InputError(path, f"holds nothing of this program's components (it holds {there})")
+    if not replaying:
+        _trace.check_writable(path)
+    try:
+        for hook in list(components().values()):
+            if not replaying or hook.name in loaded:
+                hook.require_plain()
+            if not replaying:
+                hook.reset()
+                hook.session = session
+                hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
+            elif hook.name in loaded:
+                load(hook, session, loaded, lazy=lazy, views=views)
+    except (pickle.UnpicklingError, EOFError, KeyError, ValueError, AttributeError, ImportError) as error:
+        end()  # none stays replaced where one can't be
+        raise InputError(path, f"holds a damaged value ({error})", remedy="record it again") from error
+    except BaseException:
+        end()
+        raise
+    loaded.clear()
+    session.held_bytes = max(0, resident_bytes() - before)
+    return session
+
+
+def load(
+    hook: Hook,
+    session: Session,
+    loaded: dict[str, _trace.Definition],
+    *,
+    lazy: bool,
+    views: bool = False,
+    shared: bool = False,
+) -> None:
+    """Preload one component's results; `shared`: one sequence for all threads."""
+    hook.reset()
+    hook.session = session
+    values = loaded[hook.name].values
+    about = pickle.loads(loaded[f"{hook.name} about"].values[0].data or b"")
+    hook.threads = {name: number for number, name in enumerate(about["threads"])}
+    if session.keyed:
+        if len(about["keys"]) != len(values):
+            hook.off()
+            raise UsageError(f"{session.path} was not recorded keyed", remedy="record it with --keyed")
+        for key, value in zip(about["keys"], values, strict=True):
+            hook.keyed.setdefault(key, []).append(value.data or b"")
+        hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
+        return
+    if not lazy:
+        hook.retained = set(filter(lambda n: n >= 0, map(_again, values)))
+    count = 1 if shared else len(about["threads"])
+    sequences: list[tuple[list[Any], bytearray]] = [([], bytearray()) for _ in range(count)]
+    for value in values:
+        made, kind = _prepare(value.data, lazy, views, hook.retained)
+        sequence = sequences[0 if shared else value.thread]
+        sequence[0].append(made)
+        sequence[1].append(kind)
+    hook.callable.set_sequences([(list(v), bytes(k)) for v, k in sequences])
+    hook.callable.set_mode(REPLAY, 1.0, 0, False, False, False)
+
+
+def resident_bytes() -> int:
+    """Memory of this process, from /proc/self/statm."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _again(value: _trace.Value) -> int:
+    """The number of the call that returned this same object before, or -1."""
+    if value.data is None:
+        return -1
+    found = _trace.decode_pickle(value.data)
+    return int(found["same"])
+
+
+def _prepare(blob: bytes | None, lazy: bool, views: bool, retained: set[int] | None) -> tuple[Any, int]:
+    """How a result is handed out fastest without ever sharing what the program could change."""
+    if blob is None:
+        return None, _SHARE
+    if lazy:
+        return blob, _MAKE
+    try:
+        found = _values.Unpickler(blob, (), {}).load()
+    except (IndexError, KeyError):  # it refers to an argument
+        return blob, _MAKE
+    value = found["v"]
+    if found["k"] != "r" or found["fx"]:
+        return blob, _MAKE
+    if _values.is_immutable(value):
+        return value, _SHARE
+    if found["same"] >= 0 or retained is None or found["n"] in retained:
+        return blob, _MAKE
+    if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+        if views and value.dtype != object:
+            value.setflags(write=False)
+            return value, _SHARE
+        # Unpickled, it lies in a buffer that isn't its own.
+        return value.copy(order="K"), _GIVE
+    return value, _GIVE
+
+
+def end() -> None:
+    """Give every component its original function back."""
+    for hook in components().values():
+        if hook.session is not None:
+            hook.off()

@@ -1,0 +1,1 @@
+"""Loads of known size: spins, sleeps, memory, input and output."""

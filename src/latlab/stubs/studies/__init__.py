@@ -1,0 +1,1 @@
+"""Studies: a component made faster in steps, and the curve that follows."""

@@ -1,0 +1,338 @@
+"""From measured times to a forecast of what a faster component buys: pure.
+
+The gain g(s) of making a component faster by a part s of its work never falls and never steepens: the
+time of a system is the longest of its paths (or a sum of such maxima), each path has so much of the component
+on it, and the maximum of straight lines is convex. So the measured points are fitted by
+
+    g(s) = sum over k of w_k * min(s, k),  w_k >= 0
+
+(least squares under constraints), which is a straight line where every part pays, a line with one knee where
+another part takes over, and carries several knees where there are several. A line with one knee or none
+stands for it where the curve doesn't fit clearly better; the knee that is named is that line's. Levels and
+their errors are those of `_levels`; the intervals hold what the bootstrap's replicates of the whole fit
+differ by.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from latlab.model.stubs import Forecast, StudyPoint
+from latlab.stubs.studies.curve import Floats, Knee, concave, line, one_knee, simplest
+from latlab.stubs.studies.levels import Parts, Rank, Sample
+
+Rounds = Sequence[Mapping[float, Parts]]
+SPEEDUPS = tuple(i / 10 for i in range(11))
+# A gain that is less than this (of the whole system) is none, even where it can be told from 0.
+SMALLEST_GAIN = 0.015
+# Standard errors by which a gain must differ from 0.
+CERTAIN = 3.0
+# No machine holds its speed better than this from one minute to the next.
+FLOOR = 0.005
+NOTHING = 0.1  # of the slope before the knee: a slope after it that is said to be none
+LEAST_SPAN = 0.1  # the curve beyond the largest measured speedup is extrapolated
+FEWEST_ROUNDS = 7
+_RARE = 0.25  # of what points are run in the middle: fewer runs than this say nothing
+_BASE = -1.0  # the unmodified system among the conditions
+_CURVES, _KNEES = 100, 40  # replicates that are fitted
+
+
+def forecast(
+    rounds: Rounds,
+    *,
+    name: str,
+    baseline: Sequence[Parts] | None = None,
+    better: Literal["less", "more"] = "less",
+    what: str = "time",
+    takes_over: str | None = None,
+    per_round: int = 1,
+    rank: Rank | None = None,
+) -> Forecast:
+    """Class, knee, intervals and sentence from measured points.
+
+    A round measures the system once at each of several speedups of one component, in an order drawn anew,
+    and so close together that the machine's drift is the same for all; 7 rounds and more give intervals
+    that hold at 95 %. With throughputs of a pipeline whose stage "book" was made faster by 0, 50 and 100 %::
+
+        found = forecast(
+            [{0.0: 410e3, 0.5: 655e3, 1.0: 660e3}, ...], name="book", better="more", what="throughput",
+            takes_over="strategy",
+        )
+        found.component_class, found.t_limit, found.curve[-1].gain, found.sentence
+
+    Args:
+        rounds: for each round {speedup: measure}; speedup 0 (unmodified work) to 1 (no work), any grid that
+            has both, and better the whole of 0, 0.1, … 1; a point may be missing from some rounds. Where 1
+            can't be measured, the curve goes on straight. Measures are positive: the system's time, p99.9,
+            events/s. A time may be given as the times of its parts, the same in each run of a speedup, of
+            which it is the sum: then a part's slow runs spoil that part alone.
+        name: of the component, for the sentence.
+        baseline: the unmodified system's measure in the same rounds, where speedup 0 is a stub that
+            simulates it; what separates the two (the drift) is put down to the component's work and leaves
+            with it.
+        better: "less" for times, "more" for rates; a rate is fitted as time per event, and so gains of rates
+            are gains of time per event: 50 % is twice the rate.
+        what: the measure's name in the sentence.
+        takes_over: what limits next, for the sentence.
+        per_round: measurements behind each value, where it is a summary already; for the record only.
+        rank: (r, m) where a level is to be the expected r-th least of m runs; otherwise the rank is chosen
+            that repeats best on the noise of these.
+
+    Returns:
+        The forecast; gains are relative to the baseline (or to speedup 0 where none is given).
+
+    Raises:
+        ValueError: a value isn't positive, fewer than two rounds, or speedup 0 or 1 was never measured.
+    """
+    costs = [{s: _cost(v, better) for s, v in one.items()} for one in rounds]
+    if len(costs) < 2 or (baseline is not None and len(baseline) != len(costs)):
+        raise ValueError("a forecast needs at least two rounds, and a baseline in each")
+    known = {s for one in costs for s in one}
+    if 0.0 not in known or not LEAST_SPAN <= max(known) <= 1:
+        raise ValueError("speedup 0 and speedup 1 (or one near it) must have been measured")
+    simulated = baseline is not None
+    base = [_cost(v, better) for v in baseline] if baseline is not None else [one.get(0.0) for one in costs]
+    kept = [(b, one) for b, one in zip(base, costs, strict=True) if b is not None]
+    points = _Points(kept, simulated, rank)
+    gains = points.gains(SPEEDUPS)
+    knee = points.knee()
+    kind = points.kind(float(gains[-1]), knee)
+    widths = points.half_widths(SPEEDUPS)
+    bounds_of = [(g - w, g + w) for g, w in zip(gains, widths, strict=True)]
+    if kind == "none":
+        # What can't be told from nothing is nothing; the interval says what it may be all the same.
+        bounds_of = [(min(0.0, low), max(0.0, high)) for low, high in bounds_of]
+        gains = np.zeros_like(gains)
+    unit = points.unit
+
+    def back(cost: float) -> float:
+        return 1 / cost if better == "more" else cost
+
+    curve = tuple(
+        StudyPoint(
+            speedup=s,
+            gain=_rounded(g),
+            interval=(_rounded(low), _rounded(high)),
+            value=back(unit * max(1e-9, 1 - g)),
+            runs=points.runs(s),
+        )
+        for s, g, (low, high) in zip(SPEEDUPS, gains, bounds_of, strict=True)
+    )
+    least = back(unit * max(1e-9, 1 - float(gains[-1])))
+    bounds = sorted(back(unit * max(1e-9, 1 - g)) for g in curve[-1].interval)
+    limited = kind == "limited"
+    return Forecast(
+        component_class=kind,
+        t_limit=knee.at if limited else None,
+        t_limit_interval=points.knee_interval(knee.at) if limited else None,
+        pays=_rounded(float(gains[1]) / SPEEDUPS[1]),
+        pays_beyond=_rounded(knee.beyond) if limited else None,
+        drift=_rounded(points.drift),
+        drift_interval=points.drift_interval(),
+        base=back(unit),
+        least=least,
+        least_interval=(bounds[0], bounds[1]),
+        curve=curve,
+        sentence=sentence(
+            kind, gains, knee.at, knee.beyond, name, what=what, better=better, takes_over=takes_over
+        ),
+        rounds=len(kept),
+        per_round=per_round,
+        warnings=tuple(points.warnings(kind)),
+    )
+
+
+def _cost(value: Parts, better: str) -> Parts:
+    parts = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    if not np.isfinite(parts).all() or not parts.sum() > 0:
+        raise ValueError(f"a measure must be a positive number, not {value}")
+    return 1 / parts if better == "more" else parts
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.9g}")
+
+
+class _Points:
+    """Levels at each speedup relative to the base, and what is fitted to them.
+
+    A point with few runs beside the others' is left out: a least of one run is no least of many.
+    """
+
+    def __init__(
+        self,
+        rounds: Sequence[tuple[Parts, Mapping[float, Parts]]],
+        simulated: bool,
+        rank: Rank | None = None,
+    ) -> None:
+        self._simulated = simulated
+        counts = Counter(s for _, one in rounds for s in one)
+        least = float(np.median(list(counts.values()))) * _RARE
+        often = {s for s, count in counts.items() if count >= least or s in (0.0, max(counts))}
+        self._rounds = len(rounds)
+        rounds = [(base, {s: one[s] for s in one if s in often}) for base, one in rounds]
+        self._sample = Sample(
+            [({_BASE: base} if simulated else {}) | dict(one) for base, one in rounds],
+            rank=rank,
+        )
+        self.speedups = np.array([s for s in self._sample.conditions if s != _BASE])
+        self._zero = _BASE if simulated else 0.0
+        levels = self._sample.levels()
+        self.unit = levels[self._zero]
+        found = self._relative(levels)
+        self.weights = np.array([float(self.runs(s)) for s in self.speedups])
+        self.drift = float(found[0] - 1) if simulated else 0.0
+        self._drift_error = float(np.std(self._spread[0])) if simulated else 0.0
+        self._corrected = self._less_drift(found)
+        self._fit = simplest(*self._observed(self._corrected), least_variance=self._variance)
+
+    @cached_property
+    def _spread(self) -> Floats:
+        """Relative levels that other runs might have given: a row a speedup, a column a replicate."""
+        return self._relative(self._sample.replicates())
+
+    def _relative(self, levels: Mapping[float, float] | Mapping[float, Floats]) -> Floats:
+        """Levels relative to the base: an element a speedup, or a column a replicate."""
+        return np.array([levels[s] / levels[self._zero] for s in self.speedups])
+
+    def _less_drift(self, levels: Floats) -> Floats:
+        """Without the drift, which leaves with the component; one that is all noise corrects nothing."""
+        if not self._simulated:
+            return levels
+        drift = float(levels[0] - 1)
+        certain = drift * max(0.0, 1 - self._drift_error**2 / drift**2) if drift else 0.0
+        return np.asarray(levels - certain * (1 - self.speedups))
+
+    def _observed(self, corrected: Floats) -> tuple[Floats, Floats, Floats]:
+        """Speedups, relative times and weights, the unmodified system's own point among them."""
+        if not self._simulated:
+            return self.speedups, corrected, self.weights
+        base = float(self.runs(_BASE))
+        return np.append(self.speedups, 0.0), np.append(corrected, 1.0), np.append(self.weights, base)
+
+    def gains(self, speedups: Sequence[float]) -> Floats:
+        return self._fit(np.asarray(speedups, dtype=np.float64))
+
+    def runs(self, speedup: float) -> int:
+        return self._sample.runs(speedup)
+
+    @cached_property
+    def _replicates(self) -> list[tuple[Floats, Floats, Floats]]:
+        """What would be fitted in each replicate."""
+        return [self._observed(self._less_drift(one)) for one in self._spread.T]
+
+    def knee(self) -> Knee:
+        return one_knee(*self._observed(self._corrected), least_variance=self._variance)
+
+    @property
+    def _variance(self) -> float:
+        """Of the point with the largest weight, as known from its repetitions."""
+        return float(np.median(np.var(self._spread, axis=1) * self.weights / self.weights.max()))
+
+    def kind(self, largest: float, knee: Knee) -> str:
+        if largest < SMALLEST_GAIN or not self._pays():
+            return "none"
+        return "limited" if knee.at < 1 else "total"
+
+    def _pays(self) -> bool:
+        """Whether the straight line through all points falls beyond doubt."""
+        slope = line(*self._observed(self._corrected))
+        error = float(np.std([line(*one) for one in self._replicates]))
+        return slope > max(CERTAIN * error, SMALLEST_GAIN / 2)
+
+    def half_widths(self, speedups: Sequence[float]) -> Floats:
+        """Half the width of each gain's 95 % interval: noise, and what the drift's cause may change."""
+        at = np.asarray(speedups)
+        fits = np.array([concave(*one)(at) for one in self._replicates[:_CURVES]])
+        noise = 2 * np.sqrt(np.mean((fits - self._fit(at)) ** 2, axis=0))
+        left = 1 - at
+        systematic = 2 * max(0.0, abs(self.drift) - self._drift_error) * left * (1 - left)
+        return np.where(left == 1, 0.0, np.maximum(noise, FLOOR) + systematic)
+
+    def drift_interval(self) -> tuple[float, float]:
+        width = 1.96 * self._drift_error
+        return _rounded(self.drift - width), _rounded(self.drift + width)
+
+    def knee_interval(self, at: float) -> tuple[float, float]:
+        """The middle 95 % of the replicates' knees."""
+        knees = [one_knee(*one, least_variance=0.0, forced=True).at for one in self._replicates[:_KNEES]]
+        low, high = np.quantile(knees, [0.025, 0.975])
+        return max(0.0, min(float(low), at - 0.01)), min(1.0, max(float(high), at + 0.01))
+
+    def warnings(self, kind: str) -> list[str]:
+        found = []
+        if self._rounds < FEWEST_ROUNDS:
+            found.append(
+                f"only {self._rounds} rounds: the intervals are rough; {FEWEST_ROUNDS} rounds give 95 %"
+            )
+        if abs(self.drift) > 0.05 and abs(self.drift) > 2 * self._drift_error:
+            found.append(f"with the stub at full time the system takes {self.drift:+.1%}")
+        distance = np.abs(1 - self._corrected - self.gains(list(self.speedups)))
+        error = np.std(self._spread, axis=1)
+        far = self.speedups[(distance > 3 * error) & (distance > 2 * SMALLEST_GAIN)]
+        if kind != "none" and far.size:
+            where = ", ".join(f"{s:.0%}" for s in far)
+            found.append(
+                f"the points at {where} lie off every curve of diminishing returns: "
+                "something else changes too"
+            )
+        return found
+
+
+def refinements(rounds: Rounds, baseline: Sequence[Parts]) -> tuple[float, ...]:
+    """Speedups around the knee that are worth measuring too; none where there is no knee."""
+    points = _Points(list(zip(baseline, rounds, strict=True)), simulated=True)
+    knee = points.knee()
+    if knee.at >= 1 or float(points.gains([1.0])[0]) < SMALLEST_GAIN:
+        return ()
+    near = {round(knee.at + d, 2) for d in (-0.06, -0.02, 0.02, 0.06)}
+    return tuple(sorted(s for s in near - set(SPEEDUPS) if 0 < s < 1))
+
+
+def sentence(
+    kind: str,
+    gains: Floats,
+    knee: float,
+    beyond: float,
+    name: str,
+    *,
+    what: str = "time",
+    better: str = "less",
+    takes_over: str | None = None,
+) -> str:
+    """What was found, in one sentence.
+
+    Args:
+        kind: total, limited or none.
+        gains: at SPEEDUPS.
+        knee: speedup at which another part takes over.
+        beyond: of the slope, what is left after the knee.
+        name: of the component.
+        what: the measure's name.
+        better: as in `forecast`.
+        takes_over: what limits next.
+    """
+
+    def change(gain: float) -> str:
+        rise = gain / max(1e-9, 1 - gain)
+        return f"{what} rises by {rise:.0%}" if better == "more" else f"{what} falls by {gain:.1%}"
+
+    if kind == "none":
+        return f"making `{name}` faster buys nothing: the system's {what} stays where it is"
+    if kind == "total":
+        return (
+            f"every part by which `{name}` gets faster pays 1:1; "
+            f"without its work the system's {change(float(gains[-1]))}"
+        )
+    at_knee = float(gains[-1] if beyond < NOTHING else np.interp(knee, SPEEDUPS, gains))
+    who = f"`{takes_over}`" if takes_over else "another part"
+    rest = "nothing" if beyond < NOTHING else f"only {beyond:.0%} as much"
+    return (
+        f"making `{name}` up to {knee:.0%} faster pays 1:1 (the system's {change(at_knee)}); "
+        f"beyond that {rest}, since {who} takes over"
+    )

@@ -1,0 +1,114 @@
+"""Is a component deterministic, and does the system pass its own test with the component's stub?"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from latlab.errors import InputError, LatlabError
+from latlab.stubs.components import trace as _trace
+from latlab.stubs.studies import runner as _lab
+from latlab.stubs.studies.outside import last_said, recorded, run
+from latlab.stubs.studies.question import StudyPlan
+
+
+def validate(name: str, command: list[str], *, kind: str = "python", keyed: bool = False) -> dict[str, Any]:
+    """Run the system's own test unchanged, recording (twice, and compare), and with the stub.
+
+    Args:
+        name: of the component.
+        command: the system's own test; exit code 0 says that it passed.
+        kind: as in STUDY.toml.
+        keyed: results by arguments.
+    """
+    _lab.check_command(command)
+    result: dict[str, Any] = {
+        "schema": 1, "component": name, "kind": kind, "test": command,
+        "fingerprint": fingerprint(name, kind),
+    }  # fmt: skip
+    plan = StudyPlan(component=name, kind=kind, keyed=keyed)
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+        lab, again = (_lab.Lab(command, plan, Path(folder)) for folder in (first, second))
+        unchanged = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        if unchanged.returncode != 0:
+            raise LatlabError(
+                f"the test fails without any stub (exit code {unchanged.returncode}): {last_said(unchanged)}"
+            )
+        a, b = recorded(lab), recorded(again)
+        difference = _difference(name, a, b)
+        result["deterministic"] = difference is None
+        if difference is not None:
+            return {**result, "valid": False, "verdict": f"{name} is not deterministic: {difference}"}
+        done = run(lab, "flat")
+        left = lab.left()
+    valid = done.returncode == 0 and not left
+    verdict = f"{name}: two recordings are the same, and the command passes with the stub"
+    if done.returncode != 0:
+        verdict = f"{name}: the command fails with the stub (exit code {done.returncode}): {last_said(done)}"
+    elif left:
+        verdict = f"{name}: with the stub the command calls it {left} times less often"
+    return {**result, "valid": valid, "verdict": verdict}
+
+
+def accepted(plan: StudyPlan, path: str) -> tuple[bool, str]:
+    """What a file that `latlab stubs validate -o` wrote says of this plan's component.
+
+    Raises:
+        InputError: the file is none.
+    """
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        same = (found["component"], found["kind"]) == (plan.component, plan.kind)
+        valid, mark = bool(found["valid"]), found["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            path, f"is no validation ({error})", remedy="write it with 'latlab stubs validate -o'"
+        ) from error
+    if not same:
+        return False, f"{path} is about another component, {found['component']}"
+    if mark != fingerprint(plan.component, plan.kind):
+        return False, f"the component has changed since {path} was written; run 'latlab stubs validate' again"
+    return valid, str(found["verdict"])
+
+
+def fingerprint(name: str, kind: str) -> str | None:
+    """Of the component's source (python) or program (command); None where it isn't known from its name."""
+    path: str | None = None
+    if kind == "command":
+        path = shutil.which(name)
+    elif kind == "python":
+        module = name.partition(":")[0].replace(".", "/")
+        for candidate in (Path(f"{module}.py"), Path(module) / "__init__.py"):
+            if candidate.is_file():
+                path = str(candidate)
+        if path is None:
+            try:
+                spec = importlib.util.find_spec(name.partition(":")[0])
+            except (ImportError, ValueError):
+                spec = None
+            path = spec.origin if spec is not None else None
+    if path is None or not Path(path).is_file():
+        return None
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _difference(
+    name: str, a: dict[str, list[_trace.Definition]], b: dict[str, list[_trace.Definition]]
+) -> str | None:
+    if a.keys() != b.keys():
+        return f"{len(a)} processes call it, then {len(b)}"
+    for process in a:
+        one, other = (next(d for d in each[process] if d.name == name) for each in (a, b))
+        if len(one.values) != len(other.values):
+            return f"{len(one.values)} calls, then {len(other.values)}"
+        ordered = [sorted(each.values, key=lambda v: (v.thread, v.run)) for each in (one, other)]
+        for first, second in zip(*ordered, strict=True):
+            if first.data != second.data:
+                return f"the results of run {first.run} of thread {first.thread} differ"
+    return None

@@ -1,0 +1,1 @@
+"""Whole programs as timelines: captured, edited, played, compared."""

@@ -1,0 +1,1 @@
+"""What the kernel tells: tracepoints, sockets, symbols, counters."""

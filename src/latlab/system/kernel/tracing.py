@@ -1,0 +1,401 @@
+"""Kernel tracepoints of the whole machine, or of one task and its children, as columns.
+
+Who ran, who was woken, which interrupt came and which page was missing, stamped with CLOCK_MONOTONIC by the
+kernel (perf_event_open(2), one ring a CPU), decoded by the layout that the kernel itself gives in tracefs.
+Decoding happens after the measurement; while tracing only a sleeping thread (``latlab-drain``) copies a ring
+that is half full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from latlab._core.system import PerfTrace
+from latlab.errors import UnavailableError, UsageError
+from latlab.system.kernel.tracefs import EventFormat, Field, event_format, known_events
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["SCHEDULER", "EventTable", "Events", "Tracer", "unavailable"]
+
+# Enough to follow which thread ran where and who woke it, and a process tree's growth.
+SCHEDULER: tuple[str, ...] = (
+    "sched:sched_switch",
+    "sched:sched_wakeup",
+    "sched:sched_wakeup_new",
+    "sched:sched_process_fork",
+    "sched:sched_process_exec",
+    "sched:sched_process_exit",
+)
+_RIGHTS = "run as root, or with CAP_PERFMON, or set kernel.perf_event_paranoid to -1"
+
+
+@dataclass(frozen=True)
+class EventTable:
+    """All samples of one tracepoint, sorted by time.
+
+    Attributes:
+        name: ``group:event``.
+        columns: ``time_ns`` (CLOCK_MONOTONIC), ``cpu``, ``pid`` and ``tid`` (of the task that was current),
+            then the tracepoint's own fields by the kernel's names; every column of one length; text as numpy
+            bytes (``S``).
+    """
+
+    name: str
+    columns: Mapping[str, np.ndarray[Any, Any]]
+
+    def __len__(self) -> int:
+        return len(self.columns["time_ns"])
+
+    def __getitem__(self, column: str) -> np.ndarray[Any, Any]:
+        return self.columns[column]
+
+    def to_arrow(self) -> pa.Table:
+        """The same as an Arrow table, text as strings."""
+        import pyarrow as pa
+
+        return pa.table(
+            {
+                key: pa.array([text.decode(errors="replace") for text in value.tolist()])
+                if value.dtype.kind == "S"
+                else pa.array(value)
+                for key, value in self.columns.items()
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Events:
+    """What a trace saw.
+
+    Attributes:
+        tables: one table a tracepoint, by its name.
+        lost: samples that the kernel had to drop; whatever is concluded from the rest must say so.
+        cpus: the CPUs that were traced.
+    """
+
+    tables: Mapping[str, EventTable]
+    lost: int
+    cpus: tuple[int, ...]
+    _comm: dict[int, str] = field(default_factory=dict, repr=False)
+
+    def __getitem__(self, name: str) -> EventTable:
+        return self.tables[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tables
+
+    def __len__(self) -> int:
+        return sum(len(table) for table in self.tables.values())
+
+    def merged(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Every sample of every tracepoint in one order of time.
+
+        The columns are ``time_ns``, ``cpu``, ``pid``, ``tid`` and ``event``, which indexes ``list(tables)``.
+        """
+        tables = list(self.tables.values())
+        keys = ("time_ns", "cpu", "pid", "tid")
+        whole = {key: np.concatenate([table[key] for table in tables]) for key in keys}
+        whole["event"] = np.repeat(np.arange(len(tables), dtype=np.uint16), [len(table) for table in tables])
+        order = np.argsort(whole["time_ns"], kind="stable")
+        return {key: value[order] for key, value in whole.items()}
+
+    def comm(self) -> dict[int, str]:
+        """The last known name of every thread that a sample names, by its tid; swapper is 0."""
+        if not self._comm:
+            self._comm[0] = "swapper"
+            for table in self.tables.values():
+                for name_key, id_key in _COMM_COLUMNS:
+                    if name_key in table.columns and id_key in table.columns:
+                        ids, last = np.unique(table[id_key][::-1], return_index=True)
+                        names = table[name_key][::-1][last]
+                        for tid, text in zip(ids.tolist(), names.tolist(), strict=True):
+                            if tid != 0:
+                                self._comm[tid] = text.decode(errors="replace")
+        return self._comm
+
+
+_COMM_COLUMNS = (
+    ("parent_comm", "parent_pid"),
+    ("child_comm", "child_pid"),
+    ("comm", "event_pid"),
+    ("prev_comm", "prev_pid"),
+    ("next_comm", "next_pid"),
+)
+
+
+class Tracer:
+    """Collects tracepoints between entering and leaving.
+
+        with Tracer(["sched:sched_switch", "irq:*"]) as tracer:
+            ...
+        events = tracer.events()
+
+    Args:
+        events: names as ``group:event``; a glob (``irq:*``) takes those that the kernel lets us open.
+        cpus: the CPUs to trace; all that are online when None.
+        pid: this task alone, not everything on the CPUs. The kernel then shows what happens while the task is
+            current (its switches out, not its switches in, and its wake-ups of others).
+        inherit: with ``pid``, its future children too.
+        filters: a tracefs filter for an event (``{"sched:sched_switch": "prev_pid == 7"}``).
+        ring_bytes: the ring of one CPU, rounded up to a power of two. A ring that is drained in time loses
+            nothing; a sched_switch takes 112 bytes.
+
+    Raises:
+        UnavailableError: no rights, no such event, a CPU that is offline.
+    """
+
+    def __init__(
+        self,
+        events: Iterable[str] = SCHEDULER,
+        *,
+        cpus: Sequence[int] | None = None,
+        pid: int | None = None,
+        inherit: bool = False,
+        filters: Mapping[str, str] | None = None,
+        ring_bytes: int = 1 << 20,
+    ) -> None:
+        self._formats = _formats(events)
+        self._cpus = tuple(online_cpus() if cpus is None else cpus)
+        self._filters = dict(filters or {})
+        unknown = set(self._filters) - {one.name for one in self._formats}
+        if unknown:
+            raise UsageError(f"a filter is given for {', '.join(sorted(unknown))}, which is not traced")
+        self._pid = -1 if pid is None else pid
+        self._inherit = inherit
+        self._ring_bytes = 1 << (max(ring_bytes, resource.getpagesize()) - 1).bit_length()
+        self._taken: list[list[dict[str, Any]]] = []
+        self._running = False
+        self._lost = 0
+        self._trace: PerfTrace | None = self._open()
+
+    def _open(self) -> PerfTrace:
+        _allow_descriptors(len(self._formats) * len(self._cpus))
+        names = [one.name for one in self._formats]
+        try:
+            return PerfTrace(
+                [one.id for one in self._formats],
+                [self._filters.get(name, "") for name in names],
+                list(self._cpus),
+                self._pid,
+                self._inherit,
+                self._ring_bytes,
+            )
+        except OSError as error:
+            raise _explained(error, names, self._cpus) from None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tracepoints that are open."""
+        return tuple(one.name for one in self._formats)
+
+    def start(self) -> None:
+        """Let samples come (entering does it)."""
+        if self._trace is None:
+            raise UsageError("this tracer has ended; make another one")
+        self._trace.start()
+        self._running = True
+
+    def stop(self) -> None:
+        """Hold, and take what the rings still have; the second time does nothing."""
+        if self._trace is None:
+            return
+        if self._running:
+            self._trace.stop()
+            self._running = False
+        self._taken.append(self._trace.take())
+        self._lost = self._trace.lost()
+        self._trace = None  # its descriptors and rings go back to the kernel
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def lost(self) -> int:
+        """Samples dropped by the kernel so far."""
+        return self._lost if self._trace is None else int(self._trace.lost())
+
+    def take(self) -> Events:
+        """What came since the last take, and forget it; works while tracing."""
+        if self._trace is not None:
+            self._taken.append(self._trace.take())
+        taken, self._taken = self._taken, []
+        return self._decoded(taken)
+
+    def events(self) -> Events:
+        """Everything (that no `take` took away); while tracing, everything so far."""
+        if self._trace is not None:
+            self._taken.append(self._trace.take())
+        return self._decoded(self._taken)
+
+    def _decoded(self, taken: list[list[dict[str, Any]]]) -> Events:
+        tables = {
+            one.name: decode(one, [parts[index] for parts in taken])
+            for index, one in enumerate(self._formats)
+        }
+        return Events(tables, self.lost, self._cpus)
+
+
+def decode(form: EventFormat, parts: Sequence[Mapping[str, Any]]) -> EventTable:
+    """Turn raw samples into columns, sorted by time.
+
+    Args:
+        form: the layout that the kernel gave.
+        parts: what `PerfTrace.take` returned for this event, once or more.
+    """
+    stride = max((int(part["stride"]) for part in parts), default=0)
+    rows = []
+    for part in parts:
+        one = part["raw"].reshape(len(part["time_ns"]), int(part["stride"]))
+        rows.append(np.pad(one, ((0, 0), (0, stride - one.shape[1]))))
+    raw = np.concatenate(rows) if rows else np.zeros((0, 0), np.uint8)
+    columns: dict[str, np.ndarray[Any, Any]] = {}
+    for key, kind in (("time_ns", np.uint64), ("cpu", np.int32), ("pid", np.int32), ("tid", np.int32)):
+        columns[key] = np.concatenate([part[key] for part in parts]) if parts else np.zeros(0, kind)
+    order = np.argsort(columns["time_ns"], kind="stable")
+    columns = {
+        key: value[order].astype(np.int64) if key == "time_ns" else value[order]
+        for key, value in columns.items()
+    }
+    raw = raw[order]
+    for one in form.fields:
+        # An event's own `pid` is not the current task's: sched_wakeup's is the task that was woken.
+        name = f"event_{one.name}" if one.name in columns else one.name
+        columns[name] = _field(raw, one)
+    return EventTable(form.name, columns)
+
+
+def _field(raw: np.ndarray[Any, Any], one: Field) -> np.ndarray[Any, Any]:
+    count, stride = raw.shape
+    end = one.offset_bytes + one.size_bytes
+    if end > stride:  # no sample, or samples too short for the field
+        return np.zeros(count, one.dtype() if one.kind == "integer" else "S1")
+    part = np.ascontiguousarray(raw[:, one.offset_bytes : end])
+    if one.kind == "integer":
+        return part.view(one.dtype()).reshape(count)
+    if one.kind != "dynamic_text":
+        return _until_nul(part)
+    where = part.view(np.uint32).reshape(count)
+    starts = (where & 0xFFFF) + (end if one.relative else 0)
+    lengths = where >> 16
+    out = np.zeros(count, f"S{max(1, int(lengths.max(initial=1)))}")
+    for key in np.unique(where):  # few different places: one slice serves all rows that share it
+        rows = where == key
+        start = int(starts[rows][0])
+        text = np.ascontiguousarray(raw[rows, start : start + int(lengths[rows][0])])
+        if text.shape[1]:
+            out[rows] = _until_nul(text)
+    return out
+
+
+def _until_nul(text: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Fixed-width bytes cut at their first NUL: the kernel leaves older text behind it."""
+    dead = np.cumsum(text == 0, axis=1) > 0
+    return np.where(dead, 0, text).astype(np.uint8).view(f"S{text.shape[1]}").reshape(len(text))
+
+
+def online_cpus(root: Path = Path("/")) -> list[int]:
+    """The CPUs that are running, from sysfs."""
+    try:
+        return parse_cpu_list((root / "sys/devices/system/cpu/online").read_text())
+    except OSError:
+        return sorted(os.sched_getaffinity(0))
+
+
+def parse_cpu_list(text: str) -> list[int]:
+    """``0-3,7`` and its like, as the kernel writes CPU lists and as users do (``0-6:2`` with a stride).
+
+    Raises:
+        UsageError: it is no such list.
+    """
+    cpus: set[int] = set()
+    for part in filter(None, (piece.strip() for piece in text.strip().split(","))):
+        bounds, _, step = part.partition(":")
+        first, dash, last = bounds.partition("-")
+        try:
+            low, high, stride = int(first), int(last if dash else first), int(step or 1)
+        except ValueError:
+            raise UsageError(f"'{part}' is no CPU list", remedy="write for example 0-3,7") from None
+        if low < 0 or high < low or stride < 1 or high > 1 << 16:
+            raise UsageError(f"'{part}' is no CPU list", remedy="write for example 0-3,7")
+        cpus.update(range(low, high + 1, stride))
+    return sorted(cpus)
+
+
+def unavailable(events: Iterable[str] = ("sched:sched_switch",)) -> str | None:
+    """Why tracing is not possible here, or None where it is."""
+    try:
+        tracer = Tracer(events, cpus=online_cpus()[:1], ring_bytes=resource.getpagesize())
+    except UnavailableError as error:
+        return str(error)
+    tracer.stop()
+    return None
+
+
+def _formats(events: Iterable[str]) -> list[EventFormat]:
+    formats: dict[str, EventFormat] = {}
+    for pattern in events:
+        if "*" in pattern:
+            for name in known_events(pattern):
+                one = event_format(name)
+                if _opens(one):
+                    formats.setdefault(name, one)
+        else:
+            formats.setdefault(pattern, event_format(pattern))
+    if not formats:
+        raise UsageError("no tracepoint is named", remedy="write them as group:event")
+    return list(formats.values())
+
+
+def _opens(one: EventFormat) -> bool:
+    """Whether the kernel gives us this event: it refuses a few (irq_work_exit would trace itself)."""
+    try:
+        PerfTrace([one.id], [""], online_cpus()[:1], -1, False, resource.getpagesize())
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:
+            raise _explained(error, [one.name], online_cpus()[:1]) from None
+        return False
+    return True
+
+
+def _allow_descriptors(count: int) -> None:
+    """Lift the soft limit on open files as far as we may: a tracepoint takes a descriptor on each CPU."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = count + 256
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
+
+
+def _explained(error: OSError, names: Sequence[str], cpus: Sequence[int]) -> UnavailableError:
+    text = str(error)
+    for index, name in reversed(list(enumerate(names))):
+        text = text.replace(f"event {index} on", f"{name} on")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return UnavailableError(f"tracing is not allowed ({text})", remedy=_RIGHTS)
+    if error.errno == errno.ENODEV:
+        return UnavailableError(
+            f"a CPU of {list(cpus)} is offline ({text})", remedy="name CPUs that are online"
+        )
+    if error.errno == errno.EMFILE:
+        return UnavailableError(
+            f"too few open files are allowed ({text})", remedy="raise `ulimit -n`, or trace less"
+        )
+    if error.errno == errno.ESRCH:
+        return UnavailableError(f"the process is gone ({text})")
+    return UnavailableError(f"tracing failed: {text}")

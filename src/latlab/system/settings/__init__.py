@@ -1,0 +1,1 @@
+"""Settings of the machine: read, judged, written and given back."""
