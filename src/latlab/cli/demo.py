@@ -73,8 +73,8 @@ def demo(
     from latlab.lab.trading.find_rate import find_rate as search
     from latlab.reports.diagnosis.demo_html import write_report
     from latlab.reports.diagnosis.demo_text import text
-    from latlab.reports.text import wants_style
     from latlab.system.environment import capture
+    from latlab.words import wants_style
 
     options = DemoOptions(
         layout=_layout(layout_file, slow, delay, period),

@@ -68,7 +68,7 @@ def diagnose(
     from latlab.lab.trading.layout import slowed_by
     from latlab.reports.diagnosis.html import write_report
     from latlab.reports.diagnosis.text import text
-    from latlab.reports.text import wants_style
+    from latlab.words import wants_style
 
     if target[:1] == ("compare",):
         return _compare(target[1:], as_json)

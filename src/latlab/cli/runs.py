@@ -33,7 +33,7 @@ def runs() -> None:
 def list_(folder: Path, kind: str | None, as_json: bool) -> None:
     """List the recordings below FOLDER [default: runs], the latest first."""
     from latlab.formats.runs import find_runs
-    from latlab.reports.text import table, wants_style
+    from latlab.words import table, wants_style
 
     found = [run for run in find_runs(folder) if kind is None or run.kind == kind]
     if as_json:

@@ -32,7 +32,7 @@ def show(file: Path, as_json: bool) -> None:
 
         click.echo(document(found.document))
         return
-    from latlab.reports.text import table, wants_style
+    from latlab.words import table, wants_style
 
     click.echo(f"{file}: {found.what}")
     styled = wants_style(sys.stdout)

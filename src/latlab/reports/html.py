@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from latlab import __version__
+from latlab import words as _text
 from latlab.errors import MissingExtraError
 from latlab.formats import documents
 from latlab.model.machine.environment import Environment
-from latlab.reports import text as _text
 from latlab.reports._page_style import EARLY_SCRIPT, SCRIPT, STYLE
 
 __all__ = ["Page"]

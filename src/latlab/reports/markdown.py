@@ -11,8 +11,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from latlab import words as _text
 from latlab.model.machine.environment import Environment
-from latlab.reports import text as _text
 
 __all__ = ["MarkdownPage", "box_svg"]
 

@@ -100,7 +100,7 @@ def _swept(settings: Settings, parsed: dict[str, list[Any]], *, as_json: bool, o
     from latlab.messaging import save_run, sweep
     from latlab.reports.messaging.json import result_json
     from latlab.reports.messaging.text import rate
-    from latlab.reports.text import duration, table
+    from latlab.words import duration, table
 
     points, rows, code = [], [], ExitCode.OK
     for point, measurement, result in sweep(settings, parsed):
@@ -144,7 +144,7 @@ def transports(as_json: bool) -> int:
     """List the transports, what each one promises, and what a missing one needs."""
     from latlab.messaging import every_transport, missing
     from latlab.reports.messaging.json import facts_json
-    from latlab.reports.text import table
+    from latlab.words import table
 
     found = [(facts, missing(facts)) for facts in every_transport().values()]
     if as_json:

@@ -32,7 +32,7 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
     """Search the highest rate that holds a latency objective."""
     from latlab.messaging import find_limit, parse_objective
     from latlab.reports.messaging.text import rate
-    from latlab.reports.text import duration
+    from latlab.words import duration
 
     asked = parse_objective(objective)
     search = {name: options.pop(name) for name in ("low", "high", "seconds", "precision", "repeats")}
@@ -72,7 +72,7 @@ def calibrate_command(size: str, as_json: bool) -> int:
     """State what the harness itself costs a message."""
     from latlab.messaging import calibrate
     from latlab.reports.messaging.text import rate
-    from latlab.reports.text import duration
+    from latlab.words import duration
 
     found = calibrate(number_of(size))
     if as_json:
@@ -102,7 +102,7 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
     from latlab.formats.recording import open_recording
     from latlab.messaging import compare, load_run
     from latlab.model.machine.environment import differences
-    from latlab.reports.text import duration, table
+    from latlab.words import duration, table
 
     a, b = load_run(before), load_run(after)
     unlike = [

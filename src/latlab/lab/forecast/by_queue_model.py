@@ -13,6 +13,7 @@ from latlab.model.answer import Forecast, ForecastPoint, Interval
 from latlab.model.queues.observation import Observation
 from latlab.model.queues.queueing import Forecast as Simulated
 from latlab.model.queues.queueing import QueueingModel
+from latlab.words import duration
 
 __all__ = ["modelled"]
 
@@ -105,7 +106,6 @@ def _point(speedup: float, runs: list[Simulated]) -> ForecastPoint:
 def _sentence(
     stage: str, points: dict[float, ForecastPoint], knee: Interval | None, after: str | None
 ) -> str:
-    from latlab.lab._words import time_of
 
     base, better = points[0.0], points[0.2]
     assert base.p99_9_ns is not None
@@ -113,8 +113,8 @@ def _sentence(
     assert base.rate_hz is not None
     assert better.rate_hz is not None
     said = (
-        f"by a model, making `{stage}` 20 % faster would take p99.9 from {time_of(base.p99_9_ns.value)} to "
-        f"{time_of(better.p99_9_ns.value)}, and the throughput from {base.rate_hz.value:,.0f} to "
+        f"by a model, making `{stage}` 20 % faster would take p99.9 from {duration(base.p99_9_ns.value)} to "
+        f"{duration(better.p99_9_ns.value)}, and the throughput from {base.rate_hz.value:,.0f} to "
         f"{better.rate_hz.value:,.0f} events/s"
     )
     if knee is None:

@@ -20,7 +20,6 @@ from typing import Literal
 import numpy as np
 
 from latlab.formats.recording import RecordingWriter
-from latlab.lab._words import interval_of, time_of
 from latlab.lab.forecast.stage_runs import (
     CAPACITY_S,
     FEWEST,
@@ -40,6 +39,7 @@ from latlab.model.answer import Forecast, ForecastPoint, Interval
 from latlab.model.layout import Layout
 from latlab.stats.quantiles import nearest_rank
 from latlab.system.core_speed import CoreSpeed
+from latlab.words import duration, duration_interval
 
 __all__ = ["forecast"]
 
@@ -308,7 +308,9 @@ def _sentence(
     base, better, best = points[None], points[0.2], points[1.0]
     said = f"making `{stage}` 20 % faster takes "
     if base.p99_9_ns is not None and better.p99_9_ns is not None:
-        said += f"p99.9 from {time_of(base.p99_9_ns.value)} to {interval_of(better.p99_9_ns)}, and "
+        now = better.p99_9_ns
+        tail = duration_interval(now.value, now.low, now.high)
+        said += f"p99.9 from {duration(base.p99_9_ns.value)} to {tail}, and "
     assert base.capacity_hz is not None
     assert better.capacity_hz is not None
     assert best.capacity_hz is not None

@@ -14,7 +14,7 @@ from latlab.model.machine.environment import Environment
 from latlab.model.queues.observation import Landmark, Observation, Queue, QueueKind
 from latlab.reports.html import Page
 from latlab.reports.sections import figures, topology
-from latlab.reports.text import duration, share
+from latlab.words import duration, share
 
 __all__ = ["add_fills", "add_observation", "add_topology", "fill_series", "write_report"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from latlab.model.diagnosis import Diagnosis, Latency
-from latlab.reports.text import duration, share, table
+from latlab.words import duration, share, table
 
 __all__ = ["text"]
 
@@ -16,7 +16,7 @@ def text(diagnosis: Diagnosis, *, styled: bool = False) -> str:
     """Sentence, evidence, stages, queues, latency, observer, and what to distrust.
 
     Args:
-        styled: for a terminal (see `latlab.reports.text.wants_style`).
+        styled: for a terminal (see `latlab.words.wants_style`).
     """
     parts = [textwrap.fill(diagnosis.sentence, _WIDTH), ""]
     parts += [_item("  - ", sentence) for sentence in diagnosis.evidence]

@@ -12,7 +12,7 @@ from latlab.reports.diagnosis.demo_html import add_fills, add_observation, add_t
 from latlab.reports.diagnosis.text import forecast_rows, tail_rows
 from latlab.reports.html import Page
 from latlab.reports.sections import figures
-from latlab.reports.text import duration, share, unit_of
+from latlab.words import duration, share, unit_of
 
 __all__ = ["write_report"]
 

@@ -7,7 +7,7 @@ import textwrap
 
 from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, Interval
 from latlab.model.queues.tail import Tail, TailHop
-from latlab.reports.text import duration, share, table
+from latlab.words import duration, share, table
 
 __all__ = ["comparison", "forecast_rows", "tail_rows", "text"]
 

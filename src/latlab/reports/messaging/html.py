@@ -14,7 +14,7 @@ from latlab.model.messaging import Measurement, Result
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running
 from latlab.reports.messaging.text import rate
-from latlab.reports.text import duration
+from latlab.words import duration
 
 __all__ = ["write_html"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latlab.model.messaging import Result, Throughput
 from latlab.model.statistics.summary import Summary
-from latlab.reports.text import count, duration, table
+from latlab.words import count, duration, table
 
 __all__ = ["rate", "render"]
 

@@ -17,7 +17,7 @@ from latlab.reports.html import Page
 from latlab.reports.queues.html import draw_topology
 from latlab.reports.queues.text import answer
 from latlab.reports.sections import figures
-from latlab.reports.text import duration, share
+from latlab.words import duration, share
 
 __all__ = ["Side", "write_comparison"]
 

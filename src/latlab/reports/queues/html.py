@@ -16,7 +16,7 @@ from latlab.reports.diagnosis.demo_html import add_fills
 from latlab.reports.html import Page
 from latlab.reports.queues.text import answer
 from latlab.reports.sections import figures, topology
-from latlab.reports.text import duration, share
+from latlab.words import duration, share
 
 __all__ = ["draw_topology", "write_queues_report"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latlab.model.queues.overhead import Overhead, QueueCost, Watched
 from latlab.reports.queues.text import table
-from latlab.reports.text import duration
+from latlab.words import duration
 
 __all__ = ["overhead_lines"]
 

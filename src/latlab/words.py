@@ -1,4 +1,8 @@
-"""Results as text: quantities for human eyes, and tables that stay plain where nobody wants colour."""
+"""How latlab writes quantities and tables: one way for each, in the whole product.
+
+A time has three significant digits and the unit that reads best, a share is in per cent with a space before
+the sign, a count has its thousands apart. Tables stay plain where nobody wants colour.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,19 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-__all__ = ["cells", "count", "duration", "right_aligned", "share", "table", "unit_of", "wants_style"]
+__all__ = [
+    "cells",
+    "count",
+    "duration",
+    "duration_interval",
+    "plural",
+    "right_aligned",
+    "share",
+    "size",
+    "table",
+    "unit_of",
+    "wants_style",
+]
 
 
 class Stream(Protocol):
@@ -40,6 +56,13 @@ def duration(ns: float | None, *, digits: int = 3) -> str:
     return f"{_significant(ns / 1e9, digits)} s"
 
 
+def duration_interval(value: float, low: float | None, high: float | None) -> str:
+    """A time with its interval: "1.2 ms [1.1 ms, 1.3 ms]"; without bounds the time alone."""
+    if low is None or high is None:
+        return duration(value)
+    return f"{duration(value)} [{duration(low)}, {duration(high)}]"
+
+
 def unit_of(ns: float) -> tuple[float, str]:
     """The unit for an axis whose largest time is `ns`: how many ns it is, and its name."""
     for scale, unit in ((1.0, "ns"), (1e3, "µs"), (1e6, "ms")):
@@ -53,9 +76,27 @@ def count(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 
-def share(value: float | None, *, digits: int = 1) -> str:
-    """A share as per cent: 0.123 is "12.3 %"; "–" for None or NaN."""
-    return "–" if value is None or value != value else f"{100 * value:.{digits}f} %"
+def share(value: float | None, *, digits: int = 1, signed: bool = False) -> str:
+    """A share as per cent: 0.123 is "12.3 %", `signed` "+12.3 %"; "–" for None or NaN."""
+    sign = "+" if signed else ""
+    return "–" if value is None or value != value else f"{100 * value:{sign}.{digits}f} %"
+
+
+def size(value: float | None) -> str:
+    """An amount of bytes in binary units: "512 B", "1.5 KiB", "64 MiB"; "–" for None or NaN."""
+    if value is None or value != value:
+        return "–"
+    amount = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(amount) < 1024 or unit == "GiB":
+            break
+        amount /= 1024
+    return f"{_significant(amount, 3)} {unit}"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """A count with its noun: "1 event", "1,234 events", "2 queues"."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
 def table(

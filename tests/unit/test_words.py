@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from latlab.reports import text
+from latlab import words as text
 from latlab.reports.json import document
 
 
