@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 __all__ = [
     "cells",
     "count",
+    "count_of",
     "duration",
     "duration_interval",
+    "duration_of",
     "plural",
     "right_aligned",
     "share",
+    "share_of",
     "size",
     "table",
     "unit_of",
@@ -97,6 +101,47 @@ def size(value: float | None) -> str:
 def plural(number: int, one: str, many: str = "") -> str:
     """A count with its noun: "1 event", "1,234 events", "2 queues"."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+_TIMES_NS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000}
+_SIZES = {"": 1, "b": 1, "k": 1000, "kb": 1000, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9,
+          "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}  # fmt: skip
+
+
+def duration_of(text: str) -> int:
+    """Nanoseconds of a time as it is written: "100us", "1.5 ms", "2s", "3m".
+
+    Raises:
+        ValueError: it isn't one.
+    """
+    found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s|m)", text.strip())
+    if found is None:
+        raise ValueError(f"'{text}' isn't a duration; write 100us, 1ms or 2s")
+    return round(float(found[1]) * _TIMES_NS[found[2]])
+
+
+def share_of(text: str) -> float:
+    """A share as it is written: "2 %", "2%" and "0.02" are 0.02.
+
+    Raises:
+        ValueError: it isn't one.
+    """
+    number, percent = text.strip().removesuffix("%").strip(), text.strip().endswith("%")
+    if re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", number) is None:
+        raise ValueError(f"'{text}' isn't a share; write 2% or 0.02")
+    return float(number) / (100 if percent else 1)
+
+
+def count_of(text: str) -> int:
+    """A number of things or of bytes as it is written: "64", "1k", "1M", "64MiB".
+
+    Raises:
+        ValueError: it isn't one.
+    """
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)", text.strip())
+    if found is None or found[2].lower() not in _SIZES:
+        raise ValueError(f"'{text}' isn't a size or count; write 64, 1k or 64MiB")
+    return round(float(found[1]) * _SIZES[found[2].lower()])
 
 
 def table(

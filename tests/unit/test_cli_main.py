@@ -15,7 +15,7 @@ def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_an_unknown_command_is_named_on_one_line_with_exit_code_2() -> None:
     done = latlab("nonsense")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "latlab: there is no command 'nonsense'; see 'latlab --help'\n"
+    assert done.stderr == "latlab: unknown command 'nonsense'; see 'latlab --help'\n"
 
 
 def test_help_goes_to_stdout_with_exit_code_0() -> None:

@@ -94,3 +94,24 @@ def test_a_json_document_begins_with_its_schema_and_is_strict() -> None:
 def test_a_json_result_that_is_no_object_is_refused() -> None:
     with pytest.raises(TypeError, match="a JSON result is an object"):
         document([1])
+
+
+@pytest.mark.parametrize(
+    ("written", "ns"),
+    [("100us", 100_000), ("1.5 ms", 1_500_000), ("2s", 2_000_000_000), ("3m", 180_000_000_000), ("7ns", 7)],
+)
+def test_a_duration_is_read_as_it_is_written(written: str, ns: int) -> None:
+    assert text.duration_of(written) == ns
+
+
+@pytest.mark.parametrize("written", ["5", "us", "-1s", "1 h", "nan s", ""])
+def test_what_is_not_a_duration_is_refused_with_an_example(written: str) -> None:
+    with pytest.raises(ValueError, match="write 100us, 1ms or 2s"):
+        text.duration_of(written)
+
+
+def test_shares_and_sizes_are_read_back() -> None:
+    assert [text.share_of(one) for one in ("2%", "2 %", "0.02")] == [0.02, 0.02, 0.02]
+    assert [text.count_of(one) for one in ("64", "1k", "1.5M", "64MiB")] == [64, 1000, 1_500_000, 64 << 20]
+    assert [text.size(one) for one in (512, 1536, 64 << 20, None)] == ["512 B", "1.5 KiB", "64 MiB", "–"]
+    assert text.share(0.021, signed=True) == "+2.1 %"

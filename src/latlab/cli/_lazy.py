@@ -1,28 +1,47 @@
-"""A command group whose subcommands are imported when they are called, and not before."""
+"""A command group whose commands are imported when they are called, and not before."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Mapping
+from typing import ClassVar
 
 import click
 
+__all__ = ["LazyGroup", "SuggestingGroup"]
 
-class LazyGroup(click.Group):
-    """Finds subcommands by a table, so that the group's help imports none of them.
+
+class SuggestingGroup(click.Group):
+    """A group that names the nearest command for one that it doesn't know."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with a hint."""
+        name, known = args[0] if args else "", self.list_commands(ctx)
+        if name and name not in known and not name.startswith("-"):
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise click.UsageError(f"unknown command '{name}'{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
+    """Finds commands by a table, so that the group's help imports none of them.
 
     A subclass sets `subcommands`: for each name the module of `latlab.cli` that holds a click command of
     that name (with an underscore behind it where the name alone would hide a builtin), and its help.
     """
 
-    subcommands: Mapping[str, tuple[str, str]] = {}
+    subcommands: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every subcommand's name, in the order of the table."""
+        """Every command's name, in the order of the table."""
         return list(self.subcommands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the subcommand's module, or say that there is no such subcommand."""
+        """Import the command's module, or say that there is no such command."""
         if cmd_name not in self.subcommands:
             return None
         module = importlib.import_module(f"latlab.cli.{self.subcommands[cmd_name][0]}")
@@ -31,6 +50,6 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the subcommands from the table."""
+        """List the commands from the table."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in self.subcommands.items()])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
 from latlab import __version__
+from latlab.cli._lazy import LazyGroup
 from latlab.errors import ExitCode, LatlabError
 
 # One line a command: its module in latlab.cli (which holds a click command of the same name) and its help.
@@ -30,45 +30,15 @@ COMMANDS: dict[str, str] = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are called, and not before."""
+class Latlab(LazyGroup):
+    """The commands, each in a module of its own name."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command's name, in the order of the table."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command's module, or say that there is no such command."""
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"latlab.cli.{cmd_name}")
-        command = getattr(module, cmd_name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table, without importing them."""
-        if COMMANDS:
-            with formatter.section("Commands"):
-                formatter.write_dl(list(COMMANDS.items()))
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with the nearest known name in the error."""
-        import difflib
-
-        name = args[0] if args else ""
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        if name and name not in COMMANDS and not name.startswith("-"):
-            hint = f"; did you mean 'latlab {near[0]}'?" if near else ""
-            raise click.UsageError(f"there is no command '{name}'{hint}", ctx)
-        return super().resolve_command(ctx, args)
+    subcommands: ClassVar[dict[str, tuple[str, str]]] = {
+        name: (name, text) for name, text in COMMANDS.items()
+    }
 
 
-@click.group(
-    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
+@click.group(cls=Latlab, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="latlab")
 def latlab() -> None:
     """A latency laboratory: where a pipeline's latency comes from, and what fixing it would buy."""

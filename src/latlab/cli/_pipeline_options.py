@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from latlab.cli._options import JSON
 from latlab.errors import ExitCode, MissingExtraError
 
 __all__ = ["feed_and_output", "finish", "folder_of", "saying_what_stays", "teller"]
@@ -28,7 +29,7 @@ def feed_and_output(command: str, slow_help: str) -> Callable[[Function], Functi
         slow_help: what --slow plants time in.
     """
     path = click.Path(path_type=Path)
-    options = [
+    options: list[Callable[[Function], Function]] = [
         click.option(
             "--input",
             "feed",
@@ -39,7 +40,7 @@ def feed_and_output(command: str, slow_help: str) -> Callable[[Function], Functi
         click.option(
             "-o", "--output", type=path, help=f"The recording's folder [default: runs/{command}-TIME]."
         ),
-        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+        JSON,
     ]
 
     def add(function: Function) -> Function:

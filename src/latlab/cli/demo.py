@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from latlab.cli._durations import Duration
+from latlab.cli._options import Duration, Seconds
 from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
 
 
 @click.command()
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.2, 3600),
+    type=Seconds(0.2, 3600),
     default=8.0,
     show_default=True,
     help="How long the feeds play.",

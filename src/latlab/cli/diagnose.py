@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from latlab.cli._options import Seconds
 from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
 from latlab.errors import ExitCode, UsageError
 
@@ -25,7 +26,7 @@ _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, 
 @feed_and_output("diagnose", "Plant service time in a stage of the pipeline, or one instance of it.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.2, 3600),
+    type=Seconds(0.2, 3600),
     help="Of a run of the pipeline [default: 3]; of a command or process, at most [default: 30].",
 )
 @click.option(

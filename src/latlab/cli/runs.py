@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from latlab.cli._lazy import SuggestingGroup
+from latlab.cli._options import JSON
 from latlab.errors import ExitCode, UsageError
 
 # Whose `compare` understands which kind of recording, as the words of its command.
@@ -21,7 +23,7 @@ _COMPARE = {
 }
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def runs() -> None:
     """The recordings in a folder: list, show, compare, export, remove."""
 
@@ -29,7 +31,7 @@ def runs() -> None:
 @runs.command("list")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"))
 @click.option("--kind", help="Only recordings of this kind, as queues or jitter.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def list_(folder: Path, kind: str | None, as_json: bool) -> None:
     """List the recordings below FOLDER [default: runs], the latest first."""
     from latlab.formats.runs import find_runs
@@ -68,7 +70,7 @@ def _short(text: str, most: int = 60) -> str | None:
 
 @runs.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.pass_context
 def show(context: click.Context, run: Path, as_json: bool) -> Any:
     """Say what is in a recording, and what command made it."""
@@ -80,7 +82,7 @@ def show(context: click.Context, run: Path, as_json: bool) -> Any:
 @runs.command()
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def compare(before: Path, after: Path, as_json: bool, options: tuple[str, ...]) -> Any:
     """Hold two recordings of one kind against each other, by the tool that made them.
@@ -109,7 +111,7 @@ def compare(before: Path, after: Path, as_json: bool, options: tuple[str, ...]) 
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The archive: .tar.gz or .tar."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def export(run: Path, output: Path, as_json: bool) -> None:
     """Pack a recording into one archive that opens without latlab: CSV, JSON and its report."""
     from latlab.formats.runs import export_run
@@ -122,7 +124,7 @@ def export(run: Path, output: Path, as_json: bool) -> None:
 @runs.command()
 @click.argument("run", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Don't ask.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def remove(run: tuple[Path, ...], yes: bool, as_json: bool) -> int:
     """Delete recordings; a folder that is none is left alone."""
     from latlab.errors import InputError

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from latlab.cli._options import JSON
 from latlab.errors import InputError
 from latlab.model.shown import Reader
 
@@ -23,7 +24,7 @@ _HEAD_BYTES = 4096
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def show(file: Path, as_json: bool) -> None:
     """Say what is in FILE: a recording, or any foreign file that latlab reads."""
     found = reader_of(file).show(file)

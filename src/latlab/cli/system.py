@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from latlab.cli._lazy import SuggestingGroup
+from latlab.cli._options import JSON
 from latlab.errors import ExitCode, UsageError
 
 
@@ -16,13 +18,13 @@ def _print_json(document: dict[str, Any]) -> None:
     click.echo(dumps(document))
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def system() -> None:
     """The measuring environment: show, check, clocks, tune, restore."""
 
 
 @system.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def show(as_json: bool) -> int:
     """Everything that a reader needs to reproduce or doubt a number."""
     from latlab.reports.system_text import environment
@@ -38,7 +40,7 @@ def show(as_json: bool) -> int:
 
 @system.command()
 @click.option("--cpus", help="The cores that measure, as 0-3,7; the last one by default.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def check(cpus: str | None, as_json: bool) -> int:
     """Each setting that disturbs measurements: its value, its cost, and the command that mends it."""
     from latlab.reports.system_text import findings
@@ -53,7 +55,7 @@ def check(cpus: str | None, as_json: bool) -> int:
 
 
 @system.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def clocks(as_json: bool) -> int:
     """Cost, step and kind of every clock, and which one to take for what."""
     from latlab.reports.system_text import clock_table
@@ -78,7 +80,7 @@ def clocks(as_json: bool) -> int:
     show_default=True,
 )
 @click.option("--cpus", help="The cores that measure, as 0-3,7.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def tune(really: bool, profile: str, cpus: str | None, as_json: bool, command: tuple[str, ...]) -> int:
     """Make the machine fit for measuring; a dry run unless --apply is given.
@@ -112,7 +114,7 @@ def tune(really: bool, profile: str, cpus: str | None, as_json: bool, command: t
 
 
 @system.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def restore(as_json: bool) -> int:
     """Give back the settings that were before `tune --apply`, also after a crash."""
     from latlab.reports.system_text import changes

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from latlab import words
 from latlab.errors import UsageError
 from latlab.messaging._analysis import latencies
 from latlab.messaging._measure import check, measure_and_analyse
@@ -120,13 +121,10 @@ def parse_objective(text: str) -> Objective:
     Raises:
         UsageError: for anything else.
     """
-    units = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
     found = re.fullmatch(r"\s*p(\d+(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s)\s*", text)
     if found is None or not 0.0 < float(found[1]) < 100.0:
         raise UsageError(f"'{text}' is no objective", remedy="write p99.9<200us")
-    return Objective(
-        round(float(found[1]) / 100, 12), f"p{found[1]}", round(float(found[2]) * units[found[3]])
-    )
+    return Objective(round(float(found[1]) / 100, 12), f"p{found[1]}", words.duration_of(found[2] + found[3]))
 
 
 @dataclass(frozen=True)

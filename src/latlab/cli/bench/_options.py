@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab import words
+from latlab.cli._options import JSON
 from latlab.errors import UsageError
 from latlab.model.bench import Settings
 
@@ -20,7 +22,7 @@ Function = Callable[..., Any]
 
 def measuring(function: Function) -> Function:
     """How a process measures."""
-    options = [
+    options: list[Callable[[Function], Function]] = [
         click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="A fixture's parameter."),
         click.option("--size", type=int, help="The parameter `size`."),
         click.option("--iterations", type=click.IntRange(min=1), help="Measured iterations a process."),
@@ -45,7 +47,7 @@ def measuring(function: Function) -> Function:
             help="Seconds a process.",
         ),
         click.option("--seed", type=int, default=1, show_default=True),
-        click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+        JSON,
         click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the recording."),
         click.option("--raw", type=click.Path(path_type=Path, dir_okay=False), help="Raw results as CSV."),
     ]
@@ -122,11 +124,11 @@ def fraction(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        value = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+        value = words.share_of(text)
     except ValueError:
         value = -1.0
     if not 0 <= value < 10:
-        raise UsageError(f"'{text}' is no relative effect", remedy="write 1% or 0.01")
+        raise UsageError(f"'{text}' isn't a relative effect", remedy="write 1% or 0.01")
     return value
 
 

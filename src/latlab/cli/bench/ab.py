@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from latlab.cli._options import Seconds
 from latlab.cli.bench._options import (
     fraction,
     measuring,
@@ -43,9 +44,7 @@ def _judging(function: Any) -> Any:
 @click.argument("a")
 @click.argument("b")
 @_judging
-@click.option(
-    "--seconds", type=click.FloatRange(min=0.01), default=10.0, show_default=True, help="Budget a comparison."
-)
+@click.option("--seconds", type=Seconds(0.01), default=10.0, show_default=True, help="Budget a comparison.")
 @click.option("--pairs", type=click.IntRange(min=2), help="Budget in process pairs.")
 @click.option(
     "--power",
@@ -151,9 +150,7 @@ def show(documents: Sequence[dict[str, Any]], result: dict[str, Any], *, as_json
 @click.argument("fixture")
 @click.option("--comparisons", type=click.IntRange(min=1), default=20, show_default=True)
 @_judging
-@click.option(
-    "--seconds", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Budget a comparison."
-)
+@click.option("--seconds", type=Seconds(0.01), default=1.0, show_default=True, help="Budget a comparison.")
 @click.option("--pairs", type=click.IntRange(min=2), help="Budget of a comparison in process pairs.")
 def aa(fixture: str, comparisons: int, **options: Any) -> int:
     """Compare identical code on this host; where it is called different too often, verdicts are refused."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from latlab.cli._options import JSON
 from latlab.cli.bench._options import fraction, reporting, write_reports
 from latlab.cli.bench.ab import exit_code, show
 from latlab.errors import ExitCode, UsageError
@@ -20,7 +21,7 @@ FILE = click.Path(path_type=Path, exists=True)
 @click.argument("b", type=FILE, required=False)
 @click.option("--effect", metavar="PERCENT", help="Smallest effect that matters; 1% by default.")
 @click.option("--alpha", type=click.FloatRange(1e-9, 0.5), help="Level; 0.05 by default.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @reporting
 def compare(
     a: Path, b: Path | None, effect: str | None, alpha: float | None, as_json: bool, **options: Any
@@ -61,7 +62,7 @@ def compare(
     "--effect", metavar="PERCENT", default="1%", show_default=True, help="Smallest change that counts."
 )
 @click.option("--alpha", type=click.FloatRange(0.005, 0.5), default=0.02, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def history(files: tuple[Path, ...], effect: str, alpha: float, as_json: bool) -> int:
     """Find the changes of level in results, the oldest first; exit code 4 if the last is a slowdown."""
     from latlab import bench

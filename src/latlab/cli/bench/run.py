@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from latlab.cli._options import Seconds
 from latlab.cli.bench._options import measuring, parameters_of, settings_of
 from latlab.errors import UsageError
 
@@ -70,9 +71,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
 
 def _running(function: Any) -> Any:
     options = [
-        click.option(
-            "--seconds", type=click.FloatRange(min=0.01), default=2.0, show_default=True, help="Budget."
-        ),
+        click.option("--seconds", type=Seconds(0.01), default=2.0, show_default=True, help="Budget."),
         click.option("--processes", type=click.IntRange(min=1), help="How many; 5 by default."),
         click.option(
             "--csv", "as_csv", is_flag=True, help="Lines of testcase,nanoseconds on standard output."

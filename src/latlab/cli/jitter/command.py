@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab.cli._lazy import SuggestingGroup
+from latlab.cli._options import JSON, Seconds
 from latlab.cli.jitter.files import compare, merge, periods, study
 from latlab.errors import ExitCode, LatlabError, UnavailableError, UsageError
 
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
 _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "seconds": 1.0, "width": 80}
 
 
-@click.group(invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=SuggestingGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option("--cpus", help="Cores to measure on, as 0-3,7; all allowed ones by default.")
 @click.option(
-    "-r", "--seconds", "--runtime", type=float, default=1.0, show_default=True, help="Seconds to run."
+    "-r", "--seconds", "--runtime", type=Seconds(), default=1.0, show_default=True, help="Seconds to run."
 )
 @click.option(
     "-b", "--bins", type=int, default=20, show_default=True, help="Bins of the histogram: an even number."
@@ -49,7 +53,7 @@ _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "
 @click.option(
     "--classic", is_flag=True, help="The histogram alone, with the original test's defaults, on one core."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.option("--no-trace", is_flag=True, help="Don't join gaps to kernel events.")
 @click.option("--fifo", type=click.IntRange(1, 99), help="Measure under SCHED_FIFO at this priority.")
 @click.option("--lock-memory", is_flag=True, help="Keep all memory resident (mlockall).")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab.cli._options import JSON, Seconds
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def write_page(page: Page, path: str) -> None:
 
 @click.command()
 @click.argument("file", type=click.Path())
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def periods(file: str, as_json: bool) -> int:
     """Find the beat in an outlier FILE (x,y on each line: ms since the start, µs)."""
     from dataclasses import replace
@@ -73,7 +74,7 @@ def periods(file: str, as_json: bool) -> int:
 @click.argument("before", type=click.Path())
 @click.argument("after", type=click.Path())
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the resampling.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def compare(before: str, after: str, seed: int, as_json: bool) -> int:
     """What changed between two recorded runs; leaves with 4 where something became worse."""
     from latlab.jitter import compare_runs
@@ -92,7 +93,7 @@ def compare(before: str, after: str, seed: int, as_json: bool) -> int:
 @click.command()
 @click.argument("runs", type=click.Path(), nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), help="Record the merged run in this folder.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def merge(runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
     """Several recorded RUNS, of one host or many, as one; no count and no gap is lost."""
     from latlab.jitter import merge_runs, record_run
@@ -116,13 +117,13 @@ def merge(runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
 
 @click.command()
 @click.option("--cpus", help="Cores, as 0-3,7; all allowed ones by default.")
-@click.option("-r", "--seconds", type=float, default=0.5, show_default=True, help="Seconds a run.")
+@click.option("-r", "--seconds", type=Seconds(), default=0.5, show_default=True, help="Seconds a run.")
 @click.option(
     "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Times that each condition runs."
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the order.")
 @click.option("--html", type=click.Path(), help="Write the plots.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def study(cpus: str | None, seconds: float, rounds: int, seed: int, html: str | None, as_json: bool) -> int:
     """The same measurement under many conditions, in random order."""
     from latlab.jitter import allowed_cpus, run_study

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab.cli._lazy import SuggestingGroup
+from latlab.cli._options import JSON
 from latlab.cli.market._options import names_of, period_of, time_of
 from latlab.errors import ExitCode, UsageError
 
@@ -27,7 +29,7 @@ class _Input(click.ParamType):  # type: ignore[type-arg]
 
 _FILE = click.argument("file", type=_Input())
 _OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+_JSON = JSON
 _LENIENT = click.option("--lenient", is_flag=True, help="Skip and count malformed messages.")
 _SYMBOLS = click.option("--symbols", default="", help="Only these, separated by commas.")
 _FROM = click.option("--from", "from_", help="Time of day, HH:MM:SS[.fraction] or ns since midnight.")
@@ -38,7 +40,7 @@ _BOOK = click.option(
 _CAPACITY = click.option("--capacity", default=8192, show_default=True, help="Ticks that the array holds.")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def market() -> None:
     """Market data: ITCH and PITCH to the inside, statistics, delays.
 

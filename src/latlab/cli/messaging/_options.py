@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+from latlab import words
+from latlab.cli._options import Seconds
 from latlab.errors import UsageError
 from latlab.model.messaging import Settings
 
-_SIZES = {"": 1, "b": 1, "k": 1000, "kb": 1000, "m": 1_000_000, "mb": 1_000_000, "kib": 1024, "mib": 1 << 20}
-_TIMES = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
+_Number = TypeVar("_Number", int, float)
 _RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
@@ -22,10 +23,7 @@ def number_of(text: str) -> int:
     Raises:
         UsageError: for anything else.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text.strip())
-    if found is None or found[2].lower() not in _SIZES:
-        raise UsageError(f"'{text}' is no size or count", remedy="write 64, 1k or 1M")
-    return round(float(found[1]) * _SIZES[found[2].lower()])
+    return _read(words.count_of, text)
 
 
 def ns_of(text: str) -> int:
@@ -34,10 +32,15 @@ def ns_of(text: str) -> int:
     Raises:
         UsageError: for anything else.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s)", text.strip())
-    if found is None:
-        raise UsageError(f"'{text}' is no time", remedy="write 50us, 10ms or 1s")
-    return round(float(found[1]) * _TIMES[found[2]])
+    return _read(words.duration_of, text)
+
+
+def _read(reader: Callable[[str], _Number], text: str) -> _Number:
+    try:
+        return reader(text)
+    except ValueError as error:
+        what, _, remedy = str(error).partition("; ")
+        raise UsageError(what, remedy=remedy) from None
 
 
 def bits_of(text: str) -> float:
@@ -50,23 +53,6 @@ def bits_of(text: str) -> float:
     if found is None or found[2] not in _RATES:
         raise UsageError(f"'{text}' is no network rate", remedy="write 1gbit or 100mbit")
     return float(found[1]) * _RATES[found[2]]
-
-
-class ListOptions(click.Group):
-    """A group that names the nearest command for one that it doesn't know."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with a hint."""
-        import difflib
-
-        name = args[0] if args else ""
-        if name and name not in self.commands and not name.startswith("-"):
-            near = difflib.get_close_matches(name, self.commands, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise click.UsageError(f"there is no command '{name}'{hint}", ctx)
-        return super().resolve_command(ctx, args)
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -124,7 +110,9 @@ _OPTIONS = [
         help="Time that the receiver spends on a message, such as 20us: the run lasts until it had them all.",
     ),
     click.option("--broker-delay", default="0ns", help="Time that the broker spends on a message."),
-    click.option("--timeout", type=float, default=10.0, show_default=True, help="Seconds without progress."),
+    click.option(
+        "--timeout", type=Seconds(), default=10.0, show_default=True, help="Seconds without progress."
+    ),
     click.option(
         "--server", default="auto", show_default=True, help="A product's server: HOST:PORT, or auto."
     ),
@@ -287,12 +275,9 @@ def _rate(text: str) -> float:
 
 
 def _share(text: str) -> float:
-    try:
-        share = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0.0 <= share < 1.0:
-        raise UsageError(f"'{text}' is no share", remedy="write 0.1%")
+    share = _read(words.share_of, text)
+    if share >= 1.0:
+        raise UsageError(f"a share of {text} is everything", remedy="write less than 100 %, such as 0.1%")
     return share
 
 

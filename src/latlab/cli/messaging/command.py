@@ -7,13 +7,15 @@ from typing import Any
 
 import click
 
-from latlab.cli.messaging._options import ListOptions, axis_of, run_options, settings_from
+from latlab.cli._lazy import SuggestingGroup
+from latlab.cli._options import JSON
+from latlab.cli.messaging._options import axis_of, run_options, settings_from
 from latlab.cli.messaging.commands import COMMANDS
 from latlab.errors import ExitCode, UsageError
 from latlab.model.messaging import INTERRUPTED, Result, Settings
 
 
-@click.group(cls=ListOptions)
+@click.group(cls=SuggestingGroup)
 def messaging() -> None:
     """How fast do messages travel, through anything from a ring to a product."""
 
@@ -23,7 +25,7 @@ def messaging() -> None:
 @click.option(
     "--sweep", "axes", multiple=True, help="Run for each of several values: size=1,100,1k; two cross."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.option("-o", "--output", type=click.Path(), help="Keep the recording in this folder.")
 def run(as_json: bool, output: str | None, axes: tuple[str, ...], **options: Any) -> int:
     """Measure one run: every message's latency, both throughputs, losses, CPU time."""
@@ -139,7 +141,7 @@ for command in COMMANDS:
 
 
 @messaging.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def transports(as_json: bool) -> int:
     """List the transports, what each one promises, and what a missing one needs."""
     from latlab.messaging import every_transport, missing

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from latlab.cli._options import JSON, Seconds
 from latlab.cli.messaging._options import number_of, run_options, settings_from
 from latlab.errors import ExitCode, UsageError
 
@@ -22,12 +23,14 @@ FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 )
 @click.option("--low", type=float, default=1000.0, show_default=True, help="Messages a second to begin with.")
 @click.option("--high", type=float, default=1e8, show_default=True, help="Messages a second to stop at.")
-@click.option("--seconds", type=float, default=0.5, show_default=True, help="How long each rate is tried.")
+@click.option(
+    "--seconds", type=Seconds(), default=0.5, show_default=True, help="How long each rate is tried."
+)
 @click.option(
     "--precision", type=float, default=0.05, show_default=True, help="Width of the bracket at the end."
 )
 @click.option("--repeats", type=int, default=5, show_default=True, help="Runs that confirm the limit.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
     """Search the highest rate that holds a latency objective."""
     from latlab.messaging import find_limit, parse_objective
@@ -67,7 +70,7 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
 
 @click.command("calibrate")
 @click.option("--size", default="64", show_default=True, help="Bytes a message.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def calibrate_command(size: str, as_json: bool) -> int:
     """State what the harness itself costs a message."""
     from latlab.messaging import calibrate
@@ -96,7 +99,7 @@ def calibrate_command(size: str, as_json: bool) -> int:
 @click.option(
     "--threshold", type=float, default=0.05, show_default=True, help="Changes below it don't count."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def compare_command(before: str, after: str, threshold: float, as_json: bool) -> int:
     """Compare two recordings; exit code 4 when the second is slower."""
     from latlab.formats.recording import open_recording
@@ -185,7 +188,7 @@ def export_command(
 
 @click.command("conform")
 @run_options
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def conform_command(as_json: bool, **options: Any) -> int:
     """Check that a transport of the Python loop (a plug-in, say) keeps its promises."""
     from latlab.messaging import conform

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 
+from latlab.cli._options import JSON
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 
 
 @click.command("analyse")
 @click.argument("run", type=click.Path(path_type=Path))
 @EXCLUDE
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def analyse_(run: Path, exclude: tuple[str, ...], as_json: bool) -> None:
     """Name what limits the application that RUN recorded."""
     from latlab.queues import analyse, load

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._durations import DURATION_NS
+from latlab.cli._options import DURATION_NS
 from latlab.cli.queues._exclude import EXCLUDE
 from latlab.cli.queues.observe import targets
 from latlab.errors import MissingExtraError, UsageError

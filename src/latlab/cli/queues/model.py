@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from latlab.cli._options import JSON
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 from latlab.errors import UsageError
 
@@ -43,7 +44,7 @@ def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
 @click.option("--capacity", "capacities", multiple=True, metavar="QUEUE=N", help="Another capacity; 0: none.")
 @click.option("--events", type=click.IntRange(min=100), default=20_000, help="That arrive; default 20,000.")
 @click.option("--seed", type=int, default=1)
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def simulate_(
     model: Path,
     speeds: tuple[str, ...],
@@ -58,7 +59,7 @@ def simulate_(
 
     STAGE is a stage, or a type of stages: all of them.
     """
-    from latlab.cli._durations import DURATION_NS
+    from latlab.cli._options import DURATION_NS
     from latlab.formats.queue_model import read_model
     from latlab.queues import forecast
     from latlab.reports.queues.text import forecast_lines

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._durations import DURATION_NS
+from latlab.cli._options import DURATION_NS, JSON, Seconds, Share
 from latlab.cli.queues._flight import fly
 from latlab.errors import ExitCode, InputError, UsageError
 
@@ -29,26 +29,8 @@ def targets(texts: tuple[str, ...]) -> list[int | str]:
     return [int(text) if text.isdecimal() else text for text in texts]
 
 
-class Share(click.ParamType[float]):
-    """A percentage, as a share."""
-
-    name = "percent"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """0.02 of 2%."""
-        if isinstance(value, float):
-            return value
-        try:
-            share = float(str(value).rstrip("%")) / 100
-        except ValueError:
-            self.fail(f"'{value}' is no percentage such as 2%", param, ctx)
-        if not 0 < share <= 1:
-            self.fail(f"'{value}' is not above 0% and at most 100%", param, ctx)
-        return share
-
-
 @click.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.option("--remove-dead", is_flag=True, help="Remove the files that dead processes left.")
 def list_(as_json: bool, remove_dead: bool) -> None:
     """Applications that publish counters, live or dead."""
@@ -78,7 +60,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The recording's folder."
 )
 @click.option("--period", type=DURATION_NS, default="100us", show_default=True, help="Between two sweeps.")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Stop after so long.")
+@click.option("--seconds", type=Seconds(), help="Stop after so long.")
 @click.option(
     "--flight", type=DURATION_NS, help="Keep only the last so long in memory; write when something happens."
 )
@@ -106,7 +88,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
     "source=S, drain=S.",
 )  # fmt: skip
 @click.option("--priority", type=click.IntRange(1, 99), help="SCHED_FIFO priority of the sampler.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def record_(
     target: tuple[str, ...],
     output: Path,

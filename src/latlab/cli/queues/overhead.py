@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from latlab.cli._durations import Duration
+from latlab.cli._options import JSON, Duration, Seconds
 from latlab.errors import ExitCode
 
 
@@ -25,14 +25,12 @@ from latlab.errors import ExitCode
 )
 @click.option("--rounds", type=click.IntRange(min=1), default=6, show_default=True,
               help="Each runs once unobserved and once at every period; an interval needs 6.")  # fmt: skip
-@click.option(
-    "--seconds", type=click.FloatRange(0.2, 600), default=2.0, show_default=True, help="Of each run."
-)
+@click.option("--seconds", type=Seconds(0.2, 600), default=2.0, show_default=True, help="Of each run.")
 @click.option("--layout", type=click.Path(path_type=Path), help="Of the pipeline, as examples/trading.toml.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
               help="Of the generated feeds, and of the order of the runs.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Keep every run's figures here.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@JSON
 def overhead_(
     periods: tuple[int, ...],
     rounds: int,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from latlab.cli._options import JSON
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 
 
@@ -14,7 +15,7 @@ from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 @click.argument("run", type=click.Path(path_type=Path))
 @EXCLUDE
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="By default queues.html in RUN.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Write an HTML page of RUN: fills over time, samples, traces, topology."""
     from latlab.errors import UsageError

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from latlab.cli._options import JSON
+
 
 @click.command("tail")
 @click.argument("run", type=click.Path(path_type=Path))
@@ -14,7 +16,7 @@ import click
     "--quantile", type=float, default=0.999, show_default=True, help="Beyond which events are shown."
 )
 @click.option("--most", type=click.IntRange(min=1), default=10, show_default=True, help="Events to show.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def tail_(run: Path, quantile: float, most: int, as_json: bool) -> None:
     """Show the slowest traced events of RUN: where each waited, and what stood in front of it."""
     from latlab.errors import InputError

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from latlab.cli._options import JSON
 from latlab.cli.queues._exclude import tell_unknown
 from latlab.errors import ExitCode, InputError, UsageError
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     default=0,
     help="Events that are counted but never traced: subtracted in the sums.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 def verify_(
     run: Path | None,
     traces: Path | None,

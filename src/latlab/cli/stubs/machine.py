@@ -7,17 +7,20 @@ from pathlib import Path
 
 import click
 
+from latlab.cli._options import JSON, Seconds
 from latlab.errors import ExitCode, UsageError
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.option("--kind", "kinds", multiple=True, help="Only this kind of stub (repeatable).")
 @click.option(
     "--time", "times_us", multiple=True, type=float, help="Only stubs of so many microseconds (repeatable)."
 )
 @click.option("--tolerance", default=0.01, show_default=True, help="Median error that still counts as held.")
-@click.option("--seconds", default=0.1, show_default=True, help="Measure every one of them for so long.")
+@click.option(
+    "--seconds", type=Seconds(), default=0.1, show_default=True, help="Measure every one of them for so long."
+)
 def calibrate(
     as_json: bool, kinds: tuple[str, ...], times_us: tuple[float, ...], tolerance: float, seconds: float
 ) -> int:

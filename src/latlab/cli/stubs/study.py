@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from latlab.cli._options import JSON, Seconds
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("study_toml", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the study's recording.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the plots of each step.")
-@click.option("--seconds", type=float, help="Time for the repetitions, instead of the file's.")
+@click.option("--seconds", type=Seconds(), help="Time for the repetitions, instead of the file's.")
 @click.option("--seed", type=int, help="Seed of the order of the runs, instead of the file's.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def study(
@@ -94,7 +95,7 @@ def _study_stage(file: Path, plan: StudyPlan, as_json: bool, output: Path | None
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("stub.trace"), show_default=True
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @_COMMAND
 def record(name: str, keyed: bool, output: Path, as_json: bool, command: tuple[str, ...]) -> int:
     """Run a Python COMMAND and record the component's results, without touching its code."""
@@ -157,7 +158,7 @@ def decode(trace: Path, labelled: bool) -> None:
 @click.option("--component", "name", required=True, help="As in STUDY.toml.")
 @click.option("--kind", type=click.Choice(["python", "c++", "command"]), default="python", show_default=True)
 @click.option("--keyed", is_flag=True, help="Results are told apart by the arguments, not by their order.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File for a study's `validation`.")
 @_COMMAND
 def validate(

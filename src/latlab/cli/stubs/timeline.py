@@ -7,15 +7,22 @@ from pathlib import Path
 
 import click
 
+from latlab.cli._options import JSON, Seconds
 from latlab.errors import UsageError
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Keep the timeline in this folder.")
 @click.option("--perfetto", type=click.Path(path_type=Path), help="Write a trace for ui.perfetto.dev.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds after which the player gives up.")
+@click.option(
+    "--timeout",
+    type=Seconds(),
+    default=60.0,
+    show_default=True,
+    help="Seconds after which the player gives up.",
+)
 @click.option(
     "--scheduling", type=click.Choice(["auto", "high", "other", "fifo"]), default="auto",
     show_default=True,
@@ -47,7 +54,7 @@ def play(
 @click.command()
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@JSON
 @click.option("--html", "page", type=click.Path(path_type=Path), help="Draw both into this page.")
 @click.option("--perfetto", type=click.Path(path_type=Path), help="Write both for ui.perfetto.dev.")
 def compare(a: Path, b: Path, as_json: bool, page: Path | None, perfetto: Path | None) -> None:

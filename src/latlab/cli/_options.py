@@ -1,0 +1,164 @@
+"""The kit of options: what means the same is declared once, reads the same, and is checked the same.
+
+Types: `Duration` (nanoseconds), `Seconds`, `Share`, `Count` and `CpuList`. Options: `JSON`, `output`.
+How quantities are written and read back is `latlab.words`' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from latlab import words
+
+__all__ = [
+    "CPUS",
+    "DURATION_NS",
+    "JSON",
+    "Count",
+    "CpuList",
+    "Duration",
+    "Seconds",
+    "Share",
+    "json_option",
+    "output",
+]
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def json_option(text: str = "Print the result as JSON.") -> Decorator:
+    """`--json`, as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+JSON = json_option()
+
+
+def output(text: str, *, required: bool = False, name: str = "output") -> Decorator:
+    """`-o`, `--output`: where the result is kept."""
+    path: click.Path[Path] = click.Path(path_type=Path)
+    return click.option("-o", "--output", name, type=path, required=required, help=text)
+
+
+class Duration(click.ParamType[int]):
+    """A number with a unit, in nanoseconds.
+
+    Args:
+        bare: a number without a unit is nanoseconds.
+        least: the shortest that is allowed, in ns.
+    """
+
+    name = "duration"
+
+    def __init__(self, *, bare: bool = False, least: int = 1) -> None:
+        self._bare, self._least = bare, least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Nanoseconds of a text such as 100us."""
+        if isinstance(value, int):
+            return value
+        if self._bare and str(value).strip().isdecimal():
+            value = f"{value}ns"
+        try:
+            ns = words.duration_of(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if ns < self._least:
+            self.fail(f"'{value}' is too short; the least is {words.duration(self._least)}", param, ctx)
+        return ns
+
+
+class Seconds(click.ParamType[float]):
+    """A time in seconds: 5, 0.5, 5s, 500ms, 2m.
+
+    Args:
+        least, most: the bounds, in s; `least` itself is allowed unless it is 0.
+    """
+
+    name = "seconds"
+
+    def __init__(self, least: float = 0.0, most: float = 1e7) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds of a text; a number without a unit is seconds."""
+        if isinstance(value, int | float):
+            return float(value)
+        text = str(value).strip()
+        try:
+            seconds = words.duration_of(text if text[-1:].isalpha() else f"{text}s") / 1e9
+        except ValueError:
+            self.fail(f"'{value}' isn't a time; write 5, 5s or 500ms", param, ctx)
+        if not self._least <= seconds <= self._most or seconds == 0:
+            least = "more than 0" if self._least == 0 else f"{self._least:g}"
+            self.fail(f"{text} is out of range; it takes {least} to {self._most:,g} seconds", param, ctx)
+        return seconds
+
+
+class Share(click.ParamType[float]):
+    """A share: 2% or 0.02.
+
+    Args:
+        least, most: the bounds; `zero` says whether 0 itself is allowed.
+    """
+
+    name = "share"
+
+    def __init__(self, *, most: float = 1.0, zero: bool = False) -> None:
+        self._most, self._zero = most, zero
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """0.02 of 2%."""
+        if isinstance(value, float):
+            return value
+        try:
+            share = words.share_of(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        if share > self._most or (share == 0 and not self._zero):
+            bounds = f"{'0' if self._zero else 'above 0'} to {words.share(self._most, digits=0)}"
+            self.fail(f"'{value}' is out of range; it takes {bounds}", param, ctx)
+        return share
+
+
+class Count(click.ParamType[int]):
+    """A number of things or of bytes: 64, 1k, 1M, 64MiB."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number."""
+        if isinstance(value, int):
+            return value
+        try:
+            return words.count_of(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class CpuList(click.ParamType[tuple[int, ...]]):
+    """CPUs as the kernel writes them: 0-3,7 or 0-6:2."""
+
+    name = "cpus"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """The CPUs' numbers, ascending."""
+        if isinstance(value, tuple):
+            return value
+        from latlab.errors import UsageError
+        from latlab.system.kernel.tracing import parse_cpu_list
+
+        try:
+            return tuple(parse_cpu_list(str(value)))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION_NS = Duration()
+CPUS = CpuList()
