@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 300
 SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
 CXX_FILES = $(shell find include native benchmarks examples 2>/dev/null -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help demo test test-core test-python test-types test-imports test-sanitizers fuzz lint format stubs docs proof bench clean install
+.PHONY: help demo test test-all test-core test-types test-imports test-sanitizers fuzz lint format stubs docs proof bench clean install
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
@@ -37,17 +37,18 @@ demo: ARGS ?= --slow book=30000 --budget 45
 demo: install ## run a trading pipeline with a slow stage, name it, and forecast what fixing it would buy
 	$(BIN)/latlab diagnose examples/trading.toml $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 
-test: install test-core test-python test-types test-imports ## every test: core, Python, types, imports
+test: install test-core ## the tests of a few minutes: core, unit, files, and a live smoke test of each tool
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) tests/unit tests/files
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m smoke tests/live  # against a live machine: one at a time
+
+test-all: $(if $(TESTED),install,test) test-types test-imports ## every test; TESTED=1 leaves out what `make test` has run
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not smoke" tests/live
 
 test-core: $(VENV)/.dependencies
 	@mkdir -p build
 	@$(BIN)/cmake -S . -B build/tests -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DLATLAB_TESTS=ON > build/tests.log 2>&1 || { cat build/tests.log; exit 1; }
 	$(BIN)/cmake --build build/tests -j $(JOBS)
 	build/tests/latlab-core-tests
-
-test-python: install
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) tests/unit
-	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/integration  # against a live machine: one at a time
 
 test-types: install
 	$(BIN)/python -m mypy

@@ -19,7 +19,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
 # what the tests interrupt would never hear of it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_INTEGRATION = Path(__file__).parent / "integration"
+_LIVE = Path(__file__).parent / "live"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,5 +28,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     A machine that stands still for a second is no fault of latlab's; a fault comes again.
     """
     for item in items:
-        if _INTEGRATION in item.path.parents:
+        if _LIVE in item.path.parents:
             item.add_marker(pytest.mark.flaky(reruns=1))

@@ -9,8 +9,8 @@ from latlab.formats.traces import RECORD, TraceFile
 from latlab.lab.forecast.by_stage_stub import _agenda, _quantile
 from latlab.lab.forecast.stage_runs import Fast, Paced, undisturbed
 from latlab.lab.judge.disturbances import losses_in_words
+from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.verdict import _uncounted
-from latlab.lab.trading.processes import Outcome
 from latlab.model.diagnosis import QueueView
 from latlab.model.queues.analysis import Analysis, Verdict
 from latlab.queues.trace.traces import _known_until

@@ -17,8 +17,8 @@ from latlab.errors import InputError
 from latlab.lab.judge.demand import all_of_type, most_work
 from latlab.lab.judge.disturbances import unanswered
 from latlab.lab.judge.foreign_load import Others
+from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.residence import Residence, TraceTable
-from latlab.lab.trading.processes import Outcome
 from latlab.model.diagnosis import Diagnosis, Discrepancy, Latency, QueueView, Sampler, StageView
 from latlab.model.queues.analysis import Analysis, StageResult, Verdict
 from latlab.model.queues.observation import Observation

@@ -10,41 +10,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import latlab
 from latlab.errors import InputError, LatlabError
+from latlab.lab.judge.outcome import Outcome
 
-__all__ = ["Outcome", "PipelineProcesses", "pipeline_program"]
+__all__ = ["PipelineProcesses", "pipeline_program"]
 
 _START_S = 60.0  # a large feed file is read through before the pipeline is ready
 _DRAIN_S = 10.0  # what is left in the queues after the feeds have stopped
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one process ended.
-
-    Attributes:
-        role: "trading" or "execution".
-        pid: the process.
-        summary: the line that it wrote at its end; None if it died before.
-        signal: the signal that killed it, or None.
-        status: its exit status; -1 when it was killed.
-    """
-
-    role: str
-    pid: int
-    summary: dict[str, Any] | None
-    signal: str | None
-    status: int
-
-    @property
-    def died(self) -> bool:
-        """True unless the process ended by itself with its summary."""
-        return self.summary is None
 
 
 def pipeline_program() -> Path:

@@ -13,10 +13,11 @@ from typing import Any
 
 from latlab.formats.recording import RecordingWriter, open_recording
 from latlab.lab.judge.foreign_load import Others
+from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.residence import Residence, TraceTable, residence
 from latlab.lab.judge.verdict import diagnose, overloaded
 from latlab.lab.trading.plan import RunSettings, plan_text
-from latlab.lab.trading.processes import Outcome, PipelineProcesses
+from latlab.lab.trading.processes import PipelineProcesses
 from latlab.lab.trading.traces import trace_files, trace_table
 from latlab.model.diagnosis import Diagnosis
 from latlab.model.layout import STAGES, Layout

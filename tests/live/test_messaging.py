@@ -61,6 +61,7 @@ def test_sizes_from_a_byte_to_megabytes_come_through_a_stream(size: int) -> None
     assert (result.received, result.corrupted, result.reordered) == (20, 0, 0)
 
 
+@pytest.mark.smoke
 def test_the_contract_for_machines_holds() -> None:
     document = run("--transport", "tcp", "--size", "64", "--messages", "2000", "--rate", "20000")
     assert document.keys() >= KEYS

@@ -36,6 +36,7 @@ def latlab(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.smoke
 def test_json_accounts_for_the_wall_time_to_the_tick() -> None:
     document = json.loads(latlab("--cpus", str(CPU), "-r", "0.2", "--json").stdout)
     [core] = document["cores"]
@@ -156,6 +157,7 @@ def test_a_beat_in_a_file_is_found(tmp_path: Path) -> None:
     assert one["phase_ns"] == pytest.approx(1e6, rel=1e-3)
 
 
+@pytest.mark.smoke
 def test_a_task_is_shown_beside_the_machine() -> None:
     document = json.loads(latlab("--cpus", str(CPU), "--task", "true", "-r", "0.2", "--json").stdout)
     assert document["task"] == "true"

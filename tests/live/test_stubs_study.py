@@ -37,6 +37,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.smoke
 def test_a_system_that_is_nothing_but_its_component_is_a_total_bottleneck(
     system: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

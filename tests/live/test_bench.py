@@ -178,6 +178,7 @@ def test_a_loop_of_a_thousand_times_as_many_steps_takes_much_longer(folder: Path
     assert 100 < other / one < 10_000
 
 
+@pytest.mark.smoke
 def test_a_command_is_measured_after_two_dashes(folder: Path) -> None:
     found = document(bench(folder, "--json", "--processes", "3", "--", "true"))["benchmarks"][0]
     assert (found["name"], found["summary"]["count"]) == ("true", 3)
@@ -242,6 +243,7 @@ def test_bad_native_fixtures_and_commands_are_one_line_too(folder: Path) -> None
 
 
 @needs_compiler
+@pytest.mark.smoke
 def test_a_side_that_does_three_times_the_work_is_slower_with_exit_code_4(folder: Path) -> None:
     (folder / "more.cpp").write_text(CPP.replace('"size", 100', '"size", 1000'))
     base = [str(COMPILER), "-O2", "-std=c++20", f"-I{latlab.get_include()}", "-shared", "-fPIC"]

@@ -175,6 +175,7 @@ def test_played_threads_keep_order_and_get_their_budgets(
     assert result["total_ns"] == max(zero["end_ns"], one["end_ns"])
 
 
+@pytest.mark.smoke
 def test_a_timeline_compared_with_itself_has_no_error(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

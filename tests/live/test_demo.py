@@ -66,6 +66,7 @@ def test_every_event_that_went_into_a_queue_came_out_of_it(tmp_path: Path) -> No
     assert [q["name"] for q in queues if q["in"] != q["out"] and q["kind"] != "pool"] == []
 
 
+@pytest.mark.smoke
 def test_the_report_and_the_recording_stand_and_need_nothing_from_the_network(tmp_path: Path) -> None:
     demo("-o", str(tmp_path / "run"))
     page = (tmp_path / "run/report.html").read_text()

@@ -103,6 +103,7 @@ def test_messages_go_when_they_are_due(
     assert 0 <= report.error_p50_ns <= 100_000
 
 
+@pytest.mark.smoke
 def test_planted_loss_is_counted(day: Path, tmp_path: Path) -> None:
     report = replay(day, target_of(str(tmp_path / "copy")), loss=0.2, seed=1)
     assert 200 < report.dropped < 400

@@ -118,6 +118,7 @@ def test_a_target_that_nobody_publishes_is_an_error_that_says_what_there_is(star
         Recorder("elsewhere").look()
 
 
+@pytest.mark.smoke
 def test_the_command_writes_a_recording_that_loads_as_what_it_recorded(start, tmp_path, capsys):
     process = start("commanded")
     run = tmp_path / "run"
@@ -244,6 +245,7 @@ def trace_file(path, pid, seconds_from_now):
     path.write_bytes(head.ljust(HEADER_BYTES, b"\0") + lane.ljust(LANE_HEAD_BYTES, b"\0") + records.tobytes())
 
 
+@pytest.mark.smoke
 def test_the_flight_recorder_takes_over_the_traces_of_its_seconds(start, tmp_path, capsys):
     process = start("traced", program=FILLS)
     run, traces = tmp_path / "run", tmp_path / "traces"

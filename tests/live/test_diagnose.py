@@ -149,6 +149,7 @@ def test_a_diagnosis_compared_with_itself_shows_no_change(planted: tuple[Path, d
     assert found["regression"] is False
 
 
+@pytest.mark.smoke
 def test_the_slow_stage_of_a_command_is_named(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text(APP)

@@ -15,6 +15,7 @@ def slack() -> str:
     return Path("/proc/self/timerslack_ns").read_text().strip()
 
 
+@pytest.mark.smoke
 def test_conditions_hold_inside_and_the_former_ones_come_back() -> None:
     allowed = os.sched_getaffinity(0)
     before = (slack(), os.sched_getscheduler(0))
