@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import time
@@ -15,6 +14,7 @@ import click
 
 from latlab.cli._options import JSON
 from latlab.errors import ExitCode, MissingExtraError
+from latlab.reports.json import dumps
 
 __all__ = ["feed_and_output", "finish", "folder_of", "saying_what_stays", "teller"]
 
@@ -100,6 +100,6 @@ def finish(
         # The result stands without its pictures.
         tell(f"no report: {error}")
         report = folder
-    click.echo(text() if document is None else json.dumps(document, allow_nan=False))
+    click.echo(text() if document is None else dumps(document))
     tell(f"the report lies in {report}")
     return ExitCode.NOT_TRUSTWORTHY if distrust else ExitCode.OK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import click
 from latlab.cli._lazy import SuggestingGroup
 from latlab.cli._options import JSON
 from latlab.errors import ExitCode, UsageError
+from latlab.reports.json import dumps
 
 # Whose `compare` understands which kind of recording, as the words of its command.
 _COMPARE = {
@@ -39,7 +39,7 @@ def list_(folder: Path, kind: str | None, as_json: bool) -> None:
 
     found = [run for run in find_runs(folder) if kind is None or run.kind == kind]
     if as_json:
-        click.echo(json.dumps({"schema": 1, "runs": [run.to_json() for run in found]}, indent=2))
+        click.echo(dumps({"schema": 1, "runs": [run.to_json() for run in found]}, indent=2))
         return
     if not found:
         click.echo(f"no recordings below {folder}")
@@ -118,7 +118,7 @@ def export(run: Path, output: Path, as_json: bool) -> None:
 
     export_run(run, output)
     document = {"schema": 1, "archive": str(output), "bytes": output.stat().st_size}
-    click.echo(json.dumps(document) if as_json else str(output))
+    click.echo(dumps(document) if as_json else str(output))
 
 
 @runs.command()
@@ -139,7 +139,7 @@ def remove(run: tuple[Path, ...], yes: bool, as_json: bool) -> int:
     removed = [(path, remove_run(path)) for path in run]
     if as_json:
         gone = [{"path": str(path), "bytes": size} for path, size in removed]
-        click.echo(json.dumps({"schema": 1, "removed": gone}))
+        click.echo(dumps({"schema": 1, "removed": gone}))
         return ExitCode.OK
     for path, size in removed:
         click.echo(f"removed {path}: {size / 1e6:.1f} MB")

@@ -8,11 +8,10 @@ import enum
 import json
 import math
 import os
+import sys
 from collections.abc import Mapping, Set
 from pathlib import Path, PurePath
 from typing import Any
-
-import numpy as np
 
 from latlab.errors import InputError
 
@@ -35,12 +34,13 @@ def plain(value: Any) -> Any:
         return plain(value.value)
     if isinstance(value, int):
         return int(value)
-    if isinstance(value, float | np.floating):
-        number = float(value)
-        return number if math.isfinite(number) else None
-    if isinstance(value, np.generic):
+    if isinstance(value, float):  # numpy's float64 too
+        return float(value) if math.isfinite(value) else None
+    # Without numpy in the process nothing can be numpy's, and `--help` needs not wait for it.
+    np = sys.modules.get("numpy")
+    if np is not None and isinstance(value, np.generic):
         return plain(value.item())
-    if isinstance(value, np.ndarray):
+    if np is not None and isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, Mapping):
         return {key if isinstance(key, str) else str(plain(key)): plain(item) for key, item in value.items()}
@@ -57,7 +57,7 @@ def plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} can't be written as JSON")
 
 
-def dumps(value: Any, *, indent: int | None = 2) -> str:
+def dumps(value: Any, *, indent: int | None = None) -> str:
     """`plain`, as JSON text; non-ASCII letters stay themselves."""
     return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
 
@@ -65,7 +65,7 @@ def dumps(value: Any, *, indent: int | None = 2) -> str:
 def write(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
     """Write a document so that a reader, or a kill, finds the old one or the new one and never a half."""
     target = Path(path)
-    text = dumps(document) + "\n"
+    text = dumps(document, indent=2) + "\n"
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         unfinished.write_text(text, encoding="utf-8")

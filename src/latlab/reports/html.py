@@ -142,7 +142,7 @@ class Page:
         stated.append(("jitter floor", environment.floor()))
         self._parts.append(f'<div class="card">{_table(["", ""], stated)}</div>')
         if parameters:
-            self.details("Parameters", documents.dumps(parameters))
+            self.details("Parameters", documents.dumps(parameters, indent=2))
         self.details("Environment", "\n".join(f"{name:34} {environment[name]}" for name in environment))
 
     def html(self) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from latlab.formats import documents
+from latlab.formats.documents import dumps
 
-__all__ = ["document"]
+__all__ = ["document", "dumps"]
 
 
 def document(result: Any, *, schema: int = 1) -> str:
@@ -23,4 +24,4 @@ def document(result: Any, *, schema: int = 1) -> str:
     if not isinstance(plain, dict):
         raise TypeError(f"a JSON result is an object, not a {type(plain).__name__}")
     plain.pop("schema", None)
-    return documents.dumps({"schema": schema, **plain})
+    return documents.dumps({"schema": schema, **plain}, indent=2)

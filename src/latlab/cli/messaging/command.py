@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from latlab.cli.messaging._options import axis_of, run_options, settings_from
 from latlab.cli.messaging.commands import COMMANDS
 from latlab.errors import ExitCode, UsageError
 from latlab.model.messaging import INTERRUPTED, Result, Settings
+from latlab.reports.json import dumps
 
 
 @click.group(cls=SuggestingGroup)
@@ -53,7 +53,7 @@ def run(as_json: bool, output: str | None, axes: tuple[str, ...], **options: Any
             if result.partial == INTERRUPTED:
                 break
     if as_json:
-        click.echo(json.dumps(documents[0] if len(documents) == 1 else {"schema": 1, "variants": documents}))
+        click.echo(dumps(documents[0] if len(documents) == 1 else {"schema": 1, "variants": documents}))
     return code
 
 
@@ -126,7 +126,7 @@ def _swept(settings: Settings, parsed: dict[str, list[Any]], *, as_json: bool, o
         ended = _warned(result)
         code = ended if code in (ExitCode.OK, ended) or ended is ExitCode.FAILED else code
     if as_json:
-        click.echo(json.dumps({"schema": 1, "sweep": list(parsed), "points": points}))
+        click.echo(dumps({"schema": 1, "sweep": list(parsed), "points": points}))
     else:
         click.echo(table(("", "p50", "p99", "sent", "received", "bytes", "lost"), rows))
     return code
@@ -150,7 +150,7 @@ def transports(as_json: bool) -> int:
 
     found = [(facts, missing(facts)) for facts in every_transport().values()]
     if as_json:
-        click.echo(json.dumps({"schema": 1, "transports": [facts_json(f, need) for f, need in found]}))
+        click.echo(dumps({"schema": 1, "transports": [facts_json(f, need) for f, need in found]}))
         return ExitCode.OK
     rows = [
         (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import click
 from latlab.cli._options import JSON, Seconds
 from latlab.cli.messaging._options import number_of, run_options, settings_from
 from latlab.errors import ExitCode, UsageError
+from latlab.reports.json import dumps
 
 FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 
@@ -56,7 +56,7 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
         told=told,
     )
     if as_json:
-        click.echo(json.dumps({"schema": 1, "objective": objective, **asdict(limit)}))
+        click.echo(dumps({"schema": 1, "objective": objective, **asdict(limit)}))
     elif limit.rate_hz is None:
         click.echo(f"{objective} does not hold at {rate(search['low'], 'messages')} either")
     else:
@@ -79,7 +79,7 @@ def calibrate_command(size: str, as_json: bool) -> int:
 
     found = calibrate(number_of(size))
     if as_json:
-        click.echo(json.dumps({"schema": 1, **found}))
+        click.echo(dumps({"schema": 1, **found}))
         return ExitCode.OK
     best = found["best_ns"]
     click.echo(
@@ -126,7 +126,7 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
             "unlike": unlike,
             "changes": [asdict(c) for c in changes],
         }
-        click.echo(json.dumps(document))
+        click.echo(dumps(document))
     else:
         rows = [
             (
@@ -197,7 +197,7 @@ def conform_command(as_json: bool, **options: Any) -> int:
     failed = any(wrong is not None for _, wrong in checks)
     if as_json:
         found = [{"what": what, "wrong": wrong} for what, wrong in checks]
-        click.echo(json.dumps({"schema": 1, "conforms": not failed, "checks": found}))
+        click.echo(dumps({"schema": 1, "conforms": not failed, "checks": found}))
         return ExitCode.FAILED if failed else ExitCode.OK
     for what, wrong in checks:
         click.echo(f"{'ok' if wrong is None else 'FAILED':<7}{what}{'' if wrong is None else f': {wrong}'}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab.errors import ExitCode
+from latlab.reports.json import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ def fly(
                     click.echo(f"latlab: {trouble}", err=True)
                 if as_json:
                     said = {"schema": 1, "recording": str(path), "cause": trigger.cause}
-                    print(json.dumps({**said, "queue": trigger.name, "value": trigger.value}), flush=True)
+                    print(dumps({**said, "queue": trigger.name, "value": trigger.value}), flush=True)
                 else:
                     print(f"{trigger}: {path}", flush=True)
                 flight.arm()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from latlab.cli._options import JSON
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
+from latlab.reports.json import dumps
 
 
 @click.command("analyse")
@@ -24,6 +24,6 @@ def analyse_(run: Path, exclude: tuple[str, ...], as_json: bool) -> None:
     tell_unknown([observation], exclude)
     analysis = analyse(observation, exclude=exclude)
     if as_json:
-        print(json.dumps(analysis.to_json(), indent=2))
+        print(dumps(analysis.to_json(), indent=2))
         return
     print("\n".join(analysis_lines(analysis)))

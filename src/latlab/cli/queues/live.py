@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -15,6 +14,7 @@ from latlab.cli._options import DURATION_NS
 from latlab.cli.queues._exclude import EXCLUDE
 from latlab.cli.queues.observe import targets
 from latlab.errors import MissingExtraError, UsageError
+from latlab.reports.json import dumps
 
 if TYPE_CHECKING:
     from latlab.model.queues.live import Snapshot
@@ -76,7 +76,7 @@ def watch_(
 
 def _say(snapshot: Snapshot, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(snapshot.to_json()))
+        print(dumps(snapshot.to_json()))
     else:
         if snapshot.limiting_stage is not None:
             print(f"{snapshot.limiting_stage} limits (confidence {snapshot.confidence:.0%})")

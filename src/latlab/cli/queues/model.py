@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 from latlab.cli._options import JSON
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 from latlab.errors import UsageError
+from latlab.reports.json import dumps
 
 
 @click.command("model")
@@ -75,7 +75,7 @@ def simulate_(
         changed = changed.with_capacity(name, _number(name, value, int))
     found = forecast(changed, events=events, seed=seed)
     if as_json:
-        print(json.dumps(found.to_json(), indent=2))
+        print(dumps(found.to_json(), indent=2))
         return
     before = None if changed == original else forecast(original, events=events, seed=seed)
     print("\n".join(forecast_lines(found, before)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -18,6 +17,7 @@ import click
 from latlab.cli._options import DURATION_NS, JSON, Seconds, Share
 from latlab.cli.queues._flight import fly
 from latlab.errors import ExitCode, InputError, UsageError
+from latlab.reports.json import dumps
 
 if TYPE_CHECKING:
     from latlab.formats.recording import RecordingWriter
@@ -43,7 +43,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
             Path(application.path).unlink(missing_ok=True)
         click.echo(f"removed the counter files of {len(dead)} dead processes, listed here", err=True)
     if as_json:
-        print(json.dumps({"schema": 1, "applications": [a.to_json() for a in found]}, indent=2))
+        print(dumps({"schema": 1, "applications": [a.to_json() for a in found]}, indent=2))
         return
     if not found:
         click.echo(refused_folder() or "no application publishes counters", err=True)
@@ -221,7 +221,7 @@ def _tell(
 ) -> ExitCode:
     if as_json:
         document = {"schema": 1, "recording": str(output), "period_ns": period, **achieved, **statistics}
-        print(json.dumps(document, indent=2))
+        print(dumps(document, indent=2))
     else:
         p50, p99 = achieved["period_p50_ns"] / 1e3, achieved["period_p99_ns"] / 1e3
         print(f"{statistics['sweeps']} sweeps, {statistics['samples']} samples")

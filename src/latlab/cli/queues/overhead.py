@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import click
 
 from latlab.cli._options import JSON, Duration, Seconds
 from latlab.errors import ExitCode
+from latlab.reports.json import dumps
 
 
 @click.command("overhead")
@@ -59,7 +59,7 @@ def overhead_(
         output=output,
         tell=lambda line: click.echo(f"latlab queues: {line}", err=True),
     )
-    print(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(overhead_lines(found)))
+    print(dumps(found.to_json(), indent=2) if as_json else "\n".join(overhead_lines(found)))
     for warning in found.warnings:
         click.echo(f"latlab queues: {warning}", err=True)
     sys.exit(ExitCode.NOT_TRUSTWORTHY if found.warnings else ExitCode.OK)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from latlab.cli._options import JSON
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
+from latlab.reports.json import dumps
 
 
 @click.command("report")
@@ -38,7 +38,7 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: b
         raise UsageError(f"{target}: can't be written ({error.strerror})") from None
     if as_json:
         counts = {"queues": len(analysis.queues), "stages": len(analysis.stages)}
-        click.echo(json.dumps({"schema": 1, "report": str(target), **counts}))
+        click.echo(dumps({"schema": 1, "report": str(target), **counts}))
     click.echo(f"latlab queues: the report lies in {target}", err=True)
 
 
@@ -78,6 +78,6 @@ def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | N
     if as_json:
         names = ("before", "after")
         documents = {name: analysis.to_json() for name, analysis in zip(names, found, strict=True)}
-        print(json.dumps({"schema": 1, **documents}, indent=2))
+        print(dumps({"schema": 1, **documents}, indent=2))
         return
     print("\n".join(compare_lines(*found)))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from latlab.cli._options import JSON
+from latlab.reports.json import dumps
 
 
 @click.command("tail")
@@ -34,4 +34,4 @@ def tail_(run: Path, quantile: float, most: int, as_json: bool) -> None:
         raise InputError(recording.path / "traces.arrows", f"has no column '{missing[0]}'")
     columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in names}
     found = tail(load(run), columns, share=quantile, most=most)
-    print(json.dumps(found.to_json(), indent=2) if as_json else "\n".join(tail_lines(found)))
+    print(dumps(found.to_json(), indent=2) if as_json else "\n".join(tail_lines(found)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 from latlab.cli._options import JSON
 from latlab.cli.queues._exclude import tell_unknown
 from latlab.errors import ExitCode, InputError, UsageError
+from latlab.reports.json import dumps
 
 if TYPE_CHECKING:
     from latlab.queues.trace.verify import Verification
@@ -70,7 +70,7 @@ def verify_(
     else:
         raise UsageError("nothing to verify", remedy="give a recording, or both --traces and --samples")
     if as_json:
-        print(json.dumps(result.to_json(), indent=2))
+        print(dumps(result.to_json(), indent=2))
     else:
         for found in result.found:
             for push, pop in found.events:

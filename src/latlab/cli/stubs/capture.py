@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from latlab.errors import ExitCode, UsageError
+from latlab.reports.json import dumps
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -61,7 +61,7 @@ def capture(
     if as_json:
         counts = {"threads": len(found.threads), "processes": len({one.pid for one in found.threads})}
         document = {"schema": 1, "output": str(output), **counts, "total_ns": found.total_ns}
-        click.echo(json.dumps({**document, "notes": list(found.notes), "exit_code": code}))
+        click.echo(dumps({**document, "notes": list(found.notes), "exit_code": code}))
     click.echo(stubs_text.timeline(found), err=True)
     if code:
         click.echo(f"latlab: the command ended with exit code {code}", err=True)

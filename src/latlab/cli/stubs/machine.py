@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from latlab.cli._options import JSON, Seconds
 from latlab.errors import ExitCode, UsageError
+from latlab.reports.json import dumps
 
 
 @click.command()
@@ -38,7 +38,7 @@ def calibrate(
         tolerance=tolerance,
         seconds=seconds,
     )
-    click.echo(json.dumps(result.as_json()) if as_json else stubs_text.calibration(result))
+    click.echo(dumps(result.as_json()) if as_json else stubs_text.calibration(result))
     return ExitCode.NOT_TRUSTWORTHY if (kinds or times_us) and result.refused else ExitCode.OK
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from latlab.cli._options import JSON, Seconds
 from latlab.errors import ExitCode, UsageError
+from latlab.reports.json import dumps
 
 if TYPE_CHECKING:
     from latlab.stubs.studies.question import StudyPlan
@@ -60,7 +60,7 @@ def study(
     result = _study.study(
         plan, command, output=output, progress=lambda text: click.echo(f"latlab: {text}", err=True)
     )
-    click.echo(json.dumps(result.as_json()) if as_json else stubs_text.study(result))
+    click.echo(dumps(result.as_json()) if as_json else stubs_text.study(result))
     if html is not None:
         from latlab.reports.stubs.study_html import study_page
         from latlab.system import environment
@@ -79,7 +79,7 @@ def _study_stage(file: Path, plan: StudyPlan, as_json: bool, output: Path | None
         output=output, tell=lambda text: click.echo(f"latlab: {text}", err=True),
     )  # fmt: skip
     document = stage_study.as_json(found)
-    click.echo(json.dumps(document) if as_json else stubs_text.stage(document))
+    click.echo(dumps(document) if as_json else stubs_text.stage(document))
     if html is not None:
         from latlab.reports.stubs.study_html import stage_page
         from latlab.system import environment
@@ -103,7 +103,7 @@ def record(name: str, keyed: bool, output: Path, as_json: bool, command: tuple[s
 
     count = _outside.record(name, list(command), output, keyed=keyed)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "trace": str(output), "component": name, "results": count}))
+        click.echo(dumps({"schema": 1, "trace": str(output), "component": name, "results": count}))
     click.echo(f"{output}: {count} results of {name}", err=True)
     return ExitCode.OK
 
@@ -132,7 +132,7 @@ def replay(
     )
     if as_json:
         document = {"schema": 1, "trace": str(trace), "component": name, "calls": calls}
-        click.echo(json.dumps({**document, "memory_bytes": held, "exit_code": code}))
+        click.echo(dumps({**document, "memory_bytes": held, "exit_code": code}))
     how = "made as they were asked for" if lazy else "preloaded"
     click.echo(f"{trace}: {calls} calls of {name} replayed, {how}, {held / 1e6:.1f} MB of memory", err=True)
     if code:
@@ -172,8 +172,8 @@ def validate(
 
     result = _validate.validate(name, list(command), kind=kind, keyed=keyed)
     if output is not None:
-        output.write_text(json.dumps(result) + "\n", encoding="utf-8")
-    click.echo(json.dumps(result) if as_json else result["verdict"])
+        output.write_text(dumps(result) + "\n", encoding="utf-8")
+    click.echo(dumps(result) if as_json else result["verdict"])
     return ExitCode.OK if result["valid"] else ExitCode.FAILED
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from latlab.cli._options import JSON, Seconds
 from latlab.errors import UsageError
+from latlab.reports.json import dumps
 
 
 @click.command()
@@ -47,8 +47,8 @@ def play(
     if output is not None:
         stubs.save_timeline(played, output)
     if perfetto is not None:
-        perfetto.write_text(json.dumps(stubs.to_perfetto(played)), encoding="utf-8")
-    click.echo(json.dumps(played.as_json()) if as_json else stubs_text.timeline(played))
+        perfetto.write_text(dumps(stubs.to_perfetto(played)), encoding="utf-8")
+    click.echo(dumps(played.as_json()) if as_json else stubs_text.timeline(played))
 
 
 @click.command()
@@ -73,8 +73,8 @@ def compare(a: Path, b: Path, as_json: bool, page: Path | None, perfetto: Path |
         for event in traces[1]["traceEvents"]:
             event["pid"] = 2
         events = [event for trace in traces for event in trace["traceEvents"]]
-        perfetto.write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
-    click.echo(json.dumps(result.as_json()) if as_json else stubs_text.comparison(first, second, result))
+        perfetto.write_text(dumps({"traceEvents": events}), encoding="utf-8")
+    click.echo(dumps(result.as_json()) if as_json else stubs_text.comparison(first, second, result))
 
 
 @click.command()
