@@ -1,0 +1,99 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "system/libdw.hpp"
+#include "system/stack_sampler.hpp"
+#include "system/unwinder.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using latlab::system::StackRequest;
+using latlab::system::StackSampler;
+
+namespace {
+
+template <class T>
+nb::ndarray<nb::numpy, T> column(std::vector<T>&& values) {
+  auto owned = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = owned->data();
+  const std::size_t count = owned->size();
+  nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T>(data, {count}, owner);
+}
+
+using Columns = nb::typed<nb::dict, nb::str, nb::any>;
+
+Columns unwound(const StackSampler& sampler, std::size_t most) {
+  latlab::system::Unwound all;
+  {
+    nb::gil_scoped_release release;
+    all = latlab::system::unwind(sampler.samples(), sampler.processes(), most);
+  }
+  nb::list places;
+  for (const auto& one : all.places)
+    places.append(
+        nb::make_tuple(one.function, one.file, one.line, one.module, one.offset, one.address, one.pid));
+  nb::list stacks;
+  for (const auto& one : all.stacks) {
+    nb::list stack;
+    for (const std::int32_t place : one) stack.append(place);
+    stacks.append(nb::tuple(stack));
+  }
+  nb::dict columns;
+  columns["time_ns"] = column(std::move(all.time_ns));
+  columns["pid"] = column(std::move(all.pid));
+  columns["tid"] = column(std::move(all.tid));
+  columns["running"] = column(std::move(all.running));
+  columns["stack"] = column(std::move(all.stack));
+  columns["stacks"] = stacks;
+  columns["places"] = places;
+  columns["by_dwarf"] = all.by_dwarf;
+  return Columns(columns);
+}
+
+}  // namespace
+
+NB_MODULE(stacks, m) {
+  m.doc() = "User stacks of running and of blocking threads, and the code in them.";
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const std::system_error& error) {
+      PyErr_SetObject(PyExc_OSError, nb::make_tuple(error.code().value(), std::string(error.what())).ptr());
+    }
+  });
+  m.def("libdw", [] { return latlab::system::libdw() != nullptr; }, "Whether elfutils' libdw is installed.");
+  m.def(
+      "demangled", [](const std::string& name) { return latlab::system::demangled(name.c_str()); }, "name"_a,
+      "A C++ name as its source spells it.");
+  nb::class_<StackSampler>(m, "StackSampler", "Raw copies of the stacks of chosen processes.")
+      .def(
+          "__init__",
+          [](StackSampler* self, const std::vector<int>& cpus, const std::vector<int>& pids,
+             unsigned running_hz, unsigned switches_hz, unsigned stack_bytes, std::size_t arena_bytes) {
+            StackRequest request;
+            request.cpus = cpus;
+            request.pids = {pids.begin(), pids.end()};
+            request.running_hz = running_hz;
+            request.switches_hz = switches_hz;
+            request.stack_bytes = stack_bytes;
+            request.arena_bytes = arena_bytes;
+            new (self) StackSampler(request);
+          },
+          "cpus"_a, "pids"_a, "running_hz"_a = 499, "switches_hz"_a = 400, "stack_bytes"_a = 8192,
+          "arena_bytes"_a = 96U << 20U)
+      .def("start", &StackSampler::start)
+      .def("stop", &StackSampler::stop, nb::call_guard<nb::gil_scoped_release>())
+      .def("follow", &StackSampler::follow, "pid"_a, "One more process, and its children.")
+      .def("unwound", &unwound, "most"_a = 20000, "After stop: samples, stacks and places as columns.")
+      .def_prop_ro("lost", &StackSampler::lost)
+      .def_prop_ro("every_thread", &StackSampler::every_thread)
+      .def_prop_ro("thinned", &StackSampler::thinned)
+      .def_prop_ro("drain_cpu_ns", &StackSampler::drain_cpu_ns);
+}

@@ -1,0 +1,514 @@
+#include "system/stack_sampler.hpp"
+
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "system/switch_gate.hpp"
+
+namespace latlab::system {
+namespace {
+
+constexpr std::uint64_t kGap = 20'000'000;  // between two samples of one thread where it blocks
+constexpr std::uint64_t kLongestGap = 2'000'000'000;
+constexpr int kDrainMs = 100;
+constexpr std::size_t kMostFiles = 512;  // held open for unwinding
+
+#if defined(__x86_64__)
+// The kernel's numbers (asm/perf_regs.h) in the order of the DWARF numbering: rax rdx rcx rbx rsi rdi rbp rsp
+// r8..r15 and the pc.
+constexpr std::array<unsigned, kStackRegisters> kKernelRegister{0,  3,  2,  1,  4,  5,  6,  7, 16,
+                                                                17, 18, 19, 20, 21, 22, 23, 8};
+#elif defined(__aarch64__)
+constexpr std::array<unsigned, kStackRegisters> kKernelRegister = [] {
+  std::array<unsigned, kStackRegisters> all{};
+  for (unsigned i = 0; i < kStackRegisters; ++i) all[i] = i;
+  return all;
+}();
+#else
+constexpr std::array<unsigned, 1> kKernelRegister{};
+#endif
+
+constexpr std::uint64_t register_mask() {
+  std::uint64_t mask = 0;
+  for (const unsigned one : kKernelRegister) mask |= std::uint64_t{1} << one;
+  return kStackRegisters == 0 ? 0 : mask;
+}
+
+// Where a register stands among those that are sampled: the kernel writes them by rising number.
+unsigned place_of(unsigned kernel_register) {
+  const std::uint64_t below = register_mask() & ((std::uint64_t{1} << kernel_register) - 1);
+  return static_cast<unsigned>(__builtin_popcountll(below));
+}
+
+struct Ring {
+  int descriptor = -1;  // of the CPU's clock
+  int switches = -1;
+  std::uint64_t clock_id = 0, switches_id = 0;
+  std::uint8_t* base = nullptr;
+  std::uint64_t side_tail = 0;  // up to where forks, execs and maps were read
+};
+
+perf_event_attr attributes_of(const StackRequest& request, std::uint64_t config) {
+  perf_event_attr attributes{};
+  attributes.size = sizeof(attributes);
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = config;
+  attributes.sample_type = std::uint64_t{PERF_SAMPLE_IDENTIFIER} + PERF_SAMPLE_TID + PERF_SAMPLE_TIME +
+                           PERF_SAMPLE_REGS_USER + PERF_SAMPLE_STACK_USER;
+  attributes.sample_regs_user = register_mask();
+  attributes.sample_stack_user = request.stack_bytes;
+  attributes.disabled = 1;
+  attributes.exclude_idle = 1;
+  attributes.use_clockid = 1;
+  attributes.clockid = CLOCK_MONOTONIC;
+  attributes.sample_id_all = 1;
+  attributes.watermark = 1;
+  attributes.wakeup_watermark = static_cast<std::uint32_t>(request.ring_bytes / 3);
+  return attributes;
+}
+
+int open_event(perf_event_attr& attributes, int cpu) {
+  return static_cast<int>(syscall(SYS_perf_event_open, &attributes, -1, cpu, -1,
+                                  static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC)));
+}
+
+[[noreturn]] void fail(int error, const std::string& what) {
+  throw std::system_error(error, std::generic_category(), what);
+}
+
+std::uint64_t id_of(int descriptor) {
+  std::uint64_t id = 0;
+  if (ioctl(descriptor, PERF_EVENT_IOC_ID, &id) != 0) fail(errno, "the event's number");
+  return id;
+}
+
+std::size_t page_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+template <class T>
+T at(const std::uint8_t* bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes + offset, sizeof(value));
+  return value;
+}
+
+void copy_out(const std::uint8_t* data, std::size_t size, std::uint64_t from, void* to, std::size_t count) {
+  const std::size_t offset = from & (size - 1);
+  const std::size_t first = std::min(count, size - offset);
+  std::memcpy(to, data + offset, first);
+  std::memcpy(static_cast<std::uint8_t*>(to) + first, data, count - first);
+}
+
+// What is kept of a sample, in the arena; the stack follows, and the next one begins at a multiple of 8.
+struct Kept {
+  std::uint64_t time_ns;
+  std::int32_t pid, tid;
+  std::uint32_t stack_bytes;
+  std::uint32_t running;
+  std::uint64_t registers[kStackRegisters == 0 ? 1 : kStackRegisters];
+
+  std::size_t whole() const { return sizeof(Kept) + ((stack_bytes + 7U) & ~7U); }
+};
+
+std::uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+struct StackSampler::State {
+  StackRequest request;
+  std::vector<Ring> rings;
+  SwitchGate gate;
+  std::uint64_t gap_ns = kGap;
+  std::mutex lock;
+  std::uint8_t* arena = nullptr;
+  std::size_t used = 0;
+  std::uint32_t stride = 1;
+  std::unordered_map<std::int32_t, std::uint32_t> seen;  // samples of a thread since the arena was thinned
+  std::unordered_set<std::int32_t> tracked;
+  std::vector<ProcessEvent> processes;
+  std::map<std::pair<std::string, std::uint64_t>, int> files;  // (path, inode) -> descriptor
+  std::uint64_t lost = 0, switches_taken = 0, drain_cpu_ns = 0;
+  std::vector<std::uint8_t> record;
+  std::thread drainer;
+  int wake = -1;
+  std::atomic<bool> running{false};
+
+  ~State() {
+    for (const Ring& ring : rings) {
+      if (ring.base != nullptr) munmap(ring.base, page_bytes() + request.ring_bytes);
+      if (ring.switches >= 0) close(ring.switches);
+      if (ring.descriptor >= 0) close(ring.descriptor);
+    }
+    for (const auto& [key, descriptor] : files)
+      if (descriptor >= 0) close(descriptor);
+    if (wake >= 0) close(wake);
+    if (arena != nullptr) munmap(arena, request.arena_bytes);
+  }
+
+  int file_of(pid_t pid, const std::string& path, std::uint64_t inode) {
+    if (path.empty() || path.front() != '/' || path.starts_with("//")) return -1;
+    const auto key = std::pair(path, inode);
+    const auto found = files.find(key);
+    if (found != files.end()) return found->second;
+    if (files.size() >= kMostFiles) return -1;
+    // Through the process' root: it may have another mount namespace. When it is gone already, by our own.
+    int descriptor =
+        open(("/proc/" + std::to_string(pid) + "/root" + path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    files.emplace(key, descriptor);
+    return descriptor;
+  }
+
+  void map(std::uint64_t time_ns, pid_t pid, std::uint64_t begin, std::uint64_t bytes, std::uint64_t offset,
+           std::uint64_t inode, const std::string& path) {
+    ProcessEvent event{.kind = ProcessEvent::Kind::kMap, .time_ns = time_ns, .pid = pid, .parent = 0};
+    event.begin = begin;
+    event.bytes = bytes;
+    event.offset = offset;
+    event.path = path;
+    event.file = file_of(pid, path, inode);
+    processes.push_back(std::move(event));
+  }
+
+  // The mappings that were there before: as if they had been made at the beginning.
+  void read_maps(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/maps");
+    const std::uint64_t time_ns = now_ns();
+    std::string line;
+    while (std::getline(file, line)) {
+      std::istringstream words(line);
+      std::uint64_t begin = 0;
+      std::uint64_t end = 0;
+      std::uint64_t offset = 0;
+      std::uint64_t inode = 0;
+      char dash = 0;
+      std::string rights;
+      std::string device;
+      std::string path;
+      words >> std::hex >> begin >> dash >> end >> rights >> offset >> device >> std::dec >> inode;
+      std::getline(words >> std::ws, path);
+      if (rights.size() > 2 && rights[2] == 'x') map(time_ns, pid, begin, end - begin, offset, inode, path);
+    }
+  }
+
+  void track(pid_t pid) {
+    gate.set_stranger(static_cast<std::uint32_t>(pid), false);
+    if (tracked.insert(pid).second) read_maps(pid);
+  }
+
+  void side(const perf_event_header& header, const std::uint8_t* body, std::size_t bytes) {
+    // All end with the sample's tail: pid, tid, time, id.
+    if (bytes < 24) return;
+    const auto time_ns = at<std::uint64_t>(body, bytes - 16);
+    const auto pid = at<std::int32_t>(body, 0);
+    if (header.type == PERF_RECORD_FORK) {  // pid, ppid, tid, ptid, time
+      const auto parent = at<std::int32_t>(body, 4);
+      if (pid == parent || !tracked.contains(parent)) return;
+      gate.set_stranger(static_cast<std::uint32_t>(pid), false);  // its number may have been a stranger's
+      if (tracked.insert(pid).second)
+        processes.push_back({.kind = ProcessEvent::Kind::kFork,
+                             .time_ns = time_ns,
+                             .pid = pid,
+                             .parent = parent,
+                             .path = {}});
+    } else if (header.type == PERF_RECORD_COMM && (header.misc & PERF_RECORD_MISC_COMM_EXEC) != 0) {
+      if (tracked.contains(pid))
+        processes.push_back(
+            {.kind = ProcessEvent::Kind::kExec, .time_ns = time_ns, .pid = pid, .parent = 0, .path = {}});
+    } else if (header.type == PERF_RECORD_MMAP2 && bytes > 64 && tracked.contains(pid)) {
+      // pid, tid, begin, bytes, offset, device, inode, generation, protection, flags, path
+      const auto inode = at<std::uint64_t>(body, 40);
+      const char* path = reinterpret_cast<const char*>(body + 64);
+      map(time_ns, pid, at<std::uint64_t>(body, 8), at<std::uint64_t>(body, 16), at<std::uint64_t>(body, 24),
+          inode, std::string(path, strnlen(path, bytes - 64)));
+    }
+  }
+
+  // Half of the samples of each thread go; the first one stays.
+  void thin() {
+    std::unordered_map<std::int32_t, std::uint32_t> count;
+    std::size_t to = 0;
+    for (std::size_t from = 0; from < used;) {
+      const std::size_t whole = at<Kept>(arena, from).whole();
+      if (count[at<Kept>(arena, from).tid]++ % 2 == 0) {
+        std::memmove(arena + to, arena + from, whole);
+        to += whole;
+      }
+      from += whole;
+    }
+    used = to;
+    stride *= 2;
+    seen.clear();
+  }
+
+  void sample(const Ring& ring, const std::uint8_t* body, std::size_t bytes) {
+    // id, pid, tid, time, abi, registers, stack size, stack, bytes copied
+    constexpr std::size_t kRegisters = 32;
+    if (bytes < kRegisters) return;
+    const auto id = at<std::uint64_t>(body, 0);
+    const auto pid = at<std::int32_t>(body, 8);
+    const auto tid = at<std::int32_t>(body, 12);
+    if (!tracked.contains(pid)) {
+      gate.set_stranger(static_cast<std::uint32_t>(pid), true);
+      return;
+    }
+    if (id == ring.switches_id) ++switches_taken;
+    if (at<std::uint64_t>(body, 24) != PERF_SAMPLE_REGS_ABI_64) return;  // a kernel's thread, or 32 bit
+    constexpr std::size_t kStack = kRegisters + (std::size_t{kStackRegisters} * 8) + 8;
+    if (bytes < kStack) return;
+    const auto room = at<std::uint64_t>(body, kStack - 8);
+    std::uint64_t copied = 0;
+    if (room > 0 && bytes >= kStack + room + 8) copied = at<std::uint64_t>(body, kStack + room);
+    if (seen[tid]++ % stride != 0) return;
+    Kept kept{};
+    kept.time_ns = at<std::uint64_t>(body, 16);
+    kept.pid = pid;
+    kept.tid = tid;
+    kept.stack_bytes = static_cast<std::uint32_t>(std::min(copied, room));
+    kept.running = id == ring.clock_id ? 1 : 0;
+    for (unsigned i = 0; i < kStackRegisters; ++i)
+      kept.registers[i] =
+          at<std::uint64_t>(body, kRegisters + (place_of(kKernelRegister[i]) * std::size_t{8}));
+    if (used + kept.whole() > request.arena_bytes) thin();
+    std::memcpy(arena + used, &kept, sizeof(kept));
+    std::memcpy(arena + used + sizeof(kept), body + kStack, kept.stack_bytes);
+    used += kept.whole();
+  }
+
+  // Reads records from `tail` to `head`; of samples if `samples`, else of processes.
+  void read(const Ring& ring, std::uint64_t tail, std::uint64_t head, bool samples) {
+    const std::uint8_t* data = ring.base + page_bytes();
+    while (head - tail >= sizeof(perf_event_header)) {
+      perf_event_header header;
+      copy_out(data, request.ring_bytes, tail, &header, sizeof(header));
+      if (header.size < sizeof(header) || header.size > head - tail) return;
+      const std::size_t bytes = header.size - sizeof(header);
+      const bool wanted = (header.type == PERF_RECORD_SAMPLE) == samples;
+      if (wanted) {
+        copy_out(data, request.ring_bytes, tail + sizeof(header), record.data(), bytes);
+        if (samples)
+          sample(ring, record.data(), bytes);
+        else if (header.type == PERF_RECORD_LOST && bytes >= 16)
+          lost += at<std::uint64_t>(record.data(), 8);
+        else
+          side(header, record.data(), bytes);
+      }
+      tail += header.size;
+    }
+  }
+
+  static std::uint64_t head_of(const Ring& ring) {
+    auto* control = reinterpret_cast<perf_event_mmap_page*>(ring.base);
+    // Acquire: the records that the head covers were written before it.
+    return __atomic_load_n(&control->data_head, __ATOMIC_ACQUIRE);
+  }
+
+  void drain() {
+    const std::scoped_lock held(lock);
+    std::vector<std::uint64_t> heads;
+    heads.reserve(rings.size());
+    for (const Ring& ring : rings) heads.push_back(head_of(ring));
+    // A child's sample may stand on another CPU's ring than its fork: the forks are read first, up to a later
+    // head, so that none is missing of a sample below.
+    for (Ring& ring : rings) {
+      const std::uint64_t head = head_of(ring);
+      read(ring, ring.side_tail, head, false);
+      ring.side_tail = head;
+    }
+    for (std::size_t i = 0; i < rings.size(); ++i) {
+      auto* control = reinterpret_cast<perf_event_mmap_page*>(rings[i].base);
+      read(rings[i], control->data_tail, heads[i], true);
+      // Release: our reads are done before the kernel may write there again.
+      __atomic_store_n(&control->data_tail, heads[i], __ATOMIC_RELEASE);
+    }
+  }
+
+  // Keeps the number of switches that are sampled near the rate asked for, whatever the number of threads.
+  void steer(std::uint64_t elapsed_ns) {
+    const std::uint64_t aim = std::max<std::uint64_t>(1, request.switches_hz * elapsed_ns / 1'000'000'000U);
+    if (switches_taken > 2 * aim && gap_ns < kLongestGap)
+      gap_ns *= 2;
+    else if (switches_taken < aim / 2 && gap_ns > kGap)
+      gap_ns /= 2;
+    switches_taken = 0;
+    gate.set_gap(gap_ns);
+  }
+
+  void drain_until_stopped() {
+    prctl(PR_SET_NAME, "latlab-stacks");
+    std::vector<pollfd> waiting{{.fd = wake, .events = POLLIN, .revents = 0}};
+    for (const Ring& ring : rings) waiting.push_back({.fd = ring.descriptor, .events = POLLIN, .revents = 0});
+    std::uint64_t steered = now_ns();
+    while (running.load(std::memory_order_acquire)) {  // acquire: pairs with stop()
+      if (poll(waiting.data(), waiting.size(), kDrainMs) < 0 && errno != EINTR) return;
+      drain();
+      const std::uint64_t now = now_ns();
+      if (now - steered > 250'000'000U) {
+        const std::scoped_lock held(lock);
+        steer(now - steered);
+        steered = now;
+      }
+    }
+    timespec used_cpu{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used_cpu);
+    drain_cpu_ns = (static_cast<std::uint64_t>(used_cpu.tv_sec) * 1'000'000'000U) +
+                   static_cast<std::uint64_t>(used_cpu.tv_nsec);
+  }
+
+  void open_cpu(int cpu) {
+    Ring& ring = rings.emplace_back();
+    const std::string where = "sampling stacks on CPU " + std::to_string(cpu);
+    perf_event_attr clock = attributes_of(request, PERF_COUNT_SW_CPU_CLOCK);
+    clock.sample_period = 1'000'000'000U / std::max(1U, request.running_hz);
+    clock.mmap = clock.mmap2 = clock.comm = clock.comm_exec = clock.task = 1;
+    ring.descriptor = open_event(clock, cpu);
+    if (ring.descriptor < 0) fail(errno, where);
+    ring.clock_id = id_of(ring.descriptor);
+    if (gate.is_open() && !gate.attach_to_clock(ring.descriptor)) fail(errno, where);
+    void* base = mmap(nullptr, page_bytes() + request.ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                      ring.descriptor, 0);
+    if (base == MAP_FAILED) fail(errno, where);
+    ring.base = static_cast<std::uint8_t*>(base);
+    if (request.switches_hz == 0) return;
+    perf_event_attr switches = attributes_of(request, PERF_COUNT_SW_CONTEXT_SWITCHES);
+    switches.sample_period = 1;
+    if (!gate.is_open()) {
+      switches.freq = 1;
+      switches.sample_freq = std::max<std::uint64_t>(1, request.switches_hz / request.cpus.size());
+    }
+    ring.switches = open_event(switches, cpu);
+    if (ring.switches < 0) fail(errno, where);
+    ring.switches_id = id_of(ring.switches);
+    if (gate.is_open() && !gate.attach_to_switches(ring.switches)) fail(errno, where);
+    if (ioctl(ring.switches, PERF_EVENT_IOC_SET_OUTPUT, ring.descriptor) != 0) fail(errno, where);
+  }
+
+  void switch_all(unsigned long what) const {
+    for (const Ring& ring : rings) {
+      if (ioctl(ring.descriptor, what, 0) != 0) fail(errno, "sampling stacks");
+      if (ring.switches >= 0 && ioctl(ring.switches, what, 0) != 0) fail(errno, "sampling stacks");
+    }
+  }
+};
+
+StackSampler::StackSampler(const StackRequest& request) : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  if (kStackRegisters == 0) fail(ENOTSUP, "sampling stacks on this kind of CPU");
+  if (request.cpus.empty() || request.ring_bytes < page_bytes() ||
+      (request.ring_bytes & (request.ring_bytes - 1)) != 0 || request.stack_bytes % 8 != 0 ||
+      request.arena_bytes < 1U << 20U)
+    throw std::invalid_argument("rings are a power of two of bytes, stacks a multiple of 8, arenas of a MiB");
+  state.request = request;
+  state.record.resize(1U << 16U);  // a record's length has 16 bits
+  void* arena = mmap(nullptr, request.arena_bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (arena == MAP_FAILED) fail(errno, "memory for stacks");
+  state.arena = static_cast<std::uint8_t*>(arena);
+  state.gate.open(state.gap_ns);
+  for (const int cpu : request.cpus) state.open_cpu(cpu);
+  state.wake = eventfd(0, EFD_CLOEXEC);
+  if (state.wake < 0) fail(errno, "eventfd");
+}
+
+StackSampler::~StackSampler() {
+  try {
+    stop();
+  } catch (const std::system_error&) {
+    // The descriptors are closed in any case, and a destructor has nobody to tell.
+    if (state_->drainer.joinable()) state_->drainer.detach();
+  }
+}
+
+void StackSampler::start() {
+  State& state = *state_;
+  if (state.running.exchange(true)) return;
+  state.switch_all(PERF_EVENT_IOC_ENABLE);
+  {
+    // After enabling: a mapping that is made meanwhile is seen twice, never not at all.
+    const std::scoped_lock held(state.lock);
+    for (const pid_t pid : state.request.pids) state.track(pid);
+  }
+  state.drainer = std::thread([owner = state_.get()] { owner->drain_until_stopped(); });
+}
+
+void StackSampler::stop() {
+  State& state = *state_;
+  if (!state.running.exchange(false)) return;
+  const std::uint64_t one = 1;
+  while (write(state.wake, &one, sizeof(one)) < 0 && errno == EINTR) {
+  }
+  state.drainer.join();
+  state.switch_all(PERF_EVENT_IOC_DISABLE);
+  state.drain();
+}
+
+void StackSampler::follow(pid_t pid) {
+  const std::scoped_lock held(state_->lock);
+  state_->track(pid);
+}
+
+std::vector<StackSample> StackSampler::samples() const {
+  const std::scoped_lock held(state_->lock);
+  std::vector<StackSample> out;
+  for (std::size_t from = 0; from < state_->used;) {
+    const auto kept = at<Kept>(state_->arena, from);
+    StackSample& one = out.emplace_back();
+    one.time_ns = kept.time_ns;
+    one.pid = kept.pid;
+    one.tid = kept.tid;
+    one.running = kept.running != 0;
+    std::copy(std::begin(kept.registers), std::end(kept.registers), std::begin(one.registers));
+    one.stack = state_->arena + from + sizeof(Kept);
+    one.stack_bytes = kept.stack_bytes;
+    from += kept.whole();
+  }
+  std::sort(out.begin(), out.end(),
+            [](const StackSample& a, const StackSample& b) { return a.time_ns < b.time_ns; });
+  return out;
+}
+
+const std::vector<ProcessEvent>& StackSampler::processes() const {
+  return state_->processes;
+}
+std::uint64_t StackSampler::lost() const {
+  return state_->lost;
+}
+bool StackSampler::every_thread() const {
+  return state_->gate.is_open();
+}
+std::uint32_t StackSampler::thinned() const {
+  return state_->stride;
+}
+std::uint64_t StackSampler::drain_cpu_ns() const {
+  return state_->drain_cpu_ns;
+}
+
+}  // namespace latlab::system

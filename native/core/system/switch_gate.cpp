@@ -1,0 +1,174 @@
+#include "system/switch_gate.hpp"
+
+#include <linux/bpf.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+namespace latlab::system {
+namespace {
+
+constexpr std::uint32_t kProcesses = 4096;
+constexpr std::uint32_t kThreads = 16384;  // the least recently seen are forgotten, and sampled again
+
+int bpf(int command, bpf_attr& attributes) {
+  return static_cast<int>(syscall(SYS_bpf, command, &attributes, sizeof(attributes)));
+}
+
+int make_map(std::uint32_t type, std::uint32_t entries) {
+  bpf_attr attributes;
+  std::memset(&attributes, 0, sizeof(attributes));
+  attributes.map_type = type;
+  attributes.key_size = sizeof(std::uint32_t);
+  attributes.value_size = sizeof(std::uint64_t);
+  attributes.max_entries = entries;
+  return bpf(BPF_MAP_CREATE, attributes);
+}
+
+constexpr bpf_insn instruction(unsigned code, unsigned to, unsigned from, int offset, std::int32_t value) {
+  bpf_insn out{};
+  out.code = static_cast<std::uint8_t>(code);
+  out.dst_reg = static_cast<std::uint8_t>(to & 15U);
+  out.src_reg = static_cast<std::uint8_t>(from & 15U);
+  out.off = static_cast<std::int16_t>(offset);
+  out.imm = value;
+  return out;
+}
+
+constexpr bpf_insn call(int function) {
+  return instruction(BPF_JMP | BPF_CALL, 0, 0, 0, function);
+}
+constexpr bpf_insn copy(unsigned to, unsigned from) {
+  return instruction(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0);
+}
+constexpr bpf_insn set(unsigned to, std::int32_t value) {
+  return instruction(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value);
+}
+constexpr bpf_insn add(unsigned to, std::int32_t value) {
+  return instruction(BPF_ALU64 | BPF_ADD | BPF_K, to, 0, 0, value);
+}
+constexpr bpf_insn store(unsigned size, unsigned to, int offset, unsigned from) {
+  return instruction(BPF_STX | BPF_MEM | size, to, from, offset, 0);
+}
+
+constexpr bpf_insn leave() {
+  return instruction(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+}
+constexpr bpf_insn jump_if(unsigned how, unsigned one, std::int32_t value, int by) {
+  return instruction(BPF_JMP | how | BPF_K, one, 0, by, value);
+}
+
+// Two instructions long: the address of a map, or of its first value.
+void load_map(std::vector<bpf_insn>& program, unsigned to, unsigned kind, int map) {
+  program.push_back(instruction(BPF_LD | BPF_DW | BPF_IMM, to, kind, 0, map));
+  program.push_back(instruction(0, 0, 0, 0, 0));
+}
+
+bool update(int map, std::uint32_t key, std::uint64_t value) {
+  bpf_attr attributes;
+  std::memset(&attributes, 0, sizeof(attributes));
+  attributes.map_fd = static_cast<std::uint32_t>(map);
+  attributes.key = reinterpret_cast<std::uintptr_t>(&key);
+  attributes.value = reinterpret_cast<std::uintptr_t>(&value);
+  return bpf(BPF_MAP_UPDATE_ELEM, attributes) == 0;
+}
+
+}  // namespace
+
+SwitchGate::~SwitchGate() {
+  close();
+}
+
+void SwitchGate::close() {
+  for (int* descriptor : {&switches_, &clock_, &last_, &gap_, &strangers_}) {
+    if (*descriptor >= 0) ::close(*descriptor);
+    *descriptor = -1;
+  }
+}
+
+int SwitchGate::load(bool with_gap) const {
+  constexpr int kKey = -4;
+  constexpr int kNow = -16;
+  // Jumps count instructions from the one behind them.
+  std::vector<bpf_insn> program{
+      call(BPF_FUNC_get_current_pid_tgid),
+      copy(6, 0),
+      instruction(BPF_ALU | BPF_MOV | BPF_X, 8, 6, 0, 0),     // r8 = the thread, the lower half
+      instruction(BPF_ALU64 | BPF_RSH | BPF_K, 6, 0, 0, 32),  // r6 = the process
+      store(BPF_W, 10, kKey, 6),
+  };
+  load_map(program, 1, BPF_PSEUDO_MAP_FD, strangers_);
+  program.insert(program.end(), {copy(2, 10), add(2, kKey), call(BPF_FUNC_map_lookup_elem),
+                                 jump_if(BPF_JEQ, 0, 0, 2), set(0, 0), leave()});  // a stranger: drop
+  if (with_gap) {
+    program.insert(program.end(), {jump_if(BPF_JNE, 8, 0, 2), set(0, 0), leave(),  // the idle task: drop
+                                   store(BPF_W, 10, kKey, 8), call(BPF_FUNC_ktime_get_ns), copy(7, 0),
+                                   store(BPF_DW, 10, kNow, 7)});
+    load_map(program, 1, BPF_PSEUDO_MAP_FD, last_);
+    program.insert(program.end(), {copy(2, 10), add(2, kKey), call(BPF_FUNC_map_lookup_elem),
+                                   jump_if(BPF_JEQ, 0, 0, 10)});  // not seen before: remember it
+    load_map(program, 3, BPF_PSEUDO_MAP_VALUE, gap_);
+    program.insert(
+        program.end(),
+        {copy(9, 0), instruction(BPF_LDX | BPF_MEM | BPF_DW, 3, 3, 0, 0),  // r3 = gap
+         instruction(BPF_LDX | BPF_MEM | BPF_DW, 1, 9, 0, 0),              // r1 = the last time
+         copy(2, 7), instruction(BPF_ALU64 | BPF_SUB | BPF_X, 2, 1, 0, 0),
+         instruction(BPF_JMP | BPF_JLE | BPF_X, 3, 2, 2, 0), set(0, 0), leave()});  // too soon: drop
+    load_map(program, 1, BPF_PSEUDO_MAP_FD, last_);
+    program.insert(program.end(), {copy(2, 10), add(2, kKey), copy(3, 10), add(3, kNow), set(4, 0),
+                                   call(BPF_FUNC_map_update_elem)});
+  }
+  program.insert(program.end(), {set(0, 1), leave()});
+  static const char license[] = "Apache-2.0";  // none of these helpers asks for another one
+  bpf_attr attributes;
+  std::memset(&attributes, 0, sizeof(attributes));
+  attributes.prog_type = BPF_PROG_TYPE_PERF_EVENT;
+  attributes.insns = reinterpret_cast<std::uintptr_t>(program.data());
+  attributes.insn_cnt = static_cast<std::uint32_t>(program.size());
+  attributes.license = reinterpret_cast<std::uintptr_t>(license);
+  return bpf(BPF_PROG_LOAD, attributes);
+}
+
+bool SwitchGate::open(std::uint64_t gap_ns) {
+  strangers_ = make_map(BPF_MAP_TYPE_LRU_HASH, kProcesses);
+  last_ = make_map(BPF_MAP_TYPE_LRU_HASH, kThreads);
+  gap_ = make_map(BPF_MAP_TYPE_ARRAY, 1);
+  if (strangers_ >= 0 && last_ >= 0 && gap_ >= 0 && update(gap_, 0, gap_ns)) {
+    clock_ = load(false);
+    switches_ = load(true);
+  }
+  if (clock_ < 0 || switches_ < 0) close();
+  return is_open();
+}
+
+bool SwitchGate::attach_to_clock(int perf_descriptor) const {
+  return ioctl(perf_descriptor, PERF_EVENT_IOC_SET_BPF, clock_) == 0;
+}
+
+bool SwitchGate::attach_to_switches(int perf_descriptor) const {
+  return ioctl(perf_descriptor, PERF_EVENT_IOC_SET_BPF, switches_) == 0;
+}
+
+// Should one of these fail, the old value does as well: it costs time, and nothing is missed.
+void SwitchGate::set_gap(std::uint64_t gap_ns) const {
+  if (gap_ >= 0) static_cast<void>(update(gap_, 0, gap_ns));
+}
+
+void SwitchGate::set_stranger(std::uint32_t process, bool stranger) const {
+  if (strangers_ < 0) return;
+  if (stranger) {
+    static_cast<void>(update(strangers_, process, 1));
+    return;
+  }
+  bpf_attr attributes;
+  std::memset(&attributes, 0, sizeof(attributes));
+  attributes.map_fd = static_cast<std::uint32_t>(strangers_);
+  attributes.key = reinterpret_cast<std::uintptr_t>(&process);
+  static_cast<void>(bpf(BPF_MAP_DELETE_ELEM, attributes));
+}
+
+}  // namespace latlab::system

@@ -1,0 +1,39 @@
+// Threads: one owner. The programs run in the kernel, on the thread that is sampled.
+//
+// Filters for sampled events. Of all: no sample of a process that is none of ours, once it is known as such.
+// Of the event "context switch", besides: at most one sample of a thread in `gap_ns`, so that a thread that
+// blocks once a second is sampled as surely as one that blocks ten thousand times. Without them (no rights
+// for BPF) strangers fill the rings too, and the kernel samples every n-th switch of a CPU, which misses the
+// rare ones.
+#pragma once
+
+#include <cstdint>
+
+namespace latlab::system {
+
+class SwitchGate {
+ public:
+  SwitchGate() = default;
+  ~SwitchGate();
+  SwitchGate(const SwitchGate&) = delete;
+  SwitchGate& operator=(const SwitchGate&) = delete;
+
+  // False where the kernel doesn't allow it; then nothing is held.
+  bool open(std::uint64_t gap_ns);
+  bool attach_to_clock(int perf_descriptor) const;
+  bool attach_to_switches(int perf_descriptor) const;
+  void set_gap(std::uint64_t gap_ns) const;
+  void set_stranger(std::uint32_t process, bool stranger) const;
+  bool is_open() const { return switches_ >= 0; }
+
+ private:
+  void close();
+  int load(bool with_gap) const;
+
+  int strangers_ = -1;              // processes
+  int last_ = -1;                   // thread -> when it was sampled last
+  int gap_ = -1;                    // one value
+  int clock_ = -1, switches_ = -1;  // the programs
+};
+
+}  // namespace latlab::system

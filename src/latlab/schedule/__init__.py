@@ -1,0 +1,1 @@
+"""The kernel's events of threads, and the schedule derived from them."""

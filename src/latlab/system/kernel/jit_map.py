@@ -1,0 +1,58 @@
+"""Names of code that was compiled at run time, from the file that programs write for `perf`."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["JitMap", "jit_name", "parse_jit_map", "read_jit_map"]
+
+JitMap = tuple[list[int], list[tuple[int, str]]]
+
+
+def read_jit_map(pid: int, *, root: Path = Path("/")) -> JitMap:
+    """What a program has compiled at run time, by the file that `perf` reads too: /tmp/perf-PID.map.
+
+    Returns:
+        The sorted beginnings, and (end, name) of each; of one that was written twice the later.
+    """
+    inner = pid
+    try:
+        for line in (root / f"proc/{pid}/status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                inner = int(line.split()[-1])
+    except OSError:
+        pass  # it has ended: its file may be there still
+    for path in (root / f"proc/{pid}/root/tmp/perf-{inner}.map", root / f"tmp/perf-{inner}.map"):
+        try:
+            text = path.read_text(errors="replace")
+        except OSError:
+            continue
+        return parse_jit_map(text.splitlines())
+    return [], []
+
+
+def parse_jit_map(lines: Iterable[str]) -> JitMap:
+    """Lines of "START SIZE NAME", hexadecimal; a damaged one is left out."""
+    entries: dict[int, tuple[int, str]] = {}
+    for line in lines:
+        words = line.split(maxsplit=2)
+        if len(words) != 3:
+            continue
+        try:
+            begin, size = int(words[0], 16), int(words[1], 16)
+        except ValueError:
+            continue
+        entries[begin] = (begin + size, words[2].strip())
+    begins = sorted(entries)
+    return begins, [entries[begin] for begin in begins]
+
+
+def jit_name(known: JitMap, address: int) -> str:
+    """Of the code at an address; "" if none is known there."""
+    begins, entries = known
+    index = bisect.bisect_right(begins, address) - 1
+    if index < 0 or address >= entries[index][0]:
+        return ""
+    return entries[index][1]

@@ -1,0 +1,227 @@
+"""Where in the code the threads of running processes are: sampled user stacks, with function, file and line.
+
+While measuring the kernel copies registers and the top of each sampled stack into preallocated memory
+(perf_event_open(2)): at the ticks of the CPU's clock for running threads, and where a thread leaves the CPU.
+Unwinding and names come afterwards. The interpreter's own frames of Python programs come from py-spy, if it
+is installed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from latlab._core.stacks import StackSampler, libdw
+from latlab.errors import UnavailableError
+from latlab.model.schedule import Frame
+from latlab.system.kernel.jit_map import jit_name, read_jit_map
+from latlab.system.kernel.python_graft import graft
+from latlab.system.kernel.python_stacks import PythonStacks
+from latlab.system.kernel.tracing import online_cpus
+
+__all__ = ["Sampler", "Stacks", "unwinds_by_dwarf"]
+
+_WORTH_TELLING = 0.02  # of all samples without a name in one module
+_MODULES_TOLD = 3
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Sampled stacks of processes.
+
+    Attributes:
+        time_ns: int64, CLOCK_MONOTONIC, sorted. pid, tid: int32.
+        running: uint8, 1: sampled by the CPU clock; 0: where the thread left the CPU, blocked or preempted.
+        stack: int32, indices into `stacks`, whose members are indices into `frames`, innermost first.
+        every_thread: switches were sampled by thread; else every n-th of a CPU.
+        lost: samples that the kernel had to drop. thinned: one in so many samples of a thread was kept.
+        notes: what is missing, and the command that would get it.
+    """
+
+    time_ns: np.ndarray[Any, Any]
+    pid: np.ndarray[Any, Any]
+    tid: np.ndarray[Any, Any]
+    running: np.ndarray[Any, Any]
+    stack: np.ndarray[Any, Any]
+    stacks: tuple[tuple[int, ...], ...]
+    frames: tuple[Frame, ...]
+    every_thread: bool = True
+    lost: int = 0
+    thinned: int = 1
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+    def frames_of(self, sample: int) -> tuple[Frame, ...]:
+        """Of one sample, innermost first."""
+        return tuple(self.frames[index] for index in self.stacks[int(self.stack[sample])])
+
+
+class Sampler:
+    """Samples the stacks of processes and of their children between `start` and `stop`.
+
+        with Sampler([pid]) as sampler:
+            ...
+        stacks = sampler.stop()
+
+    Args:
+        pids: of processes; one that was forked by another one of them is followed by itself.
+        running_hz: how often a second a running thread's stack is taken.
+        switches_hz: how many stacks a second, over all threads, are taken where threads leave the CPU.
+        stack_bytes: how much of a stack is copied; what is deeper stays unknown.
+        arena_bytes: memory for the copies; when it is full, half of each thread's samples are let go.
+        python: read the frames of Python programs too, if py-spy is installed.
+        most: samples that are unwound at most.
+
+    Raises:
+        UnavailableError: no rights.
+    """
+
+    def __init__(
+        self,
+        pids: Sequence[int] = (),
+        *,
+        running_hz: int = 499,
+        switches_hz: int = 400,
+        stack_bytes: int = 8192,
+        arena_bytes: int = 96 << 20,
+        python: bool = True,
+        most: int = 20_000,
+    ) -> None:
+        try:
+            self._sampler = StackSampler(
+                online_cpus(), list(pids), running_hz, switches_hz, stack_bytes, arena_bytes
+            )
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EPERM):
+                raise UnavailableError(
+                    f"stacks can't be sampled ({error})",
+                    remedy="run as root, or with CAP_PERFMON, or set kernel.perf_event_paranoid to -1",
+                ) from None
+            raise UnavailableError(f"stacks can't be sampled ({error})") from None
+        self._pids = list(pids)
+        self._python = PythonStacks() if python else None
+        self._most = most
+        self._running = False
+
+    def start(self) -> None:
+        """Begin; a process that is just being started may be given while it stands still before its exec."""
+        self._sampler.start()
+        self._running = True
+        if self._python is not None:
+            self._python.start(self._pids)
+
+    def follow(self, pid: int) -> None:
+        """Sample one more process, and its children."""
+        self._sampler.follow(pid)
+        self._pids.append(pid)
+        if self._python is not None:
+            self._python.follow(pid)
+
+    def halt(self) -> None:
+        """End sampling; what was sampled is kept for `stop`."""
+        if self._running:
+            self._running = False
+            self._sampler.stop()
+            if self._python is not None:
+                self._python.stop()
+
+    def stop(self) -> Stacks:
+        """End, unwind and name what was sampled."""
+        self.halt()
+        raw = self._sampler.unwound(self._most)
+        places = [tuple(place) for place in raw["places"]]
+        stacks = _stacks(raw, places, self._sampler)
+        if self._python is not None:
+            stacks = _with_python(stacks, self._python)
+        return replace(stacks, notes=stacks.notes + _without_symbols(stacks))
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time that our own thread took for copying."""
+        return float(self._sampler.drain_cpu_ns) / 1e9
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.halt()
+
+
+def _with_python(stacks: Stacks, python: PythonStacks) -> Stacks:
+    """The same with the interpreter's frames replaced by the program's own."""
+    frames = list(stacks.frames)
+    known = list(stacks.stacks)
+    stack = graft(stacks.time_ns, stacks.tid, stacks.running, stacks.stack, known, frames, python.samples())
+    return replace(
+        stacks,
+        stack=stack,
+        stacks=tuple(known),
+        frames=tuple(frames),
+        notes=stacks.notes + python.notes,
+    )
+
+
+def _stacks(raw: Mapping[str, Any], places: Sequence[tuple[Any, ...]], sampler: StackSampler) -> Stacks:
+    jit = {pid: read_jit_map(pid) for pid in {place[6] for place in places if not place[3]}}
+    frames = []
+    for function, file, line, module, offset, address, pid in places:
+        name = function
+        if not name and not module and jit[pid]:
+            name = jit_name(jit[pid], address)
+        frames.append(Frame(name, file, line, module, offset if module else address))
+    notes = []
+    if not raw["by_dwarf"]:
+        notes.append("stacks are read along frame pointers only, and without names: apt install libdw1")
+    if not sampler.every_thread:
+        notes.append(
+            "threads that seldom block may lack a stack: BPF is not allowed here; run as root or with CAP_BPF"
+        )
+    if sampler.lost:
+        notes.append(f"the kernel dropped {sampler.lost} samples of stacks")
+    return Stacks(
+        raw["time_ns"],
+        raw["pid"],
+        raw["tid"],
+        raw["running"],
+        raw["stack"],
+        tuple(raw["stacks"]),
+        tuple(frames),
+        sampler.every_thread,
+        sampler.lost,
+        sampler.thinned,
+        tuple(notes),
+    )
+
+
+def _without_symbols(stacks: Stacks) -> tuple[str, ...]:
+    """One line for each module whose functions have no names, if it has a part in the samples."""
+    frames = stacks.frames
+    counts = np.bincount(stacks.stack, minlength=len(stacks.stacks))
+    of_module: dict[str, int] = {}
+    for stack, count in zip(stacks.stacks, counts.tolist(), strict=True):
+        # Innermost of what isn't named: a starter routine far outside does nobody harm.
+        inner = next((frames[i] for i in stack[:3] if frames[i].module and not frames[i].function), None)
+        if inner is not None:
+            of_module[inner.module] = of_module.get(inner.module, 0) + count
+    told = sorted(of_module.items(), key=lambda item: -item[1])[:_MODULES_TOLD]
+    return tuple(
+        f"{os.path.basename(module)} has no symbols: install its debug package "  # noqa: PTH119
+        f"(`find-dbgsym-packages {module}` names it), or keep them when you build it"
+        for module, count in told
+        if count >= _WORTH_TELLING * max(1, len(stacks)) and not module.startswith("[")
+    )
+
+
+def unwinds_by_dwarf() -> bool:
+    """Whether elfutils' libdw is installed."""
+    return bool(libdw())

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latlab.model.schedule import INTERVAL, WAKE, Frame, Losses, Schedule, ScheduledThread, State, Wait
+from latlab.schedule.stacks import entry_of, plain_function, with_stacks
+from latlab.system.kernel.jit_map import jit_name, parse_jit_map, read_jit_map
+from latlab.system.kernel.python_graft import graft
+from latlab.system.kernel.python_stacks import PythonSamples, parse_chrome_trace
+from latlab.system.kernel.stacks import Stacks
+
+MS = 1_000_000
+CRUNCH = Frame("crunch(double)", "a.cpp", 7, "/bin/a", 0x10)
+WAITS = Frame("__futex_wait", "", 0, "/lib/libc.so.6", 0x20)
+STARTS = Frame("start_thread", "", 0, "/lib/libc.so.6", 0x30)
+FRAMES = (CRUNCH, WAITS, STARTS)
+RUNS, BLOCKS = (0, 2), (1, 0, 2)
+
+
+def _schedule() -> Schedule:
+    rows = [
+        (State.RUNNING, 0, 10),
+        (State.BLOCKED, 10, 20),
+        (State.RUNNING, 20, 30),
+        (State.RUNNABLE, 30, 40),
+    ]
+    intervals = np.zeros(len(rows), INTERVAL)
+    for row, (state, begin, end) in zip(intervals, rows, strict=True):
+        row["state"], row["begin"], row["end"] = state, begin * MS, end * MS
+        row["wait"] = Wait.FUTEX if state == State.BLOCKED else Wait.NONE
+        row["sample"] = -1
+    thread = ScheduledThread(71, 70, "a", "a", 0, 40 * MS)
+    empty = np.empty(0, WAKE)
+    return Schedule(0, 40 * MS, (0,), (thread,), intervals, empty, empty, Losses("bpf"))
+
+
+def _stacks(samples: list[tuple[int, int, int, int]], notes: tuple[str, ...] = ()) -> Stacks:
+    columns = np.array(samples, np.int64).reshape(-1, 4).T
+    return Stacks(
+        columns[0],
+        np.full(columns.shape[1], 70, np.int32),
+        columns[1].astype(np.int32),
+        columns[2].astype(np.uint8),
+        columns[3].astype(np.int32),
+        (RUNS, BLOCKS),
+        FRAMES,
+        notes=notes,
+    )
+
+
+def test_a_blocked_interval_points_at_the_stack_that_was_taken_where_it_began() -> None:
+    joined = with_stacks(_schedule(), _stacks([(10 * MS + 3000, 71, 0, 1)]))
+    assert joined.intervals["sample"].tolist() == [-1, 0, -1, -1]
+    sample = joined.samples[0]
+    assert [joined.frames[i] for i in joined.stacks[sample["stack"]]] == [WAITS, CRUNCH, STARTS]
+    assert int(sample["running"]) == 0
+
+
+def test_the_stack_of_a_preempted_thread_is_no_place_where_it_blocks() -> None:
+    assert len(with_stacks(_schedule(), _stacks([(30 * MS, 71, 0, 0)])).samples) == 0
+
+
+def test_a_stack_far_from_any_beginning_is_left_out() -> None:
+    assert len(with_stacks(_schedule(), _stacks([(14 * MS, 71, 0, 1)])).samples) == 0
+
+
+def test_samples_of_strangers_are_left_out() -> None:
+    joined = with_stacks(_schedule(), _stacks([(5 * MS, 99, 1, 0), (6 * MS, 71, 1, 0)]))
+    assert joined.samples["time"].tolist() == [6 * MS]
+
+
+def test_of_two_threads_with_one_number_each_gets_its_own_samples() -> None:
+    schedule = _schedule()
+    first = replace(schedule.threads[0], ended=True, ended_ns=8 * MS)
+    second = replace(schedule.threads[0], began_ns=9 * MS)
+    joined = with_stacks(
+        replace(schedule, threads=(first, second)), _stacks([(5 * MS, 71, 1, 0), (25 * MS, 71, 1, 0)])
+    )
+    assert joined.samples["thread"].tolist() == [0, 1]
+
+
+def test_a_thread_is_told_by_the_function_it_starts_in() -> None:
+    assert with_stacks(_schedule(), _stacks([(5 * MS, 71, 1, 0)])).threads[0].entry == "crunch"
+
+
+def test_what_the_sampler_could_not_see_is_told_with_the_losses() -> None:
+    joined = with_stacks(_schedule(), _stacks([(5 * MS, 71, 1, 0)], notes=("apt install libdw1",)))
+    assert joined.losses.notes == ("apt install libdw1",)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("crunch(double)", "crunch"),
+        ("feed::Parser::run(int, std::vector<int, std::allocator<int> >) const", "feed::Parser::run"),
+        ("void pool::work<int, 3>(pool::Task<int>&)", "pool::work"),
+        ("main::{lambda()#1}::operator()() const", "main::{lambda()#1}"),
+        ("(anonymous namespace)::compress(Block*)", "compress"),
+        ("Table::operator()(int)", "Table::operator()"),
+        ("main", "main"),
+        ("<lambda>", "<lambda>"),
+        ("Queue.get", "Queue.get"),
+    ],
+)
+def test_a_function_s_plain_name_has_no_arguments(name: str, plain: str) -> None:
+    assert plain_function(name) == plain
+
+
+def test_a_stack_that_ends_too_early_names_no_beginning() -> None:
+    assert entry_of([CRUNCH]) == ""
+
+
+def test_a_python_thread_begins_in_its_target() -> None:
+    frames = [
+        Frame("parse", "/x/feed.py", 3),
+        Frame("worker", "/x/feed.py", 12),
+        Frame("Thread.run", "/usr/lib/python3.11/threading.py", 975),
+        Frame("Thread._bootstrap", "/usr/lib/python3.11/threading.py", 995),
+    ]
+    assert entry_of(frames) == "worker"
+    assert entry_of([Frame("load", "/x/feed.py", 3), Frame("<module>", "/x/feed.py", 40)]) == "feed.py"
+
+
+def test_code_that_was_compiled_at_run_time_is_named_by_its_map(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp/perf-12.map").write_text("7f10 20 LazyCompile:~handle app.js:3\nbroken\n7f00 10 stub\n")
+    known = read_jit_map(12, root=tmp_path)
+    assert jit_name(known, 0x7F12) == "LazyCompile:~handle app.js:3"
+    assert jit_name(known, 0x7F0F) == "stub"
+    assert jit_name(known, 0x7F30) == ""
+    assert jit_name(parse_jit_map([]), 0x10) == ""
+
+
+def _event(kind: str, name: str, time_us: int, file: str = "", line: int = 0) -> dict[str, object]:
+    return {
+        "ph": kind,
+        "name": name,
+        "ts": time_us,
+        "pid": 70,
+        "tid": 5,
+        "args": {"filename": file, "line": line},
+    }
+
+
+TRACE = [
+    _event("B", "thread (71): decode", 100),
+    _event("B", "worker", 100, "/x/feed.py", 12),
+    _event("B", "parse", 100, "/x/feed.py", 3),
+    _event("E", "parse", 40_100, "/x/feed.py", 3),
+    _event("E", "worker", 60_100, "/x/feed.py", 12),
+    _event("E", "thread (71): decode", 60_100),
+]
+WORKER, PARSE = Frame("worker", "/x/feed.py", 12), Frame("parse", "/x/feed.py", 3)
+
+
+def test_a_recording_of_py_spy_gives_a_sample_a_step() -> None:
+    samples = parse_chrome_trace(TRACE, 20_000)
+    assert [(tid, at) for tid, at, _ in samples] == [(71, 100), (71, 20_100), (71, 40_100)]
+    assert [stack for _, _, stack in samples] == [(PARSE, WORKER), (PARSE, WORKER), (WORKER,)]
+
+
+def _grafted(running: int, python: PythonSamples) -> list[Frame]:
+    evaluates = Frame("_PyEval_EvalFrameDefault", "", 0, "/usr/bin/python3", 1)
+    adds = Frame("PyNumber_Add", "", 0, "/usr/bin/python3", 2)
+    frames = [WAITS, adds, evaluates, STARTS]
+    stacks: list[tuple[int, ...]] = [(0, 1, 2, 3)]
+    stack = graft(
+        np.array([MS]), np.array([71]), np.array([running]), np.array([0], np.int32), stacks, frames, python
+    )
+    return [frames[i] for i in stacks[int(stack[0])]]
+
+
+def test_the_interpreter_s_frames_give_way_to_the_program_s() -> None:
+    seen = (np.array([MS]), [0])
+    assert _grafted(1, PythonSamples({71: seen}, {71: seen}, [(PARSE, WORKER)])) == [PARSE, WORKER]
+
+
+def test_a_thread_that_waits_gets_a_line_at_which_it_was_not_seen_running() -> None:
+    running = (np.array([MS]), [0])
+    everything = (np.array([MS, 2 * MS]), [0, 1])
+    python = PythonSamples({71: running}, {71: everything}, [(PARSE, WORKER), (WORKER,)])
+    assert _grafted(0, python) == [WAITS, WORKER]
+
+
+def test_without_python_s_frames_the_native_ones_stay() -> None:
+    assert len(_grafted(1, PythonSamples({}, {}, []))) == 4
