@@ -2,8 +2,9 @@
 // is start-up work.
 //
 // The counter file of this process: made, locked, grown, copied at fork and removed at exit. `counters.hpp`
-// registers queues and stages in it. Where no file can be made (no shared memory, a full one,
-// LATLAB_COUNTERS=off) the counts live in private memory, and all goes on as before.
+// registers queues and stages in it. Where no file can be made (no shared memory, a full one, somebody else's
+// folder) one line on stderr says why; the counts live in private memory then, and all goes on as before.
+// LATLAB_COUNTERS=off asks for that, without a line.
 #pragma once
 
 #include <fcntl.h>
@@ -29,9 +30,9 @@ namespace latlab {
 
 // The folder of this user's counter files: $LATLAB_COUNTERS, or /dev/shm/latlab-UID.
 inline std::string counter_folder() {
-  const char* chosen = std::getenv("LATLAB_COUNTERS");  // NOLINT(concurrency-mt-unsafe): read at start-up
+  const char* chosen = ::secure_getenv("LATLAB_COUNTERS");  // not what the caller of a setuid program says
   if (chosen != nullptr && *chosen != '\0') return chosen;
-  return "/dev/shm/latlab-" + std::to_string(::getuid());
+  return "/dev/shm/latlab-" + std::to_string(::geteuid());
 }
 
 namespace detail {
@@ -203,19 +204,26 @@ class __attribute__((visibility("default"))) CounterFile {
     const std::string folder = counter_folder();
     if (folder == "off") return fail("LATLAB_COUNTERS=off");
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return fail(folder + ": can't be made");
+    // No link is followed, so that nobody leads this process's counts elsewhere.
+    const int at = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat status{};
-    if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::getuid() ||
-        (status.st_mode & 077U) != 0) {
-      return fail(folder + ": not a folder of this user's alone (mode 0700)");
+    if (at < 0 || ::fstat(at, &status) != 0 || status.st_uid != ::geteuid() || (status.st_mode & 077U) != 0) {
+      const bool other = at >= 0 && status.st_uid != ::geteuid();
+      if (at >= 0) ::close(at);
+      return fail(folder + (other ? ": belongs to user " + std::to_string(status.st_uid) +
+                                        "; name another folder by LATLAB_COUNTERS"
+                                  : std::string(": not a folder of this user's alone (mode 0700)")));
     }
     pid_ = ::getpid();
     start_ = detail::process_start(pid_);
     for (number_ = 0; number_ < 64; ++number_) {
-      path_ = folder + '/' + std::to_string(pid_) + '-' + std::to_string(start_) + '-' +
-              std::to_string(number_) + ".counters";
-      fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+      const std::string name =
+          std::to_string(pid_) + '-' + std::to_string(start_) + '-' + std::to_string(number_) + ".counters";
+      path_ = folder + '/' + name;
+      fd_ = ::openat(at, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
       if (fd_ >= 0 || errno != EEXIST) break;
     }
+    ::close(at);
     if (fd_ < 0) return fail(path_ + ": can't be made");
     // The lock tells an observer that this process still runs this program: it goes at exit and at exec.
     // It waits at most for an observer that looks whether it is held, which takes a microsecond.
@@ -234,8 +242,12 @@ class __attribute__((visibility("default"))) CounterFile {
     return memory;
   }
 
+  // Says why on stderr, once in a process and its forks: an observer that finds nothing can't say it.
   void* fail(std::string reason) {
     reason_ = std::move(reason);
+    if (!std::exchange(said_, true) && reason_ != "LATLAB_COUNTERS=off") {
+      std::fprintf(stderr, "latlab: this program's queues are not published: %s\n", reason_.c_str());
+    }
     path_.clear();
     fd_ = -1;
     return nullptr;
@@ -403,6 +415,7 @@ class __attribute__((visibility("default"))) CounterFile {
   std::uint32_t reserved_stages_ = 0;
   std::string path_;
   std::string reason_;
+  bool said_ = false;
   detail::SpinLock lock_;
 };
 

@@ -2,21 +2,24 @@
 // it reads may change at any time under it, and may have been written by anybody.
 //
 // The reading side of the counter file: maps it read-only, and returns a state, never a crash, for whatever
-// it finds. Nothing that it does can be noticed by the application, except that its lock is asked about.
+// it finds; a file that is cut short while it is read gives zeros from then on, and cut() says so. Nothing
+// that it does can be noticed by the application, except that its lock is asked about.
 #pragma once
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "counters.hpp"
+#include "guarded_map.hpp"
+#include "shared_door.hpp"
 
 namespace latlab {
 
@@ -30,6 +33,7 @@ enum class ReadState : std::uint32_t {
   bad_geometry = 6,   // offsets or sizes that don't fit the file
   other_boot = 7,     // left from before the machine started: readable, dead
   dead = 8,           // its process has ended or runs another program: readable
+  refused = 9,        // not this user's, writable by others, or reached by a link: shared_door.hpp
 };
 
 inline const char* to_text(ReadState state) noexcept {
@@ -52,6 +56,8 @@ inline const char* to_text(ReadState state) noexcept {
       return "other boot";
     case ReadState::dead:
       return "dead";
+    case ReadState::refused:
+      return "refused";
   }
   return "unknown";
 }
@@ -128,7 +134,20 @@ struct StageTimes {
 class CounterReader {
  public:
   CounterReader() = default;
-  explicit CounterReader(std::string path) : path_(std::move(path)) { state_ = open(); }
+  // A file in a folder of this user's alone; for root every user's, where it asks for that (shared_door.hpp).
+  explicit CounterReader(std::string path) : path_(std::move(path)) { state_ = enter(); }
+  // A file that this process made itself, wherever it is.
+  static CounterReader of_own(std::string path) {
+    CounterReader reader;
+    reader.path_ = std::move(path);
+    reader.fd_ = ::open(reader.path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    struct stat status{};
+    const bool found = reader.fd_ >= 0 && ::fstat(reader.fd_, &status) == 0;
+    reader.owner_ = ::geteuid();
+    reader.mirror_ = true;
+    reader.state_ = found ? reader.open(static_cast<std::size_t>(status.st_size)) : ReadState::absent;
+    return reader;
+  }
   CounterReader(const CounterReader&) = delete;
   CounterReader& operator=(const CounterReader&) = delete;
   CounterReader(CounterReader&& other) noexcept { swap(other); }
@@ -137,7 +156,6 @@ class CounterReader {
     return *this;
   }
   ~CounterReader() {
-    if (base_ != nullptr) ::munmap(const_cast<std::byte*>(base_), bytes_);
     if (fd_ >= 0) ::close(fd_);
   }
 
@@ -146,12 +164,18 @@ class CounterReader {
   [[nodiscard]] ReadState state() const noexcept { return state_; }
   // Counts can be read: also those that a dead process left.
   [[nodiscard]] bool readable() const noexcept { return base_ != nullptr; }
+  // The file became shorter under the reader: what it says since can't be believed.
+  [[nodiscard]] bool cut() const noexcept { return map_.cut(); }
+  [[nodiscard]] uid_t owner() const noexcept { return owner_; }
 
   // The process still runs the program that made the file. All of these must hold, since each alone can lie:
   // a process id comes again, a boot forgets, and the lock passes to a child that was made without fork().
   [[nodiscard]] bool alive() const noexcept {
-    if (base_ == nullptr || header().boot_id != detail::boot_id()) return false;
-    if (detail::process_start(static_cast<pid_t>(header().pid)) != header().process_start) return false;
+    if (base_ == nullptr || cut() || header().boot_id != detail::boot_id()) return false;
+    const std::uint32_t pid = header().pid;  // once: it may change between two looks
+    const std::uint64_t start = detail::process_start(static_cast<pid_t>(pid));
+    if (start == 0 || start != header().process_start) return false;
+    if (!mirror_ && !runs_as(pid, owner_)) return false;    // another user's process can't be claimed
     if (::flock(fd_, LOCK_SH | LOCK_NB) != 0) return true;  // the owner holds it
     ::flock(fd_, LOCK_UN);
     return false;
@@ -164,6 +188,9 @@ class CounterReader {
   [[nodiscard]] std::uint32_t stage_count() const noexcept {
     return std::min(header().stage_count.load(std::memory_order_acquire), stage_capacity_);
   }
+  // Slots that may be read, whatever the counts say later.
+  [[nodiscard]] std::uint32_t queue_room() const noexcept { return queue_capacity_; }
+  [[nodiscard]] std::uint32_t stage_room() const noexcept { return stage_capacity_; }
   [[nodiscard]] const QueueDescriptor& queue(std::uint32_t slot) const noexcept {
     return *at<QueueDescriptor>(queues_ + slot * std::size_t{queue_stride_});
   }
@@ -245,6 +272,9 @@ class CounterReader {
 
  private:
   static constexpr int kAttempts = 64;
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
+  static constexpr std::uint64_t kMostSlots = 65536;
+  static constexpr std::uint64_t kMostStride = 4096;
 
   template <class T>
   const T* at(std::size_t offset) const noexcept {
@@ -262,25 +292,58 @@ class CounterReader {
     return false;
   }
 
-  ReadState open() {
-    fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd_ < 0) return ReadState::absent;
-    struct stat status{};
-    if (::fstat(fd_, &status) != 0) return ReadState::absent;
-    if (!S_ISREG(status.st_mode)) return ReadState::foreign;
-    bytes_ = static_cast<std::size_t>(status.st_size);
+  // Whether a process is this user's: who made it, or what it may do as now.
+  static bool runs_as(std::uint32_t pid, uid_t user) noexcept {
+    char path[48];
+    std::snprintf(path, sizeof path, "/proc/%u/status", pid);
+    std::FILE* const file = std::fopen(path, "re");
+    if (file == nullptr) return false;
+    char line[256];
+    unsigned real = 0;
+    unsigned effective = 0;
+    bool found = false;
+    while (!found && std::fgets(line, sizeof line, file) != nullptr) {
+      // NOLINTNEXTLINE(cert-err34-c): of the kernel's own text
+      found = std::sscanf(line, "Uid:\t%u\t%u", &real, &effective) == 2;
+    }
+    std::fclose(file);
+    return found && (real == user || effective == user);
+  }
+
+  ReadState enter() {
+    const Door door = open_shared_file(path_);
+    fd_ = door.fd;
+    owner_ = door.owner;
+    switch (door.state) {
+      case DoorState::open:
+        return open(door.bytes);
+      case DoorState::absent:
+        return ReadState::absent;
+      case DoorState::not_a_file:
+        return ReadState::foreign;
+      case DoorState::refused:
+        break;
+    }
+    return ReadState::refused;
+  }
+
+  ReadState open(std::size_t bytes) {
+    bytes_ = bytes;
     if (bytes_ < sizeof(FileHeader)) return bytes_ == 0 ? ReadState::not_ready : ReadState::too_short;
-    void* const memory = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, fd_, 0);
-    if (memory == MAP_FAILED) return ReadState::absent;
-    base_ = static_cast<const std::byte*>(memory);
+    // Looking at a hole of a sparse file in shared memory costs memory: what is larger than any counter
+    // file isn't mapped.
+    if (bytes_ > kMostBytes) return ReadState::bad_geometry;
+    if (!map_.map(fd_, bytes_)) return ReadState::absent;
+    base_ = map_.data();
     const ReadState state = check();
-    if (state == ReadState::ready) {
+    if (state == ReadState::ready && !cut()) {
       if (header().boot_id != detail::boot_id()) return ReadState::other_boot;
       return alive() ? ReadState::ready : ReadState::dead;
     }
-    ::munmap(memory, bytes_);
+    const bool short_now = cut();
+    map_.unmap();
     base_ = nullptr;
-    return state;
+    return short_now ? ReadState::too_short : state;
   }
 
   // Takes the geometry over, so that what the file says later can't lead outside the mapping.
@@ -290,6 +353,7 @@ class CounterReader {
     if (magic == 0) return ReadState::not_ready;
     if (magic != kCounterMagic) return ReadState::foreign;
     if (head.version != kCounterVersion) return ReadState::other_version;
+    if (head.file_bytes != bytes_) return ReadState::bad_geometry;
     queue_capacity_ = head.queue_capacity;
     stage_capacity_ = head.stage_capacity;
     queue_stride_ = head.queue_descriptor_bytes;
@@ -309,7 +373,9 @@ class CounterReader {
 
   template <class T>
   [[nodiscard]] bool inside(std::uint64_t offset, std::uint64_t stride, std::uint64_t count) const noexcept {
-    if (stride < sizeof(T) || stride % alignof(T) != 0 || offset % alignof(T) != 0) return false;
+    if (stride < sizeof(T) || stride > kMostStride || count > kMostSlots || stride % alignof(T) != 0 ||
+        offset % alignof(T) != 0)
+      return false;
     return offset >= sizeof(FileHeader) && offset <= bytes_ && count <= (bytes_ - offset) / stride;
   }
 
@@ -317,6 +383,9 @@ class CounterReader {
     std::swap(path_, other.path_);
     std::swap(state_, other.state_);
     std::swap(fd_, other.fd_);
+    std::swap(map_, other.map_);
+    std::swap(owner_, other.owner_);
+    std::swap(mirror_, other.mirror_);
     std::swap(base_, other.base_);
     std::swap(bytes_, other.bytes_);
     std::swap(queue_capacity_, other.queue_capacity_);
@@ -334,7 +403,10 @@ class CounterReader {
   std::string path_;
   ReadState state_ = ReadState::absent;
   int fd_ = -1;
-  const std::byte* base_ = nullptr;
+  uid_t owner_ = 0;
+  bool mirror_ = false;  // made by this process for another: whose process it is says nothing
+  GuardedMap map_;
+  const std::byte* base_ = nullptr;  // of the map, while the file is readable
   std::size_t bytes_ = 0;
   std::uint32_t queue_capacity_ = 0;
   std::uint32_t stage_capacity_ = 0;

@@ -84,12 +84,39 @@ nb::dict gaps_of(const Chunk& chunk) {
   return all;
 }
 
+// A name that some program gave: it need not be UTF-8, and a terminal must not obey it. Control characters
+// and those that turn the direction of writing become question marks, here, for all who show or keep it.
+nb::str name_text(const std::string& value) {
+  nb::str text = nb::steal<nb::str>(
+      PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "replace"));
+  if (!text.is_valid()) throw nb::python_error();
+  const auto obeyed = [](Py_UCS4 c) {
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x061C || (c >= 0x200B && c <= 0x200F) ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;
+  };
+  const Py_ssize_t size = PyUnicode_GetLength(text.ptr());
+  Py_ssize_t bad = 0;
+  for (Py_ssize_t i = 0; i < size; ++i) bad += obeyed(PyUnicode_ReadChar(text.ptr(), i)) ? 1 : 0;
+  if (bad == 0) return text;
+  std::string clean;
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    const Py_UCS4 c = PyUnicode_ReadChar(text.ptr(), i);
+    const nb::object one = nb::steal<nb::object>(PyUnicode_FromOrdinal(static_cast<int>(c)));
+    const char* const bytes = PyUnicode_AsUTF8(one.ptr());
+    if (bytes == nullptr) PyErr_Clear();
+    clean += obeyed(c) || bytes == nullptr ? "?" : bytes;
+  }
+  return nb::str(clean.data(), clean.size());
+}
+
 class Reader {
  public:
   explicit Reader(std::string path)
       : reader_(std::make_shared<const latlab::CounterReader>(std::move(path))) {}
   explicit Reader(std::shared_ptr<Mirror> mirror)
-      : mirror_(std::move(mirror)), reader_(std::make_shared<const latlab::CounterReader>(mirror_->path())) {}
+      : mirror_(std::move(mirror)),
+        reader_(
+            std::make_shared<const latlab::CounterReader>(latlab::CounterReader::of_own(mirror_->path()))) {}
 
   [[nodiscard]] const latlab::CounterReader& readable() const {
     if (!reader_->readable()) throw std::runtime_error(reader_->path() + ": " + to_text(reader_->state()));
@@ -100,7 +127,8 @@ class Reader {
   [[nodiscard]] const std::shared_ptr<Mirror>& mirror() const { return mirror_; }
 
   [[nodiscard]] const latlab::CounterReader& at_queue(std::uint32_t slot) const {
-    if (slot >= readable().queue_count()) throw std::out_of_range("there is no such queue slot");
+    // The room for slots, not their count: whoever writes the file may take that back at any time.
+    if (slot >= readable().queue_room()) throw std::out_of_range("there is no such queue slot");
     return *reader_;
   }
 
@@ -161,11 +189,7 @@ nb::object queue_of(const Reader& reader, std::uint32_t slot) {
   all["sides"] = view.sides;
   all["pair"] = view.pair;
   all["created_ticks"] = view.created_ticks;
-  const auto text = [&](const char* key, const std::string& value) {
-    // What a foreign writer put there need not be UTF-8.
-    all[key] = nb::steal<nb::str>(
-        PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "replace"));
-  };
+  const auto text = [&](const char* key, const std::string& value) { all[key] = name_text(value); };
   text("name", view.name);
   text("source_type", view.source_type);
   text("source_name", view.source_name);
@@ -179,7 +203,7 @@ nb::object queue_of(const Reader& reader, std::uint32_t slot) {
 }
 
 nb::object stage_of(const Reader& reader, std::uint32_t slot) {
-  if (slot >= reader.readable().stage_count()) throw std::out_of_range("there is no such stage slot");
+  if (slot >= reader.readable().stage_room()) throw std::out_of_range("there is no such stage slot");
   latlab::StageView view;
   if (!reader.any().describe(slot, view)) return nb::none();
   nb::dict all;
@@ -190,10 +214,7 @@ nb::object stage_of(const Reader& reader, std::uint32_t slot) {
   all["wait"] = static_cast<std::uint32_t>(view.wait);
   all["tid"] = view.tid;
   all["cpu"] = view.cpu;
-  const auto text = [&](const char* key, const std::string& value) {
-    all[key] = nb::steal<nb::str>(
-        PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "replace"));
-  };
+  const auto text = [&](const char* key, const std::string& value) { all[key] = name_text(value); };
   text("type", view.type);
   text("name", view.name);
   text("group", view.group);
@@ -281,11 +302,7 @@ NB_MODULE(queues, m) {
           "alive", [](const Reader& r) { return r.any().alive(); }, nb::call_guard<nb::gil_scoped_release>())
       .def("header", &header_of, nb::sig("def header(self) -> dict[str, typing.Any]"))
       .def_prop_ro("application",
-                   [](const Reader& r) {
-                     const std::string text = r.readable().header().application.load();
-                     return nb::steal<nb::str>(
-                         PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
-                   })
+                   [](const Reader& r) { return name_text(r.readable().header().application.load()); })
       .def_prop_ro(
           "phase",
           [](const Reader& r) { return r.readable().header().phase.load(std::memory_order_acquire); })
@@ -326,7 +343,7 @@ NB_MODULE(queues, m) {
       .def(
           "stage_times",
           [](const Reader& r, std::uint32_t slot) -> nb::object {
-            if (slot >= r.readable().stage_count()) throw std::out_of_range("there is no such stage slot");
+            if (slot >= r.readable().stage_room()) throw std::out_of_range("there is no such stage slot");
             latlab::StageTimes times;
             if (!r.any().read_times(slot, times)) return nb::none();
             return nb::make_tuple(times.at_ticks, times.busy_ticks, times.blocked_ticks, times.idle_ticks,

@@ -1,4 +1,6 @@
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <latlab/counter_reader.hpp>
@@ -23,9 +25,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A folder of this user's alone: in another no counter file is read.
+fs::path private_folder() {
+  const fs::path folder = fs::temp_directory_path() / ("latlab-reader-" + std::to_string(::getpid()));
+  fs::create_directory(folder);
+  fs::permissions(folder, fs::perms::owner_all);
+  return folder;
+}
+
 // A copy of this process's file, whose bytes a test may spoil.
 fs::path copied() {
-  const fs::path to = fs::temp_directory_path() / ("latlab-reader-" + std::to_string(::getpid()));
+  const fs::path to = private_folder() / "copy.counters";
   fs::remove(to);
   fs::copy_file(CounterFile::process().path(), to);
   return to;
@@ -93,6 +103,123 @@ TEST("a file that is no counter file gets a state, each its own") {
   fs::resize_file(copy, 0);
   CHECK(state_of(copy) == ReadState::not_ready);
   fs::remove(copy);
+}
+
+TEST("a counter file that is cut short while it is read gives zeros, and is no longer believed") {
+  SpscRing<int> ring(8, {.name = "cut"});
+  ring.try_push(1);
+  const fs::path copy = copied();
+  const CounterReader reader(copy.string());
+  CHECK(reader.readable());
+  CHECK(!reader.cut());
+  CHECK_EQUAL(1U, read_counts(reader.counts(ring.slot().slot()).producer,
+                              reader.counts(ring.slot().slot()).consumer, 1)
+                      .in);
+  fs::resize_file(copy, 0);
+  CHECK_EQUAL(0U, reader.counts(ring.slot().slot()).producer.in.load());
+  QueueView view;
+  static_cast<void>(reader.describe(ring.slot().slot(), view));
+  CHECK(reader.cut());
+  CHECK(!reader.alive());
+  fs::remove(copy);
+}
+
+TEST("a sampler outlives the truncation of what it samples") {
+  SpscRing<int> ring(8, {.name = "sampled"});
+  const fs::path copy = copied();
+  const auto reader = std::make_shared<const CounterReader>(copy.string());
+  QueueView view;
+  CHECK(reader->describe(ring.slot().slot(), view));
+  queues::Sampler sampler({.period_ns = 50'000, .chunk_samples = 64, .chunks = 2});
+  sampler.set_plan({reader}, {reader->header().topology_version.load()},
+                   {target(0, view.slot, view.generation)});
+  sampler.start();
+  while (sampler.statistics().sweeps < 10) ::usleep(1000);
+  fs::resize_file(copy, 0);
+  const std::uint64_t before = sampler.statistics().sweeps;
+  while (sampler.statistics().sweeps < before + 10) ::usleep(1000);
+  sampler.stop();
+  CHECK(reader->cut());
+  fs::remove(copy);
+}
+
+TEST("a counter file larger than any that an application makes is not touched") {
+  const fs::path copy = copied();
+  fs::resize_file(copy, std::uintmax_t{1} << 30U);
+  poke(copy, offsetof(FileHeader, file_bytes), std::uint64_t{1} << 30U);
+  CHECK(state_of(copy) == ReadState::bad_geometry);
+  fs::remove(copy);
+}
+
+TEST("a counter file whose size is not what its header says is refused") {
+  const fs::path copy = copied();
+  fs::resize_file(copy, fs::file_size(copy) + 4096);
+  CHECK(state_of(copy) == ReadState::bad_geometry);
+  fs::remove(copy);
+}
+
+TEST("a counter file behind a link, a second name, or in a folder that others write to is refused") {
+  const fs::path copy = copied();
+  const fs::path folder = copy.parent_path();
+  const fs::path link = folder / "link.counters";
+  fs::remove(link);
+  fs::create_symlink(copy, link);
+  CHECK(state_of(link) == ReadState::refused);
+  fs::remove(link);
+  const fs::path way = fs::temp_directory_path() / ("latlab-way-" + std::to_string(::getpid()));
+  fs::create_directory_symlink(folder, way);
+  CHECK(state_of(way / copy.filename()) == ReadState::refused);
+  fs::remove(way);
+  fs::create_hard_link(copy, link);
+  CHECK(state_of(link) == ReadState::refused);
+  fs::remove(link);
+  CHECK(state_of(copy) == ReadState::dead);
+  fs::permissions(copy, fs::perms::others_write, fs::perm_options::add);
+  CHECK(state_of(copy) == ReadState::refused);
+  fs::permissions(copy, fs::perms::others_write, fs::perm_options::remove);
+  fs::permissions(folder, fs::perms::others_write, fs::perm_options::add);
+  CHECK(state_of(copy) == ReadState::refused);
+  fs::permissions(folder, fs::perms::owner_all);
+  fs::remove(copy);
+}
+
+TEST("another user's counter file is refused, and read by root where it asks for it") {
+  if (::geteuid() != 0) return;  // only root can make one
+  const fs::path copy = copied();
+  CHECK_EQUAL(0, ::chown(copy.parent_path().c_str(), 12345, 12345));
+  CHECK(state_of(copy) == ReadState::refused);  // its folder is somebody else's
+  CHECK_EQUAL(0, ::chown(copy.c_str(), 12345, 12345));
+  CHECK(state_of(copy) == ReadState::refused);
+  CHECK_EQUAL(0, ::setenv("LATLAB_ALL_USERS", "1", 1));  // NOLINT(concurrency-mt-unsafe): no other thread
+  CHECK(state_of(copy) == ReadState::dead);
+  CHECK_EQUAL(0, ::chown(copy.c_str(), 12346, 12346));
+  CHECK(state_of(copy) == ReadState::refused);     // smuggled into the folder of another
+  CHECK_EQUAL(0, ::unsetenv("LATLAB_ALL_USERS"));  // NOLINT(concurrency-mt-unsafe): likewise
+  CHECK_EQUAL(0, ::chown(copy.parent_path().c_str(), ::geteuid(), ::getegid()));
+  fs::remove(copy);
+}
+
+TEST("another user's file that names a process of somebody else is not alive") {
+  if (::geteuid() != 0) return;  // only root can make one
+  const fs::path copy = copied();
+  const int held = ::open(copy.c_str(), O_RDWR | O_CLOEXEC);
+  CHECK_EQUAL(0, ::flock(held, LOCK_EX));
+  CHECK(state_of(copy) == ReadState::ready);  // it says what this process's own file says
+  CHECK_EQUAL(0, ::chown(copy.parent_path().c_str(), 12345, 12345));
+  CHECK_EQUAL(0, ::chown(copy.c_str(), 12345, 12345));
+  CHECK_EQUAL(0, ::setenv("LATLAB_ALL_USERS", "1", 1));  // NOLINT(concurrency-mt-unsafe): no other thread
+  CHECK(state_of(copy) == ReadState::dead);
+  CHECK_EQUAL(0, ::unsetenv("LATLAB_ALL_USERS"));  // NOLINT(concurrency-mt-unsafe): likewise
+  CHECK_EQUAL(0, ::chown(copy.parent_path().c_str(), ::geteuid(), ::getegid()));
+  ::close(held);
+  fs::remove(copy);
+}
+
+TEST("a pipe in a counter file's place is refused without waiting for its other end") {
+  const fs::path pipe = private_folder() / "pipe.counters";
+  CHECK_EQUAL(0, ::mkfifo(pipe.c_str(), 0600));
+  CHECK(state_of(pipe) == ReadState::foreign);
+  fs::remove(pipe);
 }
 
 TEST("a counter file with any header is read or refused, and never crashes the reader") {

@@ -46,7 +46,7 @@ TEST("a queue of a process that knows nothing of it is read by address, over the
   ring.head = 90;
   ring.tail = 95;
   Mirror mirror(::getpid(), {described()});
-  const CounterReader reader(mirror.path());
+  const CounterReader reader = CounterReader::of_own(mirror.path());
   CHECK(reader.state() == ReadState::ready);
   QueueView view;
   CHECK(reader.describe(0, view));
@@ -66,7 +66,7 @@ TEST("an index that went round between two looks leaves the fill as it is") {
   ring.head = 90;
   ring.tail = 95;
   Mirror mirror(::getpid(), {described()});
-  const CounterReader reader(mirror.path());
+  const CounterReader reader = CounterReader::of_own(mirror.path());
   CHECK(reader.state() == ReadState::ready);
   const QueueHot& hot = reader.counts(0);
   const std::uint64_t before = hot.producer.in.load();
@@ -87,7 +87,7 @@ TEST("the sampler copies what is read by address before it looks") {
   ring.head = 0;
   ring.tail = 1;
   auto mirror = std::make_shared<Mirror>(::getpid(), std::vector<RemoteQueue>{described()});
-  const auto reader = std::make_shared<const CounterReader>(mirror->path());
+  const auto reader = std::make_shared<const CounterReader>(CounterReader::of_own(mirror->path()));
   queues::Sampler sampler({.chunk_samples = 64, .chunks = 2});
   sampler.set_plan({reader}, {0}, {{0, false, {{0, 0, 1}}, {{0, 0, 1}}}}, {mirror});
   for (std::uint32_t i = 2; i <= 4; ++i) {
@@ -126,7 +126,7 @@ TEST("a mirror of a process that has ended is dead") {
     ::_exit(told ? 0 : 1);
   }
   Mirror mirror(child, {described()});
-  const CounterReader reader(mirror.path());
+  const CounterReader reader = CounterReader::of_own(mirror.path());
   CHECK(reader.alive());
   ::close(ends[1]);
   ::close(ends[0]);

@@ -89,3 +89,27 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="is no trace file"):
         GrowingTraces(tmp_path / "other")
+
+
+def test_a_file_that_is_cut_short_while_it_is_followed_is_an_error_of_ours(
+    writer: Writer, tmp_path: Path
+) -> None:
+    growing = GrowingTraces(tmp_path / "traces")
+    os.truncate(tmp_path / "traces", 4096 + 8)
+
+    with pytest.raises(InputError, match="became shorter while it was read"):
+        growing.counts()
+
+
+def test_a_header_that_promises_more_than_any_trace_has_is_refused(tmp_path: Path) -> None:
+    lanes, records = 3, 1 << 40
+    head = struct.pack("<QIIQQIIQQ", MAGIC, 1, lanes, 64 + 32 * records, records, os.getpid(), 16, 1000, 5000)
+    (tmp_path / "huge").write_bytes(head.ljust(4096, b"\0"))
+    with pytest.raises(InputError, match="more than any trace has"):
+        GrowingTraces(tmp_path / "huge")
+
+
+def test_a_lane_that_claims_more_than_its_room_is_refused(writer: Writer, tmp_path: Path) -> None:
+    struct.pack_into("<Q", writer.memory, 4096, RECORDS + 1)
+    with pytest.raises(InputError, match="lane 0 claims 9 of 8 records"):
+        GrowingTraces(tmp_path / "traces")

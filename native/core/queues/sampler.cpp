@@ -219,6 +219,7 @@ void Sampler::start() {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  sigdelset(&all, SIGBUS);  // a counter file that is cut short: its handler must run here (guarded_map.hpp)
   pthread_sigmask(SIG_SETMASK, &all, &before);
   stop_.store(false);
   thread_ = std::thread([this] { run(); });

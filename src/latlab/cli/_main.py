@@ -15,6 +15,7 @@ from latlab.errors import ExitCode, LatlabError
 # The help stands here too, so that `latlab --help` imports no command.
 COMMANDS: dict[str, str] = {
     "bench": "How fast is this piece of code, and did my change help?",
+    "clean": "Remove what killed runs left behind.",
     "completion": "The line that completes latlab in bash, zsh or fish.",
     "dashboard": "A running application in a browser: topology, fills, rates, what limits.",
     "demo": "Run a trading pipeline, observe it from outside, name its bottleneck.",

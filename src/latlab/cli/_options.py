@@ -1,11 +1,12 @@
 """The kit of options: what means the same is declared once, reads the same, and is checked the same.
 
-Types: `Duration` (nanoseconds), `Seconds`, `Share`, `Count` and `CpuList`. Options: `JSON`, `output`.
+Types: `Duration` (ns), `Seconds`, `Share`, `Count`, `CpuList`. Options: `JSON`, `output`, `ALL_USERS`.
 How quantities are written and read back is `latlab.words`' business.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import click
 from latlab import words
 
 __all__ = [
+    "ALL_USERS",
     "CPUS",
     "DURATION_NS",
     "JSON",
@@ -36,6 +38,24 @@ def json_option(text: str = "Print the result as JSON.") -> Decorator:
 
 
 JSON = json_option()
+
+
+def _read_all_users(_ctx: click.Context, _param: click.Parameter, chosen: bool) -> None:
+    """Said to the whole process, and to those that it starts: every reader asks."""
+    if not chosen:
+        return
+    if os.geteuid() != 0:
+        raise click.UsageError("--all-users is for root: other users' files can't be read by anybody else")
+    os.environ["LATLAB_ALL_USERS"] = "1"
+
+
+ALL_USERS: Decorator = click.option(
+    "--all-users",
+    is_flag=True,
+    expose_value=False,
+    callback=_read_all_users,
+    help="As root, read other users' applications, too.",
+)
 
 
 def output(text: str, *, required: bool = False, name: str = "output") -> Decorator:

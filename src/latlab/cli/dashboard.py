@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import Duration
+from latlab.cli._options import ALL_USERS, Duration
 from latlab.cli.queues.live import one_thread_for_algebra
 from latlab.cli.queues.observe import targets
 from latlab.errors import UsageError
@@ -39,6 +39,7 @@ def title(target: Sequence[str], known: Sequence[Application]) -> str:
 @click.option(
     "--period", type=Duration(least=20_000_000), default="100ms", show_default=True, help="Between two looks."
 )
+@ALL_USERS
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
 def dashboard(
     target: tuple[str, ...],

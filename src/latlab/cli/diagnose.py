@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import Seconds
+from latlab.cli._options import ALL_USERS, Seconds
 from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
 from latlab.errors import ExitCode, UsageError
 
@@ -22,6 +22,7 @@ _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, 
 
 @click.command(epilog=_EPILOG, context_settings={"ignore_unknown_options": False})
 @click.argument("target", nargs=-1, type=click.UNPROCESSED)
+@ALL_USERS
 @click.option("--pid", type=click.IntRange(1), help="A running process that publishes counters.")
 @feed_and_output("diagnose", "Plant service time in a stage of the pipeline, or one instance of it.")
 @click.option(

@@ -8,6 +8,7 @@ lane's count, `include/latlab/trace.hpp`).
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.errors import InputError
-from latlab.formats.traces import HEADER_BYTES, LANE_HEAD_BYTES, RECORD, TraceHeader, read_header
+from latlab.formats.traces import TraceHeader, header_of, lane_counts, records_of
+from latlab.formats.trusted import TrustedFile
 
 __all__ = ["GrowingTraces", "trace_files"]
 
 
 def trace_files(pid: int) -> list[Path]:
-    """The trace files that a process has mapped for writing.
+    """The trace files that a process has mapped for writing, and that belong to its user.
 
     Empty where there are none, where its maps can't be read, and where it has ended.
     """
     try:
         lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+        owner = Path(f"/proc/{pid}").stat().st_uid
     except OSError:
         return []
     found = []
@@ -35,8 +38,8 @@ def trace_files(pid: int) -> list[Path]:
         # Shared and writable, of a file: "rw-s … /dev/shm/latlab-run-x/traces".
         if len(parts) == 6 and parts[1].startswith("rw-s") and parts[5].startswith("/"):
             path = Path(parts[5])
-            with contextlib.suppress(OSError, InputError):
-                if path.is_file() and read_header(path).pid == pid and path not in found:
+            with contextlib.suppress(OSError, InputError), TrustedFile(path, owner=owner) as file:
+                if header_of(file).pid == pid and path not in found:
                     found.append(path)
     return found
 
@@ -53,21 +56,18 @@ class GrowingTraces:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.header: TraceHeader = read_header(path)
-        try:
-            self._bytes = np.memmap(path, np.uint8, "r")
-        except (OSError, ValueError) as error:
-            raise InputError(path, f"can't be mapped: {error}") from error
-        wanted = HEADER_BYTES + self.header.lanes * self.header.lane_bytes
-        if self._bytes.size < wanted:
-            raise InputError(path, f"has {self._bytes.size} bytes where its header promises {wanted}")
+        self._file = TrustedFile(path)
+        self.header: TraceHeader = header_of(self._file)
         self._done = self.counts()
         self._hops_done = self._done.copy()
 
     def counts(self) -> NDArray[np.int64]:
-        """Records that each lane holds, shape (lanes,)."""
-        starts = HEADER_BYTES + np.arange(self.header.lanes) * self.header.lane_bytes
-        return np.array([int(self._bytes[at : at + 8].view("<u8")[0]) for at in starts], np.int64)
+        """Records that each lane holds, shape (lanes,).
+
+        Raises:
+            InputError: the file became shorter, or claims what it can't hold.
+        """
+        return np.array([written for written, _ in lane_counts(self._file, self.header)], np.int64)
 
     @property
     def full(self) -> bool:
@@ -82,6 +82,9 @@ class GrowingTraces:
         Args:
             ended_by: the counts up to which ends are handed out.
             hops_by: likewise of hops; no smaller.
+
+        Raises:
+            InputError: the file became shorter.
         """
         hops, ends = [], []
         for lane in range(self.header.lanes):
@@ -93,6 +96,4 @@ class GrowingTraces:
         return np.concatenate(hops), np.concatenate(ends)
 
     def _records(self, lane: int, first: int, last: int) -> NDArray[Any]:
-        at = HEADER_BYTES + lane * self.header.lane_bytes + LANE_HEAD_BYTES
-        size = RECORD.itemsize
-        return np.array(self._bytes[at + first * size : at + last * size].view(RECORD))
+        return records_of(self._file, self.header, lane, first, last)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from latlab.errors import InputError
+from latlab.formats.trusted import TrustedFile
 
 __all__ = [
     "FILTERED",
@@ -24,8 +24,11 @@ __all__ = [
     "VERSION",
     "TraceFile",
     "TraceHeader",
+    "header_of",
+    "lane_counts",
     "read_header",
     "read_traces",
+    "records_of",
 ]
 
 MAGIC = 0x315341525454414C
@@ -60,6 +63,8 @@ _HEADER = np.dtype(
         ("clock_ns", "<u8"),
     ]
 )
+MOST_LANES = 65_536
+MOST_BYTES = 1 << 34  # of a file: 500 million records; a sparse file may claim any size
 HEADER_BYTES = 4096
 LANE_HEAD_BYTES = 64
 
@@ -114,11 +119,18 @@ def read_header(path: str | os.PathLike[str]) -> TraceHeader:
     Raises:
         InputError: when the file is short, foreign, of another version, or contradicts itself.
     """
-    try:
-        with Path(path).open("rb") as file:
-            raw = file.read(HEADER_BYTES)
-    except OSError as error:
-        raise InputError(path, error.strerror or "can't be read") from error
+    with TrustedFile(path) as file:
+        return header_of(file)
+
+
+def header_of(file: TrustedFile) -> TraceHeader:
+    """The head of an open file, checked against the file's size.
+
+    Raises:
+        InputError: as `read_header`.
+    """
+    path = file.path
+    raw = file.read(0, HEADER_BYTES)
     if len(raw) < HEADER_BYTES:
         raise InputError(
             path, f"is cut short in its header ({len(raw)} bytes)", place=f"offset {len(raw)}", remedy=_REMEDY
@@ -135,7 +147,48 @@ def read_header(path: str | os.PathLike[str]) -> TraceHeader:
     if found.lane_bytes != LANE_HEAD_BYTES + found.lane_records * RECORD.itemsize:
         what = f"promises {found.lane_records} records in a lane of {found.lane_bytes} bytes"
         raise InputError(path, what, place="offset 16", remedy=_REMEDY)
+    wanted = HEADER_BYTES + found.lanes * found.lane_bytes
+    if found.lanes > MOST_LANES or wanted > MOST_BYTES:
+        what = f"promises {found.lanes} lanes and {wanted} bytes, more than any trace has"
+        raise InputError(path, what, place="offset 12", remedy=_REMEDY)
+    if file.size < wanted:
+        what = f"has {file.size} bytes where its header promises {wanted}"
+        raise InputError(path, what, place="offset 16", remedy="copy the file again from where it was made")
     return found
+
+
+def records_of(file: TrustedFile, head: TraceHeader, lane: int, first: int, last: int) -> np.ndarray:
+    """A lane's records from `first` up to `last`, shape (n,), dtype `RECORD`.
+
+    Raises:
+        InputError: the file is shorter than it was when it was opened.
+    """
+    at = HEADER_BYTES + lane * head.lane_bytes + LANE_HEAD_BYTES + first * RECORD.itemsize
+    size = max(0, last - first) * RECORD.itemsize
+    raw = file.read(at, size)
+    if len(raw) != size:
+        raise InputError(file.path, "became shorter while it was read", place=f"offset {at + len(raw)}")
+    return np.frombuffer(raw, RECORD)
+
+
+def lane_counts(file: TrustedFile, head: TraceHeader) -> list[tuple[int, int]]:
+    """Of each lane: the records that it holds, and those that found no room.
+
+    Raises:
+        InputError: the file became shorter, or a lane claims more than it has room for.
+    """
+    counts = []
+    for lane in range(head.lanes):
+        at = HEADER_BYTES + lane * head.lane_bytes
+        raw = file.read(at, 16)
+        if len(raw) != 16:
+            raise InputError(file.path, "became shorter while it was read", place=f"offset {at + len(raw)}")
+        written, missed = (int(value) for value in np.frombuffer(raw, "<u8"))
+        if written > head.lane_records:
+            what = f"lane {lane} claims {written} of {head.lane_records} records"
+            raise InputError(file.path, what, place=f"offset {at}")
+        counts.append((written, missed))
+    return counts
 
 
 def read_traces(path: str | os.PathLike[str]) -> TraceFile:
@@ -144,25 +197,11 @@ def read_traces(path: str | os.PathLike[str]) -> TraceFile:
     Raises:
         InputError: when the file is short, foreign, of another version, or contradicts itself.
     """
-    head = read_header(path)
-    raw = np.fromfile(Path(path), dtype=np.uint8)
-    lanes, lane_bytes, capacity = head.lanes, head.lane_bytes, head.lane_records
-    wanted = HEADER_BYTES + lanes * lane_bytes
-    if raw.size < wanted:
-        what = f"has {raw.size} bytes where its header promises {wanted}"
-        raise InputError(path, what, place="offset 16", remedy="copy the file again from where it was made")
-    parts, numbers, lost = [], [], 0
-    for lane in range(lanes):
-        at = HEADER_BYTES + lane * lane_bytes
-        written, missed = (int(value) for value in raw[at : at + 16].view("<u8"))
-        if written > capacity:
-            raise InputError(
-                path, f"lane {lane} claims {written} of {capacity} records", place=f"offset {at}"
-            )
-        begin = at + LANE_HEAD_BYTES
-        parts.append(raw[begin : begin + written * RECORD.itemsize].view(RECORD))
-        numbers.append(np.full(written, lane, dtype=np.uint32))
-        lost += missed
+    with TrustedFile(path) as file:
+        head = header_of(file)
+        counts = lane_counts(file, head)
+        parts = [records_of(file, head, lane, 0, written) for lane, (written, _) in enumerate(counts)]
+    numbers = [np.full(written, lane, dtype=np.uint32) for lane, (written, _) in enumerate(counts)]
     return TraceFile(
         records=np.concatenate(parts) if parts else np.empty(0, RECORD),
         lanes=np.concatenate(numbers) if numbers else np.empty(0, np.uint32),
@@ -170,5 +209,5 @@ def read_traces(path: str | os.PathLike[str]) -> TraceFile:
         every=head.every,
         clock_ticks=head.clock_ticks,
         clock_ns=head.clock_ns,
-        lost=lost,
+        lost=sum(missed for _, missed in counts),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import DURATION_NS
+from latlab.cli._options import ALL_USERS, DURATION_NS
 from latlab.cli.queues._exclude import EXCLUDE
 from latlab.cli.queues.observe import targets
 from latlab.errors import MissingExtraError, UsageError
@@ -34,6 +34,7 @@ def one_thread_for_algebra() -> None:
 @click.argument("target", nargs=-1, required=True)
 @click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Between two looks.")
 @EXCLUDE
+@ALL_USERS
 def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None:
     """Show the stages and queues of TARGET live: fills, rates, what limits; Enter shows one queue."""
     if not sys.stdout.isatty():
@@ -54,6 +55,7 @@ def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None
 @click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Between two reports.")
 @click.option("--count", type=click.IntRange(min=1), help="End after so many reports.")
 @EXCLUDE
+@ALL_USERS
 @click.option("--json", "as_json", is_flag=True, help="One JSON document a line.")
 def watch_(
     target: tuple[str, ...], period: int, count: int | None, exclude: tuple[str, ...], as_json: bool
@@ -101,6 +103,7 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
 @click.option("--most-series", type=click.IntRange(min=1), default=2000, show_default=True,
               help="Queues beyond this many series are left out, and counted.")  # fmt: skip
 @EXCLUDE
+@ALL_USERS
 def serve_(
     target: tuple[str, ...],
     port: int,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import DURATION_NS, JSON, Seconds, Share
+from latlab.cli._options import ALL_USERS, DURATION_NS, JSON, Seconds, Share
 from latlab.cli.queues._flight import fly
 from latlab.errors import ExitCode, InputError, UsageError
 from latlab.reports.json import dumps
@@ -31,6 +31,7 @@ def targets(texts: tuple[str, ...]) -> list[int | str]:
 
 @click.command("list")
 @JSON
+@ALL_USERS
 @click.option("--remove-dead", is_flag=True, help="Remove the files that dead processes left.")
 def list_(as_json: bool, remove_dead: bool) -> None:
     """Applications that publish counters, live or dead."""
@@ -75,6 +76,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True,
               help="With --flight: end after so many recordings.")  # fmt: skip
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="With --flight: this queue triggers nothing.")
+@ALL_USERS
 @click.option("--scheduler", is_flag=True,
               help="What the scheduler does to the threads, too: for 'latlab queues tail'.")  # fmt: skip
 @click.option("--traces", "trace_paths", multiple=True, type=click.Path(path_type=Path),

@@ -5,7 +5,6 @@ fixing it would buy. Each step is saved as it ends, and one that can't run says 
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -57,6 +56,7 @@ from latlab.queues import tail
 from latlab.stats.quantiles import nearest_rank
 from latlab.stubs import require_component
 from latlab.system.environment import capture
+from latlab.system.scratch import scratch
 
 __all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
 
@@ -135,7 +135,7 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
     environment = capture()
     parameters = {"question": _plain(question)}
     writer = RecordingWriter(output, KIND, parameters=parameters, environment=environment, seed=question.seed)
-    with writer, tempfile.TemporaryDirectory(prefix="latlab-diagnose-") as temporary:
+    with writer, scratch("diagnose") as temporary:
         steps = _Steps(writer, tell)
         floor = steps.run("floor", lambda: _floor(question, tell), "latlab jitter -r 10")
         if floor is not None:
@@ -143,7 +143,7 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
         findings = steps.run("settings", _settings, "latlab system check") or ()
         if question.layout is not None:
             options = _options(question, question.layout, output)
-            feeds = feeds_for(options, Path(temporary), tell)
+            feeds = feeds_for(options, temporary, tell)
             run = _observe_pipeline(question, options, feeds, environment, tell)
             answer = _about_pipeline(question, run, floor, findings, steps)
             _save_answer(writer, answer)

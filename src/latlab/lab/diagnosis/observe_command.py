@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Analysis
 from latlab.model.queues.observation import Observation
 from latlab.queues import Recorder, analyse, applications, load
+from latlab.system.scratch import scratch
 
 __all__ = ["CommandRun", "observe_command", "observe_pid", "program_of", "require_counters"]
 
@@ -89,8 +89,7 @@ def observe_command(
         LatlabError: it published no queue.
     """
     program = program_of(command)
-    shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="latlab-counters-", dir=shared) as folder, _counters_in(folder):
+    with scratch("command", shared=True) as folder, _counters_in(str(folder)):
         begin = time.monotonic()
         process = subprocess.Popen([program, *command[1:]], stdout=2, env={**os.environ})
         try:

@@ -5,7 +5,6 @@ it; and which of them say more on others than on the pipeline.
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from latlab.model.diagnosis import Diagnosis
 from latlab.model.layout import STAGES, Layout
 from latlab.model.machine.environment import Environment
 from latlab.stats.quantiles import median, nearest_rank
+from latlab.system.scratch import scratch
 
 __all__ = [
     "CAPACITY_S",
@@ -98,7 +98,7 @@ def stubbed(layout: Layout, stage: str, ns: int) -> Layout:
 
 
 def _run(stubbing: Stubbing, layout: Layout, seconds: float) -> PipelineRun:
-    with tempfile.TemporaryDirectory(prefix="latlab-forecast-") as folder:
+    with scratch("forecast") as folder:
         return run_pipeline(
             layout,
             stubbing.feeds,

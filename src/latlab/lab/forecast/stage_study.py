@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ from latlab.lab.trading.layout import load_layout, slowed_by
 from latlab.model.answer import Forecast, ForecastPoint, Interval
 from latlab.model.layout import Layout
 from latlab.system.environment import capture
+from latlab.system.scratch import scratch
 
 __all__ = ["as_json", "study_stage"]
 
@@ -58,11 +58,11 @@ def study_stage(
     deadline = time.monotonic() + seconds
     environment = capture()
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="latlab-stage-")))
-        options = DemoOptions(layout=planted, seconds=_RUN_S, output=scratch / "unused", seed=seed)
-        feeds = feeds_for(options, scratch, tell)
+        unkept = stack.enter_context(scratch("stage"))
+        options = DemoOptions(layout=planted, seconds=_RUN_S, output=unkept / "unused", seed=seed)
+        feeds = feeds_for(options, unkept, tell)
         parameters: dict[str, Any] = {"stage": stage, "layout": layout, "slow": list(slow)}
-        folder = output if output is not None else scratch / "study"
+        folder = output if output is not None else unkept / "study"
         writer = stack.enter_context(
             RecordingWriter(folder, "stubs-study", parameters=parameters, environment=environment, seed=seed)
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from latlab.lab.trading.feeds import generated_feeds, given_feeds
 from latlab.lab.trading.run import PipelineRun, run_pipeline
 from latlab.model.layout import Layout
 from latlab.system.environment import capture
+from latlab.system.scratch import scratch
 
 __all__ = ["DemoOptions", "feeds_for", "in_the_users_words", "run_demo"]
 
@@ -49,8 +49,8 @@ def run_demo(options: DemoOptions, tell: Callable[[str], None]) -> PipelineRun:
         InputError: an input that is no ITCH-5.0 file; an output that can't be written.
         LatlabError: the pipeline could not be started.
     """
-    with tempfile.TemporaryDirectory(prefix="latlab-demo-") as temporary:
-        feeds = feeds_for(options, Path(temporary), tell)
+    with scratch("demo") as temporary:
+        feeds = feeds_for(options, temporary, tell)
         try:
             return run_pipeline(
                 options.layout,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from latlab.errors import UsageError
 from latlab.lab.trading.demo import DemoOptions, run_demo
 from latlab.lab.trading.run import PipelineRun
 from latlab.model.queues.observation import Observation
+from latlab.system.scratch import scratch
 
 __all__ = ["find_rate", "rose_before"]
 
@@ -43,9 +42,9 @@ def find_rate(options: DemoOptions, tell: Callable[[str], None]) -> tuple[DemoOp
     trials: list[dict[str, Any]] = []
 
     def lossless(delay_ns: int) -> bool:
-        with tempfile.TemporaryDirectory(prefix="latlab-rate-") as folder:
+        with scratch("rate") as folder:
             trial = dataclasses.replace(
-                options, layout=_paced(options, delay_ns), seconds=_TRIAL_S, output=Path(folder) / "run"
+                options, layout=_paced(options, delay_ns), seconds=_TRIAL_S, output=folder / "run"
             )
             packet = trial.layout.replay.packet_messages
             result = _trial(run_demo(trial, lambda _: None), delay_ns, packet)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -17,7 +16,6 @@ from latlab.formats.traces import FINISHED
 from latlab.lab.trading.demo import DemoOptions, feeds_for
 from latlab.lab.trading.plan import RunSettings, plan_text
 from latlab.lab.trading.processes import PipelineProcesses
-from latlab.lab.trading.run import shared_memory
 from latlab.lab.trading.traces import trace_files
 from latlab.model.layout import Layout
 from latlab.model.queues.overhead import Overhead, QueueCost, SampleTime, Watched
@@ -26,6 +24,7 @@ from latlab.stats.quantiles import median, median_bounds, quantiles
 from latlab.system import clock
 from latlab.system.environment import capture
 from latlab.system.kernel.counters import CacheCount, CacheCounter
+from latlab.system.scratch import scratch
 
 __all__ = ["Run", "compared", "measure_overhead"]
 
@@ -84,9 +83,9 @@ def measure_overhead(
     runs: list[list[Run]] = []
     unavailable = ""
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="latlab-overhead-")))
-        options = DemoOptions(layout=layout, seconds=seconds, output=scratch / "unused", seed=seed)
-        feeds = feeds_for(options, scratch, tell)
+        unkept = stack.enter_context(scratch("overhead"))
+        options = DemoOptions(layout=layout, seconds=seconds, output=unkept / "unused", seed=seed)
+        feeds = feeds_for(options, unkept, tell)
         parameters = {
             "periods_ns": conditions[1:],
             "rounds": rounds,
@@ -95,7 +94,7 @@ def measure_overhead(
         }
         writer = stack.enter_context(
             RecordingWriter(
-                output if output is not None else scratch / "kept",
+                output if output is not None else unkept / "kept",
                 "queues-overhead",
                 parameters=parameters,
                 environment=capture(),
@@ -121,8 +120,7 @@ def measure_overhead(
 
 
 def _run(layout: Layout, feeds: Sequence[Path], seconds: float, period_ns: int) -> tuple[Run, str]:
-    with tempfile.TemporaryDirectory(prefix="latlab-run-", dir=shared_memory()) as shared:
-        folder = Path(shared)
+    with scratch("run", shared=True) as folder:
         traces, plan = folder / "traces", folder / "plan"
         plan.write_text(plan_text(layout, RunSettings(feeds, seconds, folder / "link", traces)))
         with PipelineProcesses(plan) as processes, ExitStack() as stack:
@@ -194,8 +192,7 @@ def _keep(writer: RecordingWriter, number: int, run: Run) -> None:
 
 
 def _look_times(layout: Layout, feeds: Sequence[Path], seconds: float) -> tuple[SampleTime, ...]:
-    with tempfile.TemporaryDirectory(prefix="latlab-run-", dir=shared_memory()) as shared:
-        folder = Path(shared)
+    with scratch("run", shared=True) as folder:
         plan = folder / "plan"
         plan.write_text(plan_text(layout, RunSettings(feeds, seconds, folder / "link", folder / "traces")))
         with PipelineProcesses(plan) as processes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -24,8 +23,9 @@ from latlab.model.layout import STAGES, Layout
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.observation import Observation
 from latlab.queues import Recorder, analyse, keep_traces, load
+from latlab.system.scratch import scratch
 
-__all__ = ["KIND", "PipelineRun", "run_pipeline", "shared_memory"]
+__all__ = ["KIND", "PipelineRun", "run_pipeline"]
 
 KIND = "queues"
 
@@ -77,8 +77,7 @@ def run_pipeline(
         LatlabError: the pipeline could not be started; an output that can't be written.
     """
     # Shared memory, for the queue between the processes and the traces: a disk would stall the writers.
-    with tempfile.TemporaryDirectory(prefix="latlab-run-", dir=shared_memory()) as shared:
-        folder = Path(shared)
+    with scratch("run", shared=True) as folder:
         traces, plan = folder / "traces", folder / "plan"
         cpus = sorted(os.sched_getaffinity(0))
         settings = RunSettings(feeds, seconds, folder / "link", traces, cpus=cpus if layout.pinned else ())
@@ -118,11 +117,6 @@ def run_pipeline(
     disturbed = others.took(len(cpus)) if overloaded(others, len(cpus)) else None
     taken = others.seen / len(cpus)
     return PipelineRun(observation, table, times, found, outcomes, disturbed, others.unseen, taken)
-
-
-def shared_memory() -> str | None:
-    """The folder of memory that looks like files, where it can be written; else the usual temporary one."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def _play(

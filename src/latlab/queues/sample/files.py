@@ -6,13 +6,24 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from latlab._core import queues as core
+from latlab.formats.trusted import all_users
 
-__all__ = ["PHASES", "Application", "applications", "counter_files", "counter_folders", "refused_folder"]
+__all__ = [
+    "PHASES",
+    "Application",
+    "applications",
+    "counter_files",
+    "counter_folders",
+    "refused_folder",
+    "unread_users",
+]
 
+_MOST = 4096  # entries of a folder that are looked at: whoever fills one must not keep us busy
 PHASES = ("starting", "running", "stopping", "ended")
 
 
@@ -47,25 +58,51 @@ class Application:
 
 
 def counter_folders() -> list[Path]:
-    """The folders to look into: this user's, and for root every user's."""
+    """The folders to look into: this user's, and every user's where root asks for them (`--all-users`)."""
     own = Path(core.counter_folder())
     folders = [own]
-    if os.getuid() == 0 and "LATLAB_COUNTERS" not in os.environ:
-        with os.scandir(own.parent) as entries:  # several times a second, as below
-            names = sorted(entry.name for entry in entries if entry.name.startswith("latlab-"))
-        folders += [own.parent / name for name in names if name != own.name]
+    if all_users() and "LATLAB_COUNTERS" not in os.environ:
+        folders += _others(own)
     return folders
 
 
+def _others(own: Path) -> list[Path]:
+    """Other users' folders: each is named by its owner's number, and belongs to that user."""
+    found = []
+    try:
+        with os.scandir(own.parent) as entries:  # several times a second, as below
+            for entry in entries:
+                user = entry.name.removeprefix("latlab-")
+                if entry.name == own.name or not entry.name.startswith("latlab-") or not user.isdecimal():
+                    continue
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode) and str(status.st_uid) == user:
+                    found.append(own.parent / entry.name)
+    except OSError:  # no shared memory, or a folder that went away while we looked
+        return []
+    return sorted(found)
+
+
+def unread_users() -> int:
+    """How many other users publish counters that root hasn't asked for."""
+    if os.geteuid() != 0 or all_users() or "LATLAB_COUNTERS" in os.environ:
+        return 0
+    return len(_others(Path(core.counter_folder())))
+
+
 def refused_folder() -> str:
-    """Why applications publish nothing in the folder that LATLAB_COUNTERS names, or ""."""
-    folder = os.environ.get("LATLAB_COUNTERS")
-    if not folder or not Path(folder).exists():
+    """Why applications publish nothing in their folder (`LATLAB_COUNTERS`, or this user's own), or ""."""
+    folder = Path(core.counter_folder())
+    try:
+        status = folder.lstat()
+    except OSError:
+        return ""  # an application makes it
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077:
         return ""
-    status = Path(folder).stat()
-    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
-        return ""
-    return f"applications don't publish into {folder}: it is no folder of this user's alone (mode 0700)"
+    whose = "" if status.st_uid == os.geteuid() else f", and belongs to user {status.st_uid}"
+    return (
+        f"applications don't publish into {folder}: it is no folder of this user's alone (mode 0700){whose}"
+    )
 
 
 def counter_files() -> Iterator[Path]:
@@ -73,11 +110,17 @@ def counter_files() -> Iterator[Path]:
     for folder in counter_folders():
         try:
             with os.scandir(folder) as entries:  # several times a second: paths would cost most of it
-                names = sorted(entry.name for entry in entries if entry.name.endswith(".counters"))
+                names = sorted(entry.name for entry in islice(entries, _MOST) if _is_counters(entry.name))
         except OSError:
             # Another user's folder that went away or that we may not read holds nothing for us.
             continue
         yield from (folder / name for name in names)
+
+
+def _is_counters(name: str) -> bool:
+    """A name as applications give it: PID-START-NUMBER.counters. Any other could be told to a terminal."""
+    parts = name.removesuffix(".counters").split("-")
+    return name.endswith(".counters") and len(parts) == 3 and all(part.isdecimal() for part in parts)
 
 
 def applications() -> list[Application]:

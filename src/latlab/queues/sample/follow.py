@@ -17,7 +17,7 @@ from typing import Any
 from latlab._core import queues as core
 from latlab.errors import InputError
 from latlab.model.queues.observation import Process, Queue, QueueKind, Stage
-from latlab.queues.sample.files import PHASES, counter_files, refused_folder
+from latlab.queues.sample.files import PHASES, counter_files, refused_folder, unread_users
 from latlab.queues.sample.follow_files import File, Side, Watch
 
 __all__ = ["Event", "Follower", "Target"]
@@ -484,6 +484,8 @@ def require(follower: Follower, targets: Sequence[Target]) -> None:
         return
     names = sorted({core.Reader(str(p)).application for p in counter_files() if core.Reader(str(p)).readable})
     nothing = refused_folder() or "no application publishes counters now"
+    if unread_users():
+        nothing += f"; {unread_users()} other users publish some: add --all-users"
     there = f"there are: {', '.join(names)}" if names else nothing
     wanted = ", ".join(str(t) for t in targets)
     raise InputError(

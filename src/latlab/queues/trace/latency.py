@@ -58,8 +58,11 @@ class EndToEnd:
             return None
         if now >= self._next:
             self._next = now + _EVERY_S
-            self._read(now)
-            self._now = self._percentiles()
+            try:
+                self._read(now)
+                self._now = self._percentiles()
+            except InputError:  # a file that was cut short or spoilt under us: nothing more is believed of it
+                self._files, self._now = {}, None
         return self._now
 
     def _find(self, pids: Iterable[int]) -> None:

@@ -1,0 +1,87 @@
+"""Scratch folders: whose they are, and what becomes of those of dead processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from latlab.system import scratch as module
+from latlab.system.scratch import leftovers, process_start, remove, scratch
+
+
+@pytest.fixture(autouse=True)
+def only_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "folders", lambda: [tmp_path])
+    monkeypatch.setattr(module, "shared_memory", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def left_by_a_dead_process(folder: Path, purpose: str = "run") -> Path:
+    """What a run leaves that is killed in the middle."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    start = process_start(ended.pid)
+    ended.wait()
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
+    made = folder / f"latlab-{purpose}-{namespace}-{ended.pid}-{start}.abc"
+    made.mkdir(mode=0o700)
+    (made / "link").write_bytes(bytes(100_000))
+    return made
+
+
+def test_a_folder_is_this_user_s_alone_and_gone_at_the_end() -> None:
+    with scratch("run") as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert f"-{os.getpid()}-{process_start(os.getpid())}." in folder.name
+    assert not folder.exists()
+
+
+def test_the_next_start_removes_what_a_killed_run_left(tmp_path: Path) -> None:
+    left = left_by_a_dead_process(tmp_path)
+    with scratch("run"):
+        assert not left.exists()
+
+
+def test_the_folder_of_a_live_process_stays() -> None:
+    with scratch("run") as first, scratch("run"):
+        assert first.is_dir()
+        assert [one.path for one in leftovers() if one.purpose == "run"] == []
+
+
+def test_a_leftover_tells_what_it_takes(tmp_path: Path) -> None:
+    left = left_by_a_dead_process(tmp_path, "demo")
+    (found,) = [one for one in leftovers() if one.purpose == "demo"]
+    assert found.path == left
+    assert 100_000 <= found.size_bytes < 200_000
+
+
+def test_a_folder_of_another_pid_namespace_stays(tmp_path: Path) -> None:
+    left = left_by_a_dead_process(tmp_path)
+    namespace = str(Path("/proc/self/ns/pid").stat().st_ino)
+    other = left.rename(left.with_name(left.name.replace(namespace, "1")))
+    with scratch("run"):
+        assert other.is_dir()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's")
+def test_another_user_s_folder_stays(tmp_path: Path) -> None:
+    left = left_by_a_dead_process(tmp_path)
+    os.chown(left, 12345, 12345)
+    with scratch("run"):
+        assert left.is_dir()
+
+
+def test_a_link_in_a_leftover_s_place_is_not_followed(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("mine")
+    left = left_by_a_dead_process(tmp_path)
+    (left / "way").symlink_to(kept)
+    (found,) = [one for one in leftovers() if one.purpose == "run"]
+    assert remove(found)
+    assert (kept / "file").read_text() == "mine"
+    (tmp_path / left.name).symlink_to(kept)
+    assert [one for one in leftovers() if one.purpose == "run"] == []
