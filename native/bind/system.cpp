@@ -7,11 +7,15 @@
 #include <system_error>
 #include <utility>
 
+#include "system/bpf_trace.hpp"
 #include "system/hardware_count.hpp"
 #include "system/perf_trace.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using latlab::system::BpfEvent;
+using latlab::system::BpfRequest;
+using latlab::system::BpfTrace;
 using latlab::system::HardwareCount;
 using latlab::system::PerfTrace;
 using latlab::system::TraceRequest;
@@ -29,6 +33,18 @@ nb::ndarray<nb::numpy, T> column(std::vector<T>&& values) {
 
 using Columns = nb::typed<nb::dict, nb::str, nb::any>;
 
+nb::dict columns_of(latlab::system::TraceSamples& samples) {
+  nb::dict columns;
+  columns["stride"] = samples.stride;
+  columns["time_ns"] = column(std::move(samples.time_ns));
+  columns["cpu"] = column(std::move(samples.cpu));
+  columns["pid"] = column(std::move(samples.pid));
+  columns["tid"] = column(std::move(samples.tid));
+  columns["raw_bytes"] = column(std::move(samples.raw_bytes));
+  columns["raw"] = column(std::move(samples.raw));
+  return columns;
+}
+
 nb::typed<nb::list, Columns> take(PerfTrace& trace) {
   std::vector<latlab::system::TraceSamples> all;
   {
@@ -36,15 +52,20 @@ nb::typed<nb::list, Columns> take(PerfTrace& trace) {
     all = trace.take();
   }
   nb::list out;
+  for (auto& samples : all) out.append(columns_of(samples));
+  return nb::typed<nb::list, Columns>(out);
+}
+
+nb::typed<nb::list, Columns> take_bpf(BpfTrace& trace) {
+  std::vector<latlab::system::BpfSamples> all;
+  {
+    nb::gil_scoped_release release;
+    all = trace.take();
+  }
+  nb::list out;
   for (auto& samples : all) {
-    nb::dict columns;
-    columns["stride"] = samples.stride;
-    columns["time_ns"] = column(std::move(samples.time_ns));
-    columns["cpu"] = column(std::move(samples.cpu));
-    columns["pid"] = column(std::move(samples.pid));
-    columns["tid"] = column(std::move(samples.tid));
-    columns["raw_bytes"] = column(std::move(samples.raw_bytes));
-    columns["raw"] = column(std::move(samples.raw));
+    nb::dict columns = columns_of(samples);
+    columns["registers"] = column(std::move(samples.registers));
     out.append(columns);
   }
   return nb::typed<nb::list, Columns>(out);
@@ -89,4 +110,24 @@ NB_MODULE(system, m) {
       .def("stop", &PerfTrace::stop, nb::call_guard<nb::gil_scoped_release>())
       .def("lost", &PerfTrace::lost)
       .def("take", &take, "The columns of every event so far, one dictionary an event of the request.");
+  nb::class_<BpfTrace>(m, "BpfTrace", "Tracepoints of all CPUs by BPF programs, one ring.")
+      .def(
+          "__init__",
+          [](BpfTrace* self, const std::vector<std::uint64_t>& event_ids,
+             const std::vector<std::uint32_t>& raw_bytes, const std::vector<bool>& registers,
+             std::size_t ring_bytes, std::size_t most_bytes) {
+            if (raw_bytes.size() != event_ids.size() || registers.size() != event_ids.size())
+              throw nb::value_error("one size and one flag an event");
+            BpfRequest request{{}, ring_bytes, most_bytes};
+            for (std::size_t i = 0; i < event_ids.size(); ++i)
+              request.events.push_back(BpfEvent{event_ids[i], raw_bytes[i], registers[i]});
+            new (self) BpfTrace(request);
+          },
+          "event_ids"_a, "raw_bytes"_a, "registers"_a, "ring_bytes"_a = 1U << 25U,
+          "most_bytes"_a = 1ULL << 30U)
+      .def("start", &BpfTrace::start)
+      .def("stop", &BpfTrace::stop, nb::call_guard<nb::gil_scoped_release>())
+      .def("lost", &BpfTrace::lost)
+      .def_prop_ro("registers", &BpfTrace::registers, "Whether the kernel lets the programs read registers.")
+      .def("take", &take_bpf, "The columns of every event so far, one dictionary an event of the request.");
 }

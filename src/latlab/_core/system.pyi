@@ -28,3 +28,23 @@ class PerfTrace:
         """
         The columns of every event so far, one dictionary an event of the request.
         """
+
+class BpfTrace:
+    """Tracepoints of all CPUs by BPF programs, one ring."""
+
+    def __init__(self, event_ids: Sequence[int], raw_bytes: Sequence[int], registers: Sequence[bool], ring_bytes: int = 33554432, most_bytes: int = 1073741824) -> None: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def lost(self) -> int: ...
+
+    @property
+    def registers(self) -> bool:
+        """Whether the kernel lets the programs read registers."""
+
+    def take(self) -> list[dict[str, Any]]:
+        """
+        The columns of every event so far, one dictionary an event of the request.
+        """

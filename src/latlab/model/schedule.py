@@ -122,6 +122,7 @@ class ScheduledThread:
         parent: the index of the thread that made it; -1 if it was there before.
         command: the process' command line, as far as it was read.
         entry: the function in which it starts, where it is known.
+        peer: it belongs to another program, which the observed one talks to on this machine.
     """
 
     tid: int
@@ -134,6 +135,7 @@ class ScheduledThread:
     parent: int = -1
     command: tuple[str, ...] = ()
     entry: str = ""
+    peer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from latlab._core.system import PerfTrace
+from latlab._core.system import BpfTrace, PerfTrace
 from latlab.errors import UnavailableError, UsageError
 from latlab.system.kernel.tracefs import EventFormat, Field, event_format, known_events
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SCHEDULER", "EventTable", "Events", "Tracer", "unavailable"]
+__all__ = ["SCHEDULER", "BpfTracer", "EventTable", "Events", "Tracer", "unavailable"]
 
+# What the BPF programs keep of the current thread's user registers (bpf_trace.hpp): its system call's number
+# (-1: it is in none) and first arguments, and where its user code is.
+_REGISTERS = ("call", "argument", "argument2", "argument3", "user_ip", "user_sp", "user_bp")
 # Enough to follow which thread ran where and who woke it, and a process tree's growth.
 SCHEDULER: tuple[str, ...] = (
     "sched:sched_switch",
@@ -47,7 +50,8 @@ class EventTable:
         name: ``group:event``.
         columns: ``time_ns`` (CLOCK_MONOTONIC), ``cpu``, ``pid`` and ``tid`` (of the task that was current),
             then the tracepoint's own fields by the kernel's names; every column of one length; text as numpy
-            bytes (``S``).
+            bytes (``S``). Where a `BpfTracer` was asked for registers: ``call`` (the system call that the
+            task is in, -1: none), ``argument`` to ``argument3``, ``user_ip``, ``user_sp``, ``user_bp``.
     """
 
     name: str
@@ -251,6 +255,92 @@ class Tracer:
         return Events(tables, self.lost, self._cpus)
 
 
+class BpfTracer:
+    """Collects tracepoints of all CPUs by BPF programs: complete where perf misses switches out of idle.
+
+    Used as `Tracer` is. See `native/core/system/bpf_trace.hpp`.
+
+    Args:
+        events: names as ``group:event``.
+        registers: those of them for which the current thread's system call is read, too.
+        ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
+
+    Raises:
+        UnavailableError: no rights, no such event, a kernel without BPF.
+    """
+
+    def __init__(
+        self,
+        events: Iterable[str],
+        *,
+        registers: Iterable[str] = (),
+        ring_bytes: int = 1 << 25,
+        most_bytes: int = 1 << 30,
+    ) -> None:
+        self._formats = _formats(events)
+        wanted = set(registers)
+        sizes = [max(one.offset_bytes + one.size_bytes for one in form.fields) for form in self._formats]
+        flags = [form.name in wanted for form in self._formats]
+        try:
+            self._trace: BpfTrace | None = BpfTrace(
+                [form.id for form in self._formats], sizes, flags, ring_bytes, most_bytes
+            )
+        except OSError as error:
+            raise UnavailableError(
+                f"the kernel refuses BPF programs ({error.strerror})",
+                remedy="run as root, or with CAP_BPF and CAP_PERFMON",
+            ) from None
+        self.registers = bool(self._trace.registers)
+        self._lost = 0
+        self._taken: list[list[dict[str, Any]]] = []
+
+    def __enter__(self) -> Self:
+        if self._trace is None:
+            raise UsageError("this tracer has ended; make another one")
+        self._trace.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._trace is not None:
+            self._trace.stop()
+            self._taken.append(self._trace.take())
+            self._lost = int(self._trace.lost())
+            self._trace = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tracepoints that are open."""
+        return tuple(form.name for form in self._formats)
+
+    @property
+    def lost(self) -> int:
+        """Samples that found no room so far."""
+        return self._lost if self._trace is None else int(self._trace.lost())
+
+    def look(self) -> Events:
+        """What came since the last look; works while tracing, and is kept for `events`."""
+        if self._trace is None:
+            return self._decoded([])
+        new = [self._trace.take()]
+        self._taken += new
+        return self._decoded(new)
+
+    def events(self) -> Events:
+        """Everything so far."""
+        if self._trace is not None:
+            self._taken.append(self._trace.take())
+        return self._decoded(self._taken)
+
+    def _decoded(self, taken: list[list[dict[str, Any]]]) -> Events:
+        tables = {
+            form.name: decode(form, [parts[index] for parts in taken])
+            for index, form in enumerate(self._formats)
+        }
+        return Events(tables, self.lost, tuple(online_cpus()))
+
+
 def decode(form: EventFormat, parts: Sequence[Mapping[str, Any]]) -> EventTable:
     """Turn raw samples into columns, sorted by time.
 
@@ -273,6 +363,9 @@ def decode(form: EventFormat, parts: Sequence[Mapping[str, Any]]) -> EventTable:
         for key, value in columns.items()
     }
     raw = raw[order]
+    if any(len(part.get("registers", ())) for part in parts):
+        registers = np.concatenate([part["registers"].reshape(-1, len(_REGISTERS)) for part in parts])[order]
+        columns.update((name, registers[:, i]) for i, name in enumerate(_REGISTERS))
     for one in form.fields:
         # An event's own `pid` is not the current task's: sched_wakeup's is the task that was woken.
         name = f"event_{one.name}" if one.name in columns else one.name

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+#include "system/bpf_program.hpp"
+
+#include <linux/bpf.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <vector>
+
+namespace latlab::system::bpf {
+namespace {
+
+// The helpers' numbers, from the kernel's uapi (include/uapi/linux/bpf.h); older headers lack the last names.
+enum : std::int32_t {
+  kMapLookup = 1,
+  kKtime = 5,
+  kCpu = 8,
+  kPidTgid = 14,
+  kProbeReadKernel = 113,
+  kRingReserve = 131,
+  kRingSubmit = 132,
+  kCurrentTask = 158,
+  kTaskRegisters = 175,
+};
+constexpr std::int32_t kNoWakeup = 1;   // BPF_RB_NO_WAKEUP: the reader looks by itself
+constexpr std::uint32_t kRingMap = 27;  // BPF_MAP_TYPE_RINGBUF
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+int call(int command, bpf_attr& attributes) {
+  return static_cast<int>(syscall(SYS_bpf, command, &attributes, sizeof(attributes)));
+}
+
+class Assembler {
+ public:
+  void move(std::uint8_t to, std::uint8_t from) { add(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0); }
+  void set(std::uint8_t to, std::int32_t value) { add(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value); }
+  void plus(std::uint8_t to, std::int32_t value) { add(BPF_ALU64 | BPF_ADD | BPF_K, to, 0, 0, value); }
+  void map(std::uint8_t to, int descriptor) {
+    add(BPF_LD | BPF_DW | BPF_IMM, to, BPF_PSEUDO_MAP_FD, 0, descriptor);
+    add(0, 0, 0, 0, 0);
+  }
+  void helper(std::int32_t number) { add(BPF_JMP | BPF_CALL, 0, 0, 0, number); }
+  void store64(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
+    add(BPF_STX | BPF_MEM | BPF_DW, base, from, offset, 0);
+  }
+  void store32(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
+    add(BPF_STX | BPF_MEM | BPF_W, base, from, offset, 0);
+  }
+  void store32_value(std::uint8_t base, std::int16_t offset, std::int32_t value) {
+    add(BPF_ST | BPF_MEM | BPF_W, base, 0, offset, value);
+  }
+  void add_atomic64(std::uint8_t base, std::uint8_t from) {
+    add(BPF_STX | 0xC0 | BPF_DW, base, from, 0, BPF_ADD);  // 0xC0: BPF_ATOMIC
+  }
+  // Jumps over what is written until `land`.
+  std::size_t unless_zero(std::uint8_t what) { return jump(BPF_JMP | BPF_JNE | BPF_K, what); }
+  std::size_t if_zero(std::uint8_t what) { return jump(BPF_JMP | BPF_JEQ | BPF_K, what); }
+  void land(std::size_t at) { code_[at].off = static_cast<std::int16_t>(code_.size() - at - 1); }
+  void leave() {
+    set(BPF_REG_0, 0);
+    add(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+  }
+  const std::vector<bpf_insn>& code() const { return code_; }
+
+ private:
+  void add(unsigned code, std::uint8_t to, std::uint8_t from, std::int16_t offset, std::int32_t value) {
+    bpf_insn one{};
+    one.code = static_cast<std::uint8_t>(code);
+    one.dst_reg = to & 0xFU;
+    one.src_reg = from & 0xFU;
+    one.off = offset;
+    one.imm = value;
+    code_.push_back(one);
+  }
+  std::size_t jump(unsigned code, std::uint8_t what) {
+    add(code, what, 0, 0, 0);
+    return code_.size() - 1;
+  }
+  std::vector<bpf_insn> code_;
+};
+
+std::vector<bpf_insn> program(int ring, int counters, std::uint32_t event, std::uint32_t raw_bytes,
+                              bool registers) {
+  const auto behind = static_cast<std::int32_t>(sizeof(RecordHead) + (registers ? kRegisterBytes : 0));
+  Assembler a;
+  a.move(BPF_REG_6, BPF_REG_1);  // the tracepoint's record
+  a.map(BPF_REG_1, ring);
+  a.set(BPF_REG_2, behind + static_cast<std::int32_t>(raw_bytes));
+  a.set(BPF_REG_3, 0);
+  a.helper(kRingReserve);
+  const std::size_t room = a.unless_zero(BPF_REG_0);
+  a.store32_value(BPF_REG_10, -4, static_cast<std::int32_t>(event));
+  a.map(BPF_REG_1, counters);
+  a.move(BPF_REG_2, BPF_REG_10);
+  a.plus(BPF_REG_2, -4);
+  a.helper(kMapLookup);
+  const std::size_t none = a.if_zero(BPF_REG_0);
+  a.set(BPF_REG_1, 1);
+  a.add_atomic64(BPF_REG_0, BPF_REG_1);
+  a.land(none);
+  a.leave();
+  a.land(room);
+  a.move(BPF_REG_7, BPF_REG_0);
+  a.helper(kKtime);
+  a.store64(BPF_REG_7, 0, BPF_REG_0);
+  a.helper(kPidTgid);
+  a.store64(BPF_REG_7, 8, BPF_REG_0);
+  a.helper(kCpu);
+  a.store32(BPF_REG_7, 16, BPF_REG_0);
+  a.store32_value(BPF_REG_7, 20, static_cast<std::int32_t>(event));
+  if (registers) {
+    a.helper(kCurrentTask);
+    a.move(BPF_REG_1, BPF_REG_0);
+    a.helper(kTaskRegisters);
+    a.move(BPF_REG_3, BPF_REG_0);
+    a.move(BPF_REG_1, BPF_REG_7);
+    a.plus(BPF_REG_1, sizeof(RecordHead));
+    a.set(BPF_REG_2, static_cast<std::int32_t>(kRegisterBytes));
+    a.helper(kProbeReadKernel);
+  }
+  a.move(BPF_REG_1, BPF_REG_7);
+  a.plus(BPF_REG_1, behind);
+  a.set(BPF_REG_2, static_cast<std::int32_t>(raw_bytes));
+  a.move(BPF_REG_3, BPF_REG_6);
+  a.helper(kProbeReadKernel);
+  a.move(BPF_REG_1, BPF_REG_7);
+  a.set(BPF_REG_2, kNoWakeup);
+  a.helper(kRingSubmit);
+  a.leave();
+  return a.code();
+}
+
+}  // namespace
+
+int make_ring(std::size_t bytes) {
+  bpf_attr attributes{};
+  attributes.map_type = kRingMap;
+  attributes.max_entries = static_cast<std::uint32_t>(bytes);
+  const int made = call(BPF_MAP_CREATE, attributes);
+  if (made < 0) fail("making the ring of the BPF programs");
+  return made;
+}
+
+int make_counters(std::uint32_t count) {
+  bpf_attr attributes{};
+  attributes.map_type = BPF_MAP_TYPE_ARRAY;
+  attributes.key_size = 4;
+  attributes.value_size = 8;
+  attributes.max_entries = count;
+  const int made = call(BPF_MAP_CREATE, attributes);
+  if (made < 0) fail("making the counters of the BPF programs");
+  return made;
+}
+
+std::uint64_t read_counter(int counters, std::uint32_t index) {
+  std::uint64_t value = 0;
+  bpf_attr attributes{};
+  attributes.map_fd = static_cast<std::uint32_t>(counters);
+  attributes.key = reinterpret_cast<std::uint64_t>(&index);
+  attributes.value = reinterpret_cast<std::uint64_t>(&value);
+  if (call(BPF_MAP_LOOKUP_ELEM, attributes) < 0) fail("reading a counter of the BPF programs");
+  return value;
+}
+
+int load(int ring, int counters, std::uint32_t event, std::uint32_t raw_bytes, bool registers) {
+  const std::vector<bpf_insn> code = program(ring, counters, event, raw_bytes, registers);
+  static constexpr std::array<char, 13> kLicence{"Dual BSD/GPL"};
+  bpf_attr attributes{};
+  attributes.prog_type = BPF_PROG_TYPE_TRACEPOINT;
+  attributes.insns = reinterpret_cast<std::uint64_t>(code.data());
+  attributes.insn_cnt = static_cast<std::uint32_t>(code.size());
+  attributes.license = reinterpret_cast<std::uint64_t>(kLicence.data());
+  std::memcpy(attributes.prog_name, "latlab", sizeof("latlab"));
+  const int loaded = call(BPF_PROG_LOAD, attributes);
+  if (loaded < 0) fail("loading a BPF program");
+  return loaded;
+}
+
+}  // namespace latlab::system::bpf

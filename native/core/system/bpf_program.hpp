@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+// No thread contract: plain functions on values and descriptors.
+//
+// The BPF program that copies a tracepoint's record into a ring, as instructions; and the bpf(2) calls that
+// it needs. The kernel lets only programs of a licence compatible with the GPL call its tracing helpers, so
+// this file and bpf_program.cpp alone are under either of the two licences above.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace latlab::system::bpf {
+
+// What a record in the ring begins with; then the registers, where asked for, then the tracepoint's own
+// record.
+struct RecordHead {
+  std::uint64_t time_ns;   // CLOCK_MONOTONIC
+  std::uint64_t pid_tgid;  // of the current task: process << 32 | thread
+  std::uint32_t cpu;
+  std::uint32_t event;  // index in the request
+};
+static_assert(sizeof(RecordHead) == 24);
+
+#if defined(__x86_64__)
+inline constexpr std::size_t kRegisterBytes = 168;  // struct pt_regs
+#elif defined(__aarch64__)
+inline constexpr std::size_t kRegisterBytes = 296;  // up to and with syscallno
+#else
+inline constexpr std::size_t kRegisterBytes = 0;
+#endif
+
+// Each throws std::system_error, whose text names the step.
+int make_ring(std::size_t bytes);
+int make_counters(std::uint32_t count);
+std::uint64_t read_counter(int counters, std::uint32_t index);
+// A loaded program for one event. raw_bytes is a multiple of 8.
+int load(int ring, int counters, std::uint32_t event, std::uint32_t raw_bytes, bool registers);
+
+}  // namespace latlab::system::bpf

@@ -1,0 +1,283 @@
+#include "system/bpf_trace.hpp"
+
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "system/bpf_program.hpp"
+
+namespace latlab::system {
+namespace {
+
+constexpr std::uint32_t kBusy = 1U << 31U;     // BPF_RINGBUF_BUSY_BIT
+constexpr std::uint32_t kDiscard = 1U << 30U;  // BPF_RINGBUF_DISCARD_BIT
+constexpr std::size_t kRecordHeader = 8;       // BPF_RINGBUF_HDR_SZ
+constexpr auto kLook = std::chrono::milliseconds(5);
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value_ >= 0) close(value_);
+  }
+  int get() const { return value_; }
+
+ private:
+  int value_ = -1;
+};
+
+// The registers that a row keeps, from the kernel's struct pt_regs.
+void keep_registers(const std::uint8_t* from, std::vector<std::int64_t>& to) {
+  std::int64_t row[kBpfRegisters] = {-1, 0, 0, 0, 0, 0, 0};
+#if defined(__x86_64__)
+  std::uint64_t all[bpf::kRegisterBytes / 8];
+  std::memcpy(all, from, sizeof(all));
+  // r15 r14 r13 r12 bp bx r11 r10 r9 r8 ax cx dx si di orig_ax ip cs flags sp ss
+  constexpr std::size_t kAt[] = {15, 14, 13, 12, 16, 19, 4};
+  for (std::size_t i = 0; i < kBpfRegisters; ++i) row[i] = static_cast<std::int64_t>(all[kAt[i]]);
+#elif defined(__aarch64__)
+  std::uint64_t all[bpf::kRegisterBytes / 8];
+  std::memcpy(all, from, sizeof(all));
+  // x0 … x30 sp pc pstate orig_x0 syscallno
+  row[kBpfCall] = static_cast<std::int32_t>(all[35]);
+  row[kBpfFirst] = static_cast<std::int64_t>(all[34]);
+  row[kBpfSecond] = static_cast<std::int64_t>(all[1]);
+  row[kBpfThird] = static_cast<std::int64_t>(all[2]);
+  row[kBpfIp] = static_cast<std::int64_t>(all[32]);
+  row[kBpfSp] = static_cast<std::int64_t>(all[31]);
+  row[kBpfBp] = static_cast<std::int64_t>(all[29]);
+#else
+  static_cast<void>(from);
+#endif
+  to.insert(to.end(), row, row + kBpfRegisters);
+}
+
+Descriptor open_tracepoint(std::uint64_t id) {
+  perf_event_attr attributes{};
+  attributes.size = sizeof(attributes);
+  attributes.type = PERF_TYPE_TRACEPOINT;
+  attributes.config = id;
+  attributes.sample_period = 1;
+  attributes.disabled = 1;
+  // One descriptor serves all CPUs: the program belongs to the tracepoint. CPU 0 may be offline.
+  for (int cpu = 0; cpu < 64; ++cpu) {
+    const auto opened = syscall(SYS_perf_event_open, &attributes, -1, cpu, -1,
+                                static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC));
+    if (opened >= 0) return Descriptor(static_cast<int>(opened));
+    if (errno != ENODEV) break;
+  }
+  fail("opening a tracepoint");
+}
+
+}  // namespace
+
+struct BpfTrace::State {
+  std::size_t ring_bytes = 0;
+  std::size_t most_bytes = 0;
+  std::vector<BpfEvent> events;
+  Descriptor ring, counters;
+  std::vector<Descriptor> programs, tracepoints;
+  std::uint8_t* consumer = nullptr;  // one page: how far we have read
+  std::uint8_t* producer = nullptr;  // one page: how far was written; then the data, twice
+  bool with_registers = true;
+
+  std::mutex lock;  // over what was drained
+  std::vector<BpfSamples> kept;
+  std::size_t kept_bytes = 0;
+  std::uint64_t dropped = 0;
+
+  std::mutex sleeping;
+  std::condition_variable wake;
+  bool running = false;
+  std::thread drainer;
+
+  static std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
+  ~State() {
+    if (consumer != nullptr) munmap(consumer, page());
+    if (producer != nullptr) munmap(producer, page() + 2 * ring_bytes);
+  }
+
+  void map_ring() {
+    void* first = mmap(nullptr, page(), PROT_READ | PROT_WRITE, MAP_SHARED, ring.get(), 0);
+    if (first == MAP_FAILED) fail("mapping the ring of the BPF programs");
+    consumer = static_cast<std::uint8_t*>(first);
+    void* second =
+        mmap(nullptr, page() + 2 * ring_bytes, PROT_READ, MAP_SHARED, ring.get(), static_cast<off_t>(page()));
+    if (second == MAP_FAILED) fail("mapping the ring of the BPF programs");
+    producer = static_cast<std::uint8_t*>(second);
+  }
+
+  void keep(const std::uint8_t* record, std::size_t bytes) {
+    bpf::RecordHead head{};
+    if (bytes < sizeof(head)) return;
+    std::memcpy(&head, record, sizeof(head));
+    if (head.event >= events.size()) return;
+    const BpfEvent& event = events[head.event];
+    const bool has_registers = event.registers && with_registers;
+    const std::size_t before = sizeof(head) + (has_registers ? bpf::kRegisterBytes : 0);
+    if (bytes < before + event.raw_bytes) return;
+    const std::size_t room = sizeof(head) + event.raw_bytes + (has_registers ? kBpfRegisters * 8 : 0);
+    if (kept_bytes + room > most_bytes) {
+      ++dropped;
+      return;
+    }
+    kept_bytes += room;
+    BpfSamples& samples = kept[head.event];
+    samples.time_ns.push_back(head.time_ns);
+    samples.cpu.push_back(static_cast<std::int32_t>(head.cpu));
+    samples.pid.push_back(static_cast<std::int32_t>(head.pid_tgid >> 32U));
+    samples.tid.push_back(static_cast<std::int32_t>(head.pid_tgid & 0xFFFFFFFFU));
+    samples.raw_bytes.push_back(event.raw_bytes);
+    samples.raw.insert(samples.raw.end(), record + before, record + before + event.raw_bytes);
+    if (has_registers) keep_registers(record + sizeof(head), samples.registers);
+  }
+
+  void drain() {
+    const std::scoped_lock held(lock);
+    const std::uint8_t* data = producer + page();
+    auto* read_to = reinterpret_cast<unsigned long*>(consumer);
+    const auto* written_to = reinterpret_cast<const unsigned long*>(producer);
+    unsigned long at = *read_to;
+    // Acquire: the records below the producer's position were reserved before it moved.
+    const unsigned long end = __atomic_load_n(written_to, __ATOMIC_ACQUIRE);
+    while (at < end) {
+      const std::uint8_t* header = data + (at & (ring_bytes - 1));
+      // Acquire: a record whose busy bit is off was filled before.
+      const std::uint32_t length =
+          __atomic_load_n(reinterpret_cast<const std::uint32_t*>(header), __ATOMIC_ACQUIRE);
+      if ((length & kBusy) != 0) break;  // still being written; those behind it wait
+      const std::size_t bytes = length & ~(kBusy | kDiscard);
+      if ((length & kDiscard) == 0) keep(header + kRecordHeader, bytes);
+      at += (bytes + kRecordHeader + 7) & ~std::size_t{7};
+      // Release: we have read it before the kernel may write there again.
+      __atomic_store_n(read_to, at, __ATOMIC_RELEASE);
+    }
+  }
+
+  void drain_until_stopped() {
+    prctl(PR_SET_NAME, "latlab-drain");
+    std::unique_lock held(sleeping);
+    while (running) {
+      wake.wait_for(held, kLook);
+      held.unlock();
+      drain();
+      held.lock();
+    }
+  }
+
+  void clear() {
+    kept.assign(events.size(), {});
+    for (std::size_t i = 0; i < events.size(); ++i) kept[i].stride = events[i].raw_bytes;
+    kept_bytes = 0;
+  }
+};
+
+BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()) {
+  State& state = *state_;
+  if (request.ring_bytes < State::page() || (request.ring_bytes & (request.ring_bytes - 1)) != 0)
+    throw std::invalid_argument("ring_bytes must be a power of two of at least a page");
+  state.ring_bytes = request.ring_bytes;
+  state.most_bytes = request.most_bytes;
+  state.events = request.events;
+  for (BpfEvent& event : state.events) event.raw_bytes = (event.raw_bytes + 7U) & ~7U;
+  state.with_registers = bpf::kRegisterBytes > 0;
+  state.ring = Descriptor(bpf::make_ring(request.ring_bytes));
+  state.counters = Descriptor(bpf::make_counters(static_cast<std::uint32_t>(state.events.size())));
+  for (std::uint32_t i = 0; i < state.events.size(); ++i) {
+    const BpfEvent& event = state.events[i];
+    bool registers = event.registers && state.with_registers;
+    int program = -1;
+    try {
+      program = bpf::load(state.ring.get(), state.counters.get(), i, event.raw_bytes, registers);
+    } catch (const std::system_error&) {
+      if (!registers) throw;
+      // Linux before 5.15, or one without BTF: without the registers, then.
+      state.with_registers = registers = false;
+      program = bpf::load(state.ring.get(), state.counters.get(), i, event.raw_bytes, registers);
+    }
+    state.programs.emplace_back(program);
+    state.tracepoints.push_back(open_tracepoint(event.id));
+    if (ioctl(state.tracepoints.back().get(), PERF_EVENT_IOC_SET_BPF, program) != 0)
+      fail("attaching a BPF program");
+  }
+  state.map_ring();
+  state.clear();
+}
+
+BpfTrace::~BpfTrace() {
+  stop();
+}
+
+void BpfTrace::start() {
+  State& state = *state_;
+  {
+    const std::scoped_lock held(state.sleeping);
+    if (std::exchange(state.running, true)) return;
+  }
+  state.drainer = std::thread([&state] { state.drain_until_stopped(); });
+  for (const Descriptor& one : state.tracepoints)
+    if (ioctl(one.get(), PERF_EVENT_IOC_ENABLE, 0) != 0) fail("enabling a tracepoint");
+}
+
+void BpfTrace::stop() {
+  State& state = *state_;
+  {
+    const std::scoped_lock held(state.sleeping);
+    if (!std::exchange(state.running, false)) return;
+  }
+  state.tracepoints.clear();  // the programs go with them: what a later start would need is made anew
+  state.wake.notify_all();
+  state.drainer.join();
+  state.drain();
+}
+
+std::vector<BpfSamples> BpfTrace::take() {
+  State& state = *state_;
+  state.drain();
+  const std::scoped_lock held(state.lock);
+  std::vector<BpfSamples> out = std::move(state.kept);
+  state.clear();
+  return out;
+}
+
+std::uint64_t BpfTrace::lost() {
+  State& state = *state_;
+  std::uint64_t sum = 0;
+  for (std::uint32_t i = 0; i < state.events.size(); ++i) sum += bpf::read_counter(state.counters.get(), i);
+  const std::scoped_lock held(state.lock);
+  return sum + state.dropped;
+}
+
+bool BpfTrace::registers() const {
+  return state_->with_registers;
+}
+
+}  // namespace latlab::system

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads: open, start, stop and take belong to one owner at a time (a lock inside serialises them against
+// the drain thread, which this class starts and joins). Nothing here runs on a measured thread: a BPF program
+// of some twenty instructions copies each tracepoint's record into one ring of the kernel's, and the drain
+// thread, which sleeps in between, copies it out.
+//
+// The same records as PerfTrace gives, by BPF programs on the same tracepoints. Some kernels deliver no
+// switch out of the idle task of a CPU to perf and tracefs, and count nothing as lost; a BPF program sees
+// every one. It also reads, at a switch, the system call that the leaving thread is in, so that system calls
+// which don't block cost nothing. No compiler, no library and no BTF of ours is needed: see bpf_program.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "system/perf_trace.hpp"
+
+namespace latlab::system {
+
+struct BpfEvent {
+  std::uint64_t id = 0;         // tracefs events/<group>/<name>/id
+  std::uint32_t raw_bytes = 0;  // of its record; what lies behind is not copied
+  bool registers = false;       // the current thread's user registers too
+};
+
+struct BpfRequest {
+  std::vector<BpfEvent> events;
+  std::size_t ring_bytes = 1U << 25U;  // a power of two, for all CPUs together
+  std::size_t most_bytes =
+      1ULL << 30U;  // that are kept until they are taken; what comes then is counted as lost
+};
+
+// Of the thread that was current, where its event asks for them: its system call (-1: none, as in a page
+// fault), its first three arguments, and where its user code is. One row of kBpfRegisters a sample.
+enum : std::size_t { kBpfCall, kBpfFirst, kBpfSecond, kBpfThird, kBpfIp, kBpfSp, kBpfBp, kBpfRegisters };
+
+struct BpfSamples : TraceSamples {
+  std::vector<std::int64_t> registers;  // time_ns.size() rows of kBpfRegisters, or none
+};
+
+class BpfTrace {
+ public:
+  explicit BpfTrace(const BpfRequest& request);  // throws std::system_error; its text says which step failed
+  ~BpfTrace();
+  BpfTrace(const BpfTrace&) = delete;
+  BpfTrace& operator=(const BpfTrace&) = delete;
+
+  void start();
+  void stop();  // what the ring still holds is drained
+  // Everything that was drained so far, one entry an event of the request; works while tracing too.
+  std::vector<BpfSamples> take();
+  // Samples that found no room, in the ring or behind it.
+  std::uint64_t lost();
+  // Whether the kernel lets the programs read the registers.
+  bool registers() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace latlab::system

@@ -1,0 +1,204 @@
+"""Captures the schedule of a command, or of running processes, with their children."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from latlab.errors import InputError, UsageError
+from latlab.model.schedule import Schedule
+from latlab.schedule.collect import Collector
+from latlab.schedule.derive import Facts, derive, kin_of
+from latlab.schedule.sockets import local_sockets
+from latlab.schedule.tree import Member, command_of, member, threads_of, tree_of
+from latlab.system.kernel.tracing import Events
+
+__all__ = ["capture_command", "capture_pids"]
+
+_GRACE_S = 2.0  # from SIGTERM to SIGKILL
+_LEAST_WAKES = 10  # of our threads, before another program counts as one that ours talks to
+_SETTLE_S = 0.01
+
+Stop = Callable[[], bool]
+
+
+def capture_command(
+    command: Sequence[str],
+    seconds: float | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    output: int | None = None,
+    follow_peers: bool = True,
+    method: str = "auto",
+) -> Schedule:
+    """Run a command and capture what its threads do until it ends, or `seconds` are over.
+
+    When the time is over, all of its processes are told to end, and killed when they don't.
+
+    Args:
+        command: the program and its arguments.
+        environment: of the command; ours when None.
+        output: a descriptor for its output; ours when None.
+        follow_peers: follow other programs on this machine that wake its threads.
+        method: "bpf", "perf", or "auto".
+
+    Raises:
+        UsageError: there is no such command.
+        UnavailableError: no rights to trace.
+    """
+    if not command or shutil.which(command[0]) is None:
+        raise UsageError(
+            f"unknown command '{command[0] if command else ''}'", remedy="give a program on the PATH"
+        )
+    collector = Collector(method)
+    with collector:
+        process = subprocess.Popen(list(command), stdout=output, env=environment, start_new_session=True)
+        began = time.monotonic_ns()
+        own = _own(process.pid)
+        collector.follow([process.pid])
+        try:
+            code = _wait(process, seconds)
+        finally:
+            ended = time.monotonic_ns()
+            _end(process, collector)
+            sockets = local_sockets()
+        time.sleep(_SETTLE_S)
+    collector.members.setdefault(process.pid, own)
+    events = collector.events()
+    began = _first_run(events, process.pid, began)
+    return _schedule(collector, events, dict(sockets), began, ended, code, follow_peers)
+
+
+def capture_pids(
+    pids: Sequence[int],
+    seconds: float,
+    *,
+    follow_peers: bool = True,
+    method: str = "auto",
+    stop: Stop = lambda: False,
+) -> Schedule:
+    """Capture what the threads of running processes and their children do, and leave them as they are.
+
+    Args:
+        stop: asked several times a second; True ends the capture early.
+
+    Raises:
+        InputError: no such process.
+        UnavailableError: no rights to trace.
+    """
+    for pid in pids:
+        if not threads_of(pid):
+            raise InputError(f"process {pid}", "there is no such process, or it has ended")
+    collector = Collector(method)
+    with collector:
+        collector.follow(pids)
+        began = time.monotonic_ns()
+        while time.monotonic_ns() - began < seconds * 1e9 and not stop():
+            if not any(os.path.exists(f"/proc/{pid}") for pid in pids):  # noqa: PTH110
+                break
+            time.sleep(min(0.05, max(0.0, seconds - (time.monotonic_ns() - began) / 1e9)))
+        ended = time.monotonic_ns()
+        sockets = local_sockets()
+        time.sleep(_SETTLE_S)
+    return _schedule(collector, collector.events(), dict(sockets), began, ended, None, follow_peers)
+
+
+def _own(pid: int) -> Member:
+    found = member(pid, pid)
+    return found if found is not None else Member(pid, pid, str(pid))
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float | None) -> int | None:
+    try:
+        return process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _end(process: subprocess.Popen[bytes], collector: Collector) -> None:
+    """End what the command left behind, but for what has been there before."""
+    still = [pid for pid in tree_of([process.pid, *collector.pids]) if pid != os.getpid() and threads_of(pid)]
+    for number, patience in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
+        for pid in still:
+            _send(pid, number)
+        until = time.monotonic() + patience
+        while still and time.monotonic() < until:
+            process.poll()
+            still = [pid for pid in still if _alive(pid)]
+            time.sleep(0.01)
+        if not still:
+            break
+    process.poll()
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+        os.kill(pid, signal.SIGCONT)  # a stopped one can't end
+    except (ProcessLookupError, PermissionError):
+        return  # it has ended by itself, or is another user's: then it isn't ours to end
+
+
+def _alive(pid: int) -> bool:
+    found = member(pid, pid)
+    return found is not None and found.state not in "ZX"
+
+
+def _first_run(events: Events, pid: int, otherwise: int) -> int:
+    forks = events["sched:sched_process_fork"]
+    rows = np.flatnonzero(forks["child_pid"] == pid)
+    return int(forks["time_ns"][rows[0]]) if len(rows) else otherwise
+
+
+def _schedule(
+    collector: Collector,
+    events: Events,
+    sockets: dict[int, str],
+    began: int,
+    ended: int,
+    code: int | None,
+    follow_peers: bool,
+) -> Schedule:
+    members = dict(collector.members)
+    commands = dict(collector.commands)
+    peers: frozenset[int] = frozenset()
+    if follow_peers:
+        peers = _peers(events, members, began, ended)
+        for pid in peers:
+            commands.setdefault(pid, command_of(pid))
+            for one in threads_of(pid):
+                members.setdefault(one.tid, one)
+    facts = Facts(members, commands, dict(collector.descriptors), sockets, peers)
+    return derive(events, facts, began, ended, collector.method, code)
+
+
+def _peers(events: Events, members: Mapping[int, Member], began: int, ended: int) -> frozenset[int]:
+    """Processes of other programs that wake our threads often, while they run themselves."""
+    from latlab.model.schedule import Source
+    from latlab.schedule.context import sources_of
+
+    ours = np.fromiter(kin_of(events, members), np.int64)
+    wakings = events["sched:sched_waking"]
+    woken = wakings["event_pid"] if "event_pid" in wakings.columns else wakings["pid"]
+    inside = (wakings["time_ns"] >= began) & (wakings["time_ns"] <= ended)
+    rows = np.flatnonzero(
+        inside & np.isin(woken, ours) & ~np.isin(wakings["tid"], ours) & (wakings["tid"] != 0)
+    )
+    source = sources_of(events, wakings["cpu"][rows], wakings["time_ns"][rows])
+    rows = rows[(source == Source.THREAD) | (source == Source.NETWORK)]
+    found: dict[int, int] = {}
+    processes: Any = wakings.columns["pid"] if "event_pid" in wakings.columns else wakings["tid"]
+    for pid, count in zip(*np.unique(processes[rows], return_counts=True), strict=True):
+        found[int(pid)] = int(count)
+    return frozenset(
+        pid
+        for pid, count in found.items()
+        if count >= _LEAST_WAKES and pid != os.getpid() and pid != 1 and command_of(pid)
+    )

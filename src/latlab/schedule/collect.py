@@ -1,0 +1,174 @@
+"""Collects what the kernel tells about threads while a program runs, and resolves descriptors meanwhile.
+
+By BPF programs where they are allowed, by perf events else; the same tables from both.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from latlab.errors import UnavailableError
+from latlab.model.schedule import Wait
+from latlab.schedule.syscalls import BY_DESCRIPTOR, WAITS
+from latlab.schedule.tree import Member, command_of, described, threads_of, tree_of
+from latlab.system.kernel.tracefs import known_events
+from latlab.system.kernel.tracing import BpfTracer, Events, Tracer
+
+__all__ = ["Collector", "tracepoints"]
+
+_SWITCH = "sched:sched_switch"
+_NEEDED = (_SWITCH, "sched:sched_waking", "sched:sched_process_fork", "sched:sched_process_exit")
+# In whose context a wake-up came: of a thread, or of an interrupt. Those that this kernel has.
+_CONTEXT = (
+    "irq:softirq_entry",
+    "irq:softirq_exit",
+    "irq:irq_handler_entry",
+    "irq:irq_handler_exit",
+    "irq_vectors:local_timer_entry",
+    "irq_vectors:local_timer_exit",
+)
+_LOOK_S = 0.02
+_AGAIN_S = 1.0  # a descriptor may be closed, and its number used again
+
+
+def tracepoints() -> tuple[str, ...]:
+    """What is collected: of those that this kernel has.
+
+    Raises:
+        UnavailableError: tracefs is not to be had.
+    """
+    known = set()
+    for group in {name.partition(":")[0] for name in (*_NEEDED, *_CONTEXT)}:
+        known.update(known_events(f"{group}:*"))
+    if "irq_vectors:local_timer_entry" not in known:  # not x86: each timer that expires instead
+        known.update(known_events("timer:hrtimer_expire_*"))
+        extra = ("timer:hrtimer_expire_entry", "timer:hrtimer_expire_exit")
+        return (*_NEEDED, *(name for name in (*_CONTEXT, *extra) if name in known))
+    return (*_NEEDED, *(name for name in _CONTEXT if name in known))
+
+
+class Collector:
+    """Traces between entering and leaving, and keeps what /proc shows only meanwhile.
+
+    Args:
+        method: "bpf", "perf", or "auto" for the first that is allowed.
+
+    Attributes:
+        method: the one that is used.
+        members: threads that were there at the beginning, by tid.
+        descriptors: (process, descriptor) -> what it was when it was waited for.
+        commands: process -> its command line.
+
+    Raises:
+        UnavailableError: neither is allowed.
+    """
+
+    def __init__(self, method: str = "auto") -> None:
+        names = tracepoints()
+        self.method = method
+        self._tracer: BpfTracer | Tracer
+        if method in ("auto", "bpf"):
+            try:
+                self._tracer = BpfTracer(names, registers=[_SWITCH])
+                self.method = "bpf"
+            except UnavailableError:
+                if method == "bpf":
+                    raise
+                method = "perf"
+        if method == "perf":
+            self._tracer = Tracer(names, ring_bytes=4 << 20)
+            self.method = "perf"
+        self.members: dict[int, Member] = {}
+        self.descriptors: dict[tuple[int, int], str] = {}
+        self.commands: dict[int, tuple[str, ...]] = {}
+        self._seen_at: dict[tuple[int, int], float] = {}
+        self._pids: set[int] = set()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._helper = threading.Thread(target=self._resolve, name="latlab-resolve", daemon=True)
+
+    def follow(self, pids: Iterable[int]) -> None:
+        """Processes whose tree is observed: their threads and descriptors are looked at."""
+        for pid in tree_of(pids):
+            with self._lock:
+                self._pids.add(pid)
+            self.commands.setdefault(pid, command_of(pid))
+            for one in threads_of(pid):
+                self.members.setdefault(one.tid, one)
+                if one.call and WAITS.get(one.call[0]) in (BY_DESCRIPTOR, Wait.POLL) and len(one.call) > 1:
+                    self._look(pid, one.call[1])
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The processes that were followed so far, children included."""
+        with self._lock:
+            return frozenset(self._pids)
+
+    def __enter__(self) -> Self:
+        self._tracer.__enter__()
+        self._helper.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._ended.set()
+        self._helper.join()
+        self._tracer.__exit__(None, None, None)
+
+    def events(self) -> Events:
+        """Everything that was collected."""
+        return self._tracer.events()
+
+    def _look(self, pid: int, descriptor: int) -> None:
+        now = time.monotonic()
+        key = (pid, descriptor)
+        if now - self._seen_at.get(key, -_AGAIN_S) < _AGAIN_S and self.descriptors.get(key):
+            return
+        found = described(pid, descriptor)
+        if found:
+            self.descriptors[key] = found
+            self._seen_at[key] = now
+
+    def _resolve(self) -> None:
+        """While the program runs: its new processes, and what the descriptors are that it waits for."""
+        if not isinstance(self._tracer, BpfTracer):
+            return
+        while not self._ended.wait(_LOOK_S):
+            events = self._tracer.look()
+            self._forks(events)
+            self._waits(events)
+
+    def _forks(self, events: Events) -> None:
+        forks = events["sched:sched_process_fork"]
+        with self._lock:
+            for parent, child in zip(forks["pid"].tolist(), forks["child_pid"].tolist(), strict=True):
+                if parent in self._pids:
+                    self._pids.add(child)  # a thread's number is harmless: no process has it
+            news = [pid for pid in self._pids if pid not in self.commands]
+        for pid in news:
+            command = command_of(pid)
+            if command:
+                self.commands[pid] = command
+
+    def _waits(self, events: Events) -> None:
+        switches = events[_SWITCH]
+        if "call" not in switches.columns or not len(switches):
+            return
+        calls = switches["call"]
+        rows = np.isin(calls, _FD_CALLS) & (switches["prev_state"] & 0xFF != 0)
+        rows &= np.isin(switches["pid"], np.fromiter(self.pids, np.int64))
+        if not rows.any():
+            return
+        pairs = np.unique(np.stack([switches["pid"][rows], switches["argument"][rows]], axis=1), axis=0)
+        for pid, descriptor in pairs.tolist():
+            if 0 <= descriptor < 1 << 20:
+                self._look(pid, descriptor)
+
+
+_FD_CALLS = np.array(
+    sorted(number for number, wait in WAITS.items() if wait in (BY_DESCRIPTOR, Wait.POLL)), np.int64
+)

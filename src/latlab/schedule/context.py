@@ -1,0 +1,97 @@
+"""In whose context a wake-up came: a thread, a timer, the network, the disk, another interrupt. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from latlab.model.schedule import Source
+from latlab.system.kernel.tracing import Events
+
+__all__ = ["sources_of"]
+
+Array = np.ndarray[Any, Any]
+
+# Soft interrupts by their number (include/linux/interrupt.h).
+_SOFT = {1: Source.TIMER, 2: Source.NETWORK, 3: Source.NETWORK, 4: Source.DISK, 8: Source.TIMER}
+_DISK_WORDS = ("nvme", "virtio", "vd", "ahci", "mmc", "scsi", "sd")
+_NET_WORDS = ("eth", "ens", "enp", "mlx", "ixgbe", "ice", "virtio-net", "input", "output")
+
+
+class _Layer:
+    """One kind of interrupt: when each began and ended on a CPU, and what it was."""
+
+    def __init__(
+        self, events: Events, entry: str, leave: str, what: Mapping[int, int] | None, default: int
+    ) -> None:
+        self._empty = entry not in events or leave not in events
+        if self._empty:
+            return
+        begins, ends = events[entry], events[leave]
+        time = np.concatenate([begins["time_ns"], ends["time_ns"]])
+        cpu = np.concatenate([begins["cpu"], ends["cpu"]])
+        if what is None:
+            kinds = np.full(len(begins), default)
+        else:
+            column = begins["vec"] if "vec" in begins.columns else begins["irq"]
+            kinds = np.array([what.get(int(one), default) for one in column], np.int64)
+        kind = np.concatenate([kinds, np.full(len(ends), -1)]).astype(np.int64)
+        # At one instant the end of what came before stands first.
+        order = np.lexsort((kind >= 0, time, cpu))
+        self._time, self._cpu, self._kind = time[order], cpu[order], kind[order]
+
+    def at(self, cpu: Array, time: Array) -> Array:
+        """The source of each instant, or -1 outside of such an interrupt."""
+        found = np.full(len(time), -1, np.int64)
+        if self._empty or not len(self._time):
+            return found
+        for one in np.unique(cpu):
+            rows = np.flatnonzero(cpu == one)
+            low, high = np.searchsorted(self._cpu, [one, one + 1])
+            if low == high:
+                continue
+            last = np.searchsorted(self._time[low:high], time[rows], side="right") - 1
+            found[rows] = np.where(last >= 0, self._kind[low:high][np.maximum(last, 0)], -1)
+        return found
+
+
+def sources_of(events: Events, cpu: Array, time: Array) -> Array:
+    """The `Source` of wake-ups at these instants; THREAD where no interrupt was served on that CPU."""
+    found = np.full(len(time), int(Source.THREAD), np.int64)
+    handlers: dict[int, int] = {}
+    if "irq:irq_handler_entry" in events:
+        handlers = _handlers()
+    layers = (
+        _Layer(events, "irq:softirq_entry", "irq:softirq_exit", {k: int(v) for k, v in _SOFT.items()},
+               int(Source.INTERRUPT)),
+        _Layer(events, "irq:irq_handler_entry", "irq:irq_handler_exit", handlers, int(Source.INTERRUPT)),
+        _Layer(events, "irq_vectors:local_timer_entry", "irq_vectors:local_timer_exit", None,
+               int(Source.TIMER)),
+        _Layer(events, "timer:hrtimer_expire_entry", "timer:hrtimer_expire_exit", None, int(Source.TIMER)),
+    )  # fmt: skip
+    for layer in layers:  # a hard interrupt may have come into a soft one
+        inside = layer.at(cpu, time)
+        found = np.where(inside >= 0, inside, found)
+    return found
+
+
+def _handlers() -> dict[int, int]:
+    """Interrupt number -> DISK or NETWORK, by the device's name in /proc/interrupts."""
+    found: dict[int, int] = {}
+    try:
+        with open("/proc/interrupts", encoding="utf-8") as file:
+            lines = file.readlines()
+    except OSError:
+        return found
+    for line in lines:
+        number, colon, rest = line.partition(":")
+        if not colon or not number.strip().isdigit():
+            continue
+        name = rest.split()[-1].lower() if rest.split() else ""
+        if any(word in name for word in _NET_WORDS):
+            found[int(number)] = int(Source.NETWORK)
+        elif any(word in name for word in _DISK_WORDS):
+            found[int(number)] = int(Source.DISK)
+    return found

@@ -1,0 +1,69 @@
+"""Sockets by their inode: what they are, and which two are the ends of one local connection."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["local_sockets"]
+
+
+def _address(text: str) -> str:
+    host, _, port = text.partition(":")
+    raw = bytes.fromhex(host)
+    # Words of four bytes, each in the byte order of the machine (proc(5)).
+    raw = b"".join(raw[i : i + 4][::-1] for i in range(0, len(raw), 4))
+    address = ipaddress.ip_address(raw)
+    shown = getattr(address, "ipv4_mapped", None) or address
+    return f"[{shown}]:{int(port, 16)}" if shown.version == 6 else f"{shown}:{int(port, 16)}"
+
+
+def _internet(kind: str, text: str) -> dict[int, tuple[str, str, str]]:
+    found = {}
+    for line in text.splitlines()[1:]:
+        words = line.split()
+        if len(words) > 9 and words[9].isdigit():
+            found[int(words[9])] = (kind, _address(words[1]), _address(words[2]))
+    return found
+
+
+def _unix_pairs() -> dict[int, tuple[int, str]]:
+    """Inode of a unix socket -> its peer's inode and path, by `ss` where it is installed."""
+    try:
+        shown = subprocess.run(["ss", "-xapH"], capture_output=True, text=True, timeout=5, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    found = {}
+    for line in shown.splitlines():
+        match = re.search(r"(\S+) (\d+)\s+(\S+) (\d+)\s*(?:users:.*)?$", line)
+        if match is not None:
+            path = next((one for one in (match[1], match[3]) if one != "*"), "")
+            found[int(match[2])] = (int(match[4]), path)
+    return found
+
+
+def local_sockets(root: Path = Path("/proc/net")) -> Mapping[int, str]:
+    """What each socket is, by inode, as "tcp 127.0.0.1:80 - 127.0.0.1:4711".
+
+    The two ends of a connection on this machine have one name: the lesser address stands first.
+    """
+    names: dict[int, str] = {}
+    for kind in ("tcp", "tcp6", "udp", "udp6"):
+        try:
+            text = (root / kind).read_text()
+        except OSError:
+            continue
+        for inode, (_, near, far) in _internet(kind, text).items():
+            if inode == 0:
+                continue
+            if far.endswith(":0"):
+                names[inode] = f"{kind.removesuffix('6')} {near}"
+            else:
+                names[inode] = f"{kind.removesuffix('6')} {' - '.join(sorted((near, far)))}"
+    for inode, (peer, path) in _unix_pairs().items():
+        pair = min(inode, peer) if peer else inode
+        names[inode] = f"unix {path or 'pair'} [{pair}]"
+    return names

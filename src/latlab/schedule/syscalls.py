@@ -1,0 +1,76 @@
+"""On what a thread waits, by the system call that it is in. Pure.
+
+Numbers are x86-64's and the generic table's of arm64 (Linux, include/uapi/asm-generic/unistd.h).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+
+from latlab.model.schedule import Wait
+
+__all__ = ["BY_DESCRIPTOR", "WAITS", "waits_of"]
+
+#: Calls whose first argument is the descriptor that is waited for: what it is decides.
+BY_DESCRIPTOR = 255
+
+_NAMES: dict[str, int] = {
+    **dict.fromkeys(("futex", "futex_waitv"), Wait.FUTEX),
+    **dict.fromkeys(
+        ("read", "readv", "pread64", "preadv", "write", "writev", "pwrite64", "pwritev",
+         "recvfrom", "recvmsg",
+         "recvmmsg", "sendto", "sendmsg", "sendmmsg", "accept", "accept4", "connect", "splice",
+         "sendfile", "ioctl",
+         "close"),
+        BY_DESCRIPTOR,
+    ),
+    **dict.fromkeys(
+        ("epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6"),
+         Wait.POLL
+    ),
+    **dict.fromkeys(("nanosleep", "clock_nanosleep"), Wait.TIMER),
+    **dict.fromkeys(("wait4", "waitid"), Wait.CHILD),
+    **dict.fromkeys(("fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"), Wait.SYNC),
+    **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), Wait.SIGNAL),
+    "io_uring_enter": Wait.IO_URING,
+}  # fmt: skip
+
+_X86_64 = {
+    "read": 0, "write": 1, "close": 3, "poll": 7, "ioctl": 16, "pread64": 17, "pwrite64": 18,
+    "readv": 19,
+    "writev": 20, "select": 23, "msync": 26, "pause": 34, "nanosleep": 35, "sendfile": 40,
+    "connect": 42,
+    "accept": 43, "sendto": 44, "recvfrom": 45, "sendmsg": 46, "recvmsg": 47, "wait4": 61,
+    "fsync": 74,
+    "fdatasync": 75, "rt_sigtimedwait": 128, "rt_sigsuspend": 130, "sync": 162, "futex": 202,
+    "clock_nanosleep": 230, "epoll_wait": 232, "waitid": 247, "pselect6": 270, "ppoll": 271,
+    "splice": 275,
+    "sync_file_range": 277, "epoll_pwait": 281, "accept4": 288, "preadv": 295, "pwritev": 296,
+    "recvmmsg": 299,
+    "syncfs": 306, "sendmmsg": 307, "io_uring_enter": 426, "epoll_pwait2": 441, "futex_waitv": 449,
+}  # fmt: skip
+
+_AARCH64 = {
+    "epoll_pwait": 22, "ioctl": 29, "close": 57, "read": 63, "write": 64, "readv": 65,
+    "writev": 66, "pread64": 67,
+    "pwrite64": 68, "preadv": 69, "pwritev": 70, "sendfile": 71, "pselect6": 72, "ppoll": 73,
+    "splice": 76,
+    "sync": 81, "fsync": 82, "fdatasync": 83, "sync_file_range": 84, "waitid": 95, "futex": 98,
+    "nanosleep": 101,
+    "clock_nanosleep": 115, "rt_sigsuspend": 133, "rt_sigtimedwait": 137, "accept": 202,
+    "connect": 203,
+    "sendto": 206, "recvfrom": 207, "sendmsg": 211, "recvmsg": 212, "msync": 227, "accept4": 242,
+    "recvmmsg": 243,
+    "wait4": 260, "syncfs": 267, "sendmmsg": 269, "io_uring_enter": 426, "epoll_pwait2": 441,
+    "futex_waitv": 449,
+}  # fmt: skip
+
+
+def waits_of(machine: str) -> Mapping[int, int]:
+    """The wait of each blocking system call by its number: a `Wait`, or BY_DESCRIPTOR."""
+    numbers = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(machine, {})
+    return {number: int(_NAMES[name]) for name, number in numbers.items()}
+
+
+WAITS = waits_of(platform.machine())

@@ -1,0 +1,83 @@
+"""Processes and their threads as /proc shows them: who belongs to a program, and what its descriptors are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+__all__ = ["Member", "children_of", "command_of", "described", "member", "threads_of", "tree_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A thread as /proc had it: its state is proc(5)'s letter, its call as in /proc/PID/syscall or ()."""
+
+    tid: int
+    pid: int
+    name: str
+    state: str = "?"
+    call: tuple[int, ...] = ()
+
+
+def _text(path: str) -> str:
+    # A process may end between two looks: then it has nothing to say.
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def member(pid: int, tid: int) -> Member | None:
+    """The thread now; None if it has gone."""
+    stat = _text(f"/proc/{pid}/task/{tid}/stat")
+    if not stat:
+        return None
+    name, _, rest = stat.partition("(")[2].rpartition(")")
+    words = _text(f"/proc/{pid}/task/{tid}/syscall").split()
+    call = tuple(int(word, 0) for word in words[:4]) if len(words) >= 4 else ()
+    return Member(tid, pid, name, rest.split()[0] if rest.split() else "?", call)
+
+
+def threads_of(pid: int) -> list[Member]:
+    """The threads of a process; none if it has gone."""
+    try:
+        tids = [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - a hot place
+    except OSError:
+        return []
+    return [found for tid in sorted(tids) if (found := member(pid, tid)) is not None]
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process' threads have made and that are still its children."""
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except OSError:
+        return []
+    return [int(word) for tid in tids for word in _text(f"/proc/{pid}/task/{tid}/children").split()]
+
+
+def tree_of(pids: Iterable[int]) -> list[int]:
+    """The processes and all below them."""
+    found: list[int] = []
+    waiting = list(pids)
+    while waiting:
+        pid = waiting.pop(0)
+        if pid not in found:
+            found.append(pid)
+            waiting += children_of(pid)
+    return found
+
+
+def command_of(pid: int) -> tuple[str, ...]:
+    """The command line of a process; () of a kernel thread, or one that has gone."""
+    return tuple(word for word in _text(f"/proc/{pid}/cmdline").split("\0") if word)
+
+
+def described(pid: int, descriptor: int) -> str:
+    """What a descriptor is: "pipe:[12]", "socket:[34]", "anon_inode:[eventpoll]", a path; "" if gone."""
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH115
+    except OSError:
+        return ""

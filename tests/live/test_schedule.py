@@ -1,0 +1,167 @@
+"""The schedule of a program that nobody prepared, against what was planted in it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latlab.errors import InputError, UnavailableError, UsageError
+from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.schedule import capture_command, capture_pids
+
+PROGRAM = """
+import os, socket, subprocess, sys, threading, time
+class Named(threading.Thread):
+    def run(self):
+        open(f"/proc/self/task/{threading.get_native_id()}/comm", "w").write(self.name)
+        super().run()
+def sleeper():
+    time.sleep(0.3)
+def piped():
+    r, w = os.pipe()
+    child = subprocess.Popen(["/bin/sleep", "0.3"], stdout=w, close_fds=True)
+    os.close(w)
+    os.read(r, 1)
+    child.wait()
+def locked():
+    held = threading.Lock(); held.acquire()
+    threading.Timer(0.3, held.release).start()
+    held.acquire()
+def socketed():
+    a, b = socket.socketpair()
+    threading.Timer(0.3, lambda: b.send(b"x")).start()
+    a.recv(1)
+def waiting():
+    subprocess.Popen(["/bin/sleep", "0.3"]).wait()
+threads = [Named(target=t, name=t.__name__) for t in (sleeper, piped, locked, socketed, waiting)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+
+pytestmark = pytest.mark.rights
+
+
+def captured(arguments: list[str], seconds: float | None = 30.0, **options: str) -> Schedule:
+    try:
+        return capture_command(arguments, seconds, **options)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+
+
+def blocked_seconds(schedule: Schedule, name: str) -> dict[str, float]:
+    """Seconds that the thread of this name was blocked, by what on."""
+    index = next(i for i, one in enumerate(schedule.threads) if one.name == name)
+    rows = schedule.of_thread(index)
+    rows = rows[rows["state"] == State.BLOCKED]
+    lengths = (rows["end"] - rows["begin"]) / 1e9
+    return {Wait(kind).name: float(lengths[rows["wait"] == kind].sum()) for kind in np.unique(rows["wait"])}
+
+
+@pytest.fixture(scope="module")
+def planted() -> Schedule:
+    return captured([sys.executable, "-c", PROGRAM])
+
+
+@pytest.mark.parametrize(
+    ("thread", "wait"),
+    [
+        ("sleeper", "TIMER"),
+        ("piped", "PIPE"),
+        ("locked", "FUTEX"),
+        ("socketed", "SOCKET"),
+        ("waiting", "CHILD"),
+    ],
+)
+def test_a_planted_wait_is_seen_with_its_kind_and_length(planted: Schedule, thread: str, wait: str) -> None:
+    found = blocked_seconds(planted, thread)
+    assert (max(found, key=lambda kind: found[kind]), 0.2 < found[wait] < 0.6) == (wait, True)
+
+
+def test_each_thread_has_one_interval_after_another_without_a_gap(planted: Schedule) -> None:
+    for index in range(len(planted.threads)):
+        rows = planted.of_thread(index)
+        assert (rows["begin"][1:] == rows["end"][:-1]).all()
+        assert (rows["end"] > rows["begin"]).all()
+
+
+def test_a_sleep_is_ended_by_a_timer_and_a_socket_by_the_thread_that_sent(planted: Schedule) -> None:
+    names = [one.name for one in planted.threads]
+    rows = planted.of_thread(names.index("sleeper"))
+    longest = rows[np.argmax((rows["end"] - rows["begin"]) * (rows["state"] == State.BLOCKED))]
+    assert (Source(int(longest["source"])), int(longest["waker"])) == (Source.TIMER, -1)
+    rows = planted.of_thread(names.index("socketed"))
+    longest = rows[np.argmax((rows["end"] - rows["begin"]) * (rows["state"] == State.BLOCKED))]
+    waker = planted.threads[int(longest["waker"])]
+    assert (Source(int(longest["source"])), waker.pid) == (Source.THREAD, planted.threads[0].pid)
+
+
+def test_children_belong_to_the_program(planted: Schedule) -> None:
+    assert sorted(one.name for one in planted.threads if one.process == "sleep") == ["sleep", "sleep"]
+
+
+def test_nothing_is_lost_and_little_unseen(planted: Schedule) -> None:
+    assert (planted.losses.events, planted.losses.unseen_share < 0.02) == (0, True)
+
+
+def test_two_hogs_on_one_cpu_are_runnable_half_of_the_time() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    hog = "import time\\nend = time.monotonic() + 0.8\\nwhile time.monotonic() < end: pass"
+    script = (
+        f"taskset -c {cpu} {sys.executable} -c '{hog}' & taskset -c {cpu} {sys.executable} -c '{hog}'; wait"
+    )
+    found = captured(["bash", "-c", script.replace("\\n", "\n")])
+    hogs = [i for i, one in enumerate(found.threads) if "exit" not in one.name and _ran(found, i) > 0.1]
+    assert len(hogs) == 2
+    for index in hogs:
+        rows = found.of_thread(index)
+        lengths = rows["end"] - rows["begin"]
+        waited = lengths[rows["state"] == State.RUNNABLE].sum() / lengths.sum()
+        assert 0.25 < waited < 0.85
+
+
+def _ran(schedule: Schedule, index: int) -> float:
+    rows = schedule.of_thread(index)
+    return float((rows["end"] - rows["begin"])[rows["state"] == State.RUNNING].sum() / 1e9)
+
+
+def test_when_the_time_is_over_all_processes_of_the_command_have_ended(tmp_path: Path) -> None:
+    marker = f"latlab-{os.getpid()}"
+    found = captured(["bash", "-c", f"(exec -a {marker} sleep 60) & sleep 60"], 0.5)
+    left = subprocess.run(["pgrep", "-f", f"^{marker}"], capture_output=True, text=True, check=False).stdout
+    assert (found.exit_code, left, found.seconds < 5) == (None, "", True)
+
+
+def test_a_running_process_is_observed_and_goes_on() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: time.sleep(0.01)"])
+    try:
+        try:
+            found = capture_pids([process.pid], 0.6)
+        except UnavailableError as error:
+            pytest.skip(str(error))
+        assert process.poll() is None
+        times = blocked_seconds(found, found.threads[0].name)
+        assert times["TIMER"] > 0.3
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_same_records_come_from_perf_events() -> None:
+    found = captured([sys.executable, "-c", textwrap.dedent(PROGRAM)], method="perf")
+    assert (found.losses.method, len(found.threads) >= 6) == ("perf", True)
+    assert found.losses.notes != ()
+
+
+def test_a_command_that_is_not_there_and_a_process_that_has_gone_are_one_line() -> None:
+    with pytest.raises(UsageError, match="unknown command 'no-such-program'"):
+        capture_command(["no-such-program"])
+    process = subprocess.Popen(["true"])
+    process.wait()
+    with pytest.raises(InputError, match="no such process"):
+        capture_pids([process.pid], 0.1)
