@@ -165,3 +165,15 @@ def test_a_command_that_is_not_there_and_a_process_that_has_gone_are_one_line() 
     process.wait()
     with pytest.raises(InputError, match="no such process"):
         capture_pids([process.pid], 0.1)
+
+
+def test_who_traces_beside_it_by_perf_events_loses_nothing() -> None:
+    from latlab.system.kernel.tracing import BpfTracer, Tracer
+
+    try:
+        outer = BpfTracer(["sched:sched_switch"])
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    with outer, Tracer(["sched:sched_switch"]) as tracer:
+        subprocess.run(["sleep", "0.1"], check=True)
+    assert len(tracer.events()["sched:sched_switch"]) > 0

@@ -242,9 +242,9 @@ void BpfTrace::start() {
     const std::scoped_lock held(state.sleeping);
     if (std::exchange(state.running, true)) return;
   }
+  // The programs run since they were attached; the perf events that hold them stay disabled, so that nothing
+  // else is done for them.
   state.drainer = std::thread([&state] { state.drain_until_stopped(); });
-  for (const Descriptor& one : state.tracepoints)
-    if (ioctl(one.get(), PERF_EVENT_IOC_ENABLE, 0) != 0) fail("enabling a tracepoint");
 }
 
 void BpfTrace::stop() {
