@@ -87,7 +87,7 @@ def test_the_classic_view_has_the_originals_size_and_its_outlier_file(tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["-r", "0"], 2, "measures nothing"),
+        (["-r", "0"], 2, "more than 0"),
         (["-k", "5", "-m", "10"], 2, "is not over min"),
         (["-b", "21"], 2, "can't be halved"),
         (["--cpus", "4095"], 1, "CPU 4095 was refused"),

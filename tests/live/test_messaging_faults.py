@@ -197,7 +197,7 @@ def test_a_receiver_slower_than_its_sender_loses_nothing_over_a_lossless_transpo
         (["--transport", "udp", "--size", "70000"], 2, "65507"),
         (["--transport", "tcp", "--messages", "0"], 2, "at least 1 message"),
         (["--transport", "nothing"], 2, "latlab messaging transports"),
-        (["--transport", "tcp", "--size", "x"], 2, "no size"),
+        (["--transport", "tcp", "--size", "x"], 2, "isn't a size"),
         (["--transport", "shm", "--priority", "5"], 2, "--wait block"),
         (["--transport", "mp-queue", "--priority", "5"], 2, "no real-time priority"),
         (["--transport", "tcp", "--every", "1ms", "--rate", "1000"], 2, "leave --rate or --every out"),
