@@ -62,6 +62,79 @@ class StageTimer {
   StageSlot slot_;
 };
 
+// Where everything stands in a counter file, for a writer that has neither this module nor the header: what
+// is injected into a Python program with an interpreter of its own.
+nb::typed<nb::dict, nb::str, std::uint64_t> layout() {
+  nb::dict out;
+  const auto put = [&](const char* name, std::uint64_t value) { out[name] = value; };
+  put("magic", kCounterMagic);
+  put("version", kCounterVersion);
+  put("header_bytes", sizeof(FileHeader));
+  put("queue_descriptor_bytes", sizeof(QueueDescriptor));
+  put("stage_descriptor_bytes", sizeof(StageDescriptor));
+  put("queue_hot_bytes", sizeof(QueueHot));
+  put("stage_hot_bytes", sizeof(StageHot));
+#define LATLAB_FIELD(prefix, type, field) put(prefix #field, offsetof(type, field))
+  LATLAB_FIELD("header.", FileHeader, magic);
+  LATLAB_FIELD("header.", FileHeader, version);
+  LATLAB_FIELD("header.", FileHeader, header_bytes);
+  LATLAB_FIELD("header.", FileHeader, queue_capacity);
+  LATLAB_FIELD("header.", FileHeader, stage_capacity);
+  LATLAB_FIELD("header.", FileHeader, queue_descriptor_bytes);
+  LATLAB_FIELD("header.", FileHeader, stage_descriptor_bytes);
+  LATLAB_FIELD("header.", FileHeader, queue_hot_bytes);
+  LATLAB_FIELD("header.", FileHeader, stage_hot_bytes);
+  LATLAB_FIELD("header.", FileHeader, queue_descriptor_offset);
+  LATLAB_FIELD("header.", FileHeader, stage_descriptor_offset);
+  LATLAB_FIELD("header.", FileHeader, queue_hot_offset);
+  LATLAB_FIELD("header.", FileHeader, stage_hot_offset);
+  LATLAB_FIELD("header.", FileHeader, file_bytes);
+  LATLAB_FIELD("header.", FileHeader, pid);
+  LATLAB_FIELD("header.", FileHeader, file_number);
+  LATLAB_FIELD("header.", FileHeader, process_start);
+  LATLAB_FIELD("header.", FileHeader, boot_id);
+  LATLAB_FIELD("header.", FileHeader, clock_ticks);
+  LATLAB_FIELD("header.", FileHeader, clock_ns);
+  LATLAB_FIELD("header.", FileHeader, clock_hz);
+  LATLAB_FIELD("header.", FileHeader, phase);
+  LATLAB_FIELD("header.", FileHeader, queue_count);
+  LATLAB_FIELD("header.", FileHeader, topology_version);
+  LATLAB_FIELD("header.", FileHeader, application);
+  LATLAB_FIELD("queue.", QueueDescriptor, version);
+  LATLAB_FIELD("queue.", QueueDescriptor, state);
+  LATLAB_FIELD("queue.", QueueDescriptor, generation);
+  LATLAB_FIELD("queue.", QueueDescriptor, kind);
+  LATLAB_FIELD("queue.", QueueDescriptor, capacity);
+  LATLAB_FIELD("queue.", QueueDescriptor, identity);
+  LATLAB_FIELD("queue.", QueueDescriptor, sides);
+  LATLAB_FIELD("queue.", QueueDescriptor, created_ticks);
+  LATLAB_FIELD("queue.", QueueDescriptor, name);
+  LATLAB_FIELD("queue.", QueueDescriptor, source_type);
+  LATLAB_FIELD("queue.", QueueDescriptor, source_name);
+  LATLAB_FIELD("queue.", QueueDescriptor, drain_type);
+  LATLAB_FIELD("queue.", QueueDescriptor, drain_name);
+  LATLAB_FIELD("queue.", QueueDescriptor, implementation);
+  LATLAB_FIELD("hot.", QueueHot, producer.in);
+  LATLAB_FIELD("hot.", QueueHot, producer.blocked);
+  LATLAB_FIELD("hot.", QueueHot, producer.tid);
+  LATLAB_FIELD("hot.", QueueHot, consumer.out);
+  LATLAB_FIELD("hot.", QueueHot, consumer.empty);
+  LATLAB_FIELD("hot.", QueueHot, consumer.tid);
+#undef LATLAB_FIELD
+  put("text_bytes", sizeof(QueueDescriptor::name));
+  put("application_bytes", sizeof(FileHeader::application));
+  put("kind.bounded", static_cast<std::uint64_t>(QueueKind::bounded));
+  put("kind.unbounded", static_cast<std::uint64_t>(QueueKind::unbounded));
+  put("kind.shared_memory", static_cast<std::uint64_t>(QueueKind::shared_memory));
+  put("state.live", static_cast<std::uint64_t>(SlotState::live));
+  put("state.retired", static_cast<std::uint64_t>(SlotState::retired));
+  put("phase.running", static_cast<std::uint64_t>(Phase::running));
+  put("phase.ended", static_cast<std::uint64_t>(Phase::ended));
+  put("sides.both", kBothSides);
+  put("sides.shares", kSharedCount);
+  return nb::typed<nb::dict, nb::str, std::uint64_t>(out);
+}
+
 }  // namespace
 
 NB_MODULE(counting, m) {
@@ -148,5 +221,6 @@ NB_MODULE(counting, m) {
   m.def(
       "counter_file", [] { return CounterFile::process().path(); },
       "This process's counter file, or \"\" where it has none.");
+  m.def("layout", &layout, "Offsets, sizes and codes of the counter file.");
   m.def("reason", [] { return CounterFile::process().reason(); }, "Why it has none.");
 }

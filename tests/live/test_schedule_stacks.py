@@ -219,3 +219,23 @@ def test_python_s_own_functions_and_lines_are_found(tmp_path: Path) -> None:
     assert any(Frame("nap", str(script), _line("# WAITS")) in stack for stack in blocked)
     entries = {entry_of(stack) for stack in [*running, *blocked]}
     assert {"decode", "nap"} <= entries
+
+
+@dwarf
+def test_a_captured_schedule_has_the_code_of_what_blocks_longest(tmp_path: Path) -> None:
+    from latlab.model.schedule import State
+    from latlab.schedule import capture_command
+
+    script = tmp_path / "go.sh"
+    script.write_text(f"#!/bin/sh\necho | {_built(tmp_path, '-O2')}\n")
+    script.chmod(0o755)
+    schedule = capture_command([str(script)])
+    entries = {thread.entry for thread in schedule.threads}
+    assert {"main", "compress", "collect", "tick"} <= entries
+    collector = next(i for i, thread in enumerate(schedule.threads) if thread.entry == "collect")
+    own = schedule.of_thread(collector)
+    longest = max(own[own["state"] == State.BLOCKED], key=lambda one: int(one["end"] - one["begin"]))
+    sample = schedule.samples[longest["sample"]]
+    functions = [schedule.frames[i].function for i in schedule.stacks[sample["stack"]]]
+    assert any(name.startswith("until_done") for name in functions)
+    assert (int(sample["running"]), int(sample["thread"])) == (0, collector)

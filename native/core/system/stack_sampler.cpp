@@ -34,6 +34,7 @@ namespace {
 constexpr std::uint64_t kGap = 20'000'000;  // between two samples of one thread where it blocks
 constexpr std::uint64_t kLongestGap = 2'000'000'000;
 constexpr int kDrainMs = 100;
+constexpr std::size_t kMostStrangers = 65536;
 constexpr std::size_t kMostFiles = 512;  // held open for unwinding
 
 #if defined(__x86_64__)
@@ -153,6 +154,7 @@ struct StackSampler::State {
   std::uint32_t stride = 1;
   std::unordered_map<std::int32_t, std::uint32_t> seen;  // samples of a thread since the arena was thinned
   std::unordered_set<std::int32_t> tracked;
+  std::unordered_multimap<std::int32_t, std::int32_t> strangers_children;
   std::vector<ProcessEvent> processes;
   std::map<std::pair<std::string, std::uint64_t>, int> files;  // (path, inode) -> descriptor
   std::uint64_t lost = 0, switches_taken = 0, drain_cpu_ns = 0;
@@ -221,7 +223,13 @@ struct StackSampler::State {
 
   void track(pid_t pid) {
     gate.set_stranger(static_cast<std::uint32_t>(pid), false);
-    if (tracked.insert(pid).second) read_maps(pid);
+    if (!tracked.insert(pid).second) return;
+    read_maps(pid);
+    // Its children whose forks were read before anybody asked for it.
+    const auto [first, last] = strangers_children.equal_range(pid);
+    std::vector<pid_t> children;
+    for (auto child = first; child != last; ++child) children.push_back(child->second);
+    for (const pid_t child : children) track(child);
   }
 
   void side(const perf_event_header& header, const std::uint8_t* body, std::size_t bytes) {
@@ -231,7 +239,11 @@ struct StackSampler::State {
     const auto pid = at<std::int32_t>(body, 0);
     if (header.type == PERF_RECORD_FORK) {  // pid, ppid, tid, ptid, time
       const auto parent = at<std::int32_t>(body, 4);
-      if (pid == parent || !tracked.contains(parent)) return;
+      if (pid == parent) return;
+      if (!tracked.contains(parent)) {
+        if (strangers_children.size() < kMostStrangers) strangers_children.emplace(parent, pid);
+        return;
+      }
       gate.set_stranger(static_cast<std::uint32_t>(pid), false);  // its number may have been a stranger's
       if (tracked.insert(pid).second)
         processes.push_back({.kind = ProcessEvent::Kind::kFork,

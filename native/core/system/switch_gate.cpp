@@ -12,6 +12,7 @@
 namespace latlab::system {
 namespace {
 
+constexpr int kBurst = 4;  // as a power of two: samples of a thread that may follow each other at once
 constexpr std::uint32_t kProcesses = 4096;
 constexpr std::uint32_t kThreads = 16384;  // the least recently seen are forgotten, and sampled again
 
@@ -84,7 +85,7 @@ SwitchGate::~SwitchGate() {
 }
 
 void SwitchGate::close() {
-  for (int* descriptor : {&switches_, &clock_, &last_, &gap_, &strangers_}) {
+  for (int* descriptor : {&switches_, &clock_, &spent_, &gap_, &strangers_}) {
     if (*descriptor >= 0) ::close(*descriptor);
     *descriptor = -1;
   }
@@ -92,7 +93,7 @@ void SwitchGate::close() {
 
 int SwitchGate::load(bool with_gap) const {
   constexpr int kKey = -4;
-  constexpr int kNow = -16;
+  constexpr int kSpent = -16;
   // Jumps count instructions from the one behind them.
   std::vector<bpf_insn> program{
       call(BPF_FUNC_get_current_pid_tgid),
@@ -106,20 +107,24 @@ int SwitchGate::load(bool with_gap) const {
                                  jump_if(BPF_JEQ, 0, 0, 2), set(0, 0), leave()});  // a stranger: drop
   if (with_gap) {
     program.insert(program.end(), {jump_if(BPF_JNE, 8, 0, 2), set(0, 0), leave(),  // the idle task: drop
-                                   store(BPF_W, 10, kKey, 8), call(BPF_FUNC_ktime_get_ns), copy(7, 0),
-                                   store(BPF_DW, 10, kNow, 7)});
-    load_map(program, 1, BPF_PSEUDO_MAP_FD, last_);
-    program.insert(program.end(), {copy(2, 10), add(2, kKey), call(BPF_FUNC_map_lookup_elem),
-                                   jump_if(BPF_JEQ, 0, 0, 10)});  // not seen before: remember it
-    load_map(program, 3, BPF_PSEUDO_MAP_VALUE, gap_);
+                                   store(BPF_W, 10, kKey, 8), call(BPF_FUNC_ktime_get_ns), copy(7, 0)});
+    // One number a thread: the time up to which its samples are spent. It may be ahead of now by a burst, so
+    // that a thread that begins, or blocks after a long time, is sampled at each of its next blocks.
+    load_map(program, 1, BPF_PSEUDO_MAP_VALUE, gap_);
+    program.push_back(instruction(BPF_LDX | BPF_MEM | BPF_DW, 9, 1, 0, 0));  // r9 = gap
+    load_map(program, 1, BPF_PSEUDO_MAP_FD, spent_);
     program.insert(
         program.end(),
-        {copy(9, 0), instruction(BPF_LDX | BPF_MEM | BPF_DW, 3, 3, 0, 0),  // r3 = gap
-         instruction(BPF_LDX | BPF_MEM | BPF_DW, 1, 9, 0, 0),              // r1 = the last time
-         copy(2, 7), instruction(BPF_ALU64 | BPF_SUB | BPF_X, 2, 1, 0, 0),
-         instruction(BPF_JMP | BPF_JLE | BPF_X, 3, 2, 2, 0), set(0, 0), leave()});  // too soon: drop
-    load_map(program, 1, BPF_PSEUDO_MAP_FD, last_);
-    program.insert(program.end(), {copy(2, 10), add(2, kKey), copy(3, 10), add(3, kNow), set(4, 0),
+        {copy(2, 10), add(2, kKey), call(BPF_FUNC_map_lookup_elem),
+         copy(1, 7),  // r1 = now, of a thread not seen before
+         jump_if(BPF_JEQ, 0, 0, 9), instruction(BPF_LDX | BPF_MEM | BPF_DW, 2, 0, 0, 0),  // r2 = spent
+         instruction(BPF_JMP | BPF_JLE | BPF_X, 2, 1, 7, 0),  // spent <= now: a quiet thread
+         copy(3, 9), instruction(BPF_ALU64 | BPF_LSH | BPF_K, 3, 0, 0, kBurst),
+         instruction(BPF_ALU64 | BPF_ADD | BPF_X, 3, 7, 0, 0),                    // r3 = now + burst
+         instruction(BPF_JMP | BPF_JLE | BPF_X, 2, 3, 2, 0), set(0, 0), leave(),  // too far ahead: drop
+         copy(1, 2), instruction(BPF_ALU64 | BPF_ADD | BPF_X, 1, 9, 0, 0), store(BPF_DW, 10, kSpent, 1)});
+    load_map(program, 1, BPF_PSEUDO_MAP_FD, spent_);
+    program.insert(program.end(), {copy(2, 10), add(2, kKey), copy(3, 10), add(3, kSpent), set(4, 0),
                                    call(BPF_FUNC_map_update_elem)});
   }
   program.insert(program.end(), {set(0, 1), leave()});
@@ -135,9 +140,9 @@ int SwitchGate::load(bool with_gap) const {
 
 bool SwitchGate::open(std::uint64_t gap_ns) {
   strangers_ = make_map(BPF_MAP_TYPE_LRU_HASH, kProcesses);
-  last_ = make_map(BPF_MAP_TYPE_LRU_HASH, kThreads);
+  spent_ = make_map(BPF_MAP_TYPE_LRU_HASH, kThreads);
   gap_ = make_map(BPF_MAP_TYPE_ARRAY, 1);
-  if (strangers_ >= 0 && last_ >= 0 && gap_ >= 0 && update(gap_, 0, gap_ns)) {
+  if (strangers_ >= 0 && spent_ >= 0 && gap_ >= 0 && update(gap_, 0, gap_ns)) {
     clock_ = load(false);
     switches_ = load(true);
   }

@@ -1,10 +1,10 @@
 // Threads: one owner. The programs run in the kernel, on the thread that is sampled.
 //
 // Filters for sampled events. Of all: no sample of a process that is none of ours, once it is known as such.
-// Of the event "context switch", besides: at most one sample of a thread in `gap_ns`, so that a thread that
-// blocks once a second is sampled as surely as one that blocks ten thousand times. Without them (no rights
-// for BPF) strangers fill the rings too, and the kernel samples every n-th switch of a CPU, which misses the
-// rare ones.
+// Of the event "context switch", besides: at most one sample of a thread in `gap_ns` on the average, so that
+// a thread that blocks once a second is sampled as surely as one that blocks ten thousand times. Without them
+// (no rights for BPF) strangers fill the rings too, and the kernel samples every n-th switch of a CPU, which
+// misses the rare ones.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class SwitchGate {
   int load(bool with_gap) const;
 
   int strangers_ = -1;              // processes
-  int last_ = -1;                   // thread -> when it was sampled last
+  int spent_ = -1;                  // thread -> the time up to which its samples are spent
   int gap_ = -1;                    // one value
   int clock_ = -1, switches_ = -1;  // the programs
 };

@@ -73,5 +73,8 @@ def set_phase(phase: int) -> None: ...
 def counter_file() -> str:
     """This process's counter file, or "" where it has none."""
 
+def layout() -> dict[str, int]:
+    """Offsets, sizes and codes of the counter file."""
+
 def reason() -> str:
     """Why it has none."""

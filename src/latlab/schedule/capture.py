@@ -16,6 +16,7 @@ from latlab.errors import InputError, UsageError
 from latlab.model.schedule import Schedule
 from latlab.schedule.collect import Collector
 from latlab.schedule.derive import Facts, derive, kin_of
+from latlab.schedule.sampling import Sampling
 from latlab.schedule.sockets import local_sockets
 from latlab.schedule.tree import Member, command_of, member, threads_of, tree_of
 from latlab.system.kernel.tracing import Events
@@ -37,6 +38,7 @@ def capture_command(
     output: int | None = None,
     follow_peers: bool = True,
     method: str = "auto",
+    stacks: bool = True,
 ) -> Schedule:
     """Run a command and capture what its threads do until it ends, or `seconds` are over.
 
@@ -48,6 +50,7 @@ def capture_command(
         output: a descriptor for its output; ours when None.
         follow_peers: follow other programs on this machine that wake its threads.
         method: "bpf", "perf", or "auto".
+        stacks: sample where in the code its threads run and block.
 
     Raises:
         UsageError: there is no such command.
@@ -58,9 +61,10 @@ def capture_command(
             f"unknown command '{command[0] if command else ''}'", remedy="give a program on the PATH"
         )
     collector = Collector(method)
-    with collector:
+    with collector, Sampling(stacks) as sampling:
         process = subprocess.Popen(list(command), stdout=output, env=environment, start_new_session=True)
         began = time.monotonic_ns()
+        sampling.follow([process.pid])
         own = _own(process.pid)
         collector.follow([process.pid])
         try:
@@ -73,7 +77,8 @@ def capture_command(
     collector.members.setdefault(process.pid, own)
     events = collector.events()
     began = _first_run(events, process.pid, began)
-    return _schedule(collector, events, dict(sockets), began, ended, code, follow_peers)
+    schedule = _schedule(collector, events, dict(sockets), began, ended, code, follow_peers)
+    return sampling.joined_to(schedule)
 
 
 def capture_pids(
@@ -83,11 +88,13 @@ def capture_pids(
     follow_peers: bool = True,
     method: str = "auto",
     stop: Stop = lambda: False,
+    stacks: bool = True,
 ) -> Schedule:
     """Capture what the threads of running processes and their children do, and leave them as they are.
 
     Args:
         stop: asked several times a second; True ends the capture early.
+        stacks: sample where in the code their threads run and block.
 
     Raises:
         InputError: no such process.
@@ -97,7 +104,8 @@ def capture_pids(
         if not threads_of(pid):
             raise InputError(f"process {pid}", "there is no such process, or it has ended")
     collector = Collector(method)
-    with collector:
+    with collector, Sampling(stacks) as sampling:
+        sampling.follow(pids)
         collector.follow(pids)
         began = time.monotonic_ns()
         while time.monotonic_ns() - began < seconds * 1e9 and not stop():
@@ -107,7 +115,8 @@ def capture_pids(
         ended = time.monotonic_ns()
         sockets = local_sockets()
         time.sleep(_SETTLE_S)
-    return _schedule(collector, collector.events(), dict(sockets), began, ended, None, follow_peers)
+    schedule = _schedule(collector, collector.events(), dict(sockets), began, ended, None, follow_peers)
+    return sampling.joined_to(schedule)
 
 
 def _own(pid: int) -> Member:
