@@ -17,9 +17,10 @@ namespace {
 // The helpers' numbers, from the kernel's uapi (include/uapi/linux/bpf.h); older headers lack the last names.
 enum : std::int32_t {
   kMapLookup = 1,
-  kKtime = 5,
+  kKtime = 5,  // bpf_ktime_get_ns
   kCpu = 8,
   kPidTgid = 14,
+  kProbeReadUser = 112,
   kProbeReadKernel = 113,
   kRingReserve = 131,
   kRingSubmit = 132,
@@ -53,6 +54,10 @@ class Assembler {
   void store32(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
     add(BPF_STX | BPF_MEM | BPF_W, base, from, offset, 0);
   }
+  void load64(std::uint8_t to, std::uint8_t base, std::int16_t offset) {
+    add(BPF_LDX | BPF_MEM | BPF_DW, to, base, offset, 0);
+  }
+  void shift_right(std::uint8_t to, std::int32_t bits) { add(BPF_ALU64 | BPF_RSH | BPF_K, to, 0, 0, bits); }
   void store32_value(std::uint8_t base, std::int16_t offset, std::int32_t value) {
     add(BPF_ST | BPF_MEM | BPF_W, base, 0, offset, value);
   }
@@ -62,6 +67,10 @@ class Assembler {
   // Jumps over what is written until `land`.
   std::size_t unless_zero(std::uint8_t what) { return jump(BPF_JMP | BPF_JNE | BPF_K, what); }
   std::size_t if_zero(std::uint8_t what) { return jump(BPF_JMP | BPF_JEQ | BPF_K, what); }
+  std::size_t if_is(std::uint8_t what, std::int32_t value) {
+    return jump(BPF_JMP | BPF_JEQ | BPF_K, what, value);
+  }
+  std::size_t always() { return jump(BPF_JMP | BPF_JA, 0); }
   void land(std::size_t at) { code_[at].off = static_cast<std::int16_t>(code_.size() - at - 1); }
   // With 1: a 0 would keep the event from everybody else who traces it by perf.
   void leave() {
@@ -80,18 +89,85 @@ class Assembler {
     one.imm = value;
     code_.push_back(one);
   }
-  std::size_t jump(unsigned code, std::uint8_t what) {
-    add(code, what, 0, 0, 0);
+  std::size_t jump(unsigned code, std::uint8_t what, std::int32_t value = 0) {
+    add(code, what, 0, 0, value);
     return code_.size() - 1;
   }
   std::vector<bpf_insn> code_;
 };
 
-std::vector<bpf_insn> program(int ring, int counters, std::uint32_t event, std::uint32_t raw_bytes,
-                              bool registers) {
-  const auto behind = static_cast<std::int32_t>(sizeof(RecordHead) + (registers ? kRegisterBytes : 0));
+#if defined(__x86_64__)
+// Where struct pt_regs keeps them, in words.
+constexpr std::int16_t kCallAt = 15;
+constexpr std::int16_t kSecondAt = 13;
+constexpr std::int32_t kIovecCalls[] = {19, 20};    // readv, writev
+constexpr std::int32_t kMessageCalls[] = {46, 47};  // sendmsg, recvmsg
+constexpr std::int32_t kIovecOfMessage = 16;        // struct msghdr
+#elif defined(__aarch64__)
+constexpr std::int16_t kCallAt = 35;
+constexpr std::int16_t kSecondAt = 1;
+constexpr std::int32_t kIovecCalls[] = {65, 66};
+constexpr std::int32_t kMessageCalls[] = {211, 212};
+constexpr std::int32_t kIovecOfMessage = 16;
+#else
+constexpr std::int16_t kCallAt = 0;
+constexpr std::int16_t kSecondAt = 0;
+constexpr std::int32_t kIovecCalls[] = {-1, -1};
+constexpr std::int32_t kMessageCalls[] = {-1, -1};
+constexpr std::int32_t kIovecOfMessage = 0;
+#endif
+
+// r8 becomes the word at the user's address r8 + offset.
+void follow(Assembler& a, std::int32_t offset) {
+  a.move(BPF_REG_1, BPF_REG_10);
+  a.plus(BPF_REG_1, -16);
+  a.set(BPF_REG_2, 8);
+  a.move(BPF_REG_3, BPF_REG_8);
+  a.plus(BPF_REG_3, offset);
+  a.helper(kProbeReadUser);
+  a.load64(BPF_REG_8, BPF_REG_10, -16);
+}
+
+// Copies the beginning of the buffer that the current system call works on to r7 + to.
+void copy_payload(Assembler& a, std::int32_t to, std::uint32_t bytes) {
+  a.load64(BPF_REG_8, BPF_REG_7, static_cast<std::int16_t>(sizeof(RecordHead) + 8 * kSecondAt));
+  a.load64(BPF_REG_9, BPF_REG_7, static_cast<std::int16_t>(sizeof(RecordHead) + 8 * kCallAt));
+  const std::size_t message[] = {a.if_is(BPF_REG_9, kMessageCalls[0]), a.if_is(BPF_REG_9, kMessageCalls[1])};
+  const std::size_t vector[] = {a.if_is(BPF_REG_9, kIovecCalls[0]), a.if_is(BPF_REG_9, kIovecCalls[1])};
+  const std::size_t plain = a.always();
+  for (const std::size_t one : message) a.land(one);
+  follow(a, kIovecOfMessage);
+  for (const std::size_t one : vector) a.land(one);
+  follow(a, 0);
+  a.land(plain);
+  a.move(BPF_REG_1, BPF_REG_7);
+  a.plus(BPF_REG_1, to);
+  a.set(BPF_REG_2, static_cast<std::int32_t>(bytes));
+  a.move(BPF_REG_3, BPF_REG_8);
+  a.helper(kProbeReadUser);
+}
+
+std::vector<bpf_insn> program(const Program& wanted) {
+  const auto [ring, counters, event, raw_bytes, registers, payload_bytes, processes] = wanted;
+  const auto payload_at = static_cast<std::int32_t>(sizeof(RecordHead) + (registers ? kRegisterBytes : 0));
+  const std::int32_t behind = payload_at + static_cast<std::int32_t>(registers ? payload_bytes : 0);
   Assembler a;
   a.move(BPF_REG_6, BPF_REG_1);  // the tracepoint's record
+  if (processes >= 0) {
+    a.helper(kPidTgid);
+    a.shift_right(BPF_REG_0, 32);
+    a.store32(BPF_REG_10, -4, BPF_REG_0);
+    a.map(BPF_REG_1, processes);
+    a.move(BPF_REG_2, BPF_REG_10);
+    a.plus(BPF_REG_2, -4);
+    a.helper(kMapLookup);
+    const std::size_t known = a.unless_zero(BPF_REG_0);
+    a.leave();
+    a.land(known);
+  }
+  // The verifier wants the stack that `follow` reads to be written on every way.
+  a.set(BPF_REG_1, 0);
+  a.store64(BPF_REG_10, -16, BPF_REG_1);
   a.map(BPF_REG_1, ring);
   a.set(BPF_REG_2, behind + static_cast<std::int32_t>(raw_bytes));
   a.set(BPF_REG_3, 0);
@@ -125,6 +201,7 @@ std::vector<bpf_insn> program(int ring, int counters, std::uint32_t event, std::
     a.plus(BPF_REG_1, sizeof(RecordHead));
     a.set(BPF_REG_2, static_cast<std::int32_t>(kRegisterBytes));
     a.helper(kProbeReadKernel);
+    if (payload_bytes > 0) copy_payload(a, payload_at, payload_bytes);
   }
   a.move(BPF_REG_1, BPF_REG_7);
   a.plus(BPF_REG_1, behind);
@@ -170,8 +247,29 @@ std::uint64_t read_counter(int counters, std::uint32_t index) {
   return value;
 }
 
-int load(int ring, int counters, std::uint32_t event, std::uint32_t raw_bytes, bool registers) {
-  const std::vector<bpf_insn> code = program(ring, counters, event, raw_bytes, registers);
+int make_processes() {
+  bpf_attr attributes{};
+  attributes.map_type = BPF_MAP_TYPE_HASH;
+  attributes.key_size = 4;
+  attributes.value_size = 4;
+  attributes.max_entries = 65536;
+  const int made = call(BPF_MAP_CREATE, attributes);
+  if (made < 0) fail("making the map of processes of the BPF programs");
+  return made;
+}
+
+void add_process(int processes, std::uint32_t pid) {
+  std::uint32_t one = 1;
+  bpf_attr attributes{};
+  attributes.map_fd = static_cast<std::uint32_t>(processes);
+  attributes.key = reinterpret_cast<std::uint64_t>(&pid);
+  attributes.value = reinterpret_cast<std::uint64_t>(&one);
+  attributes.flags = BPF_ANY;
+  if (call(BPF_MAP_UPDATE_ELEM, attributes) < 0) fail("telling the BPF programs of a process");
+}
+
+int load(const Program& wanted) {
+  const std::vector<bpf_insn> code = program(wanted);
   static constexpr std::array<char, 13> kLicence{"Dual BSD/GPL"};
   bpf_attr attributes{};
   attributes.prog_type = BPF_PROG_TYPE_TRACEPOINT;

@@ -34,7 +34,23 @@ inline constexpr std::size_t kRegisterBytes = 0;
 int make_ring(std::size_t bytes);
 int make_counters(std::uint32_t count);
 std::uint64_t read_counter(int counters, std::uint32_t index);
-// A loaded program for one event. raw_bytes is a multiple of 8.
-int load(int ring, int counters, std::uint32_t event, std::uint32_t raw_bytes, bool registers);
+// A map of the processes whose events are wanted, and a process into it.
+int make_processes();
+void add_process(int processes, std::uint32_t pid);
+
+struct Program {
+  int ring = -1;
+  int counters = -1;
+  std::uint32_t event = 0;
+  std::uint32_t raw_bytes = 0;  // a multiple of 8
+  bool registers = false;
+  // With registers: as many bytes, a multiple of 8, of what the system call that the current thread is in
+  // reads or writes (its second argument; of readv and recvmsg and their kin the first buffer).
+  std::uint32_t payload_bytes = 0;
+  int processes = -1;  // of these alone; -1: of all
+};
+
+// Loads it, and returns its descriptor.
+int load(const Program& wanted);
 
 }  // namespace latlab::system::bpf

@@ -102,7 +102,7 @@ struct BpfTrace::State {
   std::size_t ring_bytes = 0;
   std::size_t most_bytes = 0;
   std::vector<BpfEvent> events;
-  Descriptor ring, counters;
+  Descriptor ring, counters, processes;
   std::vector<Descriptor> programs, tracepoints;
   std::uint8_t* consumer = nullptr;  // one page: how far we have read
   std::uint8_t* producer = nullptr;  // one page: how far was written; then the data, twice
@@ -142,9 +142,11 @@ struct BpfTrace::State {
     if (head.event >= events.size()) return;
     const BpfEvent& event = events[head.event];
     const bool has_registers = event.registers && with_registers;
-    const std::size_t before = sizeof(head) + (has_registers ? bpf::kRegisterBytes : 0);
+    const std::size_t payload = has_registers ? event.payload_bytes : 0;
+    const std::size_t before = sizeof(head) + (has_registers ? bpf::kRegisterBytes : 0) + payload;
     if (bytes < before + event.raw_bytes) return;
-    const std::size_t room = sizeof(head) + event.raw_bytes + (has_registers ? kBpfRegisters * 8 : 0);
+    const std::size_t room =
+        sizeof(head) + event.raw_bytes + payload + (has_registers ? kBpfRegisters * 8 : 0);
     if (kept_bytes + room > most_bytes) {
       ++dropped;
       return;
@@ -158,6 +160,8 @@ struct BpfTrace::State {
     samples.raw_bytes.push_back(event.raw_bytes);
     samples.raw.insert(samples.raw.end(), record + before, record + before + event.raw_bytes);
     if (has_registers) keep_registers(record + sizeof(head), samples.registers);
+    if (payload > 0)
+      samples.payload.insert(samples.payload.end(), record + before - payload, record + before);
   }
 
   void drain() {
@@ -195,7 +199,10 @@ struct BpfTrace::State {
 
   void clear() {
     kept.assign(events.size(), {});
-    for (std::size_t i = 0; i < events.size(); ++i) kept[i].stride = events[i].raw_bytes;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      kept[i].stride = events[i].raw_bytes;
+      kept[i].payload_stride = events[i].payload_bytes;
+    }
     kept_bytes = 0;
   }
 };
@@ -207,21 +214,31 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
   state.ring_bytes = request.ring_bytes;
   state.most_bytes = request.most_bytes;
   state.events = request.events;
-  for (BpfEvent& event : state.events) event.raw_bytes = (event.raw_bytes + 7U) & ~7U;
+  for (BpfEvent& event : state.events) {
+    event.raw_bytes = (event.raw_bytes + 7U) & ~7U;
+    event.payload_bytes = (event.payload_bytes + 7U) & ~7U;
+  }
+  state.processes = Descriptor(bpf::make_processes());
   state.with_registers = bpf::kRegisterBytes > 0;
   state.ring = Descriptor(bpf::make_ring(request.ring_bytes));
   state.counters = Descriptor(bpf::make_counters(static_cast<std::uint32_t>(state.events.size())));
   for (std::uint32_t i = 0; i < state.events.size(); ++i) {
     const BpfEvent& event = state.events[i];
-    bool registers = event.registers && state.with_registers;
+    bpf::Program wanted{state.ring.get(),
+                        state.counters.get(),
+                        i,
+                        event.raw_bytes,
+                        event.registers && state.with_registers,
+                        event.payload_bytes,
+                        event.chosen ? state.processes.get() : -1};
     int program = -1;
     try {
-      program = bpf::load(state.ring.get(), state.counters.get(), i, event.raw_bytes, registers);
+      program = bpf::load(wanted);
     } catch (const std::system_error&) {
-      if (!registers) throw;
+      if (!wanted.registers) throw;
       // Linux before 5.15, or one without BTF: without the registers, then.
-      state.with_registers = registers = false;
-      program = bpf::load(state.ring.get(), state.counters.get(), i, event.raw_bytes, registers);
+      state.with_registers = wanted.registers = false;
+      program = bpf::load(wanted);
     }
     state.programs.emplace_back(program);
     state.tracepoints.push_back(open_tracepoint(event.id));
@@ -234,6 +251,10 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
 
 BpfTrace::~BpfTrace() {
   stop();
+}
+
+void BpfTrace::add_process(std::uint32_t pid) {
+  bpf::add_process(state_->processes.get(), pid);
 }
 
 void BpfTrace::start() {

@@ -23,6 +23,9 @@ struct BpfEvent {
   std::uint64_t id = 0;         // tracefs events/<group>/<name>/id
   std::uint32_t raw_bytes = 0;  // of its record; what lies behind is not copied
   bool registers = false;       // the current thread's user registers too
+  // With registers: so many bytes of what its system call reads or writes, rounded up to 8.
+  std::uint32_t payload_bytes = 0;
+  bool chosen = false;  // of the processes alone that `add_process` names
 };
 
 struct BpfRequest {
@@ -38,6 +41,8 @@ enum : std::size_t { kBpfCall, kBpfFirst, kBpfSecond, kBpfThird, kBpfIp, kBpfSp,
 
 struct BpfSamples : TraceSamples {
   std::vector<std::int64_t> registers;  // time_ns.size() rows of kBpfRegisters, or none
+  std::size_t payload_stride = 0;
+  std::vector<std::uint8_t> payload;  // as many rows of payload_stride
 };
 
 class BpfTrace {
@@ -46,6 +51,9 @@ class BpfTrace {
   ~BpfTrace();
   BpfTrace(const BpfTrace&) = delete;
   BpfTrace& operator=(const BpfTrace&) = delete;
+
+  // From now on events that are `chosen` come from this process, too.
+  void add_process(std::uint32_t pid);
 
   void start();
   void stop();  // what the ring still holds is drained

@@ -263,6 +263,8 @@ class BpfTracer:
     Args:
         events: names as ``group:event``.
         registers: those of them for which the current thread's system call is read, too.
+        payload_bytes: with registers, so many bytes of what that call reads or writes, as ``payload``.
+        chosen: events that come of the processes alone that `add_process` names.
         ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
 
     Raises:
@@ -274,6 +276,8 @@ class BpfTracer:
         events: Iterable[str],
         *,
         registers: Iterable[str] = (),
+        payload_bytes: Mapping[str, int] | None = None,
+        chosen: Iterable[str] = (),
         ring_bytes: int = 1 << 25,
         most_bytes: int = 1 << 30,
     ) -> None:
@@ -281,10 +285,13 @@ class BpfTracer:
         wanted = set(registers)
         sizes = [max(one.offset_bytes + one.size_bytes for one in form.fields) for form in self._formats]
         flags = [form.name in wanted for form in self._formats]
+        only = set(chosen)
+        payloads = [(payload_bytes or {}).get(form.name, 0) for form in self._formats]
         try:
             self._trace: BpfTrace | None = BpfTrace(
-                [form.id for form in self._formats], sizes, flags, ring_bytes, most_bytes
-            )
+                [form.id for form in self._formats], sizes, flags, payloads,
+                [form.name in only for form in self._formats], ring_bytes, most_bytes,
+            )  # fmt: skip
         except OSError as error:
             raise UnavailableError(
                 f"the kernel refuses BPF programs ({error.strerror})",
@@ -308,6 +315,11 @@ class BpfTracer:
             self._taken.append(self._trace.take())
             self._lost = int(self._trace.lost())
             self._trace = None
+
+    def add_process(self, pid: int) -> None:
+        """Let the chosen events of this process come, too."""
+        if self._trace is not None:
+            self._trace.add_process(pid)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -366,6 +378,10 @@ def decode(form: EventFormat, parts: Sequence[Mapping[str, Any]]) -> EventTable:
     if any(len(part.get("registers", ())) for part in parts):
         registers = np.concatenate([part["registers"].reshape(-1, len(_REGISTERS)) for part in parts])[order]
         columns.update((name, registers[:, i]) for i, name in enumerate(_REGISTERS))
+    width = max((int(part.get("payload_stride", 0)) for part in parts), default=0)
+    if width and len(order):
+        payload = np.concatenate([part["payload"] for part in parts]).reshape(-1, width)[order]
+        columns["payload"] = payload.view(f"V{width}").reshape(-1)
     for one in form.fields:
         # An event's own `pid` is not the current task's: sched_wakeup's is the task that was woken.
         name = f"event_{one.name}" if one.name in columns else one.name
