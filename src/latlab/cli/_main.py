@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "market": "Market data: ITCH and PITCH to the inside, statistics, delays.",
     "messaging": "How fast do messages travel, through anything from a ring to a product?",
     "queues": "Where do events wait inside a running application? Queues, and what limits.",
+    "requests": "Where did the slow requests of a server spend their time?",
     "runs": "The recordings in a folder: list, show, compare, export, remove.",
     "show": "What is in a file: any recording, any foreign file that latlab reads.",
     "stubs": "What would I gain if this part were faster? Performance stubs.",

@@ -8,7 +8,6 @@ lane's count, `include/latlab/trace.hpp`).
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import Any
 

@@ -8,26 +8,50 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from latlab.errors import InputError, UsageError
 from latlab.model.schedule import Schedule
-from latlab.schedule.collect import Collector
+from latlab.schedule.collect import SOCKETS, Collector
 from latlab.schedule.derive import Facts, derive, kin_of
 from latlab.schedule.sampling import Sampling
 from latlab.schedule.sockets import local_sockets
 from latlab.schedule.tree import Member, command_of, member, threads_of, tree_of
 from latlab.system.kernel.tracing import Events
 
-__all__ = ["capture_command", "capture_pids"]
+__all__ = ["Transfers", "capture_command", "capture_pids"]
 
 _GRACE_S = 2.0  # from SIGTERM to SIGKILL
 _LEAST_WAKES = 10  # of our threads, before another program counts as one that ours talks to
 _SETTLE_S = 0.01
 
 Stop = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """What went in and out of the observed processes' sockets.
+
+    Attributes:
+        sent, received: one row a call: `time_ns` at its end, `pid`, `tid`, `sk` (the socket), `ret` (bytes),
+            `argument` (the descriptor), `payload` (the first bytes).
+        ready: one row an arrival in a socket's receive queue: `time_ns`, `skaddr` (the socket).
+        descriptors: (process, descriptor) -> what it was.
+        ends: inode of a socket -> its own address, and whether somebody listens there.
+        pids: the observed processes.
+        lost: events that found no room.
+    """
+
+    sent: Mapping[str, np.ndarray[Any, Any]]
+    received: Mapping[str, np.ndarray[Any, Any]]
+    ready: Mapping[str, np.ndarray[Any, Any]]
+    descriptors: Mapping[tuple[int, int], str]
+    ends: Mapping[int, tuple[str, bool]]
+    pids: frozenset[int]
+    lost: int
 
 
 def capture_command(
@@ -39,6 +63,7 @@ def capture_command(
     follow_peers: bool = True,
     method: str = "auto",
     stacks: bool = True,
+    transfers: Callable[[Transfers], None] | None = None,
 ) -> Schedule:
     """Run a command and capture what its threads do until it ends, or `seconds` are over.
 
@@ -51,6 +76,7 @@ def capture_command(
         follow_peers: follow other programs on this machine that wake its threads.
         method: "bpf", "perf", or "auto".
         stacks: sample where in the code its threads run and block.
+        transfers: given what went in and out of the processes' sockets, which is collected then.
 
     Raises:
         UsageError: there is no such command.
@@ -60,7 +86,7 @@ def capture_command(
         raise UsageError(
             f"unknown command '{command[0] if command else ''}'", remedy="give a program on the PATH"
         )
-    collector = Collector(method)
+    collector = Collector(method, sockets=transfers is not None)
     with collector, Sampling(stacks) as sampling:
         process = subprocess.Popen(list(command), stdout=output, env=environment, start_new_session=True)
         began = time.monotonic_ns()
@@ -77,6 +103,8 @@ def capture_command(
     collector.members.setdefault(process.pid, own)
     events = collector.events()
     began = _first_run(events, process.pid, began)
+    if transfers is not None:
+        transfers(_transfers(collector, events))
     schedule = _schedule(collector, events, dict(sockets), began, ended, code, follow_peers)
     return sampling.joined_to(schedule)
 
@@ -89,12 +117,14 @@ def capture_pids(
     method: str = "auto",
     stop: Stop = lambda: False,
     stacks: bool = True,
+    transfers: Callable[[Transfers], None] | None = None,
 ) -> Schedule:
     """Capture what the threads of running processes and their children do, and leave them as they are.
 
     Args:
         stop: asked several times a second; True ends the capture early.
         stacks: sample where in the code their threads run and block.
+        transfers: given what went in and out of their sockets, which is collected then.
 
     Raises:
         InputError: no such process.
@@ -103,7 +133,7 @@ def capture_pids(
     for pid in pids:
         if not threads_of(pid):
             raise InputError(f"process {pid}", "there is no such process, or it has ended")
-    collector = Collector(method)
+    collector = Collector(method, sockets=transfers is not None)
     with collector, Sampling(stacks) as sampling:
         sampling.follow(pids)
         collector.follow(pids)
@@ -115,8 +145,18 @@ def capture_pids(
         ended = time.monotonic_ns()
         sockets = local_sockets()
         time.sleep(_SETTLE_S)
-    schedule = _schedule(collector, collector.events(), dict(sockets), began, ended, None, follow_peers)
+    events = collector.events()
+    if transfers is not None:
+        transfers(_transfers(collector, events))
+    schedule = _schedule(collector, events, dict(sockets), began, ended, None, follow_peers)
     return sampling.joined_to(schedule)
+
+
+def _transfers(collector: Collector, events: Events) -> Transfers:
+    return Transfers(
+        events[SOCKETS[0]].columns, events[SOCKETS[1]].columns, events[SOCKETS[2]].columns,
+        dict(collector.descriptors), dict(collector.ends), collector.pids, events.lost,
+    )  # fmt: skip
 
 
 def _own(pid: int) -> Member:

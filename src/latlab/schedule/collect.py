@@ -14,12 +14,13 @@ import numpy as np
 
 from latlab.errors import UnavailableError
 from latlab.model.schedule import Wait
+from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, WAITS
 from latlab.schedule.tree import Member, command_of, described, threads_of, tree_of
 from latlab.system.kernel.tracefs import known_events
 from latlab.system.kernel.tracing import BpfTracer, Events, Tracer
 
-__all__ = ["Collector", "tracepoints"]
+__all__ = ["PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoints"]
 
 _SWITCH = "sched:sched_switch"
 _NEEDED = (_SWITCH, "sched:sched_waking", "sched:sched_process_fork", "sched:sched_process_exit")
@@ -32,7 +33,12 @@ _CONTEXT = (
     "irq_vectors:local_timer_entry",
     "irq_vectors:local_timer_exit",
 )
+# What goes in and out of the observed processes' sockets, with the first bytes; and when data arrived in any
+# socket's queue.
+SOCKETS = ("sock:sock_send_length", "sock:sock_recv_length", "sock:sk_data_ready")
+PAYLOAD_BYTES = 96
 _LOOK_S = 0.02
+_ENDS_S = 0.5
 _AGAIN_S = 1.0  # a descriptor may be closed, and its number used again
 
 
@@ -57,24 +63,35 @@ class Collector:
 
     Args:
         method: "bpf", "perf", or "auto" for the first that is allowed.
+        sockets: collect what goes in and out of the processes' sockets too, which only BPF can.
 
     Attributes:
         method: the one that is used.
         members: threads that were there at the beginning, by tid.
         descriptors: (process, descriptor) -> what it was when it was waited for.
         commands: process -> its command line.
+        ends: inode of an internet socket -> its own address, and whether somebody listens there.
 
     Raises:
         UnavailableError: neither is allowed.
     """
 
-    def __init__(self, method: str = "auto") -> None:
+    def __init__(self, method: str = "auto", *, sockets: bool = False) -> None:
         names = tracepoints()
+        if sockets:
+            names, method = (*names, *SOCKETS), "bpf"
+        self._with_sockets = sockets
         self.method = method
         self._tracer: BpfTracer | Tracer
         if method in ("auto", "bpf"):
             try:
-                self._tracer = BpfTracer(names, registers=[_SWITCH])
+                transfers = SOCKETS[:2] if sockets else ()
+                self._tracer = BpfTracer(
+                    names,
+                    registers=[_SWITCH, *transfers],
+                    payload_bytes=dict.fromkeys(transfers, PAYLOAD_BYTES),
+                    chosen=transfers,
+                )
                 self.method = "bpf"
             except UnavailableError:
                 if method == "bpf":
@@ -86,6 +103,7 @@ class Collector:
         self.members: dict[int, Member] = {}
         self.descriptors: dict[tuple[int, int], str] = {}
         self.commands: dict[int, tuple[str, ...]] = {}
+        self.ends: dict[int, tuple[str, bool]] = {}
         self._seen_at: dict[tuple[int, int], float] = {}
         self._pids: set[int] = set()
         self._lock = threading.Lock()
@@ -95,13 +113,18 @@ class Collector:
     def follow(self, pids: Iterable[int]) -> None:
         """Processes whose tree is observed: their threads and descriptors are looked at."""
         for pid in tree_of(pids):
-            with self._lock:
-                self._pids.add(pid)
+            self._add(pid)
             self.commands.setdefault(pid, command_of(pid))
             for one in threads_of(pid):
                 self.members.setdefault(one.tid, one)
                 if one.call and WAITS.get(one.call[0]) in (BY_DESCRIPTOR, Wait.POLL) and len(one.call) > 1:
                     self._look(pid, one.call[1])
+
+    def _add(self, pid: int) -> None:
+        with self._lock:
+            self._pids.add(pid)
+        if self._with_sockets and isinstance(self._tracer, BpfTracer):
+            self._tracer.add_process(pid)
 
     @property
     def pids(self) -> frozenset[int]:
@@ -137,22 +160,45 @@ class Collector:
         """While the program runs: its new processes, and what the descriptors are that it waits for."""
         if not isinstance(self._tracer, BpfTracer):
             return
-        while not self._ended.wait(_LOOK_S):
+        at = 0.0
+        while True:
+            last = self._ended.wait(_LOOK_S)
             events = self._tracer.look()
             self._forks(events)
             self._waits(events)
+            if self._with_sockets:
+                self._transfers(events)
+                if last or time.monotonic() - at > _ENDS_S:
+                    self.ends.update(socket_ends())
+                    at = time.monotonic()
+            if last:
+                return
 
     def _forks(self, events: Events) -> None:
         forks = events["sched:sched_process_fork"]
         with self._lock:
-            for parent, child in zip(forks["pid"].tolist(), forks["child_pid"].tolist(), strict=True):
-                if parent in self._pids:
-                    self._pids.add(child)  # a thread's number is harmless: no process has it
+            children = [
+                child
+                for parent, child in zip(forks["pid"].tolist(), forks["child_pid"].tolist(), strict=True)
+                if parent in self._pids and child not in self._pids
+            ]
+        for child in children:
+            self._add(child)  # a thread's number is harmless: no process has it
+        with self._lock:
             news = [pid for pid in self._pids if pid not in self.commands]
         for pid in news:
             command = command_of(pid)
             if command:
                 self.commands[pid] = command
+
+    def _transfers(self, events: Events) -> None:
+        for name in SOCKETS[:2]:
+            table = events[name]
+            if len(table):
+                pairs = np.unique(np.stack([table["pid"], table["argument"]], axis=1), axis=0)
+                for pid, descriptor in pairs.tolist():
+                    if 0 <= descriptor < 1 << 20:
+                        self._look(pid, descriptor)
 
     def _waits(self, events: Events) -> None:
         switches = events[_SWITCH]

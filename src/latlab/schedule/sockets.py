@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["local_sockets"]
+__all__ = ["local_sockets", "socket_ends"]
 
 
 def _address(text: str) -> str:
@@ -28,6 +28,25 @@ def _internet(kind: str, text: str) -> dict[int, tuple[str, str, str]]:
         if len(words) > 9 and words[9].isdigit():
             found[int(words[9])] = (kind, _address(words[1]), _address(words[2]))
     return found
+
+
+def socket_ends(root: Path = Path("/proc/net")) -> dict[int, tuple[str, bool]]:
+    """Inode of an internet socket -> its own address, and whether a socket listens on that port."""
+    ends: dict[int, str] = {}
+    listening: set[str] = set()
+    for kind in ("tcp", "tcp6"):
+        try:
+            lines = (root / kind).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            words = line.split()
+            if len(words) > 9 and words[9].isdigit():
+                near = _address(words[1])
+                if words[3] == "0A":  # TCP_LISTEN
+                    listening.add(near.rpartition(":")[2])
+                ends[int(words[9])] = near
+    return {inode: (near, near.rpartition(":")[2] in listening) for inode, near in ends.items() if inode}
 
 
 def _unix_pairs() -> dict[int, tuple[int, str]]:

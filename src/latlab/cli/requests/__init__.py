@@ -1,0 +1,28 @@
+"""`latlab requests`: every request of a server that nobody prepared, and where the slow ones wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from latlab.cli._lazy import LazyGroup
+
+SUBCOMMANDS = {
+    "record": (
+        "requests.record",
+        "Observe a server's requests, and say where the slow ones spend their time.",
+    ),
+    "show": ("requests.record", "Print a recording of requests again."),
+}
+
+
+class RequestsGroup(LazyGroup):
+    """The subcommands of `latlab requests`."""
+
+    subcommands = SUBCOMMANDS
+
+
+@click.group(cls=RequestsGroup)
+def requests(**_: Any) -> None:
+    """Where did the slow requests spend their time? For any server, unchanged."""

@@ -1,0 +1,99 @@
+"""`latlab requests record` and `latlab requests show`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from latlab.cli._options import JSON, Seconds, output
+from latlab.errors import ExitCode, InputError, UsageError
+
+if TYPE_CHECKING:
+    from latlab.model.requests import Requests
+
+KIND = "requests"
+_DOCUMENT = "requests"
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@click.option(
+    "--pid", "pids", type=click.IntRange(1), multiple=True, help="A running server; its children too."
+)
+@click.option(
+    "--seconds",
+    type=Seconds(),
+    default=10.0,
+    show_default=True,
+    help="Time to observe; a command ends with it.",
+)
+@output("Folder for the recording.", name="folder")
+@JSON
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def record(
+    pids: tuple[int, ...], seconds: float, folder: Path | None, as_json: bool, command: tuple[str, ...]
+) -> ExitCode:
+    """Observe a server's requests: of a running one (--pid), or of COMMAND after `--`."""
+    from latlab.formats.recording import RecordingWriter
+    from latlab.requests import record as observe
+    from latlab.requests import summarise
+    from latlab.system.environment import capture
+
+    if bool(pids) == bool(command):
+        raise UsageError("give either --pid or a command", remedy="such as --pid 4711, or -- redis-server")
+    if folder is not None and folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} is not empty", remedy="give another folder with -o")
+    found, schedule, lost = observe(pids, command, seconds)
+    result = summarise(found, schedule, lost)
+    if folder is not None:
+        asked = {"pids": list(pids), "command": list(command), "seconds": seconds}
+        writer = RecordingWriter(folder, KIND, parameters=asked, environment=capture(), command=sys.argv)
+        with writer:
+            if len(found.rows):
+                writer.append(
+                    "requests", {name: found.rows[name].copy() for name in found.rows.dtype.names or ()}
+                )
+            writer.put(_DOCUMENT, result.to_json())
+        click.echo(f"latlab requests: recorded in {folder}", err=True)
+    return _tell(result, as_json)
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@JSON
+def show(run: Path, as_json: bool) -> ExitCode:
+    """Print the requests that were recorded in RUN."""
+    from latlab.formats.recording import open_recording
+
+    recording = open_recording(run)
+    if recording.kind != KIND or _DOCUMENT not in recording.documents():
+        raise InputError(
+            run, "isn't a recording of requests", remedy="make one with latlab requests record -o RUN"
+        )
+    return _tell(_read(recording.document(_DOCUMENT)), as_json)
+
+
+def _tell(result: Requests, as_json: bool) -> ExitCode:
+    from latlab.reports.json import dumps
+    from latlab.reports.requests.text import requests_lines
+
+    click.echo(dumps(result.to_json(), indent=2) if as_json else "\n".join(requests_lines(result)))
+    for reason in result.distrust:
+        click.echo(f"latlab requests: not trustworthy: {reason}", err=True)
+    return ExitCode.NOT_TRUSTWORTHY if result.distrust else ExitCode.OK
+
+
+def _read(document: dict[str, Any]) -> Requests:
+    from latlab.model.requests import RequestKind, RequestPart, Requests, SlowRequest
+
+    def parts(key: list[dict[str, Any]]) -> tuple[RequestPart, ...]:
+        return tuple(RequestPart(**one) for one in key)
+
+    given = {key: value for key, value in document.items() if key not in ("schema", "trustworthy")}
+    given["kinds"] = tuple(RequestKind(**one) for one in given["kinds"])
+    given["parts"], given["median_parts"] = parts(given["parts"]), parts(given["median_parts"])
+    given["slowest"] = tuple(SlowRequest(**{**one, "parts": parts(one["parts"])}) for one in given["slowest"])
+    given["distrust"] = tuple(given["distrust"])
+    return Requests(**given)

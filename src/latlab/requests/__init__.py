@@ -1,0 +1,7 @@
+"""Where a server's slow requests spent their time, seen from outside."""
+
+from latlab.requests.connections import Found, find_requests
+from latlab.requests.record import record
+from latlab.requests.summary import summarise
+
+__all__ = ["Found", "find_requests", "record", "summarise"]

@@ -1,0 +1,34 @@
+"""Observes a server, running or started, and hands on its requests and the schedule beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from latlab.model.schedule import Schedule
+from latlab.requests.connections import Found, find_requests
+from latlab.schedule import Transfers, capture_command, capture_pids
+
+__all__ = ["record"]
+
+
+def record(
+    pids: Sequence[int] = (),
+    command: Sequence[str] = (),
+    seconds: float = 10.0,
+    *,
+    stop: Callable[[], bool] = lambda: False,
+) -> tuple[Found, Schedule, int]:
+    """Observe processes, or a command, with their children.
+
+    Returns:
+        the requests, the schedule, and how many events found no room.
+
+    Raises:
+        InputError: no such process. UsageError: no such command. UnavailableError: BPF isn't allowed.
+    """
+    seen: list[Transfers] = []
+    if command:
+        schedule = capture_command(command, seconds, transfers=seen.append)
+    else:
+        schedule = capture_pids(pids, seconds, stop=stop, transfers=seen.append)
+    return find_requests(seen[0]), schedule, seen[0].lost
