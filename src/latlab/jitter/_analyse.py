@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from latlab.jitter._attribution import HYPERVISOR, LIMIT_NS, Attribution, attribute, count_only
-from latlab.jitter._beat import find_periods
+from latlab.jitter._beat import UNDECIDED, find_periods
 from latlab.jitter._measure import Measured
 from latlab.model.machine.jitter import CoreJitter, JitterResult, Period
 
@@ -36,6 +36,7 @@ def analyse(measured: Measured) -> JitterResult:
             interrupts=measured.interrupts,
             hypervisor=measured.hypervisor,
             real_time=measured.fifo,
+            throttled=measured.throttled is not None and measured.throttled.count > 0,
         )
         sources, layers, share, joined = found.sources, dict(found.layers_ns), found.share, found.joined
         if measured.events.lost:
@@ -78,7 +79,11 @@ def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[str]:
 def _periods(core: CoreJitter, found: Attribution | None, tick_hz: int | None) -> list[Period]:
     sources = None if found is None else found.came[core.cpu]
     each = find_periods(
-        core.gap_start_ns, lengths_ns=core.gap_each_ns, sources=sources, start_ns=core.start_ns
+        core.gap_start_ns,
+        lengths_ns=core.gap_each_ns,
+        sources=sources,
+        filled=None if found is None else found.filled[core.cpu],
+        start_ns=core.start_ns,
     )
     return [
         replace(one, cpu=core.cpu, cause=name_period(one.period_ns, one.cause, tick_hz=tick_hz))
@@ -96,6 +101,8 @@ def name_period(period_ns: float, source: str = "", *, tick_hz: int | None = Non
     """
     length = f"{period_ns / 1e6:.3f} ms" if period_ns < 1e9 else f"{period_ns / 1e9:.3f} s"
     rate = 1e9 / period_ns
+    if source.startswith(UNDECIDED):
+        return f"{length}: {source}"
     near = next((hz for hz in _TICK_RATES if abs(rate / hz - 1.0) < 0.002), None)
     tick = f"{length}: the scheduler tick, HZ={near}, or a timer of that rate"
     if source in ("", *_TICK_SOURCES) and near is not None and tick_hz in (None, near):

@@ -33,6 +33,7 @@ _KERNEL_THREADS = ("kworker/", "ksoftirqd/", "migration/", "rcu", "cpuhp/", "kco
                    "watchdog/",
                    "kthreadd", "khugepaged", "kdamond", "irq/", "idle_inject/")  # fmt: skip
 UNKNOWN = ("unknown", "hypervisor or firmware", "hypervisor, firmware or unknown")
+IDLE = ("waiting", "unknown", "idle: our thread waited, no quota counted")
 HYPERVISOR = ("hypervisor", "hypervisor", "nothing ran in this kernel")
 FIRMWARE = ("firmware or hardware", "firmware", "nothing ran in the kernel")
 # Under a real-time class the kernel takes 50 ms of each second for others: that is no jitter of the machine.
@@ -64,6 +65,8 @@ class Attribution:
         joined: of all gap time, how much was joined to what the kernel did.
         named: for each core the names of what filled each kept gap, the most time first; unknown has none.
         came: for each core when each source came (ns, CLOCK_MONOTONIC), by its name.
+        filled: for each core, by the name of a source, the kept gaps that it had a part in (their indices),
+            and how large that part of each was; unknown among them.
     """
 
     sources: tuple[Source, ...]
@@ -72,6 +75,7 @@ class Attribution:
     joined: float
     named: Mapping[int, tuple[tuple[str, ...], ...]]
     came: Mapping[int, Mapping[str, np.ndarray[Any, Any]]]
+    filled: Mapping[int, Mapping[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]]
 
 
 def is_kernel_thread(tid: int, comm: str, proc: Path = Path("/proc")) -> bool:
@@ -84,9 +88,15 @@ def is_kernel_thread(tid: int, comm: str, proc: Path = Path("/proc")) -> bool:
     return bool(flags & _PF_KTHREAD)
 
 
-def disturbances(events: Events, cpu: int, own: str, end_ns: int) -> list[Disturbance]:
-    """Everything that ran on a CPU besides the threads named `own`, by start."""
-    found = [*_threads(events, cpu, own, end_ns)]
+def disturbances(
+    events: Events, cpu: int, own: str, end_ns: int, *, throttled: bool = True
+) -> list[Disturbance]:
+    """Everything that ran on a CPU besides the threads named `own`, by start.
+
+    Args:
+        throttled: a quota may have stopped us; else an idle core beside our thread has no known reason.
+    """
+    found = [*_threads(events, cpu, own, end_ns, throttled)]
     for name in events.tables:
         group, _, event = name.partition(":")
         if event.endswith("_entry") and f"{name[:-6]}_exit" in events:
@@ -102,7 +112,7 @@ def _on(events: Events, name: str, cpu: int) -> dict[str, Any]:
     return {key: value[rows] for key, value in table.columns.items()}
 
 
-def _threads(events: Events, cpu: int, own: str, end_ns: int) -> list[Disturbance]:
+def _threads(events: Events, cpu: int, own: str, end_ns: int, throttled: bool) -> list[Disturbance]:
     if "sched:sched_switch" not in events:
         return []
     rows = _on(events, "sched:sched_switch", cpu)
@@ -120,7 +130,8 @@ def _threads(events: Events, cpu: int, own: str, end_ns: int) -> list[Disturbanc
             continue
         if tid == 0:
             # Our spinning thread always wants to run: an idle core beside it means that it was not let.
-            found.append(Disturbance(start, end, "throttling", "kernel", "idle: throttled, or paused"))
+            what = ("throttling", "kernel", "idle: throttled, or paused")
+            found.append(Disturbance(start, end, *(what if throttled else IDLE)))
             continue
         if tid not in kernel:
             kernel[tid] = is_kernel_thread(tid, name)
@@ -196,6 +207,7 @@ def attribute(
     interrupts: Mapping[int, Mapping[str, int]] | None = None,
     hypervisor: bool = False,
     real_time: bool = False,
+    throttled: bool = True,
 ) -> Attribution:
     """Join every kept gap of every core to its disturbances.
 
@@ -205,15 +217,17 @@ def attribute(
         hypervisor: whether there is one.
         real_time: whether the measuring threads were of a real-time class: their gaps of about 50 ms are the
             kernel's limit, whoever ran in them.
+        throttled: whether a quota may have stopped us.
     """
     sources: list[Source] = []
     layers: dict[str, float] = defaultdict(float)
     named: dict[int, tuple[tuple[str, ...], ...]] = {}
     came: dict[int, dict[str, np.ndarray[Any, Any]]] = {}
+    parts: dict[int, dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]] = {}
     known = joined = whole = 0.0
     for core in cores:
         end = core.start_ns + int(core.ns(core.wall_ticks)) + 1
-        filled = _filled(core, disturbances(events, core.cpu, own, end))
+        filled = _filled(core, disturbances(events, core.cpu, own, end, throttled=throttled))
         rest = UNKNOWN
         if interrupts is not None and core.cpu in interrupts and not events.lost:
             unexplained = sum(not any(key != UNKNOWN for key in one) for one in filled)
@@ -221,7 +235,9 @@ def attribute(
         totals: dict[tuple[str, str, str], list[float]] = defaultdict(list)
         times: dict[tuple[str, str, str], list[float]] = defaultdict(list)
         names = []
-        for one, length, preempted in zip(filled, core.gap_each_ns.tolist(), core.preempted, strict=True):
+        part: dict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
+        rows = zip(filled, core.gap_each_ns.tolist(), core.preempted, strict=True)
+        for gap, (one, length, preempted) in enumerate(rows):
             whole += length
             if real_time and LIMIT_NS[0] < length < LIMIT_NS[1] and UNKNOWN not in one:
                 one = {LIMIT: (length, [min(min(starts) for _, starts in one.values())])}
@@ -235,9 +251,13 @@ def attribute(
                 totals[label].append(ns)
                 times[label] += starts
                 layers[label[1]] += ns
+                if key[0] != "fault":
+                    part[label[2]][0].append(gap)
+                    part[label[2]][1].append(ns / length if length > 0 else 0.0)
                 known += 0.0 if label == UNKNOWN else ns
                 joined += 0.0 if key == UNKNOWN else ns
         named[core.cpu] = tuple(names)
+        parts[core.cpu] = {name: (np.array(gaps), np.array(share)) for name, (gaps, share) in part.items()}
         for label, each in totals.items():
             count = len(times[label])
             sources.append(Source(*label, core.cpu, count, sum(each), max(each), count / seconds))
@@ -247,7 +267,7 @@ def attribute(
         }
     sources.sort(key=lambda one: -(one.total_ns or 0.0))
     shares = (known / whole, joined / whole) if whole else (1.0, 1.0)
-    return Attribution(tuple(sources), dict(layers), *shares, named, came)
+    return Attribution(tuple(sources), dict(layers), *shares, named, came, parts)
 
 
 def _filled(

@@ -1,14 +1,20 @@
 """Periods in the times of outliers, with their significance. Pure.
 
+A threshold hides most beats of a disturbance: only those become outliers that were long enough. So a beat
+is looked for that may have missed most of its times: up to `_DENSEST` beats a point, and down to `_SHARE` of
+them seen.
+
 Bursts are merged first, until the intervals are no burstier than chance's. The spectrum of the remaining
-points (power
-|Σ exp 2πift|² / N, which is exponential with mean 1 for points without a beat: the Rayleigh test; Mardia
-and Jupp,
-Directional Statistics, 5.3) is divided by its running median, so that a slowly changing rate raises no
-peak; the p-value
-counts all frequencies and all subsets that were looked at (Bonferroni). A peak is a period only if most of
-its expected beats came, too, and every second and third of them as often as the others: else the beat is
-twice or three times as long.
+points (power |Σ exp 2πift|² / N, which is exponential with mean 1 for points without a beat: the Rayleigh
+test; Mardia and Jupp, Directional Statistics, 5.3) is divided by its running median, so that a slowly
+changing rate raises no peak; the p-value counts all frequencies and all subsets that were looked at
+(Bonferroni). Missing beats take nothing from a peak, and whole multiples of a beat's frequency have peaks,
+too. So a peak is a period only if
+
+- enough of its expected beats came, and clearly more than chance would put there;
+- every second, third and fifth of them came as often as the others: else the beat is so many times longer;
+- its points follow a clock and not one another, as those of regular intervals do (`_wanders`);
+- it is no clock's: times that were rounded lie on a grid by themselves (`_resolution`).
 
 A weak beat drowns among many short outliers. Where lengths are known, the longer ones are searched by
 themselves, and where sources are known, each source's.
@@ -24,15 +30,24 @@ import numpy as np
 
 from latlab.model.machine.jitter import Period
 
-__all__ = ["Spectrum", "clearest_spectrum", "find_periods", "merge_bursts", "spectrum"]
+__all__ = ["UNDECIDED", "Spectrum", "clearest_spectrum", "find_periods", "merge_bursts", "spectrum"]
 
 _SIGNIFICANT = 1e-4
-_SHARE = 0.6  # of the expected beats must have come
+_SHARE = 0.2  # of the expected beats must have come
+_DENSEST = 6.0  # beats a point: the reciprocal of the share, and some room for points off the beat
+_MOST_BEATS = 60_000  # in a run; beyond, it is searched up to two beats a point: the spectrum costs most
+_IN_PHASE = 0.7  # the concentration above which a wandering beat is still one
+_NEIGHBOURS = 0.3  # of regular intervals by chance it is 0.5 and more, of a clock's beat 0
+_CHANCE_OF_GRID = 2e-3  # that rounded times of chance share no grid line
 _WINDOW = 0.1  # of the period to both sides is "on the beat"
 _LEAST = 12  # points; fewer can't be told from chance
 # Of the outliers by length, each searched by itself.
 _LONGEST = (0.7, 0.5, 0.35, 0.25, 0.17, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01)
 _SAME = 2e-3  # periods that differ by less are one
+_NEAR = 0.03  # of the period to both sides: the outliers that a cause is asked for
+_MOSTLY = 0.5  # of the beat goes with its cause
+_PARTLY = 0.15  # of it goes with a candidate
+UNDECIDED = "cause unknown"
 Array = np.ndarray[Any, Any]
 
 
@@ -66,15 +81,18 @@ def merge_bursts(times_ns: Array) -> Array:
     return merged
 
 
-def spectrum(times_ns: Array) -> Spectrum:
-    """The whitened power spectrum of points, up to twice their mean rate.
+def spectrum(times_ns: Array, resolution_ns: float = 0.0) -> Spectrum:
+    """The whitened power spectrum of points, up to `_DENSEST` times their mean rate, or to their resolution.
 
-    A period whose beats mostly come has at most one beat a point, so that higher frequencies hold
-    harmonics alone.
+    Args:
+        times_ns: ascending.
+        resolution_ns: the grid that they were rounded to, if any.
     """
     span = (times_ns[-1] - times_ns[0]) / 1e9
     count = len(times_ns)
-    highest = 2.0 * count / span
+    highest = max(2.0 * count, min(_DENSEST * count, _MOST_BEATS)) / span
+    if resolution_ns > 0:
+        highest = min(highest, 0.4e9 / resolution_ns)
     # Four bins a highest period keep the loss at the edge under 1 dB; fourfold padding keeps peaks between
     # lines.
     bins = int(4 * highest * span) + 1
@@ -88,9 +106,45 @@ def spectrum(times_ns: Array) -> Spectrum:
     return Spectrum(frequency, power / _floor(power))
 
 
+def _resolution(times_ns: Array) -> float:
+    """The grid that the times were rounded to, in ns; 0 where there is none, or where it is a beat.
+
+    A beat comes once at each of its times; chance, rounded, sometimes comes twice.
+    """
+    if len(times_ns) < 2:
+        return 0.0
+    times_ns = np.sort(times_ns)
+    ticks = np.rint(times_ns - times_ns[0]).astype(np.int64)
+    if np.abs(times_ns - times_ns[0] - ticks).max() > 1e-2:
+        return 0.0
+    grid = int(np.gcd.reduce(ticks))
+    if grid <= 1:
+        return float(grid)
+    lines, count = int(ticks[-1]) // grid + 1, len(ticks)
+    if len(np.unique(ticks)) == count and count >= _SHARE * lines and count < lines:
+        # The birthday problem: that so many by chance share no line.
+        alone = float(np.log1p(-np.arange(count) / lines).sum())
+        if alone <= np.log(_CHANCE_OF_GRID):
+            return 0.0
+    return float(grid) if count < lines or len(np.unique(ticks)) < count else 0.0
+
+
+def _wanders(times: Array, frequency_hz: float) -> bool:
+    """Whether each point follows from the one before, and not from a clock: intervals that are only regular.
+
+    Then neighbours agree in phase far better than all points do. A loop that sleeps for a period wanders,
+    too, and is told as long as most of its points are in phase over the whole run.
+    """
+    turned = np.exp(2j * np.pi * frequency_hz * times / 1e9)
+    strength = float(abs(turned.mean()))
+    neighbours = float((turned[1:] * np.conj(turned[:-1])).real.mean())
+    return strength < _IN_PHASE and neighbours - strength**2 > _NEIGHBOURS
+
+
 def _floor(power: Array) -> Array:
     """The running median as the mean of an exponential (median / ln 2), at least 1."""
-    width = max(65, len(power) // 50) | 1
+    # Neighbouring lines are nearly equal (the padding): so many hold 32 to 64 independent ones.
+    width = max(257, len(power) // 50) | 1
     centres = np.arange(0, len(power), max(1, width // 4))
     medians = [np.median(power[max(0, c - width // 2) : c + width // 2 + 1]) for c in centres]
     return np.asarray(np.maximum(np.interp(np.arange(len(power)), centres, medians) / np.log(2.0), 1.0))
@@ -135,11 +189,26 @@ def _beats(times: Array, frequency_hz: float) -> tuple[Array, float, float, bool
     return on, share, (float(came[0]) + phase) * 1e9 / frequency_hz, _even(came)
 
 
+def _fitted(on_beat: Array, frequency_hz: float) -> float:
+    """The period in ns by a line through the points on the beat, without those that others put there."""
+    number = np.round((on_beat - on_beat[0]) * frequency_hz / 1e9)
+    keep = np.ones(len(on_beat), dtype=bool)
+    period = 1e9 / frequency_hz
+    for _ in range(3):
+        if len(np.unique(number[keep])) < 3:
+            break
+        period, first = (float(one) for one in np.polyfit(number[keep], on_beat[keep], 1))
+        off = np.abs(on_beat - first - period * number)
+        keep = off <= max(4.0 * float(np.median(off)), 1.0)
+    return period
+
+
 def find_periods(
     times_ns: Array,
     *,
     lengths_ns: Array | None = None,
     sources: Mapping[str, Array] | None = None,
+    filled: Mapping[str, tuple[Array, Array]] | None = None,
     start_ns: float = 0.0,
     most: int = 5,
 ) -> list[Period]:
@@ -150,24 +219,33 @@ def find_periods(
         lengths_ns: how long each took; the longest are then searched by themselves, too.
         sources: when each source came, by its name; each is then searched by itself, too, and a period's
             cause is the source on whose points it is the strongest.
+        filled: by name, which of `times_ns` each source had a part in, and how large that part of the outlier
+            was. A period's cause is then the source without whose part the beat is gone; where several share
+            it, or none has it, the cause is `UNDECIDED`, with the candidates.
         start_ns: the start of the run; phases count from it.
         most: at most so many periods.
     """
     times = np.asarray(times_ns, dtype=np.float64) - start_ns
     lengths = None if lengths_ns is None else np.asarray(lengths_ns)
     named = {name: np.asarray(each, dtype=np.float64) - start_ns for name, each in (sources or {}).items()}
-    subsets = [*_subsets(times, lengths), *(each for each in named.values() if len(each) >= _LEAST)]
+    # Of all points, since a part of rounded ones is hardly ever twice on a line.
+    whole = _resolution(times)
+    subsets = [
+        *((points, whole) for points in _subsets(times, lengths)),
+        *((each, _resolution(each)) for each in named.values() if len(each) >= _LEAST),
+    ]
     found: list[Period] = []
-    for points in subsets:
-        for one in _search(points, most):
+    for points, resolution in subsets:
+        for one in _search(points, most, resolution):
             p_value = min(1.0, one.p_value * len(subsets))
             if p_value <= _SIGNIFICANT:
-                found.append(replace(one, p_value=p_value, cause=_cause(named, one.period_ns)))
+                cause = _cause(named, one.period_ns) if filled is None else _removed(times, filled, one)
+                found.append(replace(one, p_value=p_value, cause=cause))
     # The same beat shows in several subsets: the clearest is kept. So does its half, where two points a
     # beat remain: a whole fraction of a clearer beat of the same source is that beat.
     found.sort(key=lambda one: (one.p_value, -one.share))
     kept: list[Period] = []
-    span = max((float(points.max() - points.min()) for points in subsets if len(points)), default=1.0)
+    span = max((float(points.max() - points.min()) for points, _ in subsets if len(points)), default=1.0)
     for one in found:
         if not any(_repeats(one, other, span) for other in kept):
             kept.append(one)
@@ -186,11 +264,13 @@ def _subsets(times: Array, lengths: Array | None) -> list[Array]:
 def clearest_spectrum(times_ns: Array, lengths_ns: Array) -> Spectrum | None:
     """Of the spectra that are searched, the one with the highest peak; None for too few points."""
     best: Spectrum | None = None
-    for points in _subsets(np.asarray(times_ns, dtype=np.float64), np.asarray(lengths_ns)):
+    times = np.asarray(times_ns, dtype=np.float64)
+    resolution = _resolution(times)
+    for points in _subsets(times, np.asarray(lengths_ns)):
         merged = merge_bursts(points)
         if len(merged) < _LEAST or merged[-1] <= merged[0]:
             continue
-        seen = spectrum(merged)
+        seen = spectrum(merged, resolution)
         if len(seen.power) and (best is None or seen.power.max() > best.power.max()):
             best = seen
     return best
@@ -211,11 +291,37 @@ def _cause(named: Mapping[str, Array], period_ns: float) -> str:
     return max(power, key=lambda name: power[name], default="")
 
 
-def _search(times: Array, most: int) -> list[Period]:
+def _removed(times: Array, filled: Mapping[str, tuple[Array, Array]], beat: Period) -> str:
+    """The source that the beat goes with, when its part of the outliers is taken out.
+
+    An outlier counts by the parts that sources had in it. What a source has on the beat's times beyond what
+    it has beside them, in the same time, is what its removal takes from the beat. A busy source is on every
+    beat, and beside it as often.
+    """
+    turns = (times - beat.phase_ns) / beat.period_ns
+    on = np.abs(turns - np.round(turns)) <= _NEAR
+    beside = _NEAR * 2 / (1.0 - _NEAR * 2)
+    excess = {}
+    for name, (which, part) in filled.items():
+        own = on[which]
+        excess[name] = float(part[own].sum() - beside * part[~own].sum())
+    whole = float(on.sum() - beside * (~on).sum())
+    if whole <= 0:
+        return UNDECIDED
+    taken = sorted(((max(0.0, own) / whole, name) for name, own in excess.items()), reverse=True)
+    share, first = taken[0] if taken else (0.0, "")
+    second = taken[1][0] if len(taken) > 1 else 0.0
+    if share >= _MOSTLY and second < share / 2:
+        return first
+    candidates = [name for own, name in taken[:3] if own >= _PARTLY]
+    return f"{UNDECIDED}: {' or '.join(candidates)}" if candidates else UNDECIDED
+
+
+def _search(times: Array, most: int, resolution_ns: float) -> list[Period]:
     found: list[Period] = []
     rest = merge_bursts(times)
     while len(found) < most and len(rest) >= _LEAST and rest[-1] > rest[0]:
-        one = _strongest(rest)
+        one = _strongest(rest, resolution_ns)
         if one is None:
             break
         period, on = one
@@ -227,7 +333,7 @@ def _search(times: Array, most: int) -> list[Period]:
 def _even(numbers: Array) -> bool:
     """Whether every second and third beat came about as often as the others do."""
     first, last = int(numbers[0]), int(numbers[-1])
-    for parts in (2, 3):
+    for parts in (2, 3, 5):
         expected = np.array([len(range(first + k, last + 1, parts)) for k in range(parts)], dtype=float)
         came = np.bincount((numbers - first).astype(np.int64) % parts, minlength=parts)
         share = came / np.maximum(expected, 1.0)
@@ -239,9 +345,9 @@ def _even(numbers: Array) -> bool:
     return True
 
 
-def _strongest(times: Array) -> tuple[Period, Array] | None:
+def _strongest(times: Array, resolution_ns: float) -> tuple[Period, Array] | None:
     span = (times[-1] - times[0]) / 1e9
-    seen = spectrum(times)
+    seen = spectrum(times, resolution_ns)
     if not len(seen.power):
         return None
     tried = len(seen.power)
@@ -262,8 +368,10 @@ def _strongest(times: Array) -> tuple[Period, Array] | None:
         chance = 1.0 - float(np.exp(-2 * _WINDOW * len(times) / (span * frequency)))
         if p_value > _SIGNIFICANT or share < max(_SHARE, 1.5 * chance) or not even:
             continue
+        if _wanders(times, frequency):
+            continue
         gained = float(np.count_nonzero(on)) * (share - chance)
         if best is None or gained > best[0]:
-            phase = first % (1e9 / frequency)
-            best = (gained, Period(1e9 / frequency, phase, p_value, "", share), on)
+            period = _fitted(np.sort(times[on]), frequency)
+            best = (gained, Period(period, first % period, p_value, "", share), on)
     return None if best is None else (best[1], best[2])
