@@ -37,7 +37,8 @@ _CONTEXT = (
 # socket's queue.
 SOCKETS = ("sock:sock_send_length", "sock:sock_recv_length", "sock:sk_data_ready")
 PAYLOAD_BYTES = 96
-_LOOK_S = 0.02
+_LOOK_S = 0.03
+_LOOKED_AT = ("sched:sched_process_fork", _SWITCH, *SOCKETS[:2])
 _ENDS_S = 0.5
 _AGAIN_S = 1.0  # a descriptor may be closed, and its number used again
 
@@ -163,7 +164,7 @@ class Collector:
         at = 0.0
         while True:
             last = self._ended.wait(_LOOK_S)
-            events = self._tracer.look()
+            events = self._tracer.look(_LOOKED_AT if self._with_sockets else _LOOKED_AT[:2])
             self._forks(events)
             self._waits(events)
             if self._with_sockets:

@@ -331,13 +331,21 @@ class BpfTracer:
         """Samples that found no room so far."""
         return self._lost if self._trace is None else int(self._trace.lost())
 
-    def look(self) -> Events:
-        """What came since the last look; works while tracing, and is kept for `events`."""
-        if self._trace is None:
-            return self._decoded([])
-        new = [self._trace.take()]
+    def look(self, names: Iterable[str]) -> Events:
+        """What came of these events since the last look; works while tracing, and is kept for `events`.
+
+        How many found no room isn't asked: bpf(2) suspends all programs on its CPU, and a thread that is
+        preempted in it would keep them suspended.
+        """
+        wanted = set(names)
+        new = [] if self._trace is None else [self._trace.take()]
         self._taken += new
-        return self._decoded(new)
+        tables = {
+            form.name: decode(form, [parts[index] for parts in new])
+            for index, form in enumerate(self._formats)
+            if form.name in wanted
+        }
+        return Events(tables, 0, ())
 
     def events(self) -> Events:
         """Everything so far."""
