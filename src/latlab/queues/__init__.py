@@ -7,6 +7,7 @@ in Python; `docs/reference/counter-file.md`). `Recorder` samples them from outsi
 simulates that.
 """
 
+from latlab.queues.count.inject import injected
 from latlab.queues.count.instrument import (
     AsyncQueue,
     CountedExecutor,
@@ -63,6 +64,7 @@ __all__ = [
     "attach",
     "fit_model",
     "forecast",
+    "injected",
     "instrument",
     "keep_traces",
     "landmarks",

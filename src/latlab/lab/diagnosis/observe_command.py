@@ -16,7 +16,7 @@ from latlab.formats.recording import RecordingWriter
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Analysis
 from latlab.model.queues.observation import Observation
-from latlab.queues import Recorder, analyse, applications, load
+from latlab.queues import Recorder, analyse, applications, injected, load
 from latlab.system.scratch import scratch
 
 __all__ = ["CommandRun", "observe_command", "observe_pid", "program_of", "require_counters"]
@@ -25,8 +25,8 @@ KIND = "queues"
 _APPEAR_S = 30.0  # an interpreter that imports half the world needs some seconds before its first queue
 _PERIOD_NS = 200_000
 _TWO_LINES = (
-    "instrument its queues (Python: latlab.queues.instrument, C++: latlab/counters.hpp; "
-    "see docs/tutorials/python-pipeline.md)"
+    "Python's own queues are counted by themselves (not under python -I or -E); publish others "
+    "(Python: latlab.queues.instrument, C++: latlab/counters.hpp; see docs/tutorials/python-pipeline.md)"
 )
 
 
@@ -91,7 +91,7 @@ def observe_command(
     program = program_of(command)
     with scratch("command", shared=True) as folder, _counters_in(str(folder)):
         begin = time.monotonic()
-        process = subprocess.Popen([program, *command[1:]], stdout=2, env={**os.environ})
+        process = subprocess.Popen([program, *command[1:]], stdout=2, env=injected(os.environ, folder))
         try:
             tell(f"observing `{' '.join(command)}` from outside, for {seconds:g} s at most")
             _await_queues(process, begin)

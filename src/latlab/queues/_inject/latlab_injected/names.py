@@ -1,0 +1,140 @@
+"""What queues and stages are called: by the code that makes and uses them.
+
+A queue is named after what it is assigned to, and where: "orders (feed.py:12)". A stage is a thread (task,
+process) or several that do the same: the same function, on the same queues.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+from itertools import islice
+
+TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["Stages", "queue_name"]
+
+_OURS = ("queue", "asyncio", "multiprocessing", "concurrent", "threading", __name__.partition(".")[0])
+_ASSIGNED = re.compile(r"^\s*(?:self\.|cls\.)?([A-Za-z_][\w.]*)\s*(?::[^=]+)?=(?!=)")
+_KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=\s*[\w.]*(?:Queue|Pool|Executor)\w*\s*\(")
+_BEFORE = re.compile(r"(?:self\.|cls\.)?([A-Za-z_][\w.]*)\s*(?::[^=;]+)?=\s*$")
+_KEY = re.compile(r"""["']([\w .-]+)["']\s*\]?\s*[:=]""")
+_AFTER = re.compile(r"\s*as\s+([A-Za-z_]\w*)")
+_AS = re.compile(r"\bas\s+([A-Za-z_]\w*)\s*[:,]")
+_NUMBER = re.compile(r"[-_ ]?\d+$")
+_DEFAULT = re.compile(r"^(Thread|Dummy|Process|ForkProcess|SpawnProcess|ForkServerProcess|Task)-?[\d:]*")
+_POOL = re.compile(r"^(ThreadPoolExecutor-\d+_\d+|\w*PoolWorker-\d+)$")
+_LINES_ABOVE = 4
+_MOST_OF_A_LINE = 64  # as of one for each request: the rest isn't published
+
+_seen: dict[tuple[str, int, str], int] = {}
+
+
+def _caller() -> Any:
+    """The nearest frame of the program's own."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_back is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in _OURS:
+            break
+        frame = frame.f_back
+    return frame
+
+
+def _by_position(frame: Any) -> Any:
+    """What the very call is assigned to, where the interpreter knows its columns (3.11 on)."""
+    positions = getattr(frame.f_code, "co_positions", None)
+    if positions is None:
+        return ""
+    line, end_line, begin, end = next(islice(positions(), frame.f_lasti // 2, None), (None,) * 4)
+    if line is None or end_line is None or begin is None:
+        return ""
+    # Columns count bytes of UTF-8.
+    first = linecache.getline(frame.f_code.co_filename, line).encode("utf-8")
+    last = linecache.getline(frame.f_code.co_filename, end_line).encode("utf-8")
+    before = first[:begin].decode("utf-8", "replace")
+    after = last[end:].decode("utf-8", "replace")
+    match = _BEFORE.search(before) or _KEY.search(before) or _AFTER.match(after)
+    return match.group(1) if match is not None else ""
+
+
+def _by_line(file: Any, line: Any) -> Any:
+    for number in range(line, max(0, line - _LINES_ABOVE), -1):
+        text = linecache.getline(file, number)
+        inside = _KEYWORD.search(text) if number == line else None
+        match = _ASSIGNED.match(text) or inside or _AS.search(text)
+        if match is None and number == line:
+            match = _KEY.search(text)
+        if match is not None:
+            return match.group(1)
+        if number < line and text.strip() and not text.rstrip().endswith(("(", "[", "{", ",", "=")):
+            break
+    return ""
+
+
+def queue_name(otherwise: Any, prefix: Any = "") -> Any:
+    """Of a queue that is being made; several that one line makes are numbered. None: it isn't published."""
+    frame = _caller()
+    if frame is None:
+        return otherwise
+    if frame.f_globals.get("__name__", "").partition(".")[0] == "latlab":
+        return None  # it is counted already: the program has instrumented it itself
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    name = prefix + (_by_position(frame) or _by_line(file, line) or otherwise)
+    count = _seen[file, line, name] = _seen.get((file, line, name), 0) + 1
+    if count > _MOST_OF_A_LINE:
+        return None
+    number = "" if count == 1 else " #%d" % count
+    return "%s%s (%s:%d)" % (name, number, os.path.basename(file), line)
+
+
+class Stages:
+    """Who is a stage with whom: users of the same role that meet at the same side of the same queue."""
+
+    def __init__(self) -> None:
+        self._label: dict[Any, str] = {}
+        self._at: dict[Any, str] = {}
+        self._count: dict[str, int] = {}
+
+    def clear(self) -> None:
+        """In a child: its threads are others."""
+        self.__init__()  # type: ignore[misc]
+
+    def forget(self, user: Any) -> None:
+        """It has ended, and another one may get its number."""
+        self._label.pop(user, None)
+
+    def name(self, user: Any, role: Any, queue: Any, producer: Any) -> Any:
+        """Of the stage of a user (anything hashable) who is at one side of a queue for the first time."""
+        label = self._label.get(user)
+        place = (role, queue, producer)
+        if label is None:
+            label = self._at.get(place)
+            if label is None:
+                number = self._count[role] = self._count.get(role, 0) + 1
+                label = role if number == 1 else "%s-%d" % (role, number)
+            self._label[user] = label
+        self._at.setdefault(place, label)
+        return label
+
+
+def role_of(name: Any, function: Any) -> Any:
+    """Of a thread, task or process: its own name where somebody gave it one, else its function's."""
+    if name in ("MainThread", "MainProcess"):
+        return function or "main"
+    own = name if name and not _DEFAULT.match(name) and not _POOL.match(name) else ""
+    if not own and not function:
+        inner = re.search(r"\((.*)\)$", name or "")  # "Thread-3 (worker)", since 3.10
+        function = inner.group(1) if inner else ""
+    return _NUMBER.sub("", own) or own or function or name or "thread"
+
+
+def function_name(function: Any) -> Any:
+    """As the source has it, without the class's module; of a partial the function inside."""
+    function = getattr(function, "func", function)
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    return name.rpartition("<locals>.")[2]

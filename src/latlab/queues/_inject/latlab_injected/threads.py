@@ -1,0 +1,308 @@
+"""Queues between threads: `queue.Queue` and its kin, `queue.SimpleQueue`, and executors of threads."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from threading import get_ident
+
+from . import counter_file, names
+from .counter_file import Slot
+
+TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["count_classes", "patch_queue", "role", "watch"]
+
+_stages = names.Stages()
+_roles: dict[int, str] = {}
+_all: Any = weakref.WeakSet()
+_MOST_USERS = 4096
+
+
+def _after_fork() -> None:
+    _stages.clear()
+    _roles.clear()
+    for counts in list(_all):
+        counts.begin()
+
+
+def role() -> Any:
+    """Of the current thread."""
+    known = _roles.get(get_ident())
+    if known is not None:
+        return known
+    thread = threading.current_thread()
+    if thread is threading.main_thread():
+        return names.role_of("MainThread", process_role())
+    target = getattr(thread, "_target", None)
+    if target is None:
+        run = type(thread).run
+        own = "" if run is threading.Thread.run else type(thread).__name__
+    else:
+        own = names.function_name(target)
+    return names.role_of(thread.name, own)
+
+
+def process_role() -> Any:
+    """The function of a worker process; "" of the program's first one."""
+    module = sys.modules.get("multiprocessing.process")
+    if module is None:
+        return ""
+    process = module.current_process()
+    target = getattr(process, "_target", None)
+    if target is None:
+        return "" if module.parent_process() is None else type(process).__name__
+    return names.function_name(target)
+
+
+class Counts:
+    """What is known of one queue: its name at once, its place in the counter file when it is first used.
+
+    Attributes:
+        put, get: count one event, under the queue's lock. At first they register the queue, then they are
+            closures over its place.
+        identity: of a queue between processes.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_capacity",
+        "_implementation",
+        "_of_side",
+        "_queue",
+        "_role",
+        "_slot",
+        "_stages",
+        "_until_end",
+        "_users",
+        "_who",
+        "get",
+        "identity",
+        "name",
+        "put",
+    )
+
+    def __init__(self, made: Any, name: Any, capacity: Any, identity: Any, who: Any) -> None:
+        kind = type(made)
+        self.name = name
+        self._capacity = max(0, capacity)
+        self._implementation = kind.__module__ + "." + kind.__qualname__
+        self._queue = weakref.ref(made)
+        self._who, self._role, self._stages, self._until_end = who
+        self.identity = identity
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was registered: in a child of a fork it is the parent's."""
+        self._slot: Any = None
+        self._users: tuple[set[int], set[int]] = (set(), set())
+        self._of_side: tuple[list[str], list[str]] = ([], [])
+        self.put, self.get = self._first_put, self._first_get
+
+    def _first_put(self) -> None:
+        self._register(1)
+        self.put()
+
+    def _first_get(self) -> None:
+        self._register(-1)
+        self.get()
+
+    def _register(self, change: Any) -> None:
+        made = self._queue()
+        waiting = 0
+        if self.identity == 0 and made is not None:
+            waiting = max(0, made.qsize() - change if not hasattr(made, "_qsize") else made._qsize() - change)
+        self._slot = Slot(self.name, self._capacity, self._implementation, waiting, self.identity)
+        self.put, self.get = self._counting(True), self._counting(False)
+
+    def _counting(self, producer: Any) -> Any:
+        words, index = self._slot.place(producer)
+        users, who, meet = self._users[0 if producer else 1], self._who, self._meet
+
+        def count() -> None:
+            words[index] += 1
+            if who() not in users:
+                meet(producer)
+
+        return count
+
+    def _meet(self, producer: Any) -> None:
+        """A user comes to a side for the first time: the side is named after all that do."""
+        side = 0 if producer else 1
+        users = self._users[side]
+        if len(users) > _MOST_USERS:
+            users.clear()
+        user, role = self._who(), self._role()
+        users.add(user)
+        self._until_end(user)
+        label = self._stages.name(user, role, id(self), producer)
+        labels = self._of_side[side]
+        if label not in labels:
+            labels.append(label)
+            kind = role if len(labels) == 1 else ""
+            self._slot.side(producer, kind, " + ".join(labels), threading.get_native_id())
+
+    def forget(self, user: Any, stages: Any) -> None:
+        """A user has ended, and another one may get its number."""
+        if self._stages is stages:
+            for users in self._users:
+                users.discard(user)
+
+    def retire(self) -> None:
+        """The queue is no more."""
+        if self._slot is not None:
+            self._slot.retire()
+
+
+def _remembered_role() -> Any:
+    known = _roles[get_ident()] = role()
+    return known
+
+
+class _Mark:
+    """Lies in a thread's own memory, and goes with it."""
+
+    def __init__(self, thread: Any) -> None:
+        self._thread = thread
+
+    def __del__(self) -> None:
+        try:
+            _roles.pop(self._thread, None)
+            forget(self._thread, _stages)
+        except Exception:  # noqa: BLE001, S110
+            pass  # the interpreter ends too
+
+
+def forget(user: Any, stages: Any) -> None:
+    """A user of queues has ended."""
+    stages.forget(user)
+    for counts in list(_all):
+        counts.forget(user, stages)
+
+
+def _until_end(thread: Any) -> None:
+    if getattr(_own, "mark", None) is None:
+        _own.mark = _Mark(thread)
+
+
+_own = threading.local()
+_BY_THREAD = (get_ident, _remembered_role, _stages, _until_end)
+
+
+def watch(made: Any, name: Any, capacity: Any, identity: Any = 0, who: Any = _BY_THREAD) -> Any:
+    """The counts of a queue, which end with it; None of one without a name."""
+    if name is None:
+        return None
+    counts = Counts(made, name, capacity, identity, who)
+    _all.add(counts)
+    finalizer = weakref.finalize(made, counts.retire)
+    finalizer.atexit = False
+    return counts
+
+
+def count_class(kind: Any) -> None:
+    """Change a class of queues whose `_put` and `_get` run where nobody else counts on the same queue."""
+    for name, producer in (("_put", True), ("_get", False)):
+        inner = kind.__dict__.get(name)
+        if inner is not None and not hasattr(inner, "latlab_counts"):
+            counted = _counted(kind, inner, name, producer)
+            counted.latlab_counts = True
+            setattr(kind, name, counted)
+
+
+def _counted(kind: Any, inner: Any, name: Any, producer: Any) -> Any:
+    # A class that calls its parent's method comes through here twice, and only the outer one counts.
+    if producer:
+
+        def _put(self: Any, item: Any) -> None:
+            inner(self, item)
+            if type(self) is kind or getattr(type(self), name) is _put:
+                counts = self._latlab_counts
+                if counts is not None:
+                    counts.put()
+
+        return _put
+
+    def _get(self: Any) -> Any:
+        item = inner(self)
+        if type(self) is kind or getattr(type(self), name) is _get:
+            counts = self._latlab_counts
+            if counts is not None:
+                counts.get()
+        return item
+
+    return _get
+
+
+def count_classes(module: Any, who: Any) -> None:
+    """Count what is made of a module's Queue, LifoQueue and PriorityQueue, and of their subclasses."""
+    base = module.Queue
+    base._latlab_counts = (
+        None  # of what was made before, or by a class that doesn't call its parent's __init__
+    )
+    for kind in (base, module.LifoQueue, module.PriorityQueue):
+        count_class(kind)
+    begin = base.__init__
+
+    def __init__(self: Any, maxsize: Any = 0, *arguments: Any, **options: Any) -> None:  # noqa: N807
+        begin(self, maxsize, *arguments, **options)
+        try:
+            counts = watch(self, names.queue_name(type(self).__name__), maxsize, 0, who)
+            if counts is not None:
+                for kind in type(self).__mro__[: type(self).__mro__.index(base)]:
+                    count_class(kind)
+            self._latlab_counts = counts
+        except Exception:  # noqa: BLE001, S110
+            pass  # it stays the queue that it is
+
+    base.__init__ = __init__
+
+
+def patch_queue(module: Any) -> None:
+    """Count what is made of `queue.Queue`, its subclasses and `queue.SimpleQueue`."""
+    count_classes(module, _BY_THREAD)
+    if module.SimpleQueue.__module__ == "_queue":
+        module.SimpleQueue = _simple(module.SimpleQueue)
+
+
+def _simple(base: Any) -> Any:
+    """`queue.SimpleQueue` has no lock of its own: its counts get one."""
+
+    class SimpleQueue(base):  # type: ignore[misc]
+        def __init__(self: Any) -> None:
+            super().__init__()
+            self._latlab_lock = threading.Lock()
+            self._latlab_counts = watch(self, names.queue_name("SimpleQueue"), 0)
+
+        def put(self, item: Any, block: Any = True, timeout: Any = None) -> None:
+            super().put(item)
+            counts = self._latlab_counts
+            if counts is not None:
+                with self._latlab_lock:
+                    counts.put()
+
+        def put_nowait(self, item: Any) -> None:
+            self.put(item)
+
+        def get(self, block: Any = True, timeout: Any = None) -> Any:
+            item = super().get(block, timeout)
+            counts = self._latlab_counts
+            if counts is not None:
+                work = getattr(item, "fn", None)
+                if work is not None and get_ident() not in _roles:
+                    _roles[get_ident()] = names.function_name(work)  # an executor's: named by what it does
+                with self._latlab_lock:
+                    counts.get()
+            return item
+
+        def get_nowait(self) -> Any:
+            return self.get(False)
+
+    SimpleQueue.__module__, SimpleQueue.__qualname__ = "queue", "SimpleQueue"
+    return SimpleQueue
+
+
+counter_file.after_fork.append(_after_fork)

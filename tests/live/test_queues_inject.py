@@ -1,0 +1,371 @@
+"""Python programs whose queues are counted without a changed line of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from latlab._core import queues as core
+from latlab.errors import ExitCode
+from latlab.queues import injected
+from latlab.queues.sample.files import counter_files
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def _works(python: str | None) -> bool:
+    return python is not None and subprocess.run([python, "-c", ""], capture_output=True).returncode == 0
+
+
+OTHERS = [f"python3.{minor}" for minor in (8, 9, 10, 12, 13, 14) if _works(shutil.which(f"python3.{minor}"))]
+
+
+@pytest.fixture
+def counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "counters"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("LATLAB_COUNTERS", str(folder))
+    return folder
+
+
+def _published() -> dict[Any, dict[str, Any]]:
+    """By identity or place; two readings stand a moment apart."""
+    time.sleep(0.2)
+    found: dict[Any, dict[str, Any]] = {}
+    for path in counter_files():
+        reader = core.Reader(str(path))
+        assert reader.state == "ready"
+        for slot in range(reader.queue_count):
+            view = reader.queue(slot)
+            assert view is not None
+            total_in, total_out, *_ = reader.counts(slot)
+            counts = {"in": total_in, "out": total_out}
+            one = found.setdefault(view["identity"] or (str(path), slot), {"in": 0, "out": 0})
+            for name, value in view.items():
+                one[name] = one.get(name) or value
+            for name, value in counts.items():
+                one[name] += value
+    return found
+
+
+def _queues(
+    folder: Path,
+    source: str,
+    *arguments: str,
+    python: str = sys.executable,
+    environment: dict[str, str] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Run a program until it says "ready", and read what it has published by then, by the queues' names.
+
+    Ends that several processes publish of one queue are joined.
+    """
+    program = folder.parent / "feed.py"
+    program.write_text(textwrap.dedent(source))
+    process = subprocess.Popen(
+        [python, *arguments, str(program)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=injected({**os.environ, **(environment or {})}, folder),
+        cwd=folder.parent,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if line == "ready\n":
+                break
+        # An event is counted after it is in, or out: perhaps a moment after the program has gone on.
+        found = _published()
+        while (again := _published()) != found:
+            found = again
+    finally:
+        output = "".join(lines) + process.communicate("\n", timeout=60)[0]
+    assert process.returncode == 0, output
+    return {one["name"]: one for one in found.values()}
+
+
+def _ends(one: dict[str, Any]) -> tuple[str, str]:
+    return one["source_name"], one["drain_name"]
+
+
+THREADS = """
+    import queue, sys, threading
+
+    orders = queue.Queue(50)
+    fills = queue.SimpleQueue()
+    best = queue.PriorityQueue()
+
+    def match():
+        while (order := orders.get()) is not None:
+            fills.put(order)
+            best.put(order)
+
+    def report():
+        for _ in range(100):
+            fills.get()
+
+    threads = [threading.Thread(target=match), threading.Thread(target=report, name="reporter")]
+    for one in threads: one.start()
+    for number in range(100): orders.put(number)
+    orders.put(None)
+    for one in threads: one.join()
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("python", [sys.executable, *OTHERS])
+def test_queues_of_threads_are_named_by_the_code_that_makes_and_uses_them(
+    counters: Path, python: str
+) -> None:
+    queues = _queues(counters, THREADS, python=python)
+    assert set(queues) == {"orders (feed.py:4)", "fills (feed.py:5)", "best (feed.py:6)"}
+    orders, fills = queues["orders (feed.py:4)"], queues["fills (feed.py:5)"]
+    assert (_ends(orders), _ends(fills)) == (("main", "match"), ("match", "reporter"))
+    assert (orders["in"], orders["out"], orders["capacity"]) == (101, 101, 50)
+    assert (fills["in"], fills["out"], fills["implementation"]) == (100, 100, "queue.SimpleQueue")
+    assert (queues["best (feed.py:6)"]["in"], queues["best (feed.py:6)"]["out"]) == (100, 0)
+
+
+def test_threads_of_one_function_on_unlike_queues_are_unlike_stages(counters: Path) -> None:
+    queues = _queues(
+        counters,
+        """
+        import queue, sys, threading
+        a = queue.Queue()
+        b = queue.Queue()
+
+        def stage(source, drain):
+            while (item := source.get()) is not None:
+                drain.put(item) if drain else None
+            drain.put(None) if drain else None
+
+        for i in range(9): a.put(i)
+        first = threading.Thread(target=stage, args=(a, b))
+        first.start()
+        a.put(None)
+        first.join()
+        second = threading.Thread(target=stage, args=(b, None))
+        second.start()
+        second.join()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        """,
+    )
+    assert [_ends(one) for one in queues.values()] == [("main", "stage"), ("stage", "stage-2")]
+
+
+@pytest.mark.parametrize("python", [sys.executable, *OTHERS])
+def test_queues_of_tasks_are_named_by_their_coroutines(counters: Path, python: str) -> None:
+    queues = _queues(
+        counters,
+        """
+        import asyncio, sys
+
+        async def fetch(jobs):
+            for number in range(40): await jobs.put(number)
+            await jobs.put(None)
+
+        async def render(jobs, pages):
+            while (await jobs.get()) is not None: await pages.put(1)
+
+        async def main():
+            jobs = asyncio.Queue(10)
+            pages = asyncio.Queue()
+            await asyncio.gather(fetch(jobs), render(jobs, pages))
+            print("ready", flush=True)
+            sys.stdin.readline()
+
+        asyncio.run(main())
+        """,
+        python=python,
+    )
+    (jobs, pages) = (queues["jobs (feed.py:12)"], queues["pages (feed.py:13)"])
+    assert (_ends(jobs), jobs["in"], jobs["out"], jobs["capacity"]) == (("fetch", "render"), 41, 41, 10)
+    assert (pages["source_name"], pages["in"], pages["out"]) == ("render", 40, 0)
+
+
+PROCESSES = """
+    import multiprocessing, sys
+
+    def work(orders, fills):
+        while (order := orders.get()) is not None:
+            fills.put(order)
+        fills.put(None)
+        orders.get()  # stays, so that its counts can be read
+
+    if __name__ == "__main__":
+        context = multiprocessing.get_context(METHOD)
+        orders, fills = context.Queue(20), context.SimpleQueue()
+        worker = context.Process(target=work, args=(orders, fills))
+        worker.start()
+        for number in range(30): orders.put(number)
+        orders.put(None)
+        while fills.get() is not None: pass
+        print("ready", flush=True)
+        sys.stdin.readline()
+        orders.put(None)
+        worker.join()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_a_queue_between_processes_is_one_queue(counters: Path, method: str) -> None:
+    queues = _queues(counters, PROCESSES.replace("METHOD", repr(method)))
+    orders, fills = sorted(queues.values(), key=lambda one: one["source_name"] != "main")
+    assert (_ends(orders), _ends(fills)) == (("main", "work"), ("work", "main"))
+    assert (orders["in"], orders["out"], fills["in"], fills["out"]) == (31, 31, 31, 31)
+
+
+def test_pools_and_executors_are_named_by_what_they_do(counters: Path) -> None:
+    queues = _queues(
+        counters,
+        """
+        import multiprocessing, sys
+        from concurrent.futures import ThreadPoolExecutor
+
+        def square(number): return number * number
+        def show(number): pass
+
+        if __name__ == "__main__":
+            with ThreadPoolExecutor(3) as shown, multiprocessing.Pool(2) as pool:
+                for number in range(30): shown.submit(show, number)
+                assert pool.map(square, range(30), chunksize=1)[-1] == 841
+                shown.submit(show, 0).result()
+                print("ready", flush=True)
+                sys.stdin.readline()
+        """,
+    )
+    named = {name: _ends(one) for name, one in queues.items()}
+    assert ("main", "show") in named.values()
+    calls, results = queues["calls pool (feed.py:9)"], queues["results pool (feed.py:9)"]
+    assert (calls["drain_name"], calls["in"], calls["out"]) == ("square", 30, 30)
+    assert (results["source_name"], results["in"], results["out"]) == ("square", 30, 30)
+
+
+def test_the_site_s_own_sitecustomize_runs_and_the_path_is_what_it_was(counters: Path) -> None:
+    site = counters.parent / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("import builtins\nbuiltins.was_here = True\n")
+    queues = _queues(
+        counters,
+        """
+        import queue, sys
+        assert was_here
+        assert not any("_inject" in path for path in sys.path), sys.path
+        assert sys.modules["sitecustomize"].__file__.endswith("site/sitecustomize.py")
+        q = queue.Queue()
+        q.put(1)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        """,
+        environment={"PYTHONPATH": str(site)},
+    )
+    assert set(queues) == {"q (feed.py:6)"}
+
+
+def test_a_program_that_ignores_the_environment_runs_as_it_would(counters: Path) -> None:
+    assert _queues(counters, THREADS, "-I") == {}
+
+
+def test_what_is_instrumented_by_hand_is_counted_once(counters: Path) -> None:
+    queues = _queues(
+        counters,
+        """
+        import queue, sys
+        from latlab.queues import Queue, SimpleQueue, instrument
+        a = instrument(queue.Queue(), name="a")
+        b, c = Queue(name="b"), SimpleQueue(name="c")
+        for one in (a, b, c):
+            one.put(1)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        """,
+    )
+    assert {name: one["in"] for name, one in queues.items()} == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_subclass_that_calls_its_parent_is_counted_once(counters: Path) -> None:
+    queues = _queues(
+        counters,
+        """
+        import queue, sys
+        class Unique(queue.Queue):
+            def _put(self, item):
+                if item not in self.queue:
+                    super()._put(item)
+        class Own(queue.Queue):
+            def _init(self, maxsize): self.items = []
+            def _qsize(self): return len(self.items)
+            def _put(self, item): self.items.append(item)
+            def _get(self): return self.items.pop()
+        unique = Unique()
+        own = Own()
+        for one in (unique, own):
+            one.put(1)
+            one.put(2)
+            one.get()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        """,
+    )
+    assert {(one["in"], one["out"]) for one in queues.values()} == {(2, 1)}
+    assert set(queues) == {"unique (feed.py:12)", "own (feed.py:13)"}
+
+
+SLOW = """
+    import queue, threading, time
+
+    lines = queue.Queue(50)
+    records = queue.Queue(50)
+
+    def parse():
+        while (line := lines.get()) is not None:
+            SLOW_PARSE
+            records.put(line)
+        records.put(None)
+
+    def store():
+        while records.get() is not None:
+            SLOW_STORE
+
+    threads = [threading.Thread(target=parse), threading.Thread(target=store)]
+    for one in threads: one.start()
+    for number in range(800): lines.put(number)
+    lines.put(None)
+    for one in threads: one.join()
+"""
+
+
+@pytest.mark.parametrize("slow", ["parse", "store"])
+def test_the_slow_stage_of_an_unchanged_program_is_named(tmp_path: Path, slow: str) -> None:
+    program = tmp_path / "app.py"
+    text = textwrap.dedent(SLOW)
+    for stage in ("parse", "store"):
+        text = text.replace(f"SLOW_{stage.upper()}", "time.sleep(0.003)" if stage == slow else "pass")
+    program.write_text(text)
+    command = ["diagnose", "--no-forecast", "--json", "-o", str(tmp_path / "run")]
+    done = subprocess.run(
+        [sys.executable, "-m", "latlab", *command, "--", sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["limiting_stage"] == slow
+    assert any("lines (app.py:4)" in line or "records (app.py:5)" in line for line in answer["evidence"])
