@@ -21,6 +21,7 @@
 #include "market/pipeline.hpp"
 #include "market/pitch_records.hpp"
 #include "market/records.hpp"
+#include "market/research.hpp"
 #include "market/stats.hpp"
 #include "market/transport.hpp"
 
@@ -69,7 +70,8 @@ Counts counts(const market::Pipeline& pipeline) {
   const auto& c = pipeline.counts();
   return {{"messages", c.messages},         {"unknown", c.unknown},       {"empty", c.empty},
           {"malformed", c.malformed},       {"first_ns", c.first_ns},     {"last_ns", c.last_ns},
-          {"out_of_order", c.out_of_order}, {"offset", pipeline.offset()}};
+          {"out_of_order", c.out_of_order}, {"early_ends", c.early_ends}, {"jumped", c.jumped},
+          {"offset", pipeline.offset()}};
 }
 
 std::map<int, std::uint64_t> by_type(const market::Pipeline& pipeline) {
@@ -84,7 +86,8 @@ std::map<int, std::uint64_t> by_type(const market::Pipeline& pipeline) {
 Counts transport_counts(const market::TransportCounts& c) {
   return {{"packets", c.packets},       {"ignored", c.ignored}, {"heartbeats", c.heartbeats},
           {"duplicates", c.duplicates}, {"gaps", c.gaps},       {"lost", c.lost},
-          {"recovered", c.recovered},   {"ends", c.ends},       {"malformed", c.malformed}};
+          {"recovered", c.recovered},   {"late", c.late},       {"ends", c.ends},
+          {"malformed", c.malformed}};
 }
 
 Counts anomalies(market::Pipeline& pipeline) {
@@ -133,12 +136,14 @@ auto column(const std::vector<Row>& rows, Get&& get) {
 }
 
 Columns take_trades(market::Pipeline& pipeline) {
-  const auto rows = std::exchange(result<market::TradesResult>(pipeline).trades, {});
+  auto& found = result<market::TradesResult>(pipeline);
+  const auto rows = std::exchange(found.trades, {});
   Columns out;
   out["ts_ns"] = column<std::uint64_t>(rows, [](const auto& t) { return t.ts_ns; });
   out["locate"] = column<std::uint16_t>(rows, [](const auto& t) { return t.locate; });
   out["type"] = column<std::uint8_t>(rows, [](const auto& t) { return t.type; });
   out["side"] = column<std::uint8_t>(rows, [](const auto& t) { return t.side; });
+  out["aggressor"] = column<std::uint8_t>(rows, [](const auto& t) { return t.aggressor; });
   out["price"] = column<std::uint32_t>(rows, [](const auto& t) { return t.price; });
   out["qty"] = column<std::uint64_t>(rows, [](const auto& t) { return t.qty; });
   out["match"] = column<std::uint64_t>(rows, [](const auto& t) { return t.match; });
@@ -359,6 +364,24 @@ void bind_pipeline(nb::module_& m) {
           },
           "framing"_a, "lenient"_a, "at_ns"_a)
       .def_static(
+          "books",
+          [](const std::string& framing, bool lenient, std::size_t levels, std::uint64_t every_ns,
+             const Names& symbols, std::uint64_t from_ns, std::uint64_t to_ns) {
+            return Pipeline(framing, lenient,
+                            std::make_unique<market::BooksSink<market::LadderSide>>(
+                                levels, every_ns, selection(symbols, from_ns, to_ns)));
+          },
+          "framing"_a, "lenient"_a, "levels"_a, "every_ns"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
+      .def_static(
+          "lobster",
+          [](const std::string& framing, bool lenient, std::size_t levels, const Names& symbols,
+             std::uint64_t from_ns, std::uint64_t to_ns) {
+            return Pipeline(framing, lenient,
+                            std::make_unique<market::LobsterSink<market::LadderSide>>(
+                                levels, selection(symbols, from_ns, to_ns)));
+          },
+          "framing"_a, "lenient"_a, "levels"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
+      .def_static(
           "stats",
           [](const std::string& framing, bool lenient, const std::string& book, bool over_messages) {
             return Pipeline(framing, lenient, with_sides<market::StatsSink>(book, over_messages));
@@ -408,6 +431,28 @@ void bind_pipeline(nb::module_& m) {
              return std::make_tuple(array(std::exchange(r.times, {})), array(std::exchange(r.locates, {})),
                                     array(std::exchange(r.values, {})));
            })
+      .def(
+          "take_books",
+          [](Pipeline& self) {
+            auto& r = result<market::BooksResult>(self);
+            return std::make_tuple(array(std::exchange(r.times, {})), array(std::exchange(r.locates, {})),
+                                   array(std::exchange(r.values, {})));
+          },
+          "Times, symbols' numbers, and six numbers a level: price, shares, orders of bid and offer.")
+      .def("take_lobster",
+           [](Pipeline& self) {
+             auto& r = result<market::LobsterResult>(self);
+             const auto rows = std::exchange(r.messages, {});
+             Columns out;
+             out["ts_ns"] = column<std::uint64_t>(rows, [](const auto& m) { return m.ts_ns; });
+             out["type"] = column<std::int32_t>(rows, [](const auto& m) { return m.type; });
+             out["ref"] = column<std::uint64_t>(rows, [](const auto& m) { return m.ref; });
+             out["qty"] = column<std::uint64_t>(rows, [](const auto& m) { return m.qty; });
+             out["price"] = column<std::int64_t>(rows, [](const auto& m) { return m.price; });
+             out["direction"] = column<std::int32_t>(rows, [](const auto& m) { return m.direction; });
+             out["levels"] = array(std::exchange(r.levels, {}));
+             return out;
+           })
       .def("event_depth",
            [](Pipeline& self) { return histogram(result<market::DepthResult>(self).event_depth); })
       .def("book_depth",
@@ -427,6 +472,10 @@ void bind_pipeline(nb::module_& m) {
           },
           "Book events as bytes of 48 each.")
       .def("take_trades", &take_trades)
+      .def(
+          "take_broken",
+          [](Pipeline& self) { return array(std::exchange(result<market::TradesResult>(self).broken, {})); },
+          "Matches of the trades that were taken back since the last call.")
       .def("snapshot_levels", &snapshot);
 }
 

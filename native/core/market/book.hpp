@@ -54,12 +54,16 @@ struct Anomalies {
 
 // What a message did.
 struct Effect {
-  std::uint32_t price = 0;  // of the order that it concerned (a replacement: the new price)
-  std::uint32_t qty = 0;    // shares that left by an execution or reduction, or that entered
+  std::uint32_t price = 0;      // of the order that it concerned (a replacement: the new price)
+  std::uint32_t qty = 0;        // shares that left by an execution or reduction, or that entered
+  std::uint32_t old_price = 0;  // of the order as it stood
+  std::uint32_t old_qty = 0;    // the shares that left its price
   std::uint16_t locate = 0;
   Side side = Side::bid;
   bool applied = false;  // a book was touched
   bool changed = false;  // and its inside is another than before
+  bool left = false;     // an order of some shares is no longer at the old price
+  bool entered = false;  // an order of some shares is now at the price
 };
 
 template <class S>
@@ -88,13 +92,10 @@ namespace detail {
 // What a message does to the prices of a side, once the order that it concerns is known: shares that leave a
 // price, shares that enter one, or both (a replacement, which is one change of the inside or none).
 struct Move {
-  std::uint32_t leaving_px = 0;
-  std::uint32_t leaving = 0;
-  std::uint32_t entering_px = 0;
   std::uint32_t entering = 0;
   Effect effect;
 };
-static_assert(sizeof(Move) == 32);
+static_assert(sizeof(Move) == 28);
 
 // The first half of a message: what becomes of its order. Orders never depend on prices' levels, so that a
 // batch's orders may all be seen to before the first level is touched.
@@ -113,8 +114,8 @@ template <class Table>
     anomalies.zero_quantity += order.qty == 0;
     effect = {
         .price = order.price, .qty = order.qty, .locate = order.locate, .side = order.side, .applied = true};
-    move.entering_px = order.price;
     move.entering = order.qty;
+    effect.entered = order.qty != 0;
     return move;
   }
 
@@ -125,18 +126,23 @@ template <class Table>
   }
   const Order order = *standing;
   anomalies.other_symbol += event.locate != 0 && order.locate != event.locate;
-  effect = {.price = order.price, .locate = order.locate, .side = order.side, .applied = true};
-  move.leaving_px = order.price;
+  effect = {.price = order.price,
+            .old_price = order.price,
+            .locate = order.locate,
+            .side = order.side,
+            .applied = true,
+            .left = order.qty != 0};
 
   if (event.kind <= Kind::remove && event.kind != Kind::execute_left) {
     const bool removed = event.kind == Kind::remove;
     anomalies.beyond_quantity += !removed & (event.qty > order.qty);
     const std::uint32_t wanted = removed ? UINT32_MAX : event.qty;
-    move.leaving = effect.qty = std::min(wanted, order.qty);
+    effect.old_qty = effect.qty = std::min(wanted, order.qty);
     if (wanted >= order.qty) {
       orders.erase(event.ref, standing);
     } else {
       standing->qty -= event.qty;
+      effect.left = false;
     }
     return move;
   }
@@ -153,7 +159,7 @@ template <class Table>
     entering.qty = effect.qty = event.qty;
     if (event.kind == Kind::replace) ref = event.new_ref;
   }
-  move.leaving = order.qty;
+  effect.old_qty = order.qty;
   orders.erase(event.ref, standing);
   // Executed to nothing, or by a PITCH modification: it is gone.
   if (event.kind != Kind::replace && entering.qty == 0) return move;
@@ -162,24 +168,25 @@ template <class Table>
     return move;
   }
   anomalies.zero_quantity += entering.qty == 0;
-  move.entering_px = entering.price;
   move.entering = entering.qty;
+  effect.entered = entering.qty != 0;
   return move;
 }
 
 // The second half: the levels. True when the side's best price, or its quantity, is another than before.
 template <class S>
 [[gnu::always_inline]] inline bool settle_levels(const Move& move, S& side) {
-  if (move.leaving == 0 || move.entering == 0) [[likely]] {
-    const std::uint32_t price = move.leaving == 0 ? move.entering_px : move.leaving_px;
-    if (move.leaving == move.entering) return false;  // no shares at all
-    return side.change(price, std::int64_t{move.entering} - move.leaving);
+  const Effect& effect = move.effect;
+  const std::uint32_t leaving = effect.old_qty;
+  if (leaving == 0 || move.entering == 0) [[likely]] {
+    if (leaving == move.entering) return false;  // no shares at all
+    return side.change(leaving == 0 ? effect.price : effect.old_price, std::int64_t{move.entering} - leaving);
   }
   // What happens behind the inside, as most does, can't change it: nothing is compared then.
-  const bool behind = side.behind(move.leaving_px) && side.behind(move.entering_px);
+  const bool behind = side.behind(effect.old_price) && side.behind(effect.price);
   const Level before = behind ? Level{} : side.best();
-  side.remove(move.leaving_px, move.leaving);
-  side.add(move.entering_px, move.entering);
+  side.remove(effect.old_price, leaving);
+  side.add(effect.price, move.entering);
   return !behind && before != side.best();
 }
 
@@ -291,7 +298,8 @@ class Books {
     if (chunk.empty()) return;
     const auto& side = chunk[move.effect.locate % kBooks].side(move.effect.side);
     side.prefetch(move.effect.side, move.effect.price);
-    if (move.leaving != 0 && move.entering != 0) side.prefetch(move.effect.side, move.leaving_px);
+    if (move.effect.old_qty != 0 && move.entering != 0)
+      side.prefetch(move.effect.side, move.effect.old_price);
   }
 
   SymbolBook<S>& at(std::uint16_t locate) {

@@ -20,7 +20,8 @@ enum class Kind : std::uint8_t {
   replace,       // U: a resting order leaves, another with the same side and symbol enters, in one message
   modify,        // PITCH: a resting order changes quantity and price and keeps its reference
   trade,         // P: a trade against a hidden order; never touches the book
-  cross,         // Q: an auction's trade; never touches the book
+  cross,         // Q: an auction's trade; never touches the book. Its shares are in ref
+  broken,        // B: a trade is taken back, new_ref is its match; never touches the book
   clear,         // PITCH: the symbol's book is emptied
   clear_all,     // PITCH: every book is emptied
   new_day,       // a file's next day begins: what stood the day before is no longer there
@@ -31,10 +32,10 @@ enum class Side : std::uint8_t { bid, offer };
 // The wire's meaning in host byte order; prices in 1/10,000, as ITCH has them.
 struct Event {
   std::uint64_t ts_ns = 0;    // ns since midnight
-  std::uint64_t ref = 0;      // the order's reference, or the match number of a cross
+  std::uint64_t ref = 0;      // the order's reference; of a cross its shares, which may not fit qty
   std::uint64_t new_ref = 0;  // replace: the entering order's reference; a trade's match number
   std::uint64_t offset = 0;   // of the message's frame in its stream, for reports of errors
-  std::uint32_t qty = 0;      // shares
+  std::uint32_t qty = 0;      // shares; of a trading action (H) the letter of its state
   std::uint32_t price = 0;    // 1/10,000
   std::uint16_t locate = 0;   // the symbol's number in its day
   char type = 0;              // as on the wire

@@ -173,8 +173,11 @@ inline constexpr std::array<Fields, 256> kFields = [] {
   set('U', Kind::replace, 27, 31, 19);
   set('P', Kind::trade, 20, 32, 36);
   set('Q', Kind::cross, 15, 27, 31);  // its shares have 8 bytes: see decode()
-  all['Q'].ref_mask = 0;
   for (const char type : {'A', 'F', 'P'}) all[static_cast<unsigned char>(type)].side = 19;
+  all['H'].qty = 16;  // the letter of its state, at 19
+  all['H'].qty_mask = 0xFF;
+  set('B', Kind::broken, 0, 0, 11);
+  all['B'].ref_mask = 0;
   all['C'].printable = 31;
   return all;
 }();
@@ -195,7 +198,8 @@ inline constexpr std::array<Fields, 256> kFields = [] {
               .printable = static_cast<bool>((m[f.printable] != 'N') | (f.printable == 0))};
   if (m[0] == 'S' && m[11] == 'O') [[unlikely]]
     event.kind = Kind::new_day;  // start of messages
-  if (m[0] == 'Q' && big_endian<std::uint32_t>(m + 11) != 0) [[unlikely]]
+  // Its shares have 8 bytes, all of which stand where others have a reference.
+  if (m[0] == 'Q' && event.ref > UINT32_MAX) [[unlikely]]
     event.qty = UINT32_MAX;
   return event;
 }

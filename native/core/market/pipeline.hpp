@@ -72,7 +72,7 @@ class Pipeline {
     if (!session_ && transport_->dialect() != 0) session_.emplace(transport_->dialect(), lenient_, *sink_);
     if (session_) session_->feed(lenient_ ? transport_->frames() : transport_->sound_frames());
     collect();
-    if (session_) transport_->drop();
+    transport_->drop();
   }
 
   void collect() {

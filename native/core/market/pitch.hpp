@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "market/event.hpp"
@@ -147,6 +148,10 @@ class BinaryDecoder {
       case 0x29:
         event.kind = Kind::remove;
         return Result::event;
+      case 0x2C:
+        event.kind = Kind::broken;
+        event.new_ref = std::exchange(event.ref, 0);
+        return Result::event;
       case 0x97:
         event.kind = Kind::clear_all;
         return Result::event;
@@ -205,7 +210,8 @@ class AsciiDecoder {
   Result decode(const std::uint8_t* frame, std::size_t size, Event& event) {
     std::string_view line(reinterpret_cast<const char*>(frame), size);
     if (!line.empty() && line.front() == 'S') line.remove_prefix(1);  // files have it, the old feed has not
-    if (line.size() < 9) return Result::malformed;
+    // The longest has 68; more are two of which the end between them is damaged.
+    if (line.size() < 9 || line.size() > kLongest) return Result::malformed;
     const auto ms = text_number(line.substr(0, 8), 10);
     if (!ms) return Result::malformed;
     event.ts_ns = *ms * 1'000'000;
@@ -238,7 +244,13 @@ class AsciiDecoder {
         if (line.size() < 8) return Result::malformed;
         event.locate = symbols_.number(reinterpret_cast<const std::uint8_t*>(line.data()), 8);
         return event.locate == 0 ? Result::malformed : Result::event;
-      case 'B':
+      case 'B': {
+        const auto match = line.size() < 12 ? std::nullopt : text_number(line.substr(0, 12), 36);
+        if (!match) return Result::malformed;
+        event.kind = Kind::broken;
+        event.new_ref = *match;
+        return Result::event;
+      }
       case 'H':
       case 'I':
       case 'J':
@@ -252,8 +264,11 @@ class AsciiDecoder {
   [[nodiscard]] const SymbolNumbers& symbols() const noexcept { return symbols_; }
 
  private:
+  static constexpr std::size_t kLongest = 72;
+
   Result entry(Event& event, Kind kind, std::string_view line, std::size_t name_size) {
-    if (line.size() < 19 + name_size + 10) return Result::malformed;
+    // Behind the price: a display, a participant, a customer, or an execution.
+    if (line.size() < 19 + name_size + 10 || line.size() > 19 + name_size + 10 + 14) return Result::malformed;
     const auto ref = text_number(line.substr(0, 12), 36);
     const auto qty = text_number(line.substr(13, 6), 10);
     const auto price = text_number(line.substr(19 + name_size, 10), 10);

@@ -45,6 +45,8 @@ class LogHistogram {
     if (value > max_) max_ = value;
     if (value < min_) min_ = value;
   }
+  // A value that held for no time: it is no weight, and may be the greatest.
+  void see(std::uint64_t value) noexcept { max_ = std::max(max_, value); }
   void add(const LogHistogram& other) {
     if (other.bins_.size() > bins_.size()) bins_.resize(other.bins_.size());
     for (std::size_t at = 0; at < other.bins_.size(); ++at) bins_[at] += other.bins_[at];
@@ -115,7 +117,7 @@ class alignas(64) SymbolRates {
     for (std::size_t w = 0; w < kWindowsNs.size(); ++w) {
       expire(w, ts_ns);
       hold(w, ts_ns);
-      ++counts_[w];
+      rates_[w].see(++counts_[w]);
     }
     push(ts_ns);
     last_ = ts_ns;

@@ -350,21 +350,35 @@ void RecordDecoder::reject(const itch::Frame& frame) {
     ++unknown_;
     return;
   }
+  complain(frame.offset, complaint(dialect_, frame));
+}
+
+void RecordDecoder::complain(std::uint64_t offset, std::string what) {
   ++malformed_;
   stopped_ = !lenient_;
-  if (errors_.size() < kMaxErrors)
-    errors_.push_back({.offset = frame.offset, .what = complaint(dialect_, frame)});
+  if (errors_.size() < kMaxErrors) errors_.push_back({.offset = offset, .what = std::move(what)});
+}
+
+void RecordDecoder::jump(std::size_t bytes) {
+  complain(offset_, std::to_string(bytes) + " bytes that are no messages");
+  offset_ += bytes;
 }
 
 void RecordDecoder::feed(Bytes frames) {
-  joiner_.feed(frames, [this](Bytes whole) { return run(whole); }, [this] { return stopped_; });
+  if (lenient_ && dialect_ == 'I') {
+    resync_.feed(frames, [this](Bytes sound) { run(sound); }, [this](std::size_t bytes) { jump(bytes); });
+  } else {
+    joiner_.feed(frames, [this](Bytes whole) { return run(whole); }, [this] { return stopped_; });
+  }
 }
 
 void RecordDecoder::finish() {
-  if (!stopped_ && joiner_.rest() != 0) {
-    errors_.push_back({.offset = offset_,
-                       .what = "the stream ends inside a message: " + std::to_string(joiner_.rest()) +
-                               " bytes are no whole frame"});
+  resync_.finish([this](Bytes sound) { run(sound); }, [this](std::size_t bytes) { jump(bytes); });
+  const std::size_t rest = joiner_.rest() + resync_.rest();
+  if (!stopped_ && rest != 0) {
+    errors_.push_back(
+        {.offset = offset_,
+         .what = "the stream ends inside a message: " + std::to_string(rest) + " bytes are no whole frame"});
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "market/itch.hpp"
 #include "market/pitch.hpp"
+#include "market/resync.hpp"
 #include "market/transport.hpp"
 
 namespace latlab::market {
@@ -70,10 +71,13 @@ class RecordDecoder {
   std::size_t run(Bytes frames);
   std::size_t run_pitch(Bytes frames);
   void reject(const itch::Frame& frame);
+  void complain(std::uint64_t offset, std::string what);
+  void jump(std::size_t bytes);
   [[nodiscard]] std::uint8_t* place(std::size_t index, std::size_t size);
 
   std::vector<Column> columns_;
   itch::FrameJoiner joiner_;
+  Resync resync_;  // in the joiner's stead, of a lenient decoder of ITCH
   pitch::BinaryDecoder binary_;
   pitch::AsciiDecoder ascii_;
   std::vector<TransportError> errors_;

@@ -17,6 +17,7 @@ namespace latlab::market {
 class Sequence {
  public:
   static constexpr std::size_t kMostGaps = 64;
+  static constexpr std::size_t kJoin = 32;  // packets that are waited for before a sequence is begun
 
   // A packet with the messages from `first` on. take(payload, offset, skip) is given those of which messages
   // are due, behind the first `skip`, at once or later. A packet of no messages tells what is missing before
@@ -24,11 +25,12 @@ class Sequence {
   template <class Take>
   void packet(std::uint64_t first, std::uint64_t count, Bytes payload, std::uint64_t offset,
               TransportCounts& counts, Take&& take) {
-    if (expected_ == 0) expected_ = first;  // a sequence is joined where it stands
+    if (expected_ == 0 && first == 1) start(first);
     if (first > expected_) {
-      const auto [at, added] =
-          held_.try_emplace(first, Held{{payload.begin(), payload.end()}, offset, count});
-      bytes_ += added ? payload.size() : 0;
+      hold(first, count, payload, offset, counts);
+      // A sequence is joined where it stands: at the earliest of its first packets, which may have been
+      // overtaken.
+      if (expected_ == 0 && held_.size() >= kJoin) join(counts, take);
       return;
     }
     if (count == 0) return;
@@ -42,6 +44,7 @@ class Sequence {
   template <class Take>
   void release(TransportCounts& counts, Take&& take) {
     if (held_.empty()) return;
+    if (expected_ == 0) return join(counts, take);
     ++counts.gaps;
     counts.lost += held_.begin()->first - expected_;
     expected_ = held_.begin()->first;
@@ -50,13 +53,18 @@ class Sequence {
 
   // Begin anew at a number; what was held is forgotten.
   void restart(std::uint64_t expected) {
-    expected_ = expected;
+    if (expected == 1) {
+      start(expected);
+    } else {
+      expected_ = 0;
+    }
     held_.clear();
     bytes_ = 0;
   }
 
   // The first gaps: number of the first message that is missing, and how many.
   void missing(Transport::Gaps& gaps) const {
+    if (expected_ == 0) return;  // where it begins is not known yet
     std::uint64_t next = expected_;
     for (const auto& [first, held] : held_) {
       if (gaps.size() >= kMostGaps) return;
@@ -72,15 +80,39 @@ class Sequence {
  private:
   struct Held {
     std::vector<std::uint8_t> payload;
-    std::uint64_t offset;
-    std::uint64_t count;
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;
   };
+
+  void start(std::uint64_t first) noexcept { expected_ = begun_ = first; }
+
+  template <class Take>
+  void join(TransportCounts& counts, Take&& take) {
+    start(held_.begin()->first);
+    drain(counts, take);
+  }
+
+  void hold(std::uint64_t first, std::uint64_t count, Bytes payload, std::uint64_t offset,
+            TransportCounts& counts) {
+    const auto [at, added] = held_.try_emplace(first);
+    Held& held = at->second;
+    if (!added && held.count >= count) {
+      counts.duplicates += count;
+      return;
+    }
+    // The one with more messages says it all; a heartbeat has none.
+    bytes_ += payload.size() - held.payload.size();
+    counts.duplicates += held.count;
+    held = {{payload.begin(), payload.end()}, offset, count};
+  }
 
   template <class Take>
   void deliver(std::uint64_t first, std::uint64_t count, Bytes payload, std::uint64_t offset,
                TransportCounts& counts, Take&& take) {
     const std::uint64_t skip = std::min(expected_ - first, count);
-    counts.duplicates += skip;
+    const std::uint64_t late = first < begun_ ? std::min(begun_ - first, count) : 0;
+    counts.late += late;
+    counts.duplicates += skip - late;
     if (skip < count) take(payload, offset, skip);
     expected_ = std::max(expected_, first + count);
   }
@@ -93,7 +125,8 @@ class Sequence {
     }
   }
 
-  std::uint64_t expected_ = 0;  // 0: no packet yet
+  std::uint64_t expected_ = 0;  // 0: not begun yet
+  std::uint64_t begun_ = 0;     // the number of the first message that was due
   std::map<std::uint64_t, Held> held_;
   std::size_t bytes_ = 0;  // in held_
 };

@@ -51,14 +51,21 @@ Session::Session(char dialect, bool lenient, Sink& sink)
 
 void Session::feed(Bytes frames) {
   if (stopped_) return;
+  if (lenient_ && dialect_ == 'I') {
+    resync_.feed(frames, [this](Bytes sound) { run(sound); }, [this](std::size_t bytes) { jump(bytes); });
+    return;
+  }
   joiner_.feed(frames, [this](Bytes whole) { return run(whole); }, [this] { return stopped_; });
 }
 
 void Session::finish() {
-  if (!stopped_ && joiner_.rest() != 0) {
-    errors_.push_back({.offset = offset_,
-                       .what = "the stream ends inside a message: " + std::to_string(joiner_.rest()) +
-                               " bytes are no whole frame"});
+  resync_.finish([this](Bytes sound) { run(sound); }, [this](std::size_t bytes) { jump(bytes); });
+  const std::size_t rest = joiner_.rest() + resync_.rest();
+  // Who wants no more has left the rest unread.
+  if (!stopped_ && !sink_.over() && rest != 0) {
+    errors_.push_back(
+        {.offset = offset_,
+         .what = "the stream ends inside a message: " + std::to_string(rest) + " bytes are no whole frame"});
   }
   sink_.finish(names_);
 }
@@ -103,12 +110,13 @@ std::size_t Session::run_with(Bytes frames, Decode&& decode) {
   while (cursor.next(frame)) {
     if (frame.size == 0) {
       ++counts_.empty;
+      ++empty_;
       continue;
     }
     Event& event = events_[batched_];
     const pitch::Result result = decode(frame, cursor.room(frame), event);
     if (result == pitch::Result::malformed) {
-      malformed(frame);
+      malformed(frame.offset, complaint(dialect_, frame));
       if (stopped_) break;
       continue;
     }
@@ -119,21 +127,30 @@ std::size_t Session::run_with(Bytes frames, Decode&& decode) {
       ++counts_.unknown;
       continue;
     }
+    const bool begins = event.kind == Kind::new_day;
+    if (empty_ != 0) [[unlikely]]
+      counts_.early_ends += begins ? 0 : empty_;
+    empty_ = 0;
     if (counts_.messages - counts_.unknown == 1) counts_.first_ns = event.ts_ns;
-    counts_.out_of_order += event.ts_ns < counts_.last_ns;
+    counts_.out_of_order += static_cast<std::uint64_t>((event.ts_ns < counts_.last_ns) & !begins);
     counts_.last_ns = event.ts_ns;
     // Names are given anew behind a day's start, and what came before it had the old ones.
-    if (++batched_ == kBatch || event.kind == Kind::new_day) flush();
+    if (++batched_ == kBatch || begins) flush();
   }
   offset_ = cursor.offset();
   return cursor.consumed();
 }
 
-void Session::malformed(const itch::Frame& frame) {
+void Session::malformed(std::uint64_t offset, std::string what) {
   ++counts_.malformed;
   stopped_ = !lenient_;
-  if (errors_.size() < kMaxErrors)
-    errors_.push_back({.offset = frame.offset, .what = complaint(dialect_, frame)});
+  if (errors_.size() < kMaxErrors) errors_.push_back({.offset = offset, .what = std::move(what)});
+}
+
+void Session::jump(std::size_t bytes) {
+  counts_.jumped += bytes;
+  malformed(offset_, std::to_string(bytes) + " bytes that are no messages");
+  offset_ += bytes;
 }
 
 void Session::flush() {

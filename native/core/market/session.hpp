@@ -16,6 +16,7 @@
 #include "market/event.hpp"
 #include "market/itch.hpp"
 #include "market/pitch.hpp"
+#include "market/resync.hpp"
 #include "market/transport.hpp"
 
 namespace latlab::market {
@@ -29,6 +30,8 @@ struct FeedCounts {
   std::uint64_t empty = 0;         // frames of length zero
   std::uint64_t malformed = 0;     // messages whose length disagrees with their type: skipped
   std::uint64_t out_of_order = 0;  // messages with an earlier time than the one before
+  std::uint64_t early_ends = 0;    // of the empty frames: with messages of the same day behind them
+  std::uint64_t jumped = 0;        // bytes that hold no message, over which a lenient session jumped
   std::uint64_t first_ns = 0;
   std::uint64_t last_ns = 0;
 };
@@ -65,6 +68,8 @@ class Sink {
   virtual ~Sink() = default;
   virtual void batch(std::span<const Event> events, const SymbolNames& names) = 0;
   virtual void finish(const SymbolNames& /*names*/) {}
+  // True when nothing that may still come can change the result.
+  [[nodiscard]] virtual bool over() const { return false; }
 };
 
 // What is wrong with a malformed message, in words.
@@ -94,7 +99,8 @@ class Session {
   std::size_t run(Bytes frames);
   template <class Decode>
   std::size_t run_with(Bytes frames, Decode&& decode);
-  void malformed(const itch::Frame& frame);
+  void malformed(std::uint64_t offset, std::string what);
+  void jump(std::size_t bytes);
   void flush();
 
   Sink& sink_;
@@ -104,9 +110,11 @@ class Session {
   std::array<Event, kBatch> events_;
   std::size_t batched_ = 0;
   itch::FrameJoiner joiner_;
+  Resync resync_;  // in the joiner's stead, of a lenient session of ITCH
   pitch::BinaryDecoder binary_;
   pitch::AsciiDecoder ascii_;
   std::size_t named_ = 0;
+  std::uint64_t empty_ = 0;  // frames since the last message
   std::uint64_t offset_ = 0;
   char dialect_;
   bool lenient_;

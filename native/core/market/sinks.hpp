@@ -54,8 +54,6 @@ class AnyBooks : public Sink {
   [[nodiscard]] virtual const Anomalies& anomalies() const = 0;
   [[nodiscard]] virtual SideCounts side_counts() const = 0;
   [[nodiscard]] virtual std::size_t standing() const = 0;
-  // True when nothing that may still come can change the result.
-  [[nodiscard]] virtual bool over() const { return false; }
 };
 
 // Applies events to books, with the memory of the whole batch asked for ahead.
@@ -338,15 +336,19 @@ struct Trade {
   std::uint32_t price;
   std::uint16_t locate;
   char type;
-  char side;  // of the resting order: B or S
+  char side;       // of the resting order: B or S; 0: a cross has none
+  char aggressor;  // the other side; 0 where the feed doesn't tell
   std::uint8_t printable;
 };
 
 struct TradesResult {
   std::vector<Trade> trades;
+  std::vector<std::uint64_t> broken;  // matches of trades that were taken back, of whatever symbol
 };
 
-// Every trade: executions at the resting order's price or another, trades against hidden orders, crosses.
+// Every trade: executions at the resting order's price or another, trades against hidden orders, crosses (of
+// which those of no shares only tell that there was none). Of a trade against a hidden order the feeds of
+// today always name the buyer's side, which says nothing.
 template <class S>
 class TradesSink final : public BookSink<S>, public TradesResult {
  public:
@@ -356,9 +358,11 @@ class TradesSink final : public BookSink<S>, public TradesResult {
   void batch(std::span<const Event> events, const SymbolNames& names) override {
     this->apply(events, [&](const Event& event, const Effect& effect) {
       if (event.kind == Kind::new_day) filter_.new_day();
+      if (event.kind == Kind::broken) broken.push_back(event.new_ref);
       const bool resting =
           event.kind == Kind::execute || event.kind == Kind::execute_at || event.kind == Kind::execute_left;
-      const bool hidden = event.kind == Kind::trade || event.kind == Kind::cross;
+      const bool cross = event.kind == Kind::cross;
+      const bool hidden = event.kind == Kind::trade || (cross && event.ref != 0);
       if (!(resting && effect.applied) && !hidden) return;
       const std::uint16_t locate = resting ? effect.locate : event.locate;
       if (!filter_.takes(event.ts_ns, locate, names)) return;
@@ -367,11 +371,18 @@ class TradesSink final : public BookSink<S>, public TradesResult {
       const std::uint32_t price = event.kind == Kind::execute ? effect.price : event.price;
       trades.push_back({.ts_ns = event.ts_ns,
                         .match = match,
-                        .qty = resting ? effect.qty : event.qty,
+                        .qty = resting ? effect.qty
+                               : cross ? event.ref
+                                       : event.qty,
                         .price = price,
                         .locate = locate,
                         .type = event.type,
-                        .side = side == Side::bid ? 'B' : 'S',
+                        .side = cross               ? '\0'
+                                : side == Side::bid ? 'B'
+                                                    : 'S',
+                        .aggressor = !resting            ? '\0'
+                                     : side == Side::bid ? 'S'
+                                                         : 'B',
                         .printable = event.printable});
     });
   }

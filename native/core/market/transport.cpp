@@ -8,87 +8,142 @@
 #include "market/itch.hpp"
 #include "market/pieces.hpp"
 #include "market/pitch.hpp"
+#include "market/resync.hpp"
 
 namespace latlab::market {
 namespace {
 
 constexpr std::size_t kMaxErrors = 1000;
 
-class Soup final : public Transport {
+// Things one behind the other, each of which says how long it is: of what is implausible the end isn't known.
+class Chain : public Transport {
  public:
-  Soup() { dialect_ = 'I'; }
   void feed(Bytes piece) override {
     const Bytes all = pieces_.join(piece);
     std::size_t at = 0;
-    while (all.size() - at >= 3) {
-      const std::size_t size = itch::big_endian<std::uint16_t>(all.data() + at);
-      if (all.size() - at - 2 < size) break;
-      const std::uint64_t offset = pieces_.offset() + at;
-      ++counts_.packets;
-      switch (size == 0 ? 0 : all[at + 2]) {
-        case 'S':
-        case 'U':
-          emit(all.subspan(at + 3, size - 1), offset);
-          break;
-        case 'H':
-        case 'R':
-          ++counts_.heartbeats;
-          break;
-        case 'Z':
-          ++counts_.ends;
-          break;
-        case 'A':
-        case 'J':
-        case 'L':
-        case 'O':
-        case '+':
-          ++counts_.ignored;
-          break;
-        default:
-          malformed(offset, "a SoupBinTCP packet of unknown type");
+    while (at < all.size()) {
+      const Bytes rest = all.subspan(at);
+      if (lost_) {
+        const Row next = find_row(rest, 0, [this](Bytes from) { return plausible(from); }, last_);
+        lost_ = !next.found;
+        at += next.at;
+        if (next.undecided) break;
+        continue;
       }
-      at += 2 + size;
+      const std::size_t size = whole(rest);
+      if (size == kMoreNeeded) break;
+      const std::uint64_t offset = pieces_.offset() + at;
+      if (size == 0) {
+        malformed(offset, complaint(rest));
+        lost_ = true;
+        ++at;
+      } else {
+        take(rest.first(size), offset);
+        at += size;
+      }
     }
     pieces_.keep(all, at);
   }
   void finish() override {
-    if (!pieces_.rest().empty()) fail(pieces_.offset(), "the stream ends inside a packet");
+    last_ = true;
+    if (lost_) feed({});
+    if (!pieces_.rest().empty()) {
+      fail(pieces_.offset(), std::string("the stream ends inside a ") + name());
+      lost_ = true;  // its length may be what is wrong
+      feed({});
+    }
+    over();
   }
 
  private:
+  // The length of what begins here; 0: it can't be, kMoreNeeded: it isn't all there.
+  [[nodiscard]] virtual std::size_t whole(Bytes rest) const = 0;
+  // The same, by all that may be known of it: of what stands behind damage.
+  [[nodiscard]] virtual std::size_t plausible(Bytes rest) const = 0;
+  virtual void take(Bytes one, std::uint64_t offset) = 0;
+  virtual void over() {}
+  [[nodiscard]] virtual std::string complaint(Bytes rest) const = 0;
+  [[nodiscard]] virtual const char* name() const = 0;
+
   Pieces pieces_;
+  bool lost_ = false;
+  bool last_ = false;
 };
 
-class Units final : public Transport {
+class Soup final : public Chain {
  public:
-  Units() { dialect_ = 'P'; }
-  void feed(Bytes piece) override {
-    const Bytes all = pieces_.join(piece);
-    std::size_t at = 0;
-    while (!stopped_ && all.size() - at >= 2) {
-      const std::size_t size = pitch::little_endian<std::uint16_t>(all.data() + at);
-      if (size < kUnitHeader) {
-        // The units' lengths are all that tells where the next begins: nothing can be found behind a wrong
-        // one.
-        fail(pieces_.offset() + at, "a unit of " + std::to_string(size) + " bytes");
-        stopped_ = true;
-        break;
-      }
-      if (all.size() - at < size) break;
-      units_.packet(all.subspan(at, size), pieces_.offset() + at);
-      at += size;
-    }
-    pieces_.keep(all, stopped_ ? all.size() : at);
-  }
-  void finish() override {
-    units_.flush();
-    if (!stopped_ && !pieces_.rest().empty()) fail(pieces_.offset(), "the stream ends inside a unit");
-  }
+  Soup() { dialect_ = 'I'; }
 
  private:
-  Pieces pieces_;
+  [[nodiscard]] std::size_t whole(Bytes rest) const override {
+    if (rest.size() < 3) return kMoreNeeded;
+    const std::size_t size = itch::big_endian<std::uint16_t>(rest.data());
+    if (size == 0 || std::strchr("SUHRZAJLO+", rest[2]) == nullptr || rest[2] == 0) return 0;
+    return rest.size() < 2 + size ? kMoreNeeded : 2 + size;
+  }
+  [[nodiscard]] std::size_t plausible(Bytes rest) const override {
+    if (rest.size() < 4) return rest.size() == 3 && rest[1] == 1 ? whole(rest) : kMoreNeeded;
+    const std::size_t size = itch::big_endian<std::uint16_t>(rest.data());
+    switch (rest[2]) {
+      case 'S':
+      case 'U':
+        return itch::kLengths[rest[3]] != 0 && size == 1U + itch::kLengths[rest[3]] ? whole(rest) : 0;
+      case 'H':
+      case 'R':
+      case 'Z':
+      case 'O':
+        return size == 1 ? 3 : 0;
+      default:
+        return 0;
+    }
+  }
+  void take(Bytes one, std::uint64_t offset) override {
+    ++counts_.packets;
+    switch (one[2]) {
+      case 'S':
+      case 'U':
+        emit(one.subspan(3), offset);
+        break;
+      case 'H':
+      case 'R':
+        ++counts_.heartbeats;
+        break;
+      case 'Z':
+        ++counts_.ends;
+        break;
+      default:
+        ++counts_.ignored;
+    }
+  }
+  [[nodiscard]] std::string complaint(Bytes) const override { return "a SoupBinTCP packet of unknown type"; }
+  [[nodiscard]] const char* name() const override { return "packet"; }
+};
+
+class Units final : public Chain {
+ public:
+  Units() { dialect_ = 'P'; }
+
+ private:
+  [[nodiscard]] std::size_t whole(Bytes rest) const override {
+    if (rest.size() < 2) return kMoreNeeded;
+    const std::size_t size = pitch::little_endian<std::uint16_t>(rest.data());
+    if (size < kUnitHeader) return 0;
+    if (rest.size() < size) return kMoreNeeded;
+    return PitchUnits::recognises(rest.first(size)) ? size : 0;
+  }
+  [[nodiscard]] std::size_t plausible(Bytes rest) const override { return whole(rest); }
+  void take(Bytes one, std::uint64_t offset) override {
+    ++counts_.packets;
+    units_.packet(one, offset);
+  }
+  void over() override { units_.flush(); }
+  [[nodiscard]] std::string complaint(Bytes rest) const override {
+    const std::size_t size = pitch::little_endian<std::uint16_t>(rest.data());
+    return "a unit of " + std::to_string(size) + " bytes that is no PITCH unit";
+  }
+  [[nodiscard]] const char* name() const override { return "unit"; }
+
   PitchUnits units_{*this, 0};
-  bool stopped_ = false;
 };
 
 class Lines final : public Transport {

@@ -4,9 +4,14 @@
 // big-endian length before each message: BinaryFILE) with the input's offset of each packet. Memory is
 // bounded by one packet, and by what arbitration (market/datagrams.hpp) holds back.
 //
-//   capture   pcap and pcapng, Ethernet (VLANs)/IPv4/IPv6/UDP; MoldUDP64 or PITCH units inside, told by
-//   content soup      a recorded SoupBinTCP stream: sequenced data packets units     PITCH sequenced units,
-//   one behind the other lines     text, one message a line
+//   capture   pcap and pcapng, Ethernet (VLANs) or Linux cooked (v1, v2)/IPv4/IPv6/UDP; MoldUDP64 or PITCH
+//             units inside, told by content
+//   soup      a recorded SoupBinTCP stream: sequenced data packets
+//   units     PITCH sequenced units, one behind the other
+//   lines     text, one message a line
+//
+// Behind something implausible a transport looks for the next row of plausible packets (market/resync.hpp):
+// an error, and who is lenient has what follows.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +39,7 @@ struct TransportCounts {
   std::uint64_t gaps = 0;        // runs of messages that no line brought
   std::uint64_t lost = 0;        // the messages in them
   std::uint64_t recovered = 0;   // messages that arrived late, but in time
+  std::uint64_t late = 0;        // messages from before the one that was begun with: too late
   std::uint64_t ends = 0;        // ends of session
   std::uint64_t malformed = 0;   // packets whose inside is not what it says
 };

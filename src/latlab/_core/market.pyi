@@ -45,6 +45,12 @@ class Pipeline:
     def snapshot(framing: str, lenient: bool, at_ns: int) -> Pipeline: ...
 
     @staticmethod
+    def books(framing: str, lenient: bool, levels: int, every_ns: int, symbols: Sequence[str], from_ns: int, to_ns: int) -> Pipeline: ...
+
+    @staticmethod
+    def lobster(framing: str, lenient: bool, levels: int, symbols: Sequence[str], from_ns: int, to_ns: int) -> Pipeline: ...
+
+    @staticmethod
     def stats(framing: str, lenient: bool, book: str, over_messages: bool) -> Pipeline: ...
 
     @staticmethod
@@ -86,6 +92,13 @@ class Pipeline:
 
     def take_columns(self) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint16], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]: ...
 
+    def take_books(self) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint16], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]:
+        """
+        Times, symbols' numbers, and six numbers a level: price, shares, orders of bid and offer.
+        """
+
+    def take_lobster(self) -> dict[str, object]: ...
+
     def event_depth(self) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]: ...
 
     def book_depth(self) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]: ...
@@ -98,6 +111,9 @@ class Pipeline:
         """Book events as bytes of 48 each."""
 
     def take_trades(self) -> dict[str, object]: ...
+
+    def take_broken(self) -> Annotated[NDArray[numpy.uint64], dict(shape=(None,))]:
+        """Matches of the trades that were taken back since the last call."""
 
     def snapshot_levels(self) -> dict[str, object]: ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from latlab.market import signals
+from latlab.market._bars import bar_stream, bars, bars_of
 from latlab.market._delay import (
     Calibration,
     DelayEstimate,
@@ -12,18 +13,19 @@ from latlab.market._delay import (
 from latlab.market._feed_delay import FeedDelay, delay, delay_windows, lag_histogram, window_delay
 from latlab.market._generate import generate
 from latlab.market._laws import fit_counts, microbursts, read_statistics, without_aggregate
-from latlab.market._output import write_table
-from latlab.market._passes import census, depth, inside, snapshot, trades
-from latlab.market._receive import LiveSource, MoldReceiver, receive
-from latlab.market._records import (
+from latlab.market._lobster import lobster
+from latlab.market._open import UdpAddress, parse_udp
+from latlab.market._output import TableOutput, guard, table_kind, write_table
+from latlab.market._passes import census, depth, write_inside
+from latlab.market._receive import LiveSource, MoldReceiver
+from latlab.market._record_feed import receive
+from latlab.market._record_tables import (
     EVENT_KINDS,
     PITCH_ASCII_RECORD_TYPES,
     PITCH_RECORD_TYPES,
     RECORD_TYPES,
-    decode,
-    read,
-    read_events,
 )
+from latlab.market._records import decode, read, read_events
 from latlab.market._replay import (
     MoldTarget,
     PitchTarget,
@@ -32,8 +34,19 @@ from latlab.market._replay import (
     replay,
     target_of,
 )
-from latlab.market._source import UdpAddress, parse_udp
+from latlab.market._session_date import date_of
 from latlab.market._stats import stats, stats_archive, stats_csv, write_stats
+from latlab.market._tables import (
+    TableStream,
+    inside,
+    inside_stream,
+    snapshot,
+    snapshot_stream,
+    snapshots,
+    trade_stream,
+    trades,
+)
+from latlab.model.market import DamagedInputWarning
 
 __all__ = [
     "EVENT_KINDS",
@@ -41,6 +54,7 @@ __all__ = [
     "PITCH_RECORD_TYPES",
     "RECORD_TYPES",
     "Calibration",
+    "DamagedInputWarning",
     "DelayEstimate",
     "DelayEstimator",
     "FeedDelay",
@@ -50,17 +64,26 @@ __all__ = [
     "PitchTarget",
     "ReplayReport",
     "RequestServer",
+    "TableOutput",
+    "TableStream",
     "UdpAddress",
+    "bar_stream",
+    "bars",
+    "bars_of",
     "calibrate",
     "census",
+    "date_of",
     "decode",
     "delay",
     "delay_windows",
     "depth",
     "fit_counts",
     "generate",
+    "guard",
     "inside",
+    "inside_stream",
     "lag_histogram",
+    "lobster",
     "microbursts",
     "parse_udp",
     "read",
@@ -70,13 +93,18 @@ __all__ = [
     "replay",
     "signals",
     "snapshot",
+    "snapshot_stream",
+    "snapshots",
     "stats",
     "stats_archive",
     "stats_csv",
+    "table_kind",
     "target_of",
+    "trade_stream",
     "trades",
     "window_delay",
     "without_aggregate",
+    "write_inside",
     "write_stats",
     "write_table",
 ]

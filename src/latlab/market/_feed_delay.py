@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
+from latlab.market._open import FollowedSource, Piece, Source, source_of
 from latlab.market._passes import MAX_NS, Input
-from latlab.market._source import FollowedSource, Piece, Source, source_of
 
 _MAX_PAIRS = 64  # for each event, in a burst
 _RESAMPLES = 64

@@ -26,6 +26,8 @@ def generate(
     Returns:
         The bytes written before compression.
 
+    The file takes its name when it is whole.
+
     Raises:
         UsageError: a count out of range.
         InputError: the file can't be written.

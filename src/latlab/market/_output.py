@@ -1,71 +1,156 @@
-"""Outputs that keep what was written when the run is killed."""
+"""Outputs: written aside and renamed when whole; what a killed run wrote is kept aside."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from latlab.errors import InputError
+from latlab.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _PART_ROWS = 1 << 20
+_TABLES = {".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".csv": "csv"}
+
+
+def guard(inputs: Sequence[object], outputs: Sequence[object]) -> None:
+    """Refuse outputs that are an input, or each other, by whatever name.
+
+    Args:
+        inputs: paths; ``-`` is the standard input. Others (addresses of feeds) are passed over.
+        outputs: paths, or None.
+
+    Raises:
+        UsageError: one of them would take the place of another.
+    """
+    written: dict[object, object] = {}
+    read = {number: path for path in inputs if (number := _inode(path, 0)) is not None}
+    for path in outputs:
+        if not isinstance(path, str | os.PathLike) or "://" in str(path):
+            continue
+        number = _inode(path, 1)
+        for known, what in ((number, path), (_inode(part_of(Path(path)), None), part_of(Path(path)))):
+            if known is not None and known in read:
+                raise UsageError(f"{what} is the input {read[known]}: give the output another name")
+        inside = [p for p in inputs if Path(path).is_dir() and _is_in(p, Path(path))]
+        if inside:
+            raise UsageError(f"the input {inside[0]} is in the folder {path}, which would be written anew")
+        key = number if number is not None else os.path.realpath(path)
+        if key in written:
+            raise UsageError(f"{path} and {written[key]} are the same file: give each output its own")
+        written[key] = path
+
+
+def _inode(path: object, descriptor: int | None) -> tuple[int, int] | None:
+    """Of a regular file or a folder that is there."""
+    if not isinstance(path, str | os.PathLike):
+        return None
+    try:
+        standard = str(path) == "-" and descriptor is not None
+        found = os.fstat(descriptor or 0) if standard else Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return (
+        (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode) else None
+    )
+
+
+def _is_in(path: object, folder: Path) -> bool:
+    if not isinstance(path, str | os.PathLike) or not Path(path).exists():
+        return False
+    return folder.resolve() in Path(path).resolve().parents
+
+
+def part_of(path: Path) -> Path:
+    """Where an output stands until it is whole."""
+    return path.with_name(path.name + ".part") if path.name else path
+
+
+def _aside(path: Path) -> tuple[Path, Path | None]:
+    """What to write to, and what to rename it to: a link's target; a pipe or a device is written as it is."""
+    real = Path(os.path.realpath(path))
+    if real.exists() and not real.is_file():
+        if real.is_dir():
+            raise UsageError(f"{path} is a folder: give a file")
+        return real, None
+    return part_of(real), real
 
 
 @contextmanager
 def create(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, compressed by its name; the bytes carry neither name nor time: they are repeatable."""
-    with path.open("wb") as raw:
-        if path.suffix == ".gz":
-            with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=raw, mtime=0) as file:
-                yield cast("IO[bytes]", file)
-        elif path.suffix == ".zst":
-            import pyarrow as pa
+    """A file to write, compressed by its name; ``-`` is the standard output.
 
-            with pa.CompressedOutputStream(raw, "zstd") as file:
-                yield file
-        else:
-            yield raw
+    It is written aside and takes its name when it is whole: an error or an interruption leaves what was
+    there. The bytes carry neither name nor time: they are repeatable.
+    """
+    if str(path) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    part, whole = _aside(path)
+    try:
+        with part.open("wb") as raw, _compressing(raw, path.suffix) as file:
+            yield file
+    except BaseException:
+        if whole is not None:
+            part.unlink(missing_ok=True)
+        raise
+    if whole is not None:
+        part.replace(whole)
+
+
+@contextmanager
+def _compressing(raw: IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
+    if suffix == ".gz":
+        with gzip.GzipFile(filename="", mode="wb", compresslevel=1, fileobj=raw, mtime=0) as file:
+            yield cast("IO[bytes]", file)
+    elif suffix == ".zst":
+        import pyarrow as pa
+
+        with pa.CompressedOutputStream(raw, "zstd") as file:
+            yield file
+    else:
+        yield raw
 
 
 class TextOutput:
-    """Lines in a file, with the lines that a killed run left when it is resumed.
+    """Lines that stand in ``PATH.part`` until the output is whole; a killed run's can be resumed.
 
     Args:
-        path: compressed if ``*.gz`` or ``*.zst``.
-        resume: keep the whole lines that are there.
+        path: compressed if ``*.gz`` or ``*.zst``; ``-`` is the standard output.
+        resume: keep the whole lines that a killed run left, or a finished one.
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:
         self.lines = 0
-        self._context: Any
-        if not (resume and path.exists()):
-            self._context = create(path)
-            self._file = self._context.__enter__()
-        elif path.suffix in (".gz", ".zst"):
-            # A torn compression can't be appended to: what can be read of it is written again, and takes the
-            # file's place when it is complete.
-            again = path.with_name(path.stem + ".resumed" + path.suffix)
-            self._context = create(again)
-            self._file = self._context.__enter__()
-            for lines in _whole_lines(path):
+        self._standard = str(path) == "-"
+        if self._standard:
+            if resume:
+                raise UsageError("the standard output can't be resumed")
+            self._file: IO[bytes] = sys.stdout.buffer
+            return
+        self.part, self._whole = _aside(path)
+        left = next((p for p in (self.part, self._whole) if p is not None and p.is_file()), None)
+        again = self.part.with_name(self.part.name + ".resumed")
+        target = again if resume and left is not None and self._whole is not None else self.part
+        self._raw = target.open("wb")
+        self._context = _compressing(self._raw, path.suffix)
+        self._file = self._context.__enter__()
+        if target is again and left is not None:
+            # A torn compression can't be appended to: what can be read of it is written again, and takes its
+            # place when it is complete.
+            for lines in _whole_lines(left, path.suffix):
                 self.lines += lines.count(b"\n")
                 self._file.write(lines)
             self._file.flush()
-            again.replace(path)
-        else:
-            kept = 0
-            for lines in _whole_lines(path):
-                self.lines += lines.count(b"\n")
-                kept += len(lines)
-            self._context = path.open("r+b")
-            self._file = self._context.__enter__()
-            self._file.truncate(kept)
-            self._file.seek(kept)
+            again.replace(self.part)
 
     def write(self, text: bytes) -> None:
         """Append, and hand it to the system so that a kill can't take it back."""
@@ -73,18 +158,30 @@ class TextOutput:
             self._file.write(text)
             self._file.flush()
 
+    def commit(self) -> None:
+        """Nothing more comes: the output takes its name."""
+        if not self._standard:
+            self._close()
+            if self._whole is not None:
+                self.part.replace(self._whole)
+
+    def _close(self) -> None:
+        self._context.__exit__(None, None, None)
+        self._raw.close()
+
     def __enter__(self) -> TextOutput:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._context.__exit__(*error)
+        if not self._standard and not self._raw.closed:
+            self._close()
 
 
-def _whole_lines(path: Path) -> Iterator[bytes]:
+def _whole_lines(path: Path, suffix: str) -> Iterator[bytes]:
     """What can be read of a file that may be torn, up to the last end of line, in pieces."""
     import pyarrow as pa
 
-    kind = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+    kind = {".gz": "gzip", ".zst": "zstd"}.get(suffix)
     rest = b""
     # A torn compression ends in an error: what came before the tear is what the killed run had saved.
     with suppress(OSError), pa.input_stream(str(path), compression=kind) as stream:
@@ -148,18 +245,27 @@ class _Parts:
 class PartsByKind:
     """A folder with a folder of parts for each kind of rows; a context manager.
 
+    It grows as ``PATH.part`` and takes its name when it is whole.
+
     Args:
-        folder: made if it isn't there.
-        resume: go on behind the parts that a killed run left.
+        folder: of an earlier run, or not there.
+        resume: go on behind the parts that a killed run left, or a finished one.
+
+    Raises:
+        UsageError: there is a folder, or a file, of something else.
     """
 
     def __init__(self, folder: Path, *, resume: bool) -> None:
-        self._folder, self._resume = folder, resume
-        folder.mkdir(parents=True, exist_ok=True)
+        self._whole, self.part = folder, part_of(folder)
+        if folder.exists() and not _only_parts(folder):
+            raise UsageError(f"{folder} holds something else than parts: give the output another name")
+        self._resume = resume
+        if resume and folder.exists() and not self.part.exists():
+            folder.replace(self.part)
+        if not resume and self.part.exists():
+            _remove_parts(self.part)
+        self.part.mkdir(parents=True, exist_ok=True)
         self._kinds: dict[str, _Parts] = {}
-        # Parts of kinds that this input has not are of another run.
-        for old in folder.glob("*/part-*.parquet") if not resume else ():
-            old.unlink()
 
     @property
     def rows(self) -> dict[str, int]:
@@ -169,22 +275,44 @@ class PartsByKind:
     def write(self, kind: str, table: pa.Table) -> None:
         """Append."""
         if kind not in self._kinds:
-            self._kinds[kind] = _Parts(self._folder / kind, resume=self._resume)
+            self._kinds[kind] = _Parts(self.part / kind, resume=self._resume)
         self._kinds[kind].write(table)
 
     def __enter__(self) -> PartsByKind:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
         for parts in self._kinds.values():
             parts.flush()
+        if kind is None:
+            if self._whole.exists():
+                _remove_parts(self._whole)
+            self.part.replace(self._whole)
+
+
+def _only_parts(folder: Path) -> bool:
+    """Whether nothing is there that `PartsByKind` does not write."""
+    if not folder.is_dir():
+        return False
+    kinds = [path for path in folder.iterdir() if path.name[0] != "."]
+    files = [file for kind in kinds if kind.is_dir() for file in kind.iterdir()]
+    named = (file.name.startswith("part-") and file.suffix in (".parquet", ".tmp") for file in files)
+    return all(kind.is_dir() for kind in kinds) and all(named)
+
+
+def _remove_parts(folder: Path) -> None:
+    for file in folder.glob("*/part-*"):
+        file.unlink()
+    for kind in folder.iterdir():
+        kind.rmdir()
+    folder.rmdir()
 
 
 class OneParquet:
     """One Parquet file that grows by tables; a context manager.
 
-    While it grows its rows are in parts in ``PATH.parts``, which become the file when it ends; a killed run
-    leaves the parts, which any reader of Parquet folders reads, and a resumed one goes on behind them.
+    While it grows its rows are in parts in ``PATH.parts``, which any reader of Parquet folders reads;
+    `commit` makes the file of them. A resumed run goes on behind those of a killed one.
 
     Args:
         path: the file.
@@ -192,14 +320,17 @@ class OneParquet:
     """
 
     def __init__(self, path: Path, *, resume: bool) -> None:
-        self._path = path
-        folder = path.with_name(path.name + ".parts")
-        if path.exists() and resume and not folder.exists():
+        self._path = Path(os.path.realpath(path))
+        folder = self._path.with_name(self._path.name + ".parts")
+        if self._path.exists() and resume and not folder.exists():
             folder.mkdir()
-            path.replace(folder / "part-00000.parquet")
-        elif path.exists() and not resume:
-            path.unlink()
+            self._path.replace(folder / "part-00000.parquet")
         self._parts = _Parts(folder, resume=resume)
+
+    @property
+    def folder(self) -> Path:
+        """Where the parts are."""
+        return self._parts.folder
 
     @property
     def kept(self) -> int:
@@ -222,20 +353,19 @@ class OneParquet:
     def __enter__(self) -> OneParquet:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._parts.flush()
-        # An input that is bad in its middle has given all that it will; an interrupted run goes on some day.
-        if kind is None or issubclass(kind, Exception):
-            self._join()
 
-    def _join(self) -> None:
+    def commit(self) -> None:
+        """Nothing more comes: the parts become the file."""
         import pyarrow.parquet as pq
 
+        self._parts.flush()
         paths = self._parts.paths
         if len(paths) == 1:
             paths[0].replace(self._path)
         elif paths:
-            temporary = self._path.with_name(self._path.name + ".tmp")
+            temporary = part_of(self._path)
             with pq.ParquetWriter(temporary, pq.read_schema(paths[0]), compression="zstd") as writer:
                 for path in paths:
                     writer.write_table(pq.read_table(path))
@@ -246,20 +376,76 @@ class OneParquet:
             self._parts.folder.rmdir()
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """A whole table as Parquet or CSV, by the name.
+class TableOutput:
+    """Tables of one schema, one behind the other, as Parquet, Feather or CSV by the name, in little memory.
+
+    A context manager; the file takes its name when the block ends without an error.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._kind = table_kind(path)
+        self._context = create(path)
+        self._writer: Any = None
+        self.rows = 0
+
+    def write(self, table: pa.Table) -> None:
+        """Append; the first also gives the schema."""
+        if self._writer is None:
+            self._writer = self._open(table.schema)
+        if table.num_rows or self.rows == 0:
+            self._writer.write_table(table)
+        self.rows += table.num_rows
+
+    def _open(self, schema: pa.Schema) -> Any:
+        import pyarrow as pa
+        import pyarrow.csv
+        import pyarrow.parquet as pq
+
+        if self._kind == "parquet":
+            return pq.ParquetWriter(self._file, schema, compression="zstd")
+        if self._kind == "feather":
+            return pa.ipc.new_file(self._file, schema, options=pa.ipc.IpcWriteOptions(compression="zstd"))
+        return pyarrow.csv.CSVWriter(self._file, schema)
+
+    def __enter__(self) -> TableOutput:
+        self._file = self._context.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if self._writer is not None and kind is None:
+            self._writer.close()
+        self._context.__exit__(kind, error, trace)
+
+
+def table_kind(path: str | os.PathLike[str]) -> str:
+    """Of what kind a table of this name is: parquet, feather or csv.
 
     Raises:
+        UsageError: it is none that can be written.
+    """
+    name = Path(path).name
+    for packed in (".gz", ".zst"):
+        if name.endswith(".csv" + packed):
+            return "csv"
+    if name == "-":
+        return "csv"
+    kind = _TABLES.get(Path(name).suffix)
+    if kind is None:
+        raise UsageError(
+            f"'{path}' names no kind of table: write *.parquet, *.feather, *.csv, *.csv.gz or *.csv.zst"
+        )
+    return kind
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """A whole table as Parquet, Feather or CSV, by the name.
+
+    Raises:
+        UsageError: the name is of no such kind.
         InputError: the file can't be written.
     """
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
     try:
-        if path.suffix == ".parquet":
-            pq.write_table(table, path, compression="zstd")
-        else:
-            with create(path) as file:
-                pyarrow.csv.write_csv(table, file)
+        with TableOutput(path) as output:
+            output.write(table)
     except OSError as error:
         raise InputError(path, f"can't be written: {error.strerror or error}") from error

@@ -1,9 +1,10 @@
-"""One pass over an input: census, inside, depth, trades, snapshot."""
+"""One pass over an input: census, inside, depth."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ import numpy as np
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market._output import OneParquet, TextOutput
-from latlab.market._source import Source, source_of
+from latlab.market._open import Source, source_of
+from latlab.market._output import OneParquet, TableOutput, TextOutput, guard, table_kind
+from latlab.market._session_date import date_of, with_time
 from latlab.model.market import Census, Depth, FeedError, Written
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 Input = str | PathLike[str] | Source
 BOOKS = ("ladder", "array", "map")
 MAX_NS = (1 << 64) - 1
-_DIALECTS = {"I": "ITCH", "P": "PITCH", "T": "PITCH ASCII"}
+DIALECTS = {"I": "ITCH", "P": "PITCH", "T": "PITCH ASCII"}
 _QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
 
 
@@ -48,10 +50,24 @@ def run(
     pipeline.finish()
     if after_piece is not None:
         after_piece()
-    errors = [FeedError(offset, what) for offset, what in pipeline.take_errors()] + errors
+    return census_of(source, pipeline, errors)
+
+
+def census_of(
+    source: Source, pipeline: Pipeline, torn: list[FeedError], missing: tuple[str, ...] = ()
+) -> Census:
+    """The census of a pass that is over.
+
+    Args:
+        torn: what was wrong with the input's compression.
+        missing: symbols that were asked for and that the input has not.
+    """
+    errors = [FeedError(offset, what) for offset, what in pipeline.take_errors()] + torn
     counts = pipeline.counts()
+    if not counts["messages"] and not errors:
+        errors = [FeedError(0, f"it holds no messages ({source.framing})")]
     return Census(
-        dialect=_DIALECTS.get(pipeline.dialect, "unknown"),
+        dialect=DIALECTS.get(pipeline.dialect, "unknown"),
         framing=source.framing,
         messages=counts["messages"],
         by_type=_named(pipeline.by_type(), pipeline.dialect),
@@ -65,6 +81,9 @@ def run(
         last_ns=counts["last_ns"],
         anomalies=pipeline.anomalies(),
         transport=source.transport_counts() or pipeline.transport_counts(),
+        absent=missing,
+        early_ends=counts["early_ends"],
+        jumped=counts["jumped"],
     )
 
 
@@ -74,11 +93,11 @@ def _named(by_type: dict[int, int], dialect: str) -> dict[str, int]:
     return {chr(k) if plain and 0x21 <= k < 0x7F else f"0x{k:02x}": n for k, n in sorted(by_type.items())}
 
 
-def refuse(source: Source, census: Census, lenient: bool, *, kept: bool = False) -> None:
+def refuse(source: Source, census: Census, lenient: bool, *, kept: Path | None = None) -> None:
     """Raise the first error of a strict pass.
 
     Args:
-        kept: what came before the error stands in an output.
+        kept: where what came before the error stands.
 
     Raises:
         InputError: there was one.
@@ -89,7 +108,7 @@ def refuse(source: Source, census: Census, lenient: bool, *, kept: bool = False)
             source.path,
             first.what,
             place=f"offset {first.offset}",
-            remedy=("what came before it was kept; " if kept else "") + "--lenient reads on",
+            remedy=(f"what came before it is in {kept}; " if kept else "") + "--lenient reads on",
         )
 
 
@@ -103,7 +122,8 @@ def check_period(from_ns: int, to_ns: int) -> None:
         raise UsageError(f"the period from {from_ns} to {to_ns} ns ends before it begins")
 
 
-def _absent(pipeline: Pipeline, symbols: tuple[str, ...]) -> tuple[str, ...]:
+def absent(pipeline: Pipeline, symbols: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the symbols that the input has not."""
     known = set(pipeline.symbols().values())
     return tuple(name for name in symbols if name.encode("latin-1", "replace") not in known)
 
@@ -123,7 +143,7 @@ def census(path: Input, *, lenient: bool = False) -> Census:
     return run(source, Pipeline.census(source.framing, lenient), lenient)
 
 
-def inside(
+def write_inside(
     path: Input,
     output: str | PathLike[str],
     *,
@@ -133,6 +153,7 @@ def inside(
     symbols: tuple[str, ...] = (),
     from_ns: int = 0,
     to_ns: int = MAX_NS,
+    day: str | date | None = None,
     lenient: bool = False,
     resume: bool = False,
 ) -> Written:
@@ -140,8 +161,10 @@ def inside(
 
     Args:
         path: the input, as for `census`.
-        output: ``*.parquet``, or text lines ``ts_ns locate symbol bid_px bid_qty offer_px offer_qty`` (prices
-            in 1/10,000, an empty side ``0 0``), compressed when it ends in ``.gz`` or ``.zst``.
+        output: ``*.parquet``, ``*.feather``, ``*.csv``, or (``*.txt``, ``-``) text lines ``ts_ns locate
+            symbol bid_px bid_qty offer_px offer_qty`` (prices in 1/10,000, an empty side ``0 0``), compressed
+            when it ends in ``.gz`` or ``.zst``. It takes its name when it is whole; what came before an
+            error, or before a kill, is in ``OUTPUT.part`` (of Parquet in the folder ``OUTPUT.parts``).
         book: the design of the book sides: ladder, array or map; the result is the same.
         capacity: ticks that the array holds.
         levels: the best so many levels; for more than one, their four numbers follow one another in the line,
@@ -149,10 +172,12 @@ def inside(
         symbols: only these; all when empty.
         from_ns: the first time stamp that is written (ns since midnight); the book is exact from the start.
         to_ns: the last.
+        day: of the session, for a column `time` of tables; by default what the file's name says.
+        lenient: skip what is damaged.
         resume: go on behind what a killed run of the same command wrote.
 
     Raises:
-        InputError: the input is bad (what came before stays in the output), or the output can't be written.
+        InputError: the input is bad, or the output can't be written.
         UsageError: arguments out of range.
     """
     if book not in BOOKS:
@@ -162,41 +187,69 @@ def inside(
     if not 64 <= capacity <= 1 << 22:
         raise UsageError(f"the capacity must be between 64 and {1 << 22}, not {capacity}")
     check_period(from_ns, to_ns)
+    kind = _kind_of(output)
+    if resume and kind not in ("text", "parquet"):
+        raise UsageError("only text and *.parquet can be resumed")
+    guard([path], [output])
     source, target = source_of(path), Path(output)
+    common = (list(symbols), from_ns, to_ns)
+    when = date_of(source.path, day)
+
+    def pipeline_of(skip: int) -> Pipeline:
+        text = kind == "text"
+        return Pipeline.inside(source.framing, lenient, book, capacity, levels, text, skip, *common)
+
+    def changes() -> pa.Table:
+        return with_time(inside_table(pipeline, levels), when)
+
+    def whole(found: Census) -> bool:
+        return lenient or not found.errors
+
+    kept: Path | None = None
+    pipeline = pipeline_of(0)
     try:
-        text = table = None
-        if target.suffix == ".parquet":
-            table = OneParquet(target, resume=resume)
-            table.skip(skip := table.kept)
-        else:
-            text = TextOutput(target, resume=resume)
-            skip = text.lines
-        pipeline = Pipeline.inside(
-            source.framing,
-            lenient,
-            book,
-            capacity,
-            levels,
-            table is None,
-            skip,
-            list(symbols),
-            from_ns,
-            to_ns,
-        )
-        if text is not None:
-            with text:
+        if kind == "text":
+            with TextOutput(target, resume=resume) as text:
+                pipeline = pipeline_of(text.lines)
                 found = run(source, pipeline, lenient, lambda: text.write(pipeline.take_text()))
-        elif table is not None:
-            with table:
-                found = run(source, pipeline, lenient, lambda: table.write(_inside_table(pipeline, levels)))
+                if whole(found):
+                    text.commit()
+                else:
+                    kept = None if str(target) == "-" else text.part
+        elif kind == "parquet":
+            with OneParquet(target, resume=resume) as table:
+                table.skip(table.kept)
+                pipeline = pipeline_of(table.kept)
+                found = run(source, pipeline, lenient, lambda: table.write(changes()))
+                if whole(found):
+                    table.commit()
+                else:
+                    kept = table.folder
+        else:
+            with TableOutput(target) as other:
+                found = run(source, pipeline, lenient, lambda: other.write(changes()))
+                refuse(source, found, lenient)
     except OSError as error:
         raise InputError(target, f"can't be written: {error.strerror or error}") from error
-    refuse(source, found, lenient, kept=True)
-    found = replace(found, absent=_absent(pipeline, symbols))
+    refuse(source, found, lenient, kept=kept)
+    found = replace(found, absent=absent(pipeline, symbols))
     return Written(pipeline.changes(), found, pipeline.side_counts())
 
 
-def _inside_table(pipeline: Pipeline, levels: int) -> pa.Table:
+def _kind_of(output: str | PathLike[str]) -> str:
+    """Lines of text, but by the names of tables those."""
+    name = Path(output).name
+    if (
+        name == "-"
+        or Path(name).suffix in ("", ".txt")
+        or (name.endswith((".gz", ".zst")) and ".csv" not in name)
+    ):
+        return "text"
+    return table_kind(output)
+
+
+def inside_table(pipeline: Pipeline, levels: int) -> pa.Table:
+    """The changes since the last call."""
     import pyarrow as pa
 
     times, locates, values = pipeline.take_columns()
@@ -220,10 +273,11 @@ def symbol_column(pipeline: Pipeline, locates: Any) -> pa.Array:
 
     names = pipeline.symbols()
     known = sorted(names)
-    indices = np.zeros(1 << 16, np.int32)
+    indices = np.full(1 << 16, -1, np.int32)
     indices[known] = np.arange(len(known), dtype=np.int32)
-    texts = [names[number].decode("latin-1") for number in known] or [""]
-    return pa.DictionaryArray.from_arrays(pa.array(indices[locates]), pa.array(texts)).dictionary_decode()
+    texts = pa.array([names[number].decode("latin-1") for number in known], pa.string())
+    picked = indices[locates]
+    return pa.DictionaryArray.from_arrays(pa.array(picked, mask=picked < 0), texts).dictionary_decode()
 
 
 def depth(
@@ -250,7 +304,7 @@ def depth(
     pipeline = Pipeline.depth(source.framing, lenient, book, capacity, list(symbols), from_ns, to_ns)
     found = run(source, pipeline, lenient)
     refuse(source, found, lenient)
-    found = replace(found, absent=_absent(pipeline, symbols))
+    found = replace(found, absent=absent(pipeline, symbols))
     values, counts = pipeline.event_depth()
     return Depth(int(counts.sum()), _quantiles(values, counts), _quantiles(*pipeline.book_depth()), found)
 
@@ -266,62 +320,3 @@ def _quantiles(values: Any, counts: Any) -> dict[str, int]:
         rank = max(1, -int(-q * total // 1))
         picked[name] = int(values[np.searchsorted(ends, rank)])
     return {"min": int(values[0])} | picked | {"max": int(values[-1])}
-
-
-def trades(
-    path: Input,
-    *,
-    symbols: tuple[str, ...] = (),
-    from_ns: int = 0,
-    to_ns: int = MAX_NS,
-    lenient: bool = False,
-) -> pa.Table:
-    """Every trade: executions (at their own price, or the resting order's), hidden orders' trades, crosses.
-
-    Returns:
-        Columns ts_ns, locate, symbol, type, side (of the resting order), price (1/10,000), qty, match,
-        printable (an execution that is not printable is no volume).
-
-    Raises:
-        InputError: the input is bad.
-    """
-    import pyarrow as pa
-
-    check_period(from_ns, to_ns)
-    source = source_of(path)
-    pipeline = Pipeline.trades(source.framing, lenient, list(symbols), from_ns, to_ns)
-    tables: list[dict[str, Any]] = []
-    found = run(source, pipeline, lenient, lambda: tables.append(pipeline.take_trades()))
-    refuse(source, found, lenient)
-    columns = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
-    table = pa.table({name: pa.array(_letters(name, values)) for name, values in columns.items()})
-    return table.add_column(2, "symbol", symbol_column(pipeline, columns["locate"]))
-
-
-def snapshot(path: Input, *, at_ns: int, lenient: bool = False) -> pa.Table:
-    """Every level of every book, as it stood after the last message of the time.
-
-    Args:
-        at_ns: ns since midnight.
-
-    Returns:
-        Columns locate, symbol, side (B, S), level (0 is the inside), price (1/10,000), qty, orders.
-
-    Raises:
-        InputError: the input is bad.
-    """
-    import pyarrow as pa
-
-    source = source_of(path)
-    pipeline = Pipeline.snapshot(source.framing, lenient, at_ns)
-    found = run(source, pipeline, lenient)
-    refuse(source, found, lenient)
-    columns = pipeline.snapshot_levels()
-    table = pa.table({name: pa.array(_letters(name, values)) for name, values in columns.items()})
-    return table.add_column(1, "symbol", symbol_column(pipeline, columns["locate"]))
-
-
-def _letters(name: str, values: Any) -> Any:
-    if name in ("type", "side"):
-        return values.view("S1").astype("U1")
-    return values.astype(bool) if name == "printable" else values

@@ -9,25 +9,20 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from os import PathLike
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from latlab._core.market import Transport
-from latlab.errors import InputError, UnavailableError, UsageError
-from latlab.market._output import create
-from latlab.market._passes import census, inside
-from latlab.market._source import Piece, Pieces, Source, UdpAddress, filling, parse_udp
-from latlab.model.market import Census
+from latlab.errors import UnavailableError
+from latlab.market._open import Piece, Pieces, Source, UdpAddress, filling, parse_udp
 
 _MOST_ASKED = 0xFFFE
 _ASK_AGAIN_S = 0.005
 _BUFFER_BYTES = 64 << 20
 _AT_ONCE = 256  # packets taken of a line before the frames are handed on
 _WAITING = 1 << 16  # pieces that may wait for a slow reader
-_FLUSH_S = 1.0
 
 
 class MoldReceiver:
@@ -164,6 +159,8 @@ class LiveSource(Source):
         UnavailableError: a line can't be joined.
     """
 
+    live = True
+
     def __init__(self, address: str | UdpAddress, *, copy: Callable[[bytes], None] | None = None) -> None:
         self._address = parse_udp(address) if isinstance(address, str) else address
         self._copy = copy
@@ -217,56 +214,3 @@ class LiveSource(Source):
         if not heard and not self.receiver.counts()["packets"] and not self._over.is_set():
             seconds = self._address.idle_s
             raise UnavailableError(f"nothing came from {self._address.url} within {seconds:g} s")
-
-
-def receive(
-    address: str | UdpAddress,
-    *,
-    output: str | PathLike[str] | None = None,
-    changes: str | PathLike[str] | None = None,
-    started: Callable[[LiveSource], None] = lambda source: None,
-) -> Census:
-    """Receive a feed until its session ends or it falls silent, into a file, into books, or both.
-
-    Args:
-        address: see `parse_udp`.
-        output: a BinaryFILE (of a PITCH feed: its units one behind the other), compressed when it ends in
-            ``.gz`` or ``.zst``.
-        changes: every change of the inside, as `inside` writes it.
-        started: is given the source when its lines are joined; `LiveSource.stop` ends the reception.
-
-    Returns:
-        The census; its `transport` says what was lost, recovered and doubled.
-
-    Raises:
-        UnavailableError: a line can't be joined, or nothing came.
-        InputError: an output can't be written.
-    """
-    with ExitStack() as stack:
-        copy = None
-        if output is not None:
-            if changes is not None and Path(changes) == Path(output):
-                raise UsageError("the messages and the changes of the inside need a file each")
-            try:
-                copy = _Copy(stack.enter_context(create(Path(output))))
-            except OSError as error:
-                raise InputError(output, f"can't be written: {error.strerror or error}") from error
-        source = LiveSource(address, copy=copy)
-        started(source)
-        # What a torn network brings is no fault of a file that somebody could mend: it is counted.
-        if changes is not None:
-            return inside(source, changes, lenient=True).census
-        return census(source, lenient=True)
-
-
-class _Copy:
-    """Writes, and once a second hands what was written to the system, so that a kill takes little back."""
-
-    def __init__(self, file: object) -> None:
-        self._file, self._flushed_at = file, time.monotonic()
-
-    def __call__(self, frames: bytes) -> None:
-        self._file.write(frames)  # type: ignore[attr-defined]
-        if time.monotonic() - self._flushed_at > _FLUSH_S:
-            self._file.flush()  # type: ignore[attr-defined]
-            self._flushed_at = time.monotonic()

@@ -10,32 +10,27 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from latlab._core.market import Pipeline, RecordDecoder, Transport, record_layouts
+from latlab._core.market import Pipeline, RecordDecoder, Transport
 from latlab.errors import InputError, UsageError
-from latlab.market._output import OneParquet, PartsByKind
-from latlab.market._source import Source, source_of
+from latlab.market._open import Source, source_of
+from latlab.market._output import OneParquet, PartsByKind, guard, table_kind
+from latlab.market._passes import DIALECTS, Input, census_of, refuse
+from latlab.market._record_tables import (
+    EVENT_KINDS,
+    PITCH_ASCII_RECORD_TYPES,
+    PITCH_RECORD_TYPES,
+    RECORD_TYPES,
+    Records,
+    Symbols,
+    event_table,
+)
+from latlab.market._tables import Tell, tell_census
+from latlab.model.market import Census, FeedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Records = npt.NDArray[np.void]
-
-EVENT_KINDS = (
-    "none",
-    "add",
-    "execute",
-    "execute_at",
-    "execute_left",
-    "reduce",
-    "remove",
-    "replace",
-    "modify",
-    "trade",
-    "cross",
-    "clear",
-    "clear_all",
-    "new_day",
-)
+_BY_DIALECT = {"I": RECORD_TYPES, "P": PITCH_RECORD_TYPES, "T": PITCH_ASCII_RECORD_TYPES}
 _EVENT = np.dtype(
     [
         ("ts_ns", "u8"),
@@ -52,42 +47,28 @@ _EVENT = np.dtype(
         ("_", "V2"),
     ]
 )
-
-
-def _dtypes(dialect: str) -> dict[str, np.dtype[np.void]]:
-    layouts = {}
-    for kind, size, fields in record_layouts(dialect):
-        names = [name for name, _, _, _ in fields] + ["offset"]
-        formats = [f"S{width}" if text else f"u{width}" for _, _, width, text in fields] + ["u8"]
-        offsets = [offset for _, offset, _, _ in fields] + [size - 8]
-        spec = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
-        # As the census names them: binary PITCH has numbers for types.
-        name = f"0x{kind:02x}" if dialect == "P" else chr(kind)
-        layouts[name] = np.dtype(spec)  # type: ignore[call-overload]
-    return layouts
-
-
-RECORD_TYPES = _dtypes("I")
-PITCH_RECORD_TYPES = _dtypes("P")
-PITCH_ASCII_RECORD_TYPES = _dtypes("T")
-_BY_DIALECT = {"I": RECORD_TYPES, "P": PITCH_RECORD_TYPES, "T": PITCH_ASCII_RECORD_TYPES}
+# As they are given: a cross has more shares than fit 32 bits.
+_TOLD = np.dtype([(n, "u8" if n == "qty" else _EVENT[n]) for n in _EVENT.names or () if n != "_"])
+_CROSS = EVENT_KINDS.index("cross")
 
 
 @overload
 def read(
-    path: str | PathLike[str], *, output: Literal["numpy"] = "numpy", lenient: bool = False
+    path: Input, *, output: Literal["numpy"] = "numpy", lenient: bool = False, tell: Tell = None
 ) -> Iterator[dict[str, Records]]: ...
 @overload
 def read(
-    path: str | PathLike[str], *, output: Literal["arrow"], lenient: bool = False
+    path: Input, *, output: Literal["arrow"], lenient: bool = False, tell: Tell = None
 ) -> Iterator[dict[str, pa.Table]]: ...
-def read(path: str | PathLike[str], *, output: str = "numpy", lenient: bool = False) -> Iterator[Any]:
+def read(path: Input, *, output: str = "numpy", lenient: bool = False, tell: Tell = None) -> Iterator[Any]:
     """Decode an input in batches of some hundred thousand messages, whatever its size.
 
     Args:
         path: as for `census`.
-        output: ``"numpy"``: structured arrays; ``"arrow"``: tables.
+        output: ``"numpy"``: structured arrays; ``"arrow"``: tables, with texts as categories and, of ITCH,
+            the symbol in every row.
         lenient: skip malformed messages.
+        tell: is given the census at the end; without it damage is a `DamagedInputWarning`.
 
     Yields:
         By message type (as the census names it), the records of this batch, with every field of the
@@ -100,21 +81,32 @@ def read(path: str | PathLike[str], *, output: str = "numpy", lenient: bool = Fa
     """
     if output not in ("numpy", "arrow"):
         raise UsageError(f"the output must be numpy or arrow, not '{output}'")
+    yield from _batches(path, output, lenient, tell)
+
+
+def _batches(path: Input, output: str, lenient: bool, tell: Tell) -> Iterator[dict[str, Any]]:
     source = source_of(path)
-    convert = _arrow if output == "arrow" else _same
     decoder = _Decoder(source, lenient)
-    with source.pieces() as pieces:
-        for piece in pieces:
-            if batch := decoder.feed(piece):
-                yield {kind: convert(records) for kind, records in batch.items()}
-            if decoder.stopped:
-                break
-        else:
-            if batch := decoder.finish():
-                yield {kind: convert(records) for kind, records in batch.items()}
-    if decoder.errors and not lenient:
-        offset, what = decoder.errors[0]
-        raise InputError(path, what, place=f"offset {offset}", remedy="--lenient reads on")
+    symbols = Symbols()
+
+    def converted(batch: dict[str, Records]) -> dict[str, Any]:
+        return symbols.tables(batch) if output == "arrow" else batch
+
+    torn: list[FeedError] = []
+    try:
+        with source.pieces() as pieces:
+            for piece in pieces:
+                if batch := decoder.feed(piece):
+                    yield converted(batch)
+                if decoder.stopped:
+                    break
+    except InputError as error:
+        torn.append(FeedError(decoder.offset, error.what))
+    if not decoder.stopped and (batch := decoder.finish()):
+        yield converted(batch)
+    found = decoder.census(source, torn)
+    refuse(source, found, lenient)
+    tell_census(found, tell, books=False)
 
 
 class _Decoder:
@@ -134,9 +126,38 @@ class _Decoder:
         )
 
     @property
-    def errors(self) -> list[tuple[int, str]]:
-        """The transport's, by offset in the input, then those of the messages, by offset among the frames."""
-        return self._torn + ([] if self._decoder is None else self._decoder.errors())
+    def offset(self) -> int:
+        """Behind the last whole frame."""
+        return 0 if self._decoder is None else self._decoder.offset
+
+    def census(self, source: Source, torn: list[FeedError]) -> Census:
+        """What was read, as far as a decoder without books knows it.
+
+        The errors are the transport's, by offset in the input, then those of the messages, by offset among
+        the frames.
+        """
+        decoder, transport = self._decoder, self._transport
+        errors = self._torn + ([] if decoder is None else decoder.errors())
+        found = [FeedError(offset, what) for offset, what in errors] + torn
+        messages = 0 if decoder is None else decoder.messages + decoder.unknown
+        if not messages and not found:
+            found = [FeedError(0, f"it holds no messages ({source.framing})")]
+        return Census(
+            dialect=DIALECTS["I" if transport is None else transport.dialect],
+            framing=source.framing,
+            messages=messages,
+            by_type={},
+            symbols=0,
+            errors=tuple(found),
+            unknown=0 if decoder is None else decoder.unknown,
+            empty=0,
+            malformed=0 if decoder is None else decoder.malformed,
+            out_of_order=0,
+            first_ns=0,
+            last_ns=0,
+            anomalies={},
+            transport=source.transport_counts() or ({} if transport is None else transport.counts()),
+        )
 
     def feed(self, piece: npt.NDArray[np.uint8]) -> dict[str, Records]:
         if self._transport is not None:
@@ -171,7 +192,7 @@ class _Decoder:
         }
 
 
-def read_events(path: str | PathLike[str], *, lenient: bool = False) -> Iterator[Records]:
+def read_events(path: Input, *, lenient: bool = False) -> Iterator[Records]:
     """What an input does to books, in order and the same for ITCH and PITCH, in batches.
 
     Yields:
@@ -182,57 +203,53 @@ def read_events(path: str | PathLike[str], *, lenient: bool = False) -> Iterator
     Raises:
         InputError: the input is bad.
     """
+    for events, _ in _events(path, lenient, None):
+        yield events
+
+
+def _events(path: Input, lenient: bool, tell: Tell) -> Iterator[tuple[Records, Pipeline]]:
     source = source_of(path)
     pipeline = Pipeline.events(source.framing, lenient)
-    batches: list[Records] = []
+    torn: list[FeedError] = []
     # The pass is driven from here, a piece at a time, so that only one batch is held.
-    with source.pieces() as pieces:
-        for piece in pieces:
-            pipeline.feed(piece)
-            batches.append(np.frombuffer(pipeline.take_events(), _EVENT))
-            if len(batches[-1]):
-                yield batches.pop()
-            if pipeline.stopped:
-                break
+    try:
+        with source.pieces() as pieces:
+            for piece in pieces:
+                pipeline.feed(piece)
+                if len(batch := _told(pipeline)):
+                    yield batch, pipeline
+                if pipeline.stopped:
+                    break
+    except InputError as error:
+        torn.append(FeedError(pipeline.counts()["offset"], error.what))
     pipeline.finish()
-    rest = np.frombuffer(pipeline.take_events(), _EVENT)
-    if len(rest):
-        yield rest
-    errors = pipeline.take_errors()
-    if errors and not lenient:
-        raise InputError(path, errors[0][1], place=f"offset {errors[0][0]}", remedy="--lenient reads on")
+    if len(rest := _told(pipeline)):
+        yield rest, pipeline
+    found = census_of(source, pipeline, torn)
+    refuse(source, found, lenient)
+    tell_census(found, tell, books=False)
 
 
-def _same(records: Records) -> Records:
-    return records
-
-
-def _arrow(records: Records) -> pa.Table:
-    import pyarrow as pa
-
-    columns = {}
-    for name in records.dtype.names or ():
-        values = np.ascontiguousarray(records[name])
-        if name == "_":
-            continue
-        if values.dtype.kind == "S":
-            # Bytes of the wire that are no text (a damaged message) stay what they are.
-            width = values.dtype.itemsize
-            buffer = pa.py_buffer(values.view(np.uint8))
-            kind = pa.binary(width)
-            columns[name] = pa.Array.from_buffers(kind, len(values), [None, buffer])
-        else:
-            columns[name] = pa.array(values)
-    return pa.table(columns)
+def _told(pipeline: Pipeline) -> Records:
+    raw = np.frombuffer(pipeline.take_events(), _EVENT)
+    events = np.empty(len(raw), _TOLD)
+    for name in _TOLD.names or ():
+        events[name] = raw[name]
+    crosses = raw["kind"] == _CROSS
+    events["qty"][crosses] = raw["ref"][crosses]
+    events["ref"][crosses] = 0
+    events["qty"][raw["type"] == b"H"] = 0  # the letter of a state
+    return events
 
 
 def decode(
-    path: str | PathLike[str],
+    path: Input,
     output: str | PathLike[str],
     *,
     per: str = "type",
     lenient: bool = False,
     resume: bool = False,
+    tell: Tell = None,
 ) -> dict[str, int]:
     """Write every field of every message as Parquet.
 
@@ -240,27 +257,36 @@ def decode(
         path: as for `census`.
         output: for ``per="type"`` a folder with a folder of parts for each type (``OUT/A/part-*.parquet``;
             ``pyarrow.parquet.read_table("OUT/A")`` reads one); for ``per="event"`` one file of book events.
+            It takes its name when it is whole, and is ``OUT.part`` (``OUT.parts``) before.
         per: ``"type"`` or ``"event"``.
         lenient: skip malformed messages.
         resume: keep the whole parts that a killed run left, and go on behind them.
+        tell: is given the census at the end; without it damage is a `DamagedInputWarning`.
 
     Returns:
         Rows that the output holds, by type.
 
     Raises:
         InputError: the input is bad (what came before is kept), or the output can't be written.
+        UsageError: the output is the input, or a folder of something else.
     """
     if per not in ("type", "event"):
         raise UsageError(f"per must be type or event, not '{per}'")
+    guard([path], [output])
+    if str(output) == "-":
+        raise UsageError("decoded messages are a folder of tables, or a Parquet file: give -o a name")
     target = Path(output)
     try:
         if per == "event":
+            if target.suffix and table_kind(target) != "parquet":
+                raise UsageError(f"events are written as *.parquet, not '{output}'")
             with OneParquet(target, resume=resume) as file:
-                for events in read_events(path, lenient=lenient):
-                    file.write(_arrow(events))
+                for events, pipeline in _events(path, lenient, tell):
+                    file.write(event_table(events, pipeline))
+                file.commit()
             return {"events": file.rows}
         with PartsByKind(target, resume=resume) as parts:
-            for tables in read(path, output="arrow", lenient=lenient):
+            for tables in _batches(path, "arrow", lenient, tell):
                 for kind, table in tables.items():
                     parts.write(kind, table)
         return parts.rows

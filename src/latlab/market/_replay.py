@@ -7,19 +7,20 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import IO, Protocol
 
 import numpy as np
 
 from latlab._core.market import Transport
 from latlab.errors import InputError, UnavailableError, UsageError
-from latlab.market._source import host_and_port, parse_udp, source_of
+from latlab.market._open import host_and_port, parse_udp, source_of
+from latlab.market._output import create, guard
 
 _SPIN_NS = 300_000  # sleep up to here before a message is due, then spin: a sleep ends some 60 us late
 _MAX_PAYLOAD = 1_400
@@ -91,15 +92,19 @@ class FileTarget:
     lines = 1
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self._file = Path(path).open("wb")  # noqa: SIM115 - closed by close()
+        self.path = Path(path)
+        self._context = create(self.path)  # it takes its name when it is closed
+        self._file: IO[bytes] | None = None
         self._units: Units | None = None
 
     def speak(self, dialect: str) -> None:
         """Frames of the one kind or of the other."""
         self._units = Units() if dialect == "P" else None
+        self._file = self._context.__enter__()
 
     def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
         """Append the frame."""
+        assert self._file is not None, "a dialect is spoken first"
         if self._units is not None:
             self._file.write(self._units.number(message))
         else:
@@ -111,8 +116,17 @@ class FileTarget:
             self._units.number(message)
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """The file is whole."""
+        if self._file is not None:
+            self._context.__exit__(None, None, None)
+        self._file = None
+
+    def discard(self, error: BaseException) -> None:
+        """It will not be whole: what was there before stays."""
+        if self._file is not None:
+            with suppress(BaseException):
+                self._context.__exit__(type(error), error, error.__traceback__)
+        self._file = None
 
 
 class TcpTarget:
@@ -387,7 +401,9 @@ def replay(
         InputError: the input is bad.
         UsageError: arguments that exclude each other or are out of range.
     """
-    with closing(target):
+    if isinstance(target, FileTarget):
+        guard([path], [target.path])
+    with closing(target), _discarding(target):
         if sum(x is not None for x in (fixed_ns, burst, speed)) > 1:
             raise UsageError("a fixed delay, bursts and a speed exclude each other")
         if not 0 <= loss <= 1 or (speed is not None and speed <= 0) or (burst is not None and burst[0] < 1):
@@ -427,6 +443,16 @@ def replay(
         errors = np.sort(np.array(late or [0]))
         p50, p99 = (int(errors[max(0, -int(-q * len(errors) // 1) - 1)]) for q in (0.5, 0.99))
         return ReplayReport(sent, dropped, seconds, p50, p99, int(errors[-1]))
+
+
+@contextmanager
+def _discarding(target: Target) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(target, FileTarget):
+            target.discard(error)
+        raise
 
 
 def _messages(

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, MissingExtraError, UnavailableError, UsageError
+from latlab.market._open import source_of
 from latlab.market._output import create
 from latlab.market._passes import refuse, run
-from latlab.market._source import source_of
 
 if TYPE_CHECKING:
     from latlab.model.market import Census
@@ -59,19 +59,20 @@ class Distribution:
         """The nearest rank's bin's upper bound, within what was seen; 0 when nothing was."""
         ends = np.cumsum(self.bins)
         if not len(ends) or ends[-1] == 0:
-            return 0
+            return self.greatest if q >= 1 else 0
         if q <= 0:
             return self.least
+        if q >= 1:
+            return self.greatest  # it may have held for no time
         rank = max(1, min(int(ends[-1]), -int(-q * float(ends[-1]) // 1)))
         value = upper_bounds(int(np.searchsorted(ends, rank)))
         return int(min(max(value, self.least), self.greatest))
 
     def merge(self, other: Distribution) -> Distribution:
         """Both together."""
-        if not other.bins.any():
-            return self
-        if not self.bins.any():
-            return other
+        if not other.bins.any() or not self.bins.any():
+            one, bare = (self, other) if self.bins.any() else (other, self)
+            return Distribution(one.bins, one.least, max(one.greatest, bare.greatest))
         bins = np.zeros(max(len(self.bins), len(other.bins)), np.uint64)
         bins[: len(self.bins)] += self.bins
         bins[: len(other.bins)] += other.bins

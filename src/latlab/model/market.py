@@ -12,6 +12,10 @@ import numpy.typing as npt
 SCHEMA = 1
 
 
+class DamagedInputWarning(UserWarning):
+    """An input was read leniently, and is damaged or not whole: a result from it is not to be trusted."""
+
+
 @dataclass(frozen=True)
 class FeedError:
     """Something wrong in an input.
@@ -41,6 +45,8 @@ class Census:
         first_ns: the first message's time in ns since midnight.
         last_ns: the last message's.
         absent: symbols that were asked for and that the input has not.
+        early_ends: frames of length zero, which end a session, with messages of the same day behind them.
+        jumped: bytes that hold no message, over which a lenient reading jumped.
     """
 
     dialect: str
@@ -58,6 +64,23 @@ class Census:
     anomalies: dict[str, int]
     transport: dict[str, int]
     absent: tuple[str, ...] = ()
+    early_ends: int = 0
+    jumped: int = 0
+
+    def damage(self, *, books: bool) -> dict[str, int]:
+        """By kind, what says that the input is not whole: a result from it is not to be trusted.
+
+        Args:
+            books: the result is made from books, which also need every order in its order.
+        """
+        transport = ("lost", "late", "malformed")
+        found = {"errors": len(self.errors), "malformed": self.malformed, "early_ends": self.early_ends}
+        # A feed's new version may have types that this reader doesn't know; a flipped bit makes them, too.
+        found |= {"unknown": self.unknown} | {f"packets {k}": self.transport.get(k, 0) for k in transport}
+        if books:
+            found |= {"out_of_order": self.out_of_order}
+            found |= {kind: n for kind, n in self.anomalies.items() if kind != "zero_quantity"}
+        return {kind: n for kind, n in found.items() if n}
 
     def document(self) -> dict[str, Any]:
         """The census as JSON, schema 1."""
@@ -74,6 +97,8 @@ class Census:
             "unknown": self.unknown,
             "empty": self.empty,
             "malformed": self.malformed,
+            "early_ends": self.early_ends,
+            "jumped_bytes": self.jumped,
             "out_of_order": self.out_of_order,
             "anomalies": self.anomalies,
             "transport": self.transport,

@@ -1,12 +1,78 @@
-"""What the options of `latlab market` hold: symbols, times of day."""
+"""What the options of `latlab market` hold, and how its commands end."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from latlab.errors import UsageError
+import click
 
-__all__ = ["names_of", "period_of", "time_of"]
+from latlab.cli._options import JSON, Duration
+from latlab.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from latlab.model.market import Census
+
+
+__all__ = [
+    "BOOK",
+    "CAPACITY",
+    "DATE",
+    "EVERY",
+    "FILE",
+    "FROM",
+    "JSON",
+    "LENIENT",
+    "OUTPUT",
+    "SYMBOLS",
+    "TO",
+    "Feed",
+    "conclude",
+    "names_of",
+    "period_of",
+    "time_of",
+]
+
+
+class Feed(click.ParamType):  # type: ignore[type-arg]
+    """A file's path, ``-``, or the address of a feed on the wire as it was given."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if isinstance(value, str) and value.startswith("udp://") else Path(value)
+
+
+EVERY = Duration(least=1_000)
+FILE = click.argument("file", type=Feed())
+OUTPUT = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file to write; '-': stdout."
+)
+LENIENT = click.option(
+    "--lenient", is_flag=True, help="Skip and count what is damaged; the exit code is 3 then."
+)
+SYMBOLS = click.option("--symbols", default="", help="Only these, separated by commas.")
+FROM = click.option("--from", "from_", help="Begin: HH:MM:SS[.fraction] or ns since midnight.")
+TO = click.option("--to", help="End (inclusive).")
+DATE = click.option("--date", "day", help="The session's date, YYYY-MM-DD; else what FILE's name says.")
+BOOK = click.option(
+    "--book",
+    default="ladder",
+    show_default=True,
+    type=click.Choice(["ladder", "array", "map"]),
+    help="Design of the book sides; all give the same result.",
+)
+CAPACITY = click.option("--capacity", default=8192, show_default=True, help="Ticks that the array holds.")
+
+
+def conclude(found: Census, *, books: bool = True) -> ExitCode:
+    """Say on stderr what was skipped, lost or could not be applied; and the exit code that follows."""
+    from latlab.reports.market.text import damage_text
+
+    for line in damage_text(found, books=books):
+        click.echo(f"latlab: warning: {line}", err=True)
+    return ExitCode.NOT_TRUSTWORTHY if found.damage(books=books) else ExitCode.OK
 
 
 def names_of(symbols: str) -> tuple[str, ...]:
@@ -24,18 +90,25 @@ def period_of(from_: str | None, to: str | None) -> dict[str, Any]:
     return period
 
 
-def time_of(text: str, option: str) -> int:
-    """A time of day in ns since midnight."""
-    from decimal import Decimal, InvalidOperation
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")
+_DAY_NS = 86_400_000_000_000
 
-    try:
-        if ":" not in text:
-            ns = int(text)
-        else:
-            hours, minutes, seconds = (text + ":0").split(":")[:3]
-            ns = int((Decimal(hours) * 3600 + Decimal(minutes) * 60 + Decimal(seconds)) * 1_000_000_000)
-    except (ValueError, InvalidOperation):
-        ns = -1
-    if not 0 <= ns < 1 << 63:
+
+def time_of(text: str, option: str) -> int:
+    """A time of day in ns since midnight.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if text.isdigit():
+        ns = int(text)
+    elif found := _CLOCK.fullmatch(text):
+        hours, minutes, seconds = int(found[1]), int(found[2]), int(found[3] or 0)
+        if minutes > 59 or seconds > 59:
+            raise UsageError(f"{option} is a time of day: there is no '{text}'")
+        ns = (hours * 3600 + minutes * 60 + seconds) * 1_000_000_000 + int((found[4] or "").ljust(9, "0"))
+    else:
         raise UsageError(f"{option} must be HH:MM:SS[.fraction] or ns since midnight, not '{text}'")
+    if ns > _DAY_NS:
+        raise UsageError(f"{option} is a time of day: '{text}' is past its end, 24:00:00")
     return ns

@@ -34,6 +34,36 @@ def depth_text(depth: Depth) -> str:
     return "\n".join(lines)
 
 
+def damage_text(census: Census, *, books: bool) -> list[str]:
+    """What was skipped, lost or could not be applied: a sentence each, nothing is absorbed silently."""
+    lines = []
+    parts = [f"{n:,} {kind.replace('_', ' ')}" for kind, n in census.anomalies.items() if n]
+    if parts:
+        lines.append(f"the books could not apply as they came: {', '.join(parts)}")
+    if census.malformed:
+        jumped = f" and {census.jumped:,} bytes jumped over" if census.jumped else ""
+        lines.append(f"{census.malformed:,} malformed messages{jumped}; `census --json` lists them")
+    if census.unknown:
+        lines.append(f"{census.unknown:,} messages of unknown type were skipped")
+    if census.early_ends:
+        lines.append(f"{census.early_ends:,} zero lengths, which end a session, stand before other messages")
+    transport = census.transport
+    if transport.get("lost"):
+        lines.append(f"{transport['lost']:,} messages were lost in gaps")
+    if transport.get("late"):
+        lines.append(f"{transport['late']:,} messages came too late: the reading had begun behind them")
+    if census.absent:
+        lines.append(f"no symbol {', '.join(census.absent)} in the input")
+    if census.out_of_order:
+        lines.append(f"{census.out_of_order:,} messages go back in time")
+    if len(census.errors) > census.malformed:
+        last = census.errors[-1]
+        lines.append(f"{len(census.errors):,} errors in all; the last at offset {last.offset}: {last.what}")
+    if census.damage(books=books):
+        lines.append("the input is damaged or not whole: do not trust the result (exit code 3)")
+    return lines
+
+
 def clock(ns: int) -> str:
     """ns since midnight as HH:MM:SS and the fraction."""
     seconds, rest = divmod(ns, 1_000_000_000)

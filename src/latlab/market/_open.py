@@ -1,9 +1,13 @@
-"""An input file as pieces of bytes: plain, gzip or zstd, whatever the framing inside."""
+"""An input as pieces of bytes: a file or a pipe, plain or compressed, whatever the framing inside."""
 
 from __future__ import annotations
 
+import io
+import os
 import queue
 import re
+import stat
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,18 +16,20 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from socket import inet_aton
-from typing import IO, Any
+from typing import IO, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import InputError, UsageError
+from latlab.market._decompress import COMPRESSIONS, DAMAGES, compression_of, decompressed
 
 Piece = npt.NDArray[np.uint8]
 
 _PIECE_BYTES = 4 << 20
 _HEAD_BYTES = 1 << 16
+_PIPE_HEAD = 1 << 12
 _FOLLOWED_HEAD = 64  # bytes that tell what a file is
 _POLL_S = 0.02
 _SALVAGE_BYTES = 64
@@ -65,34 +71,59 @@ class Source:
     """An input that was opened and recognised.
 
     Args:
-        path: of the file.
+        path: of the file; ``-`` is the standard input. A pipe is read once, from its beginning to its end.
 
     Raises:
         InputError: it can't be opened, is empty, or is none of the kinds that are known.
     """
 
+    live = False
+    """Whether it comes off the wire."""
+    _once: IO[bytes] | None = None  # of what can't be opened again
+
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         try:
-            with self.path.open("rb") as file:
-                magic = file.read(4)
+            file = sys.stdin.buffer if str(path) == "-" else self.path.open("rb")
+            if file.seekable() and stat.S_ISREG(os.fstat(file.fileno()).st_mode) and str(path) != "-":
+                with file:
+                    raw = file.read(_HEAD_BYTES)
+            else:
+                self._once, raw = file, _first(file)
         except OSError as error:
-            raise InputError(path, f"can't be opened: {error.strerror}") from error
-        self.compression = {b"\x1f\x8b": "gzip", b"\x28\xb5": "zstd"}.get(magic[:2])
-        if not magic:
+            raise InputError(path, f"can't be opened: {error.strerror or error}") from error
+        self._raw = raw
+        self.compression = compression_of(raw)
+        if not raw:
+            self._close()
             raise InputError(path, "is empty", remedy="give a file of ITCH or PITCH messages")
-        with self.pieces(_HEAD_BYTES) as pieces:
-            head = next(pieces, np.empty(0, np.uint8)).tobytes()
+        head = raw if self.compression is None else self._head(raw, self.compression)
         framing = recognise(head)
         if framing is None:
+            self._close()
             raise InputError(
                 path,
                 "holds neither ITCH nor PITCH messages",
                 place="offset 0",
                 remedy="known are BinaryFILE, SoupBinTCP, pcap, pcapng, PITCH units and ASCII PITCH, "
-                "plain, gzip or zstd",
+                f"plain, {', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}",
             )
         self.framing = framing
+
+    @property
+    def once(self) -> bool:
+        """Whether it can be read a single time only: a pipe, or a feed."""
+        return self._once is not None
+
+    def _head(self, raw: bytes, kind: str) -> bytes:
+        head = b""
+        # What is torn or damaged is told when it is read, with all that stands before it.
+        with suppress(*DAMAGES):
+            for block in decompressed(io.BytesIO(raw), kind, 1 << 12):
+                head += block
+                if len(head) >= _HEAD_BYTES:
+                    break
+        return head
 
     def stop(self) -> None:
         """End before the input does, where that takes time to come."""
@@ -105,7 +136,7 @@ class Source:
     def pieces(self, size: int = 0) -> Iterator[Iterator[Piece]]:
         """Decompressed pieces in order; the decompression runs in a thread of its own, some pieces ahead."""
         size = size or _PIECE_BYTES
-        if self.compression is None:
+        if self.compression is None and self._once is None:
             total, step = self.path.stat().st_size, size * 8
             # Mapped a piece at a time: what has been read no longer counts as this process's memory.
             yield (
@@ -119,30 +150,49 @@ class Source:
         with filling(thread, yielded, over):
             yield self._drain(yielded)
 
+    @contextmanager
+    def _file(self) -> Iterator[IO[bytes]]:
+        if self._once is None:
+            with self.path.open("rb") as file:
+                yield file
+        else:
+            yield cast("IO[bytes]", _Begun(self._raw, self._once))
+
     def _decompress(self, yielded: Pieces, over: threading.Event, size: int) -> None:
-        import pyarrow as pa
-
-        def opened() -> Any:
-            return pa.input_stream(str(self.path), compression=self.compression, buffer_size=1 << 20)
-
         done = 0
         try:
-            with opened() as stream:
-                while not over.is_set() and (block := stream.read(size)):
+            with self._file() as file:
+                for block in decompressed(file, self.compression, size):
+                    if over.is_set():
+                        break
                     yielded.put(np.frombuffer(block, np.uint8))
                     done += len(block)
             yielded.put(None)
-        except OSError as error:
+        except DAMAGES as error:
             # A read that fails gives nothing of what it had: that is read once more, by small steps.
-            saved = bytearray()
-            with suppress(OSError), opened() as stream:
-                while done and not over.is_set():
-                    done -= len(stream.read(min(size, done)))
-                while not over.is_set() and (block := stream.read(_SALVAGE_BYTES)):
-                    saved += block
+            saved = b"" if self._once is not None else self._salvage(done, over)
             if saved:
-                yielded.put(np.frombuffer(bytes(saved), np.uint8))
+                yielded.put(np.frombuffer(saved, np.uint8))
             yielded.put(error)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._once is not None and str(self.path) != "-":
+            self._once.close()
+
+    def _salvage(self, done: int, over: threading.Event) -> bytes:
+        saved = bytearray()
+        with suppress(*DAMAGES), self._file() as file:
+            for block in decompressed(file, self.compression, _SALVAGE_BYTES, slowly=True):
+                if over.is_set():
+                    break
+                saved += block
+                if done:
+                    known = min(done, len(saved))
+                    del saved[:known]
+                    done -= known
+        return bytes(saved)
 
     def _drain(self, yielded: Pieces) -> Iterator[Piece]:
         done = 0
@@ -155,6 +205,29 @@ class Source:
                 )
             done += len(piece)
             yield piece
+
+
+class _Begun:
+    """A pipe of which the first bytes were read already."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head, self._rest = head, rest
+        self.closed = False
+
+    def read(self, size: int = -1) -> bytes:
+        if self._head:
+            taken = self._head if size < 0 else self._head[:size]
+            self._head = self._head[len(taken) :]
+            return taken
+        return self._rest.read(size)
+
+
+def _first(file: IO[bytes]) -> bytes:
+    """As many of a pipe's first bytes as it takes to tell what it carries."""
+    head = b""
+    while len(head) < _PIPE_HEAD and (block := file.read(_PIPE_HEAD - len(head))):
+        head += block
+    return head
 
 
 class FollowedSource(Source):

@@ -1,0 +1,147 @@
+"""`latlab market census, inside, depth`: what a feed holds, and the inside of its books."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from latlab.cli.market._options import (
+    BOOK,
+    CAPACITY,
+    DATE,
+    FILE,
+    FROM,
+    JSON,
+    LENIENT,
+    OUTPUT,
+    SYMBOLS,
+    TO,
+    conclude,
+    names_of,
+    period_of,
+)
+from latlab.errors import ExitCode
+from latlab.formats.documents import dumps
+
+
+@click.command()
+@FILE
+@JSON
+@LENIENT
+def census(file: Path | str, as_json: bool, lenient: bool) -> int:
+    """Count the messages of FILE by type, and list its errors with their offsets."""
+    from latlab.market import census as count
+
+    found = count(file, lenient=lenient)
+    if as_json:
+        click.echo(dumps(found.document()))
+    else:
+        from latlab.reports.market.text import census_text
+
+        click.echo(census_text(found))
+    if found.errors and not lenient:
+        first = found.errors[0]
+        click.echo(
+            f"latlab: {file}: offset {first.offset}: {first.what}; --lenient reads on where it can", err=True
+        )
+        return ExitCode.FAILED
+    return conclude(found, books=False)
+
+
+@click.command()
+@FILE
+@OUTPUT
+@BOOK
+@CAPACITY
+@click.option("--levels", default=1, show_default=True, help="Number of best levels.")
+@SYMBOLS
+@FROM
+@TO
+@DATE
+@LENIENT
+@click.option("--resume", is_flag=True, help="Go on behind what a killed run wrote.")
+@JSON
+def inside(
+    file: Path | str,
+    output: Path,
+    book: str,
+    capacity: int,
+    levels: int,
+    symbols: str,
+    from_: str | None,
+    to: str | None,
+    day: str | None,
+    lenient: bool,
+    resume: bool,
+    as_json: bool,
+) -> int:
+    """Write every true change of the inside: ts_ns locate symbol bid_px bid_qty offer_px offer_qty.
+
+    Text (*.txt, *.gz, *.zst, - for stdout), or a table (*.parquet, *.feather, *.csv); prices are in 1/10,000,
+    an empty side is 0 0. OUT takes its name when it is whole; what came before an error is in OUT.part.
+    """
+    from latlab.market import inside as write
+
+    done = write(
+        file,
+        output,
+        book=book,
+        capacity=capacity,
+        levels=levels,
+        symbols=names_of(symbols),
+        day=day,
+        lenient=lenient,
+        resume=resume,
+        **period_of(from_, to),
+    )
+    status = conclude(done.census)
+    if as_json:
+        document: dict[str, Any] = {"schema": 1, "changes": done.rows, "messages": done.census.messages}
+        document |= {"anomalies": done.census.anomalies, "array": done.side_counts}
+        click.echo(dumps(document))
+    click.echo(
+        f"latlab: wrote {done.rows:,} changes of {done.census.messages:,} messages to {output}", err=True
+    )
+    return status
+
+
+@click.command()
+@FILE
+@BOOK
+@CAPACITY
+@SYMBOLS
+@FROM
+@TO
+@LENIENT
+@JSON
+def depth(
+    file: Path | str,
+    book: str,
+    capacity: int,
+    symbols: str,
+    from_: str | None,
+    to: str | None,
+    lenient: bool,
+    as_json: bool,
+) -> int:
+    """How many ticks from the inside the book events of FILE are, and how many levels the books have."""
+    from latlab.market import depth as measure
+
+    found = measure(
+        file,
+        book=book,
+        capacity=capacity,
+        symbols=names_of(symbols),
+        lenient=lenient,
+        **period_of(from_, to),
+    )
+    status = conclude(found.census)
+    if as_json:
+        click.echo(dumps(found.document()))
+    else:
+        from latlab.reports.market.text import depth_text
+
+        click.echo(depth_text(found))
+    return status

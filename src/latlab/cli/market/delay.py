@@ -1,0 +1,72 @@
+"""`latlab market delay`: by how much a feed is behind another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from latlab.cli.market._options import JSON, LENIENT, SYMBOLS, Feed, names_of
+from latlab.errors import ExitCode
+from latlab.formats.documents import dumps
+
+
+@click.command()
+@click.argument("a", type=Feed())
+@click.argument("b", type=Feed())
+@SYMBOLS
+@click.option("--window", default=60.0, show_default=True, help="Seconds of an estimate.")
+@click.option("--max-delay", default=5.0, show_default=True, help="Milliseconds; look no further.")
+@click.option("--resolution", default=1.0, show_default=True, help="Microseconds of a bin of lags.")
+@click.option(
+    "--follow", type=float, help="The files grow: wait for more until none came for so many seconds."
+)
+@LENIENT
+@JSON
+def delay(
+    a: Path | str,
+    b: Path | str,
+    symbols: str,
+    window: float,
+    max_delay: float,
+    resolution: float,
+    follow: float | None,
+    lenient: bool,
+    as_json: bool,
+) -> int:
+    """By how much feed B is behind feed A, window by window, by the moves of the inside that both have.
+
+    The confidence is the share of estimates of such a confidence that are within 1 us of the truth. Each
+    window is printed when both feeds are past it; with --json, that of two whole files is one list, and that
+    of growing files or of feeds on the wire an object a line.
+    """
+    from dataclasses import asdict
+
+    from latlab.market import delay_windows
+    from latlab.reports.market.text import clock
+
+    streaming = follow is not None or any(isinstance(feed, str) for feed in (a, b))
+    found = []
+    for one in delay_windows(
+        a,
+        b,
+        symbols=names_of(symbols),
+        window_ns=int(window * 1e9),
+        max_delay_ns=int(max_delay * 1e6),
+        bin_ns=int(resolution * 1e3),
+        lenient=lenient,
+        follow_s=follow,
+    ):
+        found.append(one)
+        if not as_json:
+            click.echo(
+                f"{clock(one.at_ns)}  {one.delay_ns / 1e3:>12,.3f} us  confidence {one.confidence:.2f}"
+            )
+        elif streaming:
+            click.echo(dumps(asdict(one)))
+    if as_json and not streaming:
+        click.echo(dumps([asdict(one) for one in found]))
+    if not found:
+        click.echo("latlab: no window has enough moves that both feeds share", err=True)
+        return ExitCode.NOT_TRUSTWORTHY
+    return ExitCode.OK

@@ -1,0 +1,129 @@
+"""`latlab market generate, replay, receive`: feeds made, sent and taken."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from latlab.cli.market._options import FILE, JSON, OUTPUT, conclude
+from latlab.errors import ExitCode, UsageError
+from latlab.formats.documents import dumps
+
+
+@click.command()
+@click.option("--seed", default=1, show_default=True, help="Seed of the generator.")
+@click.option("--messages", default=1_000_000, show_default=True, help="Number of messages.")
+@click.option("--symbols", default=500, show_default=True, help="Largest number of symbols.")
+@OUTPUT
+@JSON
+def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool) -> int:
+    """Write a deterministic ITCH-5.0 day with the character of the real feed (*.gz, *.zst: compressed)."""
+    from latlab.market import generate as write
+
+    size = write(output, seed=seed, messages=messages, symbols=symbols)
+    if as_json:
+        document = {"schema": 1, "output": str(output), "messages": messages, "bytes": size, "seed": seed}
+        click.echo(dumps(document), err=str(output) == "-")
+    click.echo(f"latlab: wrote {messages:,} messages ({size:,} bytes) to {output}", err=True)
+    return ExitCode.OK
+
+
+@click.command()
+@FILE
+@click.option("--to", "to_", required=True, help="udp://HOST:PORT[,HOST:PORT], tcp://HOST:PORT or a file.")
+@click.option("--requests", help="HOST:PORT at which what was lost can be asked for again (udp).")
+@click.option("--linger", default=1.0, show_default=True, help="Seconds for requests after the last message.")
+@click.option("--fixed", type=float, help="Microseconds between messages.")
+@click.option("--burst", help="B:US: B messages every US microseconds.")
+@click.option("--speed", type=float, help="Keep the feed's own times, this many times as fast.")
+@click.option("--loss", default=0.0, help="Share of messages dropped on purpose.")
+@click.option("--seed", default=0, help="Seed of the losses.")
+@click.option("--messages", type=int, help="Stop after this many.")
+@JSON
+def replay(
+    file: Path | str,
+    to_: str,
+    requests: str | None,
+    linger: float,
+    fixed: float | None,
+    burst: str | None,
+    speed: float | None,
+    loss: float,
+    seed: int,
+    messages: int | None,
+    as_json: bool,
+) -> int:
+    """Send the messages of FILE, ITCH or binary PITCH, at planned times, and report how late they went."""
+    from dataclasses import asdict
+
+    from latlab.market import MoldTarget, RequestServer, guard, target_of
+    from latlab.market import replay as send
+    from latlab.market._open import host_and_port
+
+    pair = None
+    if burst is not None:
+        count, _, period = burst.partition(":")
+        try:
+            pair = (int(count), int(float(period) * 1000))
+        except ValueError:
+            raise UsageError(f"--burst must be B:US, not '{burst}'") from None
+    guard([file], [to_])
+    target = target_of(to_)
+    with ExitStack() as stack:
+        if requests is not None:
+            if not isinstance(target, MoldTarget):
+                raise UsageError("--requests is for a replay to udp://HOST:PORT")
+            stack.enter_context(RequestServer(target, *host_and_port(requests, "--requests")))
+            target.linger_s = linger
+        report = send(
+            file,
+            target,
+            fixed_ns=None if fixed is None else int(fixed * 1000),
+            burst=pair,
+            speed=speed,
+            loss=loss,
+            seed=seed,
+            limit=messages,
+        )
+    if as_json:
+        click.echo(dumps({"schema": 1} | asdict(report)))
+    else:
+        click.echo(
+            f"{report.messages:,} messages in {report.seconds:.3f} s, {report.dropped:,} dropped on purpose; "
+            f"late by p50 {report.error_p50_ns / 1e3:.1f} us, p99 {report.error_p99_ns / 1e3:.1f} us, "
+            f"max {report.error_max_ns / 1e3:.1f} us"
+        )
+    return ExitCode.OK
+
+
+@click.command()
+@click.argument("feed")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="The messages as BinaryFILE, or PITCH units."
+)
+@click.option("--inside", "changes", type=click.Path(path_type=Path), help="Every change of the inside.")
+@JSON
+def receive(feed: str, output: Path | None, changes: Path | None, as_json: bool) -> int:
+    """Receive a feed until its session ends, into a file, into books, or both.
+
+    FEED is udp://GROUP:PORT[,GROUP:PORT][?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS]: the lines carry
+    the same messages and are arbitrated; what none brought is asked for at the request server. They are
+    MoldUDP64, or with protocol=pitch PITCH units. Prints the census; ends with the session, a silence of 10
+    seconds, or Ctrl-C.
+    """
+    import signal
+
+    from latlab.market import LiveSource
+    from latlab.market import receive as listen
+    from latlab.reports.market.text import census_text
+
+    def started(source: LiveSource) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: source.stop())
+        click.echo(f"latlab: listening at {feed}", err=True)
+
+    found = listen(feed, output=output, changes=changes, started=started)
+    click.echo(dumps(found.document()) if as_json else census_text(found))
+    return conclude(found, books=changes is not None)

@@ -1,0 +1,139 @@
+"""`latlab market snapshot, lobster`: books as they stood."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from latlab.cli.market._options import (
+    DATE,
+    EVERY,
+    FILE,
+    FROM,
+    LENIENT,
+    OUTPUT,
+    SYMBOLS,
+    TO,
+    conclude,
+    names_of,
+    period_of,
+    time_of,
+)
+from latlab.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from latlab.model.market import Census
+
+
+@click.command()
+@FILE
+@OUTPUT
+@click.option("--at", help="One snapshot: HH:MM:SS[.fraction] or ns since midnight.")
+@click.option("--every", type=EVERY, help="A row of each symbol at even times, such as 1s, 100ms, 5m.")
+@click.option("--on-change", is_flag=True, help="A row whenever one of the best levels is another.")
+@click.option("--levels", default=1, show_default=True, help="Number of best levels, but for --at.")
+@click.option("--long", "long_", is_flag=True, help="A row a level and side instead of a row a time.")
+@SYMBOLS
+@FROM
+@TO
+@DATE
+@LENIENT
+def snapshot(
+    file: Path | str,
+    output: Path,
+    at: str | None,
+    every: int | None,
+    on_change: bool,
+    levels: int,
+    long_: bool,
+    symbols: str,
+    from_: str | None,
+    to: str | None,
+    day: str | None,
+    lenient: bool,
+) -> int:
+    """Write books as they stood: every level at one time, or the best levels at even times or every change.
+
+    Each level has its shares and its number of orders. As *.parquet, *.feather or *.csv[.gz|.zst]; '-'
+    prints CSV.
+    """
+    from latlab.market import guard, table_kind, write_table
+    from latlab.market import snapshot as take
+
+    if (at is not None) + (every is not None) + on_change != 1:
+        raise UsageError("give one of --at TIME, --every PERIOD and --on-change")
+    guard([file], [output])
+    table_kind(output)
+    census: list[Census] = []
+    if at is not None:
+        table = take(file, at_ns=time_of(at, "--at"), lenient=lenient, tell=census.append)
+        if names := names_of(symbols):
+            import pyarrow as pa
+            import pyarrow.compute as pc
+
+            table = table.filter(pc.is_in(table["symbol"], pa.array(names)))
+        write_table(table, output)
+        click.echo(f"latlab: wrote {table.num_rows:,} levels to {output}", err=True)
+        return conclude(census[0])
+    from latlab.market import TableOutput, snapshot_stream
+
+    tables = snapshot_stream(
+        file,
+        every_ns=every or 0,
+        levels=levels,
+        long=long_,
+        symbols=names_of(symbols),
+        day=day,
+        lenient=lenient,
+        tell=census.append,
+        **period_of(from_, to),
+    )
+    try:
+        with TableOutput(output) as written:
+            for table in tables:
+                written.write(table)
+    except OSError as error:
+        raise InputError(output, f"can't be written: {error.strerror or error}") from error
+    click.echo(f"latlab: wrote {written.rows:,} rows to {output}", err=True)
+    return conclude(census[0])
+
+
+@click.command()
+@FILE
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write to."
+)
+@click.option("--symbol", required=True, help="The symbol.")
+@click.option("--levels", default=10, show_default=True, help="Number of best levels.")
+@FROM
+@TO
+@DATE
+@LENIENT
+def lobster(
+    file: Path | str,
+    output: Path,
+    symbol: str,
+    levels: int,
+    from_: str | None,
+    to: str | None,
+    day: str | None,
+    lenient: bool,
+) -> int:
+    """Write a symbol's message and orderbook files as LOBSTER has them."""
+    from latlab.market import lobster as write
+
+    census: list[Census] = []
+    messages, books, lines = write(
+        file,
+        output,
+        symbol=symbol,
+        levels=levels,
+        day=day,
+        lenient=lenient,
+        tell=census.append,
+        **period_of(from_, to),
+    )
+    click.echo(f"latlab: wrote {lines:,} lines to {messages} and {books.name}", err=True)
+    return conclude(census[0])

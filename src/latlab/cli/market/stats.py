@@ -1,0 +1,83 @@
+"""`latlab market stats`: statistics per symbol."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from latlab.cli.market._options import JSON, LENIENT, conclude
+from latlab.errors import ExitCode, UsageError
+from latlab.formats.documents import dumps
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the table here, as CSV.")
+@click.option("--html", "page", type=click.Path(path_type=Path), help="Write plots and fits here.")
+@click.option("--over", default="inside", show_default=True, type=click.Choice(["inside", "messages"]))
+@click.option("--scheduler", help="FILE is a folder: its files over Dask, at ADDRESS or 'local'.")
+@LENIENT
+@JSON
+def stats(
+    file: Path,
+    output: Path | None,
+    page: Path | None,
+    over: str,
+    scheduler: str | None,
+    lenient: bool,
+    as_json: bool,
+) -> int:
+    """Statistics per symbol as CSV: counts, rates, inter-arrival and processing times.
+
+    FILE may be a folder of days: their histograms are merged, and OUT.parts keeps each day's to resume. With
+    --html alone it may also be a table that was written before (*.csv, *.csv.gz).
+    """
+    from latlab.market import guard, stats_archive, write_stats
+    from latlab.market import stats as measure
+
+    if output is None and page is None:
+        raise UsageError("say where the result goes: -o OUT.csv, --html OUT.html, or both")
+    table = file.name.endswith((".csv", ".csv.gz"))
+    if output is None and not table:
+        raise UsageError("--html needs -o OUT.csv too, or a table of statistics as FILE")
+    if scheduler is not None and not file.is_dir():
+        raise UsageError("--scheduler is for a folder of files")
+    guard([file], [output, page])
+    status = ExitCode.OK
+    if output is not None:
+        if file.is_dir():
+            parts = output.with_name(output.name + ".parts")
+            tell = lambda name: click.echo(f"latlab: {name} done", err=True)  # noqa: E731
+            found = stats_archive(file, parts, over=over, lenient=lenient, scheduler=scheduler, notice=tell)
+        else:
+            found, census = measure(file, over=over, lenient=lenient)
+            status = conclude(census)
+        write_stats(found, output)
+        click.echo(f"latlab: wrote {len(found) - 1:,} symbols and the aggregate to {output}", err=True)
+    if str(output) == "-" and (page is not None or as_json):
+        raise UsageError("-o - prints the table: give it a name for --html or --json")
+    if page is not None:
+        _statistics_page(file, output or file, page, lenient)
+    if as_json:
+        from latlab.market import read_statistics, without_aggregate
+
+        written = {"output": output and str(output), "html": page and str(page)}
+        symbols = len(without_aggregate(read_statistics(output or file)).names)
+        click.echo(dumps({"schema": 1, **written, "symbols": symbols}))
+    return status
+
+
+def _statistics_page(file: Path, table: Path, page: Path, lenient: bool) -> None:
+    from latlab.market import fit_counts, microbursts, read_statistics, without_aggregate
+    from latlab.reports.market.html import statistics_page
+
+    symbols = without_aggregate(read_statistics(table))
+    try:
+        fit = fit_counts(symbols)
+    except UsageError as error:
+        click.echo(f"latlab: warning: no law is fitted: {error}", err=True)
+        fit = None
+    bursts = microbursts(file, lenient=lenient) if file != table and not file.is_dir() else None
+    statistics_page(f"Statistics of {file.name}", symbols, fit, bursts).write(page)
+    click.echo(f"latlab: wrote {page}", err=True)

@@ -1,0 +1,136 @@
+"""`latlab market decode, trades, bars`: messages and trades as tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from latlab.cli.market._options import (
+    DATE,
+    EVERY,
+    FILE,
+    FROM,
+    LENIENT,
+    OUTPUT,
+    SYMBOLS,
+    TO,
+    conclude,
+    names_of,
+    period_of,
+)
+
+if TYPE_CHECKING:
+    from latlab.model.market import Census
+
+
+@click.command()
+@FILE
+@OUTPUT
+@click.option(
+    "--per",
+    default="type",
+    show_default=True,
+    type=click.Choice(["type", "event"]),
+    help="A table a type, or one of events.",
+)
+@LENIENT
+@click.option("--resume", is_flag=True, help="Go on behind the parts that a killed run wrote.")
+def decode(file: Path | str, output: Path, per: str, lenient: bool, resume: bool) -> int:
+    """Write every field of every message as Parquet: a folder with a table a type, or one of book events."""
+    from latlab.market import decode as write
+
+    census: list[Census] = []
+    rows = write(file, output, per=per, lenient=lenient, resume=resume, tell=census.append)
+    click.echo(f"latlab: wrote {sum(rows.values()):,} rows of {len(rows)} tables to {output}", err=True)
+    return conclude(census[0], books=False)
+
+
+@click.command()
+@FILE
+@OUTPUT
+@SYMBOLS
+@FROM
+@TO
+@DATE
+@LENIENT
+def trades(
+    file: Path | str,
+    output: Path,
+    symbols: str,
+    from_: str | None,
+    to: str | None,
+    day: str | None,
+    lenient: bool,
+) -> int:
+    """Write every trade of FILE, with its aggressor's side, and whether it was broken later.
+
+    As *.parquet, *.feather or *.csv[.gz|.zst]; '-' prints CSV. Crosses of no shares are no trades.
+    """
+    from latlab.market import guard, table_kind, write_table
+    from latlab.market import trades as collect
+
+    guard([file], [output])
+    table_kind(output)
+    census: list[Census] = []
+    table = collect(
+        file,
+        symbols=names_of(symbols),
+        day=day,
+        lenient=lenient,
+        tell=census.append,
+        **period_of(from_, to),
+    )
+    write_table(table, output)
+    click.echo(f"latlab: wrote {table.num_rows:,} trades to {output}", err=True)
+    return conclude(census[0])
+
+
+@click.command()
+@FILE
+@OUTPUT
+@click.option("--every", type=EVERY, help="Bars by time, such as 1s, 1m.")
+@click.option("--volume", type=click.IntRange(1), help="Bars by volume: shares of each.")
+@click.option("--ticks", type=click.IntRange(1), help="Bars by trades: trades of each.")
+@SYMBOLS
+@FROM
+@TO
+@DATE
+@LENIENT
+def bars(
+    file: Path | str,
+    output: Path,
+    every: int | None,
+    volume: int | None,
+    ticks: int | None,
+    symbols: str,
+    from_: str | None,
+    to: str | None,
+    day: str | None,
+    lenient: bool,
+) -> int:
+    """Write bars of FILE's trades: open, high, low, close, volume, VWAP and imbalance of aggressors.
+
+    Trades that are not printable, or broken later, are in no bar. As *.parquet, *.feather or *.csv[.gz|.zst].
+    """
+    from latlab.market import bars as make
+    from latlab.market import guard, table_kind, write_table
+
+    guard([file], [output])
+    table_kind(output)
+    census: list[Census] = []
+    table = make(
+        file,
+        every_ns=every or 0,
+        volume=volume or 0,
+        ticks=ticks or 0,
+        symbols=names_of(symbols),
+        day=day,
+        lenient=lenient,
+        tell=census.append,
+        **period_of(from_, to),
+    )
+    write_table(table, output)
+    click.echo(f"latlab: wrote {table.num_rows:,} bars to {output}", err=True)
+    return conclude(census[0])

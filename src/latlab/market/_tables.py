@@ -1,0 +1,398 @@
+"""Tables for research: trades, books at times or at every change, bars; whole, or batch by batch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from latlab._core.market import Pipeline
+from latlab.errors import InputError, UsageError
+from latlab.market._open import Source, source_of
+from latlab.market._passes import (
+    MAX_NS,
+    Input,
+    absent,
+    census_of,
+    check_period,
+    inside_table,
+    refuse,
+    symbol_column,
+    write_inside,
+)
+from latlab.market._session_date import date_of, with_time
+from latlab.model.market import Census, DamagedInputWarning, FeedError, Written
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Tell = Callable[[Census], None] | None
+_MOST_LEVELS = 1000
+
+
+@dataclass
+class TableStream:
+    """Arrow tables of one schema, made as they are asked for: an iterator over them, in bounded memory.
+
+    The census is there when the input has been read to its end; a strict reading raises at its first error.
+    """
+
+    _tables: Iterator[pa.Table]
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        return self._tables
+
+    def read(self) -> pa.Table:
+        """All that is left, as one table."""
+        import pyarrow as pa
+
+        return pa.concat_tables(list(self._tables))
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The same for whoever takes Arrow's stream (polars, DuckDB, a writer of Parquet)."""
+        import pyarrow as pa
+
+        first = next(self._tables)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield from first.to_batches()
+            for table in self._tables:
+                yield from table.to_batches()
+
+        return pa.RecordBatchReader.from_batches(first.schema, batches())
+
+
+def tell_census(census: Census, tell: Tell, *, books: bool = True) -> None:
+    """Hand the census to who asked for it, or warn of damage: nothing is absorbed silently."""
+    if tell is not None:
+        tell(census)
+    elif found := census.damage(books=books):
+        kinds = ", ".join(f"{n:,} {kind.replace('_', ' ')}" for kind, n in found.items())
+        warnings.warn(f"the input is damaged or not whole: {kinds}", DamagedInputWarning, stacklevel=3)
+
+
+def stream(
+    source: Source,
+    pipeline: Pipeline,
+    take: Callable[[], pa.Table],
+    *,
+    lenient: bool,
+    symbols: tuple[str, ...] = (),
+    tell: Tell = None,
+) -> Iterator[pa.Table]:
+    """A table for each piece of the input; the first may be empty, and gives the schema.
+
+    Raises:
+        InputError: the input is bad and the reading strict; what came before was yielded.
+    """
+    torn: list[FeedError] = []
+    yielded = False
+    try:
+        with source.pieces() as pieces:
+            for piece in pieces:
+                pipeline.feed(piece)
+                table = take()
+                if table.num_rows:
+                    yielded = True
+                    yield table
+                if pipeline.over:
+                    break
+    except InputError as error:
+        torn.append(FeedError(pipeline.counts()["offset"], error.what))
+    pipeline.finish()
+    table = take()
+    if table.num_rows or not yielded:
+        yield table
+    found = census_of(source, pipeline, torn, absent(pipeline, symbols))
+    refuse(source, found, lenient)
+    tell_census(found, tell)
+
+
+def inside_stream(
+    path: Input,
+    *,
+    levels: int = 1,
+    symbols: tuple[str, ...] = (),
+    from_ns: int = 0,
+    to_ns: int = MAX_NS,
+    day: str | date | None = None,
+    lenient: bool = False,
+    tell: Tell = None,
+) -> TableStream:
+    """Every true change of the inside, as Arrow tables that are made while the input is read.
+
+    Args:
+        path: as for `census`.
+        levels: the best so many levels.
+        symbols: only these; all when empty.
+        from_ns: the first time stamp (ns since midnight); the book is exact from the start.
+        to_ns: the last.
+        day: of the session, for the column `time`; by default what the file's name says.
+        lenient: skip what is damaged.
+        tell: is given the census at the end; without it damage is a `DamagedInputWarning`.
+
+    Returns:
+        Columns ts_ns, locate, symbol, bid_px, bid_qty, offer_px, offer_qty (and those of further levels).
+    """
+    _check(levels, from_ns, to_ns)
+    source, when = source_of(path), session_date(path, day)
+    pipeline = Pipeline.inside(
+        source.framing, lenient, "ladder", 8192, levels, False, 0, list(symbols), from_ns, to_ns
+    )
+    take = lambda: with_time(inside_table(pipeline, levels), when)  # noqa: E731
+    return TableStream(stream(source, pipeline, take, lenient=lenient, symbols=symbols, tell=tell))
+
+
+@overload
+def inside(path: Input, output: None = None, **options: Any) -> pa.Table: ...
+@overload
+def inside(path: Input, output: str | PathLike[str], **options: Any) -> Written: ...
+def inside(path: Input, output: str | PathLike[str] | None = None, **options: Any) -> pa.Table | Written:
+    """Every true change of the inside, and none that is not: as a table, or written to a file.
+
+    Args:
+        path: as for `census`.
+        output: a file, see `write_inside`; without it the changes are returned.
+        options: of `inside_stream`, or of `write_inside`.
+    """
+    if output is not None:
+        return write_inside(path, output, **options)
+    return inside_stream(path, **options).read()
+
+
+def trade_stream(
+    path: Input,
+    *,
+    symbols: tuple[str, ...] = (),
+    from_ns: int = 0,
+    to_ns: int = MAX_NS,
+    day: str | date | None = None,
+    lenient: bool = False,
+    tell: Tell = None,
+) -> TableStream:
+    """As `trades`, batch by batch. The input is read twice: a trade is broken long after it was made.
+
+    Raises:
+        UsageError: the input is a pipe or a feed, which can be read once only.
+    """
+    check_period(from_ns, to_ns)
+    source, when = source_of(path), session_date(path, day)
+    if source.once or source.live:
+        raise UsageError("trades of a pipe or a feed can't be streamed: use trades(), or a file")
+    args = (list(symbols), from_ns, to_ns)
+    first = Pipeline.trades(source.framing, True, [""], MAX_NS, MAX_NS)
+    broken: list[Any] = []
+
+    def breaks() -> pa.Table:
+        broken.append(first.take_broken())
+        return _trade_table(first)
+
+    for _ in stream(source, first, breaks, lenient=True, tell=lambda census: None):
+        pass
+    matches = np.concatenate(broken)
+    pipeline = Pipeline.trades(source.framing, lenient, *args)
+    take = lambda: with_time(_marked(_trade_table(pipeline), matches), when)  # noqa: E731
+    return TableStream(stream(source, pipeline, take, lenient=lenient, symbols=symbols, tell=tell))
+
+
+def trades(
+    path: Input,
+    *,
+    symbols: tuple[str, ...] = (),
+    from_ns: int = 0,
+    to_ns: int = MAX_NS,
+    day: str | date | None = None,
+    lenient: bool = False,
+    tell: Tell = None,
+) -> pa.Table:
+    """Every trade: executions (at their own price, or the resting order's), hidden orders' trades, crosses.
+
+    Returns:
+        Columns ts_ns, locate, symbol, type, side (of the resting order; none of a cross), aggressor (the
+        other side; none where the feed doesn't tell), price (1/10,000), qty, match, printable (an execution
+        that is not printable is no volume), broken (the trade was taken back later).
+
+    Raises:
+        InputError: the input is bad.
+    """
+    import pyarrow as pa
+
+    check_period(from_ns, to_ns)
+    source, when = source_of(path), session_date(path, day)
+    pipeline = Pipeline.trades(source.framing, lenient, list(symbols), from_ns, to_ns)
+    broken: list[Any] = []
+
+    def take() -> pa.Table:
+        broken.append(pipeline.take_broken())
+        return _trade_table(pipeline)
+
+    tables = list(stream(source, pipeline, take, lenient=lenient, symbols=symbols, tell=tell))
+    return with_time(_marked(pa.concat_tables(tables), np.concatenate(broken)), when)
+
+
+def _marked(table: pa.Table, broken: Any) -> pa.Table:
+    import pyarrow as pa
+
+    matches = table["match"].to_numpy()
+    # Matches of PITCH executions at another price are not told: 0.
+    marked = np.isin(matches, broken) & (matches != 0)
+    return table.append_column("broken", pa.array(marked))
+
+
+def _trade_table(pipeline: Pipeline) -> pa.Table:
+    import pyarrow as pa
+
+    columns: dict[str, Any] = dict(pipeline.take_trades())
+    table = pa.table({name: _column(name, values) for name, values in columns.items()})
+    return table.add_column(2, "symbol", symbol_column(pipeline, columns["locate"]))
+
+
+def _column(name: str, values: Any) -> pa.Array:
+    import pyarrow as pa
+
+    if name in ("type", "side", "aggressor"):
+        return letters(values)
+    return pa.array(values.astype(bool) if name == "printable" else values)
+
+
+def letters(values: Any) -> pa.Array:
+    """Bytes as strings of one letter, a zero as none."""
+    import pyarrow as pa
+
+    texts = pa.array([None] + [chr(i) for i in range(1, 256)])
+    return texts.take(pa.array(np.ascontiguousarray(values).view(np.uint8)))
+
+
+def snapshot(path: Input, *, at_ns: int, lenient: bool = False, tell: Tell = None) -> pa.Table:
+    """Every level of every book, as it stood after the last message of the time.
+
+    Args:
+        at_ns: ns since midnight.
+
+    Returns:
+        Columns locate, symbol, side (B, S), level (0 is the inside), price (1/10,000), qty, orders.
+
+    Raises:
+        InputError: the input is bad before that time.
+    """
+    import pyarrow as pa
+
+    source = source_of(path)
+    pipeline = Pipeline.snapshot(source.framing, lenient, at_ns)
+    nothing = pa.table({})
+    for _ in stream(source, pipeline, lambda: nothing, lenient=lenient, tell=tell):
+        pass
+    columns: dict[str, Any] = dict(pipeline.snapshot_levels())
+    table = pa.table({name: _column(name, values) for name, values in columns.items()})
+    return table.add_column(1, "symbol", symbol_column(pipeline, columns["locate"]))
+
+
+def snapshots(path: Input, **options: Any) -> pa.Table:
+    """As `snapshot_stream`, as one table."""
+    return snapshot_stream(path, **options).read()
+
+
+def snapshot_stream(
+    path: Input,
+    *,
+    every_ns: int = 0,
+    levels: int = 1,
+    symbols: tuple[str, ...] = (),
+    from_ns: int = 0,
+    to_ns: int = MAX_NS,
+    long: bool = False,
+    day: str | date | None = None,
+    lenient: bool = False,
+    tell: Tell = None,
+) -> TableStream:
+    """The best levels of books with their orders, at even times or whenever one of them is another.
+
+    Args:
+        path: as for `census`.
+        every_ns: between two rows of a symbol, at whole multiples since midnight, from its first order to
+            the feed's end; 0: a row at each change.
+        levels: the best so many.
+        symbols: only these; all when empty, which is many rows: a day has 8,000.
+        from_ns: the first time.
+        to_ns: the last.
+        long: a row a level and side (level 0 is the inside) instead of a row a time.
+        day: of the session, for the column `time`; by default what the file's name says.
+
+    Returns:
+        Columns ts_ns, locate, symbol, then bid_px, bid_qty, bid_orders, offer_px, offer_qty, offer_orders,
+        from the second level on with ``_2`` and so on; or side, level, price, qty, orders.
+
+    Raises:
+        UsageError: arguments out of range.
+    """
+    _check(levels, from_ns, to_ns)
+    if every_ns and every_ns < 1_000:
+        raise UsageError(f"snapshots are at least 1 us apart, not {every_ns} ns")
+    source, when = source_of(path), session_date(path, day)
+    pipeline = Pipeline.books(source.framing, lenient, levels, every_ns, list(symbols), from_ns, to_ns)
+    shape = _long_table if long else _wide_table
+    take = lambda: with_time(shape(pipeline, levels), when)  # noqa: E731
+    return TableStream(stream(source, pipeline, take, lenient=lenient, symbols=symbols, tell=tell))
+
+
+_NUMBERS = ("bid_px", "bid_qty", "bid_orders", "offer_px", "offer_qty", "offer_orders")
+
+
+def _narrow(name: str, values: Any) -> Any:
+    return values if name.endswith("qty") else values.astype(np.uint32)
+
+
+def _wide_table(pipeline: Pipeline, levels: int) -> pa.Table:
+    import pyarrow as pa
+
+    times, locates, values = pipeline.take_books()
+    rows = values.reshape(len(times), len(_NUMBERS) * levels)
+    columns = {
+        "ts_ns": pa.array(times),
+        "locate": pa.array(locates),
+        "symbol": symbol_column(pipeline, locates),
+    }
+    for level in range(levels):
+        for i, name in enumerate(_NUMBERS):
+            key = name if level == 0 else f"{name}_{level + 1}"
+            columns[key] = pa.array(_narrow(name, rows[:, len(_NUMBERS) * level + i]))
+    return pa.table(columns)
+
+
+def _long_table(pipeline: Pipeline, levels: int) -> pa.Table:
+    import pyarrow as pa
+
+    times, locates, values = pipeline.take_books()
+    rows = values.reshape(len(times), levels, 2, 3).transpose(0, 2, 1, 3).reshape(-1, 3)
+    stands = rows[:, 1] != 0
+    each = 2 * levels
+    number = np.repeat(locates, each)[stands]
+    columns = {
+        "ts_ns": pa.array(np.repeat(times, each)[stands]),
+        "locate": pa.array(number),
+        "symbol": symbol_column(pipeline, number),
+        "side": letters(np.tile(np.repeat(np.frombuffer(b"BS", np.uint8), levels), len(times))[stands]),
+        "level": pa.array(np.tile(np.arange(levels, dtype=np.uint32), 2 * len(times))[stands]),
+        "price": pa.array(rows[stands, 0].astype(np.uint32)),
+        "qty": pa.array(rows[stands, 1]),
+        "orders": pa.array(rows[stands, 2].astype(np.uint32)),
+    }
+    return pa.table(columns)
+
+
+def _check(levels: int, from_ns: int, to_ns: int) -> None:
+    if not 1 <= levels <= _MOST_LEVELS:
+        raise UsageError(f"levels must be between 1 and {_MOST_LEVELS}, not {levels}")
+    check_period(from_ns, to_ns)
+
+
+def session_date(path: Input, day: str | date | None) -> date | None:
+    """The date that is given, or what the file's name says."""
+    named = path.path if isinstance(path, Source) else Path(path)
+    return date_of(named, day)

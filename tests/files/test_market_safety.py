@@ -1,0 +1,444 @@
+"""No command of market destroys an input, or passes damage for success."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import random
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from latlab.cli._main import main
+from latlab.market import census, generate, inside, read, read_events, snapshot, stats, trades
+
+# What each command needs behind FILE to write OUT.
+COMMANDS = {
+    "bars": ["--every", "1s", "-o", "OUT.csv"],
+    "census": [],
+    "decode": ["-o", "OUT"],
+    "depth": [],
+    "inside": ["-o", "OUT.txt"],
+    "lobster": ["--symbol", "AAAA", "-o", "OUT"],
+    "snapshot": ["--at", "10:00", "-o", "OUT.csv"],
+    "stats": ["-o", "OUT.csv"],
+    "trades": ["-o", "OUT.csv"],
+    "replay": ["--to", "OUT.itch"],
+}
+
+
+def run(command: str, file: object, folder: Path, *more: str) -> int:
+    options = [str(folder / o) if o.startswith("OUT") else o for o in COMMANDS[command]]
+    with pytest.raises(SystemExit) as left:
+        main(["market", command, str(file), *options, *more])
+    return int(left.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("safety") / "day.itch"
+    generate(path, seed=5, messages=3_000, symbols=10)
+    return path
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Longer than any piece that is read at once (32 MiB of a plain file)."""
+    path = tmp_path_factory.mktemp("safety") / "long.itch"
+    generate(path, seed=6, messages=1_150_000, symbols=20)
+    assert path.stat().st_size > 33 << 20
+    return path
+
+
+PACKED = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "replay"])
+@pytest.mark.parametrize("kind", ["plain", "gz", "xz", "bz2", "zst", "fifo"])
+def test_every_command_reads_every_kind_of_file(day: Path, tmp_path: Path, command: str, kind: str) -> None:
+    file, data = tmp_path / "file", day.read_bytes()
+    if kind == "fifo":
+        os.mkfifo(file)
+        threading.Thread(target=lambda: file.write_bytes(data), daemon=True).start()
+    elif kind == "zst":
+        file.write_bytes(pa.compress(data, "zstd", asbytes=True))
+    else:
+        file.write_bytes(PACKED.get(kind, bytes)(data))
+    assert run(command, file, tmp_path) == 0
+
+
+@pytest.mark.parametrize("command", ["census", "snapshot", "decode", "trades"])
+def test_files_past_every_buffer_are_read_to_their_end(long: Path, tmp_path: Path, command: str) -> None:
+    assert run(command, long, tmp_path) == 0
+
+
+@pytest.mark.parametrize("pack", ["plain", "gz"])
+def test_a_snapshot_in_the_middle_of_a_long_file_is_no_error(long: Path, tmp_path: Path, pack: str) -> None:
+    file = long
+    if pack == "gz":
+        file = tmp_path / "long.gz"
+        file.write_bytes(gzip.compress(long.read_bytes(), 1))
+    assert snapshot(file, at_ns=36_000 * 10**9).num_rows > 100
+
+
+def test_the_standard_input_and_output_are_files_too(day: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "latlab", "market", "inside", "-", "-o", "-"]
+    with day.open("rb") as stdin:
+        done = subprocess.run(command, stdin=stdin, capture_output=True, check=True)
+    inside(day, tmp_path / "inside.txt")
+    assert done.stdout == (tmp_path / "inside.txt").read_bytes()
+    command = [sys.executable, "-m", "latlab", "market", "trades", "-", "-o", "-"]
+    done = subprocess.run(command, input=gzip.compress(day.read_bytes()), capture_output=True, check=True)
+    assert len(done.stdout.splitlines()) == trades(day).num_rows + 1
+
+
+@pytest.mark.parametrize("how", ["same", "link", "hard", "part"])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if COMMANDS[c]])
+def test_an_output_that_is_the_input_is_refused_and_nothing_is_touched(
+    day: Path, tmp_path: Path, command: str, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if command == "lobster":  # its outputs have names of their own
+        pytest.skip("writes to a folder")
+    data = day.read_bytes()
+    name = {"bars": "a.csv", "stats": "a.csv", "snapshot": "a.csv", "trades": "a.csv"}.get(command, "a.txt")
+    out = tmp_path / name
+    file = tmp_path / "input" if how in ("link", "hard") else out
+    if how == "part":
+        file = tmp_path / f"{name}.part"
+    file.write_bytes(data)
+    if how == "link":
+        out.symlink_to(file)
+    elif how == "hard":
+        out.hardlink_to(file)
+    options = [str(out) if o.startswith("OUT") else o for o in COMMANDS[command]]
+    with pytest.raises(SystemExit) as left:
+        main(["market", command, str(file), *options])
+    assert left.value.code == 2
+    assert file.read_bytes() == data
+    assert "is the input" in capsys.readouterr().err
+
+
+def test_two_outputs_of_one_name_are_refused(day: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "a.csv")
+    with pytest.raises(SystemExit) as left:
+        main(["market", "stats", str(day), "-o", out, "--html", out])
+    assert left.value.code == 2
+
+
+class Stopped(BaseException):
+    pass
+
+
+def test_an_interrupted_generation_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "day.itch"
+    out.write_bytes(b"before")
+    monkeypatch.setattr("latlab.market._generate._CHUNK_BYTES", 4_000)
+    calls = 0
+
+    class Dying:
+        def __init__(self, *args: object) -> None:
+            pass
+
+        def fill(self, size: int) -> bytes:
+            nonlocal calls
+            calls += 1
+            if calls == 3:
+                raise Stopped
+            return bytes(size)
+
+    monkeypatch.setattr("latlab.market._generate.Generator", Dying)
+    with pytest.raises(Stopped):
+        generate(out)
+    assert out.read_bytes() == b"before"
+    assert [p.name for p in tmp_path.iterdir()] == ["day.itch"]
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if COMMANDS[c] and c not in ("lobster", "snapshot")])
+def test_an_input_that_is_torn_leaves_an_output_of_before_as_it_was(
+    day: Path, tmp_path: Path, command: str
+) -> None:
+    torn = tmp_path / "torn.itch"
+    torn.write_bytes(day.read_bytes()[:-3])
+    assert run(command, day, tmp_path) == 0
+    (out,) = [p for p in tmp_path.iterdir() if p.name.startswith("OUT")]
+    before = {p: p.read_bytes() for p in [out, *out.rglob("*")] if p.is_file()}
+    assert run(command, torn, tmp_path) == 1
+    assert {p: p.read_bytes() for p in [out, *out.rglob("*")] if p.is_file()} == before
+
+
+def test_decode_refuses_a_folder_that_holds_something_else(day: Path, tmp_path: Path) -> None:
+    (tmp_path / "OUT").mkdir()
+    (tmp_path / "OUT" / "thesis.tex").write_text("years")
+    assert run("decode", day, tmp_path) == 2
+    assert (tmp_path / "OUT" / "thesis.tex").read_text() == "years"
+
+
+def test_a_reading_goes_on_behind_a_hundred_flipped_bits(tmp_path: Path) -> None:
+    generate(tmp_path / "day.itch", seed=8, messages=10_000, symbols=20)
+    whole = (tmp_path / "day.itch").read_bytes()
+    for seed in range(10):
+        rng = random.Random(seed)
+        data = bytearray(whole)
+        for _ in range(100):
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        (tmp_path / "flipped").write_bytes(data)
+        found = census(tmp_path / "flipped", lenient=True)
+        assert found.messages >= 9_900
+        assert found.damage(books=False)
+        decoded = 0
+        for batch in read(tmp_path / "flipped", lenient=True, tell=lambda _: None):
+            decoded += sum(len(records) for records in batch.values())
+        assert decoded >= 9_900 - found.unknown
+
+
+def test_a_hole_of_zeros_costs_a_lenient_reading_what_stood_there_and_no_more(tmp_path: Path) -> None:
+    generate(tmp_path / "day.itch", seed=8, messages=10_000, symbols=20)
+    data = bytearray((tmp_path / "day.itch").read_bytes())
+    data[100_000:104_096] = bytes(4_096)
+    (tmp_path / "hole").write_bytes(data)
+    found = census(tmp_path / "hole", lenient=True)
+    assert 9_800 < found.messages < 9_960
+    assert found.damage(books=False)
+    assert run("census", tmp_path / "hole", tmp_path) in (1, 3)
+
+
+@pytest.mark.parametrize("damage", ["torn", "checksum", "garbage"])
+@pytest.mark.parametrize("command", ["census", "inside", "trades", "stats", "decode"])
+def test_a_damaged_compression_leaves_with_3_when_lenient_and_with_1_when_strict(
+    day: Path, tmp_path: Path, command: str, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = gzip.compress(day.read_bytes())
+    packed = {
+        "torn": packed[: len(packed) // 2],
+        "checksum": packed[:-8] + bytes(4) + packed[-4:],
+        "garbage": packed + b"garbage",
+    }[damage]
+    (tmp_path / "day.gz").write_bytes(packed)
+    assert run(command, tmp_path / "day.gz", tmp_path) == 1
+    assert run(command, tmp_path / "day.gz", tmp_path, "--lenient") == 3
+    assert "torn or damaged" in capsys.readouterr().err
+
+
+def mold(first: int, *messages: bytes) -> bytes:
+    blocks = b"".join(struct.pack(">H", len(m)) + m for m in messages)
+    return b"SESSION001" + struct.pack(">QH", first, len(messages)) + blocks
+
+
+def capture(link: int, header: bytes, payloads: list[bytes]) -> bytes:
+    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, link)
+    for payload in payloads:
+        udp = struct.pack(">HHHH", 1, 2, 8 + len(payload), 0) + payload
+        ip = struct.pack(">BBHHHBBHII", 0x45, 0, 20 + len(udp), 0, 0, 9, 17, 0, 1, 2) + udp
+        packet = header + ip
+        out += struct.pack("<IIII", 1, 0, len(packet), len(packet)) + packet
+    return out
+
+
+def event(ts: int) -> bytes:
+    return b"S" + struct.pack(">HHHI", 0, 0, 0, ts) + b"Q"
+
+
+def test_captures_of_tcpdump_on_any_interface_are_read(tmp_path: Path) -> None:
+    sll2 = struct.pack(">HHIHBB", 0x0800, 0, 2, 1, 0, 6) + bytes(8)
+    (tmp_path / "any.pcap").write_bytes(capture(276, sll2, [mold(1, event(1), event(2)), mold(3, event(3))]))
+    found = census(tmp_path / "any.pcap")
+    assert (found.messages, found.errors) == (3, ())
+
+
+def test_a_capture_of_an_unknown_link_type_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "strange.pcap").write_bytes(capture(147, bytes(14), [mold(1, event(1))]))
+    (error,) = census(tmp_path / "strange.pcap").errors
+    assert "link type 147" in error.what
+    assert run("census", tmp_path / "strange.pcap", tmp_path, "--lenient") == 3
+
+
+def test_a_capture_without_messages_is_an_error(tmp_path: Path) -> None:
+    ether = bytes(12) + b"\x08\x00"
+    (tmp_path / "other.pcap").write_bytes(capture(1, ether, [b"dns"]))
+    assert run("census", tmp_path / "other.pcap", tmp_path) == 1
+
+
+def test_a_first_packet_that_was_overtaken_is_not_called_a_duplicate(tmp_path: Path) -> None:
+    ether = bytes(12) + b"\x08\x00"
+    late = [mold(11, event(2)), mold(10, event(1)), mold(12, event(3))]
+    (tmp_path / "late.pcap").write_bytes(capture(1, ether, late))
+    found = census(tmp_path / "late.pcap")
+    assert (found.messages, found.out_of_order) == (3, 0)
+    assert (found.transport["duplicates"], found.transport["lost"], found.transport["late"]) == (0, 0, 0)
+    begun = [mold(n, event(n)) for n in range(100, 140)]
+    (tmp_path / "later.pcap").write_bytes(capture(1, ether, [*begun, mold(99, event(1))]))
+    assert census(tmp_path / "later.pcap").transport["late"] == 1
+    assert run("census", tmp_path / "later.pcap", tmp_path) == 3
+
+
+def message(kind: bytes, locate: int, ts: int, rest: bytes) -> bytes:
+    body = kind + struct.pack(">HHHI", locate, 0, 0, ts) + rest
+    return struct.pack(">H", len(body)) + body
+
+
+def add(ref: int, side: bytes, qty: int, price: int, ts: int = 1) -> bytes:
+    return message(b"A", 1, ts, struct.pack(">QcI8sI", ref, side, qty, b"SYM", price))
+
+
+def test_crosses_keep_all_their_shares_and_have_no_side_and_none_without_shares(tmp_path: Path) -> None:
+    big = message(b"Q", 1, 2, struct.pack(">Q8sIQc", 5_000_000_000, b"SYM", 10_000, 7, b"O"))
+    none = message(b"Q", 1, 3, struct.pack(">Q8sIQc", 0, b"SYM", 0, 0, b"C"))
+    (tmp_path / "a").write_bytes(add(1, b"B", 1, 10_000) + big + none)
+    (row,) = trades(tmp_path / "a").to_pylist()
+    assert (row["qty"], row["side"], row["aggressor"], row["match"]) == (5_000_000_000, None, None, 7)
+    events = [e for batch in read_events(tmp_path / "a") for e in batch.tolist()]
+    assert [e[4] for e in events] == [1, 5_000_000_000, 0]
+
+
+def test_a_broken_trade_marks_its_trade_and_an_execution_has_an_aggressor(tmp_path: Path) -> None:
+    executions = [message(b"E", 1, 2 + i, struct.pack(">QIQ", 1, 10, 50 + i)) for i in range(2)]
+    broken = message(b"B", 1, 9, struct.pack(">Q", 51))
+    (tmp_path / "a").write_bytes(add(1, b"S", 100, 10_000) + b"".join(executions) + broken)
+    rows = trades(tmp_path / "a").to_pylist()
+    assert [(r["match"], r["broken"], r["aggressor"], r["side"]) for r in rows] == [
+        (50, False, "B", "S"),
+        (51, True, "B", "S"),
+    ]
+
+
+def test_the_greatest_rate_counts_the_events_of_the_last_instant(tmp_path: Path) -> None:
+    orders = b"".join(add(ref, b"B", 1, 10_000 + ref * 100, ts=5) for ref in range(1, 8))
+    (tmp_path / "a").write_bytes(orders)
+    found, _ = stats(tmp_path / "a", over="messages")
+    assert [found["SYM"].distributions[i].quantile(1.0) for i in range(3)] == [7, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["snapshot", "--at", "25:00:00", "-o", "a.csv"], "past its end"),
+        (["snapshot", "--at", "10:60", "-o", "a.csv"], "there is no"),
+        (["snapshot", "--at", "ten", "-o", "a.csv"], "HH:MM:SS"),
+        (["trades", "-o", "a.xlsx"], "no kind of table"),
+        (["inside", "-o", "a.h5"], "no kind of table"),
+        (["decode", "-o", "-"], "give -o a name"),
+        (["snapshot", "-o", "a.csv"], "give one of"),
+        (["snapshot", "--every", "often", "-o", "a.csv"], "often"),
+        (["inside", "-o", "."], "is a folder"),
+    ],
+)
+def test_what_can_not_be_done_is_one_clear_line(
+    day: Path, options: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as left:
+        main(["market", options[0], str(day), *options[1:]])
+    assert left.value.code in (1, 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_tables_are_written_as_feather_and_csv_too(day: Path, tmp_path: Path) -> None:
+    inside(day, tmp_path / "a.parquet")
+    inside(day, tmp_path / "a.feather")
+    inside(day, tmp_path / "a.csv.gz")
+    rows = pq.read_table(tmp_path / "a.parquet")
+    assert pyarrow.feather.read_table(tmp_path / "a.feather").to_pylist() == rows.to_pylist()
+    text = gzip.decompress((tmp_path / "a.csv.gz").read_bytes()).decode().splitlines()
+    assert text[0].replace('"', "").split(",") == rows.column_names
+    assert len(text) == rows.num_rows + 1
+
+
+def soup(data: bytes) -> bytes:
+    out, at = b"\x00\x01H", 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 2], "big")
+        out += struct.pack(">H", size + 1) + b"S" + data[at + 2 : at + 2 + size]
+        at += 2 + size
+    return out
+
+
+def units(count: int) -> bytes:
+    out = b""
+    for n in range(count):
+        body = struct.pack("<BBI", 6, 0x20, 34_200 + n)
+        body += struct.pack("<BBIQcI6sQB", 34, 0x21, n, n + 1, b"B", 100, b"ZVZZT ", 10_000 + 100 * n, 1)
+        out += struct.pack("<HBBI", 8 + len(body), 2, 1, 1 + 2 * n) + body
+    return out
+
+
+def lines(count: int) -> bytes:
+    return b"".join(
+        b"S%08dA%012dB%06dSH    %010dY\n" % (28_800_000 + n, n, 100, 619_200) for n in range(count)
+    )
+
+
+def packed_capture(data: bytes) -> bytes:
+    messages, at = [], 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 2], "big")
+        messages.append(data[at + 2 : at + 2 + size])
+        at += 2 + size
+    ether = bytes(12) + b"\x08\x00"
+    return capture(1, ether, [mold(1 + i, *messages[i : i + 20]) for i in range(0, len(messages), 20)])
+
+
+@pytest.mark.parametrize("framing", ["binary", "soup", "pcap", "units", "lines", "gz"])
+def test_no_hostile_input_is_a_silent_success_a_traceback_or_a_loss(
+    tmp_path: Path, framing: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(tmp_path / "day.itch", seed=4, messages=400, symbols=5)
+    data = (tmp_path / "day.itch").read_bytes()
+    sound = {
+        "binary": data,
+        "soup": soup(data),
+        "pcap": packed_capture(data),
+        "units": units(200),
+        "lines": lines(300),
+        "gz": gzip.compress(data),
+    }[framing]
+    (tmp_path / "sound").write_bytes(sound)
+    inside(tmp_path / "sound", tmp_path / "sound.txt")
+    right = (tmp_path / "sound.txt").read_bytes()
+    rng = random.Random(framing)
+    for case in range(36):
+        hurt = bytearray(sound)
+        how = ("cut", "flip", "splice", "swap", "insert", "drop")[case % 6]
+        at = rng.randrange(30, len(hurt) - 30)
+        if how == "cut":
+            del hurt[at:]
+        elif how == "flip":
+            hurt[at] ^= 1 << rng.randrange(8)
+        elif how == "splice":
+            hurt[at:] = hurt[rng.randrange(len(hurt)) :]
+        elif how == "swap":
+            other = rng.randrange(30, len(hurt) - 60)
+            hurt[at : at + 30], hurt[other : other + 30] = hurt[other : other + 30], hurt[at : at + 30]
+        elif how == "insert":
+            hurt[at:at] = rng.randbytes(rng.randrange(1, 60))
+        else:
+            del hurt[at : at + rng.randrange(1, 60)]
+        file = tmp_path / "hurt"
+        file.write_bytes(hurt)
+        for more in ((), ("--lenient",)):
+            (tmp_path / "OUT.txt").unlink(missing_ok=True)
+            capsys.readouterr()
+            status = run("inside", file, tmp_path, *more)
+            said = capsys.readouterr().err
+            assert file.read_bytes() == bytes(hurt)
+            assert "Traceback" not in said
+            assert status in (0, 1, 3)
+            assert status != 1 or more == () or "holds neither" in said
+            if status == 0:
+                # What a field of a message says can't be known to be wrong; that one is missing can.
+                same = (tmp_path / "OUT.txt").read_bytes() == right
+                whole = census(file, lenient=True).messages >= census(tmp_path / "sound").messages
+                # Nor that lines are missing, which have no numbers, or the end of a file.
+                lost = how == "cut" or (framing, how) in (("lines", "splice"), ("lines", "drop"))
+                assert same or whole or lost, (framing, case, how, more)
