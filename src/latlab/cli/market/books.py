@@ -23,7 +23,7 @@ from latlab.cli.market._options import (
     period_of,
 )
 from latlab.errors import ExitCode
-from latlab.formats.documents import dumps
+from latlab.reports.json import dumps
 
 
 @click.command()

@@ -8,7 +8,7 @@ import click
 
 from latlab.cli.market._options import JSON, LENIENT, SYMBOLS, Feed, names_of
 from latlab.errors import ExitCode
-from latlab.formats.documents import dumps
+from latlab.reports.json import dumps
 
 
 @click.command()

@@ -9,7 +9,7 @@ import click
 
 from latlab.cli.market._options import FILE, JSON, OUTPUT, conclude
 from latlab.errors import ExitCode, UsageError
-from latlab.formats.documents import dumps
+from latlab.reports.json import dumps
 
 
 @click.command()

@@ -8,7 +8,7 @@ import click
 
 from latlab.cli.market._options import JSON, LENIENT, conclude
 from latlab.errors import ExitCode, UsageError
-from latlab.formats.documents import dumps
+from latlab.reports.json import dumps
 
 
 @click.command()
