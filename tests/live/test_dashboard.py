@@ -235,6 +235,31 @@ def test_without_its_token_nothing_is_shown(served: str) -> None:
     assert connection.getresponse().status == 403
 
 
+def test_another_host_s_name_is_refused_with_the_right_token(served: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(served), timeout=20)
+    connection.request("GET", "/?token=secret", headers={"Host": "evil.example"})
+
+    assert connection.getresponse().status == 421
+
+
+def test_two_hundred_browsers_are_told_everything() -> None:
+    page = Dashboard(Still(), lambda _: [], "many", per_second=10, token="t")
+    serving = threading.Thread(target=page.run)
+    serving.start()
+    asked = [http.client.HTTPConnection("127.0.0.1", page.port, timeout=30) for _ in range(200)]
+    try:
+        for one in asked:
+            one.request("GET", "/events?token=t")
+        told = [one.getresponse() for one in asked]
+        assert [answer.status for answer in told] == [200] * 200
+        assert {answer.readline() for answer in told} == {b"event: topology\n"}
+    finally:
+        for one in asked:
+            one.close()
+        page.stop()
+        serving.join()
+
+
 def test_a_process_is_shown_by_its_name(served: str) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port_of(served), timeout=20)
     connection.request("GET", "/?token=secret")

@@ -54,6 +54,43 @@ def test_the_endpoint_serves_what_an_attachment_sees():
     assert re.search(r'latlab_queue_fill\{queue="served"[^}]*\} 1\n', text)
 
 
+class Ended:
+    """An application that has ended."""
+
+    alive = False
+
+    def look(self):
+        raise AssertionError("it is not looked at")
+
+
+@pytest.mark.parametrize(
+    ("path", "host", "status"),
+    [
+        ("/metrics?token=t", "127.0.0.1", 200),
+        ("/metrics", "127.0.0.1", 403),
+        ("/metrics?token=t", "evil.example", 421),
+        ("/?token=t", "127.0.0.1", 404),
+    ],
+)
+def test_a_scrape_needs_the_token_and_this_host_s_name(path, host, status):
+    import http.client
+
+    server = serve(Ended(), "127.0.0.1", 0, 100, "t")
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)
+        connection.request("GET", path, headers={"Host": host})
+        answer = connection.getresponse()
+        assert answer.status == status
+        assert b"latlab_queue_fill{" not in answer.read()  # the values of an application that ended end
+        connection.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
 def test_watch_streams_a_document_a_line(capsys):
     import os
     import queue

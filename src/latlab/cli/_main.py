@@ -9,6 +9,7 @@ import click
 
 from latlab import __version__
 from latlab.cli._lazy import LazyGroup
+from latlab.cli._output_failures import is_closed_pipe, leave_closed_pipe, say_failure
 from latlab.errors import ExitCode, LatlabError
 
 # One line a command: its module in latlab.cli (which holds a click command of the same name) and its help.
@@ -54,6 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     """
     try:
         status: Any = latlab.main(arguments, prog_name="latlab", standalone_mode=False)
+        sys.stdout.flush()  # here, where a failure can still be told
     except LatlabError as error:
         click.echo(f"latlab: {error}", err=True)
         sys.exit(error.exit_code)
@@ -67,8 +69,10 @@ def main(arguments: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("latlab: interrupted", err=True)
         sys.exit(130)
+    except SystemExit as error:
+        sys.exit(leave_closed_pipe() if is_closed_pipe(error) else error.code)
     except BrokenPipeError:
-        # Our reader has gone (`latlab … | head`): nothing is wrong, and nothing more can be said.
-        sys.stderr.close()
-        sys.exit(ExitCode.OK)
+        sys.exit(leave_closed_pipe())
+    except (OSError, MemoryError) as error:
+        sys.exit(say_failure(error))
     sys.exit(status if isinstance(status, int) else ExitCode.OK)

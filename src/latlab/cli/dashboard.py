@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab.cli._options import ALL_USERS, Duration
-from latlab.cli.queues.live import one_thread_for_algebra
+from latlab.cli.queues.live import is_local, one_thread_for_algebra
 from latlab.cli.queues.observe import targets
 from latlab.errors import UsageError
 
 if TYPE_CHECKING:
     from latlab.queues import Application
-
-_LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def title(target: Sequence[str], known: Sequence[Application]) -> str:
@@ -33,9 +31,10 @@ def title(target: Sequence[str], known: Sequence[Application]) -> str:
     "--address",
     default="127.0.0.1",
     show_default=True,
-    help="To listen at; others than this machine's need a token.",
+    help="Address to listen on.",
 )
-@click.option("--token", help="That a browser must bring; made up where one is needed and none is given.")
+@click.option("--token", help="That a browser must bring; made up where none is given.")
+@click.option("--no-token", is_flag=True, help="Show it to every user of this machine.")
 @click.option(
     "--period", type=Duration(least=20_000_000), default="100ms", show_default=True, help="Between two looks."
 )
@@ -46,18 +45,20 @@ def dashboard(
     port: int,
     address: str,
     token: str | None,
+    no_token: bool,
     period: int,
     exclude: tuple[str, ...],
 ) -> None:
     """Show TARGET (process ids or application names) in a browser: topology, fills, rates, what limits."""
-    import secrets
-
     one_thread_for_algebra()
+    from latlab.live.access import link, new_token
     from latlab.live.dashboard import Dashboard
     from latlab.queues import Happenings, Live, applications
 
-    if token is None and address not in _LOCAL:
-        token = secrets.token_urlsafe(16)
+    if no_token and (token is not None or not is_local(address)):
+        raise UsageError("--no-token is for this machine alone", remedy="leave out --no-token")
+    if token is None and not no_token:
+        token = new_token()
     with Live(targets(target), exclude=exclude, period_ns=10_000_000, every_seconds=3.0) as live:
         try:
             page = Dashboard(
@@ -79,6 +80,5 @@ def dashboard(
 
         signal.signal(signal.SIGTERM, end)
         signal.signal(signal.SIGINT, end)
-        asked = f"/?token={token}" if token is not None else "/"
-        click.echo(f"http://{address}:{page.port}{asked}", err=True)
+        click.echo(link(address, page.port, "/", token), err=True)
         page.run()

@@ -6,7 +6,6 @@ section 9.2). Nothing comes from the network but this server: the page holds its
 
 from __future__ import annotations
 
-import hmac
 import html
 import json
 import threading
@@ -15,8 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from typing import Any, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
+from latlab.live.access import bad_host, has_token
 from latlab.model.queues.live import QueueNow, Snapshot
 from latlab.reports._page_style import EARLY_SCRIPT, STYLE
 from latlab.reports.sections import topology
@@ -26,6 +26,8 @@ __all__ = ["Dashboard", "changes", "drawing", "frame", "mean_time_ns"]
 _DRAWING_S = 1.0  # the drawing moves stages about, so it changes less often than the numbers
 _MOST_DRAWN = 80  # queues: more make no drawing that one can read
 _KEEP_ALIVE_S = 5.0
+_MOST_STREAMS = 512  # browsers at once
+_PATIENCE_S = 30.0  # with a browser that says nothing, or takes nothing
 _CATCHES_UP_S = 0.5  # a look that judges takes longer than others: those after it make up for it
 
 
@@ -155,6 +157,12 @@ def _short(number: int) -> str:
     return f"{number / 1e3:.1f} k" if number >= 10_000 else f"{number:,}"
 
 
+class _Server(ThreadingHTTPServer):
+    """With room for many browsers that come at once: what waits beyond it is tried again a second later."""
+
+    request_queue_size = 512
+
+
 class Dashboard:
     """Looks, and serves what it saw.
 
@@ -180,7 +188,8 @@ class Dashboard:
         token: str | None = None,
     ) -> None:
         self._source, self._happenings, self._period = source, happenings, 1.0 / per_second
-        self._title, self._token = title, token
+        self._title, self._token, self._address = title, token, address
+        self._streams = threading.BoundedSemaphore(_MOST_STREAMS)
         self._changed = threading.Condition()
         self._number = 0
         self._message = b""
@@ -194,13 +203,15 @@ class Dashboard:
         dashboard = self
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = _PATIENCE_S
+
             def do_GET(self) -> None:
                 dashboard._answer(self)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
                 """Requests are nobody's business but the browser's."""
 
-        self._server = ThreadingHTTPServer((address, port), Handler)
+        self._server = _Server((address, port), Handler)
         self._server.daemon_threads = True
 
     @property
@@ -258,13 +269,20 @@ class Dashboard:
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         url = urlsplit(handler.path)
-        given = parse_qs(url.query).get("token", [""])[0]
-        if self._token is not None and not hmac.compare_digest(given.encode(), self._token.encode()):
+        if bad_host(handler.headers, self._address):
+            _send(handler, 421, "text/plain", b"this is another host: open the address that was printed\n")
+        elif not has_token(handler.headers, handler.path, self._token):
             _send(handler, 403, "text/plain", b"a token is needed: open the address that was printed\n")
         elif url.path == "/":
             _send(handler, 200, "text/html", _page(self._title).encode())
         elif url.path == "/events":
-            self._stream(handler)
+            if not self._streams.acquire(blocking=False):
+                _send(handler, 503, "text/plain", b"too many browsers look at once\n")
+                return
+            try:
+                self._stream(handler)
+            finally:
+                self._streams.release()
         else:
             _send(handler, 404, "text/plain", b"there is nothing here\n")
 
@@ -295,7 +313,7 @@ class Dashboard:
                     sent = self._number
                 handler.wfile.write(b"".join(parts))
                 handler.wfile.flush()
-        except (BrokenPipeError, ConnectionResetError):
+        except (ConnectionError, TimeoutError):
             return  # the browser has gone
 
 
@@ -316,5 +334,7 @@ def _send(handler: BaseHTTPRequestHandler, status: int, kind: str, body: bytes) 
     handler.send_header("Content-Type", f"{kind}; charset=utf-8")
     handler.send_header("Content-Length", str(len(body)))
     handler.send_header("Content-Security-Policy", "default-src 'self' 'unsafe-inline' data:")
+    handler.send_header("X-Content-Type-Options", "nosniff")
+    handler.send_header("Referrer-Policy", "no-referrer")  # the token stands in the address
     handler.end_headers()
     handler.wfile.write(body)

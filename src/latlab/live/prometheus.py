@@ -6,9 +6,12 @@ id has brought down more than one Prometheus.
 
 from __future__ import annotations
 
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Protocol
+from urllib.parse import urlsplit
 
+from latlab.live.access import bad_host, has_token
 from latlab.model.queues.live import Snapshot
 
 __all__ = ["SERIES_PER_QUEUE", "exposition", "serve"]
@@ -33,6 +36,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 class Looks(Protocol):
     """Something that can be looked at: an attachment."""
+
+    @property
+    def alive(self) -> bool:
+        """The application runs."""
 
     def look(self) -> Snapshot:
         """What it is now."""
@@ -73,19 +80,33 @@ def exposition(snapshot: Snapshot, most_series: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def serve(source: Looks, address: str, port: int, most_series: int) -> ThreadingHTTPServer:
+def serve(
+    source: Looks, address: str, port: int, most_series: int, token: str | None = None
+) -> ThreadingHTTPServer:
     """A server of /metrics; the caller runs it.
+
+    When the application has ended its series end, too: Prometheus marks them stale.
 
     Args:
         port: 0: any that is free.
+        token: that a request must bring; None: none is asked for.
     """
 
     class Handler(BaseHTTPRequestHandler):
+        timeout = 30.0
+
         def do_GET(self) -> None:
-            if self.path != "/metrics":
+            if bad_host(self.headers, address):
+                self.send_error(421, "this is another host")
+                return
+            if not has_token(self.headers, self.path, token):
+                self.send_error(403, "a token is needed: see the address that was printed")
+                return
+            if urlsplit(self.path).path != "/metrics":
                 self.send_error(404, "see /metrics")
                 return
-            body = exposition(source.look(), most_series).encode()
+            seen = source.look() if source.alive else Snapshot(time.monotonic_ns(), ())
+            body = exposition(seen, most_series).encode()
             self.send_response(200)
             self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from latlab.queues import Attachment
 
 
+def is_local(address: str) -> bool:
+    """Whether only programs of this machine can connect to an address."""
+    return address in ("127.0.0.1", "localhost", "::1")
+
+
 def one_thread_for_algebra() -> None:
     """Say, before numpy is loaded, that its matrix products need no thread of their own.
 
@@ -98,6 +103,8 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
 @click.argument("target", nargs=-1, required=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=9464, show_default=True)
 @click.option("--address", default="127.0.0.1", show_default=True)
+@click.option("--token", help="That a scrape must bring; made up where none is given.")
+@click.option("--no-token", is_flag=True, help="Serve to every user of this machine.")
 @click.option("--otlp", metavar="URL", help="Send to this OpenTelemetry collector instead of serving.")
 @click.option("--period", type=DURATION_NS, default="10s", show_default=True, help="With --otlp: how often.")
 @click.option("--most-series", type=click.IntRange(min=1), default=2000, show_default=True,
@@ -108,22 +115,37 @@ def serve_(
     target: tuple[str, ...],
     port: int,
     address: str,
+    token: str | None,
+    no_token: bool,
     otlp: str | None,
     period: int,
     most_series: int,
     exclude: tuple[str, ...],
 ) -> None:
-    """Serve the queues of TARGET to Prometheus, or send them to an OpenTelemetry collector."""
+    """Serve the queues of TARGET to Prometheus, or send them to an OpenTelemetry collector.
+
+    A scrape brings the token: `authorization: {credentials: TOKEN}` in Prometheus' scrape_config.
+    """
     from latlab.queues import Attachment
 
+    if no_token and (token is not None or not is_local(address)):
+        raise UsageError("--no-token is for this machine alone", remedy="leave out --no-token")
     attachment = Attachment(targets(target), exclude=exclude)
     if otlp is not None:
         _send(attachment, otlp, period, most_series)
         return
+    from latlab.live.access import link, new_token
     from latlab.live.prometheus import serve
 
-    server = serve(attachment, address, port, most_series)
-    click.echo(f"serving http://{address}:{server.server_address[1]}/metrics", err=True)
+    if token is None and not no_token:
+        token = new_token()
+    try:
+        server = serve(attachment, address, port, most_series, token)
+    except OSError as error:
+        raise UsageError(
+            f"can't listen at {address}:{port}: {error.strerror}", remedy="choose another --port, or 0"
+        ) from None
+    click.echo(f"serving {link(address, int(server.server_address[1]), '/metrics', token)}", err=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         threading.Event().wait()

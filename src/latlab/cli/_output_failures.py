@@ -1,0 +1,64 @@
+"""What can't be written, said in one line: a full disk, a closed pipe, a read-only folder, too few files.
+
+One place for every command. What was measured has been shown or kept by then, step by step; this says what of
+it has not, and gives the exit code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+
+import click
+
+from latlab.errors import ExitCode
+
+__all__ = ["is_closed_pipe", "leave_closed_pipe", "say_failure"]
+
+_REMEDIES = {
+    errno.ENOSPC: "make room, or write elsewhere",
+    errno.EDQUOT: "make room, or write elsewhere",
+    errno.EROFS: "write elsewhere",
+    errno.EACCES: "write elsewhere, or ask for the right to",
+    errno.EPERM: "ask for the right to",
+    errno.EMFILE: "raise the limit: ulimit -n",
+    errno.ENFILE: "close other programs: the machine has too many files open",
+    errno.EFBIG: "raise the limit: ulimit -f",
+    errno.ENOMEM: "raise the limit on memory, or close other programs",
+}
+
+
+def say_failure(error: OSError | MemoryError) -> ExitCode:
+    """One line on what could not be written or opened, and with what remedy."""
+    if isinstance(error, MemoryError):
+        what, remedy = "there is no memory left", _REMEDIES[errno.ENOMEM]
+    else:
+        reason = error.strerror or str(error) or type(error).__name__
+        where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "the output"
+        what, remedy = f"{where}: {reason}", _REMEDIES.get(error.errno or 0, "")
+    with contextlib.suppress(OSError):  # stderr may be full, too: then the exit code says it alone
+        click.echo(f"latlab: {what}{'; ' + remedy if remedy else ''}", err=True)
+    _forget_output()
+    return ExitCode.FAILED
+
+
+def is_closed_pipe(status: SystemExit) -> bool:
+    """Whether click has left since our reader has gone: it leaves with 1, and a marked stdout."""
+    return status.code == 1 and type(sys.stdout).__name__.endswith("PacifyFlushWrapper")
+
+
+def leave_closed_pipe() -> ExitCode:
+    """Our reader has gone (`latlab … | head`): nothing is wrong, and nothing more can be said."""
+    _forget_output()
+    return ExitCode.OK
+
+
+def _forget_output() -> None:
+    """What is still buffered can't be written: the interpreter must not complain of it at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+        sys.stdout.flush()
