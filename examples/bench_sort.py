@@ -15,6 +15,8 @@ report = {
 class _Prices:
     parameters = {"size": [1000]}  # noqa: RUF012 - read, never written
 
+    counts_operations = True  # run() returns them
+
     def __init__(self, size: int = 1000, seed: int = 1) -> None:
         draw = random.Random(seed)
         self.arriving = [draw.random() for _ in range(size)]

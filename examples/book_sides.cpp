@@ -157,6 +157,7 @@ class Replay {
     operations_ = feed.empty() ? synthetic(side, parameters.get("size", 50'000), parameters.seed())
                                : of_feed(side, feed);
   }
+  static constexpr bool counts_operations = true;
   std::uint64_t run() {
     design_.clear();
     for (const Operation& operation : operations_) {

@@ -7,7 +7,9 @@
 //   struct Lookup {
 //     explicit Lookup(const latlab::bench::Parameters& p) : book(p.get("size", 20'000)) {}
 //     void set_up();                 // optional, before each iteration, not measured
-//     std::uint64_t run();           // measured; returns its operations (or nothing, which counts as 1)
+//     void run();                    // measured; what it returns is kept from the optimizer and not looked at
+//     // static constexpr bool counts_operations = true;   // ... unless this says that it is a number of
+//     // operations, the same each time, by which the times are divided
 //     void tear_down();              // optional, after each iteration, not measured
 //   };
 //   LATLAB_BENCHMARK(Lookup)
@@ -110,6 +112,13 @@ static_assert(sizeof(Descriptor) == 8 * sizeof(void*) || sizeof(void*) != 8);
 // Hidden: a shared object's list must not be merged with that of the program that loads it.
 [[gnu::visibility("hidden")]] inline const Descriptor* first_benchmark = nullptr;
 
+// A number that run() returns is a result like any other, unless the fixture says that it counts operations.
+template <class Fixture>
+constexpr bool counts_operations() {
+  if constexpr (requires { Fixture::counts_operations; }) return Fixture::counts_operations;
+  return false;
+}
+
 template <class Fixture>
 std::uint64_t run_batch(void* fixture, std::uint64_t batch) {
   auto& it = *static_cast<Fixture*>(fixture);
@@ -117,6 +126,8 @@ std::uint64_t run_batch(void* fixture, std::uint64_t batch) {
   for (std::uint64_t i = 0; i < batch; ++i) {
     if constexpr (std::is_void_v<decltype(it.run())>) {
       it.run();
+    } else if constexpr (!counts_operations<Fixture>()) {
+      do_not_optimize(it.run());
     } else {
       const auto now = static_cast<std::uint64_t>(it.run());
       if (i > 0 && now != operations) operations = uneven;

@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -65,6 +66,22 @@ struct Context {
   bool placed = false;  // by Config::layout
 };
 
+// Whether other threads than this one have run in this process, those that have ended included.
+inline bool had_threads() noexcept {
+  rusage all{};
+  rusage own{};
+  if (getrusage(RUSAGE_SELF, &all) != 0 || getrusage(RUSAGE_THREAD, &own) != 0) return false;
+  return all.ru_minflt > own.ru_minflt || all.ru_nvcsw > own.ru_nvcsw;
+}
+
+// Operations that are timed one by one for each iteration of a batch of so many: a batch's mean hides the one
+// that was slow. They take an eighth of a batch's time or less, unless a batch has fewer than eight.
+inline std::size_t singles_of(std::uint64_t batch, std::size_t iterations) noexcept {
+  if (batch <= 1 || iterations == 0) return 0;
+  const std::uint64_t wanted = std::clamp<std::uint64_t>(batch / 8, 1, 32);
+  return std::min<std::uint64_t>(wanted, std::max<std::uint64_t>(1, 8192 / iterations));
+}
+
 inline Context enter(const Config& config) noexcept {
   Context out;
   if (config.memory_bytes != 0) {
@@ -92,7 +109,9 @@ inline Context enter(const Config& config) noexcept {
 }
 
 struct Outcome {
-  std::vector<std::uint64_t> ticks;  // of each iteration, a whole batch
+  std::vector<std::uint64_t> ticks;    // of each iteration, a whole batch
+  std::vector<std::uint64_t> singles;  // of operations between the batches, one by one
+  bool threads = false;                // whether the fixture started some
   std::uint64_t operations = 1;      // of one run
   std::uint64_t batch = 1;
   double hz = 0.0;
@@ -144,14 +163,27 @@ inline Outcome measure(const Descriptor& test, const Config& config) {
   for (std::size_t i = 0; i < config.warmup && even; ++i) once(out.batch);
 
   const ClockReference begin = clock_reference();
+  const std::size_t each = singles_of(out.batch, config.iterations);
+  out.singles.assign(each * config.iterations, 0);
+  std::size_t single = 0;
   const auto part = [&](std::uint64_t* to, std::size_t count) {
-    return prepares ? measure_with_setup(
-                          to, count, set_up, [&](std::size_t) { return run(1); }, tear_down)
-                    : measure_back_to_back(to, count, [&](std::size_t) { return run(out.batch); });
+    if (prepares)
+      return measure_with_setup(
+          to, count, set_up, [&](std::size_t) { return run(1); }, tear_down);
+    const std::size_t finished =
+        measure_back_to_back(to, count, [&](std::size_t) { return run(out.batch); });
+    for (std::size_t i = 0; i < each * finished; ++i) {
+      const std::uint64_t from = stamp();
+      run(1);
+      out.singles[single++] = stamp() - from;
+    }
+    return finished;
   };
   const std::size_t finished =
       measure_in_turns(config.turns, out.ticks.data(), config.iterations, [&] { once(out.batch); }, part);
   out.ticks.resize(finished);
+  out.singles.resize(single);
+  out.threads = had_threads();
   // A rate over a very short interval would carry the uncertainty of its ends.
   ClockReference end = clock_reference();
   out.measuring_ns = end.ns - begin.ns;
@@ -173,19 +205,21 @@ inline void write_all(int file, const void* data, std::size_t size) noexcept {
 }
 
 inline void publish(int file, const Outcome& outcome, const Context& context) {
-  char head[640];
+  char head[704];
   const int length = std::snprintf(
       head, sizeof head,
       "{\"latlab_bench\":1,\"iterations\":%zu,\"batch\":%llu,\"operations\":%llu,\"hz\":%.17g,"
       "\"quantum_ticks\":%llu,\"read_ticks\":%.17g,\"measuring_ns\":%llu,\"pinned\":%s,\"fifo\":%s,"
-      "\"locked\":%s,\"placed\":%s}\n",
+      "\"locked\":%s,\"placed\":%s,\"threads\":%s,\"singles\":%zu}\n",
       outcome.ticks.size(), static_cast<unsigned long long>(outcome.batch),
       static_cast<unsigned long long>(outcome.operations), outcome.hz,
       static_cast<unsigned long long>(outcome.grain.quantum_ticks), outcome.grain.read_ticks,
       static_cast<unsigned long long>(outcome.measuring_ns), context.pinned ? "true" : "false",
-      context.fifo ? "true" : "false", context.locked ? "true" : "false", context.placed ? "true" : "false");
+      context.fifo ? "true" : "false", context.locked ? "true" : "false", context.placed ? "true" : "false",
+      outcome.threads ? "true" : "false", outcome.singles.size());
   write_all(file, head, static_cast<std::size_t>(length));
   write_all(file, outcome.ticks.data(), outcome.ticks.size() * sizeof(std::uint64_t));
+  write_all(file, outcome.singles.data(), outcome.singles.size() * sizeof(std::uint64_t));
 }
 
 // From here on what the fixture prints goes to standard error, and the results alone to standard output.

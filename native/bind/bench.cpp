@@ -2,6 +2,7 @@
 #include <nanobind/stl/tuple.h>
 #include <sys/mman.h>
 #include <latlab/bench_loop.hpp>
+#include <latlab/bench_runner.hpp>
 
 #include <cstdint>
 #include <string>
@@ -106,7 +107,10 @@ nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup,
   }
   for (std::size_t i = 0; i < warmup && good; ++i) once(batch);
   const latlab::ClockReference begin = latlab::clock_reference();
-  const auto part = [&](std::uint64_t* to, std::size_t count) {
+  const std::size_t each = bench::singles_of(batch, iterations);
+  std::vector<std::uint64_t> singles(each * iterations, 0);
+  std::size_t single = 0;
+  const auto measured = [&](std::uint64_t* to, std::size_t count) {
     if (prepares) {
       return bench::measure_with_setup(
           to, count, [&] { return prepare(set_up); }, [&](std::size_t) { return call(); },
@@ -114,6 +118,15 @@ nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup,
     }
     if (batch == 1) return bench::measure_back_to_back(to, count, [&](std::size_t) { return call(); });
     return bench::measure_back_to_back(to, count, [&](std::size_t) { return call.times(batch); });
+  };
+  const auto part = [&](std::uint64_t* to, std::size_t count) {
+    const std::size_t done = measured(to, count);
+    for (std::size_t i = 0; i < each * done; ++i) {
+      const std::uint64_t from = bench::stamp();
+      if (!call()) return std::size_t{0};
+      singles[single++] = bench::stamp() - from;
+    }
+    return done;
   };
   std::size_t finished = 0;
   if (good) {
@@ -125,7 +138,8 @@ nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup,
   while (end.ns - begin.ns < 200'000) end = latlab::clock_reference();
   return nb::make_tuple(nb::bytes(out.data(), finished * sizeof(std::uint64_t)), call.even(), batch,
                         call.operations(), latlab::ticks_hz(begin, end), grain.quantum_ticks,
-                        grain.read_ticks, measuring_ns);
+                        grain.read_ticks, measuring_ns,
+                        nb::bytes(singles.data(), single * sizeof(std::uint64_t)));
 }
 
 }  // namespace
@@ -138,13 +152,14 @@ NB_MODULE(bench, m) {
                 "set_up: typing.Callable[[], object] | None = None, "
                 "tear_down: typing.Callable[[], object] | None = None, "
                 "turns: tuple[int, bool, int, int] = (-1, False, 0, 0)) -> tuple[bytes, bool, int, int, "
-                "float, int, float, int]"),
+                "float, int, float, int, bytes]"),
         "run"_a, "iterations"_a, "warmup"_a, "batch"_a, "counted"_a, "set_up"_a = nb::none(),
         "tear_down"_a = nb::none(), "turns"_a = std::make_tuple(-1, false, 0, 0),
         "Measure a callable: (ticks of each iteration as uint64 bytes, whether every count was the same, "
         "batch, "
         "operations of a call, counter steps a second, the counter's step, cost of a reading in counter "
-        "steps, nanoseconds from the first to the last iteration). `turns`: (the socket to the other side or "
+        "steps, nanoseconds from the first to the last iteration, ticks of single calls between the batches). "
+        "`turns`: (the socket to the other side or "
         "-1, whether this is the first side, iterations of a turn, unmeasured ones before them).");
   m.def(
       "lock_memory", [] { return mlockall(MCL_CURRENT | MCL_FUTURE) == 0; },

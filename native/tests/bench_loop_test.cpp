@@ -12,6 +12,7 @@ namespace bench = latlab::bench;
 
 namespace {
 struct Prepared {
+  static constexpr bool counts_operations = true;
   int ready = 0;
   int runs = 0;
   void set_up() { ready = 1; }
@@ -22,10 +23,22 @@ struct Prepared {
   void tear_down() { ready = 0; }
 };
 struct Growing {
+  static constexpr bool counts_operations = true;
+  int count = 0;
+  int run() { return ++count; }
+};
+struct Answering {
   int count = 0;
   int run() { return ++count; }
 };
 }  // namespace
+
+TEST("a number that run() returns counts operations only where the fixture says so") {
+  const bench::Descriptor test = bench::describe<Answering>("Answering");
+  void* const fixture = test.create({});
+  CHECK_EQUAL(1U, test.run(fixture, 3));
+  test.destroy(fixture);
+}
 
 TEST("a fixture's optional parts are found, and a batch returns the operations of one run") {
   const bench::Descriptor test = bench::describe<Prepared>("Prepared");

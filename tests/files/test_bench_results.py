@@ -178,6 +178,7 @@ def test_a_side_that_fails_only_when_it_takes_turns_is_named_and_no_verdict_give
         "import sys\n"
         "class Late:\n"
         "    calls = 0\n"
+        "    counts_operations = True\n"
         "    def run(self):\n"
         "        self.calls += 1\n"
         "        if self.calls > 38:\n"

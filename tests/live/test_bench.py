@@ -17,6 +17,7 @@ PY = """
 import asyncio, os, time
 report = {"context": "a test of the tests"}
 class Sum:
+    counts_operations = True
     parameters = {"size": [10, 100]}
     def __init__(self, size=10):
         self.numbers = list(range(size))
@@ -44,6 +45,7 @@ class Strays:
     def run(self):
         os.sched_setaffinity(0, {})
 class Uneven:
+    counts_operations = True
     count = 0
     def run(self):
         self.count += 1
@@ -60,6 +62,7 @@ class Needs:
     def run(self):
         pass
 class Backwards:
+    counts_operations = True
     async def run(self):
         return -1
 class Eats:
@@ -80,7 +83,11 @@ struct Loop {
   void run() { for (std::uint64_t i = 0; i < size; ++i) bench::do_not_optimize(i); }
 };
 struct Throws { void run() { throw std::runtime_error("planned"); } };
-struct Uneven { int count = 0; int run() { return ++count; } };
+struct Uneven {
+  static constexpr bool counts_operations = true;
+  int count = 0;
+  int run() { return ++count; }
+};
 LATLAB_BENCHMARK(Loop)
 LATLAB_BENCHMARK(Throws)
 LATLAB_BENCHMARK(Uneven)

@@ -20,9 +20,11 @@ NATIVE = """
 #include <memory>
 static int here;
 struct Code {
+  static constexpr bool counts_operations = true;
   std::uint64_t run() { return 1 + (reinterpret_cast<std::uintptr_t>(&here) >> 12) % 1'000'000'007; }
 };
 struct Heap {
+  static constexpr bool counts_operations = true;
   std::unique_ptr<int> data = std::make_unique<int>(1);
   std::uint64_t run() { return 1 + (reinterpret_cast<std::uintptr_t>(data.get()) >> 4) % 1'000'000'007; }
 };
@@ -31,6 +33,7 @@ LATLAB_BENCHMARK(Heap)
 """
 PYTHON = """
 class Hash:
+    counts_operations = True
     def run(self):
         return 1 + hash("a") % 1_000_000_007
 """

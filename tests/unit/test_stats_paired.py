@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latlab.model.statistics.paired import Verdict
-from latlab.stats import _betting, paired
+from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.stats import _betting, family, paired
 
 Floats = npt.NDArray[np.float64]
 EXPERIMENTS, PAIRS = 120, 80
@@ -250,6 +251,20 @@ class FakeMachine:
         return paired.Difference((ratio,), (0.0,))
 
 
+def experiment(
+    measure: Callable[[tuple[paired.Side, paired.Side]], paired.Difference],
+    effect: float,
+    seconds: float,
+    clock: Callable[[], float],
+) -> PairedResult:
+    def judge(seen: Sequence[paired.Difference], _: bool) -> PairedResult:
+        return paired.judge([d.log_ratios for d in seen], smallest_effect=effect)
+
+    (result,) = family.run([family.Trial(measure, judge, effect, seed=1)], seconds=seconds, clock=clock)
+    assert result is not None
+    return result
+
+
 def test_an_experiment_stops_as_soon_as_its_verdict_is_settled() -> None:
     machine, seen = FakeMachine(0.1, 0.01), []
 
@@ -257,7 +272,7 @@ def test_an_experiment_stops_as_soon_as_its_verdict_is_settled() -> None:
         seen.append(machine.measure(order))
         return seen[-1]
 
-    result = paired.experiment(measure, smallest_effect=0.01, seconds=100, seed=1, clock=machine.clock)
+    result = experiment(measure, 0.01, 100, machine.clock)
     assert result.verdict is Verdict.SLOWER
     assert result.pairs == len(seen) <= 20
     assert result == paired.judge([d.log_ratios for d in seen], smallest_effect=0.01)
@@ -265,7 +280,7 @@ def test_an_experiment_stops_as_soon_as_its_verdict_is_settled() -> None:
 
 def test_an_experiment_ends_with_its_budget_and_says_so() -> None:
     machine = FakeMachine(0.0, 1.0)
-    result = paired.experiment(machine.measure, smallest_effect=0.001, seconds=1, seed=1, clock=machine.clock)
+    result = experiment(machine.measure, 0.001, 1, machine.clock)
     assert result.verdict is Verdict.INCONCLUSIVE
     assert machine.now <= 1.05
     assert result.more_pairs > 1000

@@ -5,7 +5,16 @@ from latlab.bench.judging.levels import history
 from latlab.bench.measuring.conditions import FACTORS, hogs
 from latlab.bench.measuring.conditions_study import study
 from latlab.bench.measuring.control import remember
-from latlab.bench.measuring.experiment import Asked, Recorder, default_settings, run, run_aa, run_ab
+from latlab.bench.measuring.experiment import (
+    Asked,
+    Comparison,
+    Recorder,
+    default_settings,
+    run,
+    run_aa,
+    run_ab,
+    run_suite,
+)
 from latlab.bench.results.api import (
     carry_over,
     couples,
@@ -24,6 +33,7 @@ from latlab.model.bench import Settings
 __all__ = [
     "FACTORS",
     "Asked",
+    "Comparison",
     "Raw",
     "Recorder",
     "Results",
@@ -47,6 +57,7 @@ __all__ = [
     "run",
     "run_aa",
     "run_ab",
+    "run_suite",
     "settle",
     "study",
     "with_discovery_rate",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from latlab.model.statistics.paired import PairedResult
 
-__all__ = ["Control", "Judgement", "Plan", "Sample", "Settings", "Shift"]
+__all__ = ["Control", "Judgement", "Measure", "Plan", "Sample", "Settings", "Shift"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class Settings:
         warmup: iterations before them.
         batch: runs in one iteration; 0 lets the process find how many the clock needs.
         cpu: the processor to stay on; None leaves the affinity alone.
+        cpus: the processors to stay on instead of `cpu`, for what has several threads; () for none.
+        fitting: whether commands and fixtures that start threads get all processors and the ordinary
+            scheduling instead: on one processor, or at SCHED_FIFO, those that wait for one another by
+            spinning would hang.
         priority: of SCHED_FIFO; 0 leaves the scheduling alone.
         lock_memory: whether to lock all memory.
         memory_limit_bytes: address space that the fixture may take; 0 for no limit.
@@ -36,6 +40,8 @@ class Settings:
     warmup: int = 10
     batch: int = 0
     cpu: int | None = None
+    cpus: tuple[int, ...] = ()
+    fitting: bool = False
     priority: int = 0
     lock_memory: bool = True
     memory_limit_bytes: int = 0
@@ -58,7 +64,10 @@ class Sample:
         turn: iterations of each turn that it took with the other side; 0 if it measured in one go.
         measuring_s: wall time from its first to its last iteration.
         context: which of "pinned", "fifo", "locked", "placed" came about: the last is a layout of code and
-            data that both processes of a pair have in common.
+            data that both processes of a pair have in common; "threads" where the fixture started some.
+        singles: operations that were timed one by one, between the batches.
+        tail_quantile: the highest of p90, p99 and p99.9 that those carry; 0 where they carry none.
+        tail_ns: that quantile of them, the cost of a reading taken off.
     """
 
     times_ns: npt.NDArray[np.float64]
@@ -70,6 +79,9 @@ class Sample:
     turn: int = 0
     measuring_s: float = 0.0
     context: tuple[str, ...] = ()
+    singles: int = 0
+    tail_quantile: float = 0.0
+    tail_ns: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,16 +144,33 @@ class Shift:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """One of the measures that a verdict is over.
+
+    Attributes:
+        name: "typical", "mean" (per operation) or the tail's quantile, such as "p99".
+        result: of this measure alone; its level is its part of the whole, its smallest effect the margin
+            within
+            which it counts as equivalent.
+    """
+
+    name: str
+    result: PairedResult
+
+
+@dataclass(frozen=True)
 class Judgement:
     """A verdict with everything that a reader may doubt.
 
     Attributes:
-        result: the verdict on the processes' typical times.
+        result: the verdict over all measures; effect and interval are those of the measure that decided it.
         shifts: of the distribution's quantiles.
         smallest_effect_why: where the smallest effect that matters comes from.
         typical_ns: median over processes of each side's typical time of an operation.
         warnings: sentences, each with a remedy.
         details: humps, warm-up, autocorrelation and what else was looked at, by side.
+        measures: what the verdict is over, the typical time first.
+        decided_by: the name of the measure that decided it.
     """
 
     result: PairedResult
@@ -150,6 +179,8 @@ class Judgement:
     typical_ns: tuple[float, float]
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    measures: tuple[Measure, ...] = ()
+    decided_by: str = "typical"
 
 
 @dataclass(frozen=True)

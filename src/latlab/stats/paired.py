@@ -13,10 +13,8 @@ as Wilcoxon's signed-rank interval does.
 
 from __future__ import annotations
 
-import itertools
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
@@ -32,11 +30,12 @@ __all__ = [
     "POWER",
     "Difference",
     "Side",
-    "experiment",
+    "arrays",
     "fewest_blocks",
     "found_effect",
     "interleaving",
     "judge",
+    "measure_shares",
     "needed_pairs",
     "settled",
 ]
@@ -48,6 +47,9 @@ BLOCK_PAIRS = 2
 # for effects of 0.1 to 2 sigma).
 _MIXTURE_COST = 1.5
 POWER = 0.9
+# Of the level, where a pair has several measures: what the typical time loses to the others is the logarithm
+# of this, a twentieth of what a verdict takes.
+FIRST_SHARE = 0.8
 # What clipping and learning the scale cost, by simulation: blocks of normal differences found with the wanted
 # power (0.8 and 0.9, levels of 0.05 and 0.01, effects of 0.2 to 3 deviations) against the bare growth of the
 # capital.
@@ -62,10 +64,12 @@ class Difference:
     Attributes:
         log_ratios: log(time of B / time of A) by each statistic.
         noises: the standard error of each by the scatter inside of the pair; 0 where that is unknown.
+        others: log-ratios of further measures of the pair (its mean, its tail), each judged by itself.
     """
 
     log_ratios: tuple[float, ...]
     noises: tuple[float, ...]
+    others: tuple[float, ...] = ()
 
 
 def interleaving(seed: int, *, block_pairs: int = BLOCK_PAIRS) -> Iterator[tuple[Side, Side]]:
@@ -221,11 +225,6 @@ def _evidence(ratios: Floats, noises: Floats, block_pairs: int, *, narrow: bool 
     return out
 
 
-def _arrays(differences: Sequence[Difference]) -> tuple[Floats, Floats]:
-    """(log-ratios, noises), each of shape (pairs, statistics)."""
-    return np.array([d.log_ratios for d in differences]), np.array([d.noises for d in differences])
-
-
 def settled(result: PairedResult) -> bool:
     """Whether more pairs would hardly change the verdict.
 
@@ -239,70 +238,16 @@ def settled(result: PairedResult) -> bool:
     return abs(math.log1p(result.effect)) >= math.log1p(result.smallest_effect)
 
 
-def experiment(
-    measure: Callable[[tuple[Side, Side]], Difference],
-    *,
-    smallest_effect: float,
-    seconds: float,
-    seed: int,
-    alpha: float = 0.05,
-    block_pairs: int = BLOCK_PAIRS,
-    max_pairs: int = 1_000_000,
-    early: bool = True,
-    earlier: Sequence[Difference] = (),
-    clock: Callable[[], float] = time.monotonic,
-) -> PairedResult:
-    """Measure and judge until a verdict is settled or the budget is spent.
+def measure_shares(measures: int) -> tuple[float, ...]:
+    """The part of the level that each of several measures of one pair has; most of it the first."""
+    if measures == 1:
+        return (1.0,)
+    return (FIRST_SHARE, *[(1 - FIRST_SHARE) / (measures - 1)] * (measures - 1))
 
-    Args:
-        measure: measures one pair in the given order.
-        smallest_effect: relative change that matters.
-        seconds: budget; a block that has begun is finished.
-        seed: of the order.
-        alpha: level.
-        block_pairs: as in `interleaving`.
-        max_pairs: budget in pairs.
-        early: whether to stop once a verdict is settled.
-        earlier: what `measure` returned for the first pairs of this seed, before an interruption; a last half
-            block is measured again.
-        clock: seconds, injected by tests.
-    """
-    deadline = clock() + seconds
-    seen = list(earlier[: len(earlier) // block_pairs * block_pairs])
 
-    def judged() -> PairedResult:
-        ratios, noises = _arrays(seen)
-        return judge(
-            ratios, smallest_effect=smallest_effect, alpha=alpha, block_pairs=block_pairs, noises=noises
-        )
-
-    def decided(evidence: _betting.Evidence) -> bool:
-        threshold, margin = math.log(2 / alpha), math.log1p(smallest_effect)
-        if max(_betting.capital(evidence, 0.0, way) for way in (1, -1)) >= threshold:
-            return True
-        return all(_betting.capital(evidence, -way * margin, way) >= threshold for way in (1, -1))
-
-    result = judged()
-    look = 1
-    if early and settled(result):
-        return result
-    evidence = _evidence(*_arrays(seen), block_pairs, narrow=True) if seen else None
-    order_of = interleaving(seed, block_pairs=block_pairs)
-    for order in itertools.islice(order_of, len(seen), None):
-        seen.append(measure(order))
-        blocks, rest = divmod(len(seen), block_pairs)
-        if rest:
-            continue
-        evidence = evidence or _betting.Evidence(len(seen[0].log_ratios), narrow=True)
-        evidence.add(*_arrays(seen[-block_pairs:]))
-        over = clock() >= deadline or len(seen) + block_pairs > max_pairs
-        if early and blocks >= look:
-            look = blocks + max(1, blocks // 16)  # looking costs time that measuring could have had
-            if decided(evidence) and settled(result := judged()):
-                return result
-        if over:
-            return judged()
-    raise AssertionError("the interleaving never ends")
+def arrays(differences: Sequence[Difference]) -> tuple[Floats, Floats]:
+    """(log-ratios, noises) of the first measure, each of shape (pairs, statistics)."""
+    return np.array([d.log_ratios for d in differences]), np.array([d.noises for d in differences])
 
 
 def _check_block(pairs: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.bench.judging.humps import iteration_humps
+from latlab.bench.judging.measures import combined, judge_measures, names_of, others_of
 from latlab.model.bench import Judgement, Sample, Shift
 from latlab.model.statistics.paired import PairedResult, Verdict
 from latlab.stats import paired
@@ -17,7 +18,7 @@ from latlab.stats.change_points import change_points
 from latlab.stats.quantiles import nearest_rank
 from latlab.stats.variance import effective_size, midmean, midmean_error
 
-__all__ = ["SHIFTED", "difference", "judge_pairs", "log_ratio", "turn_ratios"]
+__all__ = ["SHIFTED", "difference", "judge_pairs", "log_ratio", "measured", "turn_ratios"]
 
 Pair = tuple[Sample, Sample]
 SHIFTED = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
@@ -50,24 +51,30 @@ def log_ratio(a: Sample, b: Sample) -> float:
     return midmean(turn_ratios(a, b))
 
 
-def difference(a: Sample, b: Sample) -> paired.Difference:
+def difference(a: Sample, b: Sample, names: Sequence[str] = ("typical",)) -> paired.Difference:
     """A pair, summed up by its typical times and, with enough iterations, by those that nothing delayed.
 
     Of the first, the noise is the standard error of the midmean over turns (over iterations, where none were
     taken); of the second, that over four parts of each process. Exchanging the sides changes the
     signs of the log-ratios and leaves the noises as they are.
+
+    Args:
+        a: one process.
+        b: the other.
+        names: the measures that are wanted, of `names_of`.
     """
+    others = others_of(a, b, names)
     ratios = turn_ratios(a, b)
     typical, noise = midmean(ratios), midmean_error(ratios)
     if len(ratios) == 1:
         noise = math.hypot(*(_own_error(s.times_ns) for s in (a, b)))
     if min(len(a.times_ns), len(b.times_ns)) < _FEWEST_UNDELAYED:
-        return paired.Difference((typical,), (noise,))
+        return paired.Difference((typical,), (noise,), others)
     undelayed = math.log(_undelayed(b.times_ns) / _undelayed(a.times_ns))
     parts = [np.array_split(s.times_ns, _PARTS) for s in (a, b)]
     of_parts = [math.log(_undelayed(y) / _undelayed(x)) for x, y in zip(*parts, strict=True)]
     own = float(np.std(of_parts, ddof=1)) / math.sqrt(_PARTS)
-    return paired.Difference((typical, undelayed), (noise, own))
+    return paired.Difference((typical, undelayed), (noise, own), others)
 
 
 def _undelayed(times: npt.NDArray[np.float64]) -> float:
@@ -93,6 +100,7 @@ def judge_pairs(
     alpha: float,
     block_pairs: int = paired.BLOCK_PAIRS,
     refused: str | None = None,
+    declared: bool = True,
 ) -> Judgement:
     """Judge interleaved process pairs (A, B), in the order measured.
 
@@ -103,17 +111,22 @@ def judge_pairs(
         alpha: level.
         block_pairs: pairs of a block, which share a build.
         refused: why no verdict may be given, or None.
+        declared: whether the user named the smallest effect.
     """
-    differences = [difference(a, b) for a, b in pairs]
+    names = measured(pairs)
+    differences = [difference(a, b, names) for a, b in pairs]
     if len({len(d.log_ratios) for d in differences}) > 1:  # imported or cut: processes of unlike length
-        differences = [paired.Difference(d.log_ratios[:1], d.noises[:1]) for d in differences]
-    result = paired.judge(
-        [d.log_ratios for d in differences],
+        differences = [paired.Difference(d.log_ratios[:1], d.noises[:1], d.others) for d in differences]
+    judged = judge_measures(
+        differences,
+        names,
         smallest_effect=smallest_effect,
+        declared=declared,
         alpha=alpha,
         block_pairs=block_pairs,
-        noises=[d.noises for d in differences],
+        final=True,
     )
+    result, decided_by = combined(judged, alpha=alpha)
     warnings: list[str] = []
     details: dict[str, Any] = {}
     for index, side in enumerate("AB"):
@@ -142,7 +155,17 @@ def judge_pairs(
         (typical[0], typical[1]),
         tuple(warnings),
         details,
+        judged,
+        decided_by,
     )
+
+
+def measured(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    """The measures that all pairs have."""
+    each = {names_of(a, b) for a, b in pairs}
+    if len(each) == 1:
+        return next(iter(each))
+    return ("typical",)
 
 
 def _shifts(pairs: Sequence[Pair], alpha: float, block: int) -> tuple[Shift, ...]:

@@ -97,7 +97,16 @@ def unrandomized() -> bool:
         return bool(int(file.read(), 16) & 0x0040000)
 
 
-Measured = tuple[bytes, int, int, float, int, float, int]
+def had_threads() -> bool:
+    """Whether other threads than this one have run in this process, or processes that it started."""
+    import resource
+
+    every, own = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_THREAD)
+    started = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+    return started > 0 or every.ru_minflt > own.ru_minflt or every.ru_nvcsw > own.ru_nvcsw
+
+
+Measured = tuple[bytes, int, int, float, int, float, int, bytes]
 
 
 def measure(target: Any, config: dict[str, Any]) -> Measured:
@@ -105,27 +114,30 @@ def measure(target: Any, config: dict[str, Any]) -> Measured:
 
     Returns:
         (ticks, batch, operations, ticks a second, quantum, cost of a reading, nanoseconds from the first to
-        the last iteration)
+        the last iteration, ticks of single calls between the batches)
     """
     from latlab._core import bench
 
     is_class = isinstance(target, type)
+    counted = is_class and bool(getattr(target, "counts_operations", False))
     fixture = target(**config["parameters"]) if is_class else None
     run = fixture.run if is_class else target  # type: ignore[union-attr]
     set_up, tear_down = getattr(fixture, "set_up", None), getattr(fixture, "tear_down", None)
     code = getattr(run, "__code__", None)
     if code is not None and code.co_flags & CO_COROUTINE:
-        return measure_async(run, set_up, tear_down, config)
-    ticks, even, batch, operations, hz, quantum, read, measuring_ns = bench.measure(
-        run, config["iterations"], config["warmup"], config["batch"], is_class, set_up, tear_down,
+        return measure_async(run, set_up, tear_down, config, counted=counted)
+    ticks, even, batch, operations, hz, quantum, read, measuring_ns, singles = bench.measure(
+        run, config["iterations"], config["warmup"], config["batch"], counted, set_up, tear_down,
         config["turns"],
     )  # fmt: skip
     if not even:
         raise Uneven
-    return ticks, batch, operations, hz, quantum, read, measuring_ns
+    return ticks, batch, operations, hz, quantum, read, measuring_ns, singles
 
 
-def measure_async(run: Any, set_up: Any, tear_down: Any, config: dict[str, Any]) -> Measured:
+def measure_async(
+    run: Any, set_up: Any, tear_down: Any, config: dict[str, Any], *, counted: bool
+) -> Measured:
     """The same of a coroutine function: every call is awaited on one loop, whose start is not measured."""
     import asyncio
     from array import array
@@ -155,7 +167,7 @@ def measure_async(run: Any, set_up: Any, tear_down: Any, config: dict[str, Any])
         for _ in range(calls):
             result = await run()
         end = stamp()
-        counts.add(result)
+        counts.add(result if counted else None)
         if tear_down is not None:
             await tear_down() if asyncio.iscoroutinefunction(tear_down) else tear_down()
         return end - begin
@@ -190,7 +202,7 @@ def measure_async(run: Any, set_up: Any, tear_down: Any, config: dict[str, Any])
     if count is not None and count <= 0:
         raise ValueError("run() must return a number of operations above 0, or None")
     quantum, read = bench.clock_grain()
-    return out.tobytes(), batch, 1 if count is None else int(count), hz, quantum, read, measuring_ns
+    return out.tobytes(), batch, 1 if count is None else int(count), hz, quantum, read, measuring_ns, b""
 
 
 def main() -> int:
@@ -226,6 +238,7 @@ def main() -> int:
         if len(out[0]) != 8 * config["iterations"]:
             say("the other side has gone")
             return EXIT_PEER
+        done["threads"] = had_threads()
         done["placed"] = bool(config["layout"]) and unrandomized()
         with os.fdopen(results, "wb") as file:
             file.write(marshal.dumps((out, done)))

@@ -14,32 +14,41 @@ from typing import Any
 import numpy as np
 
 from latlab.bench.judging import judge as _judge
+from latlab.bench.judging.measures import combined, judge_measures
 from latlab.bench.measuring import control as _control
 from latlab.bench.measuring.pilot import run_pilot
 from latlab.bench.measuring.plan import default_smallest_effect, make_plan, with_plan
-from latlab.bench.measuring.process import measure_once, measure_pair
+from latlab.bench.measuring.process import conditions_for, measure_once, measure_pair
 from latlab.bench.results.raw import Raw, Row
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError
 from latlab.formats.recording import Recording, RecordingWriter, open_recording
 from latlab.model.bench import Control, Judgement, Plan, Sample, Settings
 from latlab.model.statistics.paired import PairedResult, Verdict
-from latlab.stats import paired
+from latlab.stats import family, paired
 from latlab.stats.variance import midmean
 
-__all__ = ["Recorder", "default_settings", "rows_of", "run", "run_aa", "run_ab"]
+__all__ = [
+    "Comparison",
+    "Recorder",
+    "Suite",
+    "default_settings",
+    "rows_of",
+    "run",
+    "run_aa",
+    "run_ab",
+    "run_suite",
+]
 
 DEFAULT_PROCESSES = 5
 
 
 def default_settings() -> Settings:
-    """On the last processor allowed, SCHED_FIFO at the top, with a memory limit that spares the machine."""
-    import psutil
-
+    """On the last processor allowed at the top of SCHED_FIFO; what has threads: on all, at no priority."""
     return Settings(
         cpu=max(os.sched_getaffinity(0)),
         priority=os.sched_get_priority_max(os.SCHED_FIFO),
-        memory_limit_bytes=int(0.45 * psutil.virtual_memory().available),  # of each of two at once
+        fitting=True,
     )
 
 
@@ -69,6 +78,8 @@ class Recorder:
                 "quantum_ns": np.full(count, sample.quantum_ns),
                 "read_ns": np.full(count, sample.read_ns),
                 "turn": np.full(count, sample.turn, dtype=np.int32),
+                "tail_quantile": np.full(count, sample.tail_quantile),
+                "tail_ns": np.full(count, sample.tail_ns),
                 "iteration": np.arange(count, dtype=np.int32),
                 "nanoseconds": sample.times_ns,
             },
@@ -89,6 +100,7 @@ def rows_of(recording: Recording) -> list[Row]:
             np.asarray(columns["nanoseconds"][start:end], dtype=np.float64),
             int(at["batch"]), int(at["operations"]), float(at["quantum_ns"]), float(at["read_ns"]),
             turn=int(at.get("turn", 0)),
+            tail_quantile=float(at.get("tail_quantile", 0.0)), tail_ns=float(at.get("tail_ns", 0.0)),
         )  # fmt: skip
         rows.append(Row(str(at["test"]), int(at["pair"]), int(at["position"]), str(at["side"]), sample))
     return rows
@@ -123,6 +135,7 @@ def run(
     """
     deadline = time.monotonic() + seconds
     command = target.kind == "command"
+    settings = conditions_for(target, target, settings)
     if iterations is None:
         probe = measure_once(target, dataclasses.replace(settings, iterations=1 if command else 10))
         settings = dataclasses.replace(settings, batch=probe.batch)
@@ -146,6 +159,7 @@ class Earlier:
     plan: Plan
     effect: float
     effect_why: str
+    declared: bool = True
 
 
 @dataclass(frozen=True)
@@ -175,81 +189,191 @@ class Asked:
     build: str | None = None
 
 
-def run_ab(
-    a: Target,
-    b: Target,
+@dataclass
+class Comparison:
+    """One comparison of a suite.
+
+    Attributes:
+        a: the side that is compared with.
+        b: the side that is judged.
+        earlier: an interrupted run of the same seed: its pairs count, and its plan stands for a pilot.
+    """
+
+    a: Target
+    b: Target
+    earlier: Earlier | None = None
+
+
+@dataclass
+class Suite:
+    """What became of a suite.
+
+    Attributes:
+        judged: by name.
+        plans: by name.
+        failed: what went wrong with those that have no judgement, by name.
+    """
+
+    judged: dict[str, Judgement] = field(default_factory=dict)
+    plans: dict[str, Plan] = field(default_factory=dict)
+    failed: dict[str, LatlabError] = field(default_factory=dict)
+
+
+@dataclass
+class _Prepared:
+    """A comparison with its plan."""
+
+    comparison: Comparison
+    plan: Plan
+    effect: float
+    effect_why: str
+    settings: Settings
+    declared: bool
+    pairs: list[tuple[Sample, Sample]] = field(default_factory=list)
+
+    def differences(self) -> list[paired.Difference]:
+        names = _judge.measured(self.pairs[:1])
+        return [_judge.difference(x, y, names) for x, y in self.pairs]
+
+
+def run_suite(
+    comparisons: Mapping[str, Comparison],
     settings: Settings,
     asked: Asked,
     recorder: Recorder,
     *,
-    name: str | None = None,
-    earlier: Earlier | None = None,
     control: bool = True,
-    planned: Callable[[Mapping[str, Any]], None] | None = None,
-) -> tuple[Judgement, Plan]:
-    """Measure A and B in interleaved process pairs until a verdict is settled or the budget is spent.
+    planned: Callable[[str, Mapping[str, Any]], None] | None = None,
+    told: Callable[[str, float], None] | None = None,
+) -> Suite:
+    """Measure comparisons in interleaved process pairs until all verdicts are settled or the budget is spent.
+
+    The budget is that of one times their number; what one leaves over is for those that are undecided.
 
     Args:
-        a: the side that is compared with.
-        b: the side that is judged.
+        comparisons: by name.
         settings: how a process measures.
-        asked: budget, level, effect.
+        asked: budget of each, level, effect.
         recorder: keeps every process.
-        name: of the comparison.
-        earlier: an interrupted run of the same seed: its pairs count, and its plan stands for a pilot.
         control: whether a host that failed its null control is refused.
-        planned: told what the pilot settled, to keep it.
+        planned: told what the pilot of each settled, to keep it.
+        told: told of each block that was measured, with the seconds that are left.
     """
     begin = time.monotonic()
-    targets = {"A": a, "B": b}
-    if earlier is None:
-        plan, effect, effect_why = _planned(a, b, settings, asked)
-    else:
-        plan, effect, effect_why = earlier.plan, earlier.effect, earlier.effect_why
-        if asked.smallest_effect is not None:
-            effect, effect_why = _declared(asked.smallest_effect)
-    settings = with_plan(settings, plan)
-    block = plan.block_pairs
     refused = _control.refusal() if control else None
-    if planned is not None:
-        found = {"smallest_effect": effect, "smallest_effect_why": effect_why, "refused": refused}
-        planned({**found, "plan": dataclasses.asdict(plan)})
-    title = name or f"{a.name} / {b.name}"
-    pairs = [] if earlier is None else list(earlier.pairs)
+    out = Suite()
+    ready: dict[str, _Prepared] = {}
+    for name, comparison in comparisons.items():
+        try:
+            ready[name] = _prepared(comparison, settings, asked)
+        except LatlabError as error:
+            out.failed[name] = error
+            continue
+        one = ready[name]
+        out.plans[name] = one.plan
+        if planned is not None:
+            found = {"smallest_effect": one.effect, "smallest_effect_why": one.effect_why}
+            found |= {"declared": one.declared, "refused": refused}
+            planned(name, {**found, "plan": dataclasses.asdict(one.plan)})
+    names = list(ready)
+    trials = [_trial(name, ready[name], asked, recorder, index) for index, name in enumerate(names)]
+    family.run(
+        trials,
+        seconds=asked.seconds * len(trials) - (time.monotonic() - begin),
+        alpha=asked.alpha,
+        failures=LatlabError,
+        told=None if told is None else lambda index, left: told(names[index], left),
+    )
+    for name, trial in zip(names, trials, strict=True):
+        if isinstance(trial.failed, LatlabError):
+            out.failed[name] = trial.failed
+            continue
+        one = ready[name]
+        out.judged[name] = _judge.judge_pairs(
+            one.pairs,
+            smallest_effect=one.effect,
+            smallest_effect_why=one.effect_why,
+            alpha=asked.alpha,
+            block_pairs=one.plan.block_pairs,
+            refused=refused,
+            declared=one.declared,
+        )
+    return out
+
+
+def run_ab(
+    a: Target, b: Target, settings: Settings, asked: Asked, recorder: Recorder, *, control: bool = True
+) -> tuple[Judgement, Plan]:
+    """One comparison alone, as `run_suite`.
+
+    Raises:
+        LatlabError: a side failed.
+    """
+    name = f"{a.name} / {b.name}"
+    suite = run_suite({name: Comparison(a, b)}, settings, asked, recorder, control=control)
+    if suite.failed:
+        raise suite.failed[name]
+    return suite.judged[name], suite.plans[name]
+
+
+def _prepared(comparison: Comparison, settings: Settings, asked: Asked) -> _Prepared:
+    earlier, declared = comparison.earlier, asked.smallest_effect is not None
+    if earlier is None:
+        plan, effect, why, settings = _planned(comparison.a, comparison.b, settings, asked)
+    else:
+        plan, effect, why = earlier.plan, earlier.effect, earlier.effect_why
+        declared = declared or earlier.declared
+        settings = conditions_for(comparison.a, comparison.b, settings)
+        if asked.smallest_effect is not None:
+            effect, why = _declared(asked.smallest_effect)
+    kept = [] if earlier is None else list(earlier.pairs)
+    return _Prepared(comparison, plan, effect, why, with_plan(settings, plan), declared, kept)
+
+
+def _trial(name: str, one: _Prepared, asked: Asked, recorder: Recorder, index: int) -> family.Trial:
+    targets = {"A": one.comparison.a, "B": one.comparison.b}
 
     def measure(order: tuple[paired.Side, paired.Side]) -> paired.Difference:
-        if asked.build is not None and len(pairs) % block == 0:
-            _build(asked.build, len(pairs) // block)
-        samples = measure_pair(targets[order[0]], targets[order[1]], settings)
+        if asked.build is not None and len(one.pairs) % one.plan.block_pairs == 0:
+            _build(asked.build, len(one.pairs) // one.plan.block_pairs)
+        samples = measure_pair(targets[order[0]], targets[order[1]], one.settings)
         for position, (side, sample) in enumerate(zip(order, samples, strict=True)):
-            recorder.add(Row(title, len(pairs), position, side, sample))
-        pairs.append(samples if order[0] == "A" else (samples[1], samples[0]))
-        return _judge.difference(*pairs[-1])
+            recorder.add(Row(name, len(one.pairs), position, side, sample))
+        one.pairs.append(samples if order[0] == "A" else (samples[1], samples[0]))
+        return _judge.difference(*one.pairs[-1], _judge.measured(one.pairs[:1]))
 
-    paired.experiment(
+    return family.Trial(
         measure,
-        smallest_effect=effect,
-        seconds=asked.seconds - (time.monotonic() - begin),
-        seed=asked.seed,
-        alpha=asked.alpha,
-        block_pairs=block,
-        max_pairs=asked.max_pairs,
-        early=asked.early,
-        earlier=[_judge.difference(x, y) for x, y in pairs],
+        _judging(one, asked),
+        one.effect,
+        asked.seed + index,
+        one.plan.block_pairs,
+        asked.max_pairs,
+        asked.early,
+        one.differences(),
     )
-    judgement = _judge.judge_pairs(
-        pairs,
-        smallest_effect=effect,
-        smallest_effect_why=effect_why,
-        alpha=asked.alpha,
-        block_pairs=block,
-        refused=refused,
-    )
-    return judgement, plan
 
 
-def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Plan, float, str]:
-    """Run the pilot; (plan, smallest effect, why that)."""
+def _judging(one: _Prepared, asked: Asked) -> Callable[[Sequence[paired.Difference], bool], PairedResult]:
+    def judged(seen: Sequence[paired.Difference], final: bool) -> PairedResult:
+        names = ("typical", "mean", "tail")[: 1 + len(seen[0].others)] if seen else ("typical",)
+        measures = judge_measures(
+            seen,
+            names,
+            smallest_effect=one.effect,
+            declared=one.declared,
+            alpha=asked.alpha,
+            block_pairs=one.plan.block_pairs,
+            final=final,
+        )
+        return combined(measures, alpha=asked.alpha)[0]
+
+    return judged
+
+
+def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Plan, float, str, Settings]:
+    """Run the pilot; (plan, smallest effect, why that, the conditions that suit both)."""
+    settings = conditions_for(a, b, settings)
     begin = time.monotonic()
     command = "command" in (a.kind, b.kind)
     fixed = command or asked.iterations is not None
@@ -267,7 +391,7 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
         rebuild=None if build is None else lambda number: _build(build, number),
     )
     if asked.smallest_effect is None:
-        effect, why = default_smallest_effect(pilot.typical_ns)
+        effect, why = default_smallest_effect()
     else:
         effect, why = _declared(asked.smallest_effect)
     plan = make_plan(
@@ -279,7 +403,7 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
         budget_s=max(0.0, asked.seconds - (time.monotonic() - begin)),
         max_pairs=asked.max_pairs,
     )
-    return plan, effect, why
+    return plan, effect, why, settings
 
 
 def _declared(effect: float) -> tuple[float, str]:
@@ -308,32 +432,18 @@ def run_aa(
     """
     if comparisons < 1:
         raise LatlabError("a null control needs at least one comparison")
-    plan, effect, _ = _planned(target, target, settings, asked)
-    settings = with_plan(settings, plan)
+    one = _prepared(Comparison(target, target), settings, asked)
     called = 0
     for index in range(comparisons):
-        result = paired.experiment(
-            lambda order: null_difference(target, settings, order),
-            smallest_effect=effect,
-            seconds=asked.seconds,
-            seed=asked.seed + index,
-            alpha=asked.alpha,
-            block_pairs=plan.block_pairs,
-            max_pairs=asked.max_pairs,
-        )
-        different = result.verdict in (Verdict.FASTER, Verdict.SLOWER)
-        called += different
+        again = dataclasses.replace(one, pairs=[])
+        trial = _trial(target.name, again, asked, Recorder(), index)
+        (result,) = family.run([trial], seconds=asked.seconds, alpha=asked.alpha)
+        if result is None:
+            continue  # nothing is caught here, so none
+        called += result.verdict in (Verdict.FASTER, Verdict.SLOWER, Verdict.MIXED)
         if on_comparison is not None:
             on_comparison(index, result)
     return _control.control_of(comparisons, called, asked.alpha)
-
-
-def null_difference(
-    target: Target, settings: Settings, order: tuple[paired.Side, paired.Side]
-) -> paired.Difference:
-    """One pair whose sides are the same."""
-    one, other = measure_pair(target, target, settings)
-    return _judge.difference(one, other) if order[0] == "A" else _judge.difference(other, one)
 
 
 def _build(command: str, number: int) -> None:

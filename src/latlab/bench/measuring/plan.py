@@ -4,53 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from pathlib import Path
 
 from latlab.bench.measuring.pilot import FEWEST_TURNS, PILOT_BUILDS, PILOT_PAIRS, Pilot
 from latlab.model.bench import Plan, Settings
 from latlab.stats import paired
 from latlab.stats.variance import best_iterations
 
-__all__ = ["cycle_ns", "default_smallest_effect", "make_plan", "plan_from", "with_plan"]
+__all__ = ["default_smallest_effect", "make_plan", "plan_from", "with_plan"]
 
 FEWEST_PAIRS = 30  # must fit into the budget: two to four times as many as a clear difference needs
 # Measuring for more than twice what starting a pair costs would gain a third at best, were the pilot's few
 # pairs alike by luck; it loses more than that where they are not.
 MOST_MEASURING = 2.0
-# A smallest effect of one cycle says that changes of an operation of some cycles don't matter before they are
-# tens of percent, which no user of a loop of such operations believes.
-LARGEST_DEFAULT = 0.0025
+# Less is seldom worth a line of code, and what an irrelevant edit moves by its layout alone is often more.
+DEFAULT_EFFECT = 0.01
 WORTH_CANCELLING = 0.75  # deviations of a pair; four pairs don't tell less from none
 FEWEST_ITERATIONS, MOST_ITERATIONS = 20, 20_000
 BLOCKS = (2, 4, 8, 16, 32, 64)  # pairs of a block that shares a build
 
 
-def cycle_ns() -> float:
-    """One cycle of this processor at its nominal rate, which is what the kernel states first in cpuinfo."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("cpu MHz"):
-            return 1e3 / float(line.partition(":")[2])
-    return 1.0 / 3.0
-
-
-def default_smallest_effect(typical_ns: float) -> tuple[float, str]:
-    """The larger of one cycle and one instruction an operation, relative to the operation's time.
-
-    An instruction takes no more than a cycle where any work is done in parallel, so that the cycle decides.
+def default_smallest_effect() -> tuple[float, str]:
+    """What people mean by a change, where they don't say.
 
     Returns:
         (relative change, why).
     """
-    cycle = cycle_ns()
-    effect = cycle / typical_ns
-    if effect > LARGEST_DEFAULT:
-        return LARGEST_DEFAULT, (
-            f"{LARGEST_DEFAULT:.2%}: one cycle ({cycle:.2f} ns) would be {effect:.2%} of an operation of "
-            f"{typical_ns:.4g} ns, so the cap holds; declare your own by --effect"
-        )
-    return (
-        effect,
-        f"one cycle ({cycle:.2f} ns) an operation of {typical_ns:.4g} ns; declare yours by --effect",
+    return DEFAULT_EFFECT, (
+        f"{DEFAULT_EFFECT:.0%} by default, up to 5 % where the budget can't tell less; "
+        "declare yours by --effect"
     )
 
 

@@ -21,12 +21,15 @@ from typing import Any
 import numpy as np
 
 import latlab
+from latlab.bench.judging.measures import tail_quantile
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError, NotTrustworthyError, UsageError
 from latlab.model.bench import Sample, Settings
+from latlab.stats.quantiles import nearest_rank
 
-__all__ = ["fixtures", "measure_once", "measure_pair", "native_runner", "takes_seed"]
+__all__ = ["conditions_for", "fixtures", "measure_once", "measure_pair", "native_runner", "takes_seed"]
 
+_SAID = 8  # lines of its own standard error that a failure shows
 _ASK, _NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000  # of personality(2)
 _THREW, _UNEVEN, _AFFINITY, _MEMORY, _MISSING, _COMMAND, _PEER = 10, 11, 12, 13, 14, 16, 17
 
@@ -99,6 +102,24 @@ def measure_pair(first: Target, second: Target, settings: Settings) -> tuple[Sam
     return one, other
 
 
+def conditions_for(a: Target, b: Target, settings: Settings) -> Settings:
+    """The settings that suit both sides: all processors for commands and for fixtures that start threads.
+
+    Raises:
+        as `measure_once`.
+    """
+    if not settings.fitting:
+        return settings
+    free = dataclasses.replace(
+        settings, cpu=None, cpus=tuple(sorted(os.sched_getaffinity(0))), priority=0, fitting=False
+    )
+    few = dataclasses.replace(free, iterations=1, warmup=0, batch=1)
+    for target in (a,) if a == b else (a, b):
+        if target.kind == "command" or "threads" in measure_once(target, few).context:
+            return free
+    return dataclasses.replace(settings, fitting=False)
+
+
 def _measured(targets: Sequence[Target], settings: Settings, layout: int = 0) -> list[Sample]:
     """The samples of one process a target, which take turns if there are two.
 
@@ -137,6 +158,8 @@ def _conditions(settings: Settings) -> contextlib.AbstractContextManager[Any]:
     """
     from latlab.system.settings.context import measuring
 
+    if settings.cpus:
+        return measuring(cpus=settings.cpus)
     others = sorted(os.sched_getaffinity(0) - {settings.cpu})
     if settings.priority == 0 or settings.cpu is None or not others:
         return contextlib.nullcontext()
@@ -189,7 +212,7 @@ def _command(
 def _sample(target: Target, output: bytes, settings: Settings, process_s: float) -> Sample:
     if target.kind == "python":
         measured, done = _unpacked(target, output)
-        raw, batch, operations, hz, quantum, read, measuring_ns = measured
+        raw, batch, operations, hz, quantum, read, measuring_ns, singles = measured
     else:
         head, _, raw = output.partition(b"\n")
         try:
@@ -200,9 +223,15 @@ def _sample(target: Target, output: bytes, settings: Settings, process_s: float)
             raise LatlabError(
                 f"{target.text}: the measuring process ended before it wrote its result"
             ) from None
+        singles = raw[8 * settings.iterations :]
+        raw = raw[: 8 * settings.iterations]
     ticks = np.frombuffer(raw, dtype="<u8")
     if len(ticks) != settings.iterations or hz <= 0:
         raise LatlabError(f"{target.text}: {len(ticks)} of {settings.iterations} iterations came back")
+    alone = np.frombuffer(singles, dtype="<u8")
+    q = tail_quantile(len(alone))
+    step_ns = 1e9 / hz
+    tail = max(quantum, nearest_rank(alone, q) - read) * step_ns / operations if q else 0.0
     return Sample(
         times_ns=ticks * (1e9 / hz / batch / operations),
         batch=batch,
@@ -212,7 +241,10 @@ def _sample(target: Target, output: bytes, settings: Settings, process_s: float)
         process_s=process_s,
         turn=settings.turn,
         measuring_s=measuring_ns * 1e-9,
-        context=tuple(key for key in ("pinned", "fifo", "locked", "placed") if done.get(key)),
+        context=tuple(key for key in ("pinned", "fifo", "locked", "placed", "threads") if done.get(key)),
+        singles=len(alone),
+        tail_quantile=q,
+        tail_ns=tail,
     )
 
 
@@ -274,6 +306,9 @@ class _Process:
             env={**os.environ, "PYTHONHASHSEED": str(layout)} if drawn else None,
             pass_fds=() if peer is None else (peer.fileno(),),
         )
+        # Where memory runs out, this process goes and not another.
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{self.popen.pid}/oom_score_adj").write_text("1000")
 
     def __enter__(self) -> _Process:
         return self
@@ -304,6 +339,8 @@ def _outputs(running: Sequence[_Process], timeout_s: float) -> list[bytes]:
         if process.popen.returncode != 0:
             lines = errors.decode(errors="replace").strip().splitlines()
             said = lines[-1] if lines else "it said nothing"
+            if len(lines) > 1:  # what the fixture or the command said itself, before our own line
+                said += "".join(f"\n  | {line}" for line in lines[-1 - _SAID : -1])
             failed[process.popen.returncode] = _error(process.target, process.popen.returncode, said)
     if failed:
         raise next((e for code, e in failed.items() if code != _PEER), next(iter(failed.values())))

@@ -128,6 +128,7 @@ def judge_again(
             alpha=level if alpha is None else alpha,
             block_pairs=block,
             refused=planned.get("refused"),
+            declared=smallest_effect is not None or bool(planned.get("declared", True)),
         )
     return judged, {name: planned["plan"] for name, planned in plans.items()}
 
@@ -152,13 +153,15 @@ def carry_over(earlier: _raw.Raw | None, name: str, recorder: Recorder) -> Earli
     for row in earlier.rows:
         if row.test == name and row.pair < len(pairs):
             recorder.add(row)
-    return Earlier(pairs, plan, float(found["smallest_effect"]), str(found["smallest_effect_why"]))
+    effect, why = float(found["smallest_effect"]), str(found["smallest_effect_why"])
+    return Earlier(pairs, plan, effect, why, bool(found.get("declared", True)))
 
 
 def with_discovery_rate(judged: Mapping[str, Judgement]) -> dict[str, Judgement]:
     """Many verdicts at once: a difference stands only if its adjusted p-value does.
 
-    Benjamini and Hochberg's adjustment; a verdict that doesn't stand becomes inconclusive and says why.
+    Benjamini and Hochberg's adjustment, which of p-values that are the inverse of e-values is e-BH (see
+    `stats.family`); a verdict that doesn't stand becomes inconclusive and says what it is alone.
     """
     if len(judged) < 2:
         return dict(judged)
@@ -166,7 +169,7 @@ def with_discovery_rate(judged: Mapping[str, Judgement]) -> dict[str, Judgement]
     out = {}
     for (name, judgement), p_value in zip(judged.items(), adjusted, strict=True):
         result = judgement.result
-        if result.verdict in (Verdict.FASTER, Verdict.SLOWER) and p_value > result.alpha:
+        if result.verdict in (Verdict.FASTER, Verdict.SLOWER, Verdict.MIXED) and p_value > result.alpha:
             why = (
                 f"{result.verdict} alone (p = {result.p_value:.3g}), but not among {len(judged)} comparisons "
                 f"(adjusted p = {p_value:.3g})"

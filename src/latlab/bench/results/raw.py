@@ -1,7 +1,8 @@
 """Raw results as CSV: what was measured, iteration by iteration, and all that a verdict is made from.
 
-Version 1: the first line is `# latlab-bench-raw 1`, the second `# ` and one JSON object (kind, what was
+Version 2: the first line is `# latlab-bench-raw 2`, the second `# ` and one JSON object (kind, what was
 asked, the environment), the third the columns' names. Times are written with as many digits as they have.
+Version 1 lacks the columns `tail_quantile` and `tail_ns`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from latlab.model.bench import Sample
 
 __all__ = ["Raw", "Row", "read", "sniff", "write"]
 
-FIRST_LINE = "# latlab-bench-raw 1"
+FIRST_LINE, FIRST_LINE_1 = "# latlab-bench-raw 2", "# latlab-bench-raw 1"
 COLUMNS = (
     "test",
     "pair",
@@ -32,9 +33,12 @@ COLUMNS = (
     "quantum_ns",
     "read_ns",
     "turn",
+    "tail_quantile",
+    "tail_ns",
     "iteration",
     "nanoseconds",
 )
+COLUMNS_1 = tuple(name for name in COLUMNS if not name.startswith("tail_"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +102,8 @@ def write(path: Path, meta: Mapping[str, Any], rows: Iterable[Row]) -> None:
                 s.quantum_ns,
                 s.read_ns,
                 s.turn,
+                s.tail_quantile,
+                s.tail_ns,
             ]
             out.writerows([*head, i, repr(float(t))] for i, t in enumerate(s.times_ns))
         file.write("# end\n")
@@ -108,7 +114,7 @@ def sniff(path: Path) -> bool:
     if not path.is_file():
         return False
     with open(path, "rb") as file:
-        return file.readline().rstrip() == FIRST_LINE.encode()
+        return file.readline().rstrip() in (FIRST_LINE.encode(), FIRST_LINE_1.encode())
 
 
 def read(path: Path) -> Raw:
@@ -122,13 +128,14 @@ def read(path: Path) -> Raw:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(path, f"can't be read ({error})") from None
     lines = text.split("\n")
-    if lines[0] != FIRST_LINE or len(lines) < 3:
+    if lines[0] not in (FIRST_LINE, FIRST_LINE_1) or len(lines) < 3:
         raise InputError(path, "is no raw result of latlab bench", place="line 1")
     try:
         meta = json.loads(lines[1].removeprefix("# "))
     except ValueError:
         raise InputError(path, "the description is damaged", place="line 2") from None
-    if not isinstance(meta, dict) or tuple(lines[2].split(",")) != COLUMNS:
+    columns = COLUMNS if lines[0] == FIRST_LINE else COLUMNS_1
+    if not isinstance(meta, dict) or tuple(lines[2].split(",")) != columns:
         raise InputError(path, "has other columns than a raw result", place="line 3")
     if lines[-2:] != ["# end", ""]:
         raise InputError(
@@ -145,14 +152,14 @@ def read(path: Path) -> Raw:
 
     for number, fields in enumerate(csv.reader(io.StringIO("\n".join(lines[3:-2]))), 4):
         try:
-            time_ns = float(fields[10])
-            key = tuple(fields[:9])
-            if len(fields) != len(COLUMNS) or not 0 <= time_ns < np.inf:
+            time_ns, at = float(fields[len(columns) - 1]), len(columns) - 2
+            key = tuple(fields[:at])
+            if len(fields) != len(columns) or not 0 <= time_ns < np.inf:
                 raise ValueError
-            if key != head or int(fields[9]) == 0:
+            if key != head or int(fields[at]) == 0:
                 flush()
                 head, times = key, []
-            if int(fields[9]) != len(times):
+            if int(fields[at]) != len(times):
                 raise ValueError
             times.append(time_ns)
         except (ValueError, IndexError):
@@ -165,10 +172,11 @@ def read(path: Path) -> Raw:
 
 
 def _row(head: tuple[str, ...], times: list[float]) -> Row:
-    test, pair, position, side, batch, operations, quantum, read_cost, turn = head
+    test, pair, position, side, batch, operations, quantum, read_cost, turn, *tail = head
     if side not in ("A", "B"):
         raise ValueError(side)
     sample = Sample(
-        np.array(times), int(batch), int(operations), float(quantum), float(read_cost), turn=int(turn)
-    )
+        np.array(times), int(batch), int(operations), float(quantum), float(read_cost), turn=int(turn),
+        tail_quantile=float(tail[0]) if tail else 0.0, tail_ns=float(tail[1]) if tail else 0.0,
+    )  # fmt: skip
     return Row(test, int(pair), int(position), side, sample)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab import words
-from latlab.cli._options import JSON
+from latlab.cli._options import CPUS, JSON
 from latlab.errors import UsageError
 from latlab.model.bench import Settings
 
@@ -31,13 +33,20 @@ def measuring(function: Function) -> Function:
             "--batch", type=click.IntRange(min=1), help="Runs an iteration, instead of what the clock needs."
         ),
         click.option(
-            "--cpus", "cpu", type=int, help="Processor to measure on; the last one allowed by default."
+            "--cpus",
+            type=CPUS,
+            help="CPUs to measure on, as 3 or 0-3. By default the last one; all for commands and "
+            "for fixtures that start threads.",
         ),
-        click.option("--scheduling", type=click.Choice(["fifo", "other"]), default="fifo", show_default=True),
+        click.option(
+            "--scheduling",
+            type=click.Choice(["fifo", "other"]),
+            help="By default fifo on one CPU, other on several, where threads may spin.",
+        ),
         click.option("--priority", type=click.IntRange(1, 99), help="Of SCHED_FIFO; the highest by default."),
         click.option("--no-lock-memory", is_flag=True, help="Don't lock memory."),
         click.option(
-            "--memory", type=click.IntRange(min=1), metavar="BYTES", help="Memory limit of a process."
+            "--memory", type=click.IntRange(min=1), metavar="BYTES", help="Memory limit of a process; none."
         ),
         click.option(
             "--timeout",
@@ -46,7 +55,7 @@ def measuring(function: Function) -> Function:
             show_default=True,
             help="Seconds a process.",
         ),
-        click.option("--seed", type=int, default=1, show_default=True),
+        click.option("--seed", type=int, help="Of the order of the sides; drawn anew by default."),
         JSON,
         click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the recording."),
         click.option("--raw", type=click.Path(path_type=Path, dir_okay=False), help="Raw results as CSV."),
@@ -85,17 +94,44 @@ def settings_of(options: dict[str, Any]) -> Settings:
     from latlab.bench import default_settings
 
     base = default_settings()
-    fifo = options["scheduling"] == "fifo"
+    cpus: tuple[int, ...] = options["cpus"] or ()
+    absent = sorted(set(cpus) - os.sched_getaffinity(0))
+    if absent:
+        raise UsageError(
+            f"--cpus: this machine offers no CPU {', '.join(map(str, absent))} to this process",
+            remedy=f"it offers {', '.join(map(str, sorted(os.sched_getaffinity(0))))}",
+        )
+    several = len(cpus) > 1
+    fifo = options["scheduling"] == "fifo" or (options["scheduling"] is None and not several)
     return dataclasses.replace(
         base,
         warmup=options["warmup"],
         batch=options["batch"] or 0,
-        cpu=base.cpu if options["cpu"] is None else options["cpu"],
+        cpu=None if several else cpus[0] if cpus else base.cpu,
+        cpus=cpus if several else (),
+        fitting=not cpus and options["scheduling"] is None,
         priority=(options["priority"] or base.priority) if fifo else 0,
         lock_memory=not options["no_lock_memory"],
-        memory_limit_bytes=options["memory"] or base.memory_limit_bytes,
+        memory_limit_bytes=options["memory"] or 0,
         timeout_s=options["timeout"],
     )
+
+
+def check_outputs(options: dict[str, Any]) -> None:
+    """Try what is to be written before anything is measured, and draw the seed where none is given.
+
+    Raises:
+        UsageError: a file can't be written.
+    """
+    if options.get("seed") is None:
+        options["seed"] = random.SystemRandom().randrange(1 << 31)
+    for name in ("raw", "html", "markdown", "junit", "github"):  # -o makes its folder at once
+        path = options.get(name)
+        if path is None:
+            continue
+        folder = path.absolute().parent
+        if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+            raise UsageError(f"--{name} {path}: can't be written", remedy="name a file in a folder of yours")
 
 
 def parameters_of(options: dict[str, Any]) -> dict[str, Any]:

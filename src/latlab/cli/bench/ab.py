@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from latlab.cli._options import Seconds
 from latlab.cli.bench._options import (
+    check_outputs,
     fraction,
     measuring,
     parameters_of,
@@ -21,10 +24,13 @@ from latlab.cli.bench._options import (
 )
 from latlab.errors import ExitCode, UsageError
 
+if TYPE_CHECKING:
+    from latlab.bench import Asked, Raw, Target
+
 
 def exit_code(verdicts: Sequence[str]) -> int:
-    """4 where one is slower, else 3 where one is inconclusive or refused, else 0."""
-    if "slower" in verdicts:
+    """4 where one is slower (by any measure), else 3 where one is inconclusive or refused, else 0."""
+    if {"slower", "mixed"} & set(verdicts):
         return ExitCode.REGRESSION
     undecided = {"inconclusive", "refused"} & set(verdicts)
     return ExitCode.NOT_TRUSTWORTHY if undecided else ExitCode.OK
@@ -44,7 +50,13 @@ def _judging(function: Any) -> Any:
 @click.argument("a")
 @click.argument("b")
 @_judging
-@click.option("--seconds", type=Seconds(0.01), default=10.0, show_default=True, help="Budget a comparison.")
+@click.option(
+    "--seconds",
+    type=Seconds(0.01),
+    default=10.0,
+    show_default=True,
+    help="Budget a comparison; what one leaves over goes to others.",
+)
 @click.option("--pairs", type=click.IntRange(min=2), help="Budget in process pairs.")
 @click.option(
     "--power",
@@ -67,30 +79,55 @@ def _judging(function: Any) -> Any:
 def ab(a: str, b: str, **options: Any) -> int:
     """Is B faster than A? Fixtures in files, shared objects, or commands, in interleaved process pairs."""
     from latlab import bench
-    from latlab.reports.bench import text as bench_text
-    from latlab.system.environment import capture
 
-    couples, report = bench.couples(a, b, parameters_of(options), timeout_s=options["timeout"])
-    settings = settings_of(options)
-    asked = bench.Asked(
+    resumed = options["resume"]
+    earlier = bench.read_any(resumed) if resumed else None
+    if earlier is not None:
+        before = earlier.meta.get("asked", {}).get("seed")
+        if options["seed"] not in (None, before):
+            raise UsageError(f"{resumed} has another seed", remedy="leave --seed out")
+        options["seed"] = before
+    check_outputs(options)
+    parameters = parameters_of(options)
+    couples, report = bench.couples(a, b, parameters, timeout_s=options["timeout"])
+    return compare_couples(couples, options, {"a": a, "b": b, "parameters": parameters}, report, earlier)
+
+
+def asked_of(options: dict[str, Any]) -> Asked:
+    """What the options ask of each comparison."""
+    from latlab.bench import Asked
+
+    return Asked(
         smallest_effect=fraction(options["effect"]),
         alpha=options["alpha"],
         seconds=options["seconds"],
         seed=options["seed"],
         iterations=options["iterations"],
         max_pairs=options["pairs"] or 100_000,
-        power=options["power"],
-        early=not options["keep_going"],
-        build=options["build"],
+        power=options.get("power", 0.9),
+        early=not options.get("keep_going", False),
+        build=options.get("build"),
     )
+
+
+def compare_couples(
+    couples: Mapping[str, tuple[Target, Target]],
+    options: dict[str, Any],
+    what: Mapping[str, Any],
+    report: Mapping[str, str],
+    earlier: Raw | None = None,
+) -> int:
+    """Measure a suite, write what was asked for, and say the verdicts; the exit code."""
+    from latlab import bench
+    from latlab.reports.bench import text as bench_text
+    from latlab.system.environment import capture
+
+    settings = settings_of(options)
+    asked = asked_of(options)
     environment = capture()
-    earlier = bench.read_any(options["resume"]) if options["resume"] else None
-    if earlier is not None and earlier.meta.get("asked", {}).get("seed") != asked.seed:
-        raise UsageError(f"{options['resume']} has another seed", remedy="give the same --seed")
     meta: dict[str, Any] = {"kind": "bench-ab", "report": report}
-    meta["asked"] = {**vars(asked), "a": a, "b": b, "parameters": parameters_of(options)}
+    meta["asked"] = {**vars(asked), **what}
     meta["settings"] = vars(settings)
-    judged: dict[str, Any] = {}
     plans: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
         recorder = bench.Recorder()
@@ -102,27 +139,32 @@ def ab(a: str, b: str, **options: Any) -> int:
                     options["output"], "bench-ab", parameters=meta, environment=environment, seed=asked.seed
                 )
             )
-        for name, (one, other) in couples.items():
 
-            def planned(found: Any, name: str = name) -> None:
-                plans[name] = found
-                if recorder.writer is not None:
-                    recorder.writer.put("plans", {"schema": 1, "plans": plans})
+        def planned(name: str, found: Any) -> None:
+            plans[name] = found
+            if recorder.writer is not None:
+                recorder.writer.put("plans", {"schema": 1, "plans": plans})
 
-            judged[name], _ = bench.run_ab(
-                one,
-                other,
-                settings,
-                asked,
-                recorder,
-                name=name,
-                earlier=bench.carry_over(earlier, name, recorder),
-                control=not options["no_control"],
-                planned=planned,
-            )
-        judged = bench.with_discovery_rate(judged)
+        comparisons = {
+            name: bench.Comparison(one, other, bench.carry_over(earlier, name, recorder))
+            for name, (one, other) in couples.items()
+        }
+        suite = bench.run_suite(
+            comparisons,
+            settings,
+            asked,
+            recorder,
+            control=not options.get("no_control", False),
+            planned=planned,
+            told=progress(len(couples)),
+        )
+        if not suite.judged:
+            raise next(iter(suite.failed.values()))
+        judged = bench.with_discovery_rate(suite.judged)
         documents = [bench_text.judgement_json(j, plans[n]["plan"], name=n) for n, j in judged.items()]
-        result = {"schema": 1, **(documents[0] if len(documents) == 1 else {"comparisons": documents})}
+        failed = [{"name": n, "error": str(e)} for n, e in suite.failed.items()]
+        result: dict[str, Any] = {"schema": 1}
+        result |= documents[0] if len(couples) == 1 else {"comparisons": documents, "failed": failed}
         if recorder.writer is not None:
             recorder.writer.put("result", result)
     facts = {**meta, "plans": plans, "environment": environment.to_json()}
@@ -130,7 +172,27 @@ def ab(a: str, b: str, **options: Any) -> int:
         bench.write_raw(options["raw"], facts, recorder.rows)
     write_reports(options, documents, bench.Raw(facts, recorder.rows))
     show(documents, result, as_json=options["as_json"])
-    return exit_code([d["verdict"] for d in documents])
+    for one in failed:
+        click.echo(f"latlab: {one['error']}", err=True)
+    code = exit_code([d["verdict"] for d in documents])
+    return ExitCode.FAILED if failed and code != ExitCode.REGRESSION else code
+
+
+def progress(comparisons: int) -> Callable[[str, float], None] | None:
+    """Says on a terminal what is measured and how long it may still take; None elsewhere."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    blocks: dict[str, int] = {}
+
+    def told(name: str, left: float) -> None:
+        blocks[name] = blocks.get(name, 0) + 1
+        of = f"{len(blocks)} of {comparisons}, " if comparisons > 1 else ""
+        line = f"latlab: {of}{name}: {blocks[name]} blocks, at most {max(0.0, left):.0f} s left"
+        click.echo(f"\r\x1b[K{line[:100]}", err=True, nl=False)
+        if left <= 0:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+    return told
 
 
 def show(documents: Sequence[dict[str, Any]], result: dict[str, Any], *, as_json: bool) -> None:
@@ -158,14 +220,8 @@ def aa(fixture: str, comparisons: int, **options: Any) -> int:
     from latlab.reports.bench import text as bench_text
 
     target = bench.settle(bench.parse(fixture, parameters_of(options)), timeout_s=options["timeout"])
-    asked = bench.Asked(
-        smallest_effect=fraction(options["effect"]),
-        alpha=options["alpha"],
-        seconds=options["seconds"],
-        seed=options["seed"],
-        iterations=options["iterations"],
-        max_pairs=options["pairs"] or 100_000,
-    )
+    check_outputs(options)
+    asked = asked_of(options)
     control = bench.run_aa(target, settings_of(options), asked, comparisons=comparisons)
     bench.remember(control, target.name)
     document = bench_text.control_json(control)

@@ -10,15 +10,16 @@ from typing import Any
 import click
 
 from latlab.cli._options import Seconds
-from latlab.cli.bench._options import measuring, parameters_of, settings_of
-from latlab.errors import UsageError
+from latlab.cli.bench._options import check_outputs, measuring, parameters_of, settings_of
+from latlab.errors import ExitCode, LatlabError, UsageError
 
 
-def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]) -> None:
+def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]) -> int:
     from latlab import bench
     from latlab.reports.bench import text as bench_text
     from latlab.system.environment import capture
 
+    check_outputs(options)
     settings = settings_of(options)
     environment = capture()
     asked = {"targets": [t.text for t in targets], "seed": options["seed"], "seconds": options["seconds"]}
@@ -38,17 +39,24 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
                 )
             )
         tests, documents = {}, []
+        failed: list[LatlabError] = []
         for target in targets:
-            samples = bench.run(
-                target,
-                settings,
-                recorder,
-                seconds=options["seconds"] / len(targets),
-                processes=options["processes"],
-                iterations=options["iterations"],
-            )
+            try:
+                samples = bench.run(
+                    target,
+                    settings,
+                    recorder,
+                    seconds=options["seconds"] / len(targets),
+                    processes=options["processes"],
+                    iterations=options["iterations"],
+                )
+            except LatlabError as error:
+                failed.append(error)  # loses nothing of the others
+                continue
             tests[target.name] = samples
             documents.append(bench_text.summary_json(target.name, samples, mean=options["mean"]))
+        if not tests and failed:
+            raise failed[0]
         if recorder.writer is not None:
             recorder.writer.put("result", {"schema": 1, "benchmarks": documents})
     if options["raw"]:
@@ -64,9 +72,12 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
     for document in documents:
         for warning in document["warnings"]:
             click.echo(f"latlab: {document['name']}: {warning}", err=True)
-    if settings.priority and documents and "fifo" not in documents[0]["context"]:
+    for one in failed:
+        click.echo(f"latlab: {one}", err=True)
+    if settings.priority and not settings.fitting and documents and "fifo" not in documents[0]["context"]:
         click.echo("latlab: SCHED_FIFO isn't allowed here; measured without it", err=True)
     sys.stdout.flush()
+    return ExitCode.FAILED if failed else ExitCode.OK
 
 
 def _running(function: Any) -> Any:
@@ -86,25 +97,24 @@ def _running(function: Any) -> Any:
 @click.command()
 @click.argument("target")
 @_running
-def run(target: str, **options: Any) -> None:
+def run(target: str, **options: Any) -> int:
     """Measure FILE.py[:Fixture], FILE.so[:Fixture or symbol] or PROGRAM[:Fixture]."""
     from latlab import bench
 
     given = bench.parse(target, parameters_of(options))
     if given.kind == "command":
-        _measure([given], options, {})
-        return
+        return _measure([given], options, {})
     targets, report = bench.expand(given, timeout_s=options["timeout"])
-    _measure(targets, options, report)
+    return _measure(targets, options, report)
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
 @_running
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
-def command(words: tuple[str, ...], **options: Any) -> None:
+def command(words: tuple[str, ...], **options: Any) -> int:
     """Measure a whole command: `latlab bench -- CMD ARGS...`."""
     from latlab import bench
 
     if not words:
         raise UsageError("no command was given", remedy="write it after --")
-    _measure([bench.of_command(words, parameters_of(options))], options, {})
+    return _measure([bench.of_command(words, parameters_of(options))], options, {})

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from latlab.cli.bench._options import measuring, parameters_of, settings_of
+from latlab.cli.bench._options import check_outputs, measuring, parameters_of, settings_of
 from latlab.errors import UsageError
 
 
@@ -37,7 +37,10 @@ def study(fixture: str, blocks: int, factors: str | None, **options: Any) -> Non
             f"no factor {', '.join(sorted(unknown))}", remedy=f"there are {', '.join(bench.FACTORS)}"
         )
     target = bench.settle(bench.parse(fixture, parameters_of(options)), timeout_s=options["timeout"])
-    settings = dataclasses.replace(settings_of(options), iterations=options["iterations"] or 100)
+    check_outputs(options)
+    settings = dataclasses.replace(
+        settings_of(options), fitting=False, iterations=options["iterations"] or 100
+    )
     environment = capture()
     asked = {"fixture": fixture, "blocks": blocks, "factors": varied, "seed": options["seed"]}
     meta: dict[str, Any] = {"kind": "bench-study", "asked": asked}

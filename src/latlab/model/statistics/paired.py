@@ -13,6 +13,7 @@ class Verdict(StrEnum):
 
     FASTER = "faster"
     SLOWER = "slower"
+    MIXED = "mixed"  # slower by one measure, faster by another
     EQUIVALENT = "equivalent"
     INCONCLUSIVE = "inconclusive"
     REFUSED = "refused"
@@ -23,7 +24,7 @@ class PairedResult:
     """A judgement of paired measurements; B relative to A, so a positive effect is a longer time.
 
     Attributes:
-        verdict: one of the four verdicts, or refused where the measurement can't carry any.
+        verdict: one of the verdicts, or refused where the measurement can't carry any.
         effect: the estimated relative change of B's time (0.01 is 1 % longer); None where nothing can be
         said. interval: relative change, both ends of the confidence sequence at `1 - alpha`; an end is
         None where

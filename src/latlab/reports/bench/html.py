@@ -27,7 +27,7 @@ OWN_WORDS = (
     ("why", "3. Why does efficiency matter?"),
     ("weakness", "4. What does the code do, and where should it be weak?"),
 )
-_TONES = {"faster": "good", "slower": "bad", "equivalent": "good"}
+_TONES = {"faster": "good", "slower": "bad", "mixed": "bad", "equivalent": "good"}
 
 
 def comparison_page(
@@ -176,6 +176,8 @@ def _percent(value: float | None) -> str | None:
 def _measuring(settings: Mapping[str, Any]) -> list[str]:
     """The options that bring about the settings of a run; an older one didn't keep them."""
     out = [f"--cpus {settings['cpu']}"] if settings.get("cpu") is not None else []
+    if settings.get("cpus"):
+        out = [f"--cpus {','.join(map(str, settings['cpus']))}"]
     out += [f"--warmup {settings['warmup']}"] if "warmup" in settings else []
     out += [f"--batch {settings['batch']}"] if settings.get("batch") else []
     out += ["--scheduling other"] if settings.get("priority") == 0 else []

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.bench import Control, Judgement, Plan, Sample
+from latlab.model.bench import Control, Judgement, Measure, Plan, Sample
 from latlab.model.machine.environment import Environment
 from latlab.stats.quantiles import nearest_rank
 
@@ -21,6 +21,7 @@ __all__ = [
     "csv_lines",
     "judgement_json",
     "judgement_text",
+    "measure_json",
     "study_findings",
     "study_text",
     "summary_json",
@@ -125,6 +126,8 @@ def judgement_json(
         "smallest_effect": result.smallest_effect,
         "smallest_effect_why": judgement.smallest_effect_why,
         "typical_ns": [t if math.isfinite(t) else None for t in judgement.typical_ns],
+        "decided_by": judgement.decided_by,
+        "measures": [measure_json(m) for m in judgement.measures],
         "shifts": [dataclasses.asdict(shift) for shift in judgement.shifts],
         "warnings": list(judgement.warnings),
         "details": judgement.details,
@@ -132,6 +135,19 @@ def judgement_json(
     if plan is not None:
         out["plan"] = dataclasses.asdict(plan) if isinstance(plan, Plan) else dict(plan)
     return out
+
+
+def measure_json(measure: Measure) -> dict[str, Any]:
+    """What one of the measures says by itself."""
+    result = measure.result
+    return {
+        "name": measure.name,
+        "verdict": result.verdict.value,
+        "effect": result.effect,
+        "interval": list(result.interval),
+        "p_value": result.p_value,
+        "margin": result.smallest_effect,
+    }
 
 
 def judgement_text(document: Mapping[str, Any]) -> str:
@@ -147,6 +163,10 @@ def judgement_text(document: Mapping[str, Any]) -> str:
         f"  {document['why']}",
         f"  smallest effect that matters: {document['smallest_effect_why']}",
     ]
+    for measure in document.get("measures", ()):
+        name = "mean per operation" if measure["name"] == "mean" else measure["name"]
+        ends = ", ".join(map(_percent, measure["interval"]))
+        lines.append(f"  {name}: {measure['verdict']} {_percent(measure['effect'])}  [{ends}]")
     for shift in document["shifts"]:
         if shift["withheld"]:
             lines.append(f"  {shift['quantile']:<6} withheld: {shift['withheld']}")

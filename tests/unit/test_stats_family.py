@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from latlab.bench.judging.measures import combined, judge_measures
+from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.stats import family, paired
+from latlab.stats.multiple import benjamini_hochberg
+
+DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
+
+
+class Machine:
+    """A clock on which every pair takes a twentieth of a second."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def trial(self, shift: float, seed: int, deviation: float = 0.02) -> family.Trial:
+        random = np.random.default_rng(seed)
+
+        def measure(_: tuple[paired.Side, paired.Side]) -> paired.Difference:
+            self.now += 0.05
+            return paired.Difference((shift + deviation * random.normal(),), (0.0,))
+
+        def judge(seen: Sequence[paired.Difference], _: bool) -> PairedResult:
+            return paired.judge([d.log_ratios for d in seen], smallest_effect=0.01, block_pairs=1)
+
+        return family.Trial(measure, judge, 0.01, seed, block_pairs=1)
+
+
+def found(shifts: Sequence[float], seed: int, seconds: float) -> list[bool]:
+    """Which of a suite are called different among all."""
+    machine = Machine()
+    trials = [machine.trial(shift, 1000 * seed + i) for i, shift in enumerate(shifts)]
+    results = [r for r in family.run(trials, seconds=seconds * len(shifts), clock=machine.clock) if r]
+    adjusted = benjamini_hochberg([r.p_value for r in results])
+    return [bool(r.verdict in DIFFERENT and p <= 0.05) for r, p in zip(results, adjusted, strict=True)]
+
+
+def test_in_a_suite_of_twenty_the_two_that_changed_are_found_as_often_as_alone_and_few_others() -> None:
+    rounds, change, seconds = 6, 0.03, 2.0
+    alone = sum(found([change], 50 + seed, seconds)[0] for seed in range(2 * rounds))
+    suites = [found([change] * 2 + [0.0] * 18, seed, seconds) for seed in range(rounds)]
+    assert sum(sum(one[:2]) for one in suites) >= 0.9 * alone
+    false = [sum(one[2:]) / max(1, sum(one)) for one in suites]
+    assert float(np.mean(false)) <= 0.05
+
+
+def test_one_large_change_among_six_is_said_and_not_voided_by_the_others() -> None:
+    assert found([0.2, 0.0, 0.0, 0.0, 0.0, 0.0], 3, 1.5) == [True, False, False, False, False, False]
+
+
+def test_a_difference_stands_among_all_from_the_e_value_that_e_bh_asks_for() -> None:
+    def e(*values: float) -> list[float]:
+        return [math.log(v) for v in values]
+
+    assert math.exp(family.standing_log_threshold(e(1.0), 0.05)) == pytest.approx(20)
+    assert round(math.exp(family.standing_log_threshold(e(1, 1, 1, 1), 0.05))) == 80
+    assert round(math.exp(family.standing_log_threshold(e(41, 45, 1, 1), 0.05))) == 40
+
+
+def test_one_that_fails_loses_nothing_of_the_others() -> None:
+    machine = Machine()
+    good, bad = machine.trial(0.2, 1), machine.trial(0.0, 2)
+
+    def fail(_: tuple[paired.Side, paired.Side]) -> paired.Difference:
+        raise OSError("gone")
+
+    bad.measure = fail
+    results = family.run([bad, good], seconds=5, failures=OSError, clock=machine.clock)
+    assert (results[0], str(bad.failed)) == (None, "gone")
+    assert results[1] is not None
+    assert results[1].verdict is Verdict.SLOWER
+
+
+def judged(mean: float, tail: float) -> tuple[PairedResult, str]:
+    random = np.random.default_rng(4)
+    pairs = [
+        paired.Difference(
+            (0.001 * random.normal(),),
+            (0.0,),
+            (mean + 0.002 * random.normal(), tail + 0.01 * random.normal()),
+        )
+        for _ in range(60)
+    ]
+    measures = judge_measures(
+        pairs,
+        ("typical", "mean", "p99"),
+        smallest_effect=0.01,
+        declared=True,
+        alpha=0.05,
+        block_pairs=1,
+        final=True,
+    )
+    return combined(measures, alpha=0.05)
+
+
+def test_sides_are_equivalent_only_if_they_are_by_the_mean_and_by_the_tail_too() -> None:
+    assert [judged(0.0, 0.0)[0].verdict, judged(0.32, 0.0)[0].verdict] == [
+        Verdict.EQUIVALENT,
+        Verdict.SLOWER,
+    ]
+    slower, by = judged(0.0, 0.5)
+    assert (slower.verdict, by) == (Verdict.SLOWER, "p99")
+    assert judged(0.32, 0.0)[1] == "mean"
+    assert judged(0.32, -0.5)[0].verdict is Verdict.MIXED
