@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latlab.bench import compare_results, history, judge_unpaired, load
+from latlab.bench import Results, accept, accepted, compare_results, history, judge_unpaired, load
 from latlab.errors import InputError
 from latlab.model.statistics.paired import Verdict
 
@@ -176,8 +176,67 @@ def test_a_step_in_a_history_is_found_where_it_happened(tmp_path: Path) -> None:
     assert found["verdict"] == "slower"
     assert found["changes"][-1]["at"] == "10.json"
     assert found["why"].startswith("slower by ")
-    assert "(p = 0.0" in found["why"]
+    assert found["changes"][-1]["found_at"] == "11.json"
     (steady,) = history([(p.name, load(p)) for p in files[:10]], smallest_effect=0.01)
     assert steady["verdict"] == "unchanged"
     (few,) = history([(p.name, load(p)) for p in files[:4]], smallest_effect=0.01)
     assert few["verdict"] == "inconclusive"
+
+
+def test_fifty_percent_in_the_last_two_results_are_found_and_fifty_identical_ones_change_nowhere() -> None:
+    def results(seed: int, count: int, last: float) -> list[tuple[str, Results]]:
+        random = np.random.default_rng(seed)
+        values = np.exp(0.01 * random.normal(size=count))
+        values[-2:] *= last
+        return [(f"{i}", Results("x", {"one": [np.array([v])]})) for i, v in enumerate(values)]
+
+    verdicts = [history(results(s, 50, 1.0), smallest_effect=0.01)[0]["verdict"] for s in range(30)]
+    assert verdicts == ["unchanged"] * 30
+    for seed in range(10):
+        assert history(results(seed, 20, 1.5), smallest_effect=0.01)[0]["verdict"] == "slower"
+
+
+def test_a_level_that_is_accepted_is_no_slowdown_and_the_next_one_is(tmp_path: Path) -> None:
+    def results(*levels: float) -> list[tuple[str, Results]]:
+        random = np.random.default_rng(1)
+        return [
+            (f"{i}.json", Results("x", {"one": [np.array([level * np.exp(0.005 * random.normal())])]}))
+            for i, level in enumerate(levels)
+        ]
+
+    file = tmp_path / "accepted.json"
+    series = results(*[1.0] * 12, *[1.2] * 8)
+    (before,) = history(series, smallest_effect=0.01, accepted=accepted(file))
+    assert (before["verdict"], before["why"].endswith("latlab bench accept 12.json")) == ("slower", True)
+    accept(file, "results/12.json", "one")
+    (after,) = history(series, smallest_effect=0.01, accepted=accepted(file))
+    assert (after["verdict"], after["changes"][-1]["accepted"]) == ("unchanged", True)
+    more = results(*[1.0] * 12, *[1.2] * 12, *[1.5] * 3)
+    assert history(more, smallest_effect=0.01, accepted=accepted(file))[0]["verdict"] == "slower"
+
+
+@pytest.mark.parametrize("correlated", [0.0, 0.7])
+def test_a_machine_that_shifts_by_one_percent_between_two_runs_is_no_change(correlated: float) -> None:
+    called = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        sides = []
+        for shift in (0.0, 0.01):
+            noise = np.zeros(20)
+            for i in range(1, 20):
+                noise[i] = correlated * noise[i - 1] + 0.004 * random.normal()
+            sides.append([np.array([np.exp(shift + x)]) for x in noise])
+        result, _, warnings = judge_unpaired(*sides, smallest_effect=0.005, alpha=0.05)
+        called += result.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        assert "run them interleaved" in result.why
+    assert called <= 1
+    assert any("between runs is assumed" in w for w in warnings)
+
+
+def test_hyperfines_result_of_two_commands_is_one_comparison(tmp_path: Path) -> None:
+    commands = [
+        {"command": c, "times": [t + 0.001 * i for i in range(12)]} for c, t in (("a", 1.0), ("b", 2.0))
+    ]
+    found = load(written(tmp_path / "two.json", {"results": commands}))
+    ((name, judgement),) = compare_results(found, found, smallest_effect=None, alpha=0.05).items()
+    assert (name, judgement.result.verdict) == ("a / b", Verdict.SLOWER)

@@ -1,7 +1,7 @@
 """How fast is a piece of code, and did a change help."""
 
 from latlab.bench.judging.compare import compare_results, environment_differences, judge_unpaired
-from latlab.bench.judging.levels import history
+from latlab.bench.judging.levels import accept, accepted, history
 from latlab.bench.measuring.conditions import FACTORS, hogs
 from latlab.bench.measuring.conditions_study import study
 from latlab.bench.measuring.control import remember
@@ -39,6 +39,8 @@ __all__ = [
     "Results",
     "Settings",
     "Target",
+    "accept",
+    "accepted",
     "carry_over",
     "compare_results",
     "couples",

@@ -2,75 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from latlab.bench.results.imports import Results
-from latlab.stats.change_points import change_points
+from latlab.errors import InputError
+from latlab.formats import documents
+from latlab.stats.sequential import FEWEST, level_changes
 from latlab.stats.variance import midmean
 
-__all__ = ["FEWEST", "history"]
+__all__ = ["accept", "accepted", "history"]
 
-FEWEST = 8  # results: with fewer, no split of a series has a permutation p-value below 0.02
-_SHORTEST = 3
+Accepted = Mapping[str, Sequence[str]]
 
 
 def history(
-    results: Sequence[tuple[str, Results]], *, smallest_effect: float, alpha: float = 0.02
+    results: Sequence[tuple[str, Results]],
+    *,
+    smallest_effect: float,
+    false_alarms: float = 0.1,
+    results_per_year: float = 365.0,
+    accepted: Accepted | None = None,
 ) -> list[dict[str, Any]]:
     """The changes of level of every benchmark.
 
     Args:
         results: (label, content) of each result, the oldest first.
         smallest_effect: relative change that counts.
-        alpha: level of each change point's test.
+        false_alarms: a year, of all benchmarks together: each has its part of them.
+        results_per_year: how often results come.
+        accepted: by benchmark the labels of results whose level is wanted; "*" stands for all benchmarks.
 
     Returns:
         for each benchmark its name, values, changes (with the label of the first result after each) and
-        verdict:
-        "slower" if the last change that matters made it slower, "faster", "unchanged", or "inconclusive" for
-        fewer than 8 results.
+        verdict: "slower" if the last change made it slower and isn't accepted, "faster", "unchanged", or
+        "inconclusive" for too few results.
     """
     series: dict[str, list[tuple[str, float]]] = {}
     for label, content in results:
         for name, groups in content.tests.items():
             if groups:
-                typical = float(np.median([midmean(g) for g in groups]))
-                series.setdefault(name, []).append((label, typical))
-    return [_one(name, points, smallest_effect, alpha) for name, points in series.items()]
+                ordered = sorted(midmean(g) for g in groups)
+                series.setdefault(name, []).append((label, ordered[(len(ordered) - 1) // 2]))
+    probability = min(0.1, false_alarms / results_per_year / max(1, len(series)))
+    return [
+        _one(name, points, smallest_effect, probability, accepted or {}) for name, points in series.items()
+    ]
 
 
-def _one(name: str, points: Sequence[tuple[str, float]], effect: float, alpha: float) -> dict[str, Any]:
+def _one(
+    name: str,
+    points: Sequence[tuple[str, float]],
+    effect: float,
+    probability: float,
+    accepted: Accepted,
+) -> dict[str, Any]:
     values = [value for _, value in points]
     document: dict[str, Any] = {"name": name, "results": len(values), "typical_ns": values, "changes": []}
-    if len(values) < FEWEST:
+    if len(values) <= FEWEST:
         return {
             **document,
             "verdict": "inconclusive",
-            "why": f"{len(values)} results can't carry a change point; it takes {FEWEST}",
+            "why": f"{len(values)} results can't carry a change of level; it takes {FEWEST + 1}",
         }
-    changes = [
+    wanted = {Path(label).name for key in (name, "*") for label in accepted.get(key, ())}
+    changes: list[dict[str, Any]] = [
         {
-            "at": points[p.index][0],
-            "index": p.index,
-            "before_ns": p.before,
-            "after_ns": p.after,
-            "effect": p.after / p.before - 1,
-            "p_value": p.p_value,
+            "at": points[c.index][0],
+            "index": c.index,
+            "found_at": points[c.found][0],
+            "before_ns": math.exp(c.before),
+            "after_ns": math.exp(c.after),
+            "effect": math.expm1(c.after - c.before),
+            "accepted": Path(points[c.index][0]).name in wanted,
         }
-        for p in change_points(values, alpha=alpha, shortest=_SHORTEST)
-        if abs(p.after / p.before - 1) >= effect
+        for c in level_changes(
+            [math.log(v) for v in values], alarm_probability=probability, smallest=math.log1p(effect)
+        )
     ]
-    last = changes[-1] if changes else None
-    if last is None:
+    if not changes:
         return {**document, "verdict": "unchanged", "why": f"no change of level of {effect:.2%} or more"}
-    verdict = "slower" if float(str(last["effect"])) > 0 else "faster"
-    return {
-        **document,
-        "changes": changes,
-        "verdict": verdict,
-        "why": f"{verdict} by {abs(float(str(last['effect']))):.2%} since {last['at']} "
-        f"(p = {float(str(last['p_value'])):.2g})",
-    }
+    last = changes[-1]
+    change = float(last["effect"])
+    verdict = "slower" if change > 0 else "faster"
+    why = f"{verdict} by {abs(change):.2%} since {last['at']}"
+    if last["accepted"]:
+        verdict, why = "unchanged", f"{why}, which is accepted"
+    elif verdict == "slower":
+        why += f"; if that is wanted: latlab bench accept {last['at']}"
+    return {**document, "changes": changes, "verdict": verdict, "why": why}
+
+
+def accepted(path: Path) -> dict[str, list[str]]:
+    """The levels that are accepted, by benchmark; none where the file isn't there.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text())["accepted"]
+        return {str(name): [str(label) for label in labels] for name, labels in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(path, "holds no accepted levels", remedy="write it by latlab bench accept") from None
+
+
+def accept(path: Path, label: str, benchmark: str = "*") -> None:
+    """Keep that the level from a result on is wanted, in a file that can be committed."""
+    known = accepted(path)
+    labels = known.setdefault(benchmark, [])
+    if Path(label).name not in labels:
+        labels.append(Path(label).name)
+    documents.write(path, {"schema": 1, "accepted": known})

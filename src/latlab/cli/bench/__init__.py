@@ -11,6 +11,7 @@ from latlab.cli._lazy import LazyGroup
 # Where each subcommand lives, and its help, so that `latlab bench --help` imports none of them.
 SUBCOMMANDS = {
     "aa": ("bench.ab", "Compare a fixture with itself: how often does this host cry wolf?"),
+    "accept": ("bench.compare", "Accept a level that `bench history` calls slower."),
     "ab": ("bench.ab", "Compare two fixtures or commands in interleaved process pairs."),
     "compare": (
         "bench.compare",

@@ -28,6 +28,8 @@ def compare(
 ) -> int:
     """Judge the results B against A, or those of one `bench ab` once more (only A).
 
+    Of a file of two commands (hyperfine's) the second is judged against the first.
+
     Recordings, raw CSV, and JSON of pyperf, Google Benchmark, hyperfine and pytest-benchmark.
     """
     from latlab import bench
@@ -36,11 +38,16 @@ def compare(
     smallest = fraction(effect)
     if b is not None and any(options.values()):
         raise UsageError("a report is made of the results of one `bench ab`", remedy="leave B out")
-    raw = bench.read_any(a) if b is None else None
+    results = bench.load(a) if b is None else None
+    two = results is not None and results.tool != "latlab" and len(results.tests) == 2
+    if results is not None and two and any(options.values()):
+        raise UsageError("a report is made of the results of one `bench ab`", remedy="leave --html out")
+    raw = bench.read_any(a) if b is None and not two else None
     if raw is not None:
         judged, plans = bench.judge_again(raw, source=a, smallest_effect=smallest, alpha=alpha)
-    elif b is not None:
-        one, other = bench.load(a), bench.load(b)
+    else:
+        one = results if results is not None else bench.load(a)
+        other = one if b is None else bench.load(b)
         judged, plans = bench.compare_results(one, other, smallest_effect=smallest, alpha=alpha or 0.05), {}
         if not judged:
             raise UsageError(
@@ -56,21 +63,57 @@ def compare(
     return exit_code([d["verdict"] for d in documents])
 
 
+ACCEPTED = click.option(
+    "--accepted",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("latlab-accepted.json"),
+    show_default=True,
+    help="File of the levels that are wanted; commit it.",
+)
+
+
 @click.command()
 @click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option(
     "--effect", metavar="PERCENT", default="1%", show_default=True, help="Smallest change that counts."
 )
-@click.option("--alpha", type=click.FloatRange(0.005, 0.5), default=0.02, show_default=True)
+@click.option(
+    "--false-alarms",
+    type=click.FloatRange(1e-6, 100),
+    default=0.1,
+    show_default=True,
+    help="A year, of all benchmarks together.",
+)
+@click.option(
+    "--results-per-year",
+    type=click.FloatRange(1),
+    default=365.0,
+    show_default=True,
+    help="How often results come.",
+)
+@ACCEPTED
 @JSON
-def history(files: tuple[Path, ...], effect: str, alpha: float, as_json: bool) -> int:
-    """Find the changes of level in results, the oldest first; exit code 4 if the last is a slowdown."""
+def history(
+    files: tuple[Path, ...],
+    effect: str,
+    false_alarms: float,
+    results_per_year: float,
+    accepted: Path,
+    as_json: bool,
+) -> int:
+    """Find the changes of level in results, the oldest first; exit code 4 if the last is a slowdown.
+
+    A change is found by the two results that follow it, and stays a finding until it is undone or accepted
+    (latlab bench accept).
+    """
     from latlab import bench
 
     found: list[dict[str, Any]] = bench.history(
         [(str(path), bench.load(path)) for path in files],
         smallest_effect=fraction(effect) or 0.0,
-        alpha=alpha,
+        false_alarms=false_alarms,
+        results_per_year=results_per_year,
+        accepted=bench.accepted(accepted),
     )
     if as_json:
         click.echo(json.dumps({"schema": 1, "benchmarks": found}, indent=2))
@@ -81,3 +124,16 @@ def history(files: tuple[Path, ...], effect: str, alpha: float, as_json: bool) -
     if "slower" in verdicts:
         return ExitCode.REGRESSION
     return ExitCode.NOT_TRUSTWORTHY if "inconclusive" in verdicts else ExitCode.OK
+
+
+@click.command()
+@click.argument("result")
+@click.option("--benchmark", default="*", help="Its name; all by default.")
+@ACCEPTED
+def accept(result: str, benchmark: str, accepted: Path) -> None:
+    """Accept the level that begins with RESULT: `bench history` no longer calls it slower."""
+    from latlab import bench
+
+    bench.accept(accepted, result, benchmark)
+    which = "all benchmarks" if benchmark == "*" else benchmark
+    click.echo(f"{accepted}: the level of {which} since {Path(result).name} is accepted")
