@@ -32,6 +32,18 @@ LATLAB_BENCHMARK(Code)
 LATLAB_BENCHMARK(Heap)
 """
 PYTHON = """
+class Object:
+    counts_operations = True
+    def __init__(self):
+        self.data = [[i] for i in range(10)]
+    def run(self):
+        return 1 + id(self.data[5]) % 1_000_000_007
+class Constant:
+    counts_operations = True
+    def __init__(self):
+        self.data = (1.5, "a constant that nobody reads")
+    def run(self):
+        return 1 + id(self.__dict__) % 16384
 class Hash:
     counts_operations = True
     def run(self):
@@ -58,11 +70,11 @@ def settings(turn: int) -> bench.Settings:
 
 
 @pytest.mark.parametrize("turn", [0, 2])
-@pytest.mark.parametrize("fixture", ["fixtures.so:Code", "fixtures.so:Heap", "fixtures.py:Hash"])
+@pytest.mark.parametrize("fixture", ["so:Code", "so:Heap", "py:Hash", "py:Object"])
 def test_the_processes_of_a_pair_have_one_layout_and_pairs_have_others(
     folder: Path, fixture: str, turn: int
 ) -> None:
-    target = bench.settle(bench.parse(str(folder / fixture)))
+    target = bench.settle(bench.parse(str(folder / f"fixtures.{fixture}")))
     pairs = [measure_pair(target, target, settings(turn)) for _ in range(4)]
     if "placed" not in pairs[0][0].context:
         pytest.skip("this machine doesn't let a process choose its addresses")
@@ -78,3 +90,11 @@ def test_a_process_alone_lies_where_the_kernel_puts_it_and_so_does_what_latlab_s
     measure_pair(target, target, settings(2))
     assert "placed" not in measure_once(target, settings(0)).context
     assert ctypes.CDLL(None).personality(ctypes.c_ulong(ASK)) == before
+
+
+def test_the_same_object_of_a_python_fixture_lies_anywhere_in_its_page(folder: Path) -> None:
+    target = bench.settle(bench.parse(str(folder / "fixtures.py:Constant")))
+    pairs = [measure_pair(target, target, settings(2)) for _ in range(8)]
+    if "placed" not in pairs[0][0].context:
+        pytest.skip("this machine doesn't let a process choose its addresses")
+    assert len({a.operations for a, _ in pairs}) >= 6

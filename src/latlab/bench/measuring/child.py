@@ -91,6 +91,33 @@ def prepare(config: dict[str, Any]) -> dict[str, bool]:
     return done
 
 
+def scattered(layout: int) -> list[Any]:
+    """Things that are kept, so that what is made later lies where `layout` drew it; none for 0.
+
+    The interpreter's small objects lie in arenas that begin at the same addresses in every process without
+    the kernel's draw, one behind the other. So the arenas that are still to come are moved by pages, and in
+    each class of sizes so many places are taken that the next object lies anywhere in a pool. Otherwise one
+    constant more in a file moves all that follows by the same distance in every pair, and what that is
+    worth to the caches would look like a change of the code.
+    """
+    if not layout:
+        return []
+    state = layout
+
+    def draw(below: int) -> int:
+        nonlocal state
+        state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        return (state >> 33) % below
+
+    # Large ones come from the kernel by whole pages, and small ones from the heap that malloc moves.
+    kept: list[Any] = [bytearray(4096 * (64 + draw(1024))), bytearray(16 * draw(4096))]
+    kept += [object() for _ in range(draw(1024))]
+    kept += [float(i) for i in range(draw(512))]
+    for size in range(48, 513, 16):
+        kept.append([bytes(size - 33) for _ in range(draw(16384 // size))])
+    return kept
+
+
 def unrandomized() -> bool:
     """Whether this process lies where every process started alike does."""
     with open("/proc/self/personality", "rb") as file:
@@ -211,7 +238,7 @@ def main() -> int:
     sys.path[:] = config["sys_path"]
     results = os.dup(1)
     os.dup2(2, 1)
-    moved = bytearray(16 * ((config.get("layout", 0) >> 16) % 4096))  # what follows lies behind it
+    moved = scattered(config.get("layout", 0))  # what follows lies elsewhere
     try:
         module = load(config["path"])
         if config["list"]:

@@ -288,6 +288,14 @@ def _python(config: dict[str, Any]) -> list[str]:
     return [sys.executable, *(["-S"] if plain else []), script, marshal.dumps(config).hex()]
 
 
+def _environment(layout: int) -> dict[str, str] | None:
+    """The variables of a process: the stack begins behind them, so that their length draws where."""
+    if not layout:
+        return None
+    hashed = {} if "PYTHONHASHSEED" in os.environ else {"PYTHONHASHSEED": str(layout)}
+    return {**os.environ, **hashed, "LATLAB_LAYOUT": "x" * (1 + (layout >> 12) % 4096)}
+
+
 class _Process:
     """One measuring process, with all that it has started, until it has ended or is ended."""
 
@@ -295,7 +303,6 @@ class _Process:
         self, target: Target, command: Sequence[str], peer: socket.socket | None = None, layout: int = 0
     ) -> None:
         self.target = target
-        drawn = layout and "PYTHONHASHSEED" not in os.environ
         # A session of its own, so that what a hanging fixture has started ends with it.
         self.popen = subprocess.Popen(
             command,
@@ -303,7 +310,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env={**os.environ, "PYTHONHASHSEED": str(layout)} if drawn else None,
+            env=_environment(layout),
             pass_fds=() if peer is None else (peer.fileno(),),
         )
         # Where memory runs out, this process goes and not another.
