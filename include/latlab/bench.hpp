@@ -7,7 +7,8 @@
 //   struct Lookup {
 //     explicit Lookup(const latlab::bench::Parameters& p) : book(p.get("size", 20'000)) {}
 //     void set_up();                 // optional, before each iteration, not measured
-//     void run();                    // measured; what it returns is kept from the optimizer and not looked at
+//     void run();                    // measured; what it returns is kept from the optimizer and not looked
+//     at
 //     // static constexpr bool counts_operations = true;   // ... unless this says that it is a number of
 //     // operations, the same each time, by which the times are divided
 //     void tear_down();              // optional, after each iteration, not measured

@@ -112,7 +112,7 @@ struct Outcome {
   std::vector<std::uint64_t> ticks;    // of each iteration, a whole batch
   std::vector<std::uint64_t> singles;  // of operations between the batches, one by one
   bool threads = false;                // whether the fixture started some
-  std::uint64_t operations = 1;      // of one run
+  std::uint64_t operations = 1;        // of one run
   std::uint64_t batch = 1;
   double hz = 0.0;
   std::uint64_t measuring_ns = 0;  // from the first to the last iteration, the other side's turns included
@@ -168,10 +168,8 @@ inline Outcome measure(const Descriptor& test, const Config& config) {
   std::size_t single = 0;
   const auto part = [&](std::uint64_t* to, std::size_t count) {
     if (prepares)
-      return measure_with_setup(
-          to, count, set_up, [&](std::size_t) { return run(1); }, tear_down);
-    const std::size_t finished =
-        measure_back_to_back(to, count, [&](std::size_t) { return run(out.batch); });
+      return measure_with_setup(to, count, set_up, [&](std::size_t) { return run(1); }, tear_down);
+    const std::size_t finished = measure_back_to_back(to, count, [&](std::size_t) { return run(out.batch); });
     for (std::size_t i = 0; i < each * finished; ++i) {
       const std::uint64_t from = stamp();
       run(1);

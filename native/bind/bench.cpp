@@ -146,21 +146,22 @@ nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup,
 
 NB_MODULE(bench, m) {
   m.doc() = "The measuring loop for Python callables.";
-  m.def("measure", &measure,
-        nb::sig("def measure(run: typing.Callable[[], object], iterations: int, warmup: int, batch: int, "
-                "counted: bool, "
-                "set_up: typing.Callable[[], object] | None = None, "
-                "tear_down: typing.Callable[[], object] | None = None, "
-                "turns: tuple[int, bool, int, int] = (-1, False, 0, 0)) -> tuple[bytes, bool, int, int, "
-                "float, int, float, int, bytes]"),
-        "run"_a, "iterations"_a, "warmup"_a, "batch"_a, "counted"_a, "set_up"_a = nb::none(),
-        "tear_down"_a = nb::none(), "turns"_a = std::make_tuple(-1, false, 0, 0),
-        "Measure a callable: (ticks of each iteration as uint64 bytes, whether every count was the same, "
-        "batch, "
-        "operations of a call, counter steps a second, the counter's step, cost of a reading in counter "
-        "steps, nanoseconds from the first to the last iteration, ticks of single calls between the batches). "
-        "`turns`: (the socket to the other side or "
-        "-1, whether this is the first side, iterations of a turn, unmeasured ones before them).");
+  m.def(
+      "measure", &measure,
+      nb::sig("def measure(run: typing.Callable[[], object], iterations: int, warmup: int, batch: int, "
+              "counted: bool, "
+              "set_up: typing.Callable[[], object] | None = None, "
+              "tear_down: typing.Callable[[], object] | None = None, "
+              "turns: tuple[int, bool, int, int] = (-1, False, 0, 0)) -> tuple[bytes, bool, int, int, "
+              "float, int, float, int, bytes]"),
+      "run"_a, "iterations"_a, "warmup"_a, "batch"_a, "counted"_a, "set_up"_a = nb::none(),
+      "tear_down"_a = nb::none(), "turns"_a = std::make_tuple(-1, false, 0, 0),
+      "Measure a callable: (ticks of each iteration as uint64 bytes, whether every count was the same, "
+      "batch, "
+      "operations of a call, counter steps a second, the counter's step, cost of a reading in counter "
+      "steps, nanoseconds from the first to the last iteration, ticks of single calls between the batches). "
+      "`turns`: (the socket to the other side or "
+      "-1, whether this is the first side, iterations of a turn, unmeasured ones before them).");
   m.def(
       "lock_memory", [] { return mlockall(MCL_CURRENT | MCL_FUTURE) == 0; },
       "Lock all memory of the process, present and future; whether that was allowed.");

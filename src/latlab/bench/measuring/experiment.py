@@ -276,6 +276,8 @@ def run_suite(
             found |= {"declared": one.declared, "refused": refused}
             planned(name, {**found, "plan": dataclasses.asdict(one.plan)})
     names = list(ready)
+    if not names:
+        return out
     trials = [_trial(name, ready[name], asked, recorder, index) for index, name in enumerate(names)]
     family.run(
         trials,

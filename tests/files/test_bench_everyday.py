@@ -1,0 +1,117 @@
+"""What a user meets at once: suites, threads, CPUs, outputs, failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FIXTURES = """
+import threading, time
+class Good:
+    def run(self):
+        sum(range(100))
+class Raises:
+    def run(self):
+        raise ValueError("planned")
+class PingPong:
+    def run(self):
+        turn = [0]
+        def side(me):
+            for _ in range(3):
+                while turn[0] != me:
+                    pass
+                turn[0] = 1 - me
+        threads = [threading.Thread(target=side, args=(i,)) for i in (0, 1)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+class Answers:
+    def run(self):
+        return 1000
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("everyday")
+    (out / "one.py").write_text(FIXTURES)
+    (out / "two.py").write_text(FIXTURES.replace("range(100)", "range(1000)"))
+    return out
+
+
+def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "latlab", "bench", *arguments],
+        cwd=folder,
+        env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+
+FEW = ("--iterations", "20", "--processes", "2", "--json")
+
+
+def test_a_fixture_that_raises_loses_nothing_of_the_others(folder: Path) -> None:
+    done = bench(folder, "run", "one.py", *FEW)
+    names = [b["name"] for b in json.loads(done.stdout)["benchmarks"]]
+    assert (names, done.returncode) == (["Good", "PingPong", "Answers"], 1)
+    assert "one.py:Raises: it threw: ValueError: planned" in done.stderr
+
+
+def test_threads_that_spin_for_one_another_end_and_are_not_measured_at_real_time_priority(
+    folder: Path,
+) -> None:
+    done = bench(folder, "run", "one.py:PingPong", *FEW, "--timeout", "60")
+    (found,) = json.loads(done.stdout)["benchmarks"]
+    assert "threads" in found["context"]
+    assert not {"fifo", "pinned"} & set(found["context"])
+
+
+def test_a_number_that_run_returns_is_no_count_of_operations_unless_declared(folder: Path) -> None:
+    (found,) = json.loads(bench(folder, "run", "one.py:Answers", *FEW).stdout)["benchmarks"]
+    assert found["operations"] == 1
+
+
+def test_an_absent_cpu_and_an_output_that_cannot_be_written_are_errors_before_measuring(
+    folder: Path,
+) -> None:
+    absent = bench(folder, "run", "one.py:Good", "--cpus", "4000")
+    assert (absent.returncode, "no CPU 4000" in absent.stderr) == (2, True)
+    for option in ("--raw", "--html"):
+        done = bench(folder, "ab", "one.py:Good", "two.py:Good", option, "nowhere/x")
+        assert (done.returncode, "can't be written" in done.stderr) == (2, True)
+
+
+def test_a_failing_command_shows_its_own_standard_error(folder: Path) -> None:
+    done = bench(folder, "--", "sh", "-c", "echo planned >&2; exit 7")
+    assert (done.returncode, "exit status 7" in done.stderr, "planned" in done.stderr) == (1, True, True)
+
+
+def test_of_a_suite_each_comparison_has_its_verdict_and_the_failed_one_is_named(folder: Path) -> None:
+    done = bench(
+        folder, "ab", "one.py", "two.py", "--pairs", "12", "--iterations", "20", "--seconds", "20", "--json"
+    )
+    found = json.loads(done.stdout)
+    verdicts = {c["name"]: c["verdict"] for c in found["comparisons"]}
+    assert (verdicts["Good"], done.returncode) == ("slower", 4)
+    assert [f["name"] for f in found["failed"]] == ["Raises"]
+
+
+def test_the_order_of_the_sides_differs_from_run_to_run_and_a_seed_fixes_it(folder: Path) -> None:
+    few = ("ab", "one.py:Good", "one.py:Good", "--pairs", "2", "--iterations", "10", "--json")
+    seeds = []
+    for name, more in (("a.csv", ()), ("b.csv", ()), ("c.csv", ("--seed", "7"))):
+        bench(folder, *few, "--raw", name, *more)
+        meta = json.loads((folder / name).read_text().splitlines()[1].removeprefix("# "))
+        seeds.append(meta["asked"]["seed"])
+    assert seeds[0] != seeds[1]
+    assert seeds[2] == 7
