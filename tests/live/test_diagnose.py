@@ -14,9 +14,22 @@ from typing import Any
 
 import pytest
 
-from latlab.errors import ExitCode
+from latlab.errors import ExitCode, UnavailableError
+from latlab.schedule.collect import Collector
 
 pytestmark = pytest.mark.timeout(300)  # a diagnosis is many runs, and this machine may be busy
+
+
+def _untraceable() -> str | None:
+    try:
+        with Collector("auto"):
+            return None
+    except UnavailableError as error:
+        return str(error)
+
+
+REASON = _untraceable()
+traced = pytest.mark.skipif(REASON is not None, reason=f"tracing: {REASON}")
 
 
 def latlab(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -248,13 +261,56 @@ def test_what_a_file_names_in_vain_is_refused_before_anything_is_measured(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_command_without_queues_is_told_how_to_publish_them(tmp_path: Path) -> None:
-    done = latlab("diagnose", "-o", str(tmp_path / "run"), "--", sys.executable, "-c", "pass")
+CHILD = """
+import os, time
+up, down = os.pipe(), os.pipe()
+if os.fork() == 0:
+    os.close(up[1])
+    while os.read(up[0], 1):
+        end = time.perf_counter() + 0.004
+        while time.perf_counter() < end:
+            pass
+        os.write(down[1], b"x")
+    os._exit(0)
+for _ in range(250):
+    os.write(up[1], b"x")
+    os.read(down[0], 1)
+os.close(up[1])
+"""
 
-    assert done.returncode == ExitCode.FAILED
-    assert "without publishing a queue" in done.stderr
-    assert "latlab.queues.instrument" in done.stderr
-    assert "Traceback" not in done.stderr
+
+@traced
+def test_a_program_that_publishes_nothing_gets_an_answer_by_its_threads(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(CHILD)
+    done = latlab(
+        "diagnose", "--json", "-o", str(tmp_path / "run"), "--", sys.executable, str(tmp_path / "app.py")
+    )
+
+    answer = json.loads(done.stdout)
+    # On a loaded machine it may well be the CPUs; it is never the one that waits.
+    assert answer["limit"]["kind"] in ("process", "cpu", "unknown")
+    assert (answer["limit"]["kind"] == "unknown") == (done.returncode == ExitCode.NOT_TRUSTWORTHY)
+    assert {"name", "count", "pids", "running", "runnable", "blocked"} <= set(answer["roles"][0])
+    assert {"from", "to", "kind", "per_second", "waiting"} <= set(answer["edges"][0])
+    assert "pipe" in {edge["kind"] for edge in answer["edges"]}
+    assert "Threads" in (tmp_path / "run" / "report.html").read_text()
+
+
+@traced
+def test_a_running_process_is_observed_and_goes_on(tmp_path: Path) -> None:
+    program = "import time\nwhile True: time.sleep(0.01)"
+    process = subprocess.Popen([sys.executable, "-c", program])
+    try:
+        done = latlab(
+            "diagnose", "--json", "--seconds", "1", "-o", str(tmp_path / "run"), "--pid", str(process.pid)
+        )
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+    assert json.loads(done.stdout)["limit"]["kind"] == "timer"
+    assert done.returncode == ExitCode.OK
 
 
 @pytest.mark.parametrize(
@@ -265,7 +321,7 @@ def test_a_command_without_queues_is_told_how_to_publish_them(tmp_path: Path) ->
         (["--slow", "bok=3"], "there is no stage 'bok'"),
         (["no-such.toml"], "no-such.toml"),
         (["--pid", "1", "--", "true"], "two targets"),
-        (["--pid", "1"], "no live process of this id publishes counters"),
+        (["--pid", "99999999"], "there is no process of this id"),
         (["--input", "no-such.itch"], "no-such.itch: there is no such file"),
         (["pyproject.toml.txt"], "there is no program 'pyproject.toml.txt'"),
         ([__file__], "is a file that can't be executed"),

@@ -23,7 +23,7 @@ _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, 
 @click.command(epilog=_EPILOG, context_settings={"ignore_unknown_options": False})
 @click.argument("target", nargs=-1, type=click.UNPROCESSED)
 @ALL_USERS
-@click.option("--pid", type=click.IntRange(1), help="A running process that publishes counters.")
+@click.option("--pid", type=click.IntRange(1), help="Observe a running process, of any program.")
 @feed_and_output("diagnose", "Plant service time in a stage of the pipeline, or one instance of it.")
 @click.option(
     "--seconds",
@@ -60,8 +60,11 @@ def diagnose(
 ) -> int:
     """Name what limits, where the time goes, and what fixing it would buy.
 
-    TARGET is a TOML file (a layout as examples/trading.toml; its table [diagnose] says what is known), or a
-    command of your own after `--`, or both. Without one the demonstration's pipeline is diagnosed.
+    TARGET is a command after `--`: any program, unchanged. It is observed from outside, with its children.
+    The answer is a thread, a lock, the CPUs, the disk, another process, a timer, its load, or "cannot tell".
+    Queues that it publishes make the answer sharper. TARGET may also be a TOML file (a layout as
+    examples/trading.toml; its table [diagnose] says what is known), or both. Without one the demonstration's
+    pipeline is diagnosed.
 
     Exit code 3 says that what was observed is not trustworthy as it stands, and the output why. Events that
     the application lost are a finding, and counted: they alone don't make it 3.

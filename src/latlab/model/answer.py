@@ -6,11 +6,12 @@ Schema versions of the JSON document: 1, the present one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from latlab.model.diagnosis import Latency
 from latlab.model.queues.tail import Tail
+from latlab.model.threads import LimitKind, ThreadFindings
 
 __all__ = [
     "Answer",
@@ -212,6 +213,7 @@ class Answer:
         stalls: of stages that stood still, in words, the longest first.
         burst: where the largest microburst sat and how it travelled, in a sentence; None without one.
         findings: settings of the machine that disturb, as (name, value, cost, command).
+        threads: what its threads do, seen from outside; None where that was not looked at.
     """
 
     target: str
@@ -235,10 +237,13 @@ class Answer:
     forecasts: tuple[Forecast, ...] = ()
     seed: int | None = None
     recordings: Mapping[str, str] = field(default_factory=dict)
+    threads: ThreadFindings | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab diagnose --json`, schema 1."""
-        document = asdict(self)
+        document = asdict(replace(self, threads=None))
+        del document["threads"]
+        document |= self._limit() if self.threads is None else self.threads.to_json()
         document["end_to_end_ns"] = None if self.end_to_end is None else self.end_to_end.to_json()
         del document["end_to_end"]
         for forecast in document["forecasts"]:
@@ -249,6 +254,18 @@ class Answer:
         document["tail"] = None if self.tail is None else self.tail.to_json()
         document["trustworthy"] = not self.distrust
         return {"schema": 1, **document}
+
+    def _limit(self) -> dict[str, Any]:
+        """What the queues name, in the words of what threads tell."""
+        kind = LimitKind.UNKNOWN if self.limiting_stage is None else LimitKind.THREAD
+        limit = {
+            "kind": str(kind),
+            "name": self.limiting_stage or "",
+            "confidence": self.confidence,
+            "evidence": list(self.evidence),
+            "code": [],
+        }
+        return {"limit": limit, "roles": [], "edges": []}
 
 
 @dataclass(frozen=True, slots=True)

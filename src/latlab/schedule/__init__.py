@@ -5,6 +5,6 @@
 allowed, and by perf events else.
 """
 
-from latlab.schedule.capture import Transfers, capture_command, capture_pids
+from latlab.schedule.capture import GivenUpError, Transfers, capture_command, capture_pids
 
-__all__ = ["Transfers", "capture_command", "capture_pids"]
+__all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids"]

@@ -22,13 +22,22 @@ from latlab.schedule.sockets import local_sockets
 from latlab.schedule.tree import Member, command_of, member, threads_of, tree_of
 from latlab.system.kernel.tracing import Events
 
-__all__ = ["Transfers", "capture_command", "capture_pids"]
+__all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids"]
 
 _GRACE_S = 2.0  # from SIGTERM to SIGKILL
 _LEAST_WAKES = 10  # of our threads, before another program counts as one that ours talks to
 _SETTLE_S = 0.01
+_ASK_S = 0.01
 
 Stop = Callable[[], bool]
+
+
+class GivenUpError(Exception):
+    """The capture of a command was given up; `process` goes on, and is the caller's."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        super().__init__("the capture was given up")
+        self.process = process
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,7 @@ def capture_command(
     method: str = "auto",
     stacks: bool = True,
     transfers: Callable[[Transfers], None] | None = None,
+    give_up: Stop = lambda: False,
 ) -> Schedule:
     """Run a command and capture what its threads do until it ends, or `seconds` are over.
 
@@ -77,8 +87,10 @@ def capture_command(
         method: "bpf", "perf", or "auto".
         stacks: sample where in the code its threads run and block.
         transfers: given what went in and out of the processes' sockets, which is collected then.
+        give_up: asked many times a second; True ends the capture, and the command goes on.
 
     Raises:
+        GivenUpError: `give_up` said so.
         UsageError: there is no such command.
         UnavailableError: no rights to trace.
     """
@@ -93,12 +105,17 @@ def capture_command(
         sampling.follow([process.pid])
         own = _own(process.pid)
         collector.follow([process.pid])
+        given_up = False
         try:
-            code = _wait(process, seconds)
+            code = _wait(process, seconds, give_up)
+            given_up = code is None and give_up()
         finally:
             ended = time.monotonic_ns()
-            _end(process, collector)
-            sockets = local_sockets()
+            if not given_up:
+                _end(process, collector)
+        if given_up:
+            raise GivenUpError(process)
+        sockets = local_sockets()
         time.sleep(_SETTLE_S)
     collector.members.setdefault(process.pid, own)
     events = collector.events()
@@ -164,11 +181,16 @@ def _own(pid: int) -> Member:
     return found if found is not None else Member(pid, pid, str(pid))
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float | None) -> int | None:
-    try:
-        return process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return None
+def _wait(process: subprocess.Popen[bytes], seconds: float | None, give_up: Stop) -> int | None:
+    until = None if seconds is None else time.monotonic() + seconds
+    while until is None or time.monotonic() < until:
+        left = _ASK_S if until is None else min(_ASK_S, max(0.0, until - time.monotonic()))
+        try:
+            return process.wait(timeout=left)
+        except subprocess.TimeoutExpired:
+            if give_up():
+                break
+    return None
 
 
 def _end(process: subprocess.Popen[bytes], collector: Collector) -> None:

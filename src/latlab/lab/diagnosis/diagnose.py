@@ -13,6 +13,7 @@ from typing import Any
 
 from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter, open_recording
+from latlab.lab.diagnosis.about_program import about_program
 from latlab.lab.diagnosis.budget import budget, mean_budget
 from latlab.lab.diagnosis.next_commands import (
     forecast_again,
@@ -23,13 +24,8 @@ from latlab.lab.diagnosis.next_commands import (
     of_tail,
     of_traces,
 )
-from latlab.lab.diagnosis.observe_command import (
-    CommandRun,
-    observe_command,
-    observe_pid,
-    program_of,
-    require_counters,
-)
+from latlab.lab.diagnosis.observe_command import CommandRun, program_of
+from latlab.lab.diagnosis.observe_threads import ProgramRun, observe_program, require_process
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.forecast.by_component_study import studied
 from latlab.lab.forecast.by_queue_model import modelled
@@ -77,13 +73,18 @@ class DiagnosisRun:
     """The answer, with what its report draws.
 
     Attributes:
-        pipeline: of the trading pipeline, where that was diagnosed; else `command` is set.
+        pipeline: of the trading pipeline, where that was diagnosed; else `program` is set.
     """
 
     answer: Answer
     environment: Environment
     pipeline: PipelineRun | None = None
-    command: CommandRun | None = None
+    program: ProgramRun | None = None
+
+    @property
+    def command(self) -> CommandRun | None:
+        """What the queues of a program of one's own told, if it publishes any."""
+        return None if self.program is None else self.program.queues
 
 
 @dataclass
@@ -152,12 +153,16 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
             answer = _with_forecast(question, answer, run.observation, stubbing, deadline, steps)
             done = DiagnosisRun(answer, environment, pipeline=run)
         else:
-            watched = _observe_command(question, output, environment, tell)
-            answer = _about_command(question, watched, floor, findings, steps)
-            _save_answer(writer, answer)
-            left_s = begin + question.budget_s - _RESERVE_S - time.monotonic()
-            answer = _with_study(question, answer, watched, output / "study", left_s, steps)
-            done = DiagnosisRun(answer, environment, command=watched)
+            program = _observe_program(question, output, environment, tell)
+            watched = program.queues
+            if watched is None:
+                answer = about_program(question, program, floor, findings, steps.steps, steps.unknown)
+            else:
+                answer = _about_command(question, watched, floor, findings, steps)
+                _save_answer(writer, answer)
+                left_s = begin + question.budget_s - _RESERVE_S - time.monotonic()
+                answer = _with_study(question, answer, watched, output / "study", left_s, steps)
+            done = DiagnosisRun(answer, environment, program=program)
         _save_answer(writer, done.answer)
     return done
 
@@ -165,7 +170,7 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
 def _require_target(question: Question) -> None:
     """Refuse what can't be observed before anything is measured or written."""
     if question.pid is not None:
-        require_counters(question.pid)
+        require_process(question.pid)
     elif question.command:
         program_of(question.command)
         for stage, component in question.components.items():
@@ -262,12 +267,15 @@ def _observe_pipeline(
     return run
 
 
-def _observe_command(question: Question, output: Path, environment: Environment, tell: Tell) -> CommandRun:
+def _observe_program(question: Question, output: Path, environment: Environment, tell: Tell) -> ProgramRun:
     folder = output / "observation"
-    if question.pid is not None:
-        return observe_pid(question.pid, folder, seconds=question.seconds, environment=environment, tell=tell)
-    return observe_command(
-        question.command, folder, seconds=question.seconds, environment=environment, tell=tell
+    return observe_program(
+        question.command,
+        question.pid,
+        folder,
+        seconds=question.seconds,
+        environment=environment,
+        tell=tell,
     )
 
 

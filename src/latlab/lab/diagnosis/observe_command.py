@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from latlab.errors import InputError, LatlabError, UsageError
 from latlab.formats.recording import RecordingWriter
@@ -19,7 +21,16 @@ from latlab.model.queues.observation import Observation
 from latlab.queues import Recorder, analyse, applications, injected, load
 from latlab.system.scratch import scratch
 
-__all__ = ["CommandRun", "observe_command", "observe_pid", "program_of", "require_counters"]
+__all__ = [
+    "CommandRun",
+    "QueueRecording",
+    "counters_in",
+    "observe_command",
+    "observe_pid",
+    "program_of",
+    "publishes",
+    "require_counters",
+]
 
 KIND = "queues"
 _APPEAR_S = 30.0  # an interpreter that imports half the world needs some seconds before its first queue
@@ -60,13 +71,18 @@ def program_of(command: Sequence[str]) -> str:
     return program
 
 
+def publishes(pid: int | None = None) -> bool:
+    """Whether a process, or any at all, publishes the counters of its queues."""
+    return any(one.live and one.queues and pid in (None, one.pid) for one in applications())
+
+
 def require_counters(pid: int) -> None:
     """Refuse a process that can't be observed.
 
     Raises:
         InputError: no such process publishes counters.
     """
-    if not any(one.live and one.pid == pid for one in applications()):
+    if not publishes(pid):
         raise InputError(
             str(pid), "no live process of this id publishes counters", remedy="see `latlab queues list`"
         )
@@ -89,37 +105,81 @@ def observe_command(
         LatlabError: it published no queue.
     """
     program = program_of(command)
-    with scratch("command", shared=True) as folder, _counters_in(str(folder)):
-        begin = time.monotonic()
+    with scratch("command", shared=True) as folder, counters_in(str(folder)):
         process = subprocess.Popen([program, *command[1:]], stdout=2, env=injected(os.environ, folder))
+        tell(f"observing `{' '.join(command)}` from outside, for {seconds:g} s at most")
+        with QueueRecording(command, output, seconds=seconds, environment=environment) as recording:
+            return recording.until_end_of(process)
+
+
+class QueueRecording:
+    """Records the queues of a command that was started, from when it publishes some.
+
+    A context manager, so that the recording is finished in whatever way it ends.
+    """
+
+    def __init__(
+        self, command: Sequence[str], output: Path, *, seconds: float, environment: Environment
+    ) -> None:
+        self._parameters = {"command": list(command), "seconds": seconds}
+        self._output = output
+        self._seconds = seconds
+        self._environment = environment
+        self._stack = ExitStack()
+        self._recorder: Recorder | None = None
+        self._begin = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def begin(self) -> None:
+        """Record from now on; more than once is once."""
+        if self._recorder is None:
+            writer = self._stack.enter_context(
+                RecordingWriter(
+                    self._output, KIND, parameters=self._parameters, environment=self._environment
+                )
+            )
+            self._recorder = self._stack.enter_context(Recorder(["*"], writer, period_ns=_PERIOD_NS))
+
+    def until_end_of(self, process: subprocess.Popen[bytes]) -> CommandRun:
+        """Until the command ends, or its time is over, when it is ended; then analyse.
+
+        Raises:
+            LatlabError: it published no queue.
+        """
         try:
-            tell(f"observing `{' '.join(command)}` from outside, for {seconds:g} s at most")
-            _await_queues(process, begin)
-            with RecordingWriter(
-                output,
-                KIND,
-                parameters={"command": list(command), "seconds": seconds},
-                environment=environment,
-            ) as writer:
-                with Recorder(["*"], writer, period_ns=_PERIOD_NS) as recorder:
-                    while (
-                        process.poll() is None and time.monotonic() < begin + seconds and not recorder.failed
-                    ):
-                        time.sleep(0.01)
-                ended = time.monotonic() - begin
+            if self._recorder is None:
+                _await_queues(process, self._begin)
+                self.begin()
+            assert self._recorder is not None
+            until = self._begin + self._seconds
+            while process.poll() is None and time.monotonic() < until and not self._recorder.failed:
+                time.sleep(0.01)
+            ended = time.monotonic() - self._begin
+            self._stack.close()
         finally:
-            if process.poll() is None:
-                process.terminate()
-                try:
-                    process.wait(5)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-                status = None
-            else:
-                status = process.returncode
-        observation = load(output)
+            status = _ended(process)
+        observation = load(self._output)
         return CommandRun(observation, analyse(observation), status, ended)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int | None:
+    """End it, if it hasn't; the status with which it ended by itself."""
+    if process.poll() is not None:
+        return process.returncode
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    return None
 
 
 def observe_pid(
@@ -146,7 +206,7 @@ def observe_pid(
 
 
 @contextmanager
-def _counters_in(folder: str) -> Iterator[None]:
+def counters_in(folder: str) -> Iterator[None]:
     """A folder of its own for the command's counters: whatever publishes there belongs to it."""
     before = os.environ.get("LATLAB_COUNTERS")
     os.environ["LATLAB_COUNTERS"] = folder

@@ -10,6 +10,7 @@ from latlab.model.queues.analysis import Analysis
 from latlab.model.queues.tail import Tail
 from latlab.reports.diagnosis.demo_html import add_fills, add_observation, add_topology
 from latlab.reports.diagnosis.text import forecast_rows, tail_rows
+from latlab.reports.diagnosis.threads_html import add_threads
 from latlab.reports.html import Page
 from latlab.reports.sections import figures
 from latlab.words import duration, share, unit_of
@@ -65,6 +66,8 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
     elif run.command is not None:
         _analysis(page, run.command.analysis)
         add_fills(page, run.command.observation)
+    if answer.threads is not None:
+        add_threads(page, answer.threads)
     _steps(page, answer)
     page.reproduce(command, run.environment, answer.seed)
     page.write(path)

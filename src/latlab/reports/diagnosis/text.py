@@ -7,6 +7,7 @@ import textwrap
 
 from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, Interval
 from latlab.model.queues.tail import Tail, TailHop
+from latlab.reports.diagnosis.threads_text import thread_blocks
 from latlab.words import duration, share, table
 
 __all__ = ["comparison", "forecast_rows", "tail_rows", "text"]
@@ -40,6 +41,8 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
             "\n".join(wrapped(f"{_capital(one.sentence)}.{_labelled(one)}") for one in answer.forecasts)
         )
     blocks.append("\n".join(wrapped(line, "  - ", "    ") for line in answer.evidence))
+    if answer.threads is not None:
+        blocks += thread_blocks(answer.threads, styled)
     if answer.budget is not None:
         blocks.append(_budget(answer.budget, styled))
     if answer.objective is not None:

@@ -1,0 +1,190 @@
+"""Observes any program from outside: what its threads do; its queues instead, where it publishes counters."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from latlab.errors import InputError, LatlabError, UnavailableError
+from latlab.lab.diagnosis.observe_command import (
+    CommandRun,
+    QueueRecording,
+    counters_in,
+    observe_command,
+    observe_pid,
+    program_of,
+    publishes,
+)
+from latlab.model.machine.environment import Environment
+from latlab.model.schedule import Schedule
+from latlab.model.threads import ThreadFindings
+from latlab.queues import injected
+from latlab.system.scratch import scratch
+
+__all__ = ["ProgramRun", "observe_program", "require_process"]
+
+_LISTEN_LOOKS_S = (0.2, 0.6, 1.5, 4.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """What observing a program gave.
+
+    Attributes:
+        threads, schedule: None of a program that publishes its queues, which tell more, and where the
+            kernel's events may not be read.
+        queues: None of a program that publishes none.
+        status: its exit status; None while it runs, or when it was stopped.
+    """
+
+    threads: ThreadFindings | None
+    schedule: Schedule | None
+    queues: CommandRun | None
+    status: int | None
+    seconds: float
+
+
+def require_process(pid: int) -> None:
+    """Refuse a process that there is not.
+
+    Raises:
+        InputError: no such process.
+    """
+    if not Path(f"/proc/{pid}").is_dir():
+        raise InputError(str(pid), "there is no process of this id", remedy="see `ps -e`")
+
+
+@dataclass
+class _Watch:
+    """Asked while a program is captured: who of it accepts connections, and whether it publishes queues."""
+
+    recording: QueueRecording | None = None
+    pid: int | None = None
+    begin: float = field(default_factory=time.monotonic)
+    looks: list[float] = field(default_factory=lambda: list(_LISTEN_LOOKS_S))
+    listens: set[int] = field(default_factory=set)
+
+    def __call__(self) -> bool:
+        """Whether it publishes queues, which tell more than its threads."""
+        if self.looks and time.monotonic() > self.begin + self.looks[0]:
+            del self.looks[0]
+            self.listens |= _listening(self.pid)
+        if self.recording is None or not publishes():
+            return False
+        self.recording.begin()
+        return True
+
+
+def observe_program(
+    command: Sequence[str],
+    pid: int | None,
+    output: Path,
+    *,
+    seconds: float,
+    environment: Environment,
+    tell: Callable[[str], None],
+) -> ProgramRun:
+    """Run a command, or look at a running process; its output goes to our stderr.
+
+    Where the kernel's events may not be read, the queues that it publishes are all that is observed.
+
+    Args:
+        output: where a recording of its queues goes, if it publishes any.
+        seconds: at most; a command is ended after them with all of its processes, a process goes on.
+
+    Raises:
+        UsageError: there is no such program.
+        InputError: there is no such process.
+        UnavailableError: the kernel's events may not be read, and it publishes no queues.
+    """
+    try:
+        return _observe(command, pid, output, seconds=seconds, environment=environment, tell=tell)
+    except UnavailableError as error:
+        tell(f"{error}; looking at its queues only")
+        try:
+            if pid is not None:
+                run = observe_pid(pid, output, seconds=seconds, environment=environment, tell=tell)
+            else:
+                run = observe_command(command, output, seconds=seconds, environment=environment, tell=tell)
+        except LatlabError as second:
+            raise UnavailableError(f"{error}; and {second}") from second
+        return _by_queues(run)
+
+
+def _observe(
+    command: Sequence[str],
+    pid: int | None,
+    output: Path,
+    *,
+    seconds: float,
+    environment: Environment,
+    tell: Callable[[str], None],
+) -> ProgramRun:
+    from latlab.schedule import GivenUpError, capture_command, capture_pids
+
+    watch = _Watch(pid=pid)
+    if pid is not None:
+        if publishes(pid):
+            return _by_queues(observe_pid(pid, output, seconds=seconds, environment=environment, tell=tell))
+        tell(f"observing process {pid} from outside for {seconds:g} s")
+        schedule = capture_pids([pid], seconds, stop=watch)
+    else:
+        program = program_of(command)
+        tell(f"observing `{' '.join(command)}` from outside, for {seconds:g} s at most")
+        with (
+            scratch("command", shared=True) as folder,
+            counters_in(str(folder)),
+            QueueRecording(command, output, seconds=seconds, environment=environment) as recording,
+        ):
+            watch.recording = recording
+            try:
+                schedule = capture_command(
+                    [program, *command[1:]],
+                    seconds,
+                    output=2,
+                    environment=injected(os.environ, folder),
+                    give_up=watch,
+                )
+            except GivenUpError as given_up:
+                tell("it publishes its queues: observing these")
+                return _by_queues(recording.until_end_of(given_up.process))
+    tell("analysing what its threads did")
+    from latlab.threads import analyse
+
+    found = analyse(schedule, root=pid, own=_own(pid), listens=frozenset(watch.listens))
+    return ProgramRun(found, schedule, None, schedule.exit_code, schedule.seconds)
+
+
+def _by_queues(run: CommandRun) -> ProgramRun:
+    return ProgramRun(None, None, run, run.status, run.seconds)
+
+
+def _own(pid: int | None) -> frozenset[int] | None:
+    if pid is None:
+        return None
+    from latlab.schedule.tree import tree_of
+
+    return frozenset((pid, *tree_of([pid])))
+
+
+def _listening(pid: int | None) -> set[int]:
+    """Processes of the program that accept connections."""
+    import psutil
+
+    found: set[int] = set()
+    try:
+        root = psutil.Process(pid)
+        family = [*([root] if pid is not None else []), *root.children(recursive=True)]
+    except psutil.Error:
+        return found
+    for one in family:
+        try:
+            connections = one.net_connections(kind="all")
+        except psutil.Error:
+            continue  # it has ended
+        if any(connection.status == psutil.CONN_LISTEN for connection in connections):
+            found.add(one.pid)
+    return found

@@ -1,0 +1,181 @@
+"""What limits a program, by its threads alone: roles, who hands work to whom, locks, and the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+__all__ = ["Code", "Edge", "Limit", "LimitKind", "LockUse", "Role", "Slice", "ThreadFindings"]
+
+
+class LimitKind(StrEnum):
+    """What a program is limited by."""
+
+    THREAD = "thread"
+    LOCK = "lock"
+    CPU = "cpu"
+    DISK = "disk"
+    PROCESS = "process"
+    NETWORK = "network"
+    TIMER = "timer"
+    LOAD = "load"  # nothing limits: it waits for work
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A place in the code and its share of the samples of what limits."""
+
+    function: str
+    file: str
+    line: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What limits.
+
+    Attributes:
+        name: of the role, lock, process, peer or resource; "" where nothing is named.
+        confidence: 0 to 1: how often resampled blocks of the time give this kind and name.
+        share: of the time that the program's progress waited for it.
+        evidence: sentences with numbers, the strongest first.
+        why_not: why nothing is named, where the kind is unknown.
+    """
+
+    kind: LimitKind
+    name: str
+    confidence: float
+    share: float
+    sentence: str
+    evidence: tuple[str, ...] = ()
+    code: tuple[Code, ...] = ()
+    why_not: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Threads that do the same.
+
+    Attributes:
+        count: how many threads.
+        running, runnable: share of the threads' time, mean over them.
+        blocked: share of the threads' time by what they wait for.
+        busy: share of the time in which they wait for nobody else in the program.
+        limits: share of the program's progress that waited for this role.
+        spins: whether it polls without progress.
+    """
+
+    name: str
+    count: int
+    pids: tuple[int, ...]
+    running: float
+    runnable: float
+    blocked: Mapping[str, float]
+    busy: float
+    limits: float
+    process: str = ""
+    entry: str = ""
+    threads: tuple[int, ...] = ()
+    spins: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One role ends the waits of another: it hands work or room to it.
+
+    Attributes:
+        kind: futex, lock, pipe, socket, poll, eventfd, child, signal or other.
+        per_second: how often.
+        waiting: share of the observed time that a thread of `to` spent in waits that `source` ended, mean.
+    """
+
+    source: str
+    to: str
+    kind: str
+    per_second: float
+    waiting: float
+
+
+@dataclass(frozen=True, slots=True)
+class LockUse:
+    """A futex word that threads contend for.
+
+    Attributes:
+        name: the interpreter lock, or the word's address.
+        waits: that were seen. wait_ns: their sum.
+        share: of the program's progress that waited for the lock's holder.
+        waiters, holders: roles.
+        waits_in: the functions that wait for it, where stacks were taken.
+    """
+
+    name: str
+    address: int
+    waits: int
+    wait_ns: int
+    longest_ns: int
+    share: float
+    waiters: tuple[str, ...]
+    holders: tuple[str, ...]
+    waits_in: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A thread's line in the drawn timeline: shares of equally long pieces of the observed time."""
+
+    thread: int
+    running: tuple[float, ...]
+    runnable: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadFindings:
+    """All that the threads tell.
+
+    Attributes:
+        progress: how the program's progress spends its time: what it waits for -> share; they sum to 1.
+        threads: name of every thread, as "compress (pid 4711)".
+        slices: for the timeline, of the threads that matter.
+        distrust: what was not seen well enough.
+    """
+
+    limit: Limit
+    roles: tuple[Role, ...]
+    edges: tuple[Edge, ...]
+    locks: tuple[LockUse, ...]
+    progress: Mapping[str, float]
+    seconds: float
+    handoffs: int
+    method: str
+    unseen: float
+    distrust: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    threads: tuple[str, ...] = ()
+    slices: tuple[Slice, ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        """The keys that an answer gains: limit, roles, edges, locks, progress."""
+        limit = asdict(self.limit)
+        limit["kind"] = str(self.limit.kind)
+        edges = []
+        for edge in self.edges:
+            one = asdict(edge)
+            edges.append({"from": one.pop("source"), **one})
+        return {
+            "limit": limit,
+            "roles": [asdict(role) for role in self.roles],
+            "edges": edges,
+            "locks": [asdict(lock) for lock in self.locks],
+            "progress": dict(self.progress),
+            "observed": {
+                "seconds": self.seconds,
+                "method": self.method,
+                "unseen": self.unseen,
+                "handoffs": self.handoffs,
+                "notes": list(self.notes),
+            },
+        }

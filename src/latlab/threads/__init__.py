@@ -1,0 +1,7 @@
+"""What limits a program, seen from outside: its threads, what they wait for, and who ends their waits."""
+
+from __future__ import annotations
+
+from latlab.threads._analyse import analyse
+
+__all__ = ["analyse"]

@@ -1,0 +1,177 @@
+"""A schedule taken apart: roles, edges, locks, and the limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from latlab.model.schedule import Schedule
+from latlab.model.threads import LockUse, ThreadFindings
+from latlab.threads._blame import Blame, Cause, blame_of
+from latlab.threads._code import entries_of, hottest, spinning
+from latlab.threads._edges import edges_of, roles_of, slices_of, times_of
+from latlab.threads._locks import Word, words_of
+from latlab.threads._roles import Group, groups_of, told_apart
+from latlab.threads._tracks import Track, tracks_of
+from latlab.threads._verdict import Facts, judge
+
+__all__ = ["analyse"]
+
+_PYTHON = re.compile(r"^(python[\d.]*|pypy[\d.]*|gunicorn.*|uvicorn.*)$")
+_MOST_LOCKS = 8
+
+
+def analyse(
+    schedule: Schedule,
+    *,
+    root: int | None = None,
+    own: frozenset[int] | None = None,
+    listens: frozenset[int] = frozenset(),
+    peers: Mapping[int, str] | None = None,
+) -> ThreadFindings:
+    """What limits, and what its threads do.
+
+    Args:
+        root: the process that was asked about; by default the first thread's.
+        own: processes that belong to the program; by default the root and all that it started. Others are
+            peers: clients, servers.
+        listens: processes that accept connections.
+        peers: of a socket's object the process at its other end, where known.
+    """
+    tracks = tracks_of(schedule)
+    entries = entries_of(schedule)
+    groups = groups_of(schedule, entries)
+    groups = told_apart(
+        schedule, groups, _running(schedule, tracks), lambda threads: _place(schedule, threads)
+    )
+    role_of = {thread: index for index, group in enumerate(groups) for thread in group.threads}
+    spins = spinning(schedule)
+    words = words_of(schedule, tracks, role_of)
+    times = times_of(schedule, tracks, role_of, words)
+    first = schedule.threads[0].pid if root is None and schedule.threads else (root or 0)
+    mine = _family(schedule, own or frozenset((first,)))
+    strangers = frozenset(i for i, thread in enumerate(schedule.threads) if thread.pid not in mine)
+    blame = blame_of(schedule, tracks, groups, spins | strangers)
+    limits = [float(blame.shares[:, list(g.threads), :].sum()) / max(blame.total, 1e-9) for g in groups]
+    roles = roles_of(schedule, groups, times, limits, spins)
+    python = frozenset(
+        thread.pid
+        for thread in schedule.threads
+        if _PYTHON.match(thread.process)
+        or (thread.command and _PYTHON.match(PurePath(thread.command[0]).name))
+    )
+    limit = judge(
+        Facts(
+            schedule,
+            roles,
+            role_of,
+            words,
+            times,
+            blame,
+            spins,
+            first,
+            mine,
+            python,
+            listens,
+            peers or {},
+        )
+    )
+    losses = schedule.losses
+    return ThreadFindings(
+        limit=limit,
+        roles=tuple(sorted(roles, key=lambda role: -role.limits)),
+        edges=edges_of(groups, times, schedule.seconds),
+        locks=_locks(words, groups, role_of, blame),
+        progress=_progress(blame, groups),
+        seconds=schedule.seconds,
+        handoffs=blame.changes,
+        method=losses.method,
+        unseen=losses.unseen_share,
+        distrust=_distrust(schedule),
+        notes=losses.notes,
+        threads=tuple(_thread_name(schedule, groups, role_of, i) for i in range(len(schedule.threads))),
+        slices=slices_of(schedule, tracks, times),
+    )
+
+
+def _running(schedule: Schedule, tracks: Sequence[Track]) -> list[float]:
+    out = []
+    for track in tracks:
+        thread = schedule.threads[track.thread]
+        ran = sum(e - b for b, e, s in zip(track.begin, track.end, track.state, strict=True) if s == 0)
+        out.append(ran / max(1, thread.ended_ns - thread.began_ns))
+    return out
+
+
+def _family(schedule: Schedule, known: frozenset[int]) -> frozenset[int]:
+    """The processes that these started in the observed time, and they themselves."""
+    family = set(known)
+    for thread in sorted(schedule.threads, key=lambda one: one.began_ns):
+        if thread.parent >= 0 and schedule.threads[thread.parent].pid in family:
+            family.add(thread.pid)
+    return frozenset(family)
+
+
+def _place(schedule: Schedule, threads: tuple[int, ...]) -> str:
+    code = hottest(schedule, threads)
+    return code[0].function if code and code[0].share > 0.4 and code[0].function != "unknown" else ""
+
+
+def _thread_name(schedule: Schedule, groups: tuple[Group, ...], role_of: Mapping[int, int], i: int) -> str:
+    thread = schedule.threads[i]
+    return f"{groups[role_of[i]].name} ({thread.name}, {thread.tid})"
+
+
+def _locks(
+    words: Mapping[int, Word], groups: tuple[Group, ...], role_of: Mapping[int, int], blame: Blame
+) -> tuple[LockUse, ...]:
+    found = [word for word in words.values() if word.lock]
+    found.sort(key=lambda word: -word.wait_ns)
+
+    def named(threads: Mapping[int, int]) -> tuple[str, ...]:
+        return tuple(sorted({groups[role_of[thread]].name for thread in threads}))
+
+    return tuple(
+        LockUse(
+            "GIL" if word.interpreter else f"lock {word.address:#x}",
+            word.address,
+            word.waits,
+            word.wait_ns,
+            word.longest_ns,
+            float(blame.locks[word.address].sum()) / max(blame.total, 1e-9)
+            if word.address in blame.locks
+            else 0.0,
+            named(word.waiters),
+            named(word.wakers),
+            tuple(name for name, _ in word.waits_in.most_common(3)),
+        )
+        for word in found[:_MOST_LOCKS]
+    )
+
+
+def _progress(blame: Blame, groups: tuple[Group, ...]) -> dict[str, float]:
+    total = blame.total
+    if total <= 0:
+        return {}
+    found: dict[str, float] = {}
+    for group in groups:
+        for cause in (Cause.RUN, Cause.RUNNABLE, Cause.DISK, Cause.TIMER):
+            part = float(blame.share(cause, group.threads).sum()) / total
+            if part > 0.001:
+                found[f"{group.name}: {cause}"] = part
+    for cause in (Cause.QUOTA, Cause.STOPPED, Cause.NETWORK, Cause.OUTSIDE, Cause.OPEN, Cause.UNSEEN):
+        part = float(blame.share(cause).sum()) / total
+        if part > 0.001:
+            found[cause] = part
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _distrust(schedule: Schedule) -> tuple[str, ...]:
+    losses = schedule.losses
+    reasons = []
+    if losses.unseen_share > 0.1:
+        reasons.append(f"{100 * losses.unseen_share:.1f} % of the threads' time was not seen")
+    if losses.switches and losses.breaks > 0.05 * losses.switches:
+        reasons.append(f"{losses.breaks:,} of {losses.switches:,} switches are not continuous")
+    return tuple(reasons)

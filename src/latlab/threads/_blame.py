@@ -1,0 +1,276 @@
+"""What each role's time, and with it the program's progress, depended on: block of time by block of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from latlab.model.schedule import FOREIGN, Schedule, Source, State, Wait
+from latlab.threads._path import PIECE, Piece, walk
+from latlab.threads._roles import Group
+from latlab.threads._tracks import Track
+
+__all__ = ["BLOCKS", "Blame", "Cause", "blame_of"]
+
+Array = np.ndarray[Any, Any]
+
+BLOCKS = 24
+_MOST_STARTS = 10
+_LEAST_WEIGHT = 0.02
+_MOST_INTERVALS = 1_500_000  # that are walked; of more, the latest
+_OPEN_TAIL = 0.9  # of the window: a thread whose last wait is longer took no part in it
+
+
+class Cause:
+    """What a piece of progress was spent on."""
+
+    RUN = "run"
+    RUNNABLE = "runnable"
+    DISK = "disk"
+    TIMER = "timer"
+    QUOTA = "quota"
+    STOPPED = "stopped"
+    NETWORK = "network"
+    OUTSIDE = "outside"
+    OPEN = "open"
+    UNSEEN = "unseen"
+
+
+_CAUSES = (
+    Cause.RUN,
+    Cause.RUNNABLE,
+    Cause.DISK,
+    Cause.TIMER,
+    Cause.QUOTA,
+    Cause.STOPPED,
+    Cause.NETWORK,
+    Cause.OUTSIDE,
+    Cause.OPEN,
+    Cause.UNSEEN,
+)
+_OF_PIECE = np.full(64, _CAUSES.index(Cause.OPEN), np.int64)
+for _piece, _cause in (
+    (Piece.RUNNING, Cause.RUN),
+    (Piece.RUNNABLE, Cause.RUNNABLE),
+    (Piece.UNSEEN, Cause.UNSEEN),
+    (Piece.OUTSIDE, Cause.OUTSIDE),
+    (Piece.NETWORK, Cause.NETWORK),
+    (Piece.OPEN, Cause.OPEN),
+    (Piece.WAIT + Wait.DISK, Cause.DISK),
+    (Piece.WAIT + Wait.SYNC, Cause.DISK),
+    (Piece.WAIT + Wait.FAULT, Cause.DISK),
+    (Piece.WAIT + Wait.IO_URING, Cause.DISK),
+    (Piece.WAIT + Wait.TIMER, Cause.TIMER),
+    (Piece.WAIT + Wait.THROTTLED, Cause.QUOTA),
+    (Piece.WAIT + Wait.STOPPED, Cause.STOPPED),
+):
+    _OF_PIECE[_piece] = _CAUSES.index(_cause)
+
+
+@dataclass(frozen=True)
+class Blame:
+    """The progress of the program, by block.
+
+    Attributes:
+        shares: array (block, thread, cause): weighted time, every block's sum is the weight that it covers.
+        causes: names of the last axis.
+        locks: futex -> array (block,): progress that waited for its holder.
+        lock_run: the same, of it what the holder ran or waited for by itself.
+        pieces: (start thread, weight, its pieces).
+        foreign: share of the runnable progress's time on CPUs that went to strangers.
+        stranger: tid -> share of all CPUs' time in the runnable progress.
+        weight: of each thread that was started from.
+        outside: (wait, object) -> weighted time of NETWORK and OUTSIDE.
+        disk: (wait, object) -> weighted time of DISK.
+    """
+
+    shares: Array
+    causes: tuple[str, ...]
+    locks: dict[int, Array]
+    pieces: tuple[tuple[int, float, Array], ...]
+    foreign: float
+    stranger: dict[int, float]
+    outside: dict[tuple[int, int, int], float]
+    disk: dict[tuple[int, int, int], float]
+    begin: int
+    end: int
+    changes: int
+
+    def share(self, cause: str, threads: Sequence[int] | None = None) -> Array:
+        """Weighted time of a cause in each block."""
+        column = self.shares[:, :, self.causes.index(cause)]
+        chosen = column if threads is None else column[:, list(threads)]
+        return np.asarray(chosen.sum(axis=1))
+
+    @property
+    def total(self) -> float:
+        """All weighted time."""
+        return float(self.shares.sum())
+
+
+def blame_of(
+    schedule: Schedule, tracks: Sequence[Track], groups: Sequence[Group], skip: frozenset[int]
+) -> Blame:
+    """Walk back from threads of all roles.
+
+    Args:
+        skip: threads that spin, and those of other programs: their time is not our progress.
+    """
+    end = schedule.ended_ns
+    begin = max(schedule.began_ns, _window_begin(tracks, schedule.began_ns))
+    parents = [thread.parent for thread in schedule.threads]
+    edges = np.linspace(begin, end, BLOCKS + 1)
+    shares = np.zeros((BLOCKS, len(tracks), len(_CAUSES)))
+    locks: dict[int, Array] = {}
+    pieces = []
+    outside: dict[tuple[int, int, int], float] = {}
+    disk: dict[tuple[int, int, int], float] = {}
+    runnable = []
+    changes = 0
+    for thread, time, weight in _starts(tracks, groups, begin, end, skip):
+        path = walk(tracks, parents, thread, time, begin)
+        found = path.array()
+        if not found.size:
+            continue
+        changes = max(changes, len(path.changes))
+        pieces.append((thread, weight, found))
+        cause = _OF_PIECE[found["what"]]
+        cell = found["thread"].astype(np.int64) * len(_CAUSES) + cause
+        for block in range(BLOCKS):
+            spent = np.minimum(found["end"], edges[block + 1]) - np.maximum(found["begin"], edges[block])
+            near = spent > 0
+            if not near.any():
+                continue
+            amount = spent[near] * weight
+            shares[block] += np.bincount(cell[near], amount, len(tracks) * len(_CAUSES)).reshape(
+                len(tracks), len(_CAUSES)
+            )
+            locked = found["lock"][near]
+            for lock in np.unique(locked[locked >= 0]).tolist():
+                locks.setdefault(lock, np.zeros(BLOCKS))[block] += amount[locked == lock].sum()
+        names = np.array(_CAUSES)[cause]
+        _gather(outside, found, weight, (names == Cause.OUTSIDE) | (names == Cause.NETWORK))
+        _gather(disk, found, weight, names == Cause.DISK)
+        runnable.append((weight, found[names == Cause.RUNNABLE]))
+    foreign, stranger = _who_had_the_cpus(schedule, runnable)
+    return Blame(shares, _CAUSES, locks, tuple(pieces), foreign, stranger, outside, disk, begin, end, changes)
+
+
+def _gather(into: dict[tuple[int, int, int], float], found: Array, weight: float, mask: Array) -> None:
+    rows = found[mask]
+    if not rows.size:
+        return
+    keys = np.stack([rows["thread"], rows["what"], rows["object"]], axis=1).astype(np.int64)
+    unique, which = np.unique(keys, axis=0, return_inverse=True)
+    spent = np.bincount(which.ravel(), (rows["end"] - rows["begin"]) * weight)
+    for key, amount in zip(unique.tolist(), spent.tolist(), strict=True):
+        one = (key[0], key[1], key[2])
+        into[one] = into.get(one, 0.0) + amount
+
+
+def _window_begin(tracks: Sequence[Track], began: int) -> int:
+    total = sum(len(track.begin) for track in tracks)
+    if total <= _MOST_INTERVALS:
+        return began
+    begins = np.concatenate([np.asarray(track.begin) for track in tracks])
+    return int(np.partition(begins, total - _MOST_INTERVALS)[total - _MOST_INTERVALS])
+
+
+def _starts(
+    tracks: Sequence[Track], groups: Sequence[Group], begin: int, end: int, skip: frozenset[int]
+) -> list[tuple[int, int, float]]:
+    """(thread, time to walk back from, weight): every role speaks, by how much it takes part.
+
+    A role takes part by what it runs and by what it waits for others; one that only sleeps by itself, such
+    as a main thread that waits for the end of the run, has hardly a voice.
+    """
+    voices = []
+    for group in groups:
+        members = []
+        for thread in group.threads:
+            track = tracks[thread]
+            if thread in skip or not track.begin:
+                continue
+            last = len(track.begin) - 1
+            time = track.end[last]
+            if track.state[last] == State.BLOCKED and not _ended(track, last):
+                time = track.begin[last]
+            if time - begin < (1 - _OPEN_TAIL) * (end - begin):
+                continue
+            members.append((_part(track, begin, end), thread, time))
+        if not members:
+            continue
+        members.sort(reverse=True)
+        weight = sum(part for part, _, _ in members) / len(members)
+        chosen = members[: 3 if len(groups) <= _MOST_STARTS // 3 else 1]
+        whole = sum(part for part, _, _ in chosen)
+        for part, thread, time in chosen:
+            voices.append((thread, time, min(1.0, weight) * part / whole))
+    voices.sort(key=lambda voice: -voice[2])
+    voices = voices[:_MOST_STARTS]
+    total = sum(weight for _, _, weight in voices)
+    return [(thread, time, weight / total) for thread, time, weight in voices] if total > 0 else []
+
+
+def _ended(track: Track, i: int) -> bool:
+    """Whether the end of the last wait was seen, and not only that of the observation."""
+    return track.waker[i] >= 0 or track.source[i] not in (Source.UNKNOWN, Source.THREAD)
+
+
+def _part(track: Track, begin: int, end: int) -> float:
+    spent = 0
+    for i in range(len(track.begin)):
+        time = track.end[i] - max(track.begin[i], begin)
+        if time <= 0:
+            continue
+        state = track.state[i]
+        by_thread = state == State.BLOCKED and (
+            (track.source[i] == Source.THREAD and track.waker[i] >= 0)
+            or track.wait[i] in (Wait.DISK, Wait.SYNC, Wait.THROTTLED)
+        )
+        if state != State.BLOCKED or by_thread:
+            spent += time
+    return _LEAST_WEIGHT + spent / max(1, end - begin)
+
+
+def _who_had_the_cpus(
+    schedule: Schedule, runnable: Sequence[tuple[float, Array]]
+) -> tuple[float, dict[int, float]]:
+    """While progress waited for a CPU: the share of the CPUs' time that strangers had, and which."""
+    cpus = max(1, len(schedule.cpus))
+    foreign = schedule.foreign
+    total = sum(weight * float((rows["end"] - rows["begin"]).sum()) for weight, rows in runnable)
+    if total <= 0 or not foreign.size:
+        return 0.0, {}
+    by_tid: dict[int, float] = {}
+    for tid in np.unique(foreign["tid"]).tolist():
+        if tid <= 0:
+            continue
+        spent = 0.0
+        turns = foreign[foreign["tid"] == tid]
+        for cpu in np.unique(turns["cpu"]).tolist():
+            had = _cumulated(turns[turns["cpu"] == cpu])
+            for weight, rows in runnable:
+                if rows.size:
+                    spent += weight * float((had(rows["end"]) - had(rows["begin"])).sum())
+        if spent > 0:
+            by_tid[tid] = spent / (total * cpus)
+    return sum(by_tid.values()), by_tid
+
+
+def _cumulated(turns: Array) -> Any:
+    """A function of time: how long these turns took until then."""
+    assert turns.dtype == FOREIGN
+    order = np.argsort(turns["begin"])
+    begin, end = turns["begin"][order], turns["end"][order]
+    times = np.stack([begin, end], axis=1).ravel()
+    taken = np.cumsum(end - begin)
+    values = np.stack([taken - (end - begin), taken], axis=1).ravel()
+    times = np.maximum.accumulate(times)
+    return lambda at: np.interp(at, times, values, left=0.0, right=float(taken[-1]))
+
+
+assert PIECE.names is not None

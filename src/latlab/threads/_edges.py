@@ -1,0 +1,180 @@
+"""Who hands work to whom, and the roles as measured."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.model.threads import Edge, Role, Slice
+from latlab.threads._locks import Word
+from latlab.threads._roles import Group
+from latlab.threads._tracks import Track
+
+__all__ = ["Times", "edges_of", "roles_of", "slices_of", "times_of"]
+
+_KINDS: dict[int, str] = {
+    Wait.FUTEX: "futex",
+    Wait.PIPE: "pipe",
+    Wait.SOCKET: "socket",
+    Wait.POLL: "poll",
+    Wait.EVENTFD: "eventfd",
+    Wait.CHILD: "child",
+    Wait.SIGNAL: "signal",
+}
+_NAMES: dict[int, str] = {
+    Wait.NONE: "unknown",
+    Wait.UNKNOWN: "unknown",
+    Wait.FUTEX: "futex",
+    Wait.PIPE: "pipe",
+    Wait.SOCKET: "socket",
+    Wait.POLL: "poll",
+    Wait.EVENTFD: "eventfd",
+    Wait.DISK: "disk",
+    Wait.SYNC: "sync",
+    Wait.FAULT: "page fault",
+    Wait.TIMER: "timer",
+    Wait.SIGNAL: "signal",
+    Wait.CHILD: "child",
+    Wait.STOPPED: "stopped",
+    Wait.THROTTLED: "quota",
+    Wait.IO_URING: "io_uring",
+}
+_OWN = frozenset((Wait.DISK, Wait.SYNC, Wait.FAULT, Wait.THROTTLED, Wait.IO_URING))
+_BINS = 240
+_MOST_SLICES = 40
+
+
+@dataclass(slots=True)
+class Times:
+    """Of one thread, in ns."""
+
+    life: int
+    running: int
+    runnable: int
+    blocked: dict[str, int]
+    own: int  # waits that depend on nobody else in the program: disk, quota
+    timer: int
+    inner: int  # waits that threads of its own role ended
+    ended: dict[tuple[int, str], list[int]]  # (role that ended it, kind) -> [number, ns]
+
+
+def times_of(
+    schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, int], words: Mapping[int, Word]
+) -> list[Times]:
+    """One for each thread."""
+    out = []
+    for track in tracks:
+        thread = schedule.threads[track.thread]
+        life = max(1, thread.ended_ns - thread.began_ns)
+        one = Times(life, 0, 0, defaultdict(int), 0, 0, 0, defaultdict(lambda: [0, 0]))
+        for i, state in enumerate(track.state):
+            time = track.end[i] - track.begin[i]
+            if state == State.RUNNING:
+                one.running += time
+            elif state == State.RUNNABLE:
+                one.runnable += time
+            elif state == State.BLOCKED:
+                wait = track.wait[i]
+                one.blocked[_NAMES.get(wait, "unknown")] += time
+                if wait in _OWN:
+                    one.own += time
+                elif track.source[i] == Source.TIMER or wait == Wait.TIMER:
+                    one.timer += time
+                elif track.waker[i] >= 0:
+                    word = words.get(track.object[i]) if wait == Wait.FUTEX else None
+                    kind = "lock" if word is not None and word.lock else _KINDS.get(wait, "other")
+                    role = role_of[track.waker[i]]
+                    if role == role_of[track.thread]:
+                        one.inner += time
+                    cell = one.ended[role, kind]
+                    cell[0] += 1
+                    cell[1] += time
+        out.append(one)
+    return out
+
+
+def busy_of(one: Times) -> float:
+    """Share of a thread's life in which it waits for no other role, and doesn't sleep."""
+    return min(1.0, (one.running + one.runnable + one.own + one.inner) / one.life)
+
+
+def roles_of(
+    schedule: Schedule,
+    groups: Sequence[Group],
+    times: Sequence[Times],
+    limits: Sequence[float],
+    spins: frozenset[int],
+) -> tuple[Role, ...]:
+    """The roles as they are told."""
+    out = []
+    for group, limit in zip(groups, limits, strict=True):
+        life = sum(times[thread].life for thread in group.threads)
+        blocked: dict[str, float] = defaultdict(float)
+        for thread in group.threads:
+            for kind, time in times[thread].blocked.items():
+                blocked[kind] += time / life
+        members = [times[thread] for thread in group.threads]
+        out.append(
+            Role(
+                name=group.name,
+                count=len(group.threads),
+                pids=tuple(sorted({schedule.threads[thread].pid for thread in group.threads})),
+                running=sum(one.running for one in members) / life,
+                runnable=sum(one.runnable for one in members) / life,
+                blocked=dict(sorted(blocked.items(), key=lambda item: -item[1])),
+                busy=sum(busy_of(one) * one.life for one in members) / life,
+                limits=limit,
+                process=group.process,
+                entry=group.entry,
+                threads=group.threads,
+                spins=all(thread in spins for thread in group.threads),
+            )
+        )
+    return tuple(out)
+
+
+def edges_of(groups: Sequence[Group], times: Sequence[Times], seconds: float) -> tuple[Edge, ...]:
+    """Who ends whose waits."""
+    edges = []
+    for index, group in enumerate(groups):
+        summed: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
+        for thread in group.threads:
+            for key, (number, time) in times[thread].ended.items():
+                summed[key][0] += number
+                summed[key][1] += time
+        for (source, kind), (number, time) in summed.items():
+            if source == index and kind != "lock" and len(group.threads) == 1:
+                continue
+            waiting = time / 1e9 / seconds / len(group.threads)
+            edges.append(Edge(groups[source].name, group.name, kind, number / seconds, waiting))
+    return tuple(sorted(edges, key=lambda edge: -edge.waiting))
+
+
+def slices_of(schedule: Schedule, tracks: Sequence[Track], times: Sequence[Times]) -> tuple[Slice, ...]:
+    """The timeline as it is drawn: of the busiest threads, in bins."""
+    import numpy as np
+
+    order = sorted(range(len(tracks)), key=lambda i: -(times[i].running + times[i].runnable))
+    edges = np.linspace(schedule.began_ns, schedule.ended_ns, _BINS + 1)
+    width = max(1.0, float(edges[1] - edges[0]))
+    out = []
+    for thread in sorted(order[:_MOST_SLICES]):
+        track = tracks[thread]
+        state = np.asarray(track.state)
+        rows = []
+        for wanted in (State.RUNNING, State.RUNNABLE):
+            mask = state == wanted
+            begin = np.asarray(track.begin, np.float64)[mask]
+            end = np.asarray(track.end, np.float64)[mask]
+            if not begin.size:
+                rows.append((0.0,) * _BINS)
+                continue
+            taken = np.cumsum(end - begin)
+            at = np.stack([begin, end], axis=1).ravel()
+            value = np.stack([taken - (end - begin), taken], axis=1).ravel()
+            until = np.interp(edges, at, value, left=0.0, right=float(taken[-1]))
+            rows.append(tuple(np.round(np.minimum(1.0, np.diff(until) / width), 3).tolist()))
+        out.append(Slice(thread, rows[0], rows[1]))
+    return tuple(out)

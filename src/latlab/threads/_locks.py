@@ -1,0 +1,143 @@
+"""Which futex words are locks: mutex, reader-writer lock, interpreter lock; and which are conditions.
+
+Where stacks were taken the function that waits says it. Without one a word is a lock if the threads that
+wait for it are those that end the waits of others for it, one at a time, and do the same work: at a queue's
+condition variable those that wait are never those that wake, and a barrier wakes all at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.threads._tracks import Track
+
+__all__ = ["Word", "words_of"]
+
+_GIL = re.compile(r"take_gil|drop_gil|PyEval_RestoreThread|PyEval_AcquireThread|_PyThreadState_Attach")
+_MUTEX = re.compile(
+    r"mutex_(?:lock|timedlock|clocklock)|lll_lock_wait|lll_mutex|_L_lock|rwlock|RwLock|"
+    r"Mutex::lock|mutex::lock|lock_slow|spin_lock|sync\.\(\*(?:RW)?Mutex\)|monitorenter|ObjectMonitor::enter"
+)
+_CONDITION = re.compile(
+    r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
+    r"barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
+)
+_LEAST_WAITS = 5
+_TOGETHER_NS = 30_000
+_SYMMETRY = 0.5
+
+
+@dataclass(slots=True)
+class Word:
+    """One futex word (of two neighbours a condition variable's both).
+
+    Attributes:
+        lock: whether threads contend for it; `sure` that a stack says so.
+    """
+
+    address: int
+    waits: int = 0
+    wait_ns: int = 0
+    longest_ns: int = 0
+    timed: int = 0
+    waiters: Counter[int] = field(default_factory=Counter)  # thread -> ns
+    wakers: Counter[int] = field(default_factory=Counter)
+    mutual_ns: int = 0  # of waits, that such a thread ended that waits for it itself, and the other way round
+    alike_ns: int = 0  # of these, between threads of one role
+    broadcast: int = 0
+    waits_in: Counter[str] = field(default_factory=Counter)
+    lock: bool = False
+    sure: bool = False
+    interpreter: bool = False
+
+
+def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, int]) -> dict[int, Word]:
+    """All futex words that were waited for."""
+    words: dict[int, Word] = {}
+    ended: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
+    for track in tracks:
+        for i, wait in enumerate(track.wait):
+            if wait != Wait.FUTEX or track.state[i] != State.BLOCKED or track.object[i] <= 0:
+                continue
+            word = words.setdefault(track.object[i], Word(track.object[i]))
+            time = track.end[i] - track.begin[i]
+            if track.source[i] == Source.THREAD and track.waker[i] >= 0:
+                word.waits += 1
+                word.wait_ns += time
+                word.longest_ns = max(word.longest_ns, time)
+                word.waiters[track.thread] += time
+                word.wakers[track.waker[i]] += 1
+                ended[word.address].append((track.end[i], track.waker[i], track.thread, time))
+            elif track.source[i] == Source.TIMER:
+                word.timed += 1
+            if track.sample[i] >= 0:
+                _count_stack(schedule, track.sample[i], word)
+    for address, waits in ended.items():
+        word = words[address]
+        waits.sort()
+        last_waker, last_end = -1, 0
+        for end, waker, waiter, time in waits:
+            if waker == last_waker and end - last_end < _TOGETHER_NS:
+                word.broadcast += 1
+            last_waker, last_end = waker, end
+            if word.waiters[waker] > 0 and word.wakers[waiter] > 0:
+                word.mutual_ns += time
+                word.alike_ns += time if role_of.get(waker) == role_of.get(waiter) else 0
+        _judge(word)
+    return words
+
+
+def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
+    stack = schedule.stacks[int(schedule.samples["stack"][sample])]
+    names = [schedule.frames[frame].function for frame in stack]
+    if any(_GIL.search(name) for name in names):
+        word.waits_in["the interpreter lock"] += 1
+        word.interpreter = True
+        return
+    kind = ""
+    for name in names[:8]:
+        if _CONDITION.search(name):
+            kind = "condition"
+            break
+        if _MUTEX.search(name):
+            kind = "lock"
+            break
+    if kind == "lock":
+        outer = next((name for name in names if name and not _is_runtime(name)), "")
+        word.waits_in[f"lock in {outer}" if outer else "lock"] += 1
+    elif kind == "condition":
+        word.waits_in["condition"] += 1
+
+
+def _is_runtime(name: str) -> bool:
+    return bool(
+        _MUTEX.search(name)
+        or name.startswith(
+            ("__", "futex", "std::", "syscall", "pthread", "lll_", "entry_", "do_", "schedule")
+        )
+    )
+
+
+def _judge(word: Word) -> None:
+    told = sum(word.waits_in.values())
+    if word.interpreter:
+        gil = word.waits_in["the interpreter lock"]
+        word.lock = word.sure = gil > 0.5 * told
+        word.interpreter = word.lock
+        return
+    if told >= 1:
+        locks = sum(number for name, number in word.waits_in.items() if name.startswith("lock"))
+        word.sure = True
+        word.lock = locks > 0.5 * told and word.waits >= _LEAST_WAITS
+        return
+    word.lock = (
+        word.waits >= _LEAST_WAITS
+        and len(word.waiters) >= 2
+        and word.mutual_ns > _SYMMETRY * word.wait_ns
+        and word.alike_ns > _SYMMETRY * word.mutual_ns
+        and word.broadcast < 0.2 * word.waits
+    )

@@ -1,0 +1,160 @@
+"""Threads that do the same are one role, named by what they are called, where they start, or what runs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from latlab.model.schedule import Schedule, ScheduledThread
+
+__all__ = ["Group", "groups_of", "process_name", "told_apart"]
+
+_INTERPRETERS = re.compile(r"^(python[\d.]*|perl|ruby|node|bash|sh|dash|java|php[\d.]*|lua[\d.]*)$")
+_NUMBER = re.compile(r"[-_:#/. ]*\d+$")
+#: Where every thread of a kind starts: it tells nothing.
+_NO_ENTRY = frozenset(("", "main", "_start", "start_thread", "__clone", "clone3", "<module>", "run", "??"))
+_COMM = 15  # bytes of a name that the kernel keeps
+_GAP = 0.3  # of the time run, between threads that are not alike
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A role before it is measured: its name and the indices of its threads."""
+
+    name: str
+    process: str
+    entry: str
+    threads: tuple[int, ...]
+
+
+def groups_of(schedule: Schedule, entries: Mapping[int, str]) -> tuple[Group, ...]:
+    """The roles.
+
+    Args:
+        entries: of a thread the function in which it starts, by its samples, where the schedule has none.
+    """
+    keys: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for index, thread in enumerate(schedule.threads):
+        process = process_name(thread)
+        entry = thread.entry or entries.get(index, "")
+        entry = "" if entry in _NO_ENTRY else entry
+        called = _called(thread, process)
+        if thread.tid == thread.pid:
+            keys[(process, "main", "")].append(index)
+        elif called:
+            keys[(process, called, entry)].append(index)
+        else:
+            keys[(process, "", entry)].append(index)
+    processes = {process for process, _, _ in keys}
+    names = {key: _name(key, len(processes) > 1) for key in keys}
+    return tuple(Group(name, key[0], key[2], tuple(keys[key])) for key, name in _apart(names, keys).items())
+
+
+def process_name(thread: ScheduledThread) -> str:
+    """The program's name; of an interpreter that of what it runs."""
+    process = thread.process or thread.name
+    if thread.command:
+        program = PurePath(thread.command[0]).name or process
+        if _INTERPRETERS.match(program):
+            return _script(thread.command) or program
+        if program.startswith(process[:_COMM]) or process.startswith(program[:_COMM]):
+            return program.rstrip(":")
+    return process
+
+
+def _script(command: Sequence[str]) -> str:
+    words = iter(command[1:])
+    for word in words:
+        if word == "-m":
+            return next(words, "")
+        if word == "-c":
+            line = next(words, "")
+            # A worker of multiprocessing is started by such a line, which names nothing of the program.
+            return "multiprocessing worker" if "spawn_main" in line or "forkserver" in line else "-c"
+        if word in ("-X", "-W", "-O"):
+            next(words, "")
+        elif not word.startswith("-"):
+            return PurePath(word).name
+    return ""
+
+
+def _called(thread: ScheduledThread, process: str) -> str:
+    """What the program called this thread, without its number; "" where it called it nothing."""
+    name = thread.name
+    if name in (thread.process, process, process[:_COMM]) or not name:
+        return ""
+    if thread.command and name == PurePath(thread.command[0]).name[:_COMM]:
+        return ""
+    if _INTERPRETERS.match(name):
+        return ""
+    short = _NUMBER.sub("", name)
+    return short if len(short) > 1 else name
+
+
+def _name(key: tuple[str, str, str], several: bool) -> str:
+    process, called, entry = key
+    if called == "main":
+        return process
+    own = called or entry or "thread"
+    if called and entry and entry.lower() not in called.lower() and called.lower() not in entry.lower():
+        own = f"{called} ({entry})"
+    return f"{process}: {own}" if several or own == "thread" else own
+
+
+def _apart(
+    names: Mapping[tuple[str, str, str], str], keys: Mapping[tuple[str, str, str], Sequence[int]]
+) -> dict[tuple[str, str, str], str]:
+    """No two roles of one name: a thread named as a process gets its process in front."""
+    counts = Counter(names.values())
+    apart: dict[tuple[str, str, str], str] = {}
+    for key in keys:
+        name = names[key]
+        if counts[name] > 1:
+            name = f"{key[0]}: {key[1] or key[2] or 'thread'}"
+            while name in apart.values():
+                name += "'"
+        apart[key] = name
+    return apart
+
+
+def told_apart(
+    schedule: Schedule,
+    groups: Sequence[Group],
+    running: Sequence[float],
+    place: Callable[[tuple[int, ...]], str],
+) -> tuple[Group, ...]:
+    """Threads without a name and without a known entry, apart by how much they run; named by where they do.
+
+    Args:
+        running: share of each thread's time.
+        place: the function in which such threads mostly run, "" where it isn't known.
+    """
+    out: list[Group] = []
+    for group in groups:
+        anonymous = not group.entry and group.name.endswith(": thread")
+        parts = _by_gap(group.threads, running) if anonymous else [group.threads]
+        for part in parts:
+            name = group.name
+            if anonymous and (where := place(part)):
+                name = f"{group.name.removesuffix('thread')}{where}"
+            elif len(parts) > 1:
+                name = f"{name} that mostly {'runs' if running[part[0]] > 0.5 else 'waits'}"
+            taken = {one.name for one in out}
+            while name in taken:
+                name += "'"
+            out.append(Group(name, group.process, group.entry, part))
+    return tuple(out)
+
+
+def _by_gap(threads: Sequence[int], running: Sequence[float]) -> list[tuple[int, ...]]:
+    order = sorted(threads, key=lambda thread: -running[thread])
+    parts = [[order[0]]]
+    for before, thread in itertools.pairwise(order):
+        if running[before] - running[thread] > _GAP:
+            parts.append([])
+        parts[-1].append(thread)
+    return [tuple(sorted(part)) for part in parts]

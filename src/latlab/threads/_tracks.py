@@ -1,0 +1,97 @@
+"""The intervals of each thread as plain lists, with waits joined that a time-out only looked up from."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from latlab.model.schedule import Schedule, Source, State, Wait
+
+__all__ = ["Track", "tracks_of"]
+
+#: A thread that a time-out woke and that waits for the same again within this time only looked whether it
+#: may go on: the interpreter lock of CPython is waited for in steps of 5 ms.
+_LOOKED_NS = 150_000
+#: A condition variable of glibc waits on two words 4 bytes apart, by turns.
+_WORDS = ~7
+
+
+@dataclass
+class Track:
+    """One thread, interval by interval. All lists have one entry an interval, in the order of time."""
+
+    thread: int
+    begin: list[int] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+    state: list[int] = field(default_factory=list)
+    wait: list[int] = field(default_factory=list)
+    source: list[int] = field(default_factory=list)
+    waker: list[int] = field(default_factory=list)
+    object: list[int] = field(default_factory=list)
+    sample: list[int] = field(default_factory=list)
+
+    def at(self, time: int) -> int:
+        """The index of the interval that covers the time just before `time`; -1 before the first."""
+        found = bisect_left(self.begin, time) - 1
+        return found if found >= 0 and self.end[found] >= time else (-1 if found < 0 else found)
+
+
+def tracks_of(schedule: Schedule) -> list[Track]:
+    """One track a thread, by its index."""
+    tracks = []
+    for thread in range(len(schedule.threads)):
+        rows = schedule.of_thread(thread)
+        rows = rows[rows["end"] > rows["begin"]]
+        objects = rows["object"].astype(np.int64, copy=True)
+        futex = (rows["wait"] == Wait.FUTEX) & (objects > 0)
+        objects[futex] &= _WORDS
+        track = Track(
+            thread,
+            rows["begin"].tolist(),
+            rows["end"].tolist(),
+            rows["state"].tolist(),
+            rows["wait"].tolist(),
+            rows["source"].tolist(),
+            rows["waker"].tolist(),
+            objects.tolist(),
+            rows["sample"].tolist(),
+        )
+        tracks.append(_joined(track) if np.any(futex & (rows["source"] == Source.TIMER)) else track)
+    return tracks
+
+
+def _joined(track: Track) -> Track:
+    """Looks up from a wait for a futex, made part of it."""
+    out = Track(track.thread)
+    columns = ("begin", "end", "state", "wait", "source", "waker", "object", "sample")
+    source = [getattr(track, name) for name in columns]
+    target = [getattr(out, name) for name in columns]
+    i, n = 0, len(track.begin)
+    while i < n:
+        row = [column[i] for column in source]
+        if track.state[i] == State.BLOCKED and track.wait[i] == Wait.FUTEX:
+            while track.source[i] == Source.TIMER and (again := _again(track, i)) > 0:
+                i = again
+                row[1], row[4], row[5] = track.end[i], track.source[i], track.waker[i]
+        for column, value in zip(target, row, strict=True):
+            column.append(value)
+        i += 1
+    return out
+
+
+def _again(track: Track, i: int) -> int:
+    """The wait for the same word that follows a look at it; -1 without."""
+    looked = 0
+    for j in range(i + 1, min(i + 6, len(track.begin))):
+        if track.state[j] == State.BLOCKED:
+            same = track.wait[j] == Wait.FUTEX and track.object[j] == track.object[i] > 0
+            return j if same else -1
+        if track.state[j] == State.UNSEEN:
+            return -1
+        if track.state[j] == State.RUNNING:
+            looked += track.end[j] - track.begin[j]
+        if looked > _LOOKED_NS:
+            return -1
+    return -1

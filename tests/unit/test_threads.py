@@ -1,0 +1,399 @@
+"""What limits, on schedules that are made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from latlab.model.schedule import (
+    FOREIGN,
+    INTERVAL,
+    SAMPLE,
+    WAKE,
+    Frame,
+    Losses,
+    Schedule,
+    ScheduledThread,
+    Source,
+    State,
+    Wait,
+)
+from latlab.model.threads import LimitKind, ThreadFindings
+from latlab.threads import analyse
+
+MS = 1_000_000
+SECOND = 1000 * MS
+
+
+@dataclass
+class Made:
+    """A schedule in the making; times in ms."""
+
+    seconds: float = 1.0
+    names: list[str] = field(default_factory=list)
+    pids: list[int] = field(default_factory=list)
+    commands: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    rows: list[tuple[int, ...]] = field(default_factory=list)
+    foreign: list[tuple[int, int, int, int]] = field(default_factory=list)
+    samples: list[tuple[int, int, int, int]] = field(default_factory=list)
+    stacks: list[tuple[int, ...]] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    parents: dict[int, int] = field(default_factory=dict)
+
+    def thread(self, name: str, pid: int = 100) -> int:
+        self.names.append(name)
+        self.pids.append(pid)
+        return len(self.names) - 1
+
+    def run(self, thread: int, begin: float, end: float) -> None:
+        self.rows.append((thread, State.RUNNING, 0, 0, 0, int(begin * MS), int(end * MS), -1, -1, -1))
+
+    def ready(self, thread: int, begin: float, end: float) -> None:
+        self.rows.append((thread, State.RUNNABLE, 0, 0, 0, int(begin * MS), int(end * MS), -1, -1, -1))
+
+    def wait(
+        self,
+        thread: int,
+        begin: float,
+        end: float,
+        waker: int = -1,
+        *,
+        on: Wait = Wait.FUTEX,
+        item: int = 4096,
+        source: Source = Source.THREAD,
+        sample: int = -1,
+    ) -> None:
+        self.rows.append(
+            (thread, State.BLOCKED, on, source, -1, int(begin * MS), int(end * MS), waker, item, sample)
+        )
+
+    def stack(self, thread: int, *functions: str, running: bool = True, times: int = 1) -> int:
+        """Samples of a stack, innermost first; the index of the first."""
+        first = len(self.samples)
+        self.frames += [Frame(name, "app.c", 7) for name in functions]
+        self.stacks.append(tuple(range(len(self.frames) - len(functions), len(self.frames))))
+        self.samples += [(i * MS, thread, int(running), len(self.stacks) - 1) for i in range(times)]
+        return first
+
+    def schedule(self, **losses: object) -> Schedule:
+        end = int(self.seconds * SECOND)
+        threads = tuple(
+            ScheduledThread(
+                tid=pid + sum(other == pid for other in self.pids[:index]),
+                pid=pid,
+                name=name,
+                process=next(n for n, p in zip(self.names, self.pids, strict=True) if p == pid),
+                began_ns=0,
+                ended_ns=end,
+                parent=self.parents.get(index, -1),
+                command=self.commands.get(pid, ()),
+            )
+            for index, (name, pid) in enumerate(zip(self.names, self.pids, strict=True))
+        )
+        rows = np.array(self.rows, INTERVAL)
+        return Schedule(
+            0,
+            end,
+            (0, 1),
+            threads,
+            np.sort(rows, order=("thread", "begin")),
+            np.empty(0, WAKE),
+            np.array(self.foreign, FOREIGN),
+            Losses("bpf", **losses),  # type: ignore[arg-type]
+            samples=np.array(self.samples, SAMPLE),
+            stacks=tuple(self.stacks),
+            frames=tuple(self.frames),
+            foreign_names={9: "neighbour"},
+        )
+
+
+def pipeline(fast: float, slow: float, *, period: float = 10.0) -> Made:
+    """Source -> fast -> slow: `slow` ms of each period the last stage works, `fast` the first."""
+    made = Made()
+    main, first, last = made.thread("app"), made.thread("parse"), made.thread("book")
+    made.wait(main, 0, 1000, source=Source.UNKNOWN, item=1)
+    periods = int(1000 / period)
+    for i in range(periods):
+        at = i * period
+        made.run(first, at, at + fast)
+        made.wait(first, at + fast, at + period, last, item=8192)
+        made.run(last, at, at + slow)
+        if slow < period:
+            made.wait(last, at + slow, at + period, first, item=4096)
+    return made
+
+
+def found_in(made: Made) -> ThreadFindings:
+    return analyse(made.schedule())
+
+
+def test_the_stage_that_all_others_wait_for_is_the_bottleneck() -> None:
+    limit = found_in(pipeline(fast=2, slow=10)).limit
+    assert (limit.kind, limit.name) == (LimitKind.THREAD, "book")
+    assert limit.share > 0.95
+    assert limit.confidence > 0.95
+
+
+def test_a_main_thread_that_only_waits_for_the_end_has_no_voice() -> None:
+    made = pipeline(fast=2, slow=10)
+    made.rows = [row for row in made.rows if row[0] != 0]
+    made.wait(0, 0, 1000, on=Wait.TIMER, source=Source.TIMER)
+    assert found_in(made).limit.name == "book"
+
+
+def test_two_stages_that_are_equally_slow_are_not_named() -> None:
+    made = Made()
+    made.thread("app")
+    first, last = made.thread("parse"), made.thread("book")
+    for i in range(100):
+        made.run(first, 10 * i, 10 * i + 9.9)
+        made.wait(first, 10 * i + 9.9, 10 * i + 10, last)
+        made.run(last, 10 * i, 10 * i + 9.8)
+        made.wait(last, 10 * i + 9.8, 10 * i + 10, first)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.UNKNOWN, "")
+    assert "parse" in limit.sentence
+    assert "book" in limit.sentence
+
+
+def test_two_that_take_turns_are_not_named() -> None:
+    made = Made()
+    made.thread("app")
+    first, last = made.thread("ask"), made.thread("reply")
+    for i in range(100):
+        at = 10 * i
+        made.run(first, at, at + 5)
+        made.wait(first, at + 5, at + 10, last)
+        made.wait(last, at, at + 5, first)
+        made.run(last, at + 5, at + 10)
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "in turn" in limit.sentence
+
+
+def contended(sample: bool) -> Made:
+    """Two threads that hold one lock by turns all the time."""
+    made = Made()
+    made.thread("app")
+    threads = [made.thread("worker-1"), made.thread("worker-2")]
+    stacks = [-1, -1]
+    if sample:
+        stacks = [
+            made.stack(t, "__lll_lock_wait", "pthread_mutex_lock", "deposit", running=False) for t in threads
+        ]
+    for i in range(100):
+        mine, other = threads[i % 2], threads[1 - i % 2]
+        made.run(mine, 10 * i, 10 * i + 10)
+        made.wait(other, 10 * i, 10 * i + 10, mine, item=0x7000, sample=stacks[1 - i % 2])
+    return made
+
+
+@pytest.mark.parametrize("sample", [False, True])
+def test_a_lock_that_workers_hand_to_each_other_is_the_bottleneck(sample: bool) -> None:
+    limit = found_in(contended(sample)).limit
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, "lock 0x7000")
+
+
+def test_a_stack_says_in_which_function_a_lock_is_waited_for() -> None:
+    assert any("deposit" in line for line in found_in(contended(sample=True)).limit.evidence)
+
+
+def test_the_lock_of_an_interpreter_has_its_name() -> None:
+    made = contended(sample=False)
+    made.stack(1, "take_gil", "eval", running=False)
+    made.rows = [(*row[:9], 0) if row[1] == State.BLOCKED else row for row in made.rows]
+    assert found_in(made).limit.name == "GIL"
+
+
+def test_a_condition_variable_is_no_lock() -> None:
+    assert found_in(pipeline(fast=2, slow=10)).locks == ()
+
+
+def test_threads_that_only_look_whether_they_may_go_on_are_waiting_all_the_time() -> None:
+    made = Made()
+    made.thread("app")
+    first, last = made.thread("book"), made.thread("wait")
+    made.run(first, 0, 1000)
+    for i in range(100):
+        made.wait(last, 10 * i, 10 * i + 9.95, source=Source.TIMER, item=64)
+        if i < 99:
+            made.run(last, 10 * i + 9.95, 10 * i + 10)
+    made.wait(last, 999.95, 1000, first, item=64)
+    assert found_in(made).limit.name == "book"
+
+
+def test_a_program_that_sleeps_between_its_steps_paces_itself() -> None:
+    made = Made()
+    main = made.thread("ticker")
+    for i in range(100):
+        made.run(main, 10 * i, 10 * i + 1)
+        made.wait(main, 10 * i + 1, 10 * i + 10, on=Wait.TIMER, source=Source.TIMER)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.TIMER, "ticker")
+
+
+def test_a_program_that_waits_for_its_disk_is_limited_by_it() -> None:
+    made = Made()
+    main = made.thread("writer")
+    for i in range(100):
+        made.run(main, 10 * i, 10 * i + 1)
+        made.wait(main, 10 * i + 1, 10 * i + 10, on=Wait.SYNC, source=Source.DISK)
+    assert found_in(made).limit.kind is LimitKind.DISK
+
+
+def test_a_program_that_waits_for_strangers_waits_for_work() -> None:
+    made = Made()
+    main = made.thread("server")
+    for i in range(100):
+        made.run(main, 10 * i, 10 * i + 1)
+        made.wait(main, 10 * i + 1, 10 * i + 10, on=Wait.POLL)
+    assert found_in(made).limit.kind is LimitKind.LOAD
+
+
+def test_a_program_in_which_nothing_happens_waits_for_work() -> None:
+    made = Made()
+    main = made.thread("server")
+    made.wait(main, 0, 1000, on=Wait.POLL, source=Source.UNKNOWN)
+    assert found_in(made).limit.kind is LimitKind.LOAD
+
+
+def test_a_thread_that_has_no_cpu_half_of_the_time_is_limited_by_the_neighbour() -> None:
+    made = Made()
+    main = made.thread("app")
+    for i in range(100):
+        made.run(main, 10 * i, 10 * i + 5)
+        made.ready(main, 10 * i + 5, 10 * i + 10)
+        made.foreign.append((0, (10 * i + 5) * MS, (10 * i + 10) * MS, 9))
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.CPU
+    assert "neighbour" in limit.name
+
+
+def test_more_threads_than_cpus_are_limited_by_the_cpus() -> None:
+    made = Made()
+    made.thread("app")
+    for thread in [made.thread(f"worker-{i}") for i in range(4)]:
+        for i in range(50):
+            early = (thread % 2) * 10
+            made.run(thread, 20 * i + early, 20 * i + early + 10)
+            at = 20 * i + 10 - early
+            made.ready(thread, at, at + 10)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.CPU, "CPUs")
+
+
+def test_a_quota_is_told_from_a_neighbour() -> None:
+    made = Made()
+    main = made.thread("app")
+    for i in range(10):
+        made.run(main, 100 * i, 100 * i + 30)
+        made.wait(main, 100 * i + 30, 100 * i + 100, on=Wait.THROTTLED, source=Source.TIMER)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.CPU, "CPU quota")
+
+
+def test_the_one_late_worker_is_named_and_not_its_role() -> None:
+    made = Made()
+    main = made.thread("app")
+    workers = [made.thread(f"worker-{i}") for i in range(4)]
+    for i in range(10):
+        at = 100 * i
+        made.wait(main, at, at + 100, workers[2])
+        for worker in workers:
+            until = at + (100 if worker == workers[2] else 30)
+            made.run(worker, at, until)
+            if until < at + 100:
+                made.wait(worker, until, at + 100, workers[2])
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.THREAD, "worker-2")
+
+
+def test_a_slow_child_is_another_process() -> None:
+    made = Made()
+    main, child = made.thread("client"), made.thread("server", pid=200)
+    made.parents[child] = main
+    for i in range(100):
+        at = 10 * i
+        made.run(main, at, at + 1)
+        made.wait(main, at + 1, at + 10, child, on=Wait.SOCKET, item=3)
+        made.wait(child, at, at + 1, main, on=Wait.SOCKET, item=3)
+        made.run(child, at + 1, at + 10)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.PROCESS, "server")
+
+
+def test_a_server_that_waits_for_its_client_waits_for_work() -> None:
+    made = Made()
+    main, client = made.thread("server"), made.thread("client", pid=200)
+    for i in range(100):
+        at = 10 * i
+        made.run(main, at, at + 1)
+        made.wait(main, at + 1, at + 10, client, on=Wait.SOCKET, item=3)
+        made.wait(client, at, at + 1, main, on=Wait.SOCKET, item=3)
+        made.run(client, at + 1, at + 10)
+    found = analyse(made.schedule(), listens=frozenset({100}))
+    assert found.limit.kind is LimitKind.LOAD
+
+
+def test_what_was_not_seen_is_not_guessed() -> None:
+    made = Made()
+    main = made.thread("app")
+    made.run(main, 0, 500)
+    made.rows.append((main, State.UNSEEN, 0, 0, -1, 500 * MS, 1000 * MS, -1, -1, -1))
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "could not be seen" in limit.sentence
+
+
+def test_a_moment_is_too_short_for_an_answer() -> None:
+    made = Made(seconds=0.05)
+    made.run(made.thread("app"), 0, 50)
+    assert found_in(made).limit.kind is LimitKind.UNKNOWN
+
+
+def test_a_thread_that_spins_is_not_taken_for_the_one_that_works() -> None:
+    made = Made()
+    made.thread("app")
+    spins, works = made.thread("spins"), made.thread("works")
+    made.run(spins, 0, 1000)
+    made.run(works, 0, 1000)
+    made.stack(spins, "sched_yield", "pop", times=50)
+    made.stack(works, "compute", "book", times=50)
+    found = found_in(made)
+    assert (found.limit.kind, found.limit.name.split(" ")[0]) == (LimitKind.THREAD, "works")
+    assert [role.name.split(" ")[0] for role in found.roles if role.spins] == ["spins"]
+
+
+def test_code_names_the_function_of_the_program_and_not_of_a_library() -> None:
+    made = pipeline(fast=2, slow=10)
+    made.stack(2, "crunch", "book_loop", times=50)
+    code = found_in(made).limit.code
+    assert [(c.function, c.file, c.line, c.share) for c in code] == [("crunch", "app.c", 7, 1.0)]
+
+
+def test_threads_of_one_name_with_numbers_are_one_role() -> None:
+    made = Made()
+    made.thread("app")
+    for i in range(3):
+        made.run(made.thread(f"worker-{i}"), 0, 1000)
+    assert [(r.name, r.count) for r in found_in(made).roles if r.name == "worker"] == [("worker", 3)]
+
+
+def test_an_interpreter_is_named_by_its_script() -> None:
+    made = Made()
+    main = made.thread("python3")
+    made.commands[100] = ("/usr/bin/python3", "-X", "dev", "feed.py", "7")
+    made.run(main, 0, 1000)
+    assert found_in(made).limit.name == "feed.py"
+
+
+def test_edges_say_who_ends_whose_waits_how_often() -> None:
+    edge = found_in(pipeline(fast=2, slow=10)).edges[0]
+    assert (edge.source, edge.to, edge.kind, edge.per_second) == ("book", "parse", "futex", 100.0)
+    assert edge.waiting == pytest.approx(0.8)
+
+
+def test_the_shares_of_the_progress_sum_to_one() -> None:
+    assert sum(found_in(pipeline(fast=2, slow=10)).progress.values()) == pytest.approx(1.0, abs=0.01)
