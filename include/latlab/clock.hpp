@@ -28,6 +28,16 @@ inline std::uint64_t ticks() noexcept {
 #endif
 }
 
+// Readings of the counter behind it come after all loads in front of it; `ticks` alone promises no such
+// order.
+inline void order_reads() noexcept {
+#if defined(__x86_64__)
+  _mm_lfence();
+#elif defined(__aarch64__)
+  asm volatile("isb" : : : "memory");
+#endif
+}
+
 // The counter after everything before it has finished, and before anything after it starts.
 inline std::uint64_t ticks_ordered() noexcept {
 #if defined(__x86_64__)

@@ -86,6 +86,10 @@ struct ReceiveLoop {
   }
 
   void take(const Block& block) {
+    // The counter may be read before a load that stands in front of it: without this a message would be
+    // stamped before the load that found it, and on a ring that is fast enough before it was sent. Once a
+    // block.
+    order_reads();
     if (pattern.size() == 64)  // the size that everybody compares
       take_as<64>(block);
     else

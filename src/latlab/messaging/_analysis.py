@@ -12,6 +12,7 @@ from latlab.model.messaging import Counter, Cpu, Hump, Measurement, Peak, Result
 from latlab.model.statistics.summary import Summary
 from latlab.stats.humps import find_humps
 from latlab.stats.quantiles import rank
+from latlab.stats.thinning import drawn
 
 __all__ = ["analyse", "latencies", "overheads", "stability"]
 
@@ -80,7 +81,7 @@ def analyse(m: Measurement) -> Result:
     if near:
         notes.append(f"the median is within 3 x the harness's own {harness:.0f} ns")
     verdict, drift = stability(sent_of, waited)
-    humps = find_humps(_thinned(latency), alpha=_HUMP_LEVEL)
+    humps = find_humps(hump_sample(waited), alpha=_HUMP_LEVEL)
     kernel = _kernel(m, numbers, sent_of, received_of)
     flying = _in_flight(m)
     lost = max(0, count - int(latency.size) - m.receiver.corrupted - flying)
@@ -110,7 +111,13 @@ def analyse(m: Measurement) -> Result:
         cpu_windows=_cpu_windows(m, 0 if summary is None else int(summary.maximum)),
         humps=tuple(Hump(h.at, h.weight) for h in humps.humps),
         humps_p_value=humps.p_value if latency.size else None,
-        peaks=_peaks(numbers, latency, spread, sent_of if due is None else due[numbers], s.messages),
+        peaks=_peaks(
+            numbers,
+            waited,
+            spread if due is None else counted(waited),
+            sent_of if due is None else due[numbers],
+            s.messages,
+        ),
         stability=verdict,
         drift=drift,
         signs={"rising": rising, "falling": falling, "stable": max(0, latency.size - 1) - rising - falling},
@@ -143,9 +150,12 @@ def _steps(sent: Integers, received: Integers, latency: Integers) -> tuple[int, 
     return rising, falling, violations, backwards
 
 
-def _thinned(latency: Integers, keep: int = 10_000) -> Integers:
-    """Evenly spaced messages: neighbours are alike, and the hump test is one of independent values."""
-    return latency if latency.size <= keep else latency[:: latency.size // keep]
+def hump_sample(latency: Integers, most: int = 10_000) -> Integers:
+    """The latencies that are tested for humps: neighbours are alike, and the test is of independent values.
+
+    Drawn at random: every k-th one would meet a period of the traffic always or never.
+    """
+    return drawn(latency, most)
 
 
 def _throughput(at: Integers, apart: Counted | None, window: int, size: int) -> Throughput:

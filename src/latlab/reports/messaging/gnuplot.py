@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from latlab.stats.thinning import extremes
+
 __all__ = ["WINDOWS", "Size", "histogram", "per_message", "running", "write_csv", "write_gnuplot"]
 
 Integers = npt.NDArray[np.int64]
@@ -99,17 +101,16 @@ def write_gnuplot(
     """
     folder.mkdir(parents=True, exist_ok=True)
     latency = received - sent
-    step = max(1, sent.size // _POINTS)
-    rows = np.arange(0, sent.size, step)
+    rows = extremes(latency, _POINTS)
     _table(folder / "latency.dat", "n latency_us", rows, latency[rows] / 1e3)
     for window in windows:
         if window < sent.size:
-            at = np.arange(window, sent.size, step)
-            columns = [at]
-            for series in (sent, np.sort(received)):
-                apart = (series[at] - series[at - window]).astype(np.float64)
-                columns.append(np.divide(window * 1e9, apart, out=np.full(at.size, np.nan), where=apart > 0))
-            _table(folder / f"throughput-{window}.dat", "n sending_per_s receiving_per_s", *columns)
+            rates = [windowed(series, window) for series in (sent, np.sort(received))]
+            at = np.union1d(*(extremes(one, _POINTS) for one in rates))
+            _table(
+                folder / f"throughput-{window}.dat", "n sending_per_s receiving_per_s", at + window,
+                *(one[at] for one in rates),
+            )  # fmt: skip
     centres, counts = histogram(latency, bins, overlap)
     _table(folder / "histogram.dat", "latency_us messages", centres / 1e3, counts)
     _table(
@@ -122,6 +123,12 @@ def write_gnuplot(
     script = folder / "plot.gp"
     script.write_text(_script(shown, title.replace('"', "'"), int(sent.size), has_sizes=bool(sizes)))
     return sorted(folder.iterdir())
+
+
+def windowed(stamps: Integers, window: int) -> npt.NDArray[np.float64]:
+    """Messages a second over each window of so many messages; NaN where it takes no time."""
+    apart = (stamps[window:] - stamps[:-window]).astype(np.float64)
+    return np.divide(window * 1e9, apart, out=np.full(apart.size, np.nan), where=apart > 0)
 
 
 def _table(path: Path, header: str, *columns: Any) -> None:

@@ -12,13 +12,14 @@ from latlab.formats.recording import Recording
 from latlab.messaging import latencies
 from latlab.model.messaging import Measurement, Result
 from latlab.reports.html import Page
-from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running
+from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running, windowed
 from latlab.reports.messaging.text import rate
+from latlab.stats.thinning import extremes
 from latlab.words import duration
 
 __all__ = ["write_html"]
 
-# What a browser draws smoothly; the largest value of each part is kept, so that no peak is lost.
+# What a browser draws smoothly; the least and the largest of each part are kept, so that no peak is lost.
 _POINTS = 20_000
 
 
@@ -113,17 +114,14 @@ def write_html(
 
 def _over(name: str, stamps: Any, window: int) -> tuple[str, Any, Any]:
     """The throughput over windows of so many messages; a gap where it is undefined."""
-    step = np.arange(window, stamps.size, max(1, stamps.size // _POINTS))
-    apart = (stamps[step] - stamps[step - window]).astype(np.float64)
-    rates = np.divide(window * 1e9, apart, out=np.full(step.size, np.nan), where=apart > 0)
-    return name, step, [None if rate != rate else rate for rate in rates.tolist()]
+    rates = windowed(stamps, window)
+    at = extremes(rates, _POINTS)
+    return name, at + window, [None if rate != rate else rate for rate in rates[at].tolist()]
 
 
 def _thinned(numbers: Any, latency: Any) -> tuple[Any, Any]:
-    if latency.size <= _POINTS:
-        return numbers, latency
-    starts = np.arange(0, latency.size, -(-latency.size // _POINTS))
-    return numbers[starts], np.maximum.reduceat(latency, starts)
+    at = extremes(latency, _POINTS)
+    return numbers[at], latency[at]
 
 
 def _lines(series: list[tuple[str, Any, Any]], x: str, y: str) -> dict[str, Any]:
