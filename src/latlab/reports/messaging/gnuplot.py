@@ -128,7 +128,9 @@ def write_gnuplot(
 def windowed(stamps: Integers, window: int) -> npt.NDArray[np.float64]:
     """Messages a second over each window of so many messages; NaN where it takes no time."""
     apart = (stamps[window:] - stamps[:-window]).astype(np.float64)
-    return np.divide(window * 1e9, apart, out=np.full(apart.size, np.nan), where=apart > 0)
+    rates = np.full(apart.size, np.nan)
+    np.divide(window * 1e9, apart, out=rates, where=apart > 0)
+    return rates
 
 
 def _table(path: Path, header: str, *columns: Any) -> None:
