@@ -128,6 +128,8 @@ nb::typed<nb::dict, nb::str, std::uint64_t> layout() {
   put("kind.shared_memory", static_cast<std::uint64_t>(QueueKind::shared_memory));
   put("state.live", static_cast<std::uint64_t>(SlotState::live));
   put("state.retired", static_cast<std::uint64_t>(SlotState::retired));
+  put("phase.starting", static_cast<std::uint64_t>(Phase::starting));
+  put("phase.stopping", static_cast<std::uint64_t>(Phase::stopping));
   put("phase.running", static_cast<std::uint64_t>(Phase::running));
   put("phase.ended", static_cast<std::uint64_t>(Phase::ended));
   put("sides.both", kBothSides);

@@ -14,10 +14,8 @@ import pytest
 
 from latlab._core import counting
 from latlab._core import queues as core
-from latlab.queues import Recorder, instrument
+from latlab.queues import AsyncQueue, CountedExecutor, Recorder, instrument
 from latlab.queues.count.instrument import (
-    AsyncQueue,
-    CountedExecutor,
     Deque,
     LifoQueue,
     PriorityQueue,

@@ -7,37 +7,43 @@ in Python; `docs/reference/counter-file.md`). `Recorder` samples them from outsi
 simulates that.
 """
 
-from latlab.queues.count.inject import injected
-from latlab.queues.count.instrument import (
-    AsyncQueue,
-    CountedExecutor,
-    Deque,
-    LifoQueue,
-    MultiprocessingQueue,
-    PriorityQueue,
-    Queue,
-    SimpleQueue,
-    instrument,
-    set_application,
-    set_phase,
-)
-from latlab.queues.flight import CAUSES, Detector, Flight
-from latlab.queues.happenings import Happening, Happenings
-from latlab.queues.judge.landmarks import landmarks
-from latlab.queues.judge.stalls import stalls
-from latlab.queues.judge.verdict import analyse
-from latlab.queues.live import Live
-from latlab.queues.model.fit import fit_model
-from latlab.queues.model.simulate import forecast
-from latlab.queues.sample.addresses import RemoteQueue, parse_remote_queue, readers_by_address
-from latlab.queues.sample.attach import Attachment, attach
-from latlab.queues.sample.files import Application, applications, refused_folder
-from latlab.queues.sample.load import load
-from latlab.queues.sample.recorder import Memory, Recorder
-from latlab.queues.sample.sample_time import sample_times
-from latlab.queues.trace.tail import tail
-from latlab.queues.trace.traces import keep_traces, trace_columns
-from latlab.queues.trace.verify import verify_recording
+from __future__ import annotations
+
+TYPE_CHECKING = False  # of typing: an application imports this, and its start must hardly change
+if TYPE_CHECKING:
+    from typing import Any
+
+    from latlab.queues.count.executor import CountedExecutor
+    from latlab.queues.count.inject import injected
+    from latlab.queues.count.instrument import (
+        Deque,
+        LifoQueue,
+        PriorityQueue,
+        Queue,
+        SimpleQueue,
+        instrument,
+        set_application,
+        set_phase,
+    )
+    from latlab.queues.count.processes import MultiprocessingQueue
+    from latlab.queues.count.tasks import AsyncQueue
+    from latlab.queues.flight import CAUSES, Detector, Flight
+    from latlab.queues.happenings import Happening, Happenings
+    from latlab.queues.judge.landmarks import landmarks
+    from latlab.queues.judge.stalls import stalls
+    from latlab.queues.judge.verdict import analyse
+    from latlab.queues.live import Live
+    from latlab.queues.model.fit import fit_model
+    from latlab.queues.model.simulate import forecast
+    from latlab.queues.sample.addresses import RemoteQueue, parse_remote_queue, readers_by_address
+    from latlab.queues.sample.attach import Attachment, attach
+    from latlab.queues.sample.files import Application, applications, refused_folder
+    from latlab.queues.sample.load import load
+    from latlab.queues.sample.recorder import Memory, Recorder
+    from latlab.queues.sample.sample_time import sample_times
+    from latlab.queues.trace.tail import tail
+    from latlab.queues.trace.traces import keep_traces, trace_columns
+    from latlab.queues.trace.verify import verify_recording
 
 __all__ = [
     "CAUSES",
@@ -80,3 +86,54 @@ __all__ = [
     "trace_columns",
     "verify_recording",
 ]
+
+#: Where each name stands. It is loaded when it is asked for: an application that counts its queues needs two
+#: modules of ours, and neither numpy nor what analyses.
+_MODULES = {
+    "count.executor": ("CountedExecutor",),
+    "count.inject": ("injected",),
+    "count.instrument": (
+        "Deque",
+        "LifoQueue",
+        "PriorityQueue",
+        "Queue",
+        "SimpleQueue",
+        "instrument",
+        "set_application",
+        "set_phase",
+    ),
+    "count.processes": ("MultiprocessingQueue",),
+    "count.tasks": ("AsyncQueue",),
+    "flight": ("CAUSES", "Detector", "Flight"),
+    "happenings": ("Happening", "Happenings"),
+    "judge.landmarks": ("landmarks",),
+    "judge.stalls": ("stalls",),
+    "judge.verdict": ("analyse",),
+    "live": ("Live",),
+    "model.fit": ("fit_model",),
+    "model.simulate": ("forecast",),
+    "sample.addresses": ("RemoteQueue", "parse_remote_queue", "readers_by_address"),
+    "sample.attach": ("Attachment", "attach"),
+    "sample.files": ("Application", "applications", "refused_folder"),
+    "sample.load": ("load",),
+    "sample.recorder": ("Memory", "Recorder"),
+    "sample.sample_time": ("sample_times",),
+    "trace.tail": ("tail",),
+    "trace.traces": ("keep_traces", "trace_columns"),
+    "trace.verify": ("verify_recording",),
+}
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'latlab.queues' has no attribute '{name}'")
+    from importlib import import_module
+
+    found = getattr(import_module(f"latlab.queues.{_PLACES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,27 +11,25 @@ for 0, never for less.
 
 from __future__ import annotations
 
-import asyncio
 import collections
-import concurrent.futures
-import multiprocessing.context
-import multiprocessing.queues
-import os
 import queue
-import secrets
-from collections.abc import Callable, Iterable
-from functools import partial
+import sys
+from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any, TypeVar
 
 from latlab._core import counting
 
+TYPE_CHECKING = False  # of typing: an application imports this, and its start must hardly change
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    Q = TypeVar("Q")
+else:
+    Any = object
+
 __all__ = [
-    "AsyncQueue",
-    "CountedExecutor",
     "Deque",
     "LifoQueue",
-    "MultiprocessingQueue",
     "PriorityQueue",
     "Queue",
     "SimpleQueue",
@@ -40,13 +38,11 @@ __all__ = [
     "set_phase",
 ]
 
-_BOUNDED, _UNBOUNDED, _SHARED_MEMORY = 1, 2, 4
-_PRODUCER, _CONSUMER, _SHARES = 1, 2, 4
-_PHASES = ("starting", "running", "stopping", "ended")
+_LAYOUT = counting.layout()
+BOTH_SIDES, SHARES = _LAYOUT["sides.both"], _LAYOUT["sides.shares"]
 
 Stage = str | tuple[str, str]
 """A stage's name, or its (type, name)."""
-Q = TypeVar("Q")
 
 
 def set_application(name: str) -> None:
@@ -59,11 +55,16 @@ def set_phase(phase: str) -> None:
 
     Args:
         phase: starting, running, stopping or ended.
+
+    Raises:
+        ValueError: it is none of these.
     """
-    counting.set_phase(_PHASES.index(phase))
+    if f"phase.{phase}" not in _LAYOUT:
+        raise ValueError(f"'{phase}' is no phase; write starting, running, stopping or ended")
+    counting.set_phase(_LAYOUT[f"phase.{phase}"])
 
 
-def _slot(
+def slot_of(
     made: Any,
     name: str,
     capacity: int,
@@ -72,14 +73,14 @@ def _slot(
     group: str = "",
     implementation: str = "",
     identity: int = 0,
-    sides: int = _PRODUCER | _CONSUMER,
+    sides: int = BOTH_SIDES,
 ) -> counting.Slot:
     source_type, source_name = ("", source) if isinstance(source, str) else source
     drain_type, drain_name = ("", drain) if isinstance(drain, str) else drain
-    kind = _BOUNDED if capacity > 0 else _UNBOUNDED
+    kind = "bounded" if capacity > 0 else "unbounded"
     return counting.Slot(
         name=name,
-        kind=_SHARED_MEMORY if identity else kind,
+        kind=_LAYOUT["kind.shared_memory" if identity else f"kind.{kind}"],
         capacity=max(0, capacity),
         source_type=source_type,
         source_name=source_name,
@@ -92,7 +93,7 @@ def _slot(
     )
 
 
-class _Counted:
+class Counted:
     """What the subclasses of `queue.Queue` share: `_put` and `_get` run under the queue's own lock.
 
     Those that follow override both again, with what the standard class does in them: calling it by super()
@@ -103,7 +104,7 @@ class _Counted:
 
     def _count(self, name: str, source: Stage, drain: Stage, group: str) -> None:
         maxsize: int = self.maxsize  # type: ignore[attr-defined]
-        self.counts = _slot(self, name, maxsize, source, drain, group)
+        self.counts = slot_of(self, name, maxsize, source, drain, group)
         self._note_put, self._note_get = self.counts.put_one, self.counts.get_one
 
     def _put(self, item: Any) -> None:
@@ -116,7 +117,7 @@ class _Counted:
         return item
 
 
-class _Made(_Counted):
+class Made(Counted):
     """A counted queue that is made as such."""
 
     def __init__(
@@ -126,7 +127,7 @@ class _Made(_Counted):
         self._count(name, source, drain, group)
 
 
-class Queue(_Made, queue.Queue[Any]):
+class Queue(Made, queue.Queue[Any]):
     """`queue.Queue`, counted."""
 
     def _put(self, item: Any) -> None:
@@ -139,7 +140,7 @@ class Queue(_Made, queue.Queue[Any]):
         return item
 
 
-class LifoQueue(_Made, queue.LifoQueue[Any]):
+class LifoQueue(Made, queue.LifoQueue[Any]):
     """`queue.LifoQueue`, counted."""
 
     def _put(self, item: Any) -> None:
@@ -152,7 +153,7 @@ class LifoQueue(_Made, queue.LifoQueue[Any]):
         return item
 
 
-class PriorityQueue(_Made, queue.PriorityQueue[Any]):
+class PriorityQueue(Made, queue.PriorityQueue[Any]):
     """`queue.PriorityQueue`, counted."""
 
     def _put(self, item: Any) -> None:
@@ -165,25 +166,12 @@ class PriorityQueue(_Made, queue.PriorityQueue[Any]):
         return item
 
 
-class AsyncQueue(_Made, asyncio.Queue[Any]):
-    """`asyncio.Queue`, counted."""
-
-    def _put(self, item: Any) -> None:
-        self._queue.append(item)  # type: ignore[attr-defined]
-        self._note_put()
-
-    def _get(self) -> Any:
-        item = self._queue.popleft()  # type: ignore[attr-defined]
-        self._note_get()
-        return item
-
-
 class SimpleQueue:
     """`queue.SimpleQueue`, counted: it can't be subclassed, so this holds one."""
 
     def __init__(self, *, name: str = "", source: Stage = "", drain: Stage = "", group: str = "") -> None:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.counts = _slot(self._queue, name, 0, source, drain, group)
+        self.counts = slot_of(self._queue, name, 0, source, drain, group)
         self._note_put, self._note_get = self.counts.put_one, self.counts.get_one
         self._put, self._get = self._queue.put, self._queue.get
         self.empty, self.qsize = self._queue.empty, self._queue.qsize
@@ -234,7 +222,7 @@ class Deque(collections.deque[Any]):
         group: str = "",
     ) -> None:
         super().__init__(iterable, maxlen)
-        self.counts = _slot(self, name, maxlen or 0, source, drain, group)
+        self.counts = slot_of(self, name, maxlen or 0, source, drain, group)
         self._note_put, self._note_get = self.counts.put_one, self.counts.get_one
         if len(self):
             self.counts.put(len(self))
@@ -306,116 +294,28 @@ class Deque(collections.deque[Any]):
             self.counts.get(gone)
 
 
-class MultiprocessingQueue(multiprocessing.queues.Queue):  # type: ignore[type-arg]
-    """`multiprocessing.Queue`, counted as one queue over all processes that use it.
-
-    An event is in the queue from `put` on, also while the feeder thread has not yet sent it: both sides of
-    the feeder are the inside of the queue. Each process counts its own share under one identity.
-    """
-
-    def __init__(
-        self, maxsize: int = 0, *, ctx: Any = None, name: str = "", source: Stage = "", drain: Stage = ""
-    ) -> None:
-        context = ctx or multiprocessing.get_context()
-        super().__init__(maxsize, ctx=context)
-        self._description = (name, maxsize, source, drain, secrets.randbits(63) | 1)
-        self._pid = 0
-
-    def _counts(self) -> counting.Slot:
-        # A child that was forked has a copy of our slot, which its counter file does not publish.
-        if self._pid != os.getpid():
-            name, maxsize, source, drain, identity = self._description
-            self._slot = _slot(
-                self,
-                name,
-                maxsize,
-                source,
-                drain,
-                implementation="multiprocessing.Queue",
-                identity=identity,
-                sides=_PRODUCER | _CONSUMER | _SHARES,
-            )
-            self._pid = os.getpid()
-        return self._slot
-
-    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
-        """As `multiprocessing.Queue.put`."""
-        super().put(obj, block, timeout)
-        self._counts().put()
-
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        """As `multiprocessing.Queue.get`."""
-        item = super().get(block, timeout)
-        self._counts().get()
-        return item
-
-    def __getstate__(self) -> Any:
-        return (super().__getstate__(), self._description)
-
-    def __setstate__(self, state: Any) -> None:
-        inner, self._description = state
-        self._pid = 0
-        super().__setstate__(inner)
-
-
-class CountedExecutor(concurrent.futures.Executor):
-    """A `concurrent.futures` executor whose calls that wait for a worker are counted as a queue.
-
-    A call enters it with `submit` and leaves it when a worker begins with it (of processes: when its result
-    is there, since a worker in another process tells no earlier) or when it is cancelled.
-
-    Args:
-        executor: a ThreadPoolExecutor, ProcessPoolExecutor or another.
-    """
-
-    def __init__(
-        self,
-        executor: concurrent.futures.Executor,
-        *,
-        name: str = "",
-        source: Stage = "",
-        drain: Stage = "",
-        group: str = "",
-    ) -> None:
-        self._executor = executor
-        self._in_process = isinstance(executor, concurrent.futures.ThreadPoolExecutor)
-        self.counts = _slot(executor, name, 0, source, drain, group)
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[Any]:
-        """As `Executor.submit`."""
-        if not self._in_process:
-            future = self._executor.submit(fn, *args, **kwargs)
-            self.counts.put()
-            future.add_done_callback(lambda _: self.counts.get())
-            return future
-        self.counts.put()
-        try:
-            future = self._executor.submit(partial(self._begin, fn), *args, **kwargs)
-        except BaseException:
-            self.counts.get()
-            raise
-        future.add_done_callback(self._end)
-        return future
-
-    def _begin(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        self.counts.get()
-        return fn(*args, **kwargs)
-
-    def _end(self, future: concurrent.futures.Future[Any]) -> None:
-        if future.cancelled():  # no worker ever began with it
-            self.counts.get()
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """As `Executor.shutdown`."""
-        self._executor.shutdown(wait, cancel_futures=cancel_futures)
-
-
 _SUBCLASSES: dict[type[Any], type[Any]] = {
     queue.Queue: Queue,
     queue.LifoQueue: LifoQueue,
     queue.PriorityQueue: PriorityQueue,
-    asyncio.Queue: AsyncQueue,
 }
+
+
+def _of_loaded_modules(q: Any) -> tuple[dict[type[Any], type[Any]], type[Any] | None]:
+    """Subclasses for, and the executor of, what only programs have that have loaded asyncio or
+    concurrent.futures: loading those takes longer than the rest of the program's start."""
+    subclasses: dict[type[Any], type[Any]] = dict(_SUBCLASSES)
+    executor = None
+    if (tasks := sys.modules.get("asyncio.queues")) is not None and isinstance(q, tasks.Queue):
+        from latlab.queues.count.tasks import AsyncQueue
+
+        subclasses[tasks.Queue] = AsyncQueue
+    futures = sys.modules.get("concurrent.futures._base")
+    if futures is not None and isinstance(q, futures.Executor):
+        from latlab.queues.count.executor import CountedExecutor
+
+        executor = CountedExecutor
+    return subclasses, executor
 
 
 def instrument(q: Q, *, name: str = "", source: Stage = "", drain: Stage = "", group: str = "") -> Q:
@@ -441,14 +341,15 @@ def instrument(q: Q, *, name: str = "", source: Stage = "", drain: Stage = "", g
     """
     described: dict[str, Any] = {"name": name, "source": source, "drain": drain, "group": group}
     result: Any
-    if isinstance(q, _Counted):
+    if isinstance(q, Counted):
         raise TypeError("this queue is counted already")
-    for base, counted in _SUBCLASSES.items():
+    subclasses, executor = _of_loaded_modules(q)
+    for base, counted in subclasses.items():
         if isinstance(q, base):
             result = q
             kind = type(q)
             result.__class__ = (
-                counted if kind is base else type(f"Counted{kind.__name__}", (_Counted, kind), {})
+                counted if kind is base else type(f"Counted{kind.__name__}", (Counted, kind), {})
             )
             result._count(name, source, drain, group)
             if waiting := result.qsize():
@@ -460,8 +361,8 @@ def instrument(q: Q, *, name: str = "", source: Stage = "", drain: Stage = "", g
             result.put(q.get_nowait())
     elif isinstance(q, collections.deque):
         result = Deque(q, q.maxlen, **described)
-    elif isinstance(q, concurrent.futures.Executor):
-        result = CountedExecutor(q, **described)
+    elif executor is not None:
+        result = executor(q, **described)
     else:
         raise TypeError(f"{type(q).__name__} is no queue that can be counted where it is")
     return result  # type: ignore[no-any-return]
