@@ -8,7 +8,18 @@ from typing import Any
 
 from latlab.model.queues.observation import Landmark
 
-__all__ = ["Analysis", "Burst", "Period", "QueueResult", "StageResult", "Stall", "Verdict"]
+__all__ = [
+    "Analysis",
+    "Burst",
+    "Doubt",
+    "DoubtKind",
+    "LineResult",
+    "Period",
+    "QueueResult",
+    "StageResult",
+    "Stall",
+    "Verdict",
+]
 
 
 class Verdict(StrEnum):
@@ -18,8 +29,58 @@ class Verdict(StrEnum):
     SCHEDULER = "scheduler"  # a stage was kept from running
     CPU = "cpu"  # all CPUs are in use: no stage, but the machine
     BURST = "burst"  # bursts are larger than a buffer; on average nothing limits
+    POOL = "pool"  # a pool is empty: its users wait for an object that another of them holds
+    STOPPED = "stopped"  # a stage takes nothing any more, though events wait and there is room
     NONE = "none"
     UNKNOWN = "cannot tell"
+
+
+class DoubtKind(StrEnum):
+    """What contradicts a verdict, so that it is withheld."""
+
+    RARELY_AT_WORK = "rarely at work"  # `where` has work and room for a share `value` of the time only
+    ABOVE_WHOLE = "above the whole"  # `where` is busy for a share `value` of the time
+    ABOVE_CAPACITY = "above capacity"  # `where` held `value` events at the median, and has room for `limit`
+    MORE_OUT_THAN_IN = "more out than in"  # of `where`, `value` events more came out than went in
+    SWAPPED_ENDS = "swapped ends"  # the thread that fills or drains `where` is `other` everywhere else
+    UNSEEN_QUEUE = "unseen queue"  # what `where` takes leaves `other`, which no queue connects to it
+    BACKED_UP = "backed up"  # `where` is full for a share `value` of the time, and nobody seems slow
+    SOCKET_DROPS = "socket drops"  # the kernel dropped `value` datagrams in front of `other`
+    SHARED_LOOP = "shared loop"  # one thread runs `where` and `other`, and ran neither for `value`
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """One contradiction; the words are made in the reports.
+
+    Attributes:
+        where: the stage or queue that it is about.
+        other: the second stage, where there is one.
+        value, limit: the numbers, as the kind says.
+    """
+
+    kind: DoubtKind
+    where: str
+    other: str = ""
+    value: float = 0.0
+    limit: float = 0.0
+
+
+@dataclass(frozen=True)
+class LineResult:
+    """The verdict on one of several lines that no queue connects.
+
+    Attributes:
+        queues, stages: their names; limiting_stage, verdict, confidence, evidence, doubts: as of an `Analysis`.
+    """
+
+    queues: tuple[str, ...]
+    stages: tuple[str, ...]
+    limiting_stage: str | None
+    verdict: Verdict
+    confidence: float
+    evidence: tuple[str, ...]
+    doubts: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,6 +138,7 @@ class QueueResult:
         rate_in_hz, rate_out_hz: events a second.
         residence_ns: the mean time of an event in the queue by Little's law (L = λW), or None without events.
         growth_hz: events a second by which the fill grew (the slope of a line through it).
+        pool_wait_ns: of a pool, the mean time that an event waited for an object; None where unknown.
     """
 
     number: int
@@ -105,6 +167,7 @@ class QueueResult:
     residence_ns: float | None
     growth_hz: float
     bursts: tuple[Burst, ...] = ()
+    pool_wait_ns: float | None = None
 
 
 @dataclass(frozen=True)
@@ -155,6 +218,9 @@ class Analysis:
         stages: likewise.
         from_ns, to_ns: what of the recording was used: start-up and shutdown are left out.
         landmarks: instants that a reader looks for, of the whole recording, in order of time.
+        doubts: what contradicts a name, which is withheld then (the verdict is "cannot tell").
+        lines: one verdict each, where there are several lines that no queue connects; else empty. Those above
+            are of the line that took the most events among those that say anything.
     """
 
     limiting_stage: str | None
@@ -167,6 +233,8 @@ class Analysis:
     from_ns: int
     to_ns: int
     landmarks: tuple[Landmark, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    lines: tuple[LineResult, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab queues analyse --json`."""

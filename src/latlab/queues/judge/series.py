@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from latlab.errors import NotTrustworthyError
 from latlab.model.queues.observation import Observation, Queue, QueueKind
 
-__all__ = ["Series", "expand", "is_limited", "steady_window"]
+__all__ = ["Series", "expand", "is_limited", "is_pool", "steady_window"]
 
 Ints = NDArray[np.int64]
 
@@ -63,6 +63,26 @@ class Series:
             self.dropped,
             self.blocked,
         )
+
+    def of(self, rows: list[int]) -> Series:
+        """Some of the queues."""
+        return Series(
+            tuple(self.queues[row] for row in rows),
+            self.t_ns,
+            self.weights,
+            self.in_[rows],
+            self.out[rows],
+            self.low[rows],
+            self.high[rows],
+            self.seen[rows],
+            self.dropped[rows],
+            self.blocked[rows],
+        )
+
+
+def is_pool(queue: Queue) -> bool:
+    """Free objects: said so, or what a stage takes from and gives back to itself."""
+    return queue.kind is QueueKind.POOL or bool(queue.drain and queue.drain == queue.source)
 
 
 def is_limited(queue: Queue) -> bool:

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.model.queues.observation import Observation, QueueKind
-from latlab.queues.judge.series import Series, is_limited
+from latlab.model.queues.observation import Observation
+from latlab.queues.judge.series import Series, is_limited, is_pool
 
 __all__ = ["Manner", "StageView", "busy_share", "chains", "manner_of", "stage_views"]
 
@@ -48,6 +48,7 @@ class StageView:
         outputs: rows of the queues that it fills.
         pools: rows of the pools that it takes objects from.
         held: shape (sweeps,): events that are in it, where each that comes in goes out; else None.
+        joins: it takes one event of each input in turn, and has work only where all of them hold one.
     """
 
     label: str
@@ -56,6 +57,7 @@ class StageView:
     outputs: tuple[int, ...]
     pools: tuple[int, ...] = ()
     held: NDArray[np.int64] | None = None
+    joins: bool = False
 
 
 def stage_views(observation: Observation, series: Series) -> list[StageView]:
@@ -69,7 +71,7 @@ def stage_views(observation: Observation, series: Series) -> list[StageView]:
     outputs: dict[str, list[int]] = {}
     pools: dict[str, list[int]] = {}
     for row, queue in enumerate(series.queues):
-        if queue.kind is QueueKind.POOL:
+        if is_pool(queue):
             if queue.drain:
                 pools.setdefault(queue.drain, []).append(row)
             continue
@@ -89,9 +91,23 @@ def stage_views(observation: Observation, series: Series) -> list[StageView]:
                 tuple(outs),
                 tuple(pools.get(label, pools.get(types.get(label, ""), []))),
                 _held(series, ins, outs),
+                _in_step(series.out[ins]),
             )
         )
     return views
+
+
+# Counts of a join's inputs, and of a fork's outputs, differ by what is in hand, and never drift apart.
+_MOST_APART = 2
+
+
+def _in_step(counts: NDArray[np.int64]) -> bool:
+    """Several queues of which one event each is taken, or put, at a time."""
+    if len(counts) < 2:
+        return False
+    moved = counts - counts[:, :1]
+    least = int(moved[:, -1].min())
+    return least >= 100 and int(np.ptp(moved, axis=0).max()) <= _MOST_APART
 
 
 def _used(rows: list[int], series: Series) -> list[int]:
@@ -192,9 +208,8 @@ def busy_share(
         blocking, both mended.
     """
     fill = series.low
-    work = np.zeros(fill.shape[1], np.bool_)
-    for row in view.inputs:
-        work |= fill[row] >= 1
+    waiting = fill[list(view.inputs)] >= 1
+    work = waiting.all(axis=0) if view.joins else waiting.any(axis=0)
     full = _full(view, series)
     occupied = work.astype(float)
     held = None
@@ -216,6 +231,8 @@ def busy_share(
         waits = min(1.0, waits * time / inside) if inside > 0 else 1.0
         share = np.maximum(share, at_end * waits)
     for row in view.pools:
+        if series.queues[row].source == series.queues[row].drain:
+            continue  # the stage's own threads hold its objects, at work: see `latlab.queues.judge.pools`
         # Without an object of the pool nothing can begin, for as long as it is empty.
         empty = fill[row] == 0
         full |= empty
@@ -239,8 +256,10 @@ def _end_share(series: Series, row: int, shape: float, *, full: bool) -> float:
 def _held(series: Series, inputs: list[int], outputs: list[int]) -> NDArray[np.int64] | None:
     if not outputs:
         return None
-    taken = series.out[inputs].sum(axis=0)
-    given = series.in_[outputs].sum(axis=0)
+    taken = series.out[inputs]
+    taken = taken.min(axis=0) if _in_step(taken) else taken.sum(axis=0)
+    given = series.in_[outputs]
+    given = given.min(axis=0) if _in_step(given) else given.sum(axis=0)
     held: NDArray[np.int64] = taken - given
     moved = taken[-1] - taken[0]
     # All that it takes it gives: what it holds neither drifts nor varies by more than a few.

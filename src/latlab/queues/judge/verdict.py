@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.model.queues.analysis import Analysis, Period, QueueResult, StageResult, Verdict
+from latlab.model.queues.analysis import (
+    Analysis,
+    Doubt,
+    LineResult,
+    Period,
+    QueueResult,
+    StageResult,
+    Verdict,
+)
 from latlab.model.queues.observation import Observation, QueueKind
+from latlab.queues.judge.gate import doubts_about
 from latlab.queues.judge.landmarks import landmarks
+from latlab.queues.judge.lines import lines_of, unseen_queues
 from latlab.queues.judge.measured import Measured, measure
+from latlab.queues.judge.pools import pool_waits
 from latlab.queues.judge.queues import queue_results
 from latlab.queues.judge.ranking import LOADED, Ranking, rank
 from latlab.queues.judge.series import Series, expand, steady_window
 from latlab.queues.judge.stages import StageView
+from latlab.queues.judge.stopped import Stopped, stopped_stage
 from latlab.queues.judge.threads import every_thread
 from latlab.queues.judge.types import rank_types, type_of_alike
 
@@ -33,6 +45,8 @@ _SATURATED = 0.8  # of all CPUs
 _ONE_LOCK = (0.85, 1.15)  # CPUs that all threads under one lock take together …
 _ASLEEP = 1.5  # … and how many times as long as it runs, or would, each is busy
 _FULL_LEAD = 0.1  # where all CPUs are in use, a stage has to need so much more than any other to limit
+_POOL_WAITERS = 0.5  # events in hand that wait for an object, on average
+_SMALLEST_BURST = 4  # a queue of fewer is full in passing
 _OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
 
 
@@ -61,14 +75,78 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
     window = steady_window(observation)
     series = expand(observation, window, exclude=exclude)
     queues = queue_results(series)
+    rows = lines_of(series) or [list(range(len(series.queues)))]
+    unseen = unseen_queues(series, rows) if len(rows) > 1 else []
+    lines = [
+        _line(observation, series.of(some), tuple(queues[row] for row in some), window, over_time, unseen)
+        for some in rows
+    ]
+    said = [line for line in lines if line.verdict is not Verdict.UNKNOWN or line.doubts] or lines
+    # The one that stopped first, then the first with a name: the lines come by how much moved on them.
+    first = min(said, key=lambda line: (line.verdict is not Verdict.STOPPED, line.stage is None))
+    waits = {row: ns for line in lines for row, ns in line.pool_waits.items()}
+    return Analysis(
+        first.stage,
+        first.verdict,
+        first.confidence,
+        tuple(first.evidence),
+        first.timeline,
+        tuple(replace(queue, pool_wait_ns=waits.get(queue.number)) for queue in queues),
+        tuple(stage for line in lines for stage in line.stages),
+        *window,
+        doubts=tuple(doubt for line in lines for doubt in line.doubts),
+        lines=tuple(line.result() for line in lines) if len(lines) > 1 else (),
+    )
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What is said of one line."""
+
+    stage: str | None
+    verdict: Verdict
+    confidence: float
+    evidence: list[str]
+    timeline: tuple[Period, ...]
+    queues: tuple[QueueResult, ...]
+    stages: tuple[StageResult, ...]
+    doubts: tuple[Doubt, ...] = ()
+    pool_waits: dict[int, float] = field(default_factory=dict)  # by the pool's number
+
+    def result(self) -> LineResult:
+        return LineResult(
+            tuple(queue.name for queue in self.queues),
+            tuple(stage.label for stage in self.stages),
+            self.stage,
+            self.verdict,
+            self.confidence,
+            tuple(self.evidence),
+            self.doubts,
+        )
+
+
+def _line(
+    observation: Observation,
+    series: Series,
+    queues: tuple[QueueResult, ...],
+    window: tuple[int, int],
+    over_time: bool,
+    unseen: list[Doubt],
+) -> _Judged:
+    """Judge stages and queues that hang together."""
     measured = measure(observation, series, window)
     stages = tuple(_stage_result(measured, i, series, queues) for i in range(len(measured.views)))
     moved = sum(queue.total_out for queue in queues)
     if not measured.views:
-        return _answer(None, Verdict.UNKNOWN, 0.0, [_UNKNOWN_ENDS], (), queues, stages, window)
+        return _Judged(None, Verdict.UNKNOWN, 0.0, [_UNKNOWN_ENDS], (), queues, stages)
+    stopped = stopped_stage(observation, series, measured.views)
+    if stopped is not None:
+        label = measured.views[stopped.index].label
+        text = _stopped_sentence(label, stopped, window)
+        return _Judged(label, Verdict.STOPPED, 1.0, [text], (), queues, stages)
     if len(series.t_ns) < _FEWEST_SWEEPS or moved < _FEWEST_EVENTS:
         why = f"{len(series.t_ns)} sweeps and {moved} events are too few to tell"
-        return _answer(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages, window)
+        return _Judged(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages)
     cpu = _cpu_sentence(observation, window)
     lock = _lock_sentence(observation, measured, window) if cpu is None else None
     if cpu is not None or lock is not None:
@@ -77,25 +155,56 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
     loaded = lock is not None or _is_loaded(measured, full=cpu is not None)
     timeline = _timeline(measured, loaded) if over_time else ()
     stage, verdict, confidence, evidence = _judge(measured, timeline, queues, loaded, cpu, lock)
-    return _answer(stage, verdict, confidence, evidence, timeline, queues, stages, window)
+    pool, waits = _pools(measured, series, stage, verdict)
+    if pool is not None:
+        stage, verdict, evidence = pool[0], Verdict.POOL, [pool[1]]
+    several = stage is not None and _moving_sentence(timeline) is not None
+    share = _longest(timeline)[1] if several else 1.0
+    doubts = doubts_about(stage, verdict, observation, measured, series, queues, share)
+    doubts += tuple(doubt for doubt in unseen if doubt.where == stage)
+    if doubts:
+        stage, verdict, confidence = None, Verdict.UNKNOWN, 0.0
+    return _Judged(stage, verdict, confidence, evidence, timeline, queues, stages, doubts, waits)
+
+
+def _pools(
+    measured: Measured, series: Series, stage: str | None, verdict: Verdict
+) -> tuple[tuple[str, str] | None, dict[int, float]]:
+    """The pool that limits with the sentence that says so, and how long events wait for each pool."""
+    worst: tuple[float, str, str] | None = None
+    waits: dict[int, float] = {}
+    for i, view in enumerate(measured.views):
+        has_work = float(measured.ready[i] + measured.blocked[i])
+        for wait in pool_waits(view, series):
+            queue = series.queues[wait.row]
+            if wait.wait_ns is not None:
+                waits[queue.number] = wait.wait_ns
+            short = wait.empty >= LOADED and has_work >= LOADED
+            # A stage that gives its objects back itself is slow by them where others of its threads wait.
+            mine = wait.own and (wait.waiting or 0.0) >= _POOL_WAITERS and stage in (view.label, view.type)
+            others = not wait.own and verdict in (Verdict.NONE, Verdict.UNKNOWN, Verdict.BURST)
+            if short and (mine or others) and (worst is None or wait.empty > worst[0]):
+                text = f"{queue.name} is empty {wait.empty:.1%} of the time, while {view.label} has work"
+                if wait.waiting is not None:
+                    text += f": {wait.waiting:.1f} of those in hand wait for an object on average"
+                worst = (wait.empty, queue.name, text)
+    return (worst[1:] if worst is not None else None), waits
+
+
+def _stopped_sentence(label: str, stopped: Stopped, window: tuple[int, int]) -> str:
+    state = {True: "its thread has ended", False: "its thread lives and does not run", None: ""}[
+        stopped.ended
+    ]
+    text = (
+        f"{label} has taken nothing since {(stopped.since_ns - window[0]) / 1e9:.2f} s into the run, for "
+        f"{(window[1] - stopped.since_ns) / 1e9:.2f} s until its end, though {stopped.waiting} events wait"
+    )
+    return f"{text}: {state}" if state else text
 
 
 _UNKNOWN_ENDS = (
     "no queue says which stage drains it: name the stages where the queues are made, or with set_drain"
 )
-
-
-def _answer(
-    stage: str | None,
-    verdict: Verdict,
-    confidence: float,
-    evidence: list[str],
-    timeline: tuple[Period, ...],
-    queues: tuple[QueueResult, ...],
-    stages: tuple[StageResult, ...],
-    window: tuple[int, int],
-) -> Analysis:
-    return Analysis(stage, verdict, confidence, tuple(evidence), timeline, queues, stages, *window)
 
 
 def _is_loaded(measured: Measured, *, full: bool) -> bool:
@@ -283,11 +392,13 @@ def _thread_sentence(measured: Measured, stage: int) -> list[str]:
 
 def _ranking_sentence(measured: Measured, ranking: Ranking) -> str:
     first = ranking.order[0]
-    label, share = measured.views[first].label, ranking.busy[first]
+    # What is compared may be normalised to the events of the whole; what is said is of the time.
+    shares = measured.work.sum(axis=1) / max(float(measured.time.sum()), 1e-12)
+    label, share = measured.views[first].label, shares[first]
     text = f"{label} was busy {share:.1%} of the time"
     if len(ranking.order) > 1:
         second = ranking.order[1]
-        text += f", {measured.views[second].label} {ranking.busy[second]:.1%}"
+        text += f", {measured.views[second].label} {shares[second]:.1%}"
     how = "its own times" if label in measured.own else "the counts around it"
     if measured.work is measured.demand:
         text, how = text.replace(" was busy ", " needs a CPU ", 1), "the CPU time of its thread"
@@ -331,10 +442,13 @@ def _backpressure(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]
 
 
 def _burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
+    drains = {queue.drain for queue in queues if queue.drain}
     hurt = [
         queue
         for queue in queues
-        if queue.kind != QueueKind.POOL and (queue.dropped or queue.full >= _OVERFULL)
+        if queue.kind != QueueKind.POOL
+        and queue.source != queue.drain
+        and (queue.dropped or (queue.full >= _OVERFULL and _rose(queue, drains)))
     ]
     if not hurt:
         return None
@@ -347,6 +461,18 @@ def _burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
     return (
         f"no stage is busy for long, and yet {worst.name} overflows: {effect}; its bursts are larger than "
         f"its capacity of {worst.capacity} (mean fill {worst.mean_fill:.1f}, p99 {worst.fill_p99})"
+    )
+
+
+def _rose(queue: QueueResult, drains: set[str]) -> bool:
+    """An input of the line was low for half of the time, and rose above what its queue holds.
+
+    What fills a queue further back is a stage; and round a circle, the window of what may be under way.
+    """
+    return (
+        queue.capacity >= _SMALLEST_BURST
+        and queue.fill_p50 <= queue.capacity / 2
+        and queue.source not in drains
     )
 
 

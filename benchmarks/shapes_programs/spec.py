@@ -1,0 +1,38 @@
+"""What the programs share: the stages and queues of a pipeline, as `benchmarks.shapes` writes them."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from typing import Any
+
+
+def read() -> dict[str, Any]:
+    """The pipeline of the file that the first argument names."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        spec: dict[str, Any] = json.load(file)
+    for stage in spec["stages"]:
+        stage.setdefault("in", [])
+        stage.setdefault("out", [])
+        stage.setdefault("count", 1)
+    return spec
+
+
+def labels(queue: dict[str, Any]) -> dict[str, str]:
+    """Name and ends of a queue as they are told to latlab; swapped where the case wants a wrong label."""
+    ends = {"source": queue["from"], "drain": queue["to"]}
+    if queue.get("swap"):
+        ends = {"source": queue["to"], "drain": queue["from"]}
+    return {"name": queue["name"], **ends}
+
+
+class Draw:
+    """Service times of a stage: a mean, and a third of it up or down."""
+
+    def __init__(self, stage: dict[str, Any], seed: int) -> None:
+        self._random = random.Random(f"{seed} {stage['name']}")
+        self._mean_s = stage.get("ms", 0.0) / 1e3
+
+    def __call__(self) -> float:
+        return self._mean_s * self._random.uniform(0.7, 1.3)

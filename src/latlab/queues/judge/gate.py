@@ -1,0 +1,155 @@
+"""The gate in front of every verdict: it is said only where all that was seen agrees with it.
+
+Each function looks for one contradiction, and returns it as data; any of them withholds the verdict.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from latlab.model.queues.analysis import Doubt, DoubtKind, QueueResult, Verdict
+from latlab.model.queues.observation import Observation
+from latlab.queues.judge.measured import Measured
+from latlab.queues.judge.series import Series, is_limited, is_pool
+
+__all__ = ["doubts_about"]
+
+_AT_WORK = 0.5  # of the time, a stage that limits has work and room …
+_SMALL_QUEUES = (0.4, 0.6)  # … or so long, if with what it has in hand it is busy for so long: queues of one
+_WHOLE = 1.02  # shares of time that blocks and interpolation may show at most
+_LOOSE = 8  # events in the hands of threads between the queue and its counts
+_MOST_NEGATIVE = 8  # likewise
+_BACKED_UP = 0.3  # of the time, a queue that is no small one is full: somebody behind it is slow
+_SMALL = 8
+
+
+def doubts_about(
+    named: str | None,
+    verdict: Verdict,
+    observation: Observation,
+    measured: Measured,
+    series: Series,
+    queues: tuple[QueueResult, ...],
+    moving: float,
+) -> tuple[Doubt, ...]:
+    """All contradictions, the worst first.
+
+    Args:
+        named: the stage that would be named, or a type of stages.
+        queues: of the same line as the series.
+        moving: share of the time that the named stage limits, where several do in turn; else 1.
+    """
+    found = [*_swapped(series), *_above_capacity(series), *_more_out_than_in(series), *_above_whole(measured)]
+    if verdict is Verdict.STAGE and named is not None:
+        found += _rarely_at_work(named, measured, moving)
+    if verdict is Verdict.NONE:
+        found += _backed_up(queues)
+        found += _socket_drops(observation, measured, series)
+    return tuple(found)
+
+
+def _rarely_at_work(named: str, measured: Measured, moving: float) -> list[Doubt]:
+    """The named stage, or the best of its type, has work and room for most of the time."""
+    rows = [i for i, view in enumerate(measured.views) if named in (view.label, view.type)]
+    if not rows:
+        return []
+    # What a stage has in hand is work too, where its own times or the counts on both of its sides tell it.
+    shares = [
+        max(
+            float(measured.ready[i]),
+            float(measured.busy[i].sum() / measured.time.sum())
+            if measured.views[i].label in measured.own
+            else 0.0,
+        )
+        for i in rows
+    ]
+    best = int(np.argmax(shares))
+    in_hand = float(measured.busy[rows[best]].sum() / measured.time.sum())
+    if shares[best] >= _AT_WORK * moving:
+        return []
+    if shares[best] >= _SMALL_QUEUES[0] * moving and in_hand >= _SMALL_QUEUES[1] * moving:
+        return []
+    return [Doubt(DoubtKind.RARELY_AT_WORK, measured.views[rows[best]].label, "", shares[best], _AT_WORK)]
+
+
+def _above_whole(measured: Measured) -> list[Doubt]:
+    shares = measured.busy.sum(axis=1) / max(float(measured.time.sum()), 1e-12)
+    return [
+        Doubt(DoubtKind.ABOVE_WHOLE, measured.views[i].label, "", float(shares[i]), 1.0)
+        for i in np.flatnonzero(shares > _WHOLE).tolist()
+    ]
+
+
+def _above_capacity(series: Series) -> list[Doubt]:
+    """Half of the time more events than fit: one side is counted without the other, as of a child process."""
+    found = []
+    for row, queue in enumerate(series.queues):
+        if not is_limited(queue) or not series.seen[row].any():
+            continue
+        usual = float(np.median(series.low[row][series.seen[row]]))
+        if usual > queue.capacity + _LOOSE:
+            found.append(Doubt(DoubtKind.ABOVE_CAPACITY, queue.name, "", usual, float(queue.capacity)))
+    return found
+
+
+def _more_out_than_in(series: Series) -> list[Doubt]:
+    found = []
+    for row, queue in enumerate(series.queues):
+        missing = series.out[row] - series.in_[row]
+        usual = float(np.median(missing[series.seen[row]])) if series.seen[row].any() else 0.0
+        if usual > _MOST_NEGATIVE:
+            found.append(Doubt(DoubtKind.MORE_OUT_THAN_IN, queue.name, "", usual))
+    return found
+
+
+def _swapped(series: Series) -> list[Doubt]:
+    """A thread that is one stage at all other queues, and the opposite end of this one.
+
+    One thread at both ends (an event loop, a main thread that feeds and collects) tells nothing.
+    """
+    found = []
+    for queue in series.queues:
+        put, took = queue.producer_tid, queue.consumer_tid
+        if not put or not took or put == took or is_pool(queue) or not (queue.source and queue.drain):
+            continue
+        elsewhere: dict[int, set[str]] = {put: set(), took: set()}
+        for other in series.queues:
+            if other is queue or is_pool(other):
+                continue
+            for tid, label in ((other.producer_tid, other.source), (other.consumer_tid, other.drain)):
+                if tid in elsewhere and label:
+                    elsewhere[tid].add(label)
+        for tid, said, opposite in ((put, queue.source, queue.drain), (took, queue.drain, queue.source)):
+            if elsewhere[tid] and said not in elsewhere[tid] and opposite in elsewhere[tid]:
+                found.append(Doubt(DoubtKind.SWAPPED_ENDS, queue.name, opposite))
+                break
+    return found
+
+
+def _backed_up(queues: tuple[QueueResult, ...]) -> list[Doubt]:
+    """Nothing seems slow, and yet a queue that is no small one stands full."""
+    return [
+        Doubt(DoubtKind.BACKED_UP, queue.name, queue.drain, queue.full, _BACKED_UP)
+        for queue in queues
+        if queue.capacity >= _SMALL
+        and queue.kind != "pool"
+        and queue.source != queue.drain
+        and queue.full >= _BACKED_UP
+    ]
+
+
+def _socket_drops(observation: Observation, measured: Measured, series: Series) -> list[Doubt]:
+    """The kernel dropped what a stage of this line did not read in time."""
+    columns = observation.socket_samples
+    if not columns or not len(columns["t_ns"]):
+        return []
+    ends = {end for queue in series.queues for end in (queue.source, queue.drain) if end}
+    found = []
+    for socket in observation.sockets:
+        if socket.drain and socket.drain not in ends:
+            continue
+        dropped = columns["dropped"][columns["socket"] == socket.number]
+        lost = int(dropped[-1]) - int(dropped[0]) if len(dropped) > 1 else 0
+        if lost > 0:
+            found.append(Doubt(DoubtKind.SOCKET_DROPS, socket.name, socket.drain, float(lost)))
+    return found
