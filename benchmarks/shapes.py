@@ -1,9 +1,9 @@
 """Planted pipelines of every shape: is the verdict right, withheld, misleading or wrong?
 
-Lines, queues of one, forks, joins, cycles with a credit window, pools, bursts, unconnected lines, wrong labels,
-queues that are not instrumented, stages that end or hang; in threads, coroutines, processes and C++.
+Lines, queues of one, forks, joins, cycles with a credit window, pools, bursts, unconnected lines, wrong
+labels, queues that are not instrumented, stages that end or hang; in threads, coroutines, processes and C++.
 
-    python -m benchmarks.shapes [--cases 64] [--seed 1] [--seconds 3] [--only TEXT] [--neighbour] [--json FILE]
+    python -m benchmarks.shapes [--cases 64] [--seed 1] [--seconds 3] [--only TEXT] [--neighbour]
 
 Right: the verdict says what is planted. Withheld: exit code 3, or "cannot tell". Misleading: the right name
 beside a number that cannot be (a share above 100 %). Wrong: anything else with exit code 0.
@@ -194,6 +194,9 @@ def unseen(draw: random.Random, runtime: str) -> Case:
     """The queue in front of the slow stage is not instrumented: its neighbour must not be named."""
     spec, slow = line(draw, 32)
     at = next(i for i, one in enumerate(spec["stages"][1:]) if one["name"] == slow)
+    if at == 0:  # in front of the first stage nothing tells that there is a queue
+        slow, at = spec["stages"][2]["name"], 1
+        spec["stages"][1]["ms"], spec["stages"][2]["ms"] = spec["stages"][2]["ms"], spec["stages"][1]["ms"]
     spec["queues"][at]["seen"] = False
     return Case("unseen queue", runtime, HIDDEN, (slow,), spec)
 
@@ -324,6 +327,7 @@ def judged(case: Case, folder: Path, seconds: float) -> Outcome:
     said = f"{answer['verdict']}: {answer['limiting_stage']} — {answer['sentence']}"
     if answer["distrust"]:
         said += f" [{answer['distrust'][0]}]"
+    said += "".join(f" [{doubt['kind']} {doubt['where']} {doubt['other']}]" for doubt in answer["doubts"])
     return Outcome(case, mark(case, answer, done.returncode), said, answer["confidence"], done.returncode)
 
 
@@ -417,7 +421,7 @@ def summary(outcomes: list[Outcome]) -> int:
                 sum(o.mark == "right" for o in known) / max(1, len(known)),
                 0.9,
                 at_least=True,
-            ),  # fmt: skip
+            ),
         ]
     )
 

@@ -93,7 +93,7 @@ def diagnose(
         lambda report, command: write_report(report, run, command),
         answer.to_json() if as_json else None,
         lambda: text(answer, styled=wants_style(sys.stdout)),
-        bool(answer.distrust),
+        not answer.trustworthy,
         tell,
     )
 

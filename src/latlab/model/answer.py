@@ -10,12 +10,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from latlab.model.diagnosis import Latency
+from latlab.model.queues.analysis import Doubt
 from latlab.model.queues.tail import Tail
 from latlab.model.threads import LimitKind, ThreadFindings
 
 __all__ = [
     "Answer",
     "AnswerComparison",
+    "AnswerLine",
     "Budget",
     "Change",
     "Floor",
@@ -196,6 +198,24 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerLine:
+    """The verdict on one of several lines that no queue connects: as the same attributes of `Answer`.
+
+    Attributes:
+        stages: those that belong to it.
+    """
+
+    stages: tuple[str, ...]
+    sentence: str
+    limiting_stage: str | None
+    verdict: str
+    confidence: float
+    evidence: tuple[str, ...]
+    doubts: tuple[Doubt, ...] = ()
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The answer of a diagnosis, in the order of its argument.
 
@@ -214,6 +234,8 @@ class Answer:
         burst: where the largest microburst sat and how it travelled, in a sentence; None without one.
         findings: settings of the machine that disturb, as (name, value, cost, command).
         threads: what its threads do, seen from outside; None where that was not looked at.
+        doubts: what contradicts a verdict, which is withheld then.
+        lines: a verdict and a budget each, where no queue connects several lines of stages; else empty.
     """
 
     target: str
@@ -238,6 +260,13 @@ class Answer:
     seed: int | None = None
     recordings: Mapping[str, str] = field(default_factory=dict)
     threads: ThreadFindings | None = None
+    doubts: tuple[Doubt, ...] = ()
+    lines: tuple[AnswerLine, ...] = ()
+
+    @property
+    def trustworthy(self) -> bool:
+        """Nothing that was observed contradicts the answer, or makes it doubtful."""
+        return not self.distrust and not self.doubts
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab diagnose --json`, schema 1."""
@@ -252,7 +281,7 @@ class Answer:
         if self.objective is not None:
             document["objective"]["met"] = self.objective.met
         document["tail"] = None if self.tail is None else self.tail.to_json()
-        document["trustworthy"] = not self.distrust
+        document["trustworthy"] = self.trustworthy
         return {"schema": 1, **document}
 
     def _limit(self) -> dict[str, Any]:

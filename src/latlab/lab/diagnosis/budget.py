@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from latlab.formats.traces import FINISHED
 from latlab.lab.judge.residence import TraceTable
 from latlab.model.answer import Budget, Part
-from latlab.model.queues.analysis import Analysis
+from latlab.model.queues.analysis import Analysis, StageResult
 from latlab.stats.quantiles import rank
 
 __all__ = ["budget"]
@@ -131,7 +131,9 @@ def mean_budget(found: Analysis, floor_share: float) -> Budget | None:
         The budget, of quantile None; None where no time is known.
     """
     drains = {queue.drain for queue in found.queues if queue.drain}
-    entered = sum(queue.total_in for queue in found.queues if queue.source not in drains)
+    entered = sum(
+        queue.total_in for queue in found.queues if queue.source not in drains and queue.kind != "pool"
+    )
     if not entered:
         entered = max((queue.total_in for queue in found.queues), default=0)
     if not entered:
@@ -139,17 +141,28 @@ def mean_budget(found: Analysis, floor_share: float) -> Budget | None:
     seconds = (found.to_ns - found.from_ns) / 1e9
     parts = []
     for queue in found.queues:
-        if queue.residence_ns is not None and queue.kind != "pool":
-            parts.append(Part("waiting", queue.name, queue.residence_ns * queue.total_out / entered))
-    service = [
-        (stage.label, stage.service_ns * stage.rate_hz * seconds / entered)
-        for stage in found.stages
-        if stage.service_ns is not None
-    ]
-    parts += [Part("service", where, ns * (1 - floor_share)) for where, ns in service]
+        own = queue.kind == "pool" or (bool(queue.drain) and queue.source == queue.drain)
+        time_ns = queue.pool_wait_ns if own else queue.residence_ns
+        if time_ns is not None:
+            parts.append(Part("waiting", queue.name, time_ns * queue.total_out / entered))
+    floor = 0.0
+    for stage in found.stages:
+        if stage.service_ns is None:
+            continue
+        service = stage.service_ns * stage.rate_hz * seconds / entered
+        taken = floor_share * service * _ran(stage)
+        floor += taken
+        parts.append(Part("service", stage.label, service - taken))
     if not parts:
         return None
-    parts.append(Part("floor", "machine", floor_share * sum(ns for _, ns in service)))
+    parts.append(Part("floor", "machine", floor))
     parts.sort(key=lambda part: -part.ns)
     parts.append(Part("unexplained", "", 0.0))
     return Budget(None, sum(part.ns for part in parts), entered, tuple(parts))
+
+
+def _ran(stage: StageResult) -> float:
+    """The share of a stage's busy time that its thread ran: the machine takes nothing from who sleeps."""
+    if stage.cpu is None or not stage.utilisation:
+        return 1.0
+    return min(1.0, (stage.cpu + (stage.run_queue or 0.0)) / stage.utilisation)

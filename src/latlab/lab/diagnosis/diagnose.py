@@ -15,6 +15,7 @@ from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter, open_recording
 from latlab.lab.diagnosis.about_program import about_program
 from latlab.lab.diagnosis.budget import budget, mean_budget
+from latlab.lab.diagnosis.lines import about_line, sentence_of
 from latlab.lab.diagnosis.next_commands import (
     forecast_again,
     of_component,
@@ -30,11 +31,11 @@ from latlab.lab.diagnosis.question import Question
 from latlab.lab.forecast.by_component_study import studied
 from latlab.lab.forecast.by_queue_model import modelled
 from latlab.lab.forecast.by_stage_stub import forecast
+from latlab.lab.forecast.null_test import withheld
 from latlab.lab.forecast.stage_runs import CannotStubError, Stubbing
 from latlab.lab.judge.demand import held_up
 from latlab.lab.judge.disturbances import (
     burst_in_words,
-    command_sentence,
     losses_in_words,
     stalls_in_words,
     unanswered,
@@ -46,6 +47,7 @@ from latlab.lab.trading.run import PipelineRun, run_pipeline
 from latlab.model.answer import Answer, Budget, Floor, Forecast, Step, Unknown
 from latlab.model.layout import STAGES, Layout
 from latlab.model.machine.environment import Environment
+from latlab.model.queues.analysis import Verdict
 from latlab.model.queues.observation import Observation
 from latlab.model.queues.tail import Tail
 from latlab.queues import tail
@@ -335,6 +337,7 @@ def _about_pipeline(
         tail=slowest,
         objective=objective,
         seed=question.seed,
+        doubts=found.analysis.doubts,
         recordings={"observation": "observation", **{look: look for look in looks}},
     )
 
@@ -358,7 +361,7 @@ def _with_forecast(
     deadline: float,
     steps: _Steps,
 ) -> Answer:
-    stage = question.stage or answer.limiting_stage
+    stage = question.stage or _stage_that_limits(answer)
     made: Forecast | None = None
     if not question.forecast:
         steps.skip("forecast", "it was not asked for", None)
@@ -386,12 +389,26 @@ def _with_forecast(
         except CannotStubError as error:
             steps.skip("forecast", str(error), None)
             made = _by_model(question, observation, chosen, steps)
+    return _forecasted(question, answer, made, steps)
+
+
+def _forecasted(question: Question, answer: Answer, made: Forecast | None, steps: _Steps) -> Answer:
+    """The answer with a forecast that passes its own null test; else with the reason why there is none."""
+    why = withheld(made, answer.floor.share if answer.floor else 0.0, question.budget_s) if made else None
+    if why is not None:
+        steps.tell(why)
+        answer, made = replace(answer, distrust=(*answer.distrust, why)), None
     return replace(
         answer,
         steps=tuple(steps.steps),
         unknown=tuple(steps.unknown),
         forecasts=(made,) if made is not None else (),
     )
+
+
+def _stage_that_limits(answer: Answer) -> str | None:
+    """What could be made faster: a pool is no stage, and one that has stopped is not slow."""
+    return None if answer.verdict in (Verdict.POOL, Verdict.STOPPED) else answer.limiting_stage
 
 
 def _by_model(question: Question, observation: Observation, stage: str, steps: _Steps) -> Forecast | None:
@@ -409,7 +426,7 @@ def _with_study(
     question: Question, answer: Answer, run: CommandRun, output: Path, left_s: float, steps: _Steps
 ) -> Answer:
     """The forecast for an application of one's own: of its component where that is known, else by a model."""
-    stage = question.stage or answer.limiting_stage
+    stage = question.stage or _stage_that_limits(answer)
     made: Forecast | None = None
     if not question.forecast:
         steps.skip("forecast", "it was not asked for", None)
@@ -439,12 +456,7 @@ def _with_study(
         )
     if made is None and stage is not None and question.forecast:
         made = _by_model(question, run.observation, stage, steps)
-    return replace(
-        answer,
-        steps=tuple(steps.steps),
-        unknown=tuple(steps.unknown),
-        forecasts=(made,) if made is not None else (),
-    )
+    return _forecasted(question, answer, made, steps)
 
 
 def _type_of(layout: Layout, stage: str) -> str:
@@ -459,7 +471,7 @@ def _about_command(
     steps: _Steps,
 ) -> Answer:
     found = run.analysis
-    if (demand := held_up(found)) is not None:
+    if not found.lines and (demand := held_up(found)) is not None:
         found = replace(found, limiting_stage=demand.name, evidence=(*found.evidence, demand.evidence))
     moved = sum(queue.total_out for queue in found.queues)
     detail = f"{len(found.queues)} queues, {moved:,} events, {len(found.stages)} stages"
@@ -471,10 +483,11 @@ def _about_command(
         "budget", lambda: (mean_budget(found, floor.share if floor else 0.0), "of the mean, by Little's law")
     )
     target = " ".join(question.command) if question.command else f"process {question.pid}"
+    lines = tuple(about_line(found, line, floor.share if floor else 0.0) for line in found.lines)
     steps.unknown.append(of_tail(run.observation, steps.writer.path))
     return Answer(
         target=target,
-        sentence=with_cause(command_sentence(found), found.limiting_stage, found, run.observation),
+        sentence=with_cause(sentence_of(found, lines), found.limiting_stage, found, run.observation),
         limiting_stage=found.limiting_stage,
         verdict=str(found.verdict),
         confidence=found.confidence,
@@ -491,6 +504,8 @@ def _about_command(
         objective=question.objective,
         seed=question.seed,
         recordings={"observation": "observation"},
+        doubts=found.doubts,
+        lines=lines,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ __all__ = [
 
 KIND = "queues"
 _APPEAR_S = 30.0  # an interpreter that imports half the world needs some seconds before its first queue
+_ENDS_S = 5.0  # for a command to end when it is asked to
 _PERIOD_NS = 200_000
 _TWO_LINES = (
     "Python's own queues are counted by themselves (not under python -I or -E); publish others "
@@ -106,7 +108,10 @@ def observe_command(
     """
     program = program_of(command)
     with scratch("command", shared=True) as folder, counters_in(str(folder)):
-        process = subprocess.Popen([program, *command[1:]], stdout=2, env=injected(os.environ, folder))
+        # A session of its own: what it starts is ended with it.
+        process = subprocess.Popen(
+            [program, *command[1:]], stdout=2, env=injected(os.environ, folder), start_new_session=True
+        )
         tell(f"observing `{' '.join(command)}` from outside, for {seconds:g} s at most")
         with QueueRecording(command, output, seconds=seconds, environment=environment) as recording:
             return recording.until_end_of(process)
@@ -155,7 +160,7 @@ class QueueRecording:
         """
         try:
             if self._recorder is None:
-                _await_queues(process, self._begin)
+                _await_queues(process, self._begin, min(self._seconds, _APPEAR_S))
                 self.begin()
             assert self._recorder is not None
             until = self._begin + self._seconds
@@ -170,16 +175,10 @@ class QueueRecording:
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int | None:
-    """End it, if it hasn't; the status with which it ended by itself."""
-    if process.poll() is not None:
-        return process.returncode
-    process.terminate()
-    try:
-        process.wait(5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    return None
+    """End it with all that it started, if it hasn't; the status with which it ended by itself."""
+    status = process.poll()
+    _end_all(process)
+    return status
 
 
 def observe_pid(
@@ -219,13 +218,35 @@ def counters_in(folder: str) -> Iterator[None]:
             os.environ["LATLAB_COUNTERS"] = before
 
 
-def _await_queues(process: subprocess.Popen[bytes], begin: float) -> None:
+def _end_all(process: subprocess.Popen[bytes]) -> None:
+    """End a command and every process that it started and that is still of its group."""
+
+    def tell(number: int) -> bool:
+        try:
+            os.killpg(process.pid, number)
+        except (ProcessLookupError, PermissionError):  # macOS says that of a group of zombies
+            if process.poll() is None:  # whoever started it gave it no group of its own
+                process.send_signal(number)
+            return False
+        return True
+
+    tell(signal.SIGTERM)
+    until = time.monotonic() + _ENDS_S
+    while process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    while time.monotonic() < until and tell(0):
+        time.sleep(0.01)
+    tell(signal.SIGKILL)
+    process.wait()
+
+
+def _await_queues(process: subprocess.Popen[bytes], begin: float, seconds: float) -> None:
     while not any(one.queues for one in applications()):
         if process.poll() is not None:
             raise LatlabError(
                 f"the command ended (status {process.returncode}) without publishing a queue",
                 remedy=_TWO_LINES,
             )
-        if time.monotonic() > begin + _APPEAR_S:
-            raise LatlabError(f"the command published no queue within {_APPEAR_S:.0f} s", remedy=_TWO_LINES)
+        if time.monotonic() > begin + seconds:
+            raise LatlabError(f"the command published no queue within {seconds:g} s", remedy=_TWO_LINES)
         time.sleep(0.01)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from latlab.model.diagnosis import StageView
 from latlab.model.queues.analysis import Analysis, StageResult, Verdict
+from latlab.queues.judge.lock import takes_one_cpu
 
 __all__ = ["Demand", "all_of_type", "held_up", "most_work"]
 
@@ -21,7 +22,6 @@ _LEAST = 0.3  # CPUs
 _LEADS = 1.25  # times what the next type needs
 _ALIKE = 0.5
 _OWN = 0.5  # of its busy time, a stage that works wants a CPU
-_ONE_LOCK = (0.75, 1.15)  # CPUs that all threads under one lock take together
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,7 @@ def held_up(found: Analysis) -> Demand | None:
     assert named.run_queue is not None
     total = sum(one.cpu or 0.0 for one in known)
     busiest = max(known, key=lambda one: one.cpu or 0.0)
-    low, high = _ONE_LOCK
-    if not low <= total <= high or named.cpu + named.run_queue >= _OWN * named.utilisation:
+    if not takes_one_cpu(total) or named.cpu + named.run_queue >= _OWN * named.utilisation:
         return None
     assert busiest.cpu is not None
     if busiest.cpu < 2 * named.cpu or (busiest.ready or 0.0) < _OWN:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from latlab.errors import NotTrustworthyError
-from latlab.model.queues.analysis import Analysis, Stall, Verdict
+from latlab.model.queues.analysis import Analysis, LineResult, StageResult, Stall, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import stalls
 
@@ -24,10 +26,20 @@ _BLOCKED = 0.5  # of the looks
 _NO_CPU = 0.5  # of a stall: for so much of it the thread was ready and had none
 
 
-def command_sentence(found: Analysis) -> str:
-    """What limits an application of one's own."""
+def command_sentence(found: Analysis | LineResult, stages: Sequence[StageResult]) -> str:
+    """What limits an application of one's own, or one of its lines.
+
+    Args:
+        stages: all that were observed.
+    """
+    if found.doubts:
+        return "What was observed contradicts itself: no verdict."
+    if found.verdict is Verdict.STOPPED:
+        return f"{found.limiting_stage} has stopped: {found.evidence[0]}."
+    if found.verdict is Verdict.POOL:
+        return f"The pool {found.limiting_stage} limits: {found.evidence[0]}."
     if found.limiting_stage is not None:
-        stage = next((one for one in found.stages if one.label == found.limiting_stage), None)
+        stage = next((one for one in stages if one.label == found.limiting_stage), None)
         ready = (
             ""
             if stage is None or stage.ready is None
@@ -47,9 +59,9 @@ def unanswered(verdict: str, found: Analysis) -> tuple[str, ...]:
 
     Args:
         verdict: the last word on what limits; others than the analysis may have had it.
-        found: whose evidence says why.
+        found: whose evidence says why; its doubts speak for themselves.
     """
-    if verdict != Verdict.UNKNOWN:
+    if verdict != Verdict.UNKNOWN or found.doubts:
         return ()
     why = f": {found.evidence[-1]}" if found.evidence else ""
     return (f"it can't be told what limits{why}; observe more of it: for longer, or with more to do",)
@@ -57,7 +69,7 @@ def unanswered(verdict: str, found: Analysis) -> tuple[str, ...]:
 
 def with_cause(sentence: str, limiting: str | None, found: Analysis, observation: Observation) -> str:
     """The sentence; where no stage limits, with what disturbed: one that stood still, a queue too small."""
-    if limiting is not None:
+    if limiting is not None or found.doubts or found.lines:
         return sentence
     stood = stalls_in_words(observation)
     if stood:

@@ -74,7 +74,8 @@ def diagnose(
     limiting = _named(analysis.limiting_stage, stages)
     verdict, confidence = analysis.verdict, analysis.confidence
     evidence = list(analysis.evidence)
-    demand = most_work(analysis, stage_views, stages)
+    # What contradicts itself is not made true by traces of the same queues.
+    demand = None if analysis.doubts else most_work(analysis, stage_views, stages)
     if demand is not None:
         evidence.append(demand.evidence)
         if limiting is None:

@@ -46,7 +46,7 @@ class DoubtKind(StrEnum):
     UNSEEN_QUEUE = "unseen queue"  # what `where` takes leaves `other`, which no queue connects to it
     BACKED_UP = "backed up"  # `where` is full for a share `value` of the time, and nobody seems slow
     SOCKET_DROPS = "socket drops"  # the kernel dropped `value` datagrams in front of `other`
-    SHARED_LOOP = "shared loop"  # one thread runs `where` and `other`, and ran neither for `value`
+    SHARED_LOOP = "shared loop"  # `where` and `other` hold one event loop for `value` of the time
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class LineResult:
     """The verdict on one of several lines that no queue connects.
 
     Attributes:
-        queues, stages: their names; limiting_stage, verdict, confidence, evidence, doubts: as of an `Analysis`.
+        queues, stages: their names; all else is as of an `Analysis`.
     """
 
     queues: tuple[str, ...]

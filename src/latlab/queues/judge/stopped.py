@@ -45,7 +45,7 @@ def stopped_stage(observation: Observation, series: Series, views: list[StageVie
         first = int(steps[-1]) + 1 if len(steps) else 0
         usual = float(np.median(np.diff(series.t_ns[steps]))) if len(steps) > 2 else 0.0
         waits = series.low[list(view.inputs)] >= 1
-        has_work = waits.all(axis=0) if view.joins else waits.any(axis=0)
+        has_work = np.asarray(waits.all(axis=0) if view.joins else waits.any(axis=0))
         stretch = np.flatnonzero(has_work[first:])
         if not len(stretch):
             continue

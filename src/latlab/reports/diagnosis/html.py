@@ -12,6 +12,7 @@ from latlab.reports.diagnosis.demo_html import add_fills, add_observation, add_t
 from latlab.reports.diagnosis.text import forecast_rows, tail_rows
 from latlab.reports.diagnosis.threads_html import add_threads
 from latlab.reports.html import Page
+from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.sections import figures
 from latlab.words import duration, share, unit_of
 
@@ -37,6 +38,8 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
         page.verdict(f"{forecast.sentence[:1].upper()}{forecast.sentence[1:]}.", link="forecast")
     if answer.losses:
         page.verdict("\n\n".join(f"{loss}." for loss in answer.losses), "warn", link="queues")
+    for doubt in answer.doubts:
+        page.verdict(f"Withheld: {doubt_in_words(doubt)}.", "warn")
     if answer.distrust:
         page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(answer.distrust), "warn")
     if run.pipeline is not None:

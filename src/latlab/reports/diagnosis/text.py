@@ -8,6 +8,7 @@ import textwrap
 from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, Interval
 from latlab.model.queues.tail import Tail, TailHop
 from latlab.reports.diagnosis.threads_text import thread_blocks
+from latlab.reports.queues.doubts import doubt_in_words
 from latlab.words import duration, share, table
 
 __all__ = ["comparison", "forecast_rows", "tail_rows", "text"]
@@ -31,6 +32,9 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
         return textwrap.fill(line, columns, initial_indent=first, subsequent_indent=rest)
 
     blocks = [wrapped(answer.sentence)]
+    if answer.doubts:
+        told = [f"{_capital(doubt_in_words(doubt))}." for doubt in answer.doubts]
+        blocks.append("\n".join(wrapped(one, "Withheld: ", " " * 10) for one in told))
     if answer.distrust:
         blocks.append("\n".join(wrapped(reason, "Not trustworthy: ", " " * 17) for reason in answer.distrust))
     if answer.losses:
@@ -43,7 +47,11 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
     blocks.append("\n".join(wrapped(line, "  - ", "    ") for line in answer.evidence))
     if answer.threads is not None:
         blocks += thread_blocks(answer.threads, styled)
-    if answer.budget is not None:
+    if answer.lines:
+        for line in answer.lines:
+            if line.budget is not None:
+                blocks.append(f"{', '.join(line.stages[:4])}\n{_budget(line.budget, styled)}")
+    elif answer.budget is not None:
         blocks.append(_budget(answer.budget, styled))
     if answer.objective is not None:
         blocks.append(_objective(answer))

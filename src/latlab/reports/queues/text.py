@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from latlab.model.queues.analysis import Analysis, Verdict
+from latlab.model.queues.analysis import Analysis, LineResult, Verdict
 from latlab.model.queues.queueing import Forecast
 from latlab.model.queues.tail import SchedulerShare, Tail
+from latlab.reports.queues.doubts import doubt_in_words
 
 __all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines", "table", "tail_lines"]
 
@@ -15,6 +16,8 @@ _SENTENCES = {
     Verdict.SCHEDULER: "{stage} limits the pipeline, since the scheduler keeps it from running",
     Verdict.CPU: "no stage limits, but the machine: its CPUs are full",
     Verdict.BURST: "no stage limits; bursts are larger than a queue",
+    Verdict.POOL: "the pool {stage} limits: it is empty while its users have work",
+    Verdict.STOPPED: "{stage} has stopped, though events wait for it",
     Verdict.NONE: "nothing limits the pipeline",
     Verdict.UNKNOWN: "what limits the pipeline can't be told from these data",
 }
@@ -26,6 +29,10 @@ def answer(analysis: Analysis) -> str:
     if analysis.verdict is Verdict.SCHEDULER and analysis.limiting_stage is None:
         sentence = "no stage limits, but the scheduler: threads that could work waited for a CPU"
     return f"{sentence} (confidence {analysis.confidence:.0%})"
+
+
+def _of_line(line: LineResult) -> str:
+    return f"{_SENTENCES[line.verdict].format(stage=line.limiting_stage)} (confidence {line.confidence:.0%})"
 
 
 def compare_lines(before: Analysis, after: Analysis) -> list[str]:
@@ -61,6 +68,10 @@ def compare_lines(before: Analysis, after: Analysis) -> list[str]:
 def analysis_lines(analysis: Analysis) -> list[str]:
     """The answer, its evidence, and a table of stages and of queues."""
     lines = [answer(analysis), ""]
+    lines += [f"  ! withheld: {doubt_in_words(doubt)}" for doubt in analysis.doubts]
+    if analysis.lines:
+        # No queue connects them: a verdict each.
+        lines += [f"  {', '.join(line.stages)}: {_of_line(line)}" for line in analysis.lines]
     lines += [f"  - {text}" for text in analysis.evidence]
     if len(analysis.timeline) > 1:
         lines += ["", "timeline"]

@@ -1,0 +1,42 @@
+"""Several lines of stages that no queue connects: a verdict, a sentence and a budget each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latlab.lab.diagnosis.budget import mean_budget
+from latlab.lab.judge.disturbances import command_sentence
+from latlab.model.answer import AnswerLine
+from latlab.model.queues.analysis import Analysis, LineResult
+
+__all__ = ["about_line", "sentence_of"]
+
+_MOST_LINES = 6  # that one sentence tells of
+
+
+def about_line(found: Analysis, line: LineResult, floor_share: float) -> AnswerLine:
+    """One of several lines: its verdict, and its own budget."""
+    of_it = replace(
+        found,
+        queues=tuple(queue for queue in found.queues if queue.name in line.queues),
+        stages=tuple(stage for stage in found.stages if stage.label in line.stages),
+    )
+    return AnswerLine(
+        line.stages,
+        command_sentence(line, of_it.stages),
+        line.limiting_stage,
+        str(line.verdict),
+        line.confidence,
+        line.evidence,
+        line.doubts,
+        mean_budget(of_it, floor_share),
+    )
+
+
+def sentence_of(found: Analysis, lines: tuple[AnswerLine, ...]) -> str:
+    """What limits; of several lines each."""
+    if not lines:
+        return command_sentence(found, found.stages)
+    told = lines[:_MOST_LINES]
+    more = f" {len(lines) - len(told)} more lines are in the report." if len(told) < len(lines) else ""
+    return " ".join(f"{', '.join(line.stages[:4])}: {line.sentence}" for line in told) + more

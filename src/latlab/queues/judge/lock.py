@@ -1,0 +1,13 @@
+"""The one rule for the interpreter's lock: do the threads of a process take one CPU together?"""
+
+from __future__ import annotations
+
+__all__ = ["takes_one_cpu"]
+
+# Of a CPU: less is no lock that is always held; more needs code that runs without it.
+_LOW, _HIGH = 0.8, 1.15
+
+
+def takes_one_cpu(used: float) -> bool:
+    """Whether threads that take so many CPUs together may be one behind another for one lock."""
+    return _LOW <= used <= _HIGH

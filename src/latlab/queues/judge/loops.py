@@ -1,0 +1,83 @@
+"""Event loops: which of the stages that share a thread holds it.
+
+Where a coroutine waits for its service, the others on its loop go on meanwhile. Where it computes, or calls
+something that blocks, nothing else on the loop moves between its taking an event and its passing it on. That
+is seen in the counts: of the time in which a stage has an event in hand and moves nothing itself, how much
+did the others move, against their usual pace?
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.queues.judge.series import Series, is_limited
+from latlab.queues.judge.stages import StageView
+
+__all__ = ["LoopHold", "loop_holds"]
+
+_STILL = 0.1  # of their usual pace: then the others stand still
+
+
+@dataclass(frozen=True)
+class LoopHold:
+    """A stage that holds the thread which it shares.
+
+    Attributes:
+        index: of its view.
+        share: of the time that it held the loop.
+    """
+
+    index: int
+    share: float
+
+
+def loop_holds(views: list[StageView], series: Series) -> list[LoopHold] | None:
+    """The stages that hold an event loop while they work, the longest first; None where none is shared."""
+    loops: dict[int, list[int]] = {}
+    for i, view in enumerate(views):
+        tids = {series.queues[row].consumer_tid for row in view.inputs}
+        asynchronous = all("asyncio" in series.queues[row].implementation.lower() for row in view.inputs)
+        if len(tids) == 1 and asynchronous and (tid := tids.pop()):
+            loops.setdefault(tid, []).append(i)
+    shared = [members for members in loops.values() if len(members) > 1]
+    if not shared:
+        return None
+    found = []
+    for members in shared:
+        for i in members:
+            share = _held_share(views, members, i, series)
+            if share > 0:
+                found.append(LoopHold(i, share))
+    return sorted(found, key=lambda hold: -hold.share)
+
+
+def _held_share(views: list[StageView], members: list[int], index: int, series: Series) -> float:
+    """Share of the time that a stage has an event in hand; 0 where the others on its loop move meanwhile."""
+    view = views[index]
+    if view.held is None:
+        return 0.0
+    own = _steps(series, view)
+    others = np.sum([_steps(series, views[i]) for i in members if i != index], axis=0)
+    room = np.ones(series.low.shape[1] - 1, np.bool_)
+    for row in view.outputs:
+        if is_limited(series.queues[row]):
+            room &= series.low[row][:-1] < series.queues[row].capacity
+    in_hand = (view.held[:-1] >= 1) & room
+    quiet = in_hand & (own == 0)
+    time, total = series.weights[:-1], float(series.weights[:-1].sum())
+    share = float(time[quiet].sum()) / total
+    moves = float(others.sum())
+    if share <= 0 or moves <= 0:
+        return 0.0
+    pace = float(others[quiet].sum()) / moves / share
+    return float(time[in_hand].sum()) / total if pace <= _STILL else 0.0
+
+
+def _steps(series: Series, view: StageView) -> NDArray[np.int64]:
+    """Events that a stage took and put between each two sweeps."""
+    moved = series.out[list(view.inputs)].sum(axis=0) + series.in_[list(view.outputs)].sum(axis=0)
+    steps: NDArray[np.int64] = np.diff(moved)
+    return steps

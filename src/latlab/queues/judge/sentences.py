@@ -1,0 +1,225 @@
+"""What the evidence of a verdict says, from the numbers that it was judged by."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from latlab.model.queues.analysis import Period, QueueResult
+from latlab.model.queues.observation import Observation, QueueKind
+from latlab.queues.judge.lock import takes_one_cpu
+from latlab.queues.judge.measured import Measured
+from latlab.queues.judge.ranking import Ranking
+from latlab.queues.judge.stages import StageView
+from latlab.queues.judge.stopped import Stopped
+from latlab.queues.judge.threads import every_thread
+
+__all__ = [
+    "around",
+    "burst_sentence",
+    "cpu_sentence",
+    "lock_sentence",
+    "longest_period",
+    "moving_sentence",
+    "ranking_sentence",
+    "stopped_sentence",
+    "thread_sentence",
+    "without_cpu",
+]
+
+_SMALLEST_BURST = 4  # a queue of fewer is full in passing
+_OVERFULL = 0.005  # of the time: then bursts are too large for a queue, though its stage is fast enough
+_SATURATED = 0.8  # of all CPUs
+_ASLEEP = 1.5  # times as long as it runs, or would, who waits for a lock is busy
+_KEPT_WAITING = 0.25  # of its busy time, a stage without a CPU: then the scheduler may be the finding
+_SEGMENTS = 12  # of the timeline
+
+
+def thread_sentence(measured: Measured, stage: int) -> list[str]:
+    """What the kernel says of the thread of a stage; nothing where that is unknown."""
+    thread = measured.threads.get(measured.views[stage].label)
+    if thread is None:
+        return []
+    return [
+        f"its thread used {thread.cpu:.0%} of a CPU, was ready without one for {thread.wait:.0%} of the "
+        f"time, and was taken off {thread.involuntary_hz:.0f} times a second"
+    ]
+
+
+def ranking_sentence(measured: Measured, ranking: Ranking) -> str:
+    """How busy the first two stages are, by what, and how likely equal stages lead so."""
+    first = ranking.order[0]
+    # What is compared may be normalised to the events of the whole; what is said is of the time.
+    shares = measured.work.sum(axis=1) / max(float(measured.time.sum()), 1e-12)
+    label, share = measured.views[first].label, shares[first]
+    text = f"{label} was busy {share:.1%} of the time"
+    if len(ranking.order) > 1:
+        second = ranking.order[1]
+        text += f", {measured.views[second].label} {shares[second]:.1%}"
+    how = "its own times" if label in measured.own else "the counts around it"
+    if measured.work is measured.demand:
+        text, how = text.replace(" was busy ", " needs a CPU ", 1), "the CPU time of its thread"
+    elif without_cpu(measured)[first] > 0:
+        how += ", less the time that its thread had no CPU"
+    chance = "less than 0.1%" if ranking.by_chance < 0.001 else f"{ranking.by_chance:.1%}"
+    return f"{text} (by {how}); equal stages would lead by so much in {chance} of such runs"
+
+
+def around(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]:
+    """What stood in the queues around a stage, and how far back they are full."""
+    sentences = []
+    for row in view.inputs:
+        queue = queues[row]
+        text = f"its input {queue.name} held {queue.mean_fill:.1f} events on average"
+        if queue.capacity:
+            text += f" of {queue.capacity}, and was full {queue.full:.1%} of the time"
+        elif queue.kind == QueueKind.UNBOUNDED:
+            text += f", and grew by {queue.growth_hz:.0f} a second"
+        sentences.append(text)
+    for row in view.outputs:
+        queue = queues[row]
+        filled = queue.nonempty_samples[0] / max(1, queue.samples)
+        sentences.append(f"its output {queue.name} was empty {1 - filled:.1%} of the time")
+    chain = _backpressure(view, queues)
+    if len(chain) > 1:
+        sentences.append(f"the backpressure reaches back over {', '.join(chain)}")
+    return sentences[:6]
+
+
+def _backpressure(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]:
+    """Queues in front of a stage, and in front of those who fill them, that are full for 5 % of the time."""
+    chain: list[str] = []
+    labels = [view.label]
+    while labels:
+        label = labels.pop(0)
+        for queue in queues:
+            if queue.drain == label and queue.full >= 0.05 and queue.name not in chain:
+                chain.append(queue.name)
+                labels.append(queue.source)
+    return chain
+
+
+def burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
+    """The sentence about an input that rose above a queue, or None."""
+    drains = {queue.drain for queue in queues if queue.drain}
+    hurt = [
+        queue
+        for queue in queues
+        if queue.kind != QueueKind.POOL
+        and queue.source != queue.drain
+        and (queue.dropped or (queue.full >= _OVERFULL and _rose(queue, drains)))
+    ]
+    if not hurt:
+        return None
+    worst = max(hurt, key=lambda queue: (queue.dropped, queue.blocked, queue.full))
+    effect = (
+        f"{worst.dropped} events were dropped"
+        if worst.dropped
+        else f"it was full {worst.full:.2%} of the time"
+    )
+    return (
+        f"no stage is busy for long, and yet {worst.name} overflows: {effect}; its bursts are larger than "
+        f"its capacity of {worst.capacity} (mean fill {worst.mean_fill:.1f}, p99 {worst.fill_p99})"
+    )
+
+
+def _rose(queue: QueueResult, drains: set[str]) -> bool:
+    """An input of the line was low for half of the time, and rose above what its queue holds.
+
+    What fills a queue further back is a stage; and round a circle, the window of what may be under way.
+    """
+    return (
+        queue.capacity >= _SMALLEST_BURST
+        and queue.fill_p50 <= queue.capacity / 2
+        and queue.source not in drains
+    )
+
+
+def cpu_sentence(observation: Observation, window: tuple[int, int]) -> str | None:
+    """The sentence that convicts the machine, or None: the application's threads use the CPUs, and wait for
+    them.
+    """
+    shares = every_thread(observation, window)
+    if not shares or not observation.cpus:
+        return None
+    used, waited = sum(s.cpu for s in shares), sum(s.wait for s in shares)
+    if used < _SATURATED * observation.cpus or waited < _KEPT_WAITING:
+        return None
+    return (
+        f"its threads use {used:.2f} of {observation.cpus} CPUs, and {waited:.2f} more would run if they had "
+        f"one: the machine is full, and a faster stage would only pass its CPU on"
+    )
+
+
+def lock_sentence(observation: Observation, measured: Measured, window: tuple[int, int]) -> str | None:
+    """The sentence that convicts the interpreter's lock, or None.
+
+    The threads of one Python process take one CPU together, and the stage that needs most of it is busy for
+    much longer than it runs or waits for a CPU: it sleeps until it gets the lock.
+    """
+    python = all(queue.of_python for queue in observation.queues if queue.drain)
+    if len(observation.processes) != 1 or not python:
+        return None
+    used = sum(shares.cpu for shares in every_thread(observation, window))
+    first = int(measured.demand.sum(axis=1).argmax())
+    thread = measured.threads.get(measured.views[first].label)
+    if not takes_one_cpu(used) or thread is None or not measured.exact.all():
+        return None
+    busy = float(measured.busy[first].sum() / measured.time.sum())
+    if busy < _ASLEEP * (thread.cpu + thread.wait):
+        return None
+    return (
+        f"its threads use {used:.2f} CPUs together; {measured.views[first].label}, which needs most of them, "
+        f"is busy {busy:.0%} of the time and runs for {thread.cpu:.0%}: they wait for the interpreter's lock"
+    )
+
+
+def stopped_sentence(label: str, stopped: Stopped, window: tuple[int, int]) -> str:
+    """Since when a stage takes nothing, and what waits for it."""
+    state = {True: "its thread has ended", False: "its thread lives and does not run", None: ""}[
+        stopped.ended
+    ]
+    text = (
+        f"{label} has taken nothing since {(stopped.since_ns - window[0]) / 1e9:.2f} s into the run, for "
+        f"{(window[1] - stopped.since_ns) / 1e9:.2f} s until its end, though {stopped.waiting} events wait"
+    )
+    return f"{text}: {state}" if state else text
+
+
+def moving_sentence(timeline: tuple[Period, ...]) -> str | None:
+    """The sentence about a bottleneck that moves; None where it does not.
+
+    It moves where two stages each limit for at least two twelfths of the run.
+    """
+    total = sum(period.to_ns - period.from_ns for period in timeline)
+    times: dict[str, int] = {}
+    for period in timeline:
+        if period.stage is not None:
+            times[period.stage] = times.get(period.stage, 0) + period.to_ns - period.from_ns
+    long = [stage for stage, time in times.items() if time >= 1.9 * total / _SEGMENTS]
+    if len(long) < 2:
+        return None
+    start = timeline[0].from_ns
+    stretches = ", ".join(
+        f"{period.stage} from {(period.from_ns - start) / 1e9:.2f} s to {(period.to_ns - start) / 1e9:.2f} s"
+        for period in timeline
+        if period.stage is not None
+    )
+    return f"the bottleneck moves: {stretches}"
+
+
+def longest_period(timeline: tuple[Period, ...]) -> tuple[str, float]:
+    """The stage that limits for the longest, and its share of the time."""
+    times: dict[str, int] = {}
+    for period in timeline:
+        if period.stage is not None:
+            times[period.stage] = times.get(period.stage, 0) + period.to_ns - period.from_ns
+    total = sum(period.to_ns - period.from_ns for period in timeline)
+    label = max(times, key=lambda name: times[name])
+    return label, times[label] / total
+
+
+def without_cpu(measured: Measured) -> NDArray[np.float64]:
+    """Shape (stages,): the share of the time in which a stage was busy and its thread had no CPU."""
+    waited: NDArray[np.float64] = (measured.busy - measured.work).sum(axis=1) / measured.time.sum()
+    return waited

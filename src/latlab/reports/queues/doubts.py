@@ -1,0 +1,60 @@
+"""What contradicts a verdict, in words."""
+
+from __future__ import annotations
+
+from latlab.model.queues.analysis import Doubt, DoubtKind
+from latlab.words import count, share
+
+__all__ = ["doubt_in_words"]
+
+
+def doubt_in_words(doubt: Doubt) -> str:
+    """One contradiction, and what would settle it, in a sentence without its full stop."""
+    where, other = doubt.where, doubt.other
+    match doubt.kind:
+        case DoubtKind.RARELY_AT_WORK:
+            return (
+                f"{where} seems slowest, and yet has work and room only {share(doubt.value)} of the time: "
+                f"events wait for something that no queue shows; instrument what it waits for"
+            )
+        case DoubtKind.ABOVE_WHOLE:
+            return (
+                f"the counts make {where} busy {share(doubt.value)} of the time: they do not belong "
+                f"together; check the names of the queues around it"
+            )
+        case DoubtKind.ABOVE_CAPACITY:
+            return (
+                f"{where} held {count(doubt.value)} events most of the time and has room for "
+                f"{count(doubt.limit)}: one side of it is not counted; observe all of its processes"
+            )
+        case DoubtKind.MORE_OUT_THAN_IN:
+            return (
+                f"{count(doubt.value)} events more came out of {where} than went in: the side that fills it "
+                f"is not counted; observe all of its processes"
+            )
+        case DoubtKind.SWAPPED_ENDS:
+            return (
+                f"the ends of {where} contradict its threads: the one at the other end is {other} at every "
+                f"other queue; check source and drain of {where}"
+            )
+        case DoubtKind.UNSEEN_QUEUE:
+            return (
+                f"all events that {where} takes come out of {other}, and no observed queue connects them: "
+                f"instrument the queue between {where} and {other}"
+            )
+        case DoubtKind.BACKED_UP:
+            return (
+                f"no stage seems slow, and yet {where} is full {share(doubt.value)} of the time: what "
+                f"{other} waits for is not observed; instrument what it uses"
+            )
+        case DoubtKind.SOCKET_DROPS:
+            reader = f", which {other} reads" if other else ""
+            return (
+                f"the kernel dropped {count(doubt.value)} datagrams in front of {where}{reader}: something "
+                f"behind it is too slow, at least at times; instrument the queues behind the socket"
+            )
+        case DoubtKind.SHARED_LOOP:
+            return (
+                f"{where} and {other} hold the event loop that they share {share(doubt.value)} of the time, "
+                f"about equally; run it with PYTHONASYNCIODEBUG=1, which names the tasks"
+            )

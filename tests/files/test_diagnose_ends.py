@@ -1,0 +1,61 @@
+"""A command that is observed ends with all that it started, when its time is over."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from latlab.errors import LatlabError
+from latlab.lab.diagnosis.observe_command import observe_command
+from latlab.system.environment import capture
+
+CHILD = "import subprocess, sys, time; p = subprocess.Popen(['sleep', '99'])"
+
+
+def gone(pid: int) -> bool:
+    """Ended, if not yet reaped by whoever inherited it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_a_command_without_queues_ends_with_its_children_when_its_seconds_are_over(tmp_path: Path) -> None:
+    note = tmp_path / "pids"
+    program = (
+        f"{CHILD}; import os; open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}'); time.sleep(99)"
+    )
+    begin = time.monotonic()
+    with pytest.raises(LatlabError, match="published no queue within 4 s"):
+        observe_command(
+            [sys.executable, "-c", program],
+            tmp_path / "run",
+            seconds=4,
+            environment=capture(),
+            tell=lambda _: None,
+        )
+    assert time.monotonic() - begin < 60
+    pids = [int(word) for word in note.read_text(encoding="utf-8").split()]
+    until = time.monotonic() + 10
+    while time.monotonic() < until and not all(gone(pid) for pid in pids):
+        time.sleep(0.05)
+    assert [pid for pid in pids if not gone(pid)] == []
+
+
+def test_the_observer_itself_is_of_another_group(tmp_path: Path) -> None:
+    # Else ending the command's group would end who observes it.
+    seen = tmp_path / "group"
+    program = f"import os; open({str(seen)!r}, 'w').write(str(os.getpgrp()))"
+    with pytest.raises(LatlabError, match="without publishing a queue"):
+        observe_command(
+            [sys.executable, "-c", program],
+            tmp_path / "run",
+            seconds=20,
+            environment=capture(),
+            tell=lambda _: None,
+        )
+    assert int(seen.read_text(encoding="utf-8")) != os.getpgrp()

@@ -1,0 +1,48 @@
+"""A forecast whose stub at 0 % differs from the unmodified system by more than its gain is withheld."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latlab.lab.forecast.null_test import null_test, withheld
+from latlab.model.answer import Forecast, ForecastPoint, Interval
+
+
+def point(speedup: float | None, rate: float) -> ForecastPoint:
+    return ForecastPoint(speedup, speedup, 5, capacity_hz=Interval(rate))
+
+
+def made(base: float, zero: float, faster: float) -> Forecast:
+    points = (point(0.0, zero), point(0.2, faster), point(1.0, 3 * faster))
+    return Forecast(
+        "stub", "book", "total", 1e4, 1e3, point(None, base), points, None, None, Interval(0.0), 5, "it pays"
+    )
+
+
+def test_a_gain_beside_a_stub_that_changes_nothing_is_said() -> None:
+    assert null_test(made(100, 101, 125), 0.02) is None
+
+
+def test_a_gain_that_is_smaller_than_the_drift_of_the_stub_is_withheld() -> None:
+    text = withheld(made(100, 93, 106), 0.02, 60)
+    assert text is not None
+    assert "7.0 %" in text
+    assert "6.0 %" in text
+    assert "--budget 240" in text
+
+
+def test_a_machine_that_takes_much_of_the_time_itself_withholds_a_forecast() -> None:
+    text = withheld(made(100, 101, 125), 0.44, 60)
+    assert text is not None
+    assert "44.0 %" in text
+
+
+def test_a_model_has_no_stub_to_test() -> None:
+    assert null_test(replace(made(100, 50, 106), method="model"), 0.5) is None
+
+
+def test_a_commands_time_is_tested_by_its_inverse() -> None:
+    found = made(1, 1, 1)
+    times = [ForecastPoint(s, s, 5, time_ns=Interval(t)) for s, t in ((0.0, 1.11), (0.2, 0.98))]
+    base = ForecastPoint(None, None, 5, time_ns=Interval(1.04))
+    assert null_test(replace(found, baseline=base, points=tuple(times)), 0.0) is not None

@@ -1,0 +1,343 @@
+"""Verdicts are said or withheld: contradictions, and shapes beyond a line, planted in observations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
+from latlab.model.queues.observation import Observation, Queue, QueueKind, SocketBuffer
+from latlab.queues import analyse
+from latlab.queues._tandem import Line, observe, simulate
+from latlab.queues.judge.gate import doubts_about
+from latlab.queues.judge.lines import lines_of
+from latlab.queues.judge.lock import takes_one_cpu
+from latlab.queues.judge.measured import measure
+from latlab.queues.judge.queues import queue_results
+from latlab.queues.judge.sentences import burst_sentence
+from latlab.queues.judge.series import expand, steady_window
+from latlab.reports.queues.doubts import doubt_in_words
+from latlab.reports.queues.text import analysis_lines
+
+PERIOD = 100_000.0
+MS = 1_000_000
+
+
+def line(slow: int, seed: int = 1, **more: Any) -> Observation:
+    shape = Line(**{"slower": 0.5, **more})
+    return observe(shape, simulate(shape, np.array([slow]), 8_000, seed), 0, PERIOD)
+
+
+def kinds(observation: Observation, **more: Any) -> set[DoubtKind]:
+    return {doubt.kind for doubt in analyse(observation, **more).doubts}
+
+
+def changed(observation: Observation, number: int, **more: Any) -> Observation:
+    queues = list(observation.queues)
+    queues[number] = replace(queues[number], **more)
+    return replace(observation, queues=tuple(queues))
+
+
+def recorded(
+    queues: dict[str, tuple[str, str, int]],
+    put: dict[str, Any],
+    taken: dict[str, Any],
+    end_ms: float,
+    period_ms: float = 0.2,
+    **more: Any,
+) -> Observation:
+    """Queues whose events were put and taken at given times, in ms: name → (source, drain, capacity)."""
+    at = np.arange(10.05, end_ms, period_ms)  # not in step with times in whole ms
+    columns: dict[str, list[Any]] = {name: [] for name in ("t_ns", "queue", "in", "out")}
+    for number, name in enumerate(queues):
+        columns["t_ns"].append((at * MS).astype(np.int64))
+        columns["queue"].append(np.full(len(at), number, np.uint32))
+        columns["in"].append(np.searchsorted(np.sort(put[name]), at, side="right"))
+        columns["out"].append(np.searchsorted(np.sort(taken[name]), at, side="right"))
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    order = np.argsort(joined["t_ns"], kind="stable")
+    t_ns, out = joined["t_ns"][order], joined["out"][order].astype(np.uint64)
+    zero = np.zeros(len(t_ns), np.uint64)
+    described = tuple(
+        Queue(number, name, QueueKind.BOUNDED, capacity, source_name=source, drain_name=drain, **more)
+        for number, (name, (source, drain, capacity)) in enumerate(queues.items())
+    )
+    samples = {"t_ns": t_ns, "t_end_ns": t_ns, "queue": joined["queue"][order]}
+    samples |= {"in": joined["in"][order].astype(np.uint64), "out_low": out, "out_high": out}
+    samples |= dict.fromkeys(("dropped", "blocked", "empty"), zero) | {"skipped": zero.astype(np.uint32)}
+    sweeps = (at * MS).astype(np.int64)
+    nothing = np.zeros(len(at), np.uint32)
+    return Observation(
+        described,
+        (),
+        (),
+        samples,
+        {"t_ns": sweeps, "duration_ns": nothing, "read": nothing},
+        period_ns=200_000,
+    )
+
+
+def test_a_stage_that_rarely_has_work_and_room_is_not_named() -> None:
+    # Queues of one hide what a stage has in hand: the counts favour the last, which is none of the slow.
+    found = analyse(line(0, slower=0.25, capacity=1, holds=True))
+    assert (found.limiting_stage, found.verdict) == (None, Verdict.UNKNOWN)
+    assert {doubt.kind for doubt in found.doubts} == {DoubtKind.RARELY_AT_WORK}
+
+
+def test_a_queue_that_holds_more_than_it_can_withholds_the_name() -> None:
+    observation = line(2, load=1.5)
+    assert analyse(observation).limiting_stage == "stage-2"
+    assert DoubtKind.ABOVE_CAPACITY in kinds(changed(observation, 2, capacity=4))
+    assert analyse(changed(observation, 2, capacity=4)).limiting_stage is None
+
+
+def test_more_events_out_of_a_queue_than_in_withhold_the_name() -> None:
+    observation = line(2, load=1.5)
+    samples = dict(observation.samples)
+    mine = samples["queue"] == 4
+    samples["in"] = np.where(mine, samples["in"] - np.minimum(samples["in"], 100), samples["in"])
+    assert DoubtKind.MORE_OUT_THAN_IN in kinds(replace(observation, samples=samples))
+
+
+def with_threads(observation: Observation, first: int = 100, step: int = 1) -> Observation:
+    for number in range(len(observation.queues)):
+        tids = {"producer_tid": first + step * number, "consumer_tid": first + step * (number + 1)}
+        observation = changed(observation, number, **tids)
+    return observation
+
+
+def test_ends_that_contradict_the_threads_withhold_the_name() -> None:
+    observation = with_threads(line(2, load=1.5))
+    assert kinds(observation) == set()
+    swapped = changed(observation, 3, source_name="stage-3", drain_name="stage-2")
+    assert DoubtKind.SWAPPED_ENDS in kinds(swapped)
+
+
+def test_one_thread_at_both_ends_of_all_queues_contradicts_nothing() -> None:
+    observation = with_threads(line(2, load=1.5), step=0)
+    assert kinds(observation) == set()
+
+
+def test_a_name_in_front_of_a_queue_that_is_not_observed_is_withheld() -> None:
+    found = analyse(line(2, load=1.5), exclude=("queue-2",))
+    assert found.limiting_stage is None
+    assert {(doubt.kind, doubt.where, doubt.other) for doubt in found.doubts} == {
+        (DoubtKind.UNSEEN_QUEUE, "stage-1", "stage-2")
+    }
+
+
+def both(one: Observation, two: Observation) -> Observation:
+    """Two lines that were observed at once."""
+    count = min(len(one.sweeps["t_ns"]), len(two.sweeps["t_ns"]))
+    number = len(one.queues)
+    shift = int(one.sweeps["t_ns"][0]) - int(two.sweeps["t_ns"][0])
+    last = int(one.sweeps["t_ns"][count - 1])
+    parts = []
+    for observation, add, move in ((one, 0, 0), (two, number, shift)):
+        samples = dict(observation.samples)
+        samples["queue"] = samples["queue"] + np.uint32(add)
+        samples["t_ns"] = samples["t_end_ns"] = samples["t_ns"] + move
+        keep = samples["t_ns"] <= last
+        parts.append({name: values[keep] for name, values in samples.items()})
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(joined["t_ns"], kind="stable")
+    queues = tuple(
+        replace(
+            queue,
+            number=number + queue.number,
+            name=f"b-{queue.name}",
+            source_name=f"b-{queue.source_name}",
+            drain_name=f"b-{queue.drain_name}",
+        )
+        for queue in two.queues
+    )
+    return replace(
+        one,
+        queues=(*one.queues, *queues),
+        samples={name: values[order] for name, values in joined.items()},
+        sweeps={name: values[:count] for name, values in one.sweeps.items()},
+    )
+
+
+def test_two_lines_that_no_queue_connects_have_a_verdict_each() -> None:
+    found = analyse(both(line(1, load=1.5), line(3, load=1.5, seed=2, slower=0.8)))
+    assert {one.limiting_stage for one in found.lines} == {"stage-1", "b-stage-3"}
+    assert not found.doubts
+    assert any("b-stage-3 limits" in text for text in analysis_lines(found))
+
+
+def test_stages_that_a_queue_connects_are_one_line() -> None:
+    observation = line(1, load=1.5)
+    assert len(lines_of(expand(observation))) == 1
+    assert analyse(observation).lines == ()
+
+
+def join(slow: str) -> Observation:
+    """`pair` takes one event of each side; one of the sides, or itself, is slow."""
+    left, right, pair = (1.0 if name == slow else 0.3 for name in ("left", "right", "pair"))
+    count, room = 900, 8
+    times: dict[str, list[float]] = {name: [] for name in ("a", "b", "put_c", "put_d", "c", "d", "done")}
+
+    def at(name: str, n: int) -> float:
+        return times[name][n] if n >= 0 else 0.0
+
+    for n in range(count):
+        times["a"].append(max(at("put_c", n - 1), n * 0.01))
+        times["b"].append(max(at("put_d", n - 1), n * 0.01))
+        times["put_c"].append(max(at("a", n) + left, at("c", n - room)))
+        times["put_d"].append(max(at("b", n) + right, at("d", n - room)))
+        times["c"].append(max(at("put_c", n), at("done", n - 1)))
+        times["d"].append(max(at("put_d", n), at("c", n)))
+        times["done"].append(at("d", n) + pair)
+    sides = {"a": ("feed-1", "left", 8), "b": ("feed-2", "right", 8)}
+    sides |= {"c": ("left", "pair", 8), "d": ("right", "pair", 8)}
+    put = {name: [0.0] * room + times[name][: count - room] for name in ("a", "b")}
+    put |= {"c": times["put_c"], "d": times["put_d"]}
+    return recorded(sides, put, {name: times[name] for name in "abcd"}, times["done"][-1] - 20)
+
+
+@pytest.mark.parametrize("slow", ["left", "right", "pair"])
+def test_a_join_has_work_only_where_both_sides_hold_an_event(slow: str) -> None:
+    found = analyse(join(slow))
+    assert (found.limiting_stage, found.verdict) == (slow, Verdict.STAGE)
+    ready = {stage.label: stage.ready or 0.0 for stage in found.stages}
+    assert (ready["pair"] > 0.9) == (slow == "pair")
+
+
+def pool(connections: int) -> Observation:
+    """Four threads take a connection each for 1 ms."""
+    count = 900
+    began = np.arange(count) / connections + 5.0
+    queues = {"jobs": ("source", "worker", 8), "connections": ("worker", "worker", connections)}
+    queues["done"] = ("worker", "store", 8)
+    ended = began + 0.99
+    in_front = began - (10 - connections) / connections  # six of them wait, the others are in hand
+    put = {"jobs": np.maximum(in_front, 0), "done": ended}
+    put["connections"] = np.concatenate([np.zeros(connections), ended])
+    taken = {"jobs": began - (4 - connections) / connections, "connections": began, "done": ended + 0.01}
+    return recorded(queues, put, taken, float(began[-1]) - 20)
+
+
+def test_an_empty_pool_limits_where_events_in_hand_wait_for_it() -> None:
+    found = analyse(pool(1))
+    assert (found.limiting_stage, found.verdict) == ("connections", Verdict.POOL)
+    (waited,) = [queue.pool_wait_ns for queue in found.queues if queue.name == "connections"]
+    assert waited == pytest.approx(3e6, rel=0.1)
+
+
+def test_a_pool_that_is_as_large_as_its_users_are_many_does_not_limit() -> None:
+    found = analyse(pool(4))
+    assert (found.limiting_stage, found.verdict) == ("worker", Verdict.STAGE)
+
+
+def stops(after: float) -> Observation:
+    """Three stages of 1 ms; the second takes nothing any more."""
+    count, room = 2000, 8
+    begin = np.arange(count) * 1.0
+    kept = begin[begin < after]
+    queues = {"p": ("source", "one", 8), "q": ("one", "two", 8), "r": ("two", "three", 8)}
+    put = {
+        "p": np.maximum(begin - 4, 0)[: len(kept) + 2 * room],
+        "q": begin[: len(kept) + room],
+        "r": kept + 0.9,
+    }
+    taken = {"p": begin[: len(kept) + room], "q": kept, "r": kept + 0.95}
+    return recorded(queues, put, taken, 2000.0)
+
+
+def test_a_stage_that_takes_nothing_any_more_is_told_as_stopped_first() -> None:
+    found = analyse(stops(900))
+    assert (found.limiting_stage, found.verdict) == ("two", Verdict.STOPPED)
+    assert "has taken nothing since 0.8" in found.evidence[0]
+
+
+def test_a_stage_that_pauses_at_the_end_for_a_moment_has_not_stopped() -> None:
+    assert analyse(stops(1700)).verdict is not Verdict.STOPPED
+
+
+def loop(blocks: bool) -> Observation:
+    """Three tasks on one thread: `hold` has an event in hand 0.9 of each ms."""
+    n = np.arange(1500) * 1.0
+    spread = 0.05 if blocks else 0.9
+    queues = {"p": ("source", "one", 8), "q": ("one", "hold", 8), "r": ("hold", "two", 8)}
+    queues["s"] = ("two", "three", 8)
+    phase = (
+        0.92 + np.linspace(0, 0.05, len(n)) if blocks else np.random.default_rng(1).uniform(0, spread, len(n))
+    )
+    put = {"p": n + phase - 3, "q": n + phase - 2, "r": n + 0.9, "s": n + 1 + phase + 0.01}
+    taken = {"p": n + phase - 2.01, "q": n, "r": n + 1 + phase, "s": n + 1 + phase + 0.02}
+    return recorded(
+        queues, put, taken, 1400.0, 0.1, producer_tid=7, consumer_tid=7, implementation="asyncio.queues.Queue"
+    )
+
+
+def test_the_task_that_holds_the_event_loop_is_named() -> None:
+    found = analyse(loop(blocks=True))
+    assert (found.limiting_stage, found.verdict) == ("hold", Verdict.STAGE)
+    assert "holds the event loop" in found.evidence[0]
+
+
+def test_a_task_that_waits_while_others_move_does_not_hold_the_loop() -> None:
+    assert "holds the event loop" not in " ".join(analyse(loop(blocks=False)).evidence)
+
+
+def idle() -> Observation:
+    return line(-1, slower=0.0, load=0.5, variation=0.5)
+
+
+def test_nothing_limits_is_withheld_where_the_kernel_dropped_datagrams() -> None:
+    observation = idle()
+    assert analyse(observation).verdict is Verdict.NONE
+    t_ns = observation.sweeps["t_ns"][[0, -1]]
+    samples = {"t_ns": t_ns, "socket": np.zeros(2, np.uint32), "fill_bytes": np.zeros(2, np.uint64)}
+    samples |= {"capacity_bytes": np.full(2, 4096, np.uint64), "dropped": np.array([0, 971], np.uint64)}
+    socket = SocketBuffer(0, "udp", "127.0.0.1:9", "", 1, 0)
+    found = analyse(replace(observation, sockets=(socket,), socket_samples=samples))
+    assert (found.verdict, [doubt.value for doubt in found.doubts]) == (Verdict.UNKNOWN, [971.0])
+
+
+def judged(verdict: Verdict, **queue: Any) -> tuple[Doubt, ...]:
+    observation = idle()
+    window = steady_window(observation)
+    series = expand(observation, window)
+    queues = tuple(replace(one, **queue) if one.number == 2 else one for one in queue_results(series))
+    return doubts_about(None, verdict, observation, measure(observation, series, window), series, queues, 1.0)
+
+
+def test_nothing_limits_is_withheld_where_a_queue_stands_full() -> None:
+    assert [doubt.kind for doubt in judged(Verdict.NONE, full=0.5)] == [DoubtKind.BACKED_UP]
+    assert judged(Verdict.NONE, full=0.1) == ()
+
+
+def test_a_stage_that_is_busy_for_more_than_the_time_is_a_contradiction() -> None:
+    observation = line(2, load=1.5)
+    window = steady_window(observation)
+    series = expand(observation, window)
+    measured = measure(observation, series, window)
+    twice = replace(measured, busy=2 * measured.busy)
+    found = doubts_about("stage-2", Verdict.STAGE, observation, twice, series, queue_results(series), 1.0)
+    assert DoubtKind.ABOVE_WHOLE in {doubt.kind for doubt in found}
+
+
+def test_a_burst_is_told_of_an_input_that_rose_and_not_within_a_circle() -> None:
+    queue = queue_results(expand(idle()))[0]
+    risen = replace(queue, full=0.02, fill_p50=1, capacity=16, source="source")
+    assert burst_sentence((risen,)) is not None
+    assert burst_sentence((replace(risen, source=risen.drain, drain="other"), risen)) is not None
+    circle = (replace(risen, source="b", drain="a"), replace(risen, source="a", drain="b"))
+    assert burst_sentence(circle) is None
+    assert burst_sentence((replace(risen, capacity=1),)) is None
+    assert burst_sentence((replace(risen, fill_p50=15),)) is None
+
+
+@pytest.mark.parametrize("kind", list(DoubtKind))
+def test_every_contradiction_has_words_that_name_where_it_is(kind: DoubtKind) -> None:
+    assert "decode" in doubt_in_words(Doubt(kind, "decode", "book", 0.5, 4.0))
+
+
+@pytest.mark.parametrize(("used", "one"), [(0.7, False), (0.8, True), (1.1, True), (1.3, False)])
+def test_threads_of_one_lock_take_about_one_cpu(used: float, one: bool) -> None:
+    assert takes_one_cpu(used) == one
