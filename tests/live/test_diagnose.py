@@ -81,6 +81,14 @@ APP = textwrap.dedent(
 )
 
 
+def the_forecast(answer: dict[str, Any]) -> dict[str, Any]:
+    """The one that was made; a machine on which equal runs differ too much for it has none to test."""
+    if not answer["forecasts"] and any("is withheld" in reason for reason in answer["distrust"]):
+        pytest.skip("; ".join(answer["distrust"]))
+    (forecast,) = answer["forecasts"]
+    return dict(forecast)
+
+
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A diagnosis of the pipeline with 60 µs planted in the books, in as little time as it takes."""
@@ -99,13 +107,13 @@ def test_the_planted_stage_is_named_and_its_forecast_made(planted: tuple[Path, d
 
     assert answer["schema"] == 1
     assert answer["limiting_stage"] == "book"
-    forecast = answer["forecasts"][0]
+    forecast = the_forecast(answer)
     assert (forecast["method"], forecast["stage"]) == ("stub", "book")
     assert "making `book` 20 % faster takes p99.9 from" in forecast["sentence"]
 
 
 def test_without_its_planted_time_the_stage_carries_more(planted: tuple[Path, dict[str, Any]]) -> None:
-    forecast = planted[1]["forecasts"][0]
+    forecast = the_forecast(planted[1])
 
     flat = forecast["points"][-1]
     assert flat["speedup"] == 1.0
@@ -216,7 +224,7 @@ def test_a_stage_whose_component_is_known_is_stubbed(tmp_path: Path) -> None:
 
     assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
     answer = json.loads(done.stdout)
-    (forecast,) = answer["forecasts"]
+    forecast = the_forecast(answer)
     assert (forecast["method"], forecast["stage"]) == ("stub", "store")
     assert forecast["points"][-1]["time_ns"]["value"] < 0.8 * forecast["baseline"]["time_ns"]["value"]
 
