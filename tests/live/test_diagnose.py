@@ -176,7 +176,7 @@ def test_the_slow_stage_of_a_command_is_named(tmp_path: Path) -> None:
     app.write_text(APP)
 
     command = ("diagnose", "--no-forecast", "--json", "-o", str(tmp_path / "run"))
-    done = latlab(*command, "--", sys.executable, str(app), "900")
+    done = latlab(*command, "--", sys.executable, str(app), "2500")
 
     assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
     answer = json.loads(done.stdout)

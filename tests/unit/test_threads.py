@@ -337,6 +337,28 @@ def test_a_server_that_waits_for_its_client_waits_for_work() -> None:
     assert found.limit.kind is LimitKind.LOAD
 
 
+def test_of_two_equal_stages_the_one_without_a_cpu_is_not_named_for_it() -> None:
+    made = Made()
+    made.thread("app")
+    first, last = made.thread("parse"), made.thread("book")
+    for i in range(100):
+        at = 10 * i
+        made.run(first, at, at + 7)
+        made.ready(first, at + 7, at + 9.9)
+        made.wait(first, at + 9.9, at + 10, last)
+        made.run(last, at, at + 6.9)
+        made.wait(last, at + 6.9, at + 10, first)
+    assert found_in(made).limit.kind is LimitKind.UNKNOWN
+
+
+def test_a_shell_that_became_another_program_has_its_name() -> None:
+    made = Made()
+    main = made.thread("pigz")
+    made.commands[100] = ("sh", "-c", "exec pigz")
+    made.run(main, 0, 1000)
+    assert found_in(made).limit.name == "pigz"
+
+
 def test_what_was_not_seen_is_not_guessed() -> None:
     made = Made()
     main = made.thread("app")

@@ -16,7 +16,9 @@ __all__ = ["Group", "groups_of", "process_name", "told_apart"]
 _INTERPRETERS = re.compile(r"^(python[\d.]*|perl|ruby|node|bash|sh|dash|java|php[\d.]*|lua[\d.]*)$")
 _NUMBER = re.compile(r"[-_:#/. ]*\d+$")
 #: Where every thread of a kind starts: it tells nothing.
-_NO_ENTRY = frozenset(("", "main", "_start", "start_thread", "__clone", "clone3", "<module>", "run", "??"))
+_NO_ENTRY = frozenset(
+    ("", "main", "_start", "start_thread", "__clone", "clone3", "<module>", "run", "operator()", "??")
+)
 _COMM = 15  # bytes of a name that the kernel keeps
 _GAP = 0.3  # of the time run, between threads that are not alike
 
@@ -59,7 +61,7 @@ def process_name(thread: ScheduledThread) -> str:
     process = thread.process or thread.name
     if thread.command:
         program = PurePath(thread.command[0]).name or process
-        if _INTERPRETERS.match(program):
+        if _INTERPRETERS.match(program) and process[:4] == program[:4]:  # else it has become another one
             return _script(thread.command) or program
         if program.startswith(process[:_COMM]) or process.startswith(program[:_COMM]):
             return program.rstrip(":")

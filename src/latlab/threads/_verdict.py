@@ -31,8 +31,10 @@ _UNSEEN = 0.25  # of the progress
 _LEAST = 0.4  # of the progress, that a name needs
 _CLEAR = 0.7  # of the leader's share: a runner-up above it is as good
 _ALIKE = 0.93  # of the leader's busy share
+_ALIKE_WORK = 0.85  # of what the leader runs: having no CPU makes one of two equal stages busier by chance
 _SURE = 0.95  # of the resampled blocks
-_LOCK = 0.5
+_LOCK = 0.35
+_LOCK_TOO = 0.15  # of the progress: a role whose threads wait for one lock so much is not named for it
 _CPU = 0.4  # of the progress runnable, whoever had the CPUs
 _CPU_OWN = 0.2  # the same, where the program itself has used them all
 _FULL = 0.9
@@ -111,7 +113,7 @@ def judge(facts: Facts) -> Limit:
     if second is not None and second.total > _CLEAR * first.total:
         return _withheld(facts, candidates, "two limit in turn: " + _listed(candidates, total))
     if first.kind in (LimitKind.THREAD, LimitKind.PROCESS):
-        alike = _alike(facts, first)
+        alike = _alike(facts, first) or _locked(facts, first, total)
         if alike is not None:
             return _withheld(facts, candidates, alike)
     if confidence < _SURE:
@@ -269,12 +271,33 @@ def _alike(facts: Facts, first: _Candidate) -> str | None:
         role = facts.roles[other]
         if other == index or role.spins or role.busy < 0.5:
             continue
-        if role.busy >= _ALIKE * leader.busy:
+        work, most = _work(facts, role), _work(facts, leader)
+        if role.busy >= _ALIKE * leader.busy or (work >= _ALIKE_WORK * most and role.runnable < 0.5):
             return (
                 f"{_counted(leader)} and {_counted(role)} are alike: they are busy {share(leader.busy)} and "
                 f"{share(role.busy)} of the time"
             )
     return None
+
+
+def _locked(facts: Facts, first: _Candidate, total: float) -> str | None:
+    """A lock for which the role's own threads wait: it or their work limits."""
+    for address, blocks in facts.blame.locks.items():
+        word = facts.words.get(address)
+        if word is None or not word.lock or blocks.sum() < _LOCK_TOO * total:
+            continue
+        if any(facts.role_of[thread] in first.roles for thread in word.waiters):
+            return (
+                f"{first.name} works, and its threads wait for the lock at {address:#x} in "
+                f"{share(float(blocks.sum()) / total)} of the time: either may limit"
+            )
+    return None
+
+
+def _work(facts: Facts, role: Role) -> float:
+    """Share of its threads' time that they run or use a device."""
+    members = [facts.times[thread] for thread in role.threads]
+    return sum(one.running + one.own for one in members) / max(1, sum(one.life for one in members))
 
 
 def _connected(facts: Facts, index: int) -> set[int]:
