@@ -68,8 +68,10 @@ def kin_of(events: Events, members: Mapping[int, Member]) -> dict[int, tuple[int
     for parent, child, time in zip(
         forks["tid"].tolist(), forks["child_pid"].tolist(), forks["time_ns"].tolist(), strict=True
     ):
-        if parent in kin and child not in members:
-            kin[child] = (parent, time, process_of.get(child, child))
+        if parent in kin:
+            # A member whose making was seen was made after the tracing began, and listed after that.
+            process = members[child].pid if child in members else process_of.get(child, child)
+            kin[child] = (parent, time, process)
     return kin
 
 

@@ -1,0 +1,67 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "schedule/simulation.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+template <class T>
+using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> span_of(const Column<T>& column) {
+  return {column.data(), column.size()};
+}
+
+nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>> column(std::vector<std::int64_t>&& values) {
+  auto owned = std::make_unique<std::vector<std::int64_t>>(std::move(values));
+  std::int64_t* data = owned->data();
+  const std::size_t count = owned->size();
+  const nb::capsule owner(owned.release(),
+                          [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
+  return {data, {count}, owner};
+}
+
+using Columns = nb::typed<nb::dict, nb::str, nb::any>;
+
+Columns simulated(const Column<std::int64_t>& first, const Column<std::int64_t>& work_ns,
+                  const Column<std::uint8_t>& deed, const Column<std::int64_t>& argument,
+                  const Column<std::int64_t>& recorded_ns, const Column<std::int64_t>& born_ns,
+                  const Column<std::uint64_t>& allowed, const Column<std::int64_t>& cost, int cpus,
+                  std::int64_t wake_ns, std::int64_t slice_ns, std::int64_t behind_ns) {
+  latlab::schedule::Outcome outcome;
+  {
+    const nb::gil_scoped_release release;
+    outcome =
+        latlab::schedule::simulate({span_of(first), span_of(work_ns), span_of(deed), span_of(argument),
+                                    span_of(recorded_ns), span_of(born_ns), span_of(allowed), span_of(cost)},
+                                   {cpus, wake_ns, slice_ns, behind_ns});
+  }
+  nb::dict columns;
+  columns["ended_ns"] = column(std::move(outcome.ended_ns));
+  columns["ready_ns"] = column(std::move(outcome.ready_ns));
+  columns["blocked_ns"] = column(std::move(outcome.blocked_ns));
+  columns["at_ns"] = column(std::move(outcome.at_ns));
+  columns["step_ready_ns"] = column(std::move(outcome.step_ready_ns));
+  columns["forced"] = outcome.forced;
+  return Columns(columns);
+}
+
+}  // namespace
+
+NB_MODULE(schedule, m) {
+  m.doc() = "The simulation of threads that compete for CPUs.";
+  m.def("simulate", &simulated, "first"_a, "work_ns"_a, "deed"_a, "argument"_a, "recorded_ns"_a, "born_ns"_a,
+        "allowed"_a, "cost"_a, nb::kw_only(), "cpus"_a, "wake_ns"_a, "slice_ns"_a, "behind_ns"_a,
+        "Let threads' steps compete for CPUs; columns by thread and by step. See "
+        "native/core/schedule/simulation.hpp.");
+}

@@ -1,0 +1,211 @@
+"""The simulation of a captured schedule, on schedules of which every interval is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latlab.model.schedule import (
+    FOREIGN,
+    INTERVAL,
+    WAKE,
+    Losses,
+    Schedule,
+    ScheduledThread,
+    Source,
+    State,
+    Wait,
+)
+from latlab.model.simulation import Scenario
+from latlab.schedule.simulate import forecast, kind_of, simulate
+
+MS = 1_000_000
+RUN, READY, BLOCKED = State.RUNNING, State.RUNNABLE, State.BLOCKED
+
+Row = tuple[State, int, int, int, Source, Wait]  # state, begin, end (ms), waker, source, wait
+
+
+def run(begin: int, end: int) -> Row:
+    return (RUN, begin, end, -1, Source.UNKNOWN, Wait.NONE)
+
+
+def ready(begin: int, end: int) -> Row:
+    return (READY, begin, end, -1, Source.UNKNOWN, Wait.NONE)
+
+
+def woken(begin: int, end: int, waker: int, wait: Wait = Wait.FUTEX) -> Row:
+    return (BLOCKED, begin, end, waker, Source.THREAD, wait)
+
+
+def nap(begin: int, end: int) -> Row:
+    return (BLOCKED, begin, end, -1, Source.TIMER, Wait.TIMER)
+
+
+def disk(begin: int, end: int) -> Row:
+    return (BLOCKED, begin, end, -1, Source.DISK, Wait.DISK)
+
+
+def schedule_of(
+    *threads: list[Row], cpus: int = 2, foreign: tuple[tuple[int, int, int], ...] = ()
+) -> Schedule:
+    """A schedule; the first thread is the program's own, which ends last."""
+    rows, made = [], []
+    for number, intervals in enumerate(threads):
+        for state, begin, end, waker, source, wait in intervals:
+            cpu = number % cpus if state == RUN else -1
+            thing = 77 if wait == Wait.FUTEX else -1
+            rows.append((number, state, wait, source, cpu, begin * MS, end * MS, waker, thing, -1))
+        began, ended = intervals[0][1] * MS, intervals[-1][2] * MS
+        parent = -1 if number == 0 else 0
+        made.append(ScheduledThread(100 + number, 100, f"t{number}", "p", began, ended, True, parent))
+    end = max(one.ended_ns for one in made)
+    others = np.array([(cpu, a * MS, b * MS, 9) for cpu, a, b in foreign], FOREIGN)
+    return Schedule(
+        0, end, tuple(range(cpus)), tuple(made), np.array(rows, INTERVAL), np.empty(0, WAKE), others,
+        Losses("bpf"), exit_code=0,
+    )  # fmt: skip
+
+
+def shares(schedule: Schedule, scenario: Scenario) -> list[float]:
+    base, (found,) = forecast(schedule, [scenario], seeds=1)
+    assert found.withheld == ""
+    return [round(point.time_ns.value / base.recorded_ns, 3) for point in found.points]
+
+
+def handed_on(rounds: int, producer: int, consumer: int) -> Schedule:
+    """The main thread waits for a consumer that is slower than the producer that feeds it."""
+    feeding = [run(i * producer, (i + 1) * producer) for i in range(rounds)]
+    first = producer
+    taking = [
+        woken(0, first, 1),
+        *(run(first + i * consumer, first + (i + 1) * consumer) for i in range(rounds)),
+    ]
+    end = first + rounds * consumer
+    return schedule_of([woken(0, end - 1, 2), run(end - 1, end)], feeding, taking)
+
+
+def test_an_unchanged_program_takes_its_own_time() -> None:
+    found = simulate(handed_on(20, 2, 5))
+
+    assert found.withheld == ""
+    assert abs(found.error) < 0.005
+
+
+def test_the_slower_thread_pays_until_the_other_one_limits() -> None:
+    assert shares(handed_on(20, 2, 5), Scenario("role", "consumer", (2,))) == pytest.approx(
+        [0.81, 0.52, 0.41, 0.41], abs=0.04
+    )
+
+
+def test_the_faster_thread_buys_nothing() -> None:
+    base, (found,) = forecast(handed_on(20, 2, 5), [Scenario("role", "producer", (1,))], seeds=1)
+
+    assert base.withheld == ""
+    assert found.kind == "none"
+
+
+def test_a_wait_for_a_cpu_is_no_fixed_delay() -> None:
+    # Two of 20 ms take turns on one CPU, and the main thread waits for both.
+    turns = 10
+    one = [part for i in range(turns) for part in (run(4 * i, 4 * i + 2), ready(4 * i + 2, 4 * i + 4))][:-1]
+    other = [part for i in range(turns) for part in (ready(4 * i, 4 * i + 2), run(4 * i + 2, 4 * i + 4))]
+    main = [woken(0, 38, 1), woken(38, 40, 2), ready(40, 41), run(41, 42)]
+    schedule = schedule_of(main, one, other, cpus=1)
+
+    assert shares(schedule, Scenario("role", "t1", (1,)))[1] == pytest.approx(0.75, abs=0.05)
+
+
+def test_a_thread_paced_by_a_timer_keeps_its_period_when_its_work_gets_faster() -> None:
+    # It wakes every 10 ms, whether its work took 2 or 6.
+    rows = []
+    for i in range(12):
+        rows += [run(10 * i, 10 * i + 2 + 4 * (i % 2)), nap(10 * i + 2 + 4 * (i % 2), 10 * i + 10)]
+
+    found = shares(schedule_of([*rows, run(120, 122)]), Scenario("role", "ticker", (0,)))
+
+    assert min(found) > 0.97
+
+
+def test_a_pause_of_fixed_length_stays_behind_work_that_gets_faster() -> None:
+    # Work of 2 and 6 ms in turn, and 5 ms of pause each time.
+    rows, at = [], 0
+    for i in range(12):
+        work = 2 + 4 * (i % 2)
+        rows += [run(at, at + work), nap(at + work, at + work + 5)]
+        at += work + 5
+
+    found = shares(schedule_of([*rows, run(at, at + 1)]), Scenario("role", "worker", (0,)))
+
+    assert found[-1] == pytest.approx(60 / 109, abs=0.02)
+
+
+def test_a_faster_disk_and_a_shorter_nap_pay_by_what_was_waited_for_them() -> None:
+    rows = [part for i in range(10) for part in (run(20 * i, 20 * i + 5), disk(20 * i + 5, 20 * i + 20))]
+    schedule = schedule_of([*rows, run(200, 201)])
+
+    assert shares(schedule, Scenario("disk", "disk"))[1] == pytest.approx(126 / 201, abs=0.01)
+    assert shares(schedule, Scenario("timer", "naps"))[1] == 1.0
+
+
+def test_a_wait_that_was_waited_for_in_naps_ends_with_its_wake() -> None:
+    # The main thread looks every 5 ms whether the other has handed over; it does at 50 ms.
+    naps = [(BLOCKED, 5 * i, 5 * i + 5, -1, Source.TIMER, Wait.FUTEX) for i in range(9)]
+    schedule = schedule_of([*naps, woken(45, 50, 1), run(50, 51)], [run(0, 50)])
+
+    assert shares(schedule, Scenario("role", "t1", (1,)))[1] == pytest.approx(0.51, abs=0.02)
+
+
+def test_a_loop_that_naps_until_a_thread_has_ended_ends_with_it() -> None:
+    naps = [nap(5 * i, 5 * i + 5) for i in range(10)]
+    schedule = schedule_of([*naps, run(50, 51)], [run(0, 49)])
+
+    assert shares(schedule, Scenario("role", "t1", (1,)))[1] == pytest.approx(0.52, abs=0.03)
+
+
+def test_strangers_keep_their_share_of_a_cpu() -> None:
+    # A stranger had the only CPU for 4 of every 8 ms.
+    rows = [part for i in range(10) for part in (run(8 * i, 8 * i + 4), ready(8 * i + 4, 8 * i + 8))]
+    foreign = tuple((0, 8 * i + 4, 8 * i + 8) for i in range(10))
+    schedule = schedule_of([*rows, run(80, 81)], cpus=1, foreign=foreign)
+
+    assert simulate(schedule).error == pytest.approx(0.0, abs=0.06)
+
+
+def test_a_simulation_that_does_not_give_back_the_time_forecasts_nothing() -> None:
+    # It waited for a CPU although both were free: nothing that is simulated would do that.
+    schedule = schedule_of([run(0, 10), ready(10, 60), run(60, 70)])
+
+    base, (found,) = forecast(schedule, [Scenario("role", "t0", (0,))])
+
+    assert "less than the program did" in base.withheld
+    assert found.points == ()
+    assert found.kind is None
+
+
+def test_time_that_was_not_seen_withholds_the_forecast() -> None:
+    rows: list[Row] = [run(0, 10), (State.UNSEEN, 10, 20, -1, Source.UNKNOWN, Wait.NONE), run(20, 30)]
+    whole = schedule_of(rows)
+    losses = Losses("perf", unseen_share=0.33)
+    schedule = Schedule(
+        0, whole.ended_ns, whole.cpus, whole.threads, whole.intervals, whole.wakes, whole.foreign, losses
+    )
+
+    assert "33%" in simulate(schedule).withheld
+
+
+def test_one_more_cpu_lets_threads_that_shared_one_run_beside_each_other() -> None:
+    one = [part for i in range(10) for part in (run(4 * i, 4 * i + 2), ready(4 * i + 2, 4 * i + 4))][:-1]
+    other = [part for i in range(10) for part in (ready(4 * i, 4 * i + 2), run(4 * i + 2, 4 * i + 4))]
+    main = [woken(0, 38, 1), woken(38, 40, 2), ready(40, 41), run(41, 42)]
+
+    found = shares(schedule_of(main, one, other, cpus=1), Scenario("cpus", "one more CPU"))
+
+    assert found == [pytest.approx(21 / 42, abs=0.05)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "gains"),
+    [("total", [1.0, 0.84, 0.6, 0.36, 0.2]), ("limited", [1.0, 0.8, 0.5, 0.48, 0.48]), ("none", [1.0] * 5)],
+)
+def test_what_pays_is_told_by_the_slopes(kind: str, gains: list[float]) -> None:
+    assert kind_of([0.0, 0.2, 0.5, 0.8, 1.0], gains) == kind
