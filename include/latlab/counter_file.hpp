@@ -210,9 +210,10 @@ class __attribute__((visibility("default"))) CounterFile {
     if (at < 0 || ::fstat(at, &status) != 0 || status.st_uid != ::geteuid() || (status.st_mode & 077U) != 0) {
       const bool other = at >= 0 && status.st_uid != ::geteuid();
       if (at >= 0) ::close(at);
-      return fail(folder + (other ? ": belongs to user " + std::to_string(status.st_uid) +
-                                        "; name another folder by LATLAB_COUNTERS"
-                                  : std::string(": not a folder of this user's alone (mode 0700)")));
+      std::string why = folder;
+      why += other ? ": belongs to user " : ": not a folder of this user's alone (mode 0700)";
+      if (other) why.append(std::to_string(status.st_uid)).append("; name another folder by LATLAB_COUNTERS");
+      return fail(std::move(why));
     }
     pid_ = ::getpid();
     start_ = detail::process_start(pid_);

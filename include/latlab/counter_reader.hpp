@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -299,12 +301,15 @@ class CounterReader {
     std::FILE* const file = std::fopen(path, "re");
     if (file == nullptr) return false;
     char line[256];
-    unsigned real = 0;
-    unsigned effective = 0;
+    unsigned long real = 0;
+    unsigned long effective = 0;
     bool found = false;
     while (!found && std::fgets(line, sizeof line, file) != nullptr) {
-      // NOLINTNEXTLINE(cert-err34-c): of the kernel's own text
-      found = std::sscanf(line, "Uid:\t%u\t%u", &real, &effective) == 2;
+      if (std::strncmp(line, "Uid:", 4) != 0) continue;
+      char* after = nullptr;
+      real = std::strtoul(line + 4, &after, 10);
+      effective = std::strtoul(after, nullptr, 10);
+      found = true;
     }
     std::fclose(file);
     return found && (real == user || effective == user);
