@@ -220,7 +220,8 @@ class __attribute__((visibility("default"))) CounterFile {
     for (number_ = 0; number_ < 64; ++number_) {
       const std::string name =
           std::to_string(pid_) + '-' + std::to_string(start_) + '-' + std::to_string(number_) + ".counters";
-      path_ = folder + '/' + name;
+      path_ = folder;
+      path_.append("/").append(name);
       fd_ = ::openat(at, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
       if (fd_ >= 0 || errno != EEXIST) break;
     }
