@@ -442,3 +442,21 @@ def test_no_hostile_input_is_a_silent_success_a_traceback_or_a_loss(
                 # Nor that lines are missing, which have no numbers, or the end of a file.
                 lost = how == "cut" or (framing, how) in (("lines", "splice"), ("lines", "drop"))
                 assert same or whole or lost, (framing, case, how, more)
+
+
+@pytest.mark.parametrize("damage", ["torn", "flipped"])
+def test_a_delay_between_damaged_feeds_leaves_with_3_when_lenient_and_with_1_when_strict(
+    tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(tmp_path / "a.itch", seed=3, messages=20_000, symbols=10)
+    data = (tmp_path / "a.itch").read_bytes()
+    if damage == "torn":
+        (tmp_path / "b").write_bytes(gzip.compress(data)[:-2_000])
+    else:
+        (tmp_path / "b").write_bytes(data[:50_000] + bytes([data[50_000] ^ 16]) + data[50_001:-7])
+    command = ["market", "delay", str(tmp_path / "a.itch"), str(tmp_path / "b")]
+    for more, wanted in (([], 1), (["--lenient"], 3)):
+        with pytest.raises(SystemExit) as left:
+            main([*command, *more])
+        assert left.value.code == wanted
+    assert "do not trust the result" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,9 @@ import numpy.typing as npt
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
 from latlab.market._open import FollowedSource, Piece, Source, source_of
-from latlab.market._passes import MAX_NS, Input
+from latlab.market._passes import MAX_NS, Input, census_of
+from latlab.market._tables import Tell, tell_census
+from latlab.model.market import FeedError
 
 _MAX_PAIRS = 64  # for each event, in a burst
 _RESAMPLES = 64
@@ -187,6 +189,8 @@ def delay_windows(
     least_pairs: int = 10,
     lenient: bool = False,
     follow_s: float | None = None,
+    tell: Tell = None,
+    nothing: Callable[[int], None] = lambda begin_ns: None,
 ) -> Iterator[FeedDelay]:
     """The delay between two feeds of the same market, each window as soon as both feeds are past it.
 
@@ -204,6 +208,9 @@ def delay_windows(
         least_pairs: a window with fewer matched moves gives no estimate.
         lenient: skip malformed messages.
         follow_s: files grow: wait for more, until none came for so many seconds.
+        tell: is given the census of each feed that was read to its end; without it damage is a
+            `DamagedInputWarning`.
+        nothing: is given the begin of each window that has moves, and too few that both feeds share.
 
     Raises:
         InputError: a file is bad.
@@ -217,7 +224,8 @@ def delay_windows(
     names: dict[str, int] = {}
     with ExitStack() as stack:
         left, right = (
-            stack.enter_context(_Feed(_followed(path, follow_s), symbols, names, lenient)) for path in (a, b)
+            stack.enter_context(_Feed(_followed(path, follow_s), symbols, names, lenient, tell))
+            for path in (a, b)
         )
         while True:
             while (begin := left.window(window_ns)) is not None:
@@ -232,7 +240,12 @@ def delay_windows(
                 if len(lags) >= least_pairs:
                     found = window_delay(lags, max_delay_ns=max_delay_ns, bin_ns=bin_ns)
                     yield FeedDelay(begin, *found)
+                else:
+                    nothing(begin)
             if left.over and (right.over or begin is None):
+                # What is damaged behind the last window is told, too, but a growing feed is not waited for.
+                while not (right.over or right.grows):
+                    right.pull()
                 return
             behind = left if right.over or (not left.over and left.latest <= right.latest) else right
             behind.pull()
@@ -281,12 +294,20 @@ class _Feed:
         symbols: only these; all when empty.
         names: numbers of symbols, which both feeds share.
         lenient: skip malformed messages.
+        tell: is given the census at the end.
     """
 
     def __init__(
-        self, source: Source, symbols: tuple[str, ...], names: dict[str, int], lenient: bool
+        self,
+        source: Source,
+        symbols: tuple[str, ...],
+        names: dict[str, int],
+        lenient: bool,
+        tell: Tell,
     ) -> None:
-        self._source, self._names, self._lenient = source, names, lenient
+        self._source, self._names, self._lenient, self._tell = source, names, lenient, tell
+        self._errors: list[FeedError] = []
+        self.grows = source.live or isinstance(source, FollowedSource)
         self._pipeline = Pipeline.inside(
             source.framing, lenient, "ladder", 8192, 1, False, 0, list(symbols), 0, MAX_NS
         )
@@ -327,6 +348,9 @@ class _Feed:
     def pull(self) -> None:
         """Wait for the next piece, and take its moves."""
         piece = self._pieces.get()
+        if isinstance(piece, InputError) and self._lenient:
+            self._errors.append(FeedError(self._pipeline.counts()["offset"], piece.what))
+            piece = None
         if isinstance(piece, BaseException):
             raise piece
         if piece is None:
@@ -338,8 +362,10 @@ class _Feed:
         if errors and not self._lenient:
             offset, what = errors[0]
             raise InputError(self._source.path, what, place=f"offset {offset}", remedy="--lenient reads on")
+        self._errors += [FeedError(offset, what) for offset, what in errors]
         if piece is None or self._pipeline.over:
             self.over, self.latest = True, MAX_NS
+            tell_census(census_of(self._source, self._pipeline, self._errors), self._tell)
         else:
             self.latest = max(self.latest, self._pipeline.counts()["last_ns"])
 

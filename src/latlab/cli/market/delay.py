@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from latlab.cli.market._options import JSON, LENIENT, SYMBOLS, Feed, names_of
+from latlab.cli.market._options import JSON, LENIENT, SYMBOLS, Feed, conclude, names_of
 from latlab.errors import ExitCode
 from latlab.reports.json import dumps
 
@@ -46,7 +47,8 @@ def delay(
     from latlab.reports.market.text import clock
 
     streaming = follow is not None or any(isinstance(feed, str) for feed in (a, b))
-    found = []
+    found, census = [], list[Any]()
+    empty: list[int] = []
     for one in delay_windows(
         a,
         b,
@@ -56,6 +58,8 @@ def delay(
         bin_ns=int(resolution * 1e3),
         lenient=lenient,
         follow_s=follow,
+        tell=census.append,
+        nothing=empty.append,
     ):
         found.append(one)
         if not as_json:
@@ -69,4 +73,11 @@ def delay(
     if not found:
         click.echo("latlab: no window has enough moves that both feeds share", err=True)
         return ExitCode.NOT_TRUSTWORTHY
-    return ExitCode.OK
+    if len(empty) > len(found):
+        click.echo(
+            f"latlab: warning: {len(empty):,} of {len(empty) + len(found):,} windows have too few moves that "
+            "both feeds share; a longer --window has more",
+            err=True,
+        )
+    # Damage of either feed.
+    return max((conclude(one) for one in census), default=ExitCode.OK)
