@@ -91,7 +91,8 @@ int main(int argc, char** argv) {
     }
   }
   unsigned seed = 1;
-  for (const auto& stage : stages) std::thread([&stage = *stage, seed = ++seed] { run(stage, seed); }).detach();
+  for (const auto& stage : stages)
+    std::thread([&stage = *stage, seed = ++seed] { run(stage, seed); }).detach();
   std::this_thread::sleep_for(std::chrono::duration<double>(std::atof(argv[2])));
   std::_Exit(0);
 }
