@@ -177,3 +177,8 @@ def test_who_traces_beside_it_by_perf_events_loses_nothing() -> None:
     with outer, Tracer(["sched:sched_switch"]) as tracer:
         subprocess.run(["sleep", "0.1"], check=True)
     assert len(tracer.events()["sched:sched_switch"]) > 0
+
+
+def test_who_observes_is_nobodys_neighbour(planted: Schedule) -> None:
+    own = {int(name) for name in os.listdir("/proc/self/task")}  # noqa: PTH208
+    assert own.isdisjoint(planted.foreign["tid"].tolist())

@@ -98,20 +98,20 @@ class Assembler {
 
 #if defined(__x86_64__)
 // Where struct pt_regs keeps them, in words.
-constexpr std::int16_t kCallAt = 15;
-constexpr std::int16_t kSecondAt = 13;
+constexpr std::size_t kCallAt = 15;
+constexpr std::size_t kSecondAt = 13;
 constexpr std::int32_t kIovecCalls[] = {19, 20};    // readv, writev
 constexpr std::int32_t kMessageCalls[] = {46, 47};  // sendmsg, recvmsg
 constexpr std::int32_t kIovecOfMessage = 16;        // struct msghdr
 #elif defined(__aarch64__)
-constexpr std::int16_t kCallAt = 35;
-constexpr std::int16_t kSecondAt = 1;
+constexpr std::size_t kCallAt = 35;
+constexpr std::size_t kSecondAt = 1;
 constexpr std::int32_t kIovecCalls[] = {65, 66};
 constexpr std::int32_t kMessageCalls[] = {211, 212};
 constexpr std::int32_t kIovecOfMessage = 16;
 #else
-constexpr std::int16_t kCallAt = 0;
-constexpr std::int16_t kSecondAt = 0;
+constexpr std::size_t kCallAt = 0;
+constexpr std::size_t kSecondAt = 0;
 constexpr std::int32_t kIovecCalls[] = {-1, -1};
 constexpr std::int32_t kMessageCalls[] = {-1, -1};
 constexpr std::int32_t kIovecOfMessage = 0;
@@ -130,8 +130,10 @@ void follow(Assembler& a, std::int32_t offset) {
 
 // Copies the beginning of the buffer that the current system call works on to r7 + to.
 void copy_payload(Assembler& a, std::int32_t to, std::uint32_t bytes) {
-  a.load64(BPF_REG_8, BPF_REG_7, static_cast<std::int16_t>(sizeof(RecordHead) + 8 * kSecondAt));
-  a.load64(BPF_REG_9, BPF_REG_7, static_cast<std::int16_t>(sizeof(RecordHead) + 8 * kCallAt));
+  a.load64(BPF_REG_8, BPF_REG_7,
+           static_cast<std::int16_t>(sizeof(RecordHead) + sizeof(std::uint64_t) * kSecondAt));
+  a.load64(BPF_REG_9, BPF_REG_7,
+           static_cast<std::int16_t>(sizeof(RecordHead) + sizeof(std::uint64_t) * kCallAt));
   const std::size_t message[] = {a.if_is(BPF_REG_9, kMessageCalls[0]), a.if_is(BPF_REG_9, kMessageCalls[1])};
   const std::size_t vector[] = {a.if_is(BPF_REG_9, kIovecCalls[0]), a.if_is(BPF_REG_9, kIovecCalls[1])};
   const std::size_t plain = a.always();

@@ -246,8 +246,15 @@ def _schedule(
             commands.setdefault(pid, command_of(pid))
             for one in threads_of(pid):
                 members.setdefault(one.tid, one)
-    facts = Facts(members, commands, dict(collector.descriptors), sockets, peers)
+    facts = Facts(members, commands, dict(collector.descriptors), sockets, peers, _observers(events, members))
     return derive(events, facts, began, ended, collector.method, code)
+
+
+def _observers(events: Events, members: Mapping[int, Member]) -> frozenset[int]:
+    """This process, and the reader of Python stacks that it has started."""
+    switches = events["sched:sched_switch"]
+    readers = np.unique(switches["pid"][switches["prev_comm"] == b"py-spy"]).tolist()
+    return frozenset((os.getpid(), *readers)) - {one.pid for one in members.values()}
 
 
 def _peers(events: Events, members: Mapping[int, Member], began: int, ended: int) -> frozenset[int]:

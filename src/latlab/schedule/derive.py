@@ -46,7 +46,7 @@ class Facts:
         descriptors: (process, descriptor) -> what it was.
         sockets: inode -> what the socket is.
         peers: processes of other programs that are followed, too.
-        switched: the CPU time that was seen is complete, since every switch is.
+        observers: processes of ours that observe: they are nobody's neighbour.
     """
 
     members: Mapping[int, Member]
@@ -54,6 +54,7 @@ class Facts:
     descriptors: Mapping[tuple[int, int], str]
     sockets: Mapping[int, str]
     peers: frozenset[int] = frozenset()
+    observers: frozenset[int] = frozenset()
 
 
 def kin_of(events: Events, members: Mapping[int, Member]) -> dict[int, tuple[int, int, int]]:
@@ -101,7 +102,7 @@ def derive(
         ((began_ns, ended_ns),),
         () if "call" in switches.columns else (_BLIND,),
     )
-    foreign, foreign_names = _foreign(switches, lookup, began_ns, ended_ns)
+    foreign, foreign_names = _foreign(switches, lookup, facts.observers, began_ns, ended_ns)
     return Schedule(
         began_ns, ended_ns, events.cpus, threads, intervals, wakes, foreign, losses,
         objects, foreign_names, exit_code=exit_code,
@@ -430,14 +431,18 @@ def _threads(
     return tuple(threads)
 
 
-def _foreign(switches: Any, lookup: _Lookup, began_ns: int, ended_ns: int) -> tuple[Array, dict[int, str]]:
-    """Who else had the CPUs, and how they are called."""
+def _foreign(
+    switches: Any, lookup: _Lookup, observers: frozenset[int], began_ns: int, ended_ns: int
+) -> tuple[Array, dict[int, str]]:
+    """Who else had the CPUs, and how they are called; who observes is left out."""
     parts, names = [], {}
+    ours = np.unique(switches["tid"][np.isin(switches["pid"], np.fromiter(observers, np.int64))])
     for cpu in np.unique(switches["cpu"]).tolist():
         rows = np.flatnonzero(switches["cpu"] == cpu)
         time, coming = switches["time_ns"][rows], switches["next_pid"][rows].astype(np.int64)
         end = np.concatenate([time[1:], [ended_ns]])
         keep = (coming != 0) & (lookup(coming) < 0) & (end > began_ns) & (time < ended_ns)
+        keep &= ~np.isin(coming, ours)
         part = np.zeros(int(keep.sum()), FOREIGN)
         part["cpu"], part["tid"] = cpu, coming[keep]
         part["begin"], part["end"] = np.maximum(time[keep], began_ns), np.minimum(end[keep], ended_ns)
