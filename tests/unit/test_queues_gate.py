@@ -341,3 +341,23 @@ def test_every_contradiction_has_words_that_name_where_it_is(kind: DoubtKind) ->
 @pytest.mark.parametrize(("used", "one"), [(0.7, False), (0.8, True), (1.1, True), (1.3, False)])
 def test_threads_of_one_lock_take_about_one_cpu(used: float, one: bool) -> None:
     assert takes_one_cpu(used) == one
+
+
+@pytest.mark.parametrize(("share", "withheld"), [(0.95, True), (0.3, False)])
+def test_nothing_is_said_to_limit_where_the_event_loop_always_runs(share: float, withheld: bool) -> None:
+    arrivals = np.arange(20.0, 1500.0, 4.0)
+    seen = recorded(
+        {"orders": ("feed", "book", 8)},
+        {"orders": arrivals},
+        {"orders": arrivals + 0.01},
+        1500.0,
+        implementation="asyncio.Queue",
+        producer_tid=7,
+        consumer_tid=7,
+    )
+    at = np.array([seen.sweeps["t_ns"][0], seen.sweeps["t_ns"][-1]], np.int64)
+    ran = np.array([0, int(share * (at[1] - at[0]))], np.int64)
+    none = np.zeros(2, np.int64)
+    threads = {"t_ns": at, "tid": np.array([7, 7]), "cpu_ns": ran, "wait_ns": none}
+    found = analyse(replace(seen, threads={**threads, "voluntary": none, "involuntary": none}))
+    assert (DoubtKind.BUSY_LOOP in {doubt.kind for doubt in found.doubts}) == withheld

@@ -46,6 +46,9 @@ class DoubtKind(StrEnum):
     UNSEEN_QUEUE = "unseen queue"  # what `where` takes leaves `other`, which no queue connects to it
     BACKED_UP = "backed up"  # `where` is full for a share `value` of the time, and nobody seems slow
     SOCKET_DROPS = "socket drops"  # the kernel dropped `value` datagrams in front of `other`
+    BUSY_LOOP = (
+        "busy loop"  # nothing seems slow, and the loop that runs `where` is busy for `value` of the time
+    )
     SHARED_LOOP = "shared loop"  # `where` and `other` hold one event loop for `value` of the time
 
 

@@ -11,6 +11,7 @@ from latlab.model.queues.analysis import Doubt, DoubtKind, QueueResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues.judge.measured import Measured
 from latlab.queues.judge.series import Series, is_limited, is_pool
+from latlab.queues.judge.threads import every_thread
 
 __all__ = ["doubts_about"]
 
@@ -21,6 +22,7 @@ _LOOSE = 8  # events in the hands of threads between the queue and its counts
 _MOST_NEGATIVE = 8  # likewise
 _BACKED_UP = 0.3  # of the time, a queue that is no small one is full: somebody behind it is slow
 _SMALL = 8
+_BUSY_LOOP = 0.8  # of the time, an event loop runs or has no CPU: then somebody in it computes
 
 
 def doubts_about(
@@ -45,6 +47,7 @@ def doubts_about(
     if verdict is Verdict.NONE:
         found += _backed_up(queues)
         found += _socket_drops(observation, measured, series)
+        found += _busy_loop(observation, series)
     return tuple(found)
 
 
@@ -135,6 +138,22 @@ def _backed_up(queues: tuple[QueueResult, ...]) -> list[Doubt]:
         and queue.kind != "pool"
         and queue.source != queue.drain
         and queue.full >= _BACKED_UP
+    ]
+
+
+def _busy_loop(observation: Observation, series: Series) -> list[Doubt]:
+    """An event loop that always runs: who computes in it never lets a queue fill, since nobody else puts."""
+    loops: dict[int, set[str]] = {}
+    for queue in series.queues:
+        if "asyncio" in queue.implementation.lower() and queue.consumer_tid:
+            loops.setdefault(queue.consumer_tid, set()).add(queue.drain)
+    at = observation.sweeps["t_ns"]
+    if not loops or len(at) < 2:
+        return []
+    return [
+        Doubt(DoubtKind.BUSY_LOOP, ", ".join(sorted(loops[one.tid])), "", one.cpu + one.wait, _BUSY_LOOP)
+        for one in every_thread(observation, (int(at[0]), int(at[-1])), set(loops))
+        if one.cpu + one.wait >= _BUSY_LOOP
     ]
 
 

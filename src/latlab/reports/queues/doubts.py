@@ -53,6 +53,12 @@ def doubt_in_words(doubt: Doubt) -> str:
                 f"the kernel dropped {count(doubt.value)} datagrams in front of {where}{reader}: something "
                 f"behind it is too slow, at least at times; instrument the queues behind the socket"
             )
+        case DoubtKind.BUSY_LOOP:
+            return (
+                f"no queue backs up, and yet the event loop that runs {where} runs or wants to run "
+                f"{share(doubt.value)} of the time: a coroutine computes; run it with PYTHONASYNCIODEBUG=1, "
+                f"which names the tasks"
+            )
         case DoubtKind.SHARED_LOOP:
             return (
                 f"{where} and {other} hold the event loop that they share {share(doubt.value)} of the time, "
