@@ -24,12 +24,13 @@ import numpy as np
 
 from latlab.model.schedule import Frame
 
-__all__ = ["PythonSamples", "PythonStacks", "Seen", "parse_chrome_trace"]
+__all__ = ["PythonSamples", "PythonStacks", "Seen", "parse_chrome_trace", "process_tree"]
 
 _HZ = 50
 _SOON = 0.1  # seconds between two looks for new interpreters, at first
 _LATER = 1.0
 _STOP_SECONDS = 10.0
+_LONGEST_S = 600  # a recorder whose latlab was killed ends by itself
 _THREAD = re.compile(r"thread \((\d+)\)")
 
 #: Of one thread: when (ns of CLOCK_MONOTONIC, sorted), and the number of the stack.
@@ -76,6 +77,7 @@ class PythonStacks:
         self._recorders: list[tuple[bool, int, subprocess.Popen[bytes], Path]] = []
         self._attached: set[int] = set()
         self._folder = ""
+        self._texts: dict[Path, str] = {}
         self._end = threading.Event()
         self._watcher: threading.Thread | None = None
         self.notes: tuple[str, ...] = ()
@@ -91,7 +93,7 @@ class PythonStacks:
         self._roots.append(pid)
 
     def stop(self) -> None:
-        """End every recording."""
+        """End every recording, and take what it holds: nothing of it stays in a file."""
         self._end.set()
         if self._watcher is not None:
             self._watcher.join()
@@ -104,29 +106,35 @@ class PythonStacks:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        for _, _, _, path in self._recorders:
+            try:
+                self._texts[path] = path.read_text()
+            except OSError:
+                continue  # the program ended before py-spy had seen anything
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
 
     def samples(self) -> PythonSamples:
-        """What was recorded, after `stop`; the recordings are removed."""
+        """What was recorded, after `stop`."""
         running: dict[int, list[tuple[int, int]]] = {}
         everything: dict[int, list[tuple[int, int]]] = {}
         stacks: dict[tuple[Frame, ...], int] = {}
         for idle, began_ns, _, path in self._recorders:
             try:
-                events = json.loads(path.read_text())
-            except (OSError, ValueError):
-                continue  # the program ended before py-spy had seen anything
+                events = json.loads(self._texts.pop(path, ""))
+            except ValueError:
+                continue
             into = everything if idle else running
             for tid, time_us, stack in parse_chrome_trace(events, 1_000_000 // self._hz):
                 number = stacks.setdefault(stack, len(stacks))
                 into.setdefault(tid, []).append((began_ns + time_us * 1000, number))
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
         return PythonSamples(_columns(running), _columns(everything), list(stacks))
 
     def _watch(self) -> None:
         began = time.monotonic()
         while not self._end.is_set():
-            for pid in _tree(self._roots):
+            for pid in process_tree(self._roots):
                 if pid not in self._attached and runs_python(pid):
                     self._attached.add(pid)
                     self._attach(pid)
@@ -141,7 +149,7 @@ class PythonStacks:
         for idle in (False, True):
             path = Path(self._folder) / f"{pid}-{int(idle)}.json"
             command = [self._program, "record", "--nonblocking", "--threads", "--format", "chrometrace"]
-            command += ["--rate", str(self._hz), "--duration", "unlimited", "--output", str(path)]
+            command += ["--rate", str(self._hz), "--duration", str(_LONGEST_S), "--output", str(path)]
             command += ["--pid", str(pid), *(["--idle"] if idle else [])]
             began_ns = time.monotonic_ns()
             process = subprocess.Popen(
@@ -154,7 +162,8 @@ class PythonStacks:
             self._recorders.append((idle, began_ns, process, path))
 
 
-def _tree(roots: Iterable[int]) -> list[int]:
+def process_tree(roots: Iterable[int]) -> list[int]:
+    """Processes and all below them that live now."""
     found: list[int] = []
     waiting = list(roots)
     while waiting:

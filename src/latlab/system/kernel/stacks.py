@@ -21,7 +21,7 @@ from latlab.errors import UnavailableError
 from latlab.model.schedule import Frame
 from latlab.system.kernel.jit_map import jit_name, read_jit_map
 from latlab.system.kernel.python_graft import graft
-from latlab.system.kernel.python_stacks import PythonStacks
+from latlab.system.kernel.python_stacks import PythonStacks, process_tree
 from latlab.system.kernel.tracing import online_cpus
 
 __all__ = ["Sampler", "Stacks", "unwinds_by_dwarf"]
@@ -114,6 +114,8 @@ class Sampler:
         """Begin; a process that is just being started may be given while it stands still before its exec."""
         self._sampler.start()
         self._running = True
+        for pid in self._pids:
+            self._with_children(pid)
         if self._python is not None:
             self._python.start(self._pids)
 
@@ -121,8 +123,14 @@ class Sampler:
         """Sample one more process, and its children."""
         self._sampler.follow(pid)
         self._pids.append(pid)
+        self._with_children(pid)
         if self._python is not None:
             self._python.follow(pid)
+
+    def _with_children(self, pid: int) -> None:
+        """Those that were forked before the process itself was followed: nobody told of their forks."""
+        for child in process_tree([pid])[1:]:
+            self._sampler.follow(child)
 
     def halt(self) -> None:
         """End sampling; what was sampled is kept for `stop`."""
