@@ -211,11 +211,11 @@ def test_a_stage_whose_component_is_known_is_stubbed(tmp_path: Path) -> None:
         'items = instrument(queue.Queue(16), name="items", source="read", drain="store")\n'
         "def store():\n    while (item := items.get()) is not None:\n        work.store(item)\n"
         "thread = threading.Thread(target=store)\nthread.start()\n"
-        "for n in range(1, 120):\n    items.put(n)\nitems.put(None)\nthread.join()\n"
+        "for n in range(1, 400):\n    items.put(n)\nitems.put(None)\nthread.join()\n"
     )
     question = tmp_path / "question.toml"
     question.write_text(
-        f'[diagnose]\ncommand = ["{sys.executable}", "app.py"]\nbudget_s = 6\n'
+        f'[diagnose]\ncommand = ["{sys.executable}", "app.py"]\nbudget_s = 15\n'
         '[diagnose.components]\nstore = "work:store"\n'
     )
 
@@ -231,7 +231,7 @@ def test_a_stage_whose_component_is_known_is_stubbed(tmp_path: Path) -> None:
 
 def test_too_few_events_are_measured_but_not_trustworthy(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
-    app.write_text(APP)
+    app.write_text(APP.replace("0.002", "0.02"))  # few events, and long enough for its queues to be observed
 
     command = ("diagnose", "--no-forecast", "--json", "-o", str(tmp_path / "run"))
     done = latlab(*command, "--", sys.executable, str(app), "60")

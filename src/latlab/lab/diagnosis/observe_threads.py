@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from latlab.errors import InputError, LatlabError, UnavailableError
@@ -20,9 +20,10 @@ from latlab.lab.diagnosis.observe_command import (
 )
 from latlab.model.machine.environment import Environment
 from latlab.model.schedule import Schedule
-from latlab.model.threads import ThreadFindings
+from latlab.model.threads import Limit, LimitKind, ThreadFindings
 from latlab.queues import injected
 from latlab.system.scratch import scratch
+from latlab.words import duration
 
 __all__ = ["ProgramRun", "observe_program", "require_process"]
 
@@ -62,6 +63,7 @@ class _Watch:
     """Asked while a program is captured: who of it accepts connections, and whether it publishes queues."""
 
     recording: QueueRecording | None = None
+    missed: bool = False  # it published queues, and had ended before they could be recorded
     pid: int | None = None
     begin: float = field(default_factory=time.monotonic)
     looks: list[float] = field(default_factory=lambda: list(_LISTEN_LOOKS_S))
@@ -74,7 +76,11 @@ class _Watch:
             self.listens |= _listening(self.pid)
         if self.recording is None or not publishes():
             return False
-        self.recording.begin()
+        try:
+            self.recording.begin()
+        except InputError:  # it has ended between the two looks
+            self.recording, self.missed = None, True
+            return False
         return True
 
 
@@ -126,6 +132,7 @@ def _observe(
     from latlab.schedule import GivenUpError, capture_command, capture_pids
 
     watch = _Watch(pid=pid)
+    missed = False
     if pid is not None:
         if publishes(pid):
             return _by_queues(observe_pid(pid, output, seconds=seconds, environment=environment, tell=tell))
@@ -151,11 +158,23 @@ def _observe(
             except GivenUpError as given_up:
                 tell("it publishes its queues: observing these")
                 return _by_queues(recording.until_end_of(given_up.process))
+            missed = watch.missed
     tell("analysing what its threads did")
     from latlab.threads import analyse
 
     found = analyse(schedule, root=pid, own=_own(pid), listens=frozenset(watch.listens))
+    if missed:
+        found = replace(found, limit=_too_short(found.limit, schedule.seconds))
     return ProgramRun(found, schedule, None, schedule.exit_code, schedule.seconds)
+
+
+def _too_short(limit: Limit, seconds: float) -> Limit:
+    """Threads of a program that publishes queues say less than these: its name is withheld."""
+    why = f"it publishes queues, and ended after {duration(seconds * 1e9)}, before these were observed"
+    return replace(
+        limit, kind=LimitKind.UNKNOWN, name="", confidence=0.0, share=0.0,
+        sentence=f"Cannot tell what limits: {why}.", why_not=(f"{why}; a run of some seconds shows them",),
+    )  # fmt: skip
 
 
 def _by_queues(run: CommandRun) -> ProgramRun:
