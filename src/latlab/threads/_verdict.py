@@ -418,7 +418,10 @@ def _of_role(facts: Facts, first: _Candidate, part: float, confidence: float) ->
     sentence = f"Bottleneck: {shown}. Progress waited for it {share(part)} of the time"
     if code and code[0].share >= 0.3:
         sentence += f", mostly in {code[0].function} ({share(code[0].share, digits=0)} of its samples)"
-    return Limit(first.kind, name, confidence, part, sentence + ".", tuple(evidence), code)
+    kind = first.kind
+    if late is not None and kind is LimitKind.THREAD and facts.schedule.threads[late].pid != facts.root:
+        kind = LimitKind.PROCESS  # of a role that the program's own process shares, it is another one
+    return Limit(kind, name, confidence, part, sentence + ".", tuple(evidence), code)
 
 
 def _instance(facts: Facts, role: Role, thread: int) -> str:
