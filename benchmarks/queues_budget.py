@@ -52,7 +52,7 @@ def recorded(output: str, seconds: float, *options: str) -> tuple[dict[str, floa
     assert process.stdout is not None
     said = json.load(process.stdout)
     process.stdout.close()
-    # The end writes what is left and closes files: that is no part of the steady state.
+    # The end writes what is left and closes files: that is not part of the steady state.
     settled = [(at, used) for at, used in times if times[-1][0] - seconds / 3 <= at <= times[-1][0] - 0.5]
     (from_s, before), (to_s, after) = settled[0], settled[-1]
     return said, (after - before) / (to_s - from_s)

@@ -25,7 +25,7 @@ _LIVE = Path(__file__).parent / "live"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Gives what runs against a live machine a second chance; the summary names who needed it (R).
 
-    A machine that stands still for a second is no fault of latlab's; a fault comes again.
+    A machine that stands still for a second is not the fault of latlab's; a fault comes again.
     """
     for item in items:
         if _LIVE in item.path.parents:

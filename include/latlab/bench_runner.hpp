@@ -302,7 +302,7 @@ inline int run_one(const Descriptor* first, const Config& config, int file) {
   } catch (const std::exception& error) {
     return fail(exit_threw, error.what());
   } catch (...) {
-    return fail(exit_threw, "something that is no std::exception");
+    return fail(exit_threw, "something that is not a std::exception");
   }
   return exit_ok;
 }

@@ -125,7 +125,7 @@ inline void idle(std::int64_t ns) noexcept {
   const timespec at{static_cast<time_t>(asked / 1'000'000'000), static_cast<long>(asked % 1'000'000'000)};
   clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr);
   const std::int64_t found = clock_ns(CLOCK_MONOTONIC) - asked;
-  // A preempted sleep is no measure of the kernel's lateness.
+  // A preempted sleep is not a measure of the kernel's lateness.
   if (found > 0 && found < 200'000) late += (found - late) / 8;
 }
 

@@ -238,13 +238,13 @@ struct Found {
   bool whole = true;  // one after the other
 };
 
-// Walks the heads of the file; throws StateError where it is no trace, of another version, or cut short.
+// Walks the heads of the file; throws StateError where it is not a trace, of another version, or cut short.
 inline auto find_values(const std::string& path, const char* data, std::size_t size,
                         std::map<std::uint32_t, std::array<std::string, 3>>& names) {
   const FileHead wanted;
   FileHead head;
   if (size < sizeof head || std::memcmp(data, wanted.magic.data(), wanted.magic.size()) != 0) {
-    throw StateError(path + ": is no trace of a stub");
+    throw StateError(path + ": is not a trace of a stub");
   }
   std::memcpy(&head, data, sizeof head);
   if (head.version != wanted.version) {
@@ -359,7 +359,7 @@ inline void record(const char* path) {
   detail::begin(detail::State::kRecording, path);
 }
 // Every value is read at once, into loaded_bytes() of memory; lazily, a page when its first value is handed
-// out. Throws StateError where the file is no trace, of another version, or cut short; then nothing is
+// out. Throws StateError where the file is not a trace, of another version, or cut short; then nothing is
 // replaced.
 inline void replay(const char* path, bool lazy = false) {
   detail::begin(detail::State::kReplaying, path, lazy);

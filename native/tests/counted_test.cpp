@@ -185,7 +185,7 @@ TEST("calls for several events count the events and not the calls") {
   CHECK_EQUAL(5U, out(queue));
 }
 
-TEST("an optional without a value is no event") {
+TEST("an optional without a value is not an event") {
   Counted<Modern> queue({});
   CHECK(!queue.poll().has_value());
   queue.push("x");

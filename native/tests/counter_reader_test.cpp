@@ -81,7 +81,7 @@ TEST("a counter file that nobody holds the lock of is dead, and readable") {
   fs::remove(copy);
 }
 
-TEST("a file that is no counter file gets a state, each its own") {
+TEST("a file that is not a counter file gets a state, each its own") {
   CHECK(state_of("/nowhere/at/all") == ReadState::absent);
   CHECK(state_of("/dev") == ReadState::foreign);
   const fs::path copy = copied();

@@ -41,7 +41,7 @@ TEST("an event that wants to is told that it is put in, and not that there was n
   CHECK_EQUAL(1, unbounded.front()->puts);
 }
 
-TEST("a bounded ring holds exactly its capacity, also where that is no power of two") {
+TEST("a bounded ring holds exactly its capacity, also where that is not a power of two") {
   SpscRing<int> ring(5, {.name = "five"}, file());
   for (int i = 0; i < 5; ++i) CHECK(ring.try_push(i));
   CHECK(!ring.try_push(5));

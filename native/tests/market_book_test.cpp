@@ -271,7 +271,7 @@ TEST("a batch of events does to books what they do one by one") {
   CHECK_EQUAL(events.size(), at);
 }
 
-TEST("a replacement that leaves the inside as it was is no change") {
+TEST("a replacement that leaves the inside as it was is not a change") {
   OrderBook<> book;
   CHECK(book.apply(add(1, Side::bid, 100, 10'000)));
   CHECK(!book.apply({.ref = 1,

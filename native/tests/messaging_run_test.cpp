@@ -57,7 +57,7 @@ TEST("a message of every small size carries its sequence number, and damage to i
   }
 }
 
-TEST("what a broker writes into a message is no damage") {
+TEST("what a broker writes into a message is not damage") {
   const lm::Pattern pattern(64);
   std::vector<std::byte> body(pattern.data(), pattern.data() + 64);
   pattern.form().stamp(body.data(), 5);

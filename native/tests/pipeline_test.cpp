@@ -57,7 +57,7 @@ TEST("a plan's values are percent-decoded and numbered by line") {
 TEST("a plan's number that is none is refused with its line and key") {
   const File file("plan", "run seconds=soon\n");
   const Plan plan = read_plan(file.path);
-  CHECK_EQUAL(std::string("line 1: seconds=soon is no whole number"),
+  CHECK_EQUAL(std::string("line 1: seconds=soon is not a whole number"),
               refusal([&] { (void)plan.run.number("seconds"); }));
 }
 
@@ -73,7 +73,8 @@ TEST("a feed that is cut short is refused with the offset of the torn frame") {
 
 TEST("a feed without a message is refused") {
   const File file("feed", std::string("\0\3abc", 5));
-  CHECK_EQUAL(file.path + ": offset 0: is no ITCH-5.0 message", refusal([&] { FeedFile feed(file.path); }));
+  CHECK_EQUAL(file.path + ": offset 0: is not an ITCH-5.0 message",
+              refusal([&] { FeedFile feed(file.path); }));
 }
 
 TEST("what the input buffer has no room for is dropped and counted") {

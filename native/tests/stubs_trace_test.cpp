@@ -142,7 +142,7 @@ TEST("values of one name that differ in size come back as they were, a NULL betw
   CHECK_EQUAL(long_one, *stub::load_state("text", &text));
 }
 
-TEST("more calls than were recorded, and a file that is no trace, are refused") {
+TEST("more calls than were recorded, and a file that is not a trace, are refused") {
   const Removed removed;
   stub::record(path().c_str());
   const int value = 5;

@@ -46,7 +46,7 @@ TEST("no more samples are unwound than wanted") {
   CHECK(unwind(samples, {event}, 100).time_ns.size() == 100);
 }
 
-TEST("a ring that is no power of two is refused") {
+TEST("a ring that is not a power of two is refused") {
   StackRequest request;
   request.cpus = {0};
   request.ring_bytes = 3U << 20U;

@@ -211,10 +211,10 @@ GOOD = encode(Histogram.of([1, 10**6]))
     ("text", "said"),
     [
         ("nonsense\n", "line 2: 1 fields where an interval has 4"),
-        ("1.0,1.0,1.0,%%%\n", "line 2: the histogram is no base64"),
+        ("1.0,1.0,1.0,%%%\n", "line 2: the histogram is not base64"),
         ("a,1.0,1.0,AAAA\n", "line 2: could not convert"),
-        ("nan,1.0,1.0,AAAA\n", "line 2: 'nan,1.0' is no interval"),
-        (line(b""), "line 2: 0 bytes are no histogram"),
+        ("nan,1.0,1.0,AAAA\n", "line 2: 'nan,1.0' is not an interval"),
+        (line(b""), "line 2: 0 bytes are not a histogram"),
         (line(b"\0" * 50), "line 2: no histogram begins with 0x00000000"),
         (line(GOOD[:20]), "line 2: .* compressed bytes are announced"),
         (line(GOOD[:8] + b"\0" * (len(GOOD) - 8)), "line 2: the compressed bytes are damaged"),

@@ -129,7 +129,7 @@ def test_a_writer_killed_at_any_moment_leaves_every_finished_chunk(tmp_path: Pat
             time.sleep(dice.random() * 0.03)
             process.send_signal(signal.SIGKILL)
             rest = process.stdout.read().split("\n")
-        # A line that the kill cut short is no promise.
+        # A line that the kill cut short is not a promise.
         promised = max((int(line) for line in rest[:-1] if line), default=0)
         found = open_recording(path)
         fills = found.series("fills")

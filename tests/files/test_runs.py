@@ -91,7 +91,7 @@ def test_a_file_in_place_of_a_folder_is_said_to_be_none(tmp_path: Path) -> None:
     done = latlab("list", str(tmp_path / "file"))
 
     assert done.returncode == 1
-    assert done.stderr.startswith(f"latlab: {tmp_path / 'file'}: is no folder; ")
+    assert done.stderr.startswith(f"latlab: {tmp_path / 'file'}: is not a folder; ")
 
 
 def test_an_export_opens_without_us(tmp_path: Path, environment: Environment) -> None:
@@ -127,7 +127,7 @@ def test_an_export_overwrites_nothing(tmp_path: Path, environment: Environment) 
 def test_what_is_no_recording_is_never_removed(tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
 
-    with pytest.raises(InputError, match="no recording"):
+    with pytest.raises(InputError, match="not a recording"):
         remove_run(tmp_path / "precious")
 
     assert (tmp_path / "precious").exists()

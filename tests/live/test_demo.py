@@ -103,7 +103,7 @@ def test_a_feed_that_is_cut_short_is_refused_with_file_and_offset(tmp_path: Path
     )
 
 
-@pytest.mark.parametrize("content", [b"", b"this is no market data at all, but a text", bytes(4096)])
+@pytest.mark.parametrize("content", [b"", b"this is not market data, but a text", bytes(4096)])
 def test_a_foreign_feed_is_refused_on_one_line(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "foreign.itch"
     path.write_bytes(content)
@@ -125,7 +125,7 @@ def test_a_planted_time_that_is_no_number_is_a_usage_error() -> None:
     done = demo("--slow", "book=slowly", check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        "latlab: --slow book=slowly is no STAGE=NS; write for example --slow book=30000\n",
+        "latlab: --slow book=slowly is not a STAGE=NS; write for example --slow book=30000\n",
     )
 
 

@@ -91,7 +91,7 @@ def test_the_classic_view_has_the_originals_size_and_its_outlier_file(tmp_path: 
         (["-k", "5", "-m", "10"], 2, "is not over min"),
         (["-b", "21"], 2, "can't be halved"),
         (["--cpus", "4095"], 1, "CPU 4095 was refused"),
-        (["--cpus", "x"], 2, "no CPU list"),
+        (["--cpus", "x"], 2, "not a CPU list"),
         (["-f", "/nowhere/out"], 2, "/nowhere/out can't be written"),
         (["--core-to-core", "--cpus", "0"], 2, "two cores"),
         (["--task", "no_such_module_here:f", "-r", "60"], 2, "can't be imported"),

@@ -133,7 +133,7 @@ def test_a_replacement_that_leaves_a_wait_without_its_signal_is_refused(
     arguments = ("edit", str(folder), "--thread", "1", "--replace", str(other), "-o", str(tmp_path / "r"))
     code, _, err = run(capsys, *arguments)
     assert (code, err.count("\n")) == (1, 1)
-    assert "nobody signals 'half'" in err
+    assert "no thread signals 'half'" in err
 
 
 def test_a_negative_time_is_one_line_with_its_place(

@@ -22,7 +22,7 @@ def test_cpus_of_one_speed_are_not_worth_a_word() -> None:
 def test_a_core_that_is_shared_for_a_quarter_of_the_time_is_said_to_be() -> None:
     said = seen([100, 100, 100, 180] * 10, [100] * 40).in_words()
     assert said is not None
-    assert "in 12 % of 80 looks the same work took 1.8 times as long" in said
+    assert "took 1.8 × longer in 12 % of 80 checks" in said
 
 
 def test_cpus_of_different_kinds_are_held_against_themselves() -> None:

@@ -85,7 +85,7 @@ def test_a_value_that_makes_no_sense_is_refused_by_its_place(document: dict[str,
 def test_a_file_that_is_no_toml_is_refused_with_the_line(tmp_path: Path) -> None:
     path = tmp_path / "broken.toml"
     path.write_text("name = \n")
-    with pytest.raises(InputError, match=r"broken\.toml: is no TOML: .*line 1"):
+    with pytest.raises(InputError, match=r"broken\.toml: is not valid TOML: .*line 1"):
         load_layout(path)
 
 

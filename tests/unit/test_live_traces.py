@@ -87,7 +87,7 @@ def test_a_full_lane_is_told(writer: Writer, tmp_path: Path) -> None:
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(bytes(8192))
 
-    with pytest.raises(InputError, match="is no trace file"):
+    with pytest.raises(InputError, match="is not a trace file"):
         GrowingTraces(tmp_path / "other")
 
 

@@ -43,5 +43,5 @@ def test_a_name_that_there_is_not_is_refused_as_python_does() -> None:
 
 
 def test_a_phase_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ValueError, match="'begun' is no phase"):
+    with pytest.raises(ValueError, match="'begun' is not a phase"):
         latlab.queues.set_phase("begun")

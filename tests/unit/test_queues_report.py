@@ -88,7 +88,7 @@ def test_a_comparison_shows_both_answers_and_what_only_one_run_has(line):
     text = "\n".join(compare_lines(before, after))
     assert "before  stage-2 limits" in text
     assert "queue queue-4: in the first run only" in text
-    assert "+0.0%" in text
+    assert "+0.0 %" in text
 
 
 def test_reports_of_what_is_no_recording_are_one_line(tmp_path, capsys):

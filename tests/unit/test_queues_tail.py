@@ -71,7 +71,7 @@ def test_a_thread_that_had_no_cpu_while_an_event_waited_is_said(traced):
     stage = Stage(0, "", "stage-1", tid=7)
     found = tail(dataclasses.replace(observation, stages=(stage,), threads=threads), columns)
     assert found.events[0].longest.no_cpu == pytest.approx(0.5, abs=0.01)
-    assert "waited for a CPU 50%" in "\n".join(tail_lines(found))
+    assert "waited for a CPU 50 %" in "\n".join(tail_lines(found))
 
 
 def test_a_filtered_event_is_no_tail(traced):
@@ -110,7 +110,7 @@ def test_what_the_scheduler_did_to_the_stage_is_told_for_the_longest_stay(traced
     waiting = found.events[0].longest.waiting
     assert waiting.run_queue_ns == 40_000_000
     assert waiting.cpu_held_by == "hog (99)"
-    assert "ready without a CPU for 40,000.0 µs, which hog (99) had" in "\n".join(tail_lines(found))
+    assert "runnable without a CPU for 40 ms, which hog (99) had" in "\n".join(tail_lines(found))
 
 
 def test_that_no_scheduler_events_were_recorded_is_said_in_one_line(traced):

@@ -96,7 +96,7 @@ def test_blocks_are_read_in_any_order_and_with_every_end(tmp_path):
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("timestamp = 1\ninCount = x\n---\n", "line 2: 'x' is no whole number"),
+        ("timestamp = 1\ninCount = x\n---\n", "line 2: 'x' is not a whole number"),
         ("timestamp = 1\ntimestamp = 2\n---\n", "line 2: a second 'timestamp'"),
         ("when = 1\n---\n", "line 1: unknown key 'when'"),
         ("timestamp = 1\ninCount = 1\n---\n", "line 1: a block without 'outCount'"),

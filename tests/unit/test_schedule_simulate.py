@@ -190,7 +190,7 @@ def test_time_that_was_not_seen_withholds_the_forecast() -> None:
         0, whole.ended_ns, whole.cpus, whole.threads, whole.intervals, whole.wakes, whole.foreign, losses
     )
 
-    assert "33%" in simulate(schedule).withheld
+    assert "33 %" in simulate(schedule).withheld
 
 
 def test_one_more_cpu_lets_threads_that_shared_one_run_beside_each_other() -> None:

@@ -57,7 +57,7 @@ def test_a_join_before_the_create_that_it_depends_on_is_refused() -> None:
 
 
 def test_a_wait_that_nobody_signals_is_refused() -> None:
-    with pytest.raises(InputError, match="nobody signals 'x'"):
+    with pytest.raises(InputError, match="no thread signals 'x'"):
         check(program(t0="wait x"))
 
 

@@ -76,7 +76,7 @@ def test_more_threads_than_cpus_share_them() -> None:
     assert rows_in_parallel(units, 2) == (80 * MS, 20)
 
 
-@pytest.mark.parametrize(("idle", "says"), [(100, "nobody waits"), (70, "others ready"), (140, "anomaly")])
+@pytest.mark.parametrize(("idle", "says"), [(100, "nothing waits"), (70, "others ready"), (140, "anomaly")])
 def test_a_component_that_sleeps_shows_whether_others_wait_for_its_cpu(idle: float, says: str) -> None:
     assert verdicts(facts({("a", 0): unit(10, 4, 0, 90)}, line(40), idle=idle))["idle"] == says
 

@@ -158,7 +158,7 @@ def test_a_signal_restores_and_after_a_kill_restore_does(noisy: Path, tmp_path: 
 def test_a_damaged_state_is_named_and_nothing_to_restore_is_fine(tmp_path: Path) -> None:
     assert restore(state=tmp_path / "none") == []
     (tmp_path / "bad").write_text("{}")
-    with pytest.raises(InputError, match="no saved state"):
+    with pytest.raises(InputError, match="not a saved state"):
         restore(state=tmp_path / "bad")
 
 

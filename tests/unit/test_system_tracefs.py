@@ -86,7 +86,7 @@ def test_no_samples_give_empty_columns() -> None:
 
 
 def test_a_file_that_is_no_format_is_refused() -> None:
-    with pytest.raises(InputError, match="no tracepoint's format"):
+    with pytest.raises(InputError, match="not a tracepoint's format"):
         parse_format("nothing", "x:y")
 
 
@@ -116,5 +116,5 @@ def test_cpu_lists_are_read_as_the_kernel_writes_them() -> None:
 
 @pytest.mark.parametrize("text", ["a", "3-1", "-1", "1-", "0-6:0", "0-99999999"])
 def test_other_cpu_lists_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="no CPU list"):
+    with pytest.raises(UsageError, match="not a CPU list"):
         parse_cpu_list(text)

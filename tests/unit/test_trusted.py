@@ -37,7 +37,7 @@ def test_a_symbolic_link_is_refused(tmp_path: Path) -> None:
 
 def test_a_pipe_is_refused_without_waiting_for_its_other_end(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="is no regular file"):
+    with pytest.raises(InputError, match="is not a regular file"):
         TrustedFile(tmp_path / "pipe")
 
 

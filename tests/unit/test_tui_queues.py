@@ -76,7 +76,7 @@ def test_the_view_shows_every_queue_and_stage_and_marks_the_one_that_limits():
     async def scenario(app, pilot):
         assert [row[0] for row in cells(app, "#queues")] == ["orders", "acks", "fills"]
         assert [row[0] for row in cells(app, "#stages")] == ["  feed", "  book", "▶ strategy"]
-        assert text_of(app, "#verdict") == "strategy limits the pipeline (confidence 93%)"
+        assert text_of(app, "#verdict") == "strategy limits the pipeline (confidence 93 %)"
         table = app.query_one("#stages", DataTable)
         assert [str(table.get_row_at(i)[0].style) for i in range(3)] == ["", "", "bold white on red"]
 
@@ -142,7 +142,7 @@ def test_a_bar_is_as_long_as_the_queue_is_full_and_red_where_it_hurts():
     ("verdict", "said"),
     [
         ("", "looking what limits …"),
-        ("none", "nothing limits the pipeline (confidence 0%)"),
+        ("none", "nothing limits the pipeline (confidence 0 %)"),
         ("cannot tell", "what limits the pipeline can't be told from these seconds"),
     ],
 )

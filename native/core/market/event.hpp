@@ -41,7 +41,7 @@ struct Event {
   char type = 0;              // as on the wire
   Kind kind = Kind::none;
   Side side = Side::bid;
-  bool printable = true;  // C that is not printable is no volume
+  bool printable = true;  // C that is not printable is not a volume
 };
 static_assert(sizeof(Event) == 48, "events are copied in batches: keep them within three quarters of a line");
 

@@ -1,6 +1,6 @@
 // Threads: one thread owns it.
 //
-// The end of an input's piece that is no whole packet, kept until the next piece has come.
+// The end of an input's piece that is not a whole packet, kept until the next piece has come.
 #pragma once
 
 #include <cstdint>

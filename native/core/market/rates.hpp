@@ -45,7 +45,7 @@ class LogHistogram {
     if (value > max_) max_ = value;
     if (value < min_) min_ = value;
   }
-  // A value that held for no time: it is no weight, and may be the greatest.
+  // A value that held for no time: it is not a weight, and may be the greatest.
   void see(std::uint64_t value) noexcept { max_ = std::max(max_, value); }
   void add(const LogHistogram& other) {
     if (other.bins_.size() > bins_.size()) bins_.resize(other.bins_.size());

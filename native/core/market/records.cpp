@@ -376,9 +376,9 @@ void RecordDecoder::finish() {
   resync_.finish([this](Bytes sound) { run(sound); }, [this](std::size_t bytes) { jump(bytes); });
   const std::size_t rest = joiner_.rest() + resync_.rest();
   if (!stopped_ && rest != 0) {
-    errors_.push_back(
-        {.offset = offset_,
-         .what = "the stream ends inside a message: " + std::to_string(rest) + " bytes are no whole frame"});
+    errors_.push_back({.offset = offset_,
+                       .what = "the stream ends inside a message: " + std::to_string(rest) +
+                               " bytes are not a whole frame"});
   }
 }
 

@@ -38,7 +38,7 @@ std::string complaint(char dialect, const itch::Frame& frame) {
            " whose length or price is out of range";
   }
   std::string what =
-      "a line that is no PITCH message: '" +
+      "a line that is not a PITCH message: '" +
       std::string(reinterpret_cast<const char*>(frame.data), std::min<std::size_t>(frame.size, 24)) + "'";
   for (auto& c : what) {
     if (c < 0x20 || c > 0x7e) c = '?';
@@ -63,9 +63,9 @@ void Session::finish() {
   const std::size_t rest = joiner_.rest() + resync_.rest();
   // Who wants no more has left the rest unread.
   if (!stopped_ && !sink_.over() && rest != 0) {
-    errors_.push_back(
-        {.offset = offset_,
-         .what = "the stream ends inside a message: " + std::to_string(rest) + " bytes are no whole frame"});
+    errors_.push_back({.offset = offset_,
+                       .what = "the stream ends inside a message: " + std::to_string(rest) +
+                               " bytes are not a whole frame"});
   }
   sink_.finish(names_);
 }

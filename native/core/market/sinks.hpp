@@ -181,7 +181,7 @@ class InsideSink final : public BookSink<S>, public InsideResult {
     (side == Side::bid ? inside.bid_qty : inside.offer_qty) = best.qty;
   }
 
-  // Books are a day's: the next day's begin empty, which is no change of theirs.
+  // Books are a day's: the next day's begin empty, which is not a change of theirs.
   void new_day(const Event& event) {
     this->books_.apply(event);
     last_.clear();

@@ -139,7 +139,7 @@ class Units final : public Chain {
   void over() override { units_.flush(); }
   [[nodiscard]] std::string complaint(Bytes rest) const override {
     const std::size_t size = pitch::little_endian<std::uint16_t>(rest.data());
-    return "a unit of " + std::to_string(size) + " bytes that is no PITCH unit";
+    return "a unit of " + std::to_string(size) + " bytes that is not a PITCH unit";
   }
   [[nodiscard]] const char* name() const override { return "unit"; }
 

@@ -67,10 +67,10 @@ std::string FeedFile::read_through() {
       first_strange = frame.offset;
     }
   }
-  // A few strange frames are a feed's own; where they are the most, it is no ITCH file, whatever its end is
-  // like.
+  // A few strange frames are a feed's own; where they are the most, it is not an ITCH file, whatever its end
+  // is like.
   if (strange > messages_ || messages_ == 0) {
-    return ": offset " + std::to_string(first_strange) + ": is no ITCH-5.0 message";
+    return ": offset " + std::to_string(first_strange) + ": is not an ITCH-5.0 message";
   }
   if (frames.truncated()) return ": offset " + std::to_string(frames.offset()) + ": the frame is cut short";
   return {};

@@ -44,7 +44,7 @@ std::uint64_t Record::number(std::string_view key) const {
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
   if (error != std::errc{} || end != value.data() + value.size()) {
     throw PlanError("line " + std::to_string(line) + ": " + std::string(key) + "=" + value +
-                    " is no whole number");
+                    " is not a whole number");
   }
   return result;
 }
@@ -60,7 +60,7 @@ double Record::real(std::string_view key, double otherwise) const {
   double result = 0;
   if (!(in >> result) || !in.eof()) {
     throw PlanError("line " + std::to_string(line) + ": " + std::string(key) + "=" + found->second +
-                    " is no number");
+                    " is not a number");
   }
   return result;
 }
@@ -78,7 +78,7 @@ Plan read_plan(const std::string& path) {
     for (std::string word; words >> word;) {
       const auto equals = word.find('=');
       if (equals == std::string::npos) {
-        throw PlanError("line " + std::to_string(number) + ": '" + word + "' is no key=value");
+        throw PlanError("line " + std::to_string(number) + ": '" + word + "' is not a key=value");
       }
       record.values[word.substr(0, equals)] = decoded(std::string_view(word).substr(equals + 1));
     }

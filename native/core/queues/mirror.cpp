@@ -37,7 +37,7 @@ Mirror::Mirror(pid_t pid, const std::vector<RemoteQueue>& queues)
     const RemoteQueue& queue = queues[i];
     const auto piece = [&](std::uint64_t& to, std::uint64_t from) {
       local_.push_back({&to, queue.index_bytes});
-      // NOLINTNEXTLINE(performance-no-int-to-ptr): an address in another process is no pointer of ours
+      // NOLINTNEXTLINE(performance-no-int-to-ptr): an address in another process is not a pointer of ours
       remote_.push_back({reinterpret_cast<void*>(from), queue.index_bytes});
     };
     piece(indices_[i].out_before, queue.out_address);

@@ -101,5 +101,5 @@ def finish(
         tell(f"no report: {error}")
         report = folder
     click.echo(text() if document is None else dumps(document))
-    tell(f"the report lies in {report}")
+    tell(f"report: {report}")
     return ExitCode.NOT_TRUSTWORTHY if distrust else ExitCode.OK

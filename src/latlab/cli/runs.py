@@ -133,7 +133,7 @@ def remove(run: tuple[Path, ...], yes: bool, as_json: bool) -> int:
 
     for path in run:
         if not is_recording(path):
-            raise InputError(path, "is no recording, so nothing was removed")
+            raise InputError(path, "is not a recording, so nothing was removed")
     if not yes:
         click.confirm(f"remove {', '.join(map(str, run))}?", abort=True, err=True)
     removed = [(path, remove_run(path)) for path in run]

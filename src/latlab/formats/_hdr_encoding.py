@@ -85,7 +85,7 @@ def encode(histogram: Histogram) -> bytes:
 
 def _cookie(data: bytes) -> int:
     if len(data) < 8:
-        raise EncodingError(f"{len(data)} bytes are no histogram")
+        raise EncodingError(f"{len(data)} bytes are not a histogram")
     (cookie,) = struct.unpack_from(">I", data)
     return int(cookie)
 

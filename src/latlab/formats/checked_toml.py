@@ -32,9 +32,9 @@ def read_document(path: str | os.PathLike[str], *, remedy: str) -> dict[str, Any
     except OSError as error:
         raise InputError(path, error.strerror or "can't be read", remedy=remedy) from error
     except UnicodeDecodeError as error:
-        raise InputError(path, "is no UTF-8 text", place=f"offset {error.start}") from error
+        raise InputError(path, "is not UTF-8 text", place=f"offset {error.start}") from error
     except tomllib.TOMLDecodeError as error:
-        raise InputError(path, f"is no TOML: {error}", remedy="see examples/trading.toml") from error
+        raise InputError(path, f"is not valid TOML: {error}", remedy="see examples/trading.toml") from error
 
 
 def only(values: Mapping[str, Any], known: set[str], source: str, place: str) -> None:

@@ -97,7 +97,7 @@ def read_log(path: str | os.PathLike[str]) -> Log:
     it, unless the log states its base time.
 
     Raises:
-        InputError: for a file that can't be read or is no log, with the line.
+        InputError: for a file that can't be read or is not a log, with the line.
     """
     source = Path(path)
     state = _Header()
@@ -305,7 +305,7 @@ def number_of(source: Path, line: int, text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value) or abs(value) > 2.0**63:
-        raise InputError(source, f"'{text[:40]}' is no number that can stand here", place=f"line {line}")
+        raise InputError(source, f"'{text[:40]}' is not a valid number here", place=f"line {line}")
     return value
 
 
@@ -326,7 +326,7 @@ class _Header:
                 value = float(found[2])
             except ValueError:
                 value = math.nan
-            # A start beyond any date is a damaged comment, and a comment is no reason to refuse the counts.
+            # A start beyond any date is a damaged comment, and a comment does not spoil the counts.
             if not math.isfinite(value) or abs(value) > 1e11:
                 return
             if found[1] == "StartTime":
@@ -353,11 +353,11 @@ def _interval(line: str, number: int, state: _Header) -> Interval:
         raise ValueError(f"{len(cells)} fields where an interval has 4")
     start, length, _largest = (float(cell) for cell in cells[:3])
     if not (math.isfinite(start) and math.isfinite(length) and abs(start) < 1e12 and 0 <= length < 1e12):
-        raise ValueError(f"'{cells[0]},{cells[1]}' is no interval of time")
+        raise ValueError(f"'{cells[0]},{cells[1]}' is not an interval of time")
     try:
         data = base64.b64decode(cells[3].strip(), validate=True)
     except binascii.Error as error:
-        raise ValueError(f"the histogram is no base64 ({error})") from None
+        raise ValueError(f"the histogram is not base64 ({error})") from None
     decoded = decode(data)
     at = state.absolute(start)
     return Interval(at, length, decoded.histogram, tag, decoded.ratio, decoded.version, number)

@@ -50,7 +50,7 @@ class GrowingTraces:
         path: of the file.
 
     Raises:
-        InputError: when it is no trace file, or can't be read.
+        InputError: when it is not a trace file, or can't be read.
     """
 
     def __init__(self, path: Path) -> None:

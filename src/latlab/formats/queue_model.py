@@ -78,10 +78,10 @@ def read_model(path: str | os.PathLike[str]) -> QueueingModel:
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(path, f"is no TOML ({error})") from None
+        raise InputError(path, f"is not valid TOML ({error})") from None
     if document.get("schema") != 1:
         raise InputError(
-            path, "is no queueing model of schema 1", remedy="'latlab queues model RUN -o FILE' makes one"
+            path, "is not a queueing model of schema 1", remedy="'latlab queues model RUN -o FILE' makes one"
         )
     unknown = document.keys() - {"schema", "source", "stage", "queue"}
     if unknown:
@@ -96,7 +96,7 @@ def read_model(path: str | os.PathLike[str]) -> QueueingModel:
             raise InputError(path, f"two of the name '{twice}'", place=kind)
     for queue in queues:
         if queue.drain not in names:
-            raise InputError(path, f"'{queue.drain}' is no stage of it", place=f"queue {queue.name}.drain")
+            raise InputError(path, f"'{queue.drain}' is not a stage of it", place=f"queue {queue.name}.drain")
     return QueueingModel(sources, stages, queues)
 
 

@@ -25,7 +25,7 @@ def read_pairs(path: str | os.PathLike[str]) -> tuple[NDArray[np.int64], NDArray
     """Pushes and pops, shape (lines,) each.
 
     Raises:
-        InputError: for a line that is no pair of whole numbers, or whose pop is before its push.
+        InputError: for a line that is not a pair of whole numbers, or whose pop is before its push.
     """
     pushes: list[int] = []
     pops: list[int] = []
@@ -97,7 +97,7 @@ def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
-        raise InputError(path, "is no text", place=f"offset {error.start}") from None
+        raise InputError(path, "is not a text file", place=f"offset {error.start}") from None
     lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
     return [(number, line) for number, line in lines if line and not line.startswith("#")]
 
@@ -106,7 +106,7 @@ def _whole(path: str | os.PathLike[str], number: int, text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        raise InputError(path, f"'{text.strip()}' is no whole number", place=f"line {number}") from None
+        raise InputError(path, f"'{text.strip()}' is not a whole number", place=f"line {number}") from None
     if not -(2**63) <= value < 2**63:
         raise InputError(path, f"{value} is out of range", place=f"line {number}")
     return value

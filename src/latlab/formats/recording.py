@@ -320,7 +320,7 @@ class Recording:
         """A document.
 
         Raises:
-            InputError: when there is no such document, or it is no JSON object.
+            InputError: when there is no such document, or it is not JSON object.
         """
         if not _NAME.fullmatch(name) or name not in self.documents():
             raise InputError(self.path, f"has no document '{name}'", remedy=_choice(self.documents()))
@@ -374,7 +374,7 @@ def open_recording(path: str | os.PathLike[str]) -> Recording:
     """Open a recording, whether its run ended, still writes, or was killed.
 
     Raises:
-        InputError: when the path is no recording, one of a newer latlab, or damaged; with the file and the
+        InputError: when the path is not a recording, one of a newer latlab, or damaged; with the file and the
             key.
     """
     folder = Path(path)
@@ -465,7 +465,7 @@ def make_empty_folder(path: Path) -> None:
 
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"'{name}' is no name: letters, digits, dots, dashes and underscores, please")
+        raise ValueError(f"'{name}' is not a valid name: use letters, digits, dots, dashes and underscores")
     return name
 
 

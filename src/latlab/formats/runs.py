@@ -49,8 +49,8 @@ def find_runs(folder: Path) -> list[Run]:
         InputError: there is no such folder.
     """
     if not folder.is_dir():
-        what = "is no folder" if folder.exists() else "there is no such folder"
-        raise InputError(folder, what, remedy="give the folder that recordings lie in")
+        what = "is not a folder" if folder.exists() else "there is no such folder"
+        raise InputError(folder, what, remedy="give the folder that holds the recordings")
     found = [_look(path, folder) for path in _recordings(folder)]
     return sorted(found, key=lambda run: (run.started_at, run.name), reverse=True)
 
@@ -105,7 +105,7 @@ def export_run(path: Path, output: Path) -> None:
     open_recording(path)  # refused before anything is made
     mode = next((mode for suffix, mode in _SUFFIXES.items() if output.name.endswith(suffix)), None)
     if mode is None:
-        raise UsageError(f"{output} is no archive's name", remedy=f"end it with {', '.join(_SUFFIXES)}")
+        raise UsageError(f"{output} is not an archive's name", remedy=f"end it with {', '.join(_SUFFIXES)}")
     if output.exists():
         raise UsageError(f"{output} exists already", remedy="remove it, or name another file")
     with tempfile.TemporaryDirectory(prefix="latlab-export-") as temporary:
@@ -137,10 +137,10 @@ def remove_run(path: Path) -> int:
         The bytes that it took.
 
     Raises:
-        InputError: it is no recording, so it is left alone.
+        InputError: it is not a recording, so it is left alone.
     """
     if not is_recording(path):
-        raise InputError(path, "is no recording, so nothing was removed")
+        raise InputError(path, "is not a recording, so nothing was removed")
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     shutil.rmtree(path)
     return size

@@ -137,7 +137,7 @@ def header_of(file: TrustedFile) -> TraceHeader:
         )
     head = np.frombuffer(raw[: _HEADER.itemsize], _HEADER)[0]
     if int(head["magic"]) != MAGIC:
-        raise InputError(path, "is no trace file", place="offset 0", remedy=_REMEDY)
+        raise InputError(path, "is not a trace file", place="offset 0", remedy=_REMEDY)
     if int(head["version"]) != VERSION:
         raise InputError(
             path, f"has version {head['version']}, and this latlab reads {VERSION}", place="offset 8"

@@ -57,7 +57,7 @@ class TrustedFile:
 
     def _check(self, status: os.stat_result, owner: int | None) -> None:
         if not stat.S_ISREG(status.st_mode):
-            raise InputError(self.path, "is no regular file")
+            raise InputError(self.path, "is not a regular file")
         if owner is not None and status.st_uid != owner:
             raise InputError(self.path, f"belongs to user {status.st_uid}, not to user {owner}")
         if status.st_uid not in (os.geteuid(), 0) and not all_users():

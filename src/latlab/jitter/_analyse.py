@@ -63,7 +63,7 @@ def analyse(measured: Measured) -> JitterResult:
 
 
 def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[str]:
-    """Under SCHED_FIFO the kernel takes 50 ms of each second for others: that is no jitter of the machine."""
+    """Under SCHED_FIFO the kernel takes 50 ms of each second for others: not the machine's jitter."""
     if not fifo:
         return []
     each = np.concatenate([core.gap_each_ns for core in cores])

@@ -36,7 +36,7 @@ UNKNOWN = ("unknown", "hypervisor or firmware", "hypervisor, firmware or unknown
 IDLE = ("waiting", "unknown", "idle: our thread waited, no quota counted")
 HYPERVISOR = ("hypervisor", "hypervisor", "nothing ran in this kernel")
 FIRMWARE = ("firmware or hardware", "firmware", "nothing ran in the kernel")
-# Under a real-time class the kernel takes 50 ms of each second for others: that is no jitter of the machine.
+# Under a real-time class the kernel takes 50 ms of each second for others: that is not jitter of the machine.
 LIMIT = ("throttling", "kernel", "real-time limit or fair server: 50 ms for others")
 LIMIT_NS = (40e6, 60e6)
 # What /proc/interrupts calls the interrupts that are traced (DISTURBANCES), or that are the hypervisor's own.

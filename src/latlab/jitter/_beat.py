@@ -14,7 +14,7 @@ too. So a peak is a period only if
 - enough of its expected beats came, and clearly more than chance would put there;
 - every second, third and fifth of them came as often as the others: else the beat is so many times longer;
 - its points follow a clock and not one another, as those of regular intervals do (`_wanders`);
-- it is no clock's: times that were rounded lie on a grid by themselves (`_resolution`).
+- it is not a clock's: times that were rounded lie on a grid by themselves (`_resolution`).
 
 A weak beat drowns among many short outliers. Where lengths are known, the longer ones are searched by
 themselves, and where sources are known, each source's.

@@ -27,7 +27,7 @@ def read_outliers(path: str | os.PathLike[str]) -> tuple[Array, Array]:
     Blank lines, ``#`` lines and a heading are skipped.
 
     Raises:
-        InputError: it can't be read, or a line is no pair of numbers.
+        InputError: it can't be read, or a line is not a pair of numbers.
     """
     try:
         lines = Path(path).read_text().splitlines()
@@ -35,7 +35,7 @@ def read_outliers(path: str | os.PathLike[str]) -> tuple[Array, Array]:
         raise InputError(path, error.strerror or "can't be read") from None
     except UnicodeDecodeError:
         raise InputError(
-            path, "this is no text", remedy="give lines of x,y: ms since the start, µs"
+            path, "this is not a text file", remedy="give lines of x,y: ms since the start, µs"
         ) from None
     times: list[float] = []
     lengths: list[float] = []
@@ -53,7 +53,7 @@ def read_outliers(path: str | os.PathLike[str]) -> tuple[Array, Array]:
                 continue  # a heading
             raise InputError(
                 path,
-                f"'{text[:40]}' is no pair of numbers",
+                f"'{text[:40]}' is not a pair of numbers",
                 place=f"line {number}",
                 remedy="write x,y: ms, µs",
             ) from None

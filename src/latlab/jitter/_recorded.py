@@ -57,7 +57,7 @@ def read_run(path: str | os.PathLike[str]) -> JitterResult:
     """Read what `record_run` wrote.
 
     Raises:
-        InputError: it is no recording of jitter, or one that holds no result yet.
+        InputError: it is not a recording of jitter, or one that holds no result yet.
     """
     return _read(open_recording(path), path)
 

@@ -41,7 +41,7 @@ def resolve_task(task: str) -> Callable[[], object]:
         finally:
             sys.path.pop(0)
         if not callable(function):
-            raise UsageError(f"{task} is no function")
+            raise UsageError(f"{task} is not a function")
         return function  # type: ignore[no-any-return]
     try:
         words = shlex.split(task)
@@ -50,7 +50,7 @@ def resolve_task(task: str) -> Callable[[], object]:
     if not words:
         raise UsageError("the task is empty", remedy="give --task 'command' or --task module:function")
     if shutil.which(words[0]) is None:
-        raise UsageError(f"the task {words[0]} is no program that can be run", remedy="give its path")
+        raise UsageError(f"the task {words[0]} is not a program that can be run", remedy="give its path")
 
     def run() -> None:
         try:

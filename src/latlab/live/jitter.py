@@ -106,7 +106,9 @@ class LiveView(App[str | None]):
         for one in result.sources[:40]:
             times = ["?" if ns is None else human(ns) for ns in (one.total_ns, one.max_ns)]
             sources.add_row(*times, str(one.count), str(one.cpu), one.layer, f"{one.kind}: {one.name}")
-        lines = [f"beat on CPU {one.cpu}: {one.cause}" for one in result.periods] or ["no beat"]
+        lines = [f"Periodic on CPU {one.cpu}, every {one.cause}" for one in result.periods] or [
+            "no period found"
+        ]
         lines += [f"! {text}" for text in result.warnings]
         self.query_one("#beat", Static).update("\n".join(lines))
 

@@ -21,6 +21,7 @@ from textual.widgets import DataTable, Footer, Header, Sparkline, Static
 
 from latlab.model.queues.analysis import Verdict
 from latlab.model.queues.live import LatencyNow, QueueNow, Snapshot, StageNow
+from latlab.words import duration, share
 
 __all__ = ["Top", "fill_bar", "latency_text", "verdict_text"]
 
@@ -49,7 +50,7 @@ class Source(Protocol):
 
 def verdict_text(snapshot: Snapshot) -> str:
     """What limits, in one sentence."""
-    sure = f"confidence {snapshot.confidence:.0%}"
+    sure = f"confidence {share(snapshot.confidence, digits=0)}"
     if snapshot.limiting_stage is not None:
         return f"{snapshot.limiting_stage} limits the pipeline ({sure})"
     return {
@@ -68,15 +69,8 @@ def latency_text(latency: LatencyNow | None) -> str:
     if latency.full:
         return "end to end: the traces are full, and what the application does from now on is not traced"
     values = (("p50", latency.p50_ns), ("p99", latency.p99_ns), ("p99.9", latency.p99_9_ns))
-    shown = ", ".join(f"{name} {'–' if ns is None else _time(ns)}" for name, ns in values)
+    shown = ", ".join(f"{name} {'–' if ns is None else duration(ns)}" for name, ns in values)
     return f"end to end: {shown} ({latency.events:,} traced events in {latency.window_s:g} s)"
-
-
-def _time(ns: float) -> str:
-    for limit, unit, scale in ((1e3, "ns", 1.0), (1e6, "µs", 1e3), (1e9, "ms", 1e6)):
-        if ns < limit:
-            return f"{ns / scale:.3g} {unit}"
-    return f"{ns / 1e9:.3g} s"
 
 
 def fill_bar(queue: QueueNow, width: int = _BAR) -> Text:
@@ -100,8 +94,8 @@ def _number(value: float) -> str:
     return f"{value:.0f}"
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{min(max(share, 0.0), 1.0):.0%}"
+def _percent(value: float | None) -> str:
+    return "" if value is None else share(min(max(value, 0.0), 1.0), digits=0)
 
 
 def _fill_text(queue: QueueNow) -> str:

@@ -38,14 +38,14 @@ def read_statistics(path: str | PathLike[str]) -> StatisticsTable:
         raise InputError(path, f"can't be read as statistics: {error}") from error
     header = rows[0] if rows else []
     if missing := [name for name in COLUMNS if name not in header]:
-        raise InputError(path, f"is no table of statistics: column {missing[0]} is missing")
+        raise InputError(path, f"is not a table of statistics: column {missing[0]} is missing")
     places = {name: header.index(name) for name in COLUMNS[1:]}
     kept = [row for row in rows[1:] if row]
     try:
         columns = {name: np.array([float(row[at]) for row in kept]) for name, at in places.items()}
         names = tuple(row[header.index("Name")] for row in kept)
     except (ValueError, IndexError) as error:
-        raise InputError(path, f"is no table of statistics: {error}") from error
+        raise InputError(path, f"is not a table of statistics: {error}") from error
     return StatisticsTable(names, columns)
 
 

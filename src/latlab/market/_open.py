@@ -351,7 +351,7 @@ def host_and_port(text: str, url: str) -> tuple[str, int]:
     """
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65_535:
-        raise UsageError(f"'{text}' in '{url}' is no HOST:PORT")
+        raise UsageError(f"'{text}' in '{url}' is not HOST:PORT")
     return host, int(port)
 
 

@@ -51,7 +51,7 @@ def receive(
                 raise InputError(output, f"can't be written: {error.strerror or error}") from error
         source = LiveSource(address, copy=copy)
         started(source)
-        # What a torn network brings is no fault of a file that somebody could mend: it is counted.
+        # What a torn network brings is not the fault of a file that somebody could mend: it is counted.
         if changes is not None:
             return write_inside(source, changes, lenient=True).census
         return census(source, lenient=True)

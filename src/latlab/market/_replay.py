@@ -494,7 +494,7 @@ def _messages(
         if not dialect:
             raise InputError(path, "holds neither ITCH nor PITCH messages")
     if rest:
-        raise InputError(path, f"ends inside a message: {len(rest)} bytes are no whole frame")
+        raise InputError(path, f"ends inside a message: {len(rest)} bytes are not a whole frame")
 
 
 def _timed(data: bytes, seconds: dict[int, int] | None) -> Generator[tuple[int, bytes], None, bytes]:

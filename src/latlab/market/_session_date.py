@@ -28,7 +28,7 @@ def date_of(path: str | PathLike[str], given: str | date | None = None) -> date 
     """The session's date: the given one, or what the file's name says; None when it says none.
 
     Raises:
-        UsageError: what is given is no date.
+        UsageError: what is given is not a date.
     """
     if isinstance(given, date):
         return given

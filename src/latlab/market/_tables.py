@@ -216,7 +216,7 @@ def trades(
     Returns:
         Columns ts_ns, locate, symbol, type, side (of the resting order; none of a cross), aggressor (the
         other side; none where the feed doesn't tell), price (1/10,000), qty, match, printable (an execution
-        that is not printable is no volume), broken (the trade was taken back later).
+        that is not printable is not a volume), broken (the trade was taken back later).
 
     Raises:
         InputError: the input is bad.

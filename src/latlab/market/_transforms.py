@@ -261,7 +261,7 @@ def lanes(engine: str, size: int, real: npt.DTypeLike, threads: int) -> list[Tra
 
     Args:
         engine: ``auto`` (pyfftw where it is installed, else scipy), ``fftw``, ``scipy``, ``gpu`` (every CUDA
-            device, by cupy) or ``opencl`` (every OpenCL device that is no CPU, or the CPU where there is none
+            device, by cupy) or ``opencl`` (every OpenCL device but CPUs, or the CPU where there is none
             else).
         size: of the rows.
         real: their type.

@@ -241,7 +241,7 @@ def stability(sent: Integers, latency: Integers, blocks: int = 40) -> tuple[str,
 
     Medians of `blocks` equal parts of the run, Kendall's tau against time at the 0.1 % level (Mann,
     Nonparametric tests against trend, Econometrica 13 (1945)), and a change over the run of more than half
-    the median latency: a trend that is sure but small is no queue that grows. With M = 1 the change is
+    the median latency: a trend that is sure but small is not a queue that grows. With M = 1 the change is
     the sum of RO_n - SO_n.
     """
     if latency.size < 4 * blocks:

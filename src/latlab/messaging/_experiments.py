@@ -123,7 +123,7 @@ def parse_objective(text: str) -> Objective:
     """
     found = re.fullmatch(r"\s*p(\d+(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s)\s*", text)
     if found is None or not 0.0 < float(found[1]) < 100.0:
-        raise UsageError(f"'{text}' is no objective", remedy="write p99.9<200us")
+        raise UsageError(f"'{text}' is not an objective", remedy="write p99.9<200us")
     return Objective(round(float(found[1]) / 100, 12), f"p{found[1]}", words.duration_of(found[2] + found[3]))
 
 
@@ -172,7 +172,7 @@ def find_limit(
     """Search the highest rate at which the objective holds: double it, then halve the bracket's ratio.
 
     The found rate is tried `repeats` more times, and lowered by the precision until it holds in most of
-    them: one lucky run is no limit.
+    them: one lucky run is not a limit.
 
     Args:
         probe: runs one rate; injected in tests.

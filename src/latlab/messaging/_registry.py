@@ -63,7 +63,7 @@ def resolve(name: str) -> tuple[Facts, str | None]:
         try:
             facts = getattr(importlib.import_module(module), attribute).facts
         except (ImportError, AttributeError) as error:
-            raise UsageError(f"{name} is no transport: {error}", remedy="write module:Class") from None
+            raise UsageError(f"{name} is not a transport: {error}", remedy="write module:Class") from None
         return facts, name
     facts = facts_of(name)
     served = python_transports().get(facts.name)

@@ -143,7 +143,7 @@ class Forecast:
 
     Attributes:
         method: "stub": measured on the running system with the stage stubbed; "model": computed by a queue
-            simulation fitted to the observation, which is no measurement.
+            simulation fitted to the observation, which is not a measurement.
         kind: of bottleneck: total (every speed-up pays), limited (up to the knee), none.
         service_ns: of an event at the stage, p50, as it is.
         flat_ns: with the stub of function only; None in a model.

@@ -18,7 +18,7 @@ def document(result: Any, *, schema: int = 1) -> str:
         schema: the version of the result's layout; raise it when a key changes its meaning.
 
     Raises:
-        TypeError: for a result that is no mapping, or that JSON can't say.
+        TypeError: for a result that is not a mapping, or that JSON can't say.
     """
     plain = documents.plain(result)
     if not isinstance(plain, dict):

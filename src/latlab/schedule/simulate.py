@@ -16,6 +16,7 @@ from latlab.model.answer import Interval
 from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.simulation import Scenario, ScenarioPoint, ScheduleForecast, Simulated
 from latlab.schedule.steps import Deed, Steps, naps_only, steps_of
+from latlab.words import share
 
 __all__ = ["SPEEDUPS", "forecast", "kind_of", "run_steps", "simulate"]
 
@@ -126,7 +127,10 @@ def _reason(schedule: Schedule, steps: Steps, out: dict[str, Any], recorded: int
     if not len(schedule.intervals) or recorded <= 0:
         return "no thread was seen"
     if schedule.losses.unseen_share > _UNSEEN:
-        return f"of {schedule.losses.unseen_share:.0%} of the threads' time it isn't known what they did"
+        return (
+            f"of {share(schedule.losses.unseen_share, digits=0)} of the threads' time it isn't "
+            f"known what they did"
+        )
     rows = schedule.intervals
     throttled = rows[(rows["state"] == State.BLOCKED) & (rows["wait"] == Wait.THROTTLED)]
     if float((throttled["end"] - throttled["begin"]).sum()) > 0.01 * recorded:
@@ -137,7 +141,7 @@ def _reason(schedule: Schedule, steps: Steps, out: dict[str, Any], recorded: int
     error = (simulated - recorded) / recorded
     if abs(error) > TOLERANCE:
         return (
-            f"the simulation of the unchanged program takes {abs(error):.1%} "
+            f"the simulation of the unchanged program takes {share(abs(error))} "
             f"{'more' if error > 0 else 'less'} than the program did"
         )
     return ""

@@ -20,7 +20,7 @@ __all__ = ["Deed", "Steps", "naps_only", "steps_of"]
 Array = np.ndarray[Any, Any]
 
 _POLL_WORK_NS = 200_000  # less work than this between two naps: a loop that only looks whether it may go on
-_MOST_WAKE_NS = 100_000  # more is no wake-up, but a wait for a CPU
+_MOST_WAKE_NS = 100_000  # more is not a wake-up, but a wait for a CPU
 _POLLS = 5  # so many naps make a loop
 _PERIODIC = 0.25  # of the naps' spread is left in their ends' distances, where a thread keeps a period
 _PINNED_TURNS = 20

@@ -256,7 +256,7 @@ def dip_statistic(values: npt.ArrayLike) -> float:
 
     Source: J. A. Hartigan and P. M. Hartigan, The Dip Test of Unimodality, Annals of Statistics 13 (1985):
     shrink the modal interval between the greatest convex minorant and the least concave majorant until their
-    distance is no larger than the misfit outside of it.
+    distance is not larger than the misfit outside of it.
     """
     import diptest
 

@@ -50,7 +50,7 @@ def proportion_bounds(successes: int, trials: int, *, level: float = 0.95) -> tu
     from scipy.special import betaincinv
 
     if not 0 <= successes <= trials or trials == 0:
-        raise ValueError(f"{successes} of {trials} is no proportion")
+        raise ValueError(f"{successes} of {trials} is not a proportion")
     low = 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, 1 - level))
     high = 1.0 if successes == trials else float(betaincinv(successes + 1, trials - successes, level))
     return low, high

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from latlab.model.statistics.paired import PairedResult, Verdict
 from latlab.stats import _betting
+from latlab.words import share
 
 __all__ = [
     "BLOCK_PAIRS",
@@ -287,9 +288,9 @@ def _why(
     pairs: int,
     needed: int | None,
 ) -> str:
-    margin = f"{smallest_effect:.3g} ({smallest_effect:.2%})"
+    margin = f"{smallest_effect:.3g} ({share(smallest_effect, digits=2)})"
     if verdict is Verdict.EQUIVALENT:
-        return f"the interval lies within the smallest effect that matters, {margin}"
+        return f"the interval is within the smallest effect that matters, {margin}"
     if verdict in (Verdict.SLOWER, Verdict.FASTER):
         sign = 1 if verdict is Verdict.SLOWER else -1
         near = low if sign > 0 else high

@@ -2,8 +2,8 @@
 
 After each value the last two, the last four and the last eight are compared with those before them, since the
 last change: by their value nearest to the old level (of two, both have to be away from it, so that a lone
-outlier is no change) and by their median. The scale is the larger of the robust deviation of the level and of
-the steps from value to value, so that a series that wanders has a larger one; the threshold is that of
+outlier changes nothing) and by their median. The scale is the larger of the robust deviation of the level and
+of the steps from value to value, so that a series that wanders has a larger one; the threshold is that of
 Student's t for a forecast from so few values. Thresholds fall with more values, which is where a small
 change is found. The rate is met with room to spare for independent normal values, and kept for correlated
 (AR(1), 0.5) and heavy-tailed ones (t with 4 degrees of freedom), by simulation; a test repeats that.

@@ -60,7 +60,7 @@ class CoreSpeed:
             return None
         times = float(np.median(ratios[ratios > _SLOW]))
         return (
-            f"the CPUs did not work at one speed: in {max(1, round(100 * slow))} % of {ratios.size} looks "
-            f"the same work took {times:.1f} times as long, as on a core that another machine of the host "
-            "shares, or whose clock changes; what is carried at full load follows that"
+            f"CPU speed varied: the same calibration loop took {times:.1f} × longer in "
+            f"{max(1, round(100 * slow))} % of {ratios.size} checks (noisy neighbour or clock change); "
+            "throughput figures are affected"
         )

@@ -90,5 +90,5 @@ def facts(root: Path = Path("/")) -> dict[str, Fact]:
             continue
         if all(isinstance(document.get(name), str | int | float | list) for name in FACTS):
             return {f"floor.{name}": Fact(document[name]) for name in FACTS}
-        why = f"{path} is no floor; {_MAKE}"
+        why = f"{path} is not a floor; {_MAKE}"
     return {f"floor.{name}": Fact(unavailable=why) for name in FACTS}

@@ -26,6 +26,7 @@ from latlab.bench.results.imports import Results
 from latlab.model.bench import Judgement
 from latlab.model.statistics.paired import PairedResult, Verdict
 from latlab.stats.variance import effective_size, midmean
+from latlab.words import share
 
 __all__ = ["ASSUMED_DEVIATION", "compare_results", "environment_differences", "judge_unpaired"]
 
@@ -83,7 +84,8 @@ def judge_unpaired(
     p_value = 1.0 if open_ended else 2 * float(ndtr(-(n * m / 2 - against - 1) / spread))
     if single:
         warnings.append(
-            f"a side is one process: {ASSUMED_DEVIATION:.0%} between processes is assumed; measure several"
+            f"a side is one process: {share(ASSUMED_DEVIATION, digits=0)} between processes is "
+            f"assumed; measure several"
         )
         extra = math.sqrt(2) * ASSUMED_DEVIATION
         below, beyond = (math.hypot(side, z * extra) for side in (effect - low, high - effect))
@@ -98,12 +100,13 @@ def judge_unpaired(
         p_value = max(p_value, 2 * float(ndtr(-z * abs(effect) / reach)))
         if alone and low <= 0 <= high:
             warnings.append(
-                f"the processes differ by {math.expm1(effect):+.2%}, which the machine may have done from "
-                f"one run to the next: {RUN_DEVIATION:.0%} between runs is assumed"
+                f"the processes differ by {share(math.expm1(effect), digits=2, signed=True)}, "
+                f"which the machine may have done from "
+                f"one run to the next: {share(RUN_DEVIATION, digits=0)} between runs is assumed"
             )
     margin = math.log1p(smallest_effect)
     if low > -margin and high < margin:
-        verdict, why = Verdict.EQUIVALENT, f"the interval lies within {smallest_effect:.2%}"
+        verdict, why = Verdict.EQUIVALENT, f"the interval is within {share(smallest_effect, digits=2)}"
     elif low > 0 or high < 0:
         verdict, why = (Verdict.SLOWER if low > 0 else Verdict.FASTER), "the interval excludes 0"
     else:
@@ -138,7 +141,7 @@ def compare_results(
     elif not names and len(a.tests) == len(b.tests) == 1:
         names = [(next(iter(a.tests)), next(iter(b.tests)))]
     effect = DEFAULT_EFFECT if smallest_effect is None else smallest_effect
-    why = f"{effect:.3%}, " + (
+    why = f"{share(effect, digits=3)}, " + (
         "as declared" if smallest_effect is not None else "the default of bench compare"
     )
     differences = environment_differences(a.environment, b.environment)

@@ -13,6 +13,7 @@ from latlab.errors import InputError
 from latlab.formats import documents
 from latlab.stats.sequential import FEWEST, level_changes
 from latlab.stats.variance import midmean
+from latlab.words import share
 
 __all__ = ["accept", "accepted", "history"]
 
@@ -84,11 +85,15 @@ def _one(
         )
     ]
     if not changes:
-        return {**document, "verdict": "unchanged", "why": f"no change of level of {effect:.2%} or more"}
+        return {
+            **document,
+            "verdict": "unchanged",
+            "why": f"no change of level of {share(effect, digits=2)} or more",
+        }
     last = changes[-1]
     change = float(last["effect"])
     verdict = "slower" if change > 0 else "faster"
-    why = f"{verdict} by {abs(change):.2%} since {last['at']}"
+    why = f"{verdict} by {share(abs(change), digits=2)} since {last['at']}"
     if last["accepted"]:
         verdict, why = "unchanged", f"{why}, which is accepted"
     elif verdict == "slower":

@@ -18,6 +18,7 @@ from latlab.model.bench import Measure, Sample
 from latlab.model.statistics.paired import PairedResult, Verdict
 from latlab.stats import paired
 from latlab.stats.quantiles import nearest_rank
+from latlab.words import share
 
 __all__ = ["combined", "judge_measures", "names_of", "others_of", "tail_of", "tail_quantile"]
 
@@ -92,7 +93,7 @@ def judge_measures(
     """
     ratios, noises = paired.arrays(differences)
     out = []
-    for index, (name, share) in enumerate(zip(names, paired.measure_shares(len(names)), strict=True)):
+    for index, (name, part) in enumerate(zip(names, paired.measure_shares(len(names)), strict=True)):
         steps: tuple[float, ...] = () if declared else DEFAULT_STEPS
         first = smallest_effect
         if index:
@@ -100,7 +101,7 @@ def judge_measures(
             first = smallest_effect if name == "mean" else max(smallest_effect, TAIL_STEPS[0])
             steps = MEAN_STEPS if name == "mean" else TAIL_STEPS
         result = paired.judge(
-            ratios, smallest_effect=first, alpha=alpha * share, block_pairs=block_pairs, noises=noises
+            ratios, smallest_effect=first, alpha=alpha * part, block_pairs=block_pairs, noises=noises
         )
         if final and result.verdict is Verdict.INCONCLUSIVE:
             result = _widened(result, [step for step in steps if step > first])
@@ -114,7 +115,7 @@ def _widened(result: PairedResult, steps: Sequence[float]) -> PairedResult:
         return result
     for margin in steps:
         if -margin < low and high < margin and abs(result.effect) <= margin / 2:
-            why = f"the interval lies within {margin:.0%}; this budget can't tell less here"
+            why = f"the interval is within {share(margin, digits=0)}; this budget can't tell less here"
             return dataclasses.replace(
                 result, verdict=Verdict.EQUIVALENT, smallest_effect=margin, why=why, needed_pairs=result.pairs
             )
@@ -150,7 +151,7 @@ def combined(measures: Sequence[Measure], *, alpha: float) -> tuple[PairedResult
             why = f"by the {'mean per operation' if name == 'mean' else name}: {why}"
         if verdict is Verdict.MIXED:
             faster = measures[verdicts.index(Verdict.FASTER)]
-            why += f"; faster by the {faster.name}, {faster.result.effect:+.2%}"
+            why += f"; faster by the {faster.name}, {share(faster.result.effect, digits=2, signed=True)}"
     needed = result.needed_pairs
     if verdict is Verdict.INCONCLUSIVE:
         open_ends = [m.result.needed_pairs for m in measures if m.result.verdict is Verdict.INCONCLUSIVE]

@@ -31,6 +31,7 @@ from latlab.errors import LatlabError
 from latlab.model.bench import Sample, Settings
 from latlab.stats.quantiles import nearest_rank
 from latlab.stats.variance import midmean
+from latlab.words import share
 
 __all__ = ["study"]
 
@@ -212,4 +213,7 @@ def _recommendation(rows: Sequence[Combination], effects: dict[str, dict[str, fl
     advice = (
         f"measure with {', '.join(best)}" if best else "no factor changes the scatter by a tenth; leave them"
     )
-    return f"{advice}; least scatter: {quietest} (interquartile range {rows[0].iqr:.2%} of the median)"
+    return (
+        f"{advice}; least scatter: {quietest} (interquartile range "
+        f"{share(rows[0].iqr, digits=2)} of the median)"
+    )

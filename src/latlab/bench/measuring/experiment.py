@@ -27,6 +27,7 @@ from latlab.model.bench import Control, Judgement, Plan, Sample, Settings
 from latlab.model.statistics.paired import PairedResult, Verdict
 from latlab.stats import family, paired
 from latlab.stats.variance import midmean
+from latlab.words import share
 
 __all__ = [
     "Comparison",
@@ -409,7 +410,7 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
 
 
 def _declared(effect: float) -> tuple[float, str]:
-    return effect, f"{effect:.3%}, as declared"
+    return effect, f"{share(effect, digits=3)}, as declared"
 
 
 def run_aa(

@@ -9,6 +9,7 @@ from latlab.bench.measuring.pilot import FEWEST_TURNS, PILOT_BUILDS, PILOT_PAIRS
 from latlab.model.bench import Plan, Settings
 from latlab.stats import paired
 from latlab.stats.variance import best_iterations
+from latlab.words import share
 
 __all__ = ["default_smallest_effect", "make_plan", "plan_from", "with_plan"]
 
@@ -30,7 +31,7 @@ def default_smallest_effect() -> tuple[float, str]:
         (relative change, why).
     """
     return DEFAULT_EFFECT, (
-        f"{DEFAULT_EFFECT:.0%} by default, up to 5 % where the budget can't tell less; "
+        f"{share(DEFAULT_EFFECT, digits=0)} by default, up to 5 % where the budget can't tell less; "
         "declare yours by --effect"
     )
 
@@ -154,21 +155,25 @@ def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
     chosen = "as asked" if fixed else "which makes the most of the time by what both vary and cost"
     if plan.turn:
         what = (
-            f"{count} pilot pairs: their ratios vary by {plan.process_deviation:.3%} from pair to pair "
-            f"and by {plan.iteration_deviation:.3%} from turn to turn, of which {plan.effective_share:.0%} "
+            f"{count} pilot pairs: their ratios vary by {share(plan.process_deviation, digits=3)} "
+            f"from pair to pair "
+            f"and by {share(plan.iteration_deviation, digits=3)} from turn to turn, of which "
+            f"{share(plan.effective_share, digits=0)} "
             f"count as independent; {plan.iterations} iterations a process, {chosen}, in turns of "
             f"{plan.turn} after {plan.unmeasured} unmeasured: {plan.pair_s * 1e3:.3g} ms a pair"
         )
     else:
         what = (
-            f"{count} pilot pairs: {plan.process_deviation:.3%} between processes, "
-            f"{plan.iteration_deviation:.3%} between iterations, of which {plan.effective_share:.0%} count "
+            f"{count} pilot pairs: {share(plan.process_deviation, digits=3)} between processes, "
+            f"{share(plan.iteration_deviation, digits=3)} between iterations, of which "
+            f"{share(plan.effective_share, digits=0)} count "
             f"as independent; {plan.iterations} iterations a process, {chosen}, one process after the other: "
             f"{plan.pair_s * 1e3:.3g} ms a pair"
         )
     if plan.build_deviation is not None:
         what += (
-            f"; {plan.build_deviation:.3%} from build to build of {PILOT_BUILDS}, each of which takes "
+            f"; {share(plan.build_deviation, digits=3)} from build to build of {PILOT_BUILDS}, "
+            f"each of which takes "
             f"{plan.build_s:.3g} s: {plan.block_pairs} pairs a build take the least time"
         )
     if plan.pairs is not None and plan.seconds is not None:
@@ -187,4 +192,4 @@ def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
 
 
 def _share(effect: float) -> str:
-    return f"{effect:.3%}" if effect >= 1e-5 else f"{100 * effect:.2g}%"
+    return f"{share(effect, digits=3)}" if effect >= 1e-5 else f"{100 * effect:.2g}%"

@@ -18,6 +18,7 @@ from pathlib import Path
 from latlab.bench.measuring.conditions import Knobs, closed, hogs
 from latlab.errors import LatlabError
 from latlab.system.settings.tuning import PROBES
+from latlab.words import share
 
 __all__ = ["Finding", "busy_shares", "loop_ns", "probe", "processor_share"]
 
@@ -193,7 +194,9 @@ def _load(level: str) -> float:
 
 
 def _preempts(shares: dict[str, float]) -> tuple[dict[str, str], bool | None, str]:
-    sentences = {k: f"{v:.0%} of its processor beside one busy process" for k, v in shares.items()}
+    sentences = {
+        k: f"{share(v, digits=0)} of its processor beside one busy process" for k, v in shares.items()
+    }
     works = shares["fifo"] >= PREEMPTS and shares["other"] <= SHARES
     return sentences, works, (
         "SCHED_FIFO preempts the ordinary class" if works else "SCHED_FIFO was not seen to preempt"
@@ -202,8 +205,8 @@ def _preempts(shares: dict[str, float]) -> tuple[dict[str, str], bool | None, st
 
 def _loaded(shares: dict[str, float]) -> tuple[dict[str, str], bool | None, str]:
     sentences = {
-        "idle": f"the busiest core was busy {shares['idle']:.0%} of the time",
-        "hog": f"the least busy core was busy {shares['hog']:.0%} of the time",
+        "idle": f"the busiest core was busy {share(shares['idle'], digits=0)} of the time",
+        "hog": f"the least busy core was busy {share(shares['hog'], digits=0)} of the time",
     }
     if shares["hog"] < LOADED:
         return sentences, False, "the load generator left a core idle"
@@ -218,7 +221,7 @@ def _throttles(gaps: dict[str, float]) -> tuple[dict[str, str], bool | None, str
     if gaps[free] > THROTTLED_MS:
         return sentences, False, "real-time processes are throttled even without it"
     works = gaps[limited] > THROTTLED_MS
-    return sentences, works, "it throttles real-time processes" if works else "it throttles nobody here"
+    return sentences, works, "it throttles real-time processes" if works else "it throttles no thread here"
 
 
 def _moved(loops: dict[str, float]) -> tuple[dict[str, str], bool | None, str]:

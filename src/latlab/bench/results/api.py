@@ -19,6 +19,7 @@ from latlab.model.bench import Judgement
 from latlab.model.statistics.paired import Verdict
 from latlab.stats import paired
 from latlab.stats.multiple import benjamini_hochberg
+from latlab.words import share
 
 __all__ = ["carry_over", "couples", "expand", "judge_again", "read_any", "settle", "with_discovery_rate"]
 
@@ -120,7 +121,7 @@ def judge_again(
         except (KeyError, TypeError, ValueError):
             raise InputError(source, "doesn't say what was asked", place=name) from None
         if smallest_effect is not None:
-            effect, why = smallest_effect, f"{smallest_effect:.3%}, as declared"
+            effect, why = smallest_effect, f"{share(smallest_effect, digits=3)}, as declared"
         judged[name] = judge_pairs(
             raw.pairs(name),
             smallest_effect=effect,

@@ -54,7 +54,7 @@ def load(path: Path) -> Results:
         tests = {t: [r.sample.times_ns for r in raw.rows if r.test == t] for t in raw.tests()}
         return Results("latlab", _checked(path, tests), environment, raw.meta.get("asked", {}))
     if path.is_dir():
-        raise InputError(path, "is no recording")
+        raise InputError(path, "is not a recording")
     try:
         document = json.loads(path.read_text())
     except OSError as error:
@@ -65,7 +65,7 @@ def load(path: Path) -> Results:
         place = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else None
         raise InputError(path, "is truncated or no JSON", place=place, remedy="write it again") from None
     if not isinstance(document, dict):
-        raise InputError(path, "is no result of a benchmark")
+        raise InputError(path, "is not a result of a benchmark")
     try:
         for recognise, read in _READERS:
             if recognise(document):
@@ -74,7 +74,7 @@ def load(path: Path) -> Results:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise InputError(path, f"is damaged ({type(error).__name__}: {error})") from None
     raise InputError(
-        path, "is no result that latlab knows",
+        path, "is not a benchmark result that latlab can read",
         remedy="give a recording, raw CSV, or JSON of pyperf, Google Benchmark, hyperfine, pytest-benchmark",
     )  # fmt: skip
 

@@ -129,7 +129,7 @@ def read(path: Path) -> Raw:
         raise InputError(path, f"can't be read ({error})") from None
     lines = text.split("\n")
     if lines[0] not in (FIRST_LINE, FIRST_LINE_1) or len(lines) < 3:
-        raise InputError(path, "is no raw result of latlab bench", place="line 1")
+        raise InputError(path, "is not a raw result of latlab bench", place="line 1")
     try:
         meta = json.loads(lines[1].removeprefix("# "))
     except ValueError:
@@ -163,7 +163,7 @@ def read(path: Path) -> Raw:
                 raise ValueError
             times.append(time_ns)
         except (ValueError, IndexError):
-            raise InputError(path, "is no measured iteration", place=f"line {number}") from None
+            raise InputError(path, "is not a measured iteration", place=f"line {number}") from None
     try:
         flush()
     except ValueError:

@@ -72,7 +72,7 @@ def parse(text: str, parameters: Mapping[str, Any] | None = None) -> Target:
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise UsageError(f"'{text}' is no command ({error})", remedy="check its quotes") from None
+        raise UsageError(f"'{text}' is not a command ({error})", remedy="check its quotes") from None
     return of_command(words, given)
 
 

@@ -23,6 +23,7 @@ from latlab.cli.bench._options import (
     write_reports,
 )
 from latlab.errors import ExitCode, UsageError
+from latlab.words import share
 
 if TYPE_CHECKING:
     from latlab.bench import Asked, Raw, Target
@@ -230,7 +231,8 @@ def aa(fixture: str, comparisons: int, **options: Any) -> int:
     else:
         click.echo(
             f"{target.name}: called different {control.called_different} of {control.comparisons} times "
-            f"({control.rate:.2%}, at most {control.upper95:.2%} at 95 %; level {control.alpha:.0%})"
+            f"({share(control.rate, digits=2)}, at most {share(control.upper95, digits=2)} at 95 "
+            f"%; level {share(control.alpha, digits=0)})"
         )
     if control.failed:
         click.echo("latlab: this host fails the null control; bench ab will refuse verdicts here", err=True)

@@ -50,7 +50,7 @@ OUTPUT = click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file to write; '-': stdout."
 )
 LENIENT = click.option(
-    "--lenient", is_flag=True, help="Skip and count what is damaged; the exit code is 3 then."
+    "--lenient", is_flag=True, help="Skip and count damaged messages, and exit with code 3."
 )
 SYMBOLS = click.option("--symbols", default="", help="Only these, separated by commas.")
 FROM = click.option("--from", "from_", help="Begin: HH:MM:SS[.fraction] or ns since midnight.")

@@ -61,7 +61,7 @@ def census(file: Path | str, as_json: bool, lenient: bool) -> int:
 @TO
 @DATE
 @LENIENT
-@click.option("--resume", is_flag=True, help="Go on behind what a killed run wrote.")
+@click.option("--resume", is_flag=True, help="Continue after the last row that an interrupted run wrote.")
 @JSON
 def inside(
     file: Path | str,

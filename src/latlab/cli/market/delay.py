@@ -20,7 +20,7 @@ from latlab.reports.json import dumps
 @click.option("--max-delay", default=5.0, show_default=True, help="Milliseconds; look no further.")
 @click.option("--resolution", default=1.0, show_default=True, help="Microseconds of a bin of lags.")
 @click.option(
-    "--follow", type=float, help="The files grow: wait for more until none came for so many seconds."
+    "--follow", type=float, help="Follow growing files; end after this many seconds without new data."
 )
 @LENIENT
 @JSON

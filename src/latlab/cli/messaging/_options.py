@@ -51,7 +51,7 @@ def bits_of(text: str) -> float:
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
     if found is None or found[2] not in _RATES:
-        raise UsageError(f"'{text}' is no network rate", remedy="write 1gbit or 100mbit")
+        raise UsageError(f"'{text}' is not a network rate", remedy="write 1gbit or 100mbit")
     return float(found[1]) * _RATES[found[2]]
 
 
@@ -137,7 +137,7 @@ _OPTIONS = [
         help="Real-time priority (SCHED_FIFO) of the run's own threads, which block. [default: none]",
     ),
     click.option("--delay", default="0ns", help="Of that line, one way, such as 50us."),
-    click.option("--jitter", default="0ns", help="Of that line: up to so much more or less."),
+    click.option("--jitter", default="0ns", help="Jitter of that line: up to this much more or less."),
     click.option("--loss", default="0%", help="Of that line, such as 0.1%."),
     click.option("--kernel-stamps", is_flag=True, help="Split latencies at the kernel (SO_TIMESTAMPING)."),
 ]
@@ -216,7 +216,7 @@ def axis_of(text: str) -> tuple[str, list[Any]]:
     name, equals, values = text.partition("=")
     words = [word.strip() for word in values.split(",")]
     if not equals or not all(words):
-        raise UsageError(f"'{text}' is no sweep", remedy="write size=1,100,1k")
+        raise UsageError(f"'{text}' is not a sweep", remedy="write size=1,100,1k")
     read = _AXES.get(name, number_of)
     found: list[Any] = []
     for i, word in enumerate(words):
@@ -262,7 +262,7 @@ def _cpus(text: str) -> tuple[int, int, int]:
         found.insert(1, -1)
     if len(found) != 3:
         raise UsageError(
-            f"'{text}' is no list of cores", remedy="write 0,1,2 for sender, broker and receiver"
+            f"'{text}' is not a list of cores", remedy="write 0,1,2 for sender, broker and receiver"
         )
     return found[0], found[1], found[2]
 
@@ -284,7 +284,7 @@ def _share(text: str) -> float:
 def _stall(text: str) -> tuple[int, int]:
     message, colon, time = text.partition(":")
     if not colon or not message.isdigit():
-        raise UsageError(f"'{text}' is no stall", remedy="write MESSAGE:TIME, such as 5000:300ms")
+        raise UsageError(f"'{text}' is not a stall", remedy="write MESSAGE:TIME, such as 5000:300ms")
     return int(message), ns_of(time)
 
 
@@ -305,5 +305,7 @@ def _fault(text: str) -> tuple[str, int]:
         or not every.isdigit()
         or int(every) < 1
     ):
-        raise UsageError(f"'{text}' is no fault", remedy="write drop=100, repeat=100, swap=100 or damage=100")
+        raise UsageError(
+            f"'{text}' is not a fault", remedy="write drop=100, repeat=100, swap=100 or damage=100"
+        )
     return name, int(every)

@@ -12,6 +12,7 @@ from latlab.cli._options import JSON, Seconds
 from latlab.cli.messaging._options import number_of, run_options, settings_from
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
+from latlab.words import share
 
 FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 
@@ -63,7 +64,8 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
         above = "" if limit.fails_at_hz is None else f", fails at {rate(limit.fails_at_hz, 'messages')}"
         click.echo(
             f"{objective} holds up to {rate(limit.rate_hz, 'messages')}{above}; "
-            f"{limit.held} of {limit.repeats} confirming runs held (confidence {limit.confidence:.0%})"
+            f"{limit.held} of {limit.repeats} confirming runs held (confidence "
+            f"{share(limit.confidence, digits=0)})"
         )
     return ExitCode.OK if limit.rate_hz is not None else ExitCode.FAILED
 
@@ -206,9 +208,9 @@ def conform_command(as_json: bool, **options: Any) -> int:
 
 @click.command("broker")
 @click.option(
-    "--listen", required=True, help="HOST:PORT; port 0 takes a free one. Nobody is asked who they are."
+    "--listen", required=True, help="HOST:PORT to listen on; port 0 takes a free one. No authentication."
 )
-@click.option("--runs", type=click.IntRange(min=1), help="End after so many runs. [default: never]")
+@click.option("--runs", type=click.IntRange(min=1), help="End after this number of runs. [default: no end]")
 def broker_command(listen: str, runs: int | None) -> int:
     """Be the broker of runs on other hosts, which say --broker HOST:PORT."""
     import contextlib

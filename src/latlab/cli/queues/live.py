@@ -15,6 +15,7 @@ from latlab.cli.queues._exclude import EXCLUDE
 from latlab.cli.queues.observe import targets
 from latlab.errors import MissingExtraError, UsageError
 from latlab.reports.json import dumps
+from latlab.words import share
 
 if TYPE_CHECKING:
     from latlab.model.queues.live import Snapshot
@@ -58,7 +59,7 @@ def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None
 @click.command("watch")
 @click.argument("target", nargs=-1, required=True)
 @click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Between two reports.")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many reports.")
+@click.option("--count", type=click.IntRange(min=1), help="Number of reports after which to end.")
 @EXCLUDE
 @ALL_USERS
 @click.option("--json", "as_json", is_flag=True, help="One JSON document a line.")
@@ -86,7 +87,7 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
         print(dumps(snapshot.to_json()))
     else:
         if snapshot.limiting_stage is not None:
-            print(f"{snapshot.limiting_stage} limits (confidence {snapshot.confidence:.0%})")
+            print(f"{snapshot.limiting_stage} limits (confidence {share(snapshot.confidence, digits=0)})")
         for queue in snapshot.queues:
             of = f"/{queue.capacity}" if queue.capacity else ""
             rates = f"{queue.rate_in_hz:.0f}/s in, {queue.rate_out_hz:.0f}/s out, "

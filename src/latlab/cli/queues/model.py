@@ -92,7 +92,7 @@ def _number(name: str, text: str, kind: type) -> Any:
     try:
         value = kind(text)
     except ValueError:
-        raise UsageError(f"{name}: '{text}' is no {'whole ' if kind is int else ''}number") from None
+        raise UsageError(f"{name}: '{text}' is not a {'whole ' if kind is int else ''}number") from None
     if not 0 <= value < 1e9:
         raise UsageError(f"{name}: {text} is out of range")
     return value

@@ -61,9 +61,9 @@ def list_(as_json: bool, remove_dead: bool) -> None:
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The recording's folder."
 )
 @click.option("--period", type=DURATION_NS, default="100us", show_default=True, help="Between two sweeps.")
-@click.option("--seconds", type=Seconds(), help="Stop after so long.")
+@click.option("--seconds", type=Seconds(), help="Stop after this time.")
 @click.option(
-    "--flight", type=DURATION_NS, help="Keep only the last so long in memory; write when something happens."
+    "--flight", type=DURATION_NS, help="Keep only this much time in memory; write it when something happens."
 )
 @click.option("--on", "causes", multiple=True, type=click.Choice(("drop", "full", "latency")),
               help="With --flight: what must happen; by default any of them.")  # fmt: skip
@@ -71,17 +71,25 @@ def list_(as_json: bool, remove_dead: bool) -> None:
     "--objective", type=DURATION_NS, help="With --flight: the longest that an event may wait in a queue."
 )
 @click.option(
-    "--after", type=DURATION_NS, default="1s", show_default=True, help="With --flight: so long after it."
+    "--after",
+    type=DURATION_NS,
+    default="1s",
+    show_default=True,
+    help="With --flight: time recorded after the event.",
 )
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True,
-              help="With --flight: end after so many recordings.")  # fmt: skip
+              help="With --flight: number of recordings after which to end.")  # fmt: skip
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="With --flight: this queue triggers nothing.")
 @ALL_USERS
 @click.option("--scheduler", is_flag=True,
               help="What the scheduler does to the threads, too: for 'latlab queues tail'.")  # fmt: skip
 @click.option("--traces", "trace_paths", multiple=True, type=click.Path(path_type=Path),
               help="Take over the event traces that the application writes here; repeatable.")  # fmt: skip
-@click.option("--budget", type=Share(), help="Of one CPU: idle queues are looked at less, then all of them.")
+@click.option(
+    "--budget",
+    type=Share(),
+    help="Share of one CPU; beyond it queues are sampled less often.",
+)
 @click.option("--cpus", "cpu", type=click.IntRange(min=0), help="Pin the sampler to this CPU.")
 @click.option(
     "--queue", "addressed", multiple=True, metavar="'NAME in=PLACE out=PLACE …'",

@@ -12,6 +12,7 @@ from latlab.cli._options import JSON
 from latlab.cli.queues._exclude import tell_unknown
 from latlab.errors import ExitCode, InputError, UsageError
 from latlab.reports.json import dumps
+from latlab.words import share
 
 if TYPE_CHECKING:
     from latlab.queues.trace.verify import Verification
@@ -85,7 +86,7 @@ def verify_(
         sums = str(low) if low == high else f"{low}..{high}"
         print(
             f"{result.traces} traces, {result.samples} samples, {result.discrepancies} discrepancies "
-            f"({result.rate:.4%}), {result.ties} ties; sums: sampled {sums}, "
+            f"({share(result.rate, digits=4)}), {result.ties} ties; sums: sampled {sums}, "
             f"traced {result.sum_traced}; mean residence {mean} ns, of discrepant events "
             f"{'-' if discrepant is None else f'{discrepant:.0f}'} ns"
         )

@@ -15,12 +15,10 @@ from latlab.reports.json import dumps
 @JSON
 @click.option("--kind", "kinds", multiple=True, help="Only this kind of stub (repeatable).")
 @click.option(
-    "--time", "times_us", multiple=True, type=float, help="Only stubs of so many microseconds (repeatable)."
+    "--time", "times_us", multiple=True, type=float, help="Duration of a stub in microseconds (repeatable)."
 )
 @click.option("--tolerance", default=0.01, show_default=True, help="Median error that still counts as held.")
-@click.option(
-    "--seconds", type=Seconds(), default=0.1, show_default=True, help="Measure every one of them for so long."
-)
+@click.option("--seconds", type=Seconds(), default=0.1, show_default=True, help="Time to measure each stub.")
 def calibrate(
     as_json: bool, kinds: tuple[str, ...], times_us: tuple[float, ...], tolerance: float, seconds: float
 ) -> int:
@@ -43,7 +41,7 @@ def calibrate(
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--cores", type=int, help="Keep so many CPUs busy.")
+@click.option("--cores", type=int, help="Number of CPUs to keep busy.")
 @click.option("--cpus", help="Keep these CPUs busy: 0,3-5.")
 @click.option("--duty", default=1.0, show_default=True, help="Part of each 10 ms in which they are.")
 @click.option(

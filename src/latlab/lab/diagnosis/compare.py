@@ -34,7 +34,7 @@ def compare_answers(before: Path, after: Path) -> AnswerComparison:
             changes.append(_change(f"end to end {name}", "ns", one, two, more_is_worse=True))
     rates = [_baseline(answer).get("capacity_hz") for answer in (a, b)]
     if rates[0] and rates[1] and a["limiting_stage"] == b["limiting_stage"]:
-        name = f"carries through {a['limiting_stage']}"
+        name = f"maximum throughput through {a['limiting_stage']}"
         changes.append(_change(name, "events/s", rates[0], rates[1], more_is_worse=False))
     changes += _budgets(a, b)
     return AnswerComparison(

@@ -55,6 +55,7 @@ from latlab.stats.quantiles import nearest_rank
 from latlab.stubs import require_component
 from latlab.system.environment import capture
 from latlab.system.scratch import scratch
+from latlab.words import duration, share
 
 __all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
 
@@ -214,15 +215,17 @@ def _floor(question: Question, tell: Tell) -> tuple[Floor, str]:
     cpus = pinned or sorted(os.sched_getaffinity(0))
     tell(f"measuring the machine's floor on CPU {', '.join(map(str, cpus))} for {question.floor_s:g} s")
     found = jitter.analyse(jitter.measure(cpus, question.floor_s))
-    share = sum(core.gap_ticks / core.wall_ticks for core in found.cores) / len(found.cores)
+    lost = sum(core.gap_ticks / core.wall_ticks for core in found.cores) / len(found.cores)
     worst = max(core.ns(core.max_ticks) for core in found.cores)
     known = sorted((one for one in found.sources if one.total_ns), key=lambda one: -(one.total_ns or 0.0))
     sources = tuple(
-        f"{one.name} ({one.kind}): {(one.total_ns or 0) / 1e3:,.0f} µs in {one.count} gaps"
-        for one in known[:5]
+        f"{one.name} ({one.kind}): {duration(one.total_ns or 0)} in {one.count} gaps" for one in known[:5]
     )
-    floor = Floor(tuple(cpus), question.floor_s, share, worst, sources, found.warnings)
-    return floor, f"the machine takes {share:.3%} of the time, at worst {worst / 1e3:,.0f} µs at once"
+    floor = Floor(tuple(cpus), question.floor_s, lost, worst, sources, found.warnings)
+    return (
+        floor,
+        f"the machine takes {share(lost, digits=3)} of the time, longest gap {duration(worst)}",
+    )
 
 
 def _settings() -> tuple[tuple[tuple[str, str, str, str], ...], str]:
@@ -407,7 +410,7 @@ def _forecasted(question: Question, answer: Answer, made: Forecast | None, steps
 
 
 def _stage_that_limits(answer: Answer) -> str | None:
-    """What could be made faster: a pool is no stage, and one that has stopped is not slow."""
+    """What could be made faster: a pool is not a stage, and one that has stopped is not slow."""
     return None if answer.verdict in (Verdict.POOL, Verdict.STOPPED) else answer.limiting_stage
 
 

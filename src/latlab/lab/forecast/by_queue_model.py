@@ -1,6 +1,6 @@
 """What making a stage faster would buy, computed: a queueing model of what was observed, simulated.
 
-Where a stage can't be stubbed. It is no measurement: the model knows queues, services and arrivals, and
+Where a stage can't be stubbed. It is not a measurement: the model knows queues, services and arrivals, and
 neither CPUs that stages share nor caches that they spoil for each other.
 """
 

@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from latlab import words
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.forecast.stage_runs import (
     CAPACITY_S,
@@ -39,7 +40,7 @@ from latlab.model.answer import Forecast, ForecastPoint, Interval
 from latlab.model.layout import Layout
 from latlab.stats.quantiles import nearest_rank
 from latlab.system.core_speed import CoreSpeed
-from latlab.words import duration, duration_interval
+from latlab.words import duration, duration_interval, share
 
 __all__ = ["forecast"]
 
@@ -315,15 +316,15 @@ def _sentence(
     assert better.capacity_hz is not None
     assert best.capacity_hz is not None
     said += (
-        f"what the pipeline can carry from {base.capacity_hz.value:,.0f} to {better.capacity_hz.value:,.0f} "
-        f"events/s through it"
+        f"the maximum throughput from {words.count(base.capacity_hz.value)} to "
+        f"{words.count(better.capacity_hz.value)} events/s"
     )
     since = f", since {_what(successor)} takes over" if successor else ""
     if kind == "total":
-        return f"{said}; every further part pays too, up to {best.capacity_hz.value:,.0f}"
+        return f"{said}; further speed-ups keep paying, up to {words.count(best.capacity_hz.value)} events/s"
     if kind == "limited" and knee is not None:
-        return f"{said}; beyond {knee.value:.0%} nothing{since}".replace("%", " %").replace("  %", " %")
-    return f"{said}: the throughput gains nothing{since}"
+        return f"{said}; beyond {share(knee.value, digits=0)} nothing more{since}"
+    return f"{said}: the throughput does not rise{since}"
 
 
 def _what(successor: str) -> str:

@@ -1,6 +1,6 @@
 """The null test of a forecast: the stub at 0 % must do what the unmodified system does.
 
-A difference between the two that is as large as the gain that is claimed is no gain: then nothing is claimed.
+A difference between the two that is as large as the gain that is claimed proves none: nothing is claimed.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from latlab.model.layout import STAGES, Layout
 from latlab.model.machine.environment import Environment
 from latlab.stats.quantiles import median, nearest_rank
 from latlab.system.scratch import scratch
+from latlab.words import share
 
 __all__ = [
     "CAPACITY_S",
@@ -208,5 +209,7 @@ def left_out(made: int, used: int) -> str:
     """The warning on runs that do not count."""
     return (
         f"{made - used} of {made} runs were left out: others, such as the host's other machines, took "
-        f"{_TAKEN:.0%} more of the CPUs during them than in the quietest quarter".replace("%", " %")
+        f"{share(_TAKEN, digits=0)} more of the CPUs during them than in the quietest quarter".replace(
+            "%", " %"
+        )
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from latlab.model.diagnosis import StageView
 from latlab.model.queues.analysis import Analysis, StageResult, Verdict
 from latlab.queues.judge.lock import takes_one_cpu
+from latlab.words import share
 
 __all__ = ["Demand", "all_of_type", "held_up", "most_work"]
 
@@ -59,8 +60,8 @@ def most_work(
     alike = min(own) >= _ALIKE * max(own)
     name = first if alike or len(own) == 1 else max(stages[first], key=lambda one: needs.get(one, 0.0))
     text = (
-        f"threads waited for CPUs; by the median service of traced events {first} needs "
-        f"{totals[first]:.2f} of them, {second} {totals[second]:.2f}"
+        f"CPUs were oversubscribed; from median service times {first} needs {totals[first]:.2f} CPUs, "
+        f"{second} {totals[second]:.2f}"
     )
     return Demand(name, text)
 
@@ -125,7 +126,9 @@ def held_up(found: Analysis) -> Demand | None:
     if busiest.cpu < 2 * named.cpu or (busiest.ready or 0.0) < _OWN:
         return None
     text = (
-        f"{named.label} has work, but used only {named.cpu:.0%} of a CPU and wanted none more: it waited for "
-        f"a lock; {busiest.label} used {busiest.cpu:.0%} of a CPU, and all stages together {total:.2f}"
+        f"{named.label} has work, but used only {share(named.cpu, digits=0)} of a CPU and wanted "
+        f"none more: it waited for "
+        f"a lock; {busiest.label} used {share(busiest.cpu, digits=0)} of a CPU, and all stages "
+        f"together {total:.2f}"
     )
     return Demand(busiest.label, text)

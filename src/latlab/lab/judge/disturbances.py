@@ -10,6 +10,7 @@ from latlab.errors import NotTrustworthyError
 from latlab.model.queues.analysis import Analysis, LineResult, StageResult, Stall, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import stalls
+from latlab.words import share
 
 __all__ = [
     "burst_in_words",
@@ -43,11 +44,11 @@ def command_sentence(found: Analysis | LineResult, stages: Sequence[StageResult]
         ready = (
             ""
             if stage is None or stage.ready is None
-            else f": it has work and room {stage.ready:.0%} of the time"
+            else f". It had input waiting and was not blocked downstream {share(stage.ready)} of the time"
         )
-        return f"{found.limiting_stage} limits{ready}."
+        return f"Bottleneck: {found.limiting_stage}{ready}."
     return {
-        "scheduler": "No stage limits: threads that could work waited for a core.",
+        "scheduler": "No stage limits: runnable threads waited for a CPU.",
         "cpu": "The CPUs limit, no single stage.",
         "burst": "No stage limits on average, but bursts are larger than a buffer.",
         "none": "No stage limits.",
@@ -134,7 +135,7 @@ def _why(stall: Stall) -> str:
     if stall.without_cpu is None:
         return "why is not known"
     if stall.without_cpu >= _NO_CPU:
-        return f"it was ready and had no CPU {stall.without_cpu:.0%} of that time"
+        return f"it was ready and had no CPU {share(stall.without_cpu, digits=0)} of that time"
     return "it did not ask for a CPU: it was stopped, or waited for something outside of its queues"
 
 

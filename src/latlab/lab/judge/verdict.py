@@ -6,13 +6,13 @@ adds: event traces, which say how long an event waited and was served, and the p
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from latlab import words
 from latlab.errors import InputError
 from latlab.lab.judge.demand import all_of_type, most_work
 from latlab.lab.judge.disturbances import unanswered
@@ -24,6 +24,7 @@ from latlab.model.queues.analysis import Analysis, StageResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import verify_recording
 from latlab.stats.quantiles import quantiles
+from latlab.words import duration
 
 __all__ = ["diagnose", "discrepancy", "latency", "overloaded"]
 
@@ -291,19 +292,9 @@ def _disturbed(stages: Sequence[StageView], cores: int, others: Others) -> str |
     if (worst.run_queue or 0.0) < _KEPT_WAITING:
         return None
     return (
-        f"{worst.name} was ready and had no CPU {_percent(worst.run_queue)} of the time, while "
+        f"{worst.name} was ready and had no CPU {words.share(worst.run_queue)} of the time, while "
         f"{others.took(cores)}"
     )
-
-
-def _us(ns: float) -> str:
-    if ns >= 1e6:
-        return f"{ns / 1e6:,.1f} ms"
-    return f"{ns / 1e3:,.1f} µs"
-
-
-def _percent(share: float | None) -> str:
-    return "unknown" if share is None or math.isnan(share) else f"{share:.1%}".replace("%", " %")
 
 
 def _sentence(
@@ -317,30 +308,34 @@ def _sentence(
 ) -> str:
     tail = ""
     if end_to_end is not None:
-        tail = f" End to end an event takes {_us(end_to_end.p50)} (p50) to {_us(end_to_end.p99)} (p99)."
+        tail = (
+            f" End to end an event takes {duration(end_to_end.p50)} (p50) to "
+            f"{duration(end_to_end.p99)} (p99)."
+        )
     if limiting is not None:
         mine = [view for view in stages if limiting in (view.name, view.type)]
         busiest = max(mine, key=lambda view: view.ready or 0.0)
         service = (
-            f", and an event takes {_us(busiest.service_ns.p50)} there (p50)" if busiest.service_ns else ""
+            f"; an event takes {duration(busiest.service_ns.p50)} there (p50)" if busiest.service_ns else ""
         )
-        plural = f"{limiting} (all {len(mine)} of them)" if len(mine) > 1 else limiting
+        number = "both" if len(mine) == 2 else f"all {len(mine)}"
+        plural = f"{limiting} ({number} instances)" if len(mine) > 1 else limiting
         return (
-            f"{plural} limits the pipeline: it has work and room for its results "
-            f"{_percent(busiest.ready)} of the time{service}.{tail}"
+            f"Bottleneck: {plural}. It had input waiting and was not blocked downstream "
+            f"{words.share(busiest.ready)} of the time{service}.{tail}"
         )
     share = ""
     if stages:
         top = max(stages, key=lambda view: view.ready or 0.0)
-        share = f"; the busiest, {top.name}, has work {_percent(top.ready)} of the time"
+        share = f"; the busiest, {top.name}, has work {words.share(top.ready)} of the time"
     match verdict:
         case Verdict.CPU:
             amount = "" if used is None else f": the pipeline used {used:.2f} of {cores}"
-            return f"The CPU limits, no single stage{amount}{share}.{tail}"
+            return f"Bottleneck: the CPUs, no single stage{amount}{share}.{tail}"
         case Verdict.SCHEDULER if disturbed is not None:
             return f"No stage limits, but {disturbed}{share}.{tail}"
         case Verdict.SCHEDULER:
-            return f"The scheduler limits, no stage: threads that could work waited for a core{share}.{tail}"
+            return f"Bottleneck: the scheduler, no stage. Runnable threads waited for a CPU{share}.{tail}"
         case Verdict.BURST:
             return f"No stage limits on average, but bursts are larger than a buffer{share}.{tail}"
         case Verdict.UNKNOWN:
@@ -357,7 +352,7 @@ def _trace_evidence(
     for view in stages:
         if limiting in (view.name, view.type) and view.service_ns is not None and view.service_ns.p50 > 0:
             evidence.append(
-                f"{view.name} serves an event in {_us(view.service_ns.p50)} (p50, traced): at most "
+                f"{view.name} serves an event in {duration(view.service_ns.p50)} (p50, traced): at most "
                 f"{1e9 / view.service_ns.p50:,.0f} events/s with a core of its own; "
                 f"it took {view.rate_hz:,.0f}/s"
             )
@@ -368,24 +363,28 @@ def _trace_evidence(
         others = [served[view.name] for view in stages if view.name in served and view.type != kind]
         if served[slowest] > _WORTH_NS and served[slowest] > _MOST_OF_IT * max(others, default=0):
             evidence.append(
-                f"nothing limits, but an event is served longest at {kind}: {_us(served[slowest])} (p50, "
-                f"traced), at most {_us(max(others, default=0))} elsewhere"
+                f"nothing limits, but an event is served longest at {kind}: "
+                f"{duration(served[slowest])} (p50, "
+                f"traced), at most {duration(max(others, default=0))} elsewhere"
             )
     waiting = [queue for queue in queues if queue.waiting_ns is not None]
     if waiting:
         longest = max(waiting, key=lambda queue: queue.waiting_ns.p50 if queue.waiting_ns else 0)
         assert longest.waiting_ns is not None
-        evidence.append(f"events wait longest in {longest.name}: {_us(longest.waiting_ns.p50)} (p50, traced)")
+        evidence.append(
+            f"events wait longest in {longest.name}: {duration(longest.waiting_ns.p50)} (p50, traced)"
+        )
     return evidence
 
 
 def _losses(queues: Sequence[QueueView], limiting: str | None) -> list[str]:
     """Queues that overran, in words."""
-    since = f" since {limiting} can't keep up" if limiting is not None else ""
+    since = f" because {limiting} cannot keep up" if limiting is not None else ""
     return [
-        f"{queue.name} overran{since}, and lost {queue.drops:,} of {queue.events_in + queue.drops:,} "
-        f"messages ({_percent(queue.drops / (queue.events_in + queue.drops))}): latencies are of those that "
-        "got through; 'latlab demo --find-rate' finds the rate that loses none"
+        f"{words.share(queue.drops / (queue.events_in + queue.drops))} of {queue.name}'s messages "
+        f"were dropped"
+        f"{since} ({queue.drops:,} of {queue.events_in + queue.drops:,}): latencies are those of delivered "
+        "messages only; 'latlab demo --find-rate' finds the rate that drops none"
         for queue in queues
         if queue.drops
     ]
@@ -419,8 +418,9 @@ def _distrust(
     attempts = sampler.sweeps + sampler.missed
     if sampler.sweeps == 0 or sampler.achieved_p99_ns > _STARVED_PERIODS * sampler.period_ns:
         reasons.append(
-            f"the sampler was starved: it looked every {_us(sampler.achieved_p99_ns)} (p99) instead of every "
-            f"{_us(sampler.period_ns)}; give it a core of its own, or a longer --period"
+            f"the sampler was starved: it looked every {duration(sampler.achieved_p99_ns)} (p99) "
+            f"instead of every "
+            f"{duration(sampler.period_ns)}; give it a core of its own, or a longer --period"
         )
     elif sampler.missed > _STARVED_SHARE * attempts:
         reasons.append(

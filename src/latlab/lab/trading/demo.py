@@ -46,7 +46,7 @@ def run_demo(options: DemoOptions, tell: Callable[[str], None]) -> PipelineRun:
         tell: takes a line on each step as it begins.
 
     Raises:
-        InputError: an input that is no ITCH-5.0 file; an output that can't be written.
+        InputError: an input that is not an ITCH-5.0 file; an output that can't be written.
         LatlabError: the pipeline could not be started.
     """
     with scratch("demo") as temporary:

@@ -47,7 +47,7 @@ def require_file(source: Path, named_in: str = "") -> None:
         named_in: the file whose key diagnose.input names it; "" where the command line does.
 
     Raises:
-        InputError: when it is no file.
+        InputError: when it is not a file.
     """
     if source.is_file():
         return

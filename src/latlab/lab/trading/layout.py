@@ -97,12 +97,12 @@ def slowed_by(layout: Layout, planted: Sequence[str]) -> Layout:
     """The layout with service time planted as options say it: "book=30000".
 
     Raises:
-        UsageError: for a text that is no STAGE=NS, or no stage of the layout.
+        UsageError: for a text that is not a STAGE=NS, or no stage of the layout.
     """
     for text in planted:
         stage, equals, ns = text.partition("=")
         if not equals or not ns.isdecimal():
-            raise UsageError(f"--slow {text} is no STAGE=NS", remedy="write for example --slow book=30000")
+            raise UsageError(f"--slow takes STAGE=DURATION, not {text}", remedy="for example book=30us")
         layout = slowed(layout, stage, int(ns))
     return layout
 

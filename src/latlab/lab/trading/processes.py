@@ -136,7 +136,7 @@ class PipelineProcesses:
                     self.stop()
                     break
         except KeyboardInterrupt:
-            tell("interrupted: diagnosing what was observed so far")
+            tell("interrupted: diagnosing what was observed until now")
             self.stop()
         return self.outcomes()
 

@@ -52,7 +52,7 @@ def _given(facts: Facts, server: str) -> Address:
 
     host, colon, port = server.rpartition(":")
     if not colon or not port.isdigit():
-        raise UsageError(f"--server {server} is no address", remedy="write HOST:PORT, or auto")
+        raise UsageError(f"--server {server} is not an address", remedy="write HOST:PORT, or auto")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except OSError as error:

@@ -16,6 +16,7 @@ from latlab.messaging.running import links as _links
 from latlab.messaging.running import processes as _processes
 from latlab.messaging.running.schedule import Schedule, patience_s, schedule
 from latlab.model.messaging import INTERRUPTED, Facts, Measurement, Settings, Side
+from latlab.words import share
 
 _POLL_S = 0.1  # the watcher's own CPU time is some 50 us a look
 
@@ -316,7 +317,11 @@ def _watch(
 
 
 def _about(made_of: str, cpu_ns: int, elapsed_ns: int) -> tuple[str, ...]:
-    used = f"; its box used {cpu_ns / elapsed_ns:.0%} of a CPU, which is no part's" if cpu_ns else ""
+    used = (
+        f"; its box used {share(cpu_ns / elapsed_ns, digits=0)} of a CPU, which is counted to no part"
+        if cpu_ns
+        else ""
+    )
     return (f"the line is {made_of}{used}",)
 
 

@@ -33,7 +33,7 @@ def address_of(text: str) -> tuple[str, int]:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or not int(port) < 65536:
-        raise UsageError(f"'{text}' is no address", remedy="write HOST:PORT")
+        raise UsageError(f"'{text}' is not an address", remedy="write HOST:PORT")
     return host, int(port)
 
 
@@ -241,5 +241,5 @@ def _wrong(order: dict[str, Any] | None) -> str | None:
     if not 1 <= int(order["size"]) <= 64 << 20:
         return f"messages of {order['size']} bytes"
     if not set(order["faults"]) <= {"drop", "repeat", "swap", "damage"}:
-        return "a fault that nobody knows"
+        return "an unknown fault"
     return None

@@ -73,7 +73,7 @@ class ModelQueue:
     """A queue.
 
     Attributes:
-        source: the stage that fills it; "" or a name that is no stage: it is filled from outside.
+        source: the stage that fills it; "" or a name that is not a stage: it is filled from outside.
         drain: the stage that empties it.
         capacity: 0 where it is unbounded.
         share: events put in for each event that the source takes.

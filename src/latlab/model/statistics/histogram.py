@@ -150,7 +150,7 @@ class Histogram:
         """Count the values of a series, of any shape.
 
         Raises:
-            ValueError: for a negative value or one that is no integer: nothing is counted then.
+            ValueError: for a negative value or one that is not an integer: nothing is counted then.
         """
         series = np.asarray(values).reshape(-1)
         if series.size == 0:

@@ -60,7 +60,7 @@ def set_phase(phase: str) -> None:
         ValueError: it is none of these.
     """
     if f"phase.{phase}" not in _LAYOUT:
-        raise ValueError(f"'{phase}' is no phase; write starting, running, stopping or ended")
+        raise ValueError(f"'{phase}' is not a phase; write starting, running, stopping or ended")
     counting.set_phase(_LAYOUT[f"phase.{phase}"])
 
 
@@ -364,5 +364,5 @@ def instrument(q: Q, *, name: str = "", source: Stage = "", drain: Stage = "", g
     elif executor is not None:
         result = executor(q, **described)
     else:
-        raise TypeError(f"{type(q).__name__} is no queue that can be counted where it is")
+        raise TypeError(f"{type(q).__name__} is not a queue that can be counted where it is")
     return result  # type: ignore[no-any-return]

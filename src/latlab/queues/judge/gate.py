@@ -20,7 +20,7 @@ _SMALL_QUEUES = (0.4, 0.6)  # … or so long, if with what it has in hand it is 
 _WHOLE = 1.02  # shares of time that blocks and interpolation may show at most
 _LOOSE = 8  # events in the hands of threads between the queue and its counts
 _MOST_NEGATIVE = 8  # likewise
-_BACKED_UP = 0.3  # of the time, a queue that is no small one is full: somebody behind it is slow
+_BACKED_UP = 0.3  # of the time, a queue that is not a small one is full: somebody behind it is slow
 _SMALL = 8
 _BUSY_LOOP = 0.8  # of the time, an event loop runs or has no CPU: then somebody in it computes
 
@@ -130,7 +130,7 @@ def _swapped(series: Series) -> list[Doubt]:
 
 
 def _backed_up(queues: tuple[QueueResult, ...]) -> list[Doubt]:
-    """Nothing seems slow, and yet a queue that is no small one stands full."""
+    """Nothing seems slow, and yet a queue that is not a small one stands full."""
     return [
         Doubt(DoubtKind.BACKED_UP, queue.name, queue.drain, queue.full, _BACKED_UP)
         for queue in queues

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["takes_one_cpu"]
 
-# Of a CPU: less is no lock that is always held; more needs code that runs without it.
+# Of a CPU: less is not a lock that is always held; more needs code that runs without it.
 _LOW, _HIGH = 0.8, 1.15
 
 

@@ -13,6 +13,7 @@ from latlab.queues.judge.ranking import Ranking
 from latlab.queues.judge.stages import StageView
 from latlab.queues.judge.stopped import Stopped
 from latlab.queues.judge.threads import every_thread
+from latlab.words import count, share
 
 __all__ = [
     "around",
@@ -41,8 +42,8 @@ def thread_sentence(measured: Measured, stage: int) -> list[str]:
     if thread is None:
         return []
     return [
-        f"its thread used {thread.cpu:.0%} of a CPU, was ready without one for {thread.wait:.0%} of the "
-        f"time, and was taken off {thread.involuntary_hz:.0f} times a second"
+        f"its thread ran {share(thread.cpu, digits=0)} of the time, was runnable without a CPU "
+        f"{share(thread.wait, digits=0)}, and was preempted {count(thread.involuntary_hz)} times a second"
     ]
 
 
@@ -51,18 +52,22 @@ def ranking_sentence(measured: Measured, ranking: Ranking) -> str:
     first = ranking.order[0]
     # What is compared may be normalised to the events of the whole; what is said is of the time.
     shares = measured.work.sum(axis=1) / max(float(measured.time.sum()), 1e-12)
-    label, share = measured.views[first].label, shares[first]
-    text = f"{label} was busy {share:.1%} of the time"
+    label = measured.views[first].label
+    text = f"{label} was busy {share(shares[first])} of the time"
     if len(ranking.order) > 1:
         second = ranking.order[1]
-        text += f", {measured.views[second].label} {shares[second]:.1%}"
+        text += f", {measured.views[second].label} {share(shares[second])}"
     how = "its own times" if label in measured.own else "the counts around it"
     if measured.work is measured.demand:
         text, how = text.replace(" was busy ", " needs a CPU ", 1), "the CPU time of its thread"
     elif without_cpu(measured)[first] > 0:
         how += ", less the time that its thread had no CPU"
-    chance = "less than 0.1%" if ranking.by_chance < 0.001 else f"{ranking.by_chance:.1%}"
-    return f"{text} (by {how}); equal stages would lead by so much in {chance} of such runs"
+    runs = (
+        "fewer than 1 run in 1,000"
+        if ranking.by_chance < 0.001
+        else f"about 1 run in {count(1 / ranking.by_chance)}"
+    )
+    return f"{text} (by {how}); equally fast stages would differ this much in {runs}"
 
 
 def around(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]:
@@ -70,19 +75,19 @@ def around(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]:
     sentences = []
     for row in view.inputs:
         queue = queues[row]
-        text = f"its input {queue.name} held {queue.mean_fill:.1f} events on average"
+        text = f"its input {queue.name} held {queue.mean_fill:,.1f} events on average"
         if queue.capacity:
-            text += f" of {queue.capacity}, and was full {queue.full:.1%} of the time"
+            text += f" of {count(queue.capacity)}, and was full {share(queue.full)} of the time"
         elif queue.kind == QueueKind.UNBOUNDED:
             text += f", and grew by {queue.growth_hz:.0f} a second"
         sentences.append(text)
     for row in view.outputs:
         queue = queues[row]
         filled = queue.nonempty_samples[0] / max(1, queue.samples)
-        sentences.append(f"its output {queue.name} was empty {1 - filled:.1%} of the time")
+        sentences.append(f"its output {queue.name} was empty {share(1 - filled)} of the time")
     chain = _backpressure(view, queues)
     if len(chain) > 1:
-        sentences.append(f"the backpressure reaches back over {', '.join(chain)}")
+        sentences.append(f"back-pressure propagates upstream through {', '.join(chain)}")
     return sentences[:6]
 
 
@@ -115,7 +120,7 @@ def burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
     effect = (
         f"{worst.dropped} events were dropped"
         if worst.dropped
-        else f"it was full {worst.full:.2%} of the time"
+        else f"it was full {share(worst.full, digits=2)} of the time"
     )
     return (
         f"no stage is busy for long, and yet {worst.name} overflows: {effect}; its bursts are larger than "
@@ -170,7 +175,8 @@ def lock_sentence(observation: Observation, measured: Measured, window: tuple[in
         return None
     return (
         f"its threads use {used:.2f} CPUs together; {measured.views[first].label}, which needs most of them, "
-        f"is busy {busy:.0%} of the time and runs for {thread.cpu:.0%}: they wait for the interpreter's lock"
+        f"is busy {share(busy, digits=0)} of the time and runs for {share(thread.cpu, digits=0)}: "
+        f"they wait for the interpreter's lock"
     )
 
 

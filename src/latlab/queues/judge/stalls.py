@@ -21,7 +21,7 @@ __all__ = ["stalls"]
 SHORTEST_NS = 50_000_000  # twice what a fair scheduler makes a thread wait among a few others
 _FACTOR = 20.0  # of the usual time between two events that are taken while some wait
 _FIRST_NS = 1_000_000_000  # a stage that takes nothing for longer than this does not just start
-_FEWEST_SWEEPS = 5  # that looked meanwhile: a gap of the sampler is no stall
+_FEWEST_SWEEPS = 5  # that looked meanwhile: a gap of the sampler is not a stall
 _SETTLES_NS = 100_000_000  # after start-up and before shut-down: threads come, caches fill, sources end
 _NOT_SEEN = 0.5  # of the stall: the longest time between two of them
 

@@ -41,6 +41,7 @@ from latlab.queues.judge.sentences import (
 from latlab.queues.judge.series import Series, expand, steady_window
 from latlab.queues.judge.stopped import stopped_stage
 from latlab.queues.judge.types import rank_types, type_of_alike
+from latlab.words import share
 
 __all__ = ["analyse"]
 
@@ -197,7 +198,7 @@ def _pools(
             mine = wait.own and (wait.waiting or 0.0) >= _POOL_WAITERS and stage in (view.label, view.type)
             others = not wait.own and verdict in (Verdict.NONE, Verdict.UNKNOWN, Verdict.BURST)
             if short and (mine or others) and (worst is None or wait.empty > worst[0]):
-                text = f"{queue.name} is empty {wait.empty:.1%} of the time, while {view.label} has work"
+                text = f"{queue.name} is empty {share(wait.empty)} of the time, while {view.label} has work"
                 if wait.waiting is not None:
                     text += f": {wait.waiting:.1f} of those in hand wait for an object on average"
                 worst = (wait.empty, queue.name, text)
@@ -214,7 +215,8 @@ def _loop(measured: Measured, series: Series) -> tuple[str, str] | Doubt | None:
         other = measured.views[holds[1].index].label
         return Doubt(DoubtKind.SHARED_LOOP, first, other, sum(hold.share for hold in holds))
     text = (
-        f"{first} holds the event loop {holds[0].share:.1%} of the time: no other task moves while it works"
+        f"{first} holds the event loop {share(holds[0].share)} of the time: no other task moves "
+        f"while it works"
     )
     return first, text
 
@@ -323,10 +325,9 @@ def _judge(
         return _nothing_named(measured, ranking, evidence, queues)
     view = measured.views[named]
     if label is not None:
-        count = sum(other.type == label for other in measured.views)
-        evidence.append(
-            f"all {count} stages of type {label} are slow alike; {view.label} is the busiest of them"
-        )
+        number = sum(other.type == label for other in measured.views)
+        every = "both" if number == 2 else f"all {number}"
+        evidence.append(f"{every} {label} instances are equally slow; {view.label} is the busiest")
     evidence += around(view, queues)
     if moving is not None:
         evidence.append(moving)
@@ -360,8 +361,9 @@ def _nothing_named(
     first = int((measured.occupied * (waiting >= _SOME_WAITING)).argmax())
     if measured.occupied[first] >= LOADED and waiting[first] >= _SOME_WAITING:
         text = (
-            f"{measured.views[first].label} has an event in hand {measured.occupied[first]:.1%} of the time, "
-            f"and its thread no CPU for {waiting[first]:.1%}: no stage is slow, but threads wait"
+            f"{measured.views[first].label} has an event in hand {share(measured.occupied[first])} "
+            f"of the time, "
+            f"and its thread no CPU for {share(waiting[first])}: no stage is slow, but threads wait"
         )
         return None, Verdict.SCHEDULER, ranking.idle, [*evidence, text]
     burst = burst_sentence(queues)

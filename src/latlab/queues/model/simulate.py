@@ -175,7 +175,7 @@ def _gaps(
     times = []
     for source in outer:
         if source.saturated:
-            # Twice as many as the stage could take: what finds the queue full is no event yet. A stage that
+            # Twice as many as the stage could take: what finds the queue full never entered. A stage that
             # takes next to no time could take more than any memory holds, and others let it pass on less.
             rate = min(2.0 * stage.workers / max(stage.mean_ns, 1.0) * 1e9, _MOST_ARRIVALS / seconds)
             times.append(np.arange(int(rate * seconds) + 1) / rate)

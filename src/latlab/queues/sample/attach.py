@@ -147,7 +147,7 @@ class Attachment:
                 rate_hz=0.0,
                 waiting=0,
             )
-        # A pool's objects flow back: it is no part of the way that events take.
+        # A pool's objects flow back: it is not part of the way that events take.
         way = [queue for queue in queues if queue.kind not in _NO_PART_OF_THE_WAY]
         labels = in_flow_order([(queue.source, queue.drain) for queue in way])
         aside = [queue for queue in queues if queue.kind in _NO_PART_OF_THE_WAY]

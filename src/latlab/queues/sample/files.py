@@ -101,7 +101,7 @@ def refused_folder() -> str:
         return ""
     whose = "" if status.st_uid == os.geteuid() else f", and belongs to user {status.st_uid}"
     return (
-        f"applications don't publish into {folder}: it is no folder of this user's alone (mode 0700){whose}"
+        f"applications don't publish into {folder}: it must be a folder of this user alone (mode 0700){whose}"
     )
 
 

@@ -257,7 +257,7 @@ class Follower:
         if not file.alive:
             return
         self._look_at_phase(file, now, events)
-        # Threads note themselves in the counts, at their first use, which is no change of the topology.
+        # Threads note themselves in the counts, at their first use, which is not a change of the topology.
         threads = file.reader.threads_of
         if any(threads(slot) != known for slot, (_, known) in file.queue_versions.items()):
             file.version = -1

@@ -26,7 +26,7 @@ def load(path: str | os.PathLike[str], *, exclude: tuple[str, ...] = ()) -> Obse
         exclude: names of queues whose samples are left out.
 
     Raises:
-        InputError: when it is no recording, of another kind, or damaged; with the file and the place.
+        InputError: when it is not a recording, of another kind, or damaged; with the file and the place.
     """
     recording = open_recording(path)
     if recording.kind != KIND:

@@ -36,7 +36,7 @@ def tail(
         UsageError: for a quantile that is none.
     """
     if not 0 < share < 1:
-        raise UsageError(f"{share} is no quantile between 0 and 1")
+        raise UsageError(f"{share} is not a quantile between 0 and 1")
     order = np.lexsort((traces["pop_ns"], traces["event"]))
     rows = {name: np.asarray(values)[order] for name, values in traces.items()}
     if not len(order):

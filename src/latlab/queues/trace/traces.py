@@ -39,7 +39,7 @@ def trace_columns(
         `lost` for want of room, and one in how many events is traced (`every`).
 
     Raises:
-        InputError: a file is no trace file.
+        InputError: a file is not a trace file.
     """
     parts: list[Columns] = []
     said = {"lost": 0, "every": 0}

@@ -15,6 +15,7 @@ from latlab.reports.html import Page
 from latlab.reports.markdown import MarkdownPage
 from latlab.reports.sections.figures import Figure, boxes
 from latlab.stats.variance import autocorrelation, midmean
+from latlab.words import share
 
 __all__ = ["comparison_page", "study_page"]
 
@@ -170,7 +171,7 @@ def comparison_page(
 
 
 def _percent(value: float | None) -> str | None:
-    return None if value is None else f"{value:+.3%}"
+    return None if value is None else f"{share(value, digits=3, signed=True)}"
 
 
 def _measuring(settings: Mapping[str, Any]) -> list[str]:
@@ -194,17 +195,22 @@ def _levels(document: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]
     rows = [
         (
             "builds",
-            f"{plan['build_deviation']:.3%}" if built else "not asked for by --build",
+            f"{share(plan['build_deviation'], digits=3)}" if built else "not asked for by --build",
             "-" if plan["builds"] is None else f"{plan['builds']} a side",
             f"{plan['build_s']:.3g} s" if built else "-",
         ),
         (
             "process pairs",
-            f"{plan['process_deviation']:.3%}",
+            f"{share(plan['process_deviation'], digits=3)}",
             "-" if plan["pairs"] is None else f"{plan['pairs']}, {plan['block_pairs']} a block",
             f"{plan['pair_s']:.3g} s",
         ),
-        (unit, f"{plan['iteration_deviation']:.3%}", f"{plan['iterations']} iterations a process", "-"),
+        (
+            unit,
+            f"{share(plan['iteration_deviation'], digits=3)}",
+            f"{plan['iterations']} iterations a process",
+            "-",
+        ),
     ]
     return [(document["name"], *row) for row in rows]
 
@@ -273,7 +279,7 @@ def study_page(document: Mapping[str, Any], times: Mapping[str, Any], meta: Mapp
     page.verdict(document["recommendation"])
     rows = [
         (", ".join(f"{k} {v}" for k, v in row["levels"].items()), row["processes"], row["p50_ns"],
-         f"{row['iqr']:.2%}", f"{row['process_iqr']:.2%}")
+         f"{share(row['iqr'], digits=2)}", f"{share(row['process_iqr'], digits=2)}")
         for row in document["combinations"]
     ]  # fmt: skip
     page.section("Interquartile ranges", "Relative to the median; least scatter first.")
@@ -284,7 +290,7 @@ def study_page(document: Mapping[str, Any], times: Mapping[str, Any], meta: Mapp
     page.table(
         ("factor", "level", "interquartile range"),
         [
-            (f, level, f"{iqr:.2%}")
+            (f, level, f"{share(iqr, digits=2)}")
             for f, levels in document["effects"].items()
             for level, iqr in levels.items()
         ],

@@ -14,6 +14,7 @@ import numpy as np
 from latlab.model.bench import Control, Judgement, Measure, Plan, Sample
 from latlab.model.machine.environment import Environment
 from latlab.stats.quantiles import nearest_rank
+from latlab.words import share
 
 __all__ = [
     "control_json",
@@ -153,12 +154,12 @@ def measure_json(measure: Measure) -> dict[str, Any]:
 def judgement_text(document: Mapping[str, Any]) -> str:
     """The verdict in some lines."""
     low, high = document["interval"]
-    effect = "-" if document["effect"] is None else f"{document['effect']:+.3%}"
+    effect = "-" if document["effect"] is None else f"{share(document['effect'], digits=3, signed=True)}"
     a, b = document["typical_ns"]
     lines = [
         f"{document['name']}: {document['verdict']}",
         f"  B against A  {effect}  [{_percent(low)}, {_percent(high)}] at "
-        f"{1 - document['alpha']:.0%}, p = {document['p_value']:.2g}",
+        f"{share(1 - document['alpha'], digits=0)}, p = {document['p_value']:.2g}",
         f"  A {_number(a)} ns, B {_number(b)} ns an operation; {document['pairs']} process pairs",
         f"  {document['why']}",
         f"  smallest effect that matters: {document['smallest_effect_why']}",
@@ -198,7 +199,9 @@ def study_text(document: Mapping[str, Any]) -> str:
         scatter = f"{row['iqr']:>8.2%} {row['process_iqr']:>13.2%}"
         lines.append(f"{scatter} {_number(row['p50_ns']):>12}  {conditions}")
     for factor, levels in document["effects"].items():
-        lines.append(f"{factor}: " + ", ".join(f"{level} {iqr:.2%}" for level, iqr in levels.items()))
+        lines.append(
+            f"{factor}: " + ", ".join(f"{level} {share(iqr, digits=2)}" for level, iqr in levels.items())
+        )
     lines += [f"{factor} {level}: {seen}" for factor, level, seen in study_findings(document)]
     return "\n".join([*lines, document["recommendation"]])
 
@@ -218,7 +221,7 @@ def counted(count: int, what: str) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "open" if value is None else f"{value:+.3%}"
+    return "open" if value is None else f"{share(value, digits=3, signed=True)}"
 
 
 def _number(value: float | None) -> str:

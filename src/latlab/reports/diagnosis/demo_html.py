@@ -51,7 +51,9 @@ def write_report(
     if diagnosis.doubts:
         page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(diagnosis.doubts), "warn")
     add_topology(page, diagnosis)
-    page.section("Evidence", f"Verdict: {diagnosis.verdict}, confidence {diagnosis.confidence:.0%}.")
+    page.section(
+        "Evidence", f"Verdict: {diagnosis.verdict}, confidence {share(diagnosis.confidence, digits=0)}."
+    )
     page.paragraph("\n\n".join(diagnosis.evidence))
     add_observation(page, diagnosis, observation, end_to_end_ns, waiting_ns)
     if rate is not None:

@@ -49,7 +49,9 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
     if answer.tail is not None and answer.tail.events:
         _slowest(page, answer.tail)
     page.section(
-        "What limits", f"Verdict: {answer.verdict}, confidence {answer.confidence:.0%}.", anchor="limits"
+        "What limits",
+        f"Verdict: {answer.verdict}, confidence {share(answer.confidence, digits=0)}.",
+        anchor="limits",
     )
     names = _queue_names(run)
     for line in answer.evidence:
@@ -157,8 +159,8 @@ def _forecast(page: Page, forecast: Forecast) -> None:
             "yaxis": {"title": {"text": "events/s"}, "rangemode": "tozero"},
         }
         page.figure(
-            {"data": [_curve(at, carries, 1.0, "carries")], "layout": layout},
-            "What the pipeline carries with its input as fast as it is taken.",
+            {"data": [_curve(at, carries, 1.0, "maximum throughput")], "layout": layout},
+            "Maximum throughput, with the input as fast as it is taken.",
             height=320,
         )
     tails = {
@@ -273,4 +275,4 @@ def _steps(page: Page, answer: Answer) -> None:
         [[step.name, step.state, round(step.seconds, 1), step.detail] for step in answer.steps],
     )
     if answer.unknown:
-        page.table(("not known", "what would find out"), [[one.what, one.command] for one in answer.unknown])
+        page.table(("not known", "how to measure it"), [[one.what, one.command] for one in answer.unknown])

@@ -9,7 +9,7 @@ from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, Inte
 from latlab.model.queues.tail import Tail, TailHop
 from latlab.reports.diagnosis.threads_text import thread_blocks
 from latlab.reports.queues.doubts import doubt_in_words
-from latlab.words import duration, share, table
+from latlab.words import count, duration, plural, share, table
 
 __all__ = ["comparison", "forecast_rows", "tail_rows", "text"]
 
@@ -65,10 +65,10 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
         blocks.append(_forecast(one, styled))
         blocks.append("\n".join(wrapped(f"{_capital(said)}.", "  ! ", "    ") for said in one.warnings))
     if answer.floor is not None and answer.floor.sources:
-        blocks.append(wrapped(f"The machine's floor: {_floor(answer)}."))
+        blocks.append(wrapped(f"Machine noise: {_floor(answer)}."))
     if answer.unknown:
         lines = [wrapped(f"{one.what}  →  {one.command}", "  ? ", "    ") for one in answer.unknown]
-        blocks.append("\n".join(["What could not be known, and what would find out:", *lines]))
+        blocks.append("\n".join(["Not measured, and how to measure it:", *lines]))
     blocks.append(
         wrapped(
             "Steps: "
@@ -96,9 +96,9 @@ def _floor(answer: Answer) -> str:
     assert answer.floor is not None
     cpus = ", ".join(map(str, answer.floor.cpus))
     return (
-        f"it takes {share(answer.floor.share, digits=2)} of the time on CPU {cpus}, at worst "
-        f"{duration(answer.floor.worst_ns)} at once, most by {answer.floor.sources[0]}; "
-        f"{len(answer.findings)} settings disturb (latlab system check)"
+        f"{share(answer.floor.share, digits=2)} of CPU time lost on CPU {cpus}, longest gap "
+        f"{duration(answer.floor.worst_ns)}, mostly to {answer.floor.sources[0]}; "
+        f"{plural(len(answer.findings), 'setting')} add noise (latlab system check)"
     )
 
 
@@ -142,24 +142,24 @@ def tail_rows(tail: Tail) -> tuple[list[str], list[list[str]]]:
         where = f"waiting in {longest.queue or '?'}" if in_queue else f"service at {longest.stage}"
         spent = max(longest.waited_ns, longest.served_ns)
         rows.append([duration(event.total_ns), where, duration(spent), _why(longest, in_queue)])
-    return ["event", "most of it", "so long", "why"], rows
+    return ["latency", "mostly in", "for", "why"], rows
 
 
 def _why(hop: TailHop, in_queue: bool) -> str:
     reasons = []
     if in_queue and hop.fill:
-        filling = "" if hop.filling_ns is None else f" (the queue not empty for {duration(hop.filling_ns)})"
-        reasons.append(f"behind {hop.fill:,}{filling}")
+        filling = "" if hop.filling_ns is None else f" (queue non-empty for {duration(hop.filling_ns)})"
+        reasons.append(f"{count(hop.fill)} events ahead of it{filling}")
     elif in_queue and hop.fill == 0:
         reasons.append("nothing in front")
     if hop.no_cpu is not None and hop.on_cpu is not None:
         # The kernel's counts are read every 50 ms: they tell of the time around, not of the wait alone.
         if hop.no_cpu >= _MUCH:
-            reasons.append(f"{hop.stage} had no CPU {share(hop.no_cpu)} of the time around")
+            reasons.append(f"{hop.stage} was waiting for a CPU {share(hop.no_cpu)} of that time")
         elif hop.on_cpu >= _MUCH:
-            reasons.append(f"{hop.stage} worked {share(hop.on_cpu)} of the time around")
+            reasons.append(f"{hop.stage} ran {share(hop.on_cpu)} of that time")
         else:
-            reasons.append(f"{hop.stage} slept most of the time around: it had to be woken")
+            reasons.append(f"{hop.stage} slept most of that time: it had to be woken")
     return ", ".join(reasons) or "not known"
 
 
@@ -192,7 +192,7 @@ def forecast_rows(forecast: Forecast) -> tuple[list[str], list[list[str]]]:
     columns: dict[str, list[str]] = {
         "time": [_spread(point.time_ns) for point in points],
         "events/s": [_count(point.rate_hz) for point in points],
-        "carries": [_count(point.capacity_hz) for point in points],
+        "max events/s": [_count(point.capacity_hz) for point in points],
         "p50": [_spread(point.p50_ns) for point in points],
         "p99": [_spread(point.p99_ns) for point in points],
         "p99.9": [_spread(point.p99_9_ns) for point in points],
@@ -227,7 +227,9 @@ def comparison(found: AnswerComparison) -> str:
             change.what,
             shown(change.before, change.unit),
             shown(change.after, change.unit),
-            "–" if not change.before else f"{change.after / change.before - 1:+.1%}".replace("%", " %"),
+            "–"
+            if not change.before
+            else f"{share(change.after / change.before - 1, signed=True)}".replace("%", " %"),
             "" if change.verdict == "part" else change.verdict,
         ]
         for change in found.changes

@@ -21,6 +21,7 @@ from latlab.jitter import (
     recommendations,
 )
 from latlab.model.machine.jitter import CoreJitter, JitterResult, human
+from latlab.words import share
 
 __all__ = [
     "above_floor",
@@ -129,14 +130,18 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
         lines += ["", "by layer: " + ", ".join(f"{name} {human(ns)}" for name, ns in each)]
     if result.attributed is not None:
         joined = result.attributed if result.joined is None else result.joined
-        text = f"{100 * result.attributed:.1f}% of gap time has a known source"
+        every = "All" if result.attributed > 0.9995 else share(result.attributed)
+        text = f"{every} gap time attributed" if every == "All" else f"{every} of gap time attributed"
         if result.attributed - joined > 5e-4:
-            text += f": {100 * joined:.1f}% is joined to the kernel's events, the rest is below the kernel"
+            text += (
+                f": {share(joined, digits=0)} to kernel events, "
+                f"{share(result.attributed - joined, digits=0)} to the hypervisor or firmware"
+            )
         lines.append(text)
     for period in result.periods:
         lines.append(
-            f"beat on CPU {period.cpu}: {period.cause} (phase {human(period.phase_ns)},"
-            f" p {period.p_value:.1g}, {100 * period.share:.0f}% of its beats came)"
+            f"Periodic on CPU {period.cpu}, every {period.cause} (phase {human(period.phase_ns)},"
+            f" p = {period.p_value:.1g}, {share(period.share, digits=0)} of its beats came)"
         )
     return "\n".join(lines) + "\n"
 

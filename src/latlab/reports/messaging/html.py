@@ -15,7 +15,7 @@ from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running, windowed
 from latlab.reports.messaging.text import rate
 from latlab.stats.thinning import extremes
-from latlab.words import duration
+from latlab.words import duration, share
 
 __all__ = ["write_html"]
 
@@ -77,7 +77,7 @@ def write_html(
     centres, counts = histogram(latency, bins, overlap)
     bars = {"type": "bar", "x": (centres / 1e3).tolist(), "y": counts.tolist(), "name": "messages"}
     layout = {"xaxis": {"title": {"text": "latency, us"}}, "yaxis": {"title": {"text": "messages"}}}
-    humps = ", ".join(f"{duration(h.at_ns)} ({h.weight:.0%})" for h in r.humps)
+    humps = ", ".join(f"{duration(h.at_ns)} ({share(h.weight, digits=0)})" for h in r.humps)
     page.figure(
         {"data": [bars], "layout": layout}, f"Histogram up to p99.9; {len(r.humps)} hump(s): {humps}."
     )

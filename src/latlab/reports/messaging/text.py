@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latlab.model.messaging import Result, Throughput
 from latlab.model.statistics.summary import Summary
-from latlab.words import count, duration, table
+from latlab.words import count, duration, share, table
 
 __all__ = ["rate", "render"]
 
@@ -68,13 +68,13 @@ def render(r: Result) -> str:
         shown = ", ".join(f"{name} {duration(value)}" for name, value in parts if value is not None)
         lines.append(f"{'CPU per message':<21}{shown}; total {duration(c.total)}")
     if c.foreign is not None and c.total:
-        lines[-1] += f"; everybody else on this machine {duration(c.foreign)}"
+        lines[-1] += f"; other processes {duration(c.foreign)}"
     for name, counter in r.counters.items():
         each = "" if counter.per_message is None else f", {counter.per_message:.3g} a message"
         lines.append(f"{name:<21}{count(counter.total)}{each}")
     if r.idle:
         asleep = r.idle.get("idle_share")
-        shown = "unknown" if asleep is None else f"{asleep:.0%} of the time"
+        shown = "unknown" if asleep is None else f"{share(asleep, digits=0)} of the time"
         lines.append(f"{'CPUs idle':<21}{shown} ({r.idle.get('driver') or 'no cpuidle driver'})")
     lines.append(_humps(r))
     lines.append(_stability(r))
@@ -114,7 +114,7 @@ def _waiting(r: Result) -> str:
 def _humps(r: Result) -> str:
     if not r.humps:
         return f"{'humps':<21}none"
-    where = ", ".join(f"{duration(h.at_ns)} ({h.weight:.0%})" for h in r.humps)
+    where = ", ".join(f"{duration(h.at_ns)} ({share(h.weight, digits=0)})" for h in r.humps)
     sure = "" if r.humps_p_value is None else f" (dip test p = {r.humps_p_value:.2g})"
     return f"{'humps':<21}{len(r.humps)} at {where}{sure}"
 

@@ -14,8 +14,9 @@ def doubt_in_words(doubt: Doubt) -> str:
     match doubt.kind:
         case DoubtKind.RARELY_AT_WORK:
             return (
-                f"{where} seems slowest, and yet has work and room only {share(doubt.value)} of the time: "
-                f"events wait for something that no queue shows; instrument what it waits for"
+                f"{where} seems slowest, but it had input waiting and was not blocked only "
+                f"{share(doubt.value)} of the time: events wait for something that no queue shows; "
+                "instrument what it waits for"
             )
         case DoubtKind.ABOVE_WHOLE:
             return (

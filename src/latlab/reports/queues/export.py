@@ -112,7 +112,7 @@ def _perfetto_events(subject: Subject) -> Iterator[dict[str, object]]:
         columns = (traces[name].tolist() for name in ("event", "push_ns", "pop_ns", "queue"))
         for event, push, pop, q in zip(*columns, strict=True):
             if not 0 <= q < len(names):
-                continue  # it ends an event's way, and is no wait in a queue
+                continue  # it ends an event's way, and is not a wait in a queue
             # An event that fans out waits in several queues at once: the id is of the two together.
             shared = {"cat": "wait", "name": f"wait in {names[q]}", "pid": owners[q], "id": f"{event}.{q}"}
             yield {"ph": "b", "ts": push / 1e3, "args": {"event": event}, **shared}

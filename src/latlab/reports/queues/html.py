@@ -123,7 +123,7 @@ def _stages(page: Page, analysis: Analysis) -> None:
         "service",
         "CPUs",
         "no CPU",
-        "taken off/s",
+        "preempted/s",
     )
     rows = [
         [
@@ -186,7 +186,7 @@ def _queues(page: Page, analysis: Analysis) -> None:
             ]
             for q in analysis.queues
         ],
-        "Shares of the time above so much of the capacity; mean wait: mean fill over rate (Little's law).",
+        "Shares of the time above a share of the capacity; mean wait: mean fill over rate (Little's law).",
     )
     names = {q.number: q.name for q in analysis.queues}
     bursts = sorted((b for q in analysis.queues for b in q.bursts), key=lambda b: -b.height)[:_MOST_BURSTS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latlab.model.queues.overhead import Overhead, QueueCost, Watched
 from latlab.reports.queues.text import table
-from latlab.words import duration
+from latlab.words import duration, share
 
 __all__ = ["overhead_lines"]
 
@@ -64,17 +64,17 @@ def _sentence(one: Watched, found: Overhead) -> str:
     cost = one.whole
     if cost is None or cost.slowdown is None:
         return f"{head}: no event came through both this and an unobserved run"
-    text = f"{head}, the pipeline's mean latency changes by {cost.slowdown:+.1%}"
+    text = f"{head}, the pipeline's mean latency changes by {share(cost.slowdown, signed=True)}"
     if cost.slowdown_low is None or cost.slowdown_high is None:
         return f"{text} (too few rounds for an interval: {found.rounds} of 6)"
-    return f"{text} [{cost.slowdown_low:+.1%}, {cost.slowdown_high:+.1%}]"
+    return f"{text} [{share(cost.slowdown_low, signed=True)}, {share(cost.slowdown_high, signed=True)}]"
 
 
 def _row(one: Watched, cost: QueueCost) -> tuple[str, ...]:
     interval = (
         ""
         if cost.slowdown_low is None or cost.slowdown_high is None
-        else f"{cost.slowdown_low:+.1%} to {cost.slowdown_high:+.1%}"
+        else f"{share(cost.slowdown_low, signed=True)} to {share(cost.slowdown_high, signed=True)}"
     )
     return (
         cost.queue or "end to end",
@@ -84,6 +84,6 @@ def _row(one: Watched, cost: QueueCost) -> tuple[str, ...]:
             f"{ns / 1e3:.2f}"
             for ns in (cost.mean_ns, cost.deviation_ns, cost.p1_ns, cost.p50_ns, cost.p99_ns)
         ),
-        "" if cost.slowdown is None else f"{cost.slowdown:+.1%}",
+        "" if cost.slowdown is None else f"{share(cost.slowdown, signed=True)}",
         interval,
     )

@@ -8,6 +8,7 @@ from latlab.model.queues.analysis import Analysis, LineResult, Verdict
 from latlab.model.queues.queueing import Forecast
 from latlab.model.queues.tail import SchedulerShare, Tail
 from latlab.reports.queues.doubts import doubt_in_words
+from latlab.words import duration, share
 
 __all__ = ["analysis_lines", "answer", "compare_lines", "forecast_lines", "table", "tail_lines"]
 
@@ -28,11 +29,14 @@ def answer(analysis: Analysis) -> str:
     sentence = _SENTENCES[analysis.verdict].format(stage=analysis.limiting_stage)
     if analysis.verdict is Verdict.SCHEDULER and analysis.limiting_stage is None:
         sentence = "no stage limits, but the scheduler: threads that could work waited for a CPU"
-    return f"{sentence} (confidence {analysis.confidence:.0%})"
+    return f"{sentence} (confidence {share(analysis.confidence, digits=0)})"
 
 
 def _of_line(line: LineResult) -> str:
-    return f"{_SENTENCES[line.verdict].format(stage=line.limiting_stage)} (confidence {line.confidence:.0%})"
+    return (
+        f"{_SENTENCES[line.verdict].format(stage=line.limiting_stage)} (confidence "
+        f"{share(line.confidence, digits=0)})"
+    )
 
 
 def compare_lines(before: Analysis, after: Analysis) -> list[str]:
@@ -103,7 +107,7 @@ def forecast_lines(found: Forecast, before: Forecast | None = None) -> list[str]
     head = f"{found.throughput_hz:.0f} events/s pass through"
     if before is not None:
         head += f" ({_change(before.throughput_hz, found.throughput_hz)} against {before.throughput_hz:.0f})"
-    lost = f"; {found.lost:.2%} of what arrives is lost" if found.lost else ""
+    lost = f"; {share(found.lost, digits=2)} of what arrives is lost" if found.lost else ""
     lines = [
         f"{head}{lost}",
         f"simulated: {found.events} events, {found.simulated_s:.4g} s of the pipeline, seed {found.seed}",
@@ -129,27 +133,30 @@ def forecast_lines(found: Forecast, before: Forecast | None = None) -> list[str]
 def tail_lines(found: Tail) -> list[str]:
     """The slowest traced events, one paragraph each."""
     lines = [
-        f"{found.beyond} of {found.traced} traced events took longer than {_us(found.limit_ns)} "
+        f"{found.beyond} of {found.traced} traced events took longer than {duration(found.limit_ns)} "
         f"(p{100 * found.share:g}); the slowest {len(found.events)}:"
     ]
     if found.scheduler:
         lines.append(f"what the scheduler did isn't known: {found.scheduler}")
     where: dict[str, int] = {}
     for event in found.events:
-        lines += ["", f"event {event.event}: {_us(event.total_ns)}"]
+        lines += ["", f"event {event.event}: {duration(event.total_ns)}"]
         longest = event.longest
         for hop in event.hops:
-            text = f"  {'>' if hop is longest else ' '} {_us(hop.waited_ns):>11} in {hop.queue or '-'}"
-            text += f", {_us(hop.served_ns)} at {hop.stage}"
+            text = f"  {'>' if hop is longest else ' '} {duration(hop.waited_ns):>11} in {hop.queue or '-'}"
+            text += f", {duration(hop.served_ns)} at {hop.stage}"
             if hop.fill is not None and hop.filling_ns is not None:
                 text += f"; {hop.fill} in front"
-                text += f", filling for {_us(hop.filling_ns)} ({hop.came} came)" if hop.fill else ""
+                text += f", filling for {duration(hop.filling_ns)} ({hop.came} came)" if hop.fill else ""
             lines.append(text)
             if hop is not longest:
                 continue
             if hop.waiting is None and hop.serving is None:
                 if hop.no_cpu is not None and hop.on_cpu is not None:
-                    ran = f"ran {hop.on_cpu:.0%} and waited for a CPU {hop.no_cpu:.0%} of the time"
+                    ran = (
+                        f"ran {share(hop.on_cpu, digits=0)} and waited for a CPU "
+                        f"{share(hop.no_cpu, digits=0)} of the time"
+                    )
                     lines.append(f"      {hop.stage} {ran}")
                 continue
             for when, kernel in (("meanwhile", hop.waiting), ("while it had the event", hop.serving)):
@@ -166,31 +173,27 @@ def tail_lines(found: Tail) -> list[str]:
 
 def _scheduled(kernel: SchedulerShare) -> str:
     """What the scheduler did, without what it did not."""
-    parts = [f"ran {_us(kernel.ran_ns)}"]
+    parts = [f"ran {duration(kernel.ran_ns)}"]
     if kernel.run_queue_ns:
-        text = f"was ready without a CPU for {_us(kernel.run_queue_ns)}"
+        text = f"was runnable without a CPU for {duration(kernel.run_queue_ns)}"
         if kernel.wake_up_ns:
-            text += f" ({_us(kernel.wake_up_ns)} of it from being woken to running)"
+            text += f" ({duration(kernel.wake_up_ns)} of it from being woken to running)"
         parts.append(f"{text}, which {kernel.cpu_held_by} had" if kernel.cpu_held_by else text)
     if kernel.futex_ns:
         by = f", woken by {kernel.woken_by}" if kernel.woken_by and not kernel.asleep_ns else ""
-        parts.append(f"slept in a futex for {_us(kernel.futex_ns)}{by}")
+        parts.append(f"slept in a futex for {duration(kernel.futex_ns)}{by}")
     if kernel.asleep_ns:
         by = f", woken by {kernel.woken_by}" if kernel.woken_by else ""
-        parts.append(f"slept elsewhere for {_us(kernel.asleep_ns)}{by}")
+        parts.append(f"slept elsewhere for {duration(kernel.asleep_ns)}{by}")
     return "; ".join(parts)
 
 
-def _us(ns: float) -> str:
-    return f"{ns / 1e3:,.1f} µs"
-
-
 def _change(before: float, after: float) -> str:
-    return "-" if before <= 0 else f"{after / before - 1:+.1%}"
+    return "-" if before <= 0 else f"{share(after / before - 1, signed=True)}"
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share:.1%}"
+def _percent(value: float | None) -> str:
+    return "" if value is None else share(value)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

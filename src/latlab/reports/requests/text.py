@@ -35,7 +35,7 @@ _LEAST = 0.005  # share of a part that is worth a line
 def finding(found: Requests) -> str:
     """The finding in a sentence or two."""
     if not found.requests:
-        return "No request was seen: nobody asked the program through a socket while it was observed."
+        return "No requests seen: the program received none through a socket while it was observed."
     whole = f"p50 {duration(found.p50_ns)}, p99 {duration(found.p99_ns)}, p99.9 {duration(found.p999_ns)}"
     if not found.parts:
         return f"{whole}."

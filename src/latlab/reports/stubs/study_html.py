@@ -9,12 +9,13 @@ from latlab.model.machine.environment import Environment
 from latlab.model.stubs import StudyResult, StudyRun
 from latlab.reports.html import Page
 from latlab.reports.sections.figures import Figure
+from latlab.words import share
 
 __all__ = ["stage_page", "study_page"]
 
 _NAMES = {
     "measure": "1. Where the time goes",
-    "suspicion": "2. Is it a bottleneck at all?",
+    "suspicion": "2. Is it a bottleneck?",
     "waits": "3. Its waits",
     "flat": "4. Without its work",
     "idle": "5. Asleep instead of working",
@@ -103,11 +104,11 @@ def stage_page(document: Mapping[str, Any], command: str, environment: Environme
     layout = {"xaxis": {"title": {"text": f"{name} faster by, %"}},
               "yaxis": {"title": {"text": "latency, us"}, "type": "log"}}  # fmt: skip
     page.figure({"data": tails, "layout": layout})
-    page.section("Costs and benefits", "What the pipeline can carry, and how late its events are.")
+    page.section("Costs and benefits", "Maximum throughput, and the latency of its events.")
     page.table(
         ["faster by", "events/s", "system faster by", "p50, us", "p99, us", "p99.9, us"],
         [
-            [f"{p['speedup']:.0%}", round(p["capacity_hz"]), f"{p['gain']:.1%}",
+            [f"{share(p['speedup'], digits=0)}", round(p["capacity_hz"]), f"{share(p['gain'])}",
              *(None if p[f"{q}_ns"] is None else round(p[f"{q}_ns"]["value"] / 1e3, 1)
                for q in ("p50", "p99", "p99.9"))]
             for p in curve
@@ -128,8 +129,14 @@ def _row(result: StudyResult, index: int) -> list[Any]:
     point = result.curve[index]
     saved = point.speedup * result.t_cus_ns / 1e6
     gained = point.gain * result.t_sut_ns / 1e6
-    pays = f"{gained / saved:.0%}" if saved else None
-    return [f"{point.speedup:.0%}", round(saved, 3), round(point.value / 1e6, 3), round(gained, 3), pays]
+    pays = f"{share(gained / saved, digits=0)}" if saved else None
+    return [
+        f"{share(point.speedup, digits=0)}",
+        round(saved, 3),
+        round(point.value / 1e6, 3),
+        round(gained, 3),
+        pays,
+    ]
 
 
 def _curve(result: StudyResult) -> Figure:
@@ -192,8 +199,10 @@ def _figure(result: StudyResult, step: str) -> Figure | None:
         if step == "idle" and run.variant == "busy" and run.speedup:
             continue
         # A delay's length stands where a stub's speedup does.
-        part = f" {run.speedup:.0%} faster" if run.variant == "busy" and run.speedup else ""
-        name = f"delay {run.speedup:.0%}" if run.variant == "delay" else _WORDS[run.variant] + part
+        part = f" {share(run.speedup, digits=0)} faster" if run.variant == "busy" and run.speedup else ""
+        name = (
+            f"delay {share(run.speedup, digits=0)}" if run.variant == "delay" else _WORDS[run.variant] + part
+        )
         groups.setdefault(name, []).append(run.wall_ns / 1e6)
     if not groups:
         return None
@@ -216,7 +225,7 @@ def _advice(result: StudyResult) -> str:
     if result.component_class == "total":
         return "Optimise it, measure again, and start at step 1."
     who = result.takes_over or "what takes over"
-    return f"Optimise it until it is {result.t_limit or 0:.0%} faster, then study {who}."
+    return f"Optimise it until it is {share(result.t_limit or 0, digits=0)} faster, then study {who}."
 
 
 def _runs(runs: tuple[StudyRun, ...]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from latlab.model.stubs import StubCalibration, StudyResult, Timeline, TimelineComparison
+from latlab.words import share
 
 _SYMBOLS = {"running": "█", "ready": "▒", "blocked": "·"}
 
@@ -72,7 +73,10 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, width: int 
             f"{thread.end_error:9.3%}"
         )
     order = "the same" if result.order_same else "NOT the same"
-    lines.append(f"total: {result.total_error:+.3%}; threads are created and joined in {order} order")
+    lines.append(
+        f"total: {share(result.total_error, digits=3, signed=True)}; threads are created and "
+        f"joined in {order} order"
+    )
     if result.missing:
         lines.append(f"in one of them only: threads {', '.join(map(str, result.missing))}")
     return "\n".join(lines)
@@ -94,11 +98,15 @@ def study(result: StudyResult) -> str:
         )
     if result.t_limit is not None and result.t_limit_interval is not None:
         low, high = result.t_limit_interval
-        lines.append(f"limit: {result.t_limit:.0%} faster ({low:.0%} to {high:.0%})")
+        lines.append(
+            f"limit: {share(result.t_limit, digits=0)} faster ({share(low, digits=0)} to "
+            f"{share(high, digits=0)})"
+        )
     least = " to ".join(f"{value / 1e6:.2f}" for value in result.t_min_interval_ns)
     lines.append(
         f"bottleneck: {result.component_class}; least time {result.t_min_sut_ns / 1e6:.2f} ms ({least}); "
-        f"baseline by stub {result.drift:+.2%}; {result.calls} calls, {result.rounds} rounds, "
+        f"baseline by stub {share(result.drift, digits=2, signed=True)}; {result.calls} calls, "
+        f"{result.rounds} rounds, "
         f"{result.seconds:.0f} s"
     )
     lines += [f"warning: {warning}" for warning in result.warnings]
@@ -115,8 +123,10 @@ def stage(study: Mapping[str, Any]) -> str:
         lines.append(
             f"{point['speedup']:9.0%} {point['capacity_hz']:12,.0f} {point['gain']:7.1%} {' '.join(shown)}"
         )
-    limit = "" if study["t_limit"] is None else f"; limit: {study['t_limit']:.0%} faster"
-    drift = "" if study["drift"] is None else f"; baseline by stub {study['drift']:+.2%}"
+    limit = "" if study["t_limit"] is None else f"; limit: {share(study['t_limit'], digits=0)} faster"
+    drift = (
+        "" if study["drift"] is None else f"; baseline by stub {share(study['drift'], digits=2, signed=True)}"
+    )
     lines.append(f"bottleneck: {study['class']}{limit}{drift}; {study['rounds']} rounds")
     lines += [f"warning: {warning}" for warning in study["warnings"]]
     return "\n".join(lines)

@@ -6,6 +6,7 @@ import html
 
 from latlab.model.stubs import Timeline, TimelineComparison, TimelineThread
 from latlab.reports.html import Page
+from latlab.words import share
 
 __all__ = ["comparison", "draw"]
 
@@ -31,8 +32,9 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, names: tupl
     order = "the same order" if result.order_same else "ANOTHER order"
     close = abs(result.total_error) <= 0.005 and worst <= 0.005 and result.order_same
     page.verdict(
-        f"The total differs by {result.total_error:+.3%}, the start and end of every thread by at most "
-        f"{worst:.3%} of the total; threads are created and joined in {order}.",
+        f"The total differs by {share(result.total_error, digits=3, signed=True)}, the start and "
+        f"end of every thread by at most "
+        f"{share(worst, digits=3)} of the total; threads are created and joined in {order}.",
         "good" if close else "warn",
     )
     span_ns = max(a.total_ns, b.total_ns, 1)
@@ -46,8 +48,8 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, names: tupl
     rows = [
         [
             thread.id, a.thread(thread.id).name, f"{a.thread(thread.id).run_ns / 1e6:.3f}",
-            f"{b.thread(thread.id).run_ns / 1e6:.3f}", f"{thread.run_error:+.3%}",
-            f"{thread.blocked_error:+.3%}", f"{thread.start_error:+.3%}", f"{thread.end_error:+.3%}",
+            f"{b.thread(thread.id).run_ns / 1e6:.3f}", _signed(thread.run_error),
+            _signed(thread.blocked_error), _signed(thread.start_error), _signed(thread.end_error),
         ]
         for thread in result.threads
     ]  # fmt: skip
@@ -133,3 +135,7 @@ def _row(thread: TimelineThread, y: float, scale: float) -> str:
             f"<title>{html.escape(what)} at {at / 1e6:.4f} ms</title></line>"
         )
     return "".join(parts)
+
+
+def _signed(error: float) -> str:
+    return share(error, digits=3, signed=True)

@@ -275,7 +275,7 @@ def spec(header: str | Path, name: str, options: Sequence[str] = ()) -> tuple[st
     """
     header = Path(header)
     if not header.is_file():
-        raise InputError(header, "is no header")
+        raise InputError(header, "is not a header")
     elements = _parse(header, options)
     writer = _Writer(header, elements)
     wanted = "".join(name.split())

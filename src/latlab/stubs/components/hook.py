@@ -305,7 +305,9 @@ def patch(target: str) -> Hook:
 
     module_name, separator, path = target.partition(":")
     if not separator or not path:
-        raise UsageError(f"'{target}' is no component", remedy="write module:function or module:Class.method")
+        raise UsageError(
+            f"'{target}' is not a component", remedy="write module:function or module:Class.method"
+        )
     try:
         module = sys.modules.get(module_name) or importlib.import_module(module_name)
         *outer, last = path.split(".")

@@ -91,12 +91,12 @@ def parse(content: str, source: str) -> list[Entry]:
     """
     lines = content.splitlines()
     if not lines or lines[0] != HEAD:
-        raise InputError(source, "is no plan of this version", place="line 1")
+        raise InputError(source, "is not a plan of this version", place="line 1")
     entries = []
     for number, line in enumerate(lines[1:], start=2):
         words = line.split(" ", 5)
         if len(words) != 6 or words[0] not in MODES:
-            raise InputError(source, f"is no entry: '{line}'", place=f"line {number}")
+            raise InputError(source, f"is not an entry: '{line}'", place=f"line {number}")
         mode, factor, delay, flags, state, name = words
         found = () if flags == "-" else tuple(flags.split(","))
         entries.append(Entry(mode, name, state, float(factor), int(delay), found))

@@ -112,7 +112,9 @@ def read(path: str | os.PathLike[str]) -> list[Definition]:
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from error
     if len(data) < _HEAD.size or not data.startswith(MAGIC):
-        raise InputError(path, "is no trace of a stub", place="offset 0", remedy="see 'latlab stubs record'")
+        raise InputError(
+            path, "is not a trace of a stub", place="offset 0", remedy="see 'latlab stubs record'"
+        )
     version = _HEAD.unpack_from(data)[1]
     if version != VERSION:
         raise InputError(

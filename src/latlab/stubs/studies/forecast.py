@@ -25,6 +25,7 @@ import numpy as np
 from latlab.model.stubs import Forecast, StudyPoint
 from latlab.stubs.studies.curve import Floats, Knee, concave, line, one_knee, simplest
 from latlab.stubs.studies.levels import Parts, Rank, Sample
+from latlab.words import share
 
 Rounds = Sequence[Mapping[float, Parts]]
 SPEEDUPS = tuple(i / 10 for i in range(11))
@@ -161,7 +162,7 @@ def _rounded(value: float) -> float:
 class _Points:
     """Levels at each speedup relative to the base, and what is fitted to them.
 
-    A point with few runs beside the others' is left out: a least of one run is no least of many.
+    A point with few runs beside the others' is left out: a least of one run is not a least of many.
     """
 
     def __init__(
@@ -271,12 +272,12 @@ class _Points:
                 f"only {self._rounds} rounds: the intervals are rough; {FEWEST_ROUNDS} rounds give 95 %"
             )
         if abs(self.drift) > 0.05 and abs(self.drift) > 2 * self._drift_error:
-            found.append(f"with the stub at full time the system takes {self.drift:+.1%}")
+            found.append(f"with the stub at full time the system takes {share(self.drift, signed=True)}")
         distance = np.abs(1 - self._corrected - self.gains(list(self.speedups)))
         error = np.std(self._spread, axis=1)
         far = self.speedups[(distance > 3 * error) & (distance > 2 * SMALLEST_GAIN)]
         if kind != "none" and far.size:
-            where = ", ".join(f"{s:.0%}" for s in far)
+            where = ", ".join(f"{share(s, digits=0)}" for s in far)
             found.append(
                 f"the points at {where} lie off every curve of diminishing returns: "
                 "something else changes too"
@@ -320,19 +321,23 @@ def sentence(
 
     def change(gain: float) -> str:
         rise = gain / max(1e-9, 1 - gain)
-        return f"{what} rises by {rise:.0%}" if better == "more" else f"{what} falls by {gain:.1%}"
+        return (
+            f"{what} rises by {share(rise, digits=0)}"
+            if better == "more"
+            else f"{what} falls by {share(gain)}"
+        )
 
     if kind == "none":
-        return f"making `{name}` faster buys nothing: the system's {what} stays where it is"
+        return f"speeding up `{name}` does not pay: the system's {what} stays the same"
     if kind == "total":
         return (
-            f"every part by which `{name}` gets faster pays 1:1; "
+            f"speeding up `{name}` pays off 1:1 all the way; "
             f"without its work the system's {change(float(gains[-1]))}"
         )
     at_knee = float(gains[-1] if beyond < NOTHING else np.interp(knee, SPEEDUPS, gains))
     who = f"`{takes_over}`" if takes_over else "another part"
-    rest = "nothing" if beyond < NOTHING else f"only {beyond:.0%} as much"
+    rest = "nothing" if beyond < NOTHING else f"only {share(beyond, digits=0)} as much"
     return (
-        f"making `{name}` up to {knee:.0%} faster pays 1:1 (the system's {change(at_knee)}); "
+        f"speeding up `{name}` pays off 1:1 up to {share(knee, digits=0)} (the system's {change(at_knee)}); "
         f"beyond that {rest}, since {who} takes over"
     )

@@ -12,6 +12,7 @@ from latlab.model.stubs import Forecast, StudyStep, WorkingPeriod
 from latlab.stubs.studies import levels as _levels
 from latlab.stubs.studies.levels import Parts
 from latlab.stubs.studies.runner import Unit, Units, rows_in_parallel
+from latlab.words import duration, share
 
 # A component that waits for less than this part of its work is one that works.
 WAITS = 0.02
@@ -81,19 +82,24 @@ def _measured(facts: Facts) -> StudyStep:
         fall, width = (each / facts.t_sut for each in _levels.difference(walls[:half], walls[half:]))
         trend = -fall
     steady = facts.scatter <= UNSTEADY and abs(trend) <= max(0.05, width)
-    waits = f", and blocked for {_ms(blocked)}" if blocked else ""
+    waits = f", and blocked for {duration(blocked)}" if blocked else ""
     text = (
-        f"the component is busy for {_ms(busy)} in {calls} calls{waits}, of the system's {_ms(facts.t_sut)}; "
-        f"the system is busy for {_ms(user)} as user and {_ms(kernel)} in the kernel"
+        f"the component is busy for {duration(busy)} in {calls} calls{waits}, of the system's "
+        f"{duration(facts.t_sut)}; "
+        f"the system is busy for {duration(user)} as user and {duration(kernel)} in the kernel"
     )
     if facts.system:
         text += (
-            f", waits {_ms(facts.system['ready_ns'])} for a CPU and is blocked for "
-            f"{_ms(facts.system['blocked_ns'])}"
+            f", waits {duration(facts.system['ready_ns'])} for a CPU and is blocked for "
+            f"{duration(facts.system['blocked_ns'])}"
         )
     else:
         text += "; its waits can't be told apart without tracing rights"
-    text += "; steady" if steady else f"; NOT steady: known to {facts.scatter:.1%}, trend {trend:+.1%}"
+    text += (
+        "; steady"
+        if steady
+        else f"; NOT steady: known to {share(facts.scatter)}, trend {share(trend, signed=True)}"
+    )
     values = {"t_cus_ns": float(busy), "t_cus_blocked_ns": float(blocked), "t_sut_ns": facts.t_sut,
               "user_ns": user, "system_ns": kernel, "scatter": facts.scatter, "trend": trend}  # fmt: skip
     return StudyStep(1, "measure", "steady" if steady else "unsteady", text, values)
@@ -117,7 +123,10 @@ def suspicion(walls: Mapping[float, Sequence[float]], added: float) -> StudyStep
         text = "a busy delay in front of it lengthens the run at once, in proportion: it is a bottleneck"
         return StudyStep(2, "suspicion", "bottleneck", text, values)
     if least is not None:
-        text = f"delays below {least:.0%} of its time cost nothing, larger ones do: it is no bottleneck yet"
+        text = (
+            f"delays below {share(least, digits=0)} of its time cost nothing, larger ones do: "
+            f"not a bottleneck yet"
+        )
         return StudyStep(2, "suspicion", "near", text, {**values, "t_limit": least})
     return StudyStep(
         2, "suspicion", "none", "a busy delay in front of it costs nothing: no bottleneck", values
@@ -133,18 +142,20 @@ def _waits(facts: Facts) -> StudyStep | None:
         return StudyStep(3, "waits", "others", text, {"blocked_ns": float(blocked)})
     longest = max(int(unit.times[:, 1].max()) for unit in facts.units.values())
     text = (
-        f"it blocks for {_ms(blocked)} in all (up to {_ms(longest)} a call): its waits are kept as idle time"
+        f"it blocks for {duration(blocked)} in all (up to {duration(longest)} a call): its "
+        f"waits are kept as idle time"
     )
     values = {"blocked_ns": float(blocked), "longest_ns": float(longest)}
     for one in facts.periods:
         low, high = one.interval
-        text += f"; its working period {one.number} ({_ms(one.busy_ns)}) "
+        text += f"; its working period {one.number} ({duration(one.busy_ns)}) "
         if one.component_class == "none":
-            text += f"buys nothing that can be told from noise (at most {max(0.0, high):.1%})"
+            text += f"gains nothing that stands out of the noise (at most {share(max(0.0, high))})"
         else:
-            until = "" if one.t_limit is None else f" until it is {one.t_limit:.0%} faster"
+            until = "" if one.t_limit is None else f" until it is {share(one.t_limit, digits=0)} faster"
             text += (
-                f"pays{until}: without it the system's time falls by {one.gain:.1%} [{low:.1%}, {high:.1%}]"
+                f"pays{until}: without it the system's time falls by {share(one.gain)} "
+                f"[{share(low)}, {share(high)}]"
             )
         values[f"period_{one.number}_gain"] = one.gain
     return StudyStep(3, "waits", "by period" if facts.periods else "kept", text, values)
@@ -162,7 +173,10 @@ def _flat(facts: Facts) -> StudyStep:
     every = facts.fastest * sum(unit.busy_ns + unit.lost_ns for unit in units.values())
     values = {"iter": float(calls), "t_reduced_cus_ns": expected / max(1, calls), "t_reduced_sut_ns": reduced,
               "expected_ns": expected, "uncertainty_ns": width}  # fmt: skip
-    numbers = f"{calls} sequential calls on the busiest CPU save {_ms(expected)}, the system {_ms(reduced)}"
+    numbers = (
+        f"{calls} sequential calls on the busiest CPU save {duration(expected)}, the system "
+        f"{duration(reduced)}"
+    )
     if reduced > expected + tolerance and reduced <= every + tolerance:
         text = f"{numbers}: the calls of several threads exclude each other (a lock, or too few CPUs)"
         return StudyStep(4, "flat", "serialised", text, values)
@@ -200,27 +214,32 @@ def _idle(facts: Facts) -> StudyStep | None:
     values = {"saved_ns": saved, "uncertainty_ns": width}
     if saved > width + _SMALL * facts.t_sut:
         text = (
-            f"when it leaves the CPU the system saves {_ms(saved)}: others were ready, and another CPU or an "
+            f"when it leaves the CPU the system saves {duration(saved)}: others were ready, and "
+            f"another CPU or an "
             "optimisation helps"
         )
         return StudyStep(5, "idle", "others ready", text, values)
     if -saved > width + 2 * _SMALL * facts.t_sut + calls * _WAKE_UP_NS:
-        text = f"ANOMALY: the system takes {_ms(-saved)} longer when the component sleeps instead of working"
+        text = (
+            f"ANOMALY: the system takes {duration(-saved)} longer when the component sleeps "
+            f"instead of working"
+        )
         return StudyStep(5, "idle", "anomaly", text, values)
     return StudyStep(
-        5, "idle", "nobody waits", "when it leaves the CPU nobody uses it: another CPU buys nothing", values
+        5, "idle", "nothing waits", "nothing else waits for its CPU, so another core would not help", values
     )
 
 
 def _busy(facts: Facts, found: Forecast) -> StudyStep:
     words = {
         "total": "every part of it pays",
-        "limited": f"it pays until it is {found.t_limit or 0:.0%} faster",
+        "limited": f"it pays until it is {share(found.t_limit or 0, digits=0)} faster",
         "none": "none of it pays",
     }
     text = (
         f"{words[found.component_class]}; the unmodified system simulated by the stub at full time: "
-        f"{found.drift:+.1%} ({found.drift_interval[0]:+.1%} to {found.drift_interval[1]:+.1%})"
+        f"{share(found.drift, signed=True)} ({share(found.drift_interval[0], signed=True)} to "
+        f"{share(found.drift_interval[1], signed=True)})"
     )
     values = {"drift": found.drift, "rounds": float(found.rounds)}
     return StudyStep(6, "busy", found.component_class, text, values)
@@ -228,7 +247,3 @@ def _busy(facts: Facts, found: Forecast) -> StudyStep:
 
 def _last(found: Forecast) -> StudyStep:
     return StudyStep(7, "conclusion", found.component_class, found.sentence, {})
-
-
-def _ms(ns: float) -> str:
-    return f"{ns / 1e6:.3f} ms"

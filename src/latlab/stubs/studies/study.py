@@ -25,6 +25,7 @@ from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies import steps as _steps
 from latlab.stubs.studies import takes_over as _next
 from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan, load_plan
+from latlab.words import share
 
 __all__ = ["StudyPlan", "load_plan", "study"]
 
@@ -369,24 +370,25 @@ def _conclude(
     warnings = list(found.warnings)
     if scatter > _steps.UNSTEADY:
         warnings.append(
-            f"the unmodified system's time is known to {scatter:.1%} only: not steady; quiet the machine, "
+            f"the unmodified system's time is known to {share(scatter)} only: not steady; quiet the machine, "
             "see 'latlab system check', or give the study more time"
         )
     if fastest < 0.7:
         warnings.append(
-            f"the stub's own function takes {1 - fastest:.0%} of the component's time: gains beyond "
-            f"{fastest:.0%} are extrapolated"
+            f"the stub's own function takes {share(1 - fastest, digits=0)} of the component's "
+            f"time: gains beyond "
+            f"{share(fastest, digits=0)} are extrapolated"
         )
     # Gains are of the original's time; the laboratory's own start is in every other run.
-    share, unsure = 1.0, 0.0
+    part, unsure = 1.0, 0.0
     if _base_of(lab) != "original":
-        share, unsure = _levels.ratio(rounds.base, original)
+        part, unsure = _levels.ratio(rounds.base, original)
     curve = tuple(
         replace(
             point,
-            gain=point.gain * share,
-            interval=_widened(point, share, unsure),
-            value=t_sut * (1 - point.gain * share),
+            gain=point.gain * part,
+            interval=_widened(point, part, unsure),
+            value=t_sut * (1 - point.gain * part),
         )
         for point in found.curve
     )

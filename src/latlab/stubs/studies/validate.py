@@ -68,7 +68,7 @@ def accepted(plan: StudyPlan, path: str) -> tuple[bool, str]:
         valid, mark = bool(found["valid"]), found["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
-            path, f"is no validation ({error})", remedy="write it with 'latlab stubs validate -o'"
+            path, f"is not a validation ({error})", remedy="write it with 'latlab stubs validate -o'"
         ) from error
     if not same:
         return False, f"{path} is about another component, {found['component']}"

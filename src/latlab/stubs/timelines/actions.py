@@ -196,7 +196,7 @@ def load(folder: str | Path) -> Program:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(folder, "is no folder of action files", remedy="see 'latlab stubs capture'")
+        raise InputError(folder, "is not a folder of action files", remedy="see 'latlab stubs capture'")
     paths = sorted(folder.glob(f"*{SUFFIX}")) or sorted(
         path for path in folder.iterdir() if path.is_file() and re.fullmatch(r".*?\d+(\.txt)?", path.name)
     )
@@ -270,7 +270,7 @@ def check(program: Program) -> None:
                 creators[action.thread] = number
             if action.verb == "wait" and action.name not in posts:
                 raise InputError(
-                    source, f"nobody signals '{action.name}'", place=place,
+                    source, f"no thread signals '{action.name}'", place=place,
                     remedy=f"add 'signal {action.name}' to another thread",
                 )  # fmt: skip
             if action.verb == "lock":
@@ -398,7 +398,7 @@ def replace_thread(program: Program, number: int, path: str | Path) -> Program:
 
     Raises:
         UsageError: there is no such thread.
-        InputError: the file is no action file, or the program with it can't be played.
+        InputError: the file is not an action file, or the program with it can't be played.
     """
     if number not in program.threads:
         known = ", ".join(map(str, sorted(program.threads)))

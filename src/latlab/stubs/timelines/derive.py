@@ -239,7 +239,7 @@ def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timel
     if outlived:
         which = ", ".join(str(ids[thread.tid]) for thread in outlived[:8])
         notes.append(f"{len(outlived)} threads ({which}) outlived the recording and are cut at its end")
-    # What is slept is no join any more.
+    # What is slept is not a join any more.
     left = {action.text() for actions in program.threads.values() for action in actions}
     order = tuple(what for _, what in sorted(cutter.order) if what in left)
     return Timeline("captured", total, rows, tuple(notes), order, reader.zero), program

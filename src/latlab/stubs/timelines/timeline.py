@@ -40,7 +40,7 @@ def load(source: str | Path) -> Timeline:
     except (OSError, ValueError) as error:
         raise InputError(path, f"can't be read as a timeline ({error})") from error
     if not isinstance(document, dict) or "threads" not in document or "total_ns" not in document:
-        raise InputError(path, "is no timeline: it has no threads or no total")
+        raise InputError(path, "is not a timeline: it has no threads or no total")
     if document.get("schema") != SCHEMA:
         raise InputError(
             path, f"is of version {document.get('schema')}, and {SCHEMA} is read", place="schema"

@@ -91,7 +91,7 @@ def parse_format(text: str, name: str) -> EventFormat:
             )
         )
     if identifier is None or not fields:
-        raise InputError(f"{name}/format", "this is no tracepoint's format file")
+        raise InputError(f"{name}/format", "this is not a tracepoint's format file")
     # common_flags says whether an interrupt did it: who wakes a thread from one is only who was interrupted.
     own = tuple(
         field for field in fields if field.name == "common_flags" or not field.name.startswith("common_")
@@ -157,7 +157,7 @@ def event_format(name: str, root: Path | None = None) -> EventFormat:
     """
     group, _, event = name.partition(":")
     if not event or "/" in name:
-        raise UnavailableError(f"'{name}' is no tracepoint", remedy="write it as group:event")
+        raise UnavailableError(f"'{name}' is not a tracepoint", remedy="write it as group:event")
     path = (root or tracefs()) / "events" / group / event / "format"
     try:
         text = path.read_text()

@@ -447,9 +447,9 @@ def parse_cpu_list(text: str) -> list[int]:
         try:
             low, high, stride = int(first), int(last if dash else first), int(step or 1)
         except ValueError:
-            raise UsageError(f"'{part}' is no CPU list", remedy="write for example 0-3,7") from None
+            raise UsageError(f"'{part}' is not a CPU list", remedy="write for example 0-3,7") from None
         if low < 0 or high < low or stride < 1 or high > 1 << 16:
-            raise UsageError(f"'{part}' is no CPU list", remedy="write for example 0-3,7")
+            raise UsageError(f"'{part}' is not a CPU list", remedy="write for example 0-3,7")
         cpus.update(range(low, high + 1, stride))
     return sorted(cpus)
 

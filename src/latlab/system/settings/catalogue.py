@@ -182,7 +182,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "clock source",
             ["sys/devices/system/clocksource/clocksource0/current_clocksource"],
             "tsc",
-            "a clock that is no TSC costs a system call or more: 0.2 to 2 µs a reading",
+            "a clock other than the TSC costs a system call or more: 0.2 to 2 µs a reading",
             ["tsc", "kvm-clock", "arch_sys_counter"],
         ),
         file(
@@ -200,7 +200,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
         ),
         FactSetting(
             "timer slack",
-            "each sleep ends up to so much later",
+            "each sleep ends up to this much later",
             "echo 1 > /proc/$$/timerslack_ns  # for this shell and what it starts",
             _of(_readings.timer_slack, root),
         ),

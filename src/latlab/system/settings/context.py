@@ -148,7 +148,7 @@ def _steps(
     if io_class is not None:
         if io_class not in _IOPRIO_CLASSES:
             raise UsageError(
-                f"'{io_class}' is no class of disk access", remedy=f"choose {', '.join(_IOPRIO_CLASSES)}"
+                f"'{io_class}' is not a class of disk access", remedy=f"choose {', '.join(_IOPRIO_CLASSES)}"
             )
         steps.append(_Step("disk", io_class, lambda: _io_class(io_class), "run as root"))
     if scheduling is not None:
@@ -160,7 +160,7 @@ def _steps(
 
 def _scheduling_step(scheduling: str, priority: int | None) -> _Step:
     if scheduling not in _POLICIES:
-        raise UsageError(f"'{scheduling}' is no scheduling class", remedy=f"choose {', '.join(_POLICIES)}")
+        raise UsageError(f"'{scheduling}' is not a scheduling class", remedy=f"choose {', '.join(_POLICIES)}")
     policy = _POLICIES[scheduling]
     if scheduling not in ("fifo", "round-robin"):
         return _Step("scheduling", scheduling, lambda: _schedule(policy, 0, priority), "run as root")

@@ -165,7 +165,7 @@ def restore(*, state: Path | None = None) -> list[Change]:
         groups = [Path(str(path)) for path in document.get("groups", [])]
     except (OSError, ValueError, KeyError, AttributeError) as error:
         raise InputError(
-            state, f"this is no saved state ({error})", remedy="restore by hand, then remove it"
+            state, f"this is not a saved state ({error})", remedy="restore by hand, then remove it"
         ) from None
     changes: list[Change] = []
     left, kept = {}, []

@@ -1,0 +1,68 @@
+"""How latlab speaks: turns of phrase that a reader in a hurry stumbles over stay out of what users see."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import latlab
+
+# Each with what stands for it; "there is no …" and "no longer" are plain.
+BANNED = {
+    r"(?<!there )(?<!There )\b(is|are) no (?!longer\b|more\b|faster\b|slower\b)\w": "is not a …",
+    r"\bso (many|long|much)\b(?! (as|that|longer|more))": "this many, for this time, this much",
+    r"\ball \{?\w*\}? ?of them\b": "all N instances",
+    r"\bslow alike\b": "equally slow",
+    r"\b(can carry|it carries)\b": "maximum throughput",
+    r"\bbuys nothing\b": "does not help, does not pay",
+    r"\b(every|no)body\b": "others, no thread, no one process",
+    r"\breaches back\b": "propagates upstream",
+    r"\bready without\b": "runnable without a CPU",
+    r"\btaken off\b(?!line)": "preempted",
+    r"\b(report|comparison|it) lies\b": "report: PATH",
+    r"\bkmessages\b(?!/s)": "messages, with their unit",
+}
+
+
+def shown(tree: ast.Module, *, commands: bool) -> Iterator[tuple[int, str]]:
+    """Strings that can reach a user: all but docstrings, and those of commands, which are their help."""
+    hidden = set()
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and body:
+            first = body[0]
+            is_help = commands and isinstance(node, ast.FunctionDef) and node.decorator_list
+            if isinstance(first, ast.Expr) and not is_help:
+                hidden.add(id(first.value))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            hidden.add(id(node.value))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
+            yield node.lineno, node.value
+
+
+def test_what_users_read_has_none_of_the_banned_turns() -> None:
+    root = Path(latlab.__file__).parent
+    found = []
+    for file in sorted(root.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for line, text in shown(tree, commands="cli" in file.parts):
+            found += [
+                f"{file.relative_to(root)}:{line}: {text[:80]!r}: write {instead!r}"
+                for turn, instead in BANNED.items()
+                if re.search(turn, text)
+            ]
+    assert found == []
+
+
+def test_the_ban_finds_what_it_bans() -> None:
+    samples = [
+        "'x' is no plan",
+        "stop after so long.",
+        "stages are slow alike",
+        "nobody waits",
+        "was ready without one",
+    ]
+    assert [any(re.search(turn, one) for turn in BANNED) for one in samples] == [True] * len(samples)
