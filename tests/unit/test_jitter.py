@@ -35,11 +35,12 @@ from latlab.jitter._attribution import (
     is_kernel_thread,
 )
 from latlab.jitter._beat import _even
-from latlab.jitter._measure import Throttling, allowed_cpus, cpu_throttling, interrupt_counts
+from latlab.jitter._measure import allowed_cpus, interrupt_counts
 from latlab.model.machine.jitter import CoreJitter, JitterResult, human
 from latlab.reports.jitter.text import classic
 from latlab.stats.quantum import detect_quantum
 from latlab.system.kernel.tracing import Events, EventTable
+from latlab.system.quota import Throttling, cpu_throttling
 
 SECOND = 1e9
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -419,3 +419,41 @@ def test_edges_say_who_ends_whose_waits_how_often() -> None:
 
 def test_the_shares_of_the_progress_sum_to_one() -> None:
     assert sum(found_in(pipeline(fast=2, slow=10)).progress.values()) == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_lock_that_is_held_while_sleeping_is_the_limit_though_another_lock_is_taken_on_the_way() -> None:
+    # As in CPython: who got the lock takes the interpreter's first, from the one that has just given it up.
+    made = Made()
+    workers = [made.thread("worker") for _ in range(2)]
+    lock, other = 4096, 8192
+    stack = made.stack(0, "pthread_mutex_lock", "update", running=False)
+    for i in range(100):
+        at, me, last = i * 10, workers[i % 2], workers[(i + 1) % 2]
+        made.wait(me, at + 0.3, at + 9.9, on=Wait.TIMER, source=Source.TIMER, item=-1)
+        made.run(me, at + 9.9, at + 10.3)
+        made.wait(last, at + 0.3, at + 10.0, me, item=lock, sample=stack)
+        made.wait(last, at + 10.0, at + 10.05, me, item=other)
+        made.run(last, at + 10.05, at + 10.3)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, f"lock {lock:#x}")
+
+
+def test_a_quota_that_stopped_the_group_is_why_there_was_no_cpu() -> None:
+    made = Made()
+    app = made.thread("app")
+    for i in range(10):
+        made.run(app, i * 100, i * 100 + 30)
+        made.ready(app, i * 100 + 30, i * 100 + 100)
+    schedule = replace(made.schedule(), quota="30 ms in each 100 ms", throttled_ns=700 * MS)
+    limit = analyse(schedule).limit
+    assert (limit.kind, limit.name) == (LimitKind.CPU, "CPU quota")
+    assert "30 ms in each 100 ms" in limit.sentence
+
+
+def test_a_time_out_that_nobody_waits_on_after_is_a_sleep() -> None:
+    made = Made()
+    app = made.thread("app")
+    for i in range(100):
+        made.run(app, i * 10, i * 10 + 1)
+        made.wait(app, i * 10 + 1, i * 10 + 10, source=Source.TIMER, item=4096)
+    assert found_in(made).limit.kind is LimitKind.TIMER

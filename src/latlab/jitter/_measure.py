@@ -20,6 +20,7 @@ from latlab.model.machine.jitter import CoreJitter
 from latlab.stats.quantum import detect_quantum
 from latlab.system.environment import kernel_hz
 from latlab.system.kernel.tracing import Events, Tracer, online_cpus, parse_cpu_list
+from latlab.system.quota import Throttling, cpu_throttling
 
 __all__ = [
     "Measured",
@@ -50,27 +51,6 @@ DISTURBANCES: tuple[str, ...] = (
 # where twenty others want the core; with many cores the rings together stay below 64 MiB, or 2 MiB each.
 _RING_BYTES, _RINGS_BYTES, _LEAST_RING_BYTES = 8 << 20, 64 << 20, 2 << 20
 _GAP_FLOOR_NS = 1_000  # below, a delta is the memory system's or the hypervisor's business, not a disturber's
-
-
-@dataclass(frozen=True)
-class Throttling:
-    """What a CPU quota did so far.
-
-    Attributes:
-        quota: as a text: "30 ms in each 100 ms".
-        count: how often it stopped the group.
-        time_ns: for how long, summed over CPUs.
-    """
-
-    quota: str
-    count: int
-    time_ns: int
-
-    def since(self, before: Throttling | None) -> Throttling:
-        """What it did after `before`."""
-        if before is None:
-            return self
-        return Throttling(self.quota, self.count - before.count, self.time_ns - before.time_ns)
 
 
 @dataclass(frozen=True)
@@ -158,33 +138,6 @@ def _interrupts() -> dict[int, dict[str, int]]:
         return interrupt_counts(Path("/proc/interrupts").read_text())
     except OSError:
         return {}
-
-
-def cpu_throttling(root: Path = Path("/")) -> Throttling | None:
-    """What the CPU quota of our cgroup did so far; None where there is no quota."""
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            folders = [root / f"sys/fs/cgroup{path}", root / "sys/fs/cgroup"]
-            quota_file = "cpu.max"
-        elif "cpu" in controllers.split(","):
-            folders = [root / f"sys/fs/cgroup/{name}{path}" for name in (controllers, "cpu", "cpu,cpuacct")]
-            folders += [root / "sys/fs/cgroup/cpu"]
-            quota_file = "cpu.cfs_quota_us"
-        else:
-            continue
-        for folder in folders:
-            words = _read(folder / quota_file).split() + _read(folder / "cpu.cfs_period_us").split()
-            if not words or words[0] in ("max", "-1"):
-                continue
-            stat = dict(row.split() for row in _read(folder / "cpu.stat").splitlines() if row.count(" ") == 1)
-            if "nr_throttled" not in stat:
-                continue
-            each = [f"{int(word) / 1000:g} ms" for word in words[:2]]
-            # Version 2 counts µs, version 1 ns.
-            time_ns = int(stat.get("throttled_time", 0)) or 1000 * int(stat.get("throttled_usec", 0))
-            return Throttling(" in each ".join(each), int(stat["nr_throttled"]), time_ns)
-    return None
 
 
 def _read(path: Path) -> str:

@@ -183,6 +183,8 @@ class Schedule:
             127.0.0.1:40112", "/var/lib/x". Two ends of one pipe or of one local connection are one object.
         foreign_names: tid -> comm of those in `foreign`.
         samples: of SAMPLE; `stacks` their frames as indices into `frames`, innermost first.
+        quota: the CPU quota of its control group, where that stopped it, as "50 ms in each 100 ms".
+        throttled_ns: for how long it stopped it, summed over CPUs.
         exit_code: of the command; None of a process that was there before, or goes on.
     """
 
@@ -200,6 +202,8 @@ class Schedule:
     stacks: tuple[tuple[int, ...], ...] = ()
     frames: tuple[Frame, ...] = ()
     exit_code: int | None = None
+    quota: str = ""
+    throttled_ns: int = 0
 
     @property
     def seconds(self) -> float:

@@ -107,7 +107,7 @@ class Account:
         wait, waker, source = int(row["wait"]), int(row["waker"]), int(row["source"])
         thing = self._schedule.objects.get(int(row["object"]), "")
         woke = self._name(waker) if waker >= 0 else ""
-        if wait == Wait.FUTEX:
+        if wait == Wait.FUTEX and source != Source.TIMER:
             return "lock", f"futex {int(row['object']):#x}" + (f", released by {woke}" if woke else "")
         if wait in (Wait.DISK, Wait.SYNC):
             return "disk", "fsync" if wait == Wait.SYNC else thing

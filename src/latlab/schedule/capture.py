@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -247,7 +247,9 @@ def _schedule(
             for one in threads_of(pid):
                 members.setdefault(one.tid, one)
     facts = Facts(members, commands, dict(collector.descriptors), sockets, peers, _observers(events, members))
-    return derive(events, facts, began, ended, collector.method, code)
+    schedule = derive(events, facts, began, ended, collector.method, code)
+    worst = collector.quotas.worst
+    return schedule if worst is None else replace(schedule, quota=worst.quota, throttled_ns=worst.time_ns)
 
 
 def _observers(events: Events, members: Mapping[int, Member]) -> frozenset[int]:

@@ -19,6 +19,7 @@ from latlab.schedule.syscalls import BY_DESCRIPTOR, WAITS
 from latlab.schedule.tree import Member, command_of, described, threads_of, tree_of
 from latlab.system.kernel.tracefs import known_events
 from latlab.system.kernel.tracing import BpfTracer, Events, Tracer
+from latlab.system.quota import QuotaWatch
 
 __all__ = ["PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoints"]
 
@@ -40,6 +41,8 @@ PAYLOAD_BYTES = 96
 _LOOK_S = 0.03
 _LOOKED_AT = ("sched:sched_process_fork", _SWITCH, *SOCKETS[:2])
 _ENDS_S = 0.5
+_QUOTAS_S = 0.1
+_MOST_QUOTAS = 50  # processes whose groups are looked at each time
 _AGAIN_S = 1.0  # a descriptor may be closed, and its number used again
 
 
@@ -105,6 +108,7 @@ class Collector:
         self.descriptors: dict[tuple[int, int], str] = {}
         self.commands: dict[int, tuple[str, ...]] = {}
         self.ends: dict[int, tuple[str, bool]] = {}
+        self.quotas = QuotaWatch()
         self._seen_at: dict[tuple[int, int], float] = {}
         self._pids: set[int] = set()
         self._lock = threading.Lock()
@@ -161,9 +165,12 @@ class Collector:
         """While the program runs: its new processes, and what the descriptors are that it waits for."""
         if not isinstance(self._tracer, BpfTracer):
             return
-        at = 0.0
+        at = quotas_at = 0.0
         while True:
             last = self._ended.wait(_LOOK_S)
+            if time.monotonic() - quotas_at > _QUOTAS_S:
+                self.quotas.look(sorted(self.pids)[:_MOST_QUOTAS])
+                quotas_at = time.monotonic()
             events = self._tracer.look(_LOOKED_AT if self._with_sockets else _LOOKED_AT[:2])
             self._forks(events)
             self._waits(events)

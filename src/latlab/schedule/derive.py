@@ -363,9 +363,8 @@ def _say_waits(
             wait[rows] = np.where(state[rows] & 2, Wait.FAULT, Wait.UNKNOWN)
     wait = np.where((wait == Wait.UNKNOWN) & (state & 2 != 0), int(Wait.DISK), wait)
     wait = np.where(state & 0xC != 0, int(Wait.STOPPED), wait)
-    by_timer = (intervals["source"][blocked] == Source.TIMER) & np.isin(
-        wait, (Wait.FUTEX, Wait.POLL, Wait.SOCKET)
-    )
+    # A futex whose time-out ends the wait stays one: who looks up and waits on is still waiting for it.
+    by_timer = (intervals["source"][blocked] == Source.TIMER) & np.isin(wait, (Wait.POLL, Wait.SOCKET))
     wait = np.where(by_timer, int(Wait.TIMER), wait)
     intervals["wait"][blocked] = wait
     intervals["object"][blocked] = thing

@@ -52,7 +52,7 @@ def analyse(
     first = schedule.threads[0].pid if root is None and schedule.threads else (root or 0)
     mine = _family(schedule, own or frozenset((first,)))
     strangers = frozenset(i for i, thread in enumerate(schedule.threads) if thread.pid not in mine)
-    blame = blame_of(schedule, tracks, groups, spins | strangers)
+    blame = blame_of(schedule, tracks, groups, spins | strangers, words)
     limits = [float(blame.shares[:, list(g.threads), :].sum()) / max(blame.total, 1e-9) for g in groups]
     roles = roles_of(schedule, groups, times, limits, spins)
     python = frozenset(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from latlab.model.schedule import FOREIGN, Schedule, Source, State, Wait
+from latlab.threads._locks import Word
 from latlab.threads._path import PIECE, Piece, walk
 from latlab.threads._roles import Group
 from latlab.threads._tracks import Track
@@ -112,12 +113,17 @@ class Blame:
 
 
 def blame_of(
-    schedule: Schedule, tracks: Sequence[Track], groups: Sequence[Group], skip: frozenset[int]
+    schedule: Schedule,
+    tracks: Sequence[Track],
+    groups: Sequence[Group],
+    skip: frozenset[int],
+    words: Mapping[int, Word] | None = None,
 ) -> Blame:
     """Walk back from threads of all roles.
 
     Args:
         skip: threads that spin, and those of other programs: their time is not our progress.
+        words: the futex words; what runs while it holds a lock that others wait for is the lock's, too.
     """
     end = schedule.ended_ns
     begin = max(schedule.began_ns, _window_begin(tracks, schedule.began_ns))
@@ -130,6 +136,7 @@ def blame_of(
     disk: dict[tuple[int, int, int], float] = {}
     runnable = []
     changes = 0
+    holders = _holders(words or {})
     for thread, time, weight in _starts(tracks, groups, begin, end, skip):
         path = walk(tracks, parents, thread, time, begin)
         found = path.array()
@@ -151,12 +158,34 @@ def blame_of(
             locked = found["lock"][near]
             for lock in np.unique(locked[locked >= 0]).tolist():
                 locks.setdefault(lock, np.zeros(BLOCKS))[block] += amount[locked == lock].sum()
+            free = near & (found["lock"] < 0)
+            for lock, who, held in holders:
+                rows = found[free & (found["thread"] == who)]
+                if rows.size:
+                    low = np.maximum(rows["begin"], edges[block])
+                    high = np.minimum(rows["end"], edges[block + 1])
+                    spent_held = float((held(high) - held(low)).sum()) * weight
+                    locks.setdefault(lock, np.zeros(BLOCKS))[block] += spent_held
         names = np.array(_CAUSES)[cause]
         _gather(outside, found, weight, (names == Cause.OUTSIDE) | (names == Cause.NETWORK))
         _gather(disk, found, weight, names == Cause.DISK)
         runnable.append((weight, found[names == Cause.RUNNABLE]))
     foreign, stranger = _who_had_the_cpus(schedule, runnable)
     return Blame(shares, _CAUSES, locks, tuple(pieces), foreign, stranger, outside, disk, begin, end, changes)
+
+
+def _holders(words: Mapping[int, Word]) -> list[tuple[int, int, Any]]:
+    """(lock, thread, time -> how long the thread has held it until then while others waited)."""
+    found = []
+    for word in words.values():
+        if not word.lock:
+            continue
+        for thread, times in word.holds.items():
+            begin, end = np.array(times, np.int64).T
+            # One release may end several waits: the times of one thread may overlap.
+            begin = np.maximum(begin, np.concatenate([[begin[0]], np.maximum.accumulate(end)[:-1]]))
+            found.append((word.address, thread, _sums(begin, np.maximum(begin, end))))
+    return found
 
 
 def _gather(into: dict[tuple[int, int, int], float], found: Array, weight: float, mask: Array) -> None:
@@ -265,7 +294,10 @@ def _cumulated(turns: Array) -> Any:
     """A function of time: how long these turns took until then."""
     assert turns.dtype == FOREIGN
     order = np.argsort(turns["begin"])
-    begin, end = turns["begin"][order], turns["end"][order]
+    return _sums(turns["begin"][order], turns["end"][order])
+
+
+def _sums(begin: Array, end: Array) -> Any:
     times = np.stack([begin, end], axis=1).ravel()
     taken = np.cumsum(end - begin)
     values = np.stack([taken - (end - begin), taken], axis=1).ravel()

@@ -37,6 +37,8 @@ class Word:
 
     Attributes:
         lock: whether threads contend for it; `sure` that a stack says so.
+        holds: of each thread that ended waits the times (begin, end) in which it held the word, as far as
+            somebody waited for it then.
     """
 
     address: int
@@ -53,6 +55,7 @@ class Word:
     lock: bool = False
     sure: bool = False
     interpreter: bool = False
+    holds: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
 
 def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, int]) -> dict[int, Word]:
@@ -80,7 +83,10 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
         word = words[address]
         waits.sort()
         last_waker, last_end = -1, 0
+        since: dict[int, int] = {}  # when a thread got the word, or gave it up
         for end, waker, waiter, time in waits:
+            word.holds.setdefault(waker, []).append((max(end - time, since.get(waker, 0)), end))
+            since[waker] = since[waiter] = end
             if waker == last_waker and end - last_end < _TOGETHER_NS:
                 word.broadcast += 1
             last_waker, last_end = waker, end

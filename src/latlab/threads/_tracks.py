@@ -58,7 +58,7 @@ def tracks_of(schedule: Schedule) -> list[Track]:
             objects.tolist(),
             rows["sample"].tolist(),
         )
-        tracks.append(_joined(track) if np.any(futex & (rows["source"] == Source.TIMER)) else track)
+        tracks.append(_paced(_joined(track)) if np.any(futex & (rows["source"] == Source.TIMER)) else track)
     return tracks
 
 
@@ -79,6 +79,14 @@ def _joined(track: Track) -> Track:
             column.append(value)
         i += 1
     return out
+
+
+def _paced(track: Track) -> Track:
+    """Waits for a futex that their time-out ended for good, as what they are: sleeps."""
+    for i, wait in enumerate(track.wait):
+        if wait == Wait.FUTEX and track.state[i] == State.BLOCKED and track.source[i] == Source.TIMER:
+            track.wait[i] = Wait.TIMER
+    return track
 
 
 def _again(track: Track, i: int) -> int:

@@ -38,6 +38,7 @@ _LOCK_TOO = 0.15  # of the progress: a role whose threads wait for one lock so m
 _CPU = 0.4  # of the progress runnable, whoever had the CPUs
 _CPU_OWN = 0.2  # the same, where the program itself has used them all
 _FULL = 0.9
+_THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CPU
 _RESAMPLES = 400
 _IDLE = 0.02
 
@@ -134,9 +135,13 @@ def _candidates(facts: Facts) -> list[_Candidate]:
     cpus = max(1, len(facts.schedule.cpus))
     own = sum(one.running for one in facts.times) / 1e9 / facts.schedule.seconds / cpus
     waits = float(runnable.sum()) / total
-    starved = waits >= _CPU or (own >= _FULL and waits >= _CPU_OWN)
+    throttled = facts.schedule.throttled_ns / 1e9 / facts.schedule.seconds
+    held_back = throttled >= _THROTTLED * waits and waits >= _CPU_OWN
+    starved = held_back or waits >= _CPU or (own >= _FULL and waits >= _CPU_OWN)
     # Where CPUs are short, what runs on the path is what they are short for: both are one finding.
-    if starved:
+    if held_back:
+        found.append(_Candidate(LimitKind.CPU, "CPU quota", run + runnable))
+    elif starved:
         name = _stranger(facts) if blame.foreign > 0.5 * own or blame.foreign > 0.3 else ""
         found.append(_Candidate(LimitKind.CPU, name or "CPUs", run + runnable))
     else:
@@ -454,7 +459,12 @@ def _of_cpu(facts: Facts, first: _Candidate, part: float, confidence: float) -> 
         listed = ", ".join(f"{names.get(tid, '?')} (thread {tid}) {share(had)}" for tid, had in most)
         evidence.append(f"in that time others had of the CPUs: {listed}")
     if first.name == "CPU quota":
-        sentence = f"Bottleneck: the CPU quota of its control group held it back {share(part)} of the time."
+        stopped = facts.schedule.throttled_ns / 1e9 / seconds
+        limited = f" ({facts.schedule.quota})" if facts.schedule.quota else ""
+        sentence = (
+            f"Bottleneck: the CPU quota of its control group{limited}. It stopped the program "
+            f"{share(min(1.0, stopped or part))} of the time."
+        )
     elif first.name == "CPUs":
         sentence = (
             f"Bottleneck: the CPUs. Progress was runnable without one {share(runnable)} of the time; its own "
