@@ -1,7 +1,7 @@
 // Programs with one planted limit, each a mode of this file: planted MODE SECONDS [KEY=VALUE …].
 //
-// Nothing of latlab is in them. Threads are pthreads with a function of their own, so that a name can be told;
-// work is a calibrated loop, so that it costs the same when the thread is preempted.
+// Nothing of latlab is in them. Threads are pthreads with a function of their own, so that a name can be
+// told; work is a calibrated loop, so that it costs the same when the thread is preempted.
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -54,7 +54,9 @@ std::string text(const std::string& key, const std::string& otherwise) {
   return found == options.end() ? otherwise : found->second;
 }
 
-bool over() { return Clock::now() >= deadline; }
+bool over() {
+  return Clock::now() >= deadline;
+}
 
 // Inlined into each piece of work, so that a sample shows that piece's name.
 __attribute__((always_inline)) inline void turn(std::uint64_t turns) {
@@ -74,7 +76,9 @@ void calibrate() {
   turns_per_us = best;
 }
 
-std::uint64_t turns(double us) { return static_cast<std::uint64_t>(us * turns_per_us); }
+std::uint64_t turns(double us) {
+  return static_cast<std::uint64_t>(us * turns_per_us);
+}
 
 // A bounded queue of a mutex and two condition variables.
 struct Queue {
@@ -110,14 +114,23 @@ struct SemaphoreQueue {
     sem_init(&room_, 0, capacity);
   }
   void put(int item) {
-    while (sem_wait(&room_) != 0) {}
-    { std::lock_guard lock(mutex_); items_.push_back(item); }
+    while (sem_wait(&room_) != 0) {
+    }
+    {
+      std::lock_guard lock(mutex_);
+      items_.push_back(item);
+    }
     sem_post(&some_);
   }
   int take() {
-    while (sem_wait(&some_) != 0) {}
+    while (sem_wait(&some_) != 0) {
+    }
     int item;
-    { std::lock_guard lock(mutex_); item = items_.front(); items_.pop_front(); }
+    {
+      std::lock_guard lock(mutex_);
+      item = items_.front();
+      items_.pop_front();
+    }
     sem_post(&room_);
     return item;
   }
@@ -134,7 +147,9 @@ struct PipeQueue {
     if (pipe(ends_.data()) != 0) std::abort();
     fcntl(ends_[1], F_SETPIPE_SZ, static_cast<int>(std::max(4096U, capacity * 4)));
   }
-  void put(int item) { if (write(ends_[1], &item, sizeof item) != sizeof item) std::abort(); }
+  void put(int item) {
+    if (write(ends_[1], &item, sizeof item) != sizeof item) std::abort();
+  }
   int take() {
     int item;
     if (read(ends_[0], &item, sizeof item) != sizeof item) std::abort();
@@ -153,19 +168,21 @@ struct Hop {
 };
 
 // One loop and one piece of work for each name: what a stack shows is which stage it is.
-#define STAGE(name)                                            \
-  APART void name##_work(std::uint64_t n) { turn(n); }         \
-  APART void* name##_loop(void* given) {                       \
-    auto& hop = *static_cast<Hop*>(given);                     \
-    for (;;) {                                                 \
-      const int item = hop.take ? hop.take() : (over() ? -1 : 0); \
-      if (item >= 0) {                                         \
-        name##_work(hop.work);                                 \
+#define STAGE(name)                                                          \
+  APART void name##_work(std::uint64_t n) {                                  \
+    turn(n);                                                                 \
+  }                                                                          \
+  APART void* name##_loop(void* given) {                                     \
+    auto& hop = *static_cast<Hop*>(given);                                   \
+    for (;;) {                                                               \
+      const int item = hop.take ? hop.take() : (over() ? -1 : 0);            \
+      if (item >= 0) {                                                       \
+        name##_work(hop.work);                                               \
         if (hop.sleep_us > 0) usleep(static_cast<useconds_t>(hop.sleep_us)); \
-      }                                                        \
-      if (hop.put) hop.put(item);                              \
-      if (item < 0) return nullptr;                            \
-    }                                                          \
+      }                                                                      \
+      if (hop.put) hop.put(item);                                            \
+      if (item < 0) return nullptr;                                          \
+    }                                                                        \
   }
 STAGE(source)
 STAGE(parse)
@@ -176,8 +193,11 @@ STAGE(store)
 #undef STAGE
 
 using Loop = void* (*)(void*);
-const std::vector<std::pair<std::string, Loop>> STAGES = {
-    {"parse", parse_loop}, {"check", check_loop}, {"price", price_loop}, {"route", route_loop}, {"store", store_loop}};
+const std::vector<std::pair<std::string, Loop>> STAGES = {{"parse", parse_loop},
+                                                          {"check", check_loop},
+                                                          {"price", price_loop},
+                                                          {"route", route_loop},
+                                                          {"store", store_loop}};
 
 // line: a source and so many stages; `slow` takes `us`, the others `fast`. `via`: condvar, sem or pipe.
 template <typename Q>
@@ -200,29 +220,39 @@ void run_line() {
   }
   std::vector<pthread_t> threads(count + 1);
   pthread_create(&threads[0], nullptr, source_loop, &hops[0]);
-  for (std::size_t i = 0; i < count; ++i) pthread_create(&threads[i + 1], nullptr, STAGES[i].second, &hops[i + 1]);
+  for (std::size_t i = 0; i < count; ++i)
+    pthread_create(&threads[i + 1], nullptr, STAGES[i].second, &hops[i + 1]);
   for (auto thread : threads) pthread_join(thread, nullptr);
 }
 
 void line() {
   const std::string via = text("via", "condvar");
-  if (via == "sem") run_line<SemaphoreQueue>();
-  else if (via == "pipe") run_line<PipeQueue>();
-  else run_line<Queue>();
+  if (via == "sem")
+    run_line<SemaphoreQueue>();
+  else if (via == "pipe")
+    run_line<PipeQueue>();
+  else
+    run_line<Queue>();
 }
 
 // lock: threads that hold one mutex for `us` and work outside of it for `fast`.
 std::mutex the_lock;
 std::shared_mutex the_shared_lock;
-APART void update_book(std::uint64_t n) { turn(n); }
-APART void own_work(std::uint64_t n) { turn(n); }
+APART void update_book(std::uint64_t n) {
+  turn(n);
+}
+APART void own_work(std::uint64_t n) {
+  turn(n);
+}
 APART void* trader_loop(void*) {
   const auto held = turns(number("us", 300)), outside = turns(number("fast", 60));
   while (!over()) {
     {
       std::lock_guard guard(the_lock);
-      if (number("hold_sleep", 0) > 0) usleep(static_cast<useconds_t>(number("hold_sleep", 0)));
-      else update_book(held);
+      if (number("hold_sleep", 0) > 0)
+        usleep(static_cast<useconds_t>(number("hold_sleep", 0)));
+      else
+        update_book(held);
     }
     own_work(outside);
   }
@@ -259,12 +289,18 @@ void all(std::initializer_list<std::pair<Loop, int>> loops) {
   for (auto thread : threads) pthread_join(thread, nullptr);
 }
 
-void lock() { all({{trader_loop, static_cast<int>(number("threads", 3))}}); }
-void rwlock() { all({{reader_loop, static_cast<int>(number("threads", 3))}, {writer_loop, 1}}); }
+void lock() {
+  all({{trader_loop, static_cast<int>(number("threads", 3))}});
+}
+void rwlock() {
+  all({{reader_loop, static_cast<int>(number("threads", 3))}, {writer_loop, 1}});
+}
 
 // spin: a consumer polls an atomic; the producer works.
 std::atomic<std::uint64_t> produced{0};
-APART void make_item(std::uint64_t n) { turn(n); }
+APART void make_item(std::uint64_t n) {
+  turn(n);
+}
 APART void* producer_loop(void*) {
   while (!over()) {
     make_item(turns(number("us", 300)));
@@ -278,15 +314,22 @@ APART void* poller_loop(void*) {
   for (;;) {
     const auto now = produced.load(std::memory_order_acquire);
     if (now == ~0ULL) return nullptr;
-    if (now != seen) { seen = now; own_work(turns(number("fast", 20))); }
+    if (now != seen) {
+      seen = now;
+      own_work(turns(number("fast", 20)));
+    }
   }
 }
-void spin() { all({{producer_loop, 1}, {poller_loop, 1}}); }
+void spin() {
+  all({{producer_loop, 1}, {poller_loop, 1}});
+}
 
 // forkjoin: threads meet at a barrier; the last one has more to do.
 pthread_barrier_t barrier;
 std::atomic<bool> ended{false};
-APART void its_share(std::uint64_t n) { turn(n); }
+APART void its_share(std::uint64_t n) {
+  turn(n);
+}
 APART void* worker_loop(void* given) {
   const bool late = reinterpret_cast<std::intptr_t>(given) == 0;
   for (;;) {
@@ -304,8 +347,12 @@ void forkjoin() {
 
 // pool: a dispatcher hands jobs to workers; `dispatch` or `job` is what takes long.
 Queue* jobs;
-APART void prepare_job(std::uint64_t n) { turn(n); }
-APART void do_job(std::uint64_t n) { turn(n); }
+APART void prepare_job(std::uint64_t n) {
+  turn(n);
+}
+APART void do_job(std::uint64_t n) {
+  turn(n);
+}
 APART void* dispatcher_loop(void*) {
   while (!over()) {
     prepare_job(turns(number("dispatch", 20)));
@@ -344,7 +391,9 @@ void sync_each() {
 }
 
 // pace: sleeps between short work; `by`: usleep, timerfd or poll with a time limit.
-APART void tick(std::uint64_t n) { turn(n); }
+APART void tick(std::uint64_t n) {
+  turn(n);
+}
 void pace() {
   const auto every = static_cast<long>(number("every", 2000));
   int timer = -1;
@@ -356,8 +405,10 @@ void pace() {
   while (!over()) {
     tick(turns(number("fast", 100)));
     std::uint64_t times = 0;
-    if (timer < 0) usleep(static_cast<useconds_t>(every));
-    else if (read(timer, &times, sizeof times) < 0) std::abort();
+    if (timer < 0)
+      usleep(static_cast<useconds_t>(every));
+    else if (read(timer, &times, sizeof times) < 0)
+      std::abort();
   }
 }
 
@@ -371,24 +422,34 @@ void cpu() {
 }
 
 // single: one thread that works, waiting for nobody.
-APART void crunch(std::uint64_t n) { turn(n); }
-void single() { while (!over()) crunch(turns(1000)); }
+APART void crunch(std::uint64_t n) {
+  turn(n);
+}
+void single() {
+  while (!over()) crunch(turns(1000));
+}
 
 // faults: a thread that touches new memory all the time.
 APART void touch_pages() {
   const std::size_t size = 64 << 20;
-  auto* memory = static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* memory =
+      static_cast<char*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   for (std::size_t at = 0; at < size && !over(); at += 4096) memory[at] = 1;
   munmap(memory, size);
 }
-void faults() { while (!over()) touch_pages(); }
+void faults() {
+  while (!over()) touch_pages();
+}
 
-// ask: a client asks another process for each item over `via` (socketpair, pipe, tcp, unix); it works or sleeps.
+// ask: a client asks another process for each item over `via` (socketpair, pipe, tcp, unix); it works or
+// sleeps.
 APART void serve_one(double us, double sleep_us) {
   turn(turns(us));
   if (sleep_us > 0) usleep(static_cast<useconds_t>(sleep_us));
 }
-APART void use_reply(std::uint64_t n) { turn(n); }
+APART void use_reply(std::uint64_t n) {
+  turn(n);
+}
 [[noreturn]] void serve(int in, int out) {
   char byte = 0;
   while (read(in, &byte, 1) == 1) {
@@ -405,13 +466,22 @@ void ask() {
   if (via == "pipe") {
     if (pipe(to.data()) != 0 || pipe(from.data()) != 0) std::abort();
     child = fork();
-    if (child == 0) { close(to[1]); close(from[0]); serve(to[0], from[1]); }
-    close(to[0]); close(from[1]);
-    in = from[0]; out = to[1];
+    if (child == 0) {
+      close(to[1]);
+      close(from[0]);
+      serve(to[0], from[1]);
+    }
+    close(to[0]);
+    close(from[1]);
+    in = from[0];
+    out = to[1];
   } else if (via == "socketpair") {
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, to.data()) != 0) std::abort();
     child = fork();
-    if (child == 0) { close(to[0]); serve(to[1], to[1]); }
+    if (child == 0) {
+      close(to[0]);
+      serve(to[1], to[1]);
+    }
     close(to[1]);
     in = out = to[0];
   } else {
@@ -460,7 +530,10 @@ void children() {
     if (pipe2(a.data(), O_CLOEXEC) != 0 || pipe2(b.data(), O_CLOEXEC) != 0) std::abort();
     const pid_t pid = fork();
     if (pid == 0) {
-      for (int j = 0; j <= i; ++j) { close(to[static_cast<std::size_t>(j)][1]); close(from[static_cast<std::size_t>(j)][0]); }
+      for (int j = 0; j <= i; ++j) {
+        close(to[static_cast<std::size_t>(j)][1]);
+        close(from[static_cast<std::size_t>(j)][0]);
+      }
       char byte = 0;
       while (read(a[0], &byte, 1) == 1) {
         its_share(turns(i == 0 ? number("us", 900) : number("fast", 200)));
@@ -474,15 +547,19 @@ void children() {
   }
   char byte = 0;
   while (!over()) {
-    for (auto& one : to) if (write(one[1], &byte, 1) != 1) std::abort();
-    for (auto& one : from) if (read(one[0], &byte, 1) != 1) std::abort();
+    for (auto& one : to)
+      if (write(one[1], &byte, 1) != 1) std::abort();
+    for (auto& one : from)
+      if (read(one[0], &byte, 1) != 1) std::abort();
   }
   for (auto& one : to) close(one[1]);
   for (auto pid : pids) waitpid(pid, nullptr, 0);
 }
 
 // events: a producer wakes a consumer by an eventfd; the consumer answers by another.
-APART void handle_event(std::uint64_t n) { turn(n); }
+APART void handle_event(std::uint64_t n) {
+  turn(n);
+}
 int there, back;
 APART void* handler_loop(void*) {
   std::uint64_t value = 0;
@@ -521,8 +598,9 @@ int main(int count, char** words) {
   calibrate();
   deadline = Clock::now() + std::chrono::microseconds(static_cast<long>(1e6 * std::atof(words[2])));
   const std::map<std::string, void (*)()> modes = {
-      {"line", line}, {"lock", lock}, {"rwlock", rwlock}, {"spin", spin}, {"forkjoin", forkjoin}, {"pool", pool},
-      {"fsync", sync_each}, {"pace", pace}, {"cpu", cpu}, {"single", single}, {"faults", faults}, {"ask", ask},
+      {"line", line},         {"lock", lock},     {"rwlock", rwlock},   {"spin", spin},
+      {"forkjoin", forkjoin}, {"pool", pool},     {"fsync", sync_each}, {"pace", pace},
+      {"cpu", cpu},           {"single", single}, {"faults", faults},   {"ask", ask},
       {"children", children}, {"events", events}};
   const auto mode = modes.find(words[1]);
   if (mode == modes.end()) return std::fprintf(stderr, "no mode '%s'\n", words[1]), 2;
