@@ -81,13 +81,20 @@ def test_one_that_fails_loses_nothing_of_the_others() -> None:
     assert results[1].verdict is Verdict.SLOWER
 
 
-def judged(mean: float, tail: float) -> tuple[PairedResult, str]:
+def judged(
+    mean: float,
+    tail: float,
+    *,
+    tail_noise: float = 0.01,
+    pooled: float = 0.0,
+    over: tuple[str, ...] = ("typical", "mean"),
+) -> tuple[PairedResult, str]:
     random = np.random.default_rng(4)
     pairs = [
         paired.Difference(
             (0.001 * random.normal(),),
             (0.0,),
-            (mean + 0.002 * random.normal(), tail + 0.01 * random.normal()),
+            (mean + 0.002 * random.normal(), tail + tail_noise * random.normal()),
         )
         for _ in range(60)
     ]
@@ -99,8 +106,9 @@ def judged(mean: float, tail: float) -> tuple[PairedResult, str]:
         alpha=0.05,
         block_pairs=1,
         final=True,
+        pooled=pooled,
     )
-    return combined(measures, alpha=0.05)
+    return combined(measures, alpha=0.05, declared=over)
 
 
 def test_sides_are_equivalent_only_if_they_are_by_the_mean_and_by_the_tail_too() -> None:
@@ -112,3 +120,36 @@ def test_sides_are_equivalent_only_if_they_are_by_the_mean_and_by_the_tail_too()
     assert (slower.verdict, by) == (Verdict.SLOWER, "p99")
     assert judged(0.32, 0.0)[1] == "mean"
     assert judged(0.32, -0.5)[0].verdict is Verdict.MIXED
+
+
+def test_a_tail_that_cannot_be_told_is_said_to_be_open_and_never_called_equivalent() -> None:
+    result, _ = judged(0.0, 0.0, tail_noise=0.5)
+    assert result.verdict is Verdict.EQUIVALENT
+    assert "inconclusive for the p99 (told to" in result.why
+    assert "p99 within" not in result.why
+
+
+def test_a_declared_tail_that_cannot_be_told_leaves_the_verdict_open() -> None:
+    result, by = judged(0.0, 0.0, tail_noise=0.5, over=("typical", "mean", "tail"))
+    assert (result.verdict, by) == (Verdict.INCONCLUSIVE, "p99")
+
+
+def test_a_mean_that_few_processes_decide_is_not_equivalent() -> None:
+    result, by = judged(0.0, 0.0, pooled=0.3)
+    assert (result.verdict, by) == (Verdict.INCONCLUSIVE, "mean")
+    assert "the means differ by +34.99 %" in result.why
+
+
+def test_without_a_declared_effect_nothing_is_equivalent_within_more_than_five_percent() -> None:
+    random = np.random.default_rng(2)
+    noisy = [paired.Difference((0.0,), (0.0,), (0.16 * random.normal(),)) for _ in range(60)]
+    measures = judge_measures(
+        noisy,
+        ("typical", "mean"),
+        smallest_effect=0.01,
+        declared=False,
+        alpha=0.05,
+        block_pairs=1,
+        final=True,
+    )
+    assert combined(measures, alpha=0.05)[0].verdict is Verdict.INCONCLUSIVE

@@ -1,6 +1,11 @@
 """How fast is a piece of code, and did a change help."""
 
-from latlab.bench.judging.compare import compare_results, environment_differences, judge_unpaired
+from latlab.bench.judging.compare import (
+    between_runs,
+    compare_results,
+    environment_differences,
+    judge_unpaired,
+)
 from latlab.bench.judging.levels import accept, accepted, history
 from latlab.bench.measuring.conditions import FACTORS, hogs
 from latlab.bench.measuring.conditions_study import study
@@ -15,6 +20,7 @@ from latlab.bench.measuring.experiment import (
     run_ab,
     run_suite,
 )
+from latlab.bench.results import baseline
 from latlab.bench.results.api import (
     carry_over,
     couples,
@@ -41,6 +47,8 @@ __all__ = [
     "Target",
     "accept",
     "accepted",
+    "baseline",
+    "between_runs",
     "carry_over",
     "compare_results",
     "couples",

@@ -2,11 +2,13 @@
 
 After each value the last two, the last four and the last eight are compared with those before them, since the
 last change: by their value nearest to the old level (of two, both have to be away from it, so that a lone
-outlier changes nothing) and by their median. The scale is the larger of the robust deviation of the level and
-of the steps from value to value, so that a series that wanders has a larger one; the threshold is that of
-Student's t for a forecast from so few values. Thresholds fall with more values, which is where a small
-change is found. The rate is met with room to spare for independent normal values, and kept for correlated
-(AR(1), 0.5) and heavy-tailed ones (t with 4 degrees of freedom), by simulation; a test repeats that.
+outlier is no change) and by their median. The scale is the larger of the robust deviation of the level and of
+the steps from value to value, so that a series that wanders has a larger one; the threshold is that of
+Student's t for a forecast from so few values, widened by the correlation of neighbours. Thresholds fall with
+more values, which is where a small change is found. By simulation (1,500 series of 60 values, seeds that the
+constants were not chosen by), at 0.1 false alarms a year: independent normal values gave 0.01, t-distributed
+ones with 4 degrees of freedom 0.04 and with 3 0.08, AR(1) of 0.3 0.03 and of 0.5 0.09. A correlation of 0.7
+gave 0.29: it is not kept there. A test repeats a part of that.
 """
 
 from __future__ import annotations
@@ -95,17 +97,35 @@ def _alarm(x: npt.NDArray[np.float64], probability: float, smallest: float) -> i
             continue
         scale = max(_scale(old), _step_scale(old))
         own = 1.0 if window == 2 else math.sqrt(math.pi / 2 / window)
-        # Both of two have to be that far: for independent ones the square root of the probability would do.
-        least = probability**_OF_TWO if window == 2 else probability
+        alike = _likeness(old)
+        # Both of two have to be that far: for independent ones the square root of the probability would do,
+        # for those that move together nothing is gained.
+        least = probability ** (_OF_TWO + (1 - _OF_TWO) * alike) if window == 2 else probability
         reach = -float(stdtrit(len(old) - 1, least))
-        if abs(shift) > reach * scale * math.hypot(own, math.sqrt(math.pi / 2 / len(old))) * _CORRELATED:
+        wide = _MORE * math.sqrt((1 + alike) / (1 - alike))
+        if abs(shift) > reach * scale * math.hypot(own, math.sqrt(math.pi / 2 / len(old))) * wide:
             return window
     return 0
 
 
-# Values that are alike with their neighbours move together.
-_CORRELATED = 1.3
+_MORE = 1.08
 _OF_TWO = 0.6
+# What neighbours are taken to have in common before there are values that tell, and as how many values that
+# counts.
+_LIKE, _LIKE_VALUES = 0.3, 10
+
+
+def _likeness(values: npt.NDArray[np.float64]) -> float:
+    """The correlation of neighbours, by their ranks, between 0 and 0.9.
+
+    An estimate from few values is too low (by about (1 + 4 r) / n, Kendall 1954), and is drawn to `_LIKE`.
+    """
+    n = len(values)
+    ranks = np.argsort(np.argsort(values)).astype(np.float64)
+    ranks -= ranks.mean()
+    r = float((ranks[1:] * ranks[:-1]).sum() / max(1e-12, (ranks**2).sum()))
+    r += (1 + 4 * max(r, 0.0)) / n
+    return min(0.9, max(0.0, (n * r + _LIKE_VALUES * _LIKE) / (n + _LIKE_VALUES)))
 
 
 def _scale(values: npt.NDArray[np.float64]) -> float:

@@ -11,13 +11,16 @@ standard deviation of 2 % between processes is assumed then (Mytkowicz et al., "
 doing anything obviously wrong!", ASPLOS 2009, found more).
 
 What is between two runs stands in neither of them, so that a standard deviation of 2 % between runs is
-assumed too. A smaller difference is answered by the command that would tell it.
+assumed too. Several runs of the same code (a baseline file keeps them) tell it: the assumption then counts
+as so many runs as `_PRIOR_RUNS` beside theirs, and the normal quantile becomes Student's. A smaller
+difference is answered by the command that would tell it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +31,14 @@ from latlab.model.statistics.paired import PairedResult, Verdict
 from latlab.stats.variance import effective_size, midmean
 from latlab.words import share
 
-__all__ = ["ASSUMED_DEVIATION", "compare_results", "environment_differences", "judge_unpaired"]
+__all__ = [
+    "ASSUMED_DEVIATION",
+    "Between",
+    "between_runs",
+    "compare_results",
+    "environment_differences",
+    "judge_unpaired",
+]
 
 Floats = npt.NDArray[np.float64]
 ASSUMED_DEVIATION = 0.02
@@ -36,13 +46,67 @@ ASSUMED_DEVIATION = 0.02
 # shift by 1 % within minutes, and nothing in a single run tells of it.
 RUN_DEVIATION = 0.02
 DEFAULT_EFFECT = 0.01
+_PRIOR_RUNS = 4
 FEWEST = 4  # processes a side: with fewer, no p-value of Mann and Whitney's test is below 0.05
 _POWER = 0.8416  # quantile of the normal distribution at 0.8
-_IGNORED = ("captured_at", "load", "git", "process", "latlab", "command", "clock.rate", "memory")
+_IGNORED = (
+    "captured_at",
+    "host.uptime",
+    "load",
+    "git",
+    "process",
+    "latlab",
+    "command",
+    "clock.rate",
+    "memory",
+)
+
+
+@dataclass(frozen=True)
+class Between:
+    """What lies between two runs.
+
+    Attributes:
+        deviation: standard deviation of the logarithm of one run's typical time, beyond its processes.
+        freedom: degrees of freedom that it has; infinite for an assumption.
+        runs: of side A, that its level is the mean of.
+    """
+
+    deviation: float = RUN_DEVIATION
+    freedom: float = math.inf
+    runs: int = 1
+
+    def reach(self, alpha: float) -> float:
+        """How far two runs of the same code may lie apart."""
+        from scipy.special import stdtrit
+
+        finite = math.isfinite(self.freedom)
+        t = -float(stdtrit(self.freedom if finite else 1e9, alpha / 2))
+        return t * self.deviation * math.sqrt(1 + 1 / self.runs)
+
+
+def between_runs(levels: Sequence[float]) -> Between:
+    """What lies between runs of the same code, from each one's typical time.
+
+    Args:
+        levels: of each run, in nanoseconds.
+    """
+    if len(levels) < 2:
+        return Between()
+    own = float(np.var(np.log(levels), ddof=1))
+    freedom = len(levels) - 1
+    total = _PRIOR_RUNS + freedom
+    deviation = math.sqrt((_PRIOR_RUNS * RUN_DEVIATION**2 + freedom * own) / total)
+    return Between(deviation, total, len(levels))
 
 
 def judge_unpaired(
-    a: Sequence[Floats], b: Sequence[Floats], *, smallest_effect: float, alpha: float
+    a: Sequence[Floats],
+    b: Sequence[Floats],
+    *,
+    smallest_effect: float,
+    alpha: float,
+    between: Between | None = None,
 ) -> tuple[PairedResult, tuple[float, float], list[str]]:
     """Judge B against A from their processes' times.
 
@@ -51,12 +115,14 @@ def judge_unpaired(
         b: the same of the other side.
         smallest_effect: relative.
         alpha: level.
+        between: what lies between runs; by default it is assumed.
 
     Returns:
         (result, whose pairs are processes a side; typical times; warnings).
     """
     from scipy.special import ndtr, ndtri
 
+    between = between or Between()
     z = float(ndtri(1 - alpha / 2))
     single = len(a) == 1 or len(b) == 1
     sides = [np.concatenate(list(s)) if single else np.array([midmean(g) for g in s]) for s in (a, b)]
@@ -82,27 +148,25 @@ def judge_unpaired(
     # By the same ranks as the interval, so that it is at most alpha exactly where that excludes 0.
     against = min(int((shifts <= 0).sum()), int((shifts >= 0).sum()))
     p_value = 1.0 if open_ended else 2 * float(ndtr(-(n * m / 2 - against - 1) / spread))
+    runs = between.reach(alpha)
     if single:
         warnings.append(
             f"a side is one process: {share(ASSUMED_DEVIATION, digits=0)} between processes is "
             f"assumed; measure several"
         )
-        extra = math.sqrt(2) * ASSUMED_DEVIATION
-        below, beyond = (math.hypot(side, z * extra) for side in (effect - low, high - effect))
-        low, high = effect - below, effect + beyond
-        p_value = 2 * float(ndtr(-z * abs(effect) / (below if effect > 0 else beyond)))
-    elif not open_ended:
-        extra = math.sqrt(2) * RUN_DEVIATION
-        below, beyond = (math.hypot(side, z * extra) for side in (effect - low, high - effect))
+        low, high = (effect, effect) if open_ended else (low, high)
+        runs = math.hypot(runs, z * math.sqrt(2) * ASSUMED_DEVIATION)
+    if single or not open_ended:
+        below, beyond = (math.hypot(side, runs) for side in (effect - low, high - effect))
         alone = low > 0 or high < 0
         low, high = effect - below, effect + beyond
-        reach = below if effect > 0 else beyond
-        p_value = max(p_value, 2 * float(ndtr(-z * abs(effect) / reach)))
-        if alone and low <= 0 <= high:
+        p_value = 2 * float(ndtr(-z * abs(effect) / (below if effect > 0 else beyond)))
+        if not single and alone and low <= 0 <= high:
+            how = "is assumed" if between.runs == 1 else f"is what {between.runs} runs show"
             warnings.append(
-                f"the processes differ by {share(math.expm1(effect), digits=2, signed=True)}, "
-                f"which the machine may have done from "
-                f"one run to the next: {share(RUN_DEVIATION, digits=0)} between runs is assumed"
+                f"the processes differ by {share(math.expm1(effect), digits=2, signed=True)}, which the "
+                f"machine may have done from one run to the next: {share(between.deviation)} between runs "
+                f"{how}"
             )
     margin = math.log1p(smallest_effect)
     if low > -margin and high < margin:
@@ -127,9 +191,21 @@ def judge_unpaired(
 
 
 def compare_results(
-    a: Results, b: Results, *, smallest_effect: float | None, alpha: float
+    a: Results,
+    b: Results,
+    *,
+    smallest_effect: float | None,
+    alpha: float,
+    runs: Mapping[str, Sequence[float]] | None = None,
 ) -> dict[str, Judgement]:
     """Judge all benchmarks that two files have in common; a lone one in each is compared whatever its name.
+
+    Args:
+        a: the side that is compared with.
+        b: the side that is judged.
+        smallest_effect: relative; None for the default.
+        alpha: level.
+        runs: by benchmark the typical times of side A's runs, where it has several.
 
     Returns:
         a judgement by name; empty where the files have nothing in common.
@@ -148,7 +224,11 @@ def compare_results(
     out = {}
     for one, other in names:
         result, typical, warnings = judge_unpaired(
-            a.tests[one], b.tests[other], smallest_effect=effect, alpha=alpha
+            a.tests[one],
+            b.tests[other],
+            smallest_effect=effect,
+            alpha=alpha,
+            between=between_runs((runs or {}).get(one, ())),
         )
         warnings.append(
             "the sides were measured apart: a drift of the machine looks like an effect; see bench ab"

@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.bench.judging.humps import iteration_humps
-from latlab.bench.judging.measures import combined, judge_measures, names_of, others_of
+from latlab.bench.judging.measures import (
+    DECLARED,
+    combined,
+    judge_measures,
+    names_of,
+    others_of,
+    pooled_mean,
+)
 from latlab.model.bench import Judgement, Sample, Shift
 from latlab.model.statistics.paired import PairedResult, Verdict
 from latlab.stats import paired
@@ -101,6 +108,7 @@ def judge_pairs(
     block_pairs: int = paired.BLOCK_PAIRS,
     refused: str | None = None,
     declared: bool = True,
+    over: Sequence[str] = DECLARED,
 ) -> Judgement:
     """Judge interleaved process pairs (A, B), in the order measured.
 
@@ -112,6 +120,7 @@ def judge_pairs(
         block_pairs: pairs of a block, which share a build.
         refused: why no verdict may be given, or None.
         declared: whether the user named the smallest effect.
+        over: the measures that have to be equivalent.
     """
     names = measured(pairs)
     differences = [difference(a, b, names) for a, b in pairs]
@@ -125,8 +134,9 @@ def judge_pairs(
         alpha=alpha,
         block_pairs=block_pairs,
         final=True,
+        pooled=pooled_mean(pairs),
     )
-    result, decided_by = combined(judged, alpha=alpha)
+    result, decided_by = combined(judged, alpha=alpha, declared=over)
     warnings: list[str] = []
     details: dict[str, Any] = {}
     for index, side in enumerate("AB"):
@@ -162,10 +172,8 @@ def judge_pairs(
 
 def measured(pairs: Sequence[Pair]) -> tuple[str, ...]:
     """The measures that all pairs have."""
-    each = {names_of(a, b) for a, b in pairs}
-    if len(each) == 1:
-        return next(iter(each))
-    return ("typical",)
+    each = [names_of(a, b) for a, b in pairs] or [("typical",)]
+    return tuple(name for name in each[0] if all(name in names for names in each))
 
 
 def _shifts(pairs: Sequence[Pair], alpha: float, block: int) -> tuple[Shift, ...]:

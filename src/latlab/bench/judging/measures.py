@@ -20,15 +20,29 @@ from latlab.stats import paired
 from latlab.stats.quantiles import nearest_rank
 from latlab.words import share
 
-__all__ = ["combined", "judge_measures", "names_of", "others_of", "tail_of", "tail_quantile"]
+__all__ = [
+    "DECLARED",
+    "KINDS",
+    "combined",
+    "judge_measures",
+    "names_of",
+    "others_of",
+    "pooled_mean",
+    "tail_of",
+    "tail_quantile",
+]
 
 # Five values lie beyond a quantile that is taken.
 _TAILS = ((0.999, 5000), (0.99, 500), (0.9, 50))
-# Within these a measure counts as equivalent, the tightest first that its interval lies in. The first is the
-# smallest effect that matters (of a tail no less than 10 %, since few operations make it); the wider ones are
-# for what this machine can't tell better: they need an estimate of less than half of them, the whole budget,
-# and are said. The typical time has them only where no effect was declared.
-DEFAULT_STEPS, MEAN_STEPS, TAIL_STEPS = (0.02, 0.05), (0.02, 0.05, 0.1), (0.1, 0.2, 0.5)
+# Within these the typical time and the mean count as equivalent where no effect was declared and the machine
+# can't tell less: they need an estimate of less than half of them, the whole budget, and are said.
+DEFAULT_STEPS = (0.02, 0.05)
+# A tail is made by few operations. Less than this is not looked for, and what isn't told within it is open.
+TAIL_MARGIN = 0.1
+# What a verdict is over by default. A tail that changed is found, too; one that can't be told leaves the
+# verdict on the others as it is, and is said to be open.
+DECLARED = ("typical", "mean")
+KINDS = ("typical", "mean", "tail")
 
 
 def tail_quantile(count: int) -> float:
@@ -70,6 +84,18 @@ def others_of(a: Sample, b: Sample, names: Sequence[str]) -> tuple[float, ...]:
     return tuple(out)
 
 
+def pooled_mean(pairs: Sequence[tuple[Sample, Sample]]) -> float:
+    """log(B / A) of the means over all that was measured; 0 of nothing.
+
+    An operation that most processes never met moves no typical process; it moves this.
+    """
+    if not pairs:
+        return 0.0
+    sums = [sum(float(pair[i].times_ns.sum()) for pair in pairs) for i in (0, 1)]
+    counts = [sum(len(pair[i].times_ns) for pair in pairs) for i in (0, 1)]
+    return math.log(sums[1] / counts[1] / (sums[0] / counts[0]))
+
+
 def judge_measures(
     differences: Sequence[paired.Difference],
     names: Sequence[str],
@@ -79,6 +105,7 @@ def judge_measures(
     alpha: float,
     block_pairs: int,
     final: bool,
+    pooled: float = 0.0,
 ) -> tuple[Measure, ...]:
     """Judge each measure by itself, at its part of the level.
 
@@ -90,23 +117,36 @@ def judge_measures(
         alpha: level of all together.
         block_pairs: as in `paired.interleaving`.
         final: whether the budget is over, so that the wider margins count.
+        pooled: of `pooled_mean`: where it lies outside a margin, the mean isn't equivalent within it.
     """
     ratios, noises = paired.arrays(differences)
     out = []
     for index, (name, part) in enumerate(zip(names, paired.measure_shares(len(names)), strict=True)):
-        steps: tuple[float, ...] = () if declared else DEFAULT_STEPS
-        first = smallest_effect
+        margin = smallest_effect
         if index:
             ratios, noises = np.array([d.others[index - 1] for d in differences]), np.zeros(len(differences))
-            first = smallest_effect if name == "mean" else max(smallest_effect, TAIL_STEPS[0])
-            steps = MEAN_STEPS if name == "mean" else TAIL_STEPS
+            margin = smallest_effect if name == "mean" else max(smallest_effect, TAIL_MARGIN)
         result = paired.judge(
-            ratios, smallest_effect=first, alpha=alpha * part, block_pairs=block_pairs, noises=noises
+            ratios, smallest_effect=margin, alpha=alpha * part, block_pairs=block_pairs, noises=noises
         )
-        if final and result.verdict is Verdict.INCONCLUSIVE:
-            result = _widened(result, [step for step in steps if step > first])
+        # Commands have one time a process, so that their mean is looked at here alone.
+        at_least = abs(math.expm1(pooled)) if name == "mean" or len(names) == 1 else 0.0
+        if result.verdict is Verdict.EQUIVALENT and at_least >= margin:
+            result = dataclasses.replace(
+                result, verdict=Verdict.INCONCLUSIVE, why=_rare(pooled), needed_pairs=2 * result.pairs
+            )
+        if final and not declared and result.verdict is Verdict.INCONCLUSIVE and name in DECLARED:
+            steps = [step for step in DEFAULT_STEPS if step > max(margin, at_least)]
+            result = _widened(result, steps)
         out.append(Measure(name, result))
     return tuple(out)
+
+
+def _rare(pooled: float) -> str:
+    return (
+        f"over all that was measured the means differ by {share(math.expm1(pooled), digits=2, signed=True)}, "
+        "which a few slow runs decide; measure longer"
+    )
 
 
 def _widened(result: PairedResult, steps: Sequence[float]) -> PairedResult:
@@ -122,21 +162,34 @@ def _widened(result: PairedResult, steps: Sequence[float]) -> PairedResult:
     return result
 
 
-def combined(measures: Sequence[Measure], *, alpha: float) -> tuple[PairedResult, str]:
+def combined(
+    measures: Sequence[Measure], *, alpha: float, declared: Sequence[str] = DECLARED
+) -> tuple[PairedResult, str]:
     """(the verdict over all measures, the name of the one that decided it).
 
     Slower or faster by one is slower or faster; slower by one and faster by another is mixed; equivalent is
-    what is equivalent by all.
+    what is equivalent by all that were declared, and open whatever else can't be told, which is said.
+
+    Args:
+        measures: each judged by itself.
+        alpha: level of all together.
+        declared: of `KINDS`: what has to be equivalent.
     """
     shares = paired.measure_shares(len(measures))
     verdicts = [m.result.verdict for m in measures]
+    wanted = [m.result.verdict for m in measures if _kind(m.name) in declared or len(measures) == 1]
     if Verdict.SLOWER in verdicts:
         chosen = verdicts.index(Verdict.SLOWER)
         verdict = Verdict.MIXED if Verdict.FASTER in verdicts else Verdict.SLOWER
     elif Verdict.FASTER in verdicts:
         chosen, verdict = verdicts.index(Verdict.FASTER), Verdict.FASTER
-    elif Verdict.INCONCLUSIVE in verdicts:
-        chosen, verdict = verdicts.index(Verdict.INCONCLUSIVE), Verdict.INCONCLUSIVE
+    elif Verdict.INCONCLUSIVE in wanted:
+        verdict = Verdict.INCONCLUSIVE
+        chosen = next(
+            i
+            for i, m in enumerate(measures)
+            if m.result.verdict is verdict and (_kind(m.name) in declared or len(measures) == 1)
+        )
     else:
         chosen, verdict = 0, Verdict.EQUIVALENT
     result = measures[chosen].result
@@ -145,13 +198,19 @@ def combined(measures: Sequence[Measure], *, alpha: float) -> tuple[PairedResult
     if len(measures) > 1:
         name = measures[chosen].name
         if verdict is Verdict.EQUIVALENT:
-            within = ", ".join(f"{m.name} within {m.result.smallest_effect:.3g}" for m in measures)
-            why = f"{why}; by every measure: {within}"
+            sure = [m for m in measures if m.result.verdict is Verdict.EQUIVALENT]
+            why = "equivalent by " + ", ".join(f"{_said(m.name)} within {_within(m)}" for m in sure)
+            unsure = [m for m in measures if m.result.verdict is Verdict.INCONCLUSIVE]
+            if unsure:
+                why += "; inconclusive for the " + ", ".join(
+                    f"{_said(m.name)} (told to {_reach(m.result)})" for m in unsure
+                )
         elif name != "typical" or verdict is Verdict.MIXED:
-            why = f"by the {'mean per operation' if name == 'mean' else name}: {why}"
+            why = f"by the {_said(name)}: {why}"
         if verdict is Verdict.MIXED:
             faster = measures[verdicts.index(Verdict.FASTER)]
-            why += f"; faster by the {faster.name}, {share(faster.result.effect, digits=2, signed=True)}"
+            why += f"; faster by the {_said(faster.name)}, "
+            why += share(faster.result.effect, digits=2, signed=True)
     needed = result.needed_pairs
     if verdict is Verdict.INCONCLUSIVE:
         open_ends = [m.result.needed_pairs for m in measures if m.result.verdict is Verdict.INCONCLUSIVE]
@@ -159,3 +218,21 @@ def combined(measures: Sequence[Measure], *, alpha: float) -> tuple[PairedResult
     return dataclasses.replace(
         result, verdict=verdict, p_value=p_value, alpha=alpha, why=why, needed_pairs=needed
     ), measures[chosen].name
+
+
+def _kind(name: str) -> str:
+    return name if name in ("typical", "mean") else "tail"
+
+
+def _said(name: str) -> str:
+    return {"typical": "typical time", "mean": "mean per operation"}.get(name, name)
+
+
+def _within(measure: Measure) -> str:
+    return share(measure.result.smallest_effect)
+
+
+def _reach(result: PairedResult) -> str:
+    low, high = result.interval
+    ends = ["open" if end is None else share(end, signed=True) for end in (low, high)]
+    return " to ".join(ends)

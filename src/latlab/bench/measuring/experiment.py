@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from latlab.bench.judging import judge as _judge
-from latlab.bench.judging.measures import combined, judge_measures
+from latlab.bench.judging.measures import DECLARED, combined, judge_measures, pooled_mean
 from latlab.bench.measuring import control as _control
 from latlab.bench.measuring.pilot import run_pilot
 from latlab.bench.measuring.plan import default_smallest_effect, make_plan, with_plan
@@ -177,6 +177,7 @@ class Asked:
         power: probability to find the smallest effect, which the plan's numbers are for.
         early: whether to stop once a verdict is settled; if not, the budget is spent on narrower intervals.
         build: a shell command that makes both sides anew before each block of pairs; None leaves them.
+        over: the measures that have to be equivalent.
     """
 
     smallest_effect: float | None = None
@@ -188,6 +189,7 @@ class Asked:
     power: float = paired.POWER
     early: bool = True
     build: str | None = None
+    over: tuple[str, ...] = DECLARED
 
 
 @dataclass
@@ -300,6 +302,7 @@ def run_suite(
             block_pairs=one.plan.block_pairs,
             refused=refused,
             declared=one.declared,
+            over=asked.over,
         )
     return out
 
@@ -368,8 +371,9 @@ def _judging(one: _Prepared, asked: Asked) -> Callable[[Sequence[paired.Differen
             alpha=asked.alpha,
             block_pairs=one.plan.block_pairs,
             final=final,
+            pooled=pooled_mean(one.pairs),
         )
-        return combined(measures, alpha=asked.alpha)[0]
+        return combined(measures, alpha=asked.alpha, declared=asked.over)[0]
 
     return judged
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.bench.judging.judge import judge_pairs
+from latlab.bench.judging.measures import DECLARED
 from latlab.bench.measuring.experiment import Earlier, Recorder, raw_of
 from latlab.bench.measuring.plan import plan_from
 from latlab.bench.measuring.process import fixtures
@@ -130,6 +131,7 @@ def judge_again(
             block_pairs=block,
             refused=planned.get("refused"),
             declared=smallest_effect is not None or bool(planned.get("declared", True)),
+            over=tuple(map(str, raw.meta["asked"].get("over", DECLARED))),
         )
     return judged, {name: planned["plan"] for name, planned in plans.items()}
 

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from latlab.bench.results import baseline
 from latlab.bench.results import raw as _raw
 from latlab.bench.results.api import read_any
 from latlab.errors import InputError
 from latlab.formats.recording import is_recording
+from latlab.stats.variance import midmean
 
 __all__ = ["Results", "load"]
 
@@ -33,12 +35,14 @@ class Results:
         tests: for each benchmark, the times of each process in nanoseconds, in the order measured.
         environment: what the file says of the machine, by name.
         asked: the smallest effect and the level, where the file names them.
+        runs: by benchmark the typical time of each run, where the file holds several.
     """
 
     tool: str
     tests: Tests
     environment: Mapping[str, str] = field(default_factory=dict)
     asked: Mapping[str, Any] = field(default_factory=dict)
+    runs: Mapping[str, list[float]] = field(default_factory=dict)
 
 
 def load(path: Path) -> Results:
@@ -66,6 +70,8 @@ def load(path: Path) -> Results:
         raise InputError(path, "is truncated or no JSON", place=place, remedy="write it again") from None
     if not isinstance(document, dict):
         raise InputError(path, "is not a result of a benchmark")
+    if baseline.is_baseline(document):
+        return _baseline(path)
     try:
         for recognise, read in _READERS:
             if recognise(document):
@@ -77,6 +83,17 @@ def load(path: Path) -> Results:
         path, "is not a benchmark result that latlab can read",
         remedy="give a recording, raw CSV, or JSON of pyperf, Google Benchmark, hyperfine, pytest-benchmark",
     )  # fmt: skip
+
+
+def _baseline(path: Path) -> Results:
+    runs = baseline.read(path)
+    tests: Tests = {}
+    levels: dict[str, list[float]] = {}
+    for run in runs:
+        for name, groups in run.tests.items():
+            tests.setdefault(name, []).extend(groups)
+            levels.setdefault(name, []).append(float(np.median([midmean(g) for g in groups])))
+    return Results("baseline", _checked(path, tests), runs[-1].environment, runs=levels)
 
 
 def _pyperf(document: Mapping[str, Any]) -> Results:

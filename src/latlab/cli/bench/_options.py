@@ -76,6 +76,37 @@ def reporting(function: Function) -> Function:
     return function
 
 
+def for_ci(function: Function) -> Function:
+    """What continuous integration reads."""
+    file = click.Path(path_type=Path, dir_okay=False)
+    for option in (
+        click.option(
+            "--summary",
+            type=file,
+            help="Verdicts as a Markdown table; $GITHUB_STEP_SUMMARY gets it anyway where it is set.",
+        ),
+        click.option("--junit", type=file, help="Verdicts as JUnit XML: slower is a failure."),
+    ):
+        function = option(function)
+    return function
+
+
+def write_for_ci(
+    options: dict[str, Any], documents: Sequence[dict[str, Any]], failed: Sequence[dict[str, str]] = ()
+) -> None:
+    """The verdicts where continuous integration looks for them."""
+    from latlab.reports.bench import ci
+
+    table = ci.markdown_summary(documents, failed, title="latlab bench")
+    if options["summary"]:
+        options["summary"].write_text(table)
+    if options["junit"]:
+        options["junit"].write_text(ci.junit_xml(documents, failed, suite="latlab bench"))
+    if step := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(step, "a") as file:
+            file.write(table)
+
+
 def write_reports(options: dict[str, Any], documents: Sequence[dict[str, Any]], raw: Raw) -> None:
     """The reports that the options ask for, of the verdicts and the raw results that they come from."""
     from latlab.reports.bench.html import comparison_page
@@ -125,13 +156,23 @@ def check_outputs(options: dict[str, Any]) -> None:
     """
     if options.get("seed") is None:
         options["seed"] = random.SystemRandom().randrange(1 << 31)
-    for name in ("raw", "html", "markdown", "junit", "github"):  # -o makes its folder at once
+    for name in (
+        "raw",
+        "html",
+        "markdown",
+        "junit",
+        "summary",
+        "save_baseline",
+    ):  # -o makes its folder at once
         path = options.get(name)
         if path is None:
             continue
         folder = path.absolute().parent
         if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-            raise UsageError(f"--{name} {path}: can't be written", remedy="name a file in a folder of yours")
+            option = name.replace("_", "-")
+            raise UsageError(
+                f"--{option} {path}: can't be written", remedy="name a file in a folder of yours"
+            )
 
 
 def parameters_of(options: dict[str, Any]) -> dict[str, Any]:

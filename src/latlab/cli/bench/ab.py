@@ -15,11 +15,13 @@ import click
 from latlab.cli._options import Seconds
 from latlab.cli.bench._options import (
     check_outputs,
+    for_ci,
     fraction,
     measuring,
     parameters_of,
     reporting,
     settings_of,
+    write_for_ci,
     write_reports,
 )
 from latlab.errors import ExitCode, UsageError
@@ -37,10 +39,24 @@ def exit_code(verdicts: Sequence[str]) -> int:
     return ExitCode.NOT_TRUSTWORTHY if undecided else ExitCode.OK
 
 
+def _measures(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    given = tuple(dict.fromkeys(value.split(",")))
+    if unknown := sorted(set(given) - {"typical", "mean", "tail"}):
+        raise UsageError(f"--measures: no measure '{unknown[0]}'", remedy="there are typical, mean and tail")
+    return given
+
+
 def _judging(function: Any) -> Any:
     options = [
         click.option("--effect", metavar="PERCENT", help="Smallest effect that matters, as 1% or 0.01."),
         click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.05, show_default=True),
+        click.option(
+            "--measures",
+            default="typical,mean",
+            show_default=True,
+            callback=_measures,
+            help="What has to be the same to be equivalent: typical, mean, tail. A change of any is found.",
+        ),
     ]
     for option in reversed(options):
         function = option(function)
@@ -73,6 +89,7 @@ def _judging(function: Any) -> Any:
     "--resume", type=click.Path(path_type=Path, exists=True), help="Recording of a killed run to go on from."
 )
 @reporting
+@for_ci
 @click.option(
     "--keep-going", is_flag=True, help="Spend the budget although the verdict is settled: narrower intervals."
 )
@@ -108,6 +125,7 @@ def asked_of(options: dict[str, Any]) -> Asked:
         power=options.get("power", 0.9),
         early=not options.get("keep_going", False),
         build=options.get("build"),
+        over=options["measures"],
     )
 
 
@@ -172,6 +190,7 @@ def compare_couples(
     if options["raw"]:
         bench.write_raw(options["raw"], facts, recorder.rows)
     write_reports(options, documents, bench.Raw(facts, recorder.rows))
+    write_for_ci(options, documents, failed)
     show(documents, result, as_json=options["as_json"])
     for one in failed:
         click.echo(f"latlab: {one['error']}", err=True)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from latlab.cli._options import JSON
-from latlab.cli.bench._options import fraction, reporting, write_reports
+from latlab.cli.bench._options import for_ci, fraction, reporting, write_for_ci, write_reports
 from latlab.cli.bench.ab import exit_code, show
 from latlab.errors import ExitCode, UsageError
 
@@ -23,6 +23,7 @@ FILE = click.Path(path_type=Path, exists=True)
 @click.option("--alpha", type=click.FloatRange(1e-9, 0.5), help="Level; 0.05 by default.")
 @JSON
 @reporting
+@for_ci
 def compare(
     a: Path, b: Path | None, effect: str | None, alpha: float | None, as_json: bool, **options: Any
 ) -> int:
@@ -30,17 +31,18 @@ def compare(
 
     Of a file of two commands (hyperfine's) the second is judged against the first.
 
-    Recordings, raw CSV, and JSON of pyperf, Google Benchmark, hyperfine and pytest-benchmark.
+    Recordings, raw CSV, baseline files, and JSON of pyperf, Google Benchmark, hyperfine and pytest-benchmark.
     """
     from latlab import bench
     from latlab.reports.bench import text as bench_text
 
     smallest = fraction(effect)
-    if b is not None and any(options.values()):
+    pages = options["html"] or options["markdown"]
+    if b is not None and pages:
         raise UsageError("a report is made of the results of one `bench ab`", remedy="leave B out")
     results = bench.load(a) if b is None else None
     two = results is not None and results.tool != "latlab" and len(results.tests) == 2
-    if results is not None and two and any(options.values()):
+    if results is not None and two and pages:
         raise UsageError("a report is made of the results of one `bench ab`", remedy="leave --html out")
     raw = bench.read_any(a) if b is None and not two else None
     if raw is not None:
@@ -48,7 +50,10 @@ def compare(
     else:
         one = results if results is not None else bench.load(a)
         other = one if b is None else bench.load(b)
-        judged, plans = bench.compare_results(one, other, smallest_effect=smallest, alpha=alpha or 0.05), {}
+        judged = bench.compare_results(
+            one, other, smallest_effect=smallest, alpha=alpha or 0.05, runs=one.runs
+        )
+        plans = {}
         if not judged:
             raise UsageError(
                 f"{a} and {b} have no benchmark in common",
@@ -59,6 +64,7 @@ def compare(
     result = {"schema": 1, **(documents[0] if len(documents) == 1 else {"comparisons": documents})}
     if raw is not None:
         write_reports(options, documents, raw)
+    write_for_ci(options, documents)
     show(documents, result, as_json=as_json)
     return exit_code([d["verdict"] for d in documents])
 

@@ -5,13 +5,27 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab import words
 from latlab.cli._options import Seconds
-from latlab.cli.bench._options import check_outputs, measuring, parameters_of, settings_of
+from latlab.cli.bench._options import (
+    check_outputs,
+    for_ci,
+    fraction,
+    measuring,
+    parameters_of,
+    settings_of,
+    write_for_ci,
+)
+from latlab.cli.bench.ab import exit_code, show
 from latlab.errors import ExitCode, LatlabError, UsageError
+
+if TYPE_CHECKING:
+    from latlab.bench import Results
 
 
 def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]) -> int:
@@ -20,6 +34,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
     from latlab.system.environment import capture
 
     check_outputs(options)
+    before = bench.load(options["baseline"]) if options["baseline"] else None
     settings = settings_of(options)
     environment = capture()
     asked = {"targets": [t.text for t in targets], "seed": options["seed"], "seconds": options["seconds"]}
@@ -76,8 +91,42 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
         click.echo(f"latlab: {one}", err=True)
     if settings.priority and not settings.fitting and documents and "fifo" not in documents[0]["context"]:
         click.echo("latlab: SCHED_FIFO isn't allowed here; measured without it", err=True)
+    code: int = ExitCode.OK
+    facts = environment.to_json()["facts"]
+    now = bench.Results(
+        "latlab",
+        {name: [s.times_ns for s in samples] for name, samples in tests.items()},
+        {k: str(v["value"]) for k, v in facts.items() if "value" in v},
+    )
+    if before is not None:
+        code = _against(before, now, options, failed)
+    if options["save_baseline"]:
+        runs = bench.baseline.add(options["save_baseline"], now.tests, now.environment)
+        click.echo(f"latlab: {options['save_baseline']}: {words.plural(runs, 'run')} kept", err=True)
     sys.stdout.flush()
-    return ExitCode.FAILED if failed else ExitCode.OK
+    return ExitCode.FAILED if failed and code != ExitCode.REGRESSION else code
+
+
+def _against(before: Results, now: Results, options: dict[str, Any], failed: list[LatlabError]) -> int:
+    """Say what is slower than a baseline; the exit code."""
+    from latlab import bench
+    from latlab.reports.bench import text as bench_text
+
+    judged = bench.compare_results(
+        before, now, smallest_effect=fraction(options["effect"]), alpha=0.05, runs=before.runs
+    )
+    if not judged:
+        raise UsageError(
+            f"{options['baseline']} has none of these benchmarks",
+            remedy=f"it holds {', '.join(list(before.tests)[:6])}",
+        )
+    documents = [bench_text.judgement_json(j, name=n) for n, j in bench.with_discovery_rate(judged).items()]
+    write_for_ci(options, documents, [{"name": str(e).split(": ")[0], "error": str(e)} for e in failed])
+    if not options["as_json"] and not options["as_csv"]:
+        show(documents, {}, as_json=False)
+    for name in sorted(set(now.tests) - set(before.tests)):
+        click.echo(f"latlab: {name}: not in the baseline", err=True)
+    return exit_code([d["verdict"] for d in documents])
 
 
 def _running(function: Any) -> Any:
@@ -88,6 +137,18 @@ def _running(function: Any) -> Any:
             "--csv", "as_csv", is_flag=True, help="Lines of testcase,nanoseconds on standard output."
         ),
         click.option("--mean", is_flag=True, help="The mean in the summary, too."),
+        click.option(
+            "--baseline",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            help="Judge against this file; exit code 4 if slower, 3 if it can't be told.",
+        ),
+        click.option(
+            "--save-baseline",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Add this run to a baseline file; commit it.",
+        ),
+        click.option("--effect", metavar="PERCENT", help="Smallest effect that matters; 1% by default."),
+        for_ci,
     ]
     for option in reversed(options):
         function = option(function)
