@@ -20,6 +20,7 @@ from latlab.bench.measuring.experiment import (
     run_ab,
     run_suite,
 )
+from latlab.bench.measuring.inprocess import measure_call, measure_rounds
 from latlab.bench.results import baseline
 from latlab.bench.results.api import (
     carry_over,
@@ -60,6 +61,8 @@ __all__ = [
     "judge_again",
     "judge_unpaired",
     "load",
+    "measure_call",
+    "measure_rounds",
     "of_command",
     "parse",
     "read_any",

@@ -129,7 +129,11 @@ def judge_unpaired(
     x, y = (np.log(s) for s in sides)
     typical = (float(np.exp(np.median(x))), float(np.exp(np.median(y))))
     warnings = []
-    sizes = [max(1.0, effective_size(s)) for s in (x, y)]
+    # Of several runs, what makes neighbours alike lies between runs, and is counted there.
+    sizes = [
+        float(len(s)) if index == 0 and between.runs > 1 else max(1.0, effective_size(s))
+        for index, s in enumerate((x, y))
+    ]
     inflation = max(len(x) / sizes[0], len(y) / sizes[1])
     if inflation > 1.5:
         warnings.append(f"neighbouring values are alike: {inflation:.1f} of them count as one")

@@ -1,0 +1,99 @@
+"""`pytest --latlab` in processes of its own, on tests as pytest-benchmark's users write them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = """
+import time
+import pytest
+
+def test_call(benchmark):
+    assert benchmark(sorted, [3, 1, 2], reverse=True) == [3, 2, 1]
+    assert benchmark.stats["min"] <= benchmark.stats.stats.mean <= benchmark.stats.stats.max
+
+@pytest.mark.benchmark(group="sleeps")
+def test_pedantic(benchmark):
+    made = []
+    def setup():
+        made.append(1)
+        return (0.002,), {}
+    benchmark.extra_info["why"] = "because"
+    benchmark.pedantic(time.sleep, setup=setup, rounds=3, warmup_rounds=1)
+    assert len(made) == 4
+    assert benchmark.stats["rounds"] == 3
+    assert benchmark.stats.stats.min >= 0.002
+
+@pytest.mark.parametrize("size", [10, 100])
+def test_sizes(benchmark, size):
+    assert benchmark(range, size) == range(size)
+
+def test_raises(benchmark):
+    with pytest.raises(ValueError):
+        benchmark(int, "x")
+
+def test_plain():
+    assert True
+"""
+SLEEP = """
+import time
+def test_one(benchmark):
+    benchmark.pedantic(time.sleep, args=(DURATION,), rounds=40)
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTEST_ADDOPTS", "GITHUB_STEP_SUMMARY")}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+
+
+def test_tests_written_for_pytest_benchmark_run_unchanged(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TESTS)
+    done = run(tmp_path, "--latlab", "--latlab-seconds", "0.1", "--strict-markers")
+    assert done.returncode == 0, done.stdout
+    assert "6 passed" in done.stdout
+    assert "latlab" in done.stdout
+    assert {"sleeps", "benchmarks"} <= set(done.stdout.splitlines())
+    assert "test_sizes[100]" in done.stdout
+
+
+def test_without_the_option_there_is_no_fixture_and_nothing_is_said(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_plain():\n    pass\n")
+    done = run(tmp_path)
+    assert (done.returncode, "latlab" in done.stdout.split("plugins:")[-1].split("collected")[-1]) == (
+        0,
+        False,
+    )
+
+
+def test_what_takes_twice_as_long_as_the_baseline_fails_the_session(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(SLEEP.replace("DURATION", "0.002"))
+    for count in (1, 2):
+        done = run(tmp_path, "--latlab", "--latlab-save-baseline", "b.json")
+        assert done.returncode == 0, done.stdout
+        assert len(json.loads((tmp_path / "b.json").read_text())["runs"]) == count
+    same = run(tmp_path, "--latlab", "--latlab-baseline", "b.json")
+    assert same.returncode == 0, same.stdout
+    (tmp_path / "test_it.py").write_text(SLEEP.replace("DURATION", "0.006"))
+    done = run(tmp_path, "--latlab", "--latlab-baseline", "b.json")
+    assert (done.returncode, "test_it.py::test_one: slower" in done.stdout) == (1, True), done.stdout
+
+
+@pytest.mark.parametrize("option", [("-n", "2"), ("--latlab-baseline", "absent.json")])
+def test_what_cannot_be_done_is_an_error_of_usage(tmp_path: Path, option: tuple[str, str]) -> None:
+    (tmp_path / "test_it.py").write_text(TESTS)
+    assert run(tmp_path, "--latlab", *option).returncode == 4
