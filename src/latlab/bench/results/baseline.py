@@ -86,9 +86,9 @@ def read(path: Path) -> list[Run]:
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None
     except ValueError:
-        raise InputError(path, "is no JSON", remedy="write it by --save-baseline") from None
+        raise InputError(path, "is not JSON", remedy="write it by --save-baseline") from None
     if not is_baseline(document) or document.get("schema") != 1:
-        raise InputError(path, "is no baseline", remedy="write it by --save-baseline")
+        raise InputError(path, "is not a baseline", remedy="write it by --save-baseline")
     try:
         runs = [
             Run(
