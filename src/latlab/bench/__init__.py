@@ -21,10 +21,12 @@ from latlab.bench.measuring.experiment import (
     run_suite,
 )
 from latlab.bench.measuring.inprocess import measure_call, measure_rounds
+from latlab.bench.measuring.revisions import installed, rebuilding, revisions, uncommitted
 from latlab.bench.results import baseline
 from latlab.bench.results.api import (
     carry_over,
     couples,
+    couples_of,
     expand,
     judge_again,
     read_any,
@@ -53,11 +55,13 @@ __all__ = [
     "carry_over",
     "compare_results",
     "couples",
+    "couples_of",
     "default_settings",
     "environment_differences",
     "expand",
     "history",
     "hogs",
+    "installed",
     "judge_again",
     "judge_unpaired",
     "load",
@@ -66,13 +70,16 @@ __all__ = [
     "of_command",
     "parse",
     "read_any",
+    "rebuilding",
     "remember",
+    "revisions",
     "run",
     "run_aa",
     "run_ab",
     "run_suite",
     "settle",
     "study",
+    "uncommitted",
     "with_discovery_rate",
     "write_raw",
 ]

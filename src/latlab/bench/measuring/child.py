@@ -84,7 +84,7 @@ def prepare(config: dict[str, Any]) -> dict[str, bool]:
     # Read back, since what was asked for may have been refused, and more may have been inherited.
     done["pinned"] = os.sched_getaffinity(0) == {config["cpu"]}
     done["fifo"] = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_FIFO
-    if config["lock"]:
+    if config["lock"] and config["sys_path"] is not None:
         from latlab._core import bench
 
         done["locked"] = bench.lock_memory()
@@ -143,8 +143,6 @@ def measure(target: Any, config: dict[str, Any]) -> Measured:
         (ticks, batch, operations, ticks a second, quantum, cost of a reading, nanoseconds from the first to
         the last iteration, ticks of single calls between the batches)
     """
-    from latlab._core import bench
-
     is_class = isinstance(target, type)
     counted = is_class and bool(getattr(target, "counts_operations", False))
     fixture = target(**config["parameters"]) if is_class else None
@@ -153,6 +151,10 @@ def measure(target: Any, config: dict[str, Any]) -> Measured:
     code = getattr(run, "__code__", None)
     if code is not None and code.co_flags & CO_COROUTINE:
         return measure_async(run, set_up, tear_down, config, counted=counted)
+    if config["sys_path"] is None:
+        return measure_plain(run, set_up, tear_down, config, counted=counted)
+    from latlab._core import bench
+
     ticks, even, batch, operations, hz, quantum, read, measuring_ns, singles = bench.measure(
         run, config["iterations"], config["warmup"], config["batch"], counted, set_up, tear_down,
         config["turns"],
@@ -160,6 +162,79 @@ def measure(target: Any, config: dict[str, Any]) -> Measured:
     if not even:
         raise Uneven
     return ticks, batch, operations, hz, quantum, read, measuring_ns, singles
+
+
+def clock_grain(stamp: Any) -> "tuple[int, float]":
+    """(the clock's usual step, cost of a reading) of a clock that counts nanoseconds."""
+    readings = [stamp() for _ in range(2000)]
+    steps = sorted(b - a for a, b in zip(readings, readings[1:]) if b > a)  # noqa: B905, RUF007
+    return (steps[len(steps) // 2] if steps else 1), (readings[-1] - readings[0]) / (len(readings) - 1)
+
+
+def measure_plain(
+    run: Any, set_up: Any, tear_down: Any, config: "dict[str, Any]", *, counted: bool
+) -> Measured:
+    """The same by the interpreter's own clock and loop, for a Python that has no latlab."""
+    from array import array
+    from time import perf_counter_ns as stamp
+
+    quantum, read = clock_grain(stamp)
+    counts = set()
+
+    def calls(count: int) -> int:
+        begin = stamp()
+        for _ in range(count):
+            result = run()
+        end = stamp()
+        counts.add(result if counted else None)
+        return end - begin
+
+    def once(count: int) -> int:
+        if set_up is not None:
+            set_up()
+        took = calls(count)
+        if tear_down is not None:
+            tear_down()
+        return took
+
+    batch = 1 if set_up is not None or tear_down is not None else config["batch"]
+    while not batch or (config["batch"] == 0 and batch > 0 and set_up is None and tear_down is None):
+        batch = batch * 2 or 1
+        if min(once(batch) for _ in range(3)) >= 1000 * quantum or batch >= 1 << 40:
+            break
+    for _ in range(config["warmup"] + 1):
+        once(batch)
+    out, singles = array("Q", bytes(8 * config["iterations"])), array("Q")
+    peer, first, length, unmeasured = config["turns"]
+    length = length or len(out)
+    begin = stamp()
+    if peer >= 0 and not first:
+        os.write(peer, b"1")
+    for at in range(0, len(out), length):
+        if peer >= 0 and os.read(peer, 1) == b"":
+            del out[at:]
+            break
+        for _ in range(unmeasured):
+            once(batch)
+        for i in range(at, min(at + length, len(out))):
+            out[i] = once(batch)
+            if batch > 1:  # a batch has no tail
+                singles.append(max(1, calls(1)))
+        if peer >= 0:
+            try:
+                os.write(peer, b"1")
+            except BrokenPipeError:
+                pass  # the other side has ended; the next read says so
+    if peer >= 0 and first:
+        os.read(peer, 1)
+    measuring_ns = stamp() - begin
+    if len(counts) != 1:
+        raise Uneven
+    count = counts.pop()
+    if count is not None and count <= 0:
+        raise ValueError("run() must return a number of operations above 0, or None")
+    operations = 1 if count is None else int(count)
+    return out.tobytes(), batch, operations, 1e9, quantum, read, measuring_ns, singles.tobytes()
 
 
 def measure_async(
@@ -235,7 +310,10 @@ def measure_async(
 def main() -> int:
     """Measure, or list, as the first argument says, and write the result to what was standard output."""
     config = marshal.loads(bytes.fromhex(sys.argv[1]))
-    sys.path[:] = config["sys_path"]
+    if config["sys_path"] is not None:
+        sys.path[:] = config["sys_path"]
+    else:  # another Python finds its own, but not what lies beside this script
+        sys.path[:1] = config["search"]
     results = os.dup(1)
     os.dup2(2, 1)
     moved = scattered(config.get("layout", 0))  # what follows lies elsewhere
@@ -243,7 +321,7 @@ def main() -> int:
         module = load(config["path"])
         if config["list"]:
             with os.fdopen(results, "wb") as file:
-                file.write(marshal.dumps(listing(module)))
+                file.write(marshal.dumps(listing(module), 4))
             return 0
         target = getattr(module, config["fixture"], None)
         if not callable(target) or (isinstance(target, type) and not callable(getattr(target, "run", None))):
@@ -268,7 +346,7 @@ def main() -> int:
         done["threads"] = had_threads()
         done["placed"] = bool(config["layout"]) and unrandomized()
         with os.fdopen(results, "wb") as file:
-            file.write(marshal.dumps((out, done)))
+            file.write(marshal.dumps((out, done), 4))
         del moved
     except Uneven:
         say("run() returned different counts")

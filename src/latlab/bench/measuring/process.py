@@ -50,8 +50,8 @@ def fixtures(
     if target.kind == "command":
         return {}, {}
     if target.kind == "python":
-        config = {"path": str(target.path), "list": True, "sys_path": _search_path()}
-        found = _unpacked(target, _run(target, _python(config), timeout_s))
+        config = {"path": str(target.path), "list": True, "sys_path": _search_path(target)}
+        found = _unpacked(target, _run(target, _python(target, config), timeout_s))
         return found["fixtures"], {k: str(v) for k, v in found["report"].items()}
     try:
         document = json.loads(_run(target, [*_native(target), "--list", "1"], timeout_s))
@@ -71,8 +71,8 @@ def takes_seed(target: Target, *, timeout_s: float = 60.0) -> bool:
         return (
             target.fixture in fixtures(target, timeout_s=timeout_s)[0] and b"seed" in target.path.read_bytes()
         )
-    config = {"path": str(target.path), "list": True, "sys_path": _search_path()}
-    return target.fixture in _unpacked(target, _run(target, _python(config), timeout_s))["seeded"]
+    config = {"path": str(target.path), "list": True, "sys_path": _search_path(target)}
+    return target.fixture in _unpacked(target, _run(target, _python(target, config), timeout_s))["seeded"]
 
 
 def measure_once(target: Target, settings: Settings) -> Sample:
@@ -193,7 +193,7 @@ def _command(
     config = {
         "path": str(target.path),
         "list": False,
-        "sys_path": _search_path(),
+        "sys_path": _search_path(target),
         "fixture": target.fixture,
         "parameters": dict(target.parameters),
         "iterations": settings.iterations,
@@ -206,7 +206,7 @@ def _command(
         "layout": layout,
         "turns": (peer, first, settings.turn, settings.unmeasured),
     }
-    return _python(config)
+    return _python(target, config)
 
 
 def _sample(target: Target, output: bytes, settings: Settings, process_s: float) -> Sample:
@@ -276,20 +276,29 @@ def _options(target: Target, settings: Settings, peer: int, *, first: bool) -> l
     return [*options, "--fixture", str(target.fixture)]
 
 
-def _search_path() -> list[str]:
-    return [p for p in sys.path if p]
+def _search_path(target: Target) -> list[str]:
+    return [*target.search, *(p for p in sys.path if p)]
 
 
-def _python(config: dict[str, Any]) -> list[str]:
+def _python(target: Target, config: dict[str, Any]) -> list[str]:
+    script = str(Path(__file__).with_name("child.py"))
+    if target.interpreter is not None:  # it finds its own modules, and reads version 4 whatever its age
+        config = {**config, "sys_path": None, "search": list(target.search)}
+        return [target.interpreter, script, marshal.dumps(config, 4).hex()]
     # Without `site` the interpreter starts in half the time, and its work (the search path) is handed over.
     # Import hooks, which editable installations use, can't be: with any of them `site` has to run again.
-    plain = all(getattr(f, "__module__", "").startswith(("importlib", "_frozen")) for f in sys.meta_path)
-    script = str(Path(__file__).with_name("child.py"))
+    # A worktree's modules must not be found by the hook of an installed checkout of the same project.
+    plain = bool(target.search) or all(
+        getattr(f, "__module__", "").startswith(("importlib", "_frozen")) for f in sys.meta_path
+    )
     return [sys.executable, *(["-S"] if plain else []), script, marshal.dumps(config).hex()]
 
 
-def _environment(layout: int) -> dict[str, str] | None:
+def _environment(layout: int, target: Target) -> dict[str, str] | None:
     """The variables of a process: the stack begins behind them, so that their length draws where."""
+    if target.kind == "command" and target.search:
+        before = os.environ.get("PYTHONPATH")
+        return {**os.environ, "PYTHONPATH": os.pathsep.join([*target.search, *([before] if before else [])])}
     if not layout:
         return None
     hashed = {} if "PYTHONHASHSEED" in os.environ else {"PYTHONHASHSEED": str(layout)}
@@ -310,7 +319,8 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=_environment(layout),
+            env=_environment(layout, target),
+            cwd=target.cwd,
             pass_fds=() if peer is None else (peer.fileno(),),
         )
         # Where memory runs out, this process goes and not another.

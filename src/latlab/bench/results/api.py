@@ -22,7 +22,16 @@ from latlab.stats import paired
 from latlab.stats.multiple import benjamini_hochberg
 from latlab.words import share
 
-__all__ = ["carry_over", "couples", "expand", "judge_again", "read_any", "settle", "with_discovery_rate"]
+__all__ = [
+    "carry_over",
+    "couples",
+    "couples_of",
+    "expand",
+    "judge_again",
+    "read_any",
+    "settle",
+    "with_discovery_rate",
+]
 
 
 def settle(target: Target, *, timeout_s: float = 60.0) -> Target:
@@ -68,7 +77,17 @@ def couples(
     Raises:
         UsageError: the two don't go together.
     """
-    one, other = parse(a, parameters), parse(b, parameters)
+    return couples_of(parse(a, parameters), parse(b, parameters), timeout_s=timeout_s)
+
+
+def couples_of(
+    one: Target, other: Target, *, timeout_s: float = 60.0
+) -> tuple[dict[str, tuple[Target, Target]], dict[str, str]]:
+    """The same of targets.
+
+    Raises:
+        UsageError: the two don't go together.
+    """
     if "command" in (one.kind, other.kind) or (one.fixture and other.fixture):
         ones, others = [one], [other]
         report: dict[str, str] = {}
@@ -86,7 +105,8 @@ def couples(
         common = {_title(x, y): (x, y) for x, y in zip(ones, others, strict=True)}
     if not common:
         raise UsageError(
-            f"{a} and {b} have no fixture of one name in common", remedy=f"name them: {a}:NAME {b}:NAME"
+            f"{one.text} and {other.text} have no fixture of one name in common",
+            remedy=f"name them: {one.text}:NAME {other.text}:NAME",
         )
     return common, report
 

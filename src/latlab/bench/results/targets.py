@@ -29,6 +29,10 @@ class Target:
         fixture: in the file; None where the file is still to be asked.
         command: of a command.
         parameters: for the fixture.
+        cwd: the folder that it runs in; None for latlab's own.
+        search: folders in which Python looks first for modules.
+        interpreter: of another Python, which measures without latlab's native loop; None for latlab's own.
+        title: how results call a command; by default the command.
     """
 
     kind: Kind
@@ -37,12 +41,16 @@ class Target:
     fixture: str | None = None
     command: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    cwd: Path | None = None
+    search: tuple[str, ...] = ()
+    interpreter: str | None = None
+    title: str = ""
 
     @property
     def name(self) -> str:
         """How results call it."""
         if self.kind == "command":
-            return shlex.join(self.command)
+            return self.title or shlex.join(self.command)
         values = ",".join(f"{k}={v}" for k, v in sorted(self.parameters.items()))
         return f"{self.fixture}[{values}]" if values else str(self.fixture)
 

@@ -19,6 +19,7 @@ SUBCOMMANDS = {
     ),
     "command": ("bench.run", "Measure a command; the same as `latlab bench -- CMD`."),
     "history": ("bench.compare", "Find the changes of level in a series of results."),
+    "rev": ("bench.rev", "Compare two revisions: a worktree and a build each, interleaved."),
     "run": ("bench.run", "Measure the fixtures of a file."),
     "study": ("bench.study", "Under which conditions do this machine's times scatter least?"),
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -46,7 +48,8 @@ def _measures(context: click.Context, parameter: click.Parameter, value: str) ->
     return given
 
 
-def _judging(function: Any) -> Any:
+def judging(function: Any) -> Any:
+    """What a verdict is over, and at what level."""
     options = [
         click.option("--effect", metavar="PERCENT", help="Smallest effect that matters, as 1% or 0.01."),
         click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.05, show_default=True),
@@ -65,8 +68,8 @@ def _judging(function: Any) -> Any:
 
 @click.command()
 @click.argument("a")
-@click.argument("b")
-@_judging
+@click.argument("b", required=False)
+@judging
 @click.option(
     "--seconds",
     type=Seconds(0.01),
@@ -88,13 +91,27 @@ def _judging(function: Any) -> Any:
 @click.option(
     "--resume", type=click.Path(path_type=Path, exists=True), help="Recording of a killed run to go on from."
 )
+@click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    metavar="PYTHON",
+    help="Interpreter, once for each side; B may be left out. latlab need not be installed there.",
+)
+@click.option(
+    "--wheel",
+    "wheels",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Wheel that a side imports its modules from, once for each side; B may be left out.",
+)
 @reporting
 @for_ci
 @click.option(
     "--keep-going", is_flag=True, help="Spend the budget although the verdict is settled: narrower intervals."
 )
 @click.option("--no-control", is_flag=True, help="Give a verdict even if this host failed `latlab bench aa`.")
-def ab(a: str, b: str, **options: Any) -> int:
+def ab(a: str, b: str | None, **options: Any) -> int:
     """Is B faster than A? Fixtures in files, shared objects, or commands, in interleaved process pairs."""
     from latlab import bench
 
@@ -107,8 +124,37 @@ def ab(a: str, b: str, **options: Any) -> int:
         options["seed"] = before
     check_outputs(options)
     parameters = parameters_of(options)
-    couples, report = bench.couples(a, b, parameters, timeout_s=options["timeout"])
-    return compare_couples(couples, options, {"a": a, "b": b, "parameters": parameters}, report, earlier)
+    for name in ("pythons", "wheels"):
+        if len(options[name]) not in (0, 2):
+            raise UsageError(f"--{name[:-1]} comes twice: for A and for B")
+    if b is None:
+        if not (options["pythons"] or options["wheels"]):
+            raise UsageError("nothing to compare with", remedy="name B, or --python or --wheel for each side")
+        b = a
+    sides = [bench.parse(text, parameters) for text in (a, b)]
+    with bench.installed(options["wheels"]) as sites:
+        if options["pythons"] or sites:
+            if {side.kind for side in sides} != {"python"}:
+                raise UsageError("--python and --wheel are for fixtures in Python files")
+            sides = [
+                dataclasses.replace(
+                    side,
+                    interpreter=_interpreter(options["pythons"][i]) if options["pythons"] else None,
+                    search=(sites[i],) if sites else (),
+                )
+                for i, side in enumerate(sides)
+            ]
+        couples, report = bench.couples_of(sides[0], sides[1], timeout_s=options["timeout"])
+        what = {"a": a, "b": b, "parameters": parameters, "pythons": options["pythons"]}
+        what["wheels"] = [str(wheel) for wheel in options["wheels"]]
+        return compare_couples(couples, options, what, report, earlier)
+
+
+def _interpreter(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise UsageError(f"--python {name}: there is no such program", remedy="name an interpreter's path")
+    return str(Path(found).absolute())
 
 
 def asked_of(options: dict[str, Any]) -> Asked:
@@ -231,7 +277,7 @@ def show(documents: Sequence[dict[str, Any]], result: dict[str, Any], *, as_json
 @click.command()
 @click.argument("fixture")
 @click.option("--comparisons", type=click.IntRange(min=1), default=20, show_default=True)
-@_judging
+@judging
 @click.option("--seconds", type=Seconds(0.01), default=1.0, show_default=True, help="Budget a comparison.")
 @click.option("--pairs", type=click.IntRange(min=2), help="Budget of a comparison in process pairs.")
 def aa(fixture: str, comparisons: int, **options: Any) -> int:
