@@ -98,7 +98,7 @@ def test_a_failing_command_shows_its_own_standard_error(folder: Path) -> None:
 
 def test_of_a_suite_each_comparison_has_its_verdict_and_the_failed_one_is_named(folder: Path) -> None:
     done = bench(
-        folder, "ab", "one.py", "two.py", "--pairs", "12", "--iterations", "20", "--seconds", "20", "--json"
+        folder, "ab", "one.py", "two.py", "--pairs", "30", "--iterations", "20", "--seconds", "30", "--json"
     )
     found = json.loads(done.stdout)
     verdicts = {c["name"]: c["verdict"] for c in found["comparisons"]}
