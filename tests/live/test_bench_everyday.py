@@ -115,3 +115,71 @@ def test_the_order_of_the_sides_differs_from_run_to_run_and_a_seed_fixes_it(fold
         seeds.append(meta["asked"]["seed"])
     assert seeds[0] != seeds[1]
     assert seeds[2] == 7
+
+
+ASV = """
+import time
+made = []
+def setup(*values):
+    made.append(values)
+def time_plain():
+    sum(range(100))
+class Suite:
+    params = [[10, 1000], ["a", None]]
+    param_names = ["size", "kind"]
+    def setup_cache(self):
+        return {"cached": 1}
+    def setup(self, cache, size, kind):
+        assert cache == {"cached": 1}
+        assert kind in ("a", None)
+        self.values = list(range(size))
+    def time_sum(self, cache, size, kind):
+        sum(self.values)
+    def mem_list(self, cache, size, kind):
+        return self.values
+class Once:
+    number = 1
+    def setup(self):
+        self.left = [1]
+    def time_pop(self):
+        self.left.pop()
+"""
+
+
+def test_asvs_benchmarks_run_as_they_are(folder: Path) -> None:
+    (folder / "suite.py").write_text(ASV)
+    done = bench(folder, "run", "suite.py", *FEW, "--seconds", "2")
+    found = {b["name"]: b["summary"]["p50"] for b in json.loads(done.stdout)["benchmarks"]}
+    sizes = [f"Suite.time_sum[kind={kind},size={size}]" for size in (10, 1000) for kind in ("a", None)]
+    assert (sorted(found), done.returncode) == (sorted(["time_plain", "Once.time_pop", *sizes]), 0), (
+        done.stderr
+    )
+    assert found[sizes[3]] > 3 * found[sizes[1]]
+
+
+GOOGLE = """
+#include <benchmark/benchmark.h>
+static void spin(benchmark::State& state) {
+  for (auto _ : state) for (long i = 0; i < SCALE * state.range(0); ++i) benchmark::DoNotOptimize(i);
+}
+BENCHMARK(spin)->Arg(100)->Arg(1000);
+static void broken(benchmark::State& state) { state.SkipWithError("planned"); for (auto _ : state) {} }
+BENCHMARK(broken);
+BENCHMARK_MAIN();
+"""
+
+
+@pytest.mark.peer
+def test_google_benchmarks_programs_run_as_they_are(folder: Path) -> None:
+    (folder / "google.cpp").write_text(GOOGLE)
+    for name, scale in (("google1", 1), ("google3", 3)):
+        command = ["g++", "-O2", f"-DSCALE={scale}", "google.cpp", "-o", name, "-lbenchmark", "-lpthread"]
+        if subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode != 0:
+            pytest.skip("Google Benchmark is not installed (libbenchmark-dev)")
+    done = bench(folder, "run", "./google1", "--processes", "2", "--seconds", "1", "--json")
+    names = [b["name"] for b in json.loads(done.stdout)["benchmarks"]]
+    assert (names, done.returncode) == (["spin/100", "spin/1000"], 1)
+    assert "it reported: planned" in done.stderr
+    done = bench(folder, "ab", "./google1:spin/1000", "./google3:spin/1000", "--seconds", "20", "--json")
+    found = json.loads(done.stdout)
+    assert (found["name"], found["verdict"], done.returncode) == ("spin/1000", "slower", 4), done.stderr

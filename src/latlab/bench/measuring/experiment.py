@@ -19,6 +19,7 @@ from latlab.bench.measuring import control as _control
 from latlab.bench.measuring.pilot import run_pilot
 from latlab.bench.measuring.plan import default_smallest_effect, make_plan, with_plan
 from latlab.bench.measuring.process import conditions_for, measure_once, measure_pair
+from latlab.bench.results import google
 from latlab.bench.results.raw import Raw, Row
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError
@@ -135,14 +136,14 @@ def run(
         iterations: a process; by default as many as fit, up to 2,000.
     """
     deadline = time.monotonic() + seconds
-    command = target.kind == "command"
+    command = target.apart
     settings = conditions_for(target, target, settings)
     if iterations is None:
-        probe = measure_once(target, dataclasses.replace(settings, iterations=1 if command else 10))
+        probe = measure_once(target, dataclasses.replace(settings, iterations=_own(target) or 10))
         settings = dataclasses.replace(settings, batch=probe.batch)
         one_s = max(1e-8, midmean(probe.times_ns) * probe.batch * probe.operations * 1e-9)
         share = seconds / (processes or DEFAULT_PROCESSES)
-        iterations = 1 if command else min(max(10, int(share / 2 / one_s)), 2000)
+        iterations = _own(target) or min(max(10, int(share / 2 / one_s)), 2000)
     settings = dataclasses.replace(settings, iterations=iterations, warmup=min(settings.warmup, iterations))
     samples: list[Sample] = []
     fewest = processes or (3 if command else DEFAULT_PROCESSES)
@@ -382,12 +383,13 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
     """Run the pilot; (plan, smallest effect, why that, the conditions that suit both)."""
     settings = conditions_for(a, b, settings)
     begin = time.monotonic()
-    command = "command" in (a.kind, b.kind)
+    command = a.apart or b.apart
     fixed = command or asked.iterations is not None
     if asked.iterations is not None:
         settings = dataclasses.replace(settings, iterations=asked.iterations)
     elif command:
-        settings = dataclasses.replace(settings, iterations=1, warmup=0, batch=1)
+        count = min(_own(a) or 1, _own(b) or 1)
+        settings = dataclasses.replace(settings, iterations=count, warmup=0, batch=1)
     build = asked.build
     pilot = run_pilot(
         a,
@@ -411,6 +413,11 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
         max_pairs=asked.max_pairs,
     )
     return plan, effect, why, settings
+
+
+def _own(target: Target) -> int | None:
+    """Iterations of a process that another loop than latlab's measures."""
+    return {"command": 1, "google": google.REPETITIONS}.get(target.kind)
 
 
 def _declared(effect: float) -> tuple[float, str]:

@@ -110,7 +110,7 @@ def run_pilot(
     batch = max(sample.batch for sample in first)
     iteration_s = max(_iteration_s(s) * batch / s.batch for s in first)
     apart = dataclasses.replace(settings, batch=batch)
-    if "command" in (a.kind, b.kind):
+    if a.apart or b.apart:
         return _pairs(a, b, apart, rebuild)
     turn, unmeasured = turn_of(iteration_s)
     if fixed_iterations:

@@ -22,6 +22,7 @@ import numpy as np
 
 import latlab
 from latlab.bench.judging.measures import tail_quantile
+from latlab.bench.results import google
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError, NotTrustworthyError, UsageError
 from latlab.model.bench import Sample, Settings
@@ -53,6 +54,8 @@ def fixtures(
         config = {"path": str(target.path), "list": True, "sys_path": _search_path(target)}
         found = _unpacked(target, _run(target, _python(target, config), timeout_s))
         return found["fixtures"], {k: str(v) for k, v in found["report"].items()}
+    if target.kind == "google":
+        return {name: {} for name in google.listed(_run(target, _listing(target), timeout_s))}, {}
     try:
         document = json.loads(_run(target, [*_native(target), "--list", "1"], timeout_s))
     except ValueError:
@@ -65,7 +68,7 @@ def takes_seed(target: Target, *, timeout_s: float = 60.0) -> bool:
 
     One in C++ asks for it by name, so that its file contains the word; a C function gets its size alone.
     """
-    if target.kind == "command" or target.path is None:
+    if target.apart or target.path is None:
         return False
     if target.kind != "python":
         return (
@@ -94,8 +97,9 @@ def measure_pair(first: Target, second: Target, settings: Settings) -> tuple[Sam
     Raises:
         as `measure_once`.
     """
-    layout = 0 if {"command", "program"} & {first.kind, second.kind} else random.randrange(1, 1 << 32)
-    if settings.turn == 0 or "command" in (first.kind, second.kind):
+    theirs = {"command", "program", "google"} & {first.kind, second.kind}
+    layout = 0 if theirs else random.randrange(1, 1 << 32)
+    if settings.turn == 0 or first.apart or second.apart:
         settings = dataclasses.replace(settings, turn=0, unmeasured=0)
         return _measured([first], settings, layout)[0], _measured([second], settings, layout)[0]
     one, other = _measured([first, second], settings, layout)
@@ -115,7 +119,7 @@ def conditions_for(a: Target, b: Target, settings: Settings) -> Settings:
     )
     few = dataclasses.replace(free, iterations=1, warmup=0, batch=1)
     for target in (a,) if a == b else (a, b):
-        if target.kind == "command" or "threads" in measure_once(target, few).context:
+        if target.apart or "threads" in measure_once(target, few).context:
             return free
     return dataclasses.replace(settings, fitting=False)
 
@@ -187,6 +191,8 @@ def _command(
 ) -> list[str]:
     """What starts a measuring process."""
     peer = -1 if end is None else end.fileno()
+    if target.kind == "google":
+        return google.command(_path(target), str(target.fixture), settings.iterations)
     if target.kind != "python":
         placed = ["--layout", str(layout)] if layout and target.kind == "object" else []
         return [*_native(target), *placed, *_options(target, settings, peer, first=first)]
@@ -210,6 +216,9 @@ def _command(
 
 
 def _sample(target: Target, output: bytes, settings: Settings, process_s: float) -> Sample:
+    if target.kind == "google":
+        name = target.text if ":" in target.text else f"{target.text}:{target.fixture}"
+        return google.sample(name, output, process_s)
     if target.kind == "python":
         measured, done = _unpacked(target, output)
         raw, batch, operations, hz, quantum, read, measuring_ns, singles = measured
@@ -253,6 +262,16 @@ def _unpacked(target: Target, output: bytes) -> Any:
         return marshal.loads(output)
     except (EOFError, ValueError, TypeError):  # the fixture ended the process with success
         raise LatlabError(f"{target.text}: the measuring process ended before it wrote its result") from None
+
+
+def _listing(target: Target) -> list[str]:
+    return [str(_path(target)), "--benchmark_list_tests=true"]
+
+
+def _path(target: Target) -> Path:
+    if target.path is None:
+        raise LatlabError(f"{target.text}: it has no file")
+    return target.path
 
 
 def _native(target: Target) -> list[str]:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from latlab.bench.results.google import is_google
 from latlab.errors import UsageError
 
 __all__ = ["Target", "named", "parse"]
 
-Kind = Literal["python", "object", "program", "command"]
+Kind = Literal["python", "object", "program", "google", "command"]
 MARKER = b"latlab-bench-program 1"
 
 
@@ -47,6 +48,11 @@ class Target:
     title: str = ""
 
     @property
+    def apart(self) -> bool:
+        """Whether its processes can't take turns: it is not latlab's loop that measures."""
+        return self.kind in ("command", "google")
+
+    @property
     def name(self) -> str:
         """How results call it."""
         if self.kind == "command":
@@ -58,10 +64,17 @@ class Target:
 def parse(text: str, parameters: Mapping[str, Any] | None = None) -> Target:
     """Understand FILE.py[:Fixture], FILE.so[:Fixture or symbol], PROGRAM[:Fixture] or a command.
 
+    A program may be one of latlab's fixtures or of Google Benchmark's.
+
     Raises:
         UsageError: it is none of them.
     """
     given = dict(parameters or {})
+    head, _, name = text.partition(":")  # its names have colons and slashes of their own
+    if Path(head).is_file() and is_google(Path(head)):
+        if given:
+            raise UsageError("Google Benchmark's fixtures take no --param", remedy="name FILE:BENCHMARK/ARG")
+        return Target("google", text, Path(head).resolve(), name or None)
     file, _, fixture = text.rpartition(":")
     if not file or "/" in fixture or " " in fixture:
         file, fixture = text, ""

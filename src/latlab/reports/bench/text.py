@@ -84,11 +84,14 @@ def summary_text(documents: Iterable[Mapping[str, Any]]) -> str:
         lines.append(" ".join([f"{document['name']:<{width}}", *(f"{cell:>10}" for cell in cells)]))
     for document in documents:
         clock = document["clock"]
+        grain = f"clock step {clock['quantum_ns']:.3g} ns, reading {clock['read_ns']:.3g} ns"
+        if not clock["quantum_ns"]:
+            grain = "timed by the program itself"
         lines.append(
             f"# {document['name']}: {document['processes']} processes of {document['iterations']} "
             "iterations, "
-            f"{document['batch']} runs an iteration; clock step {clock['quantum_ns']:.3g} ns, reading "
-            f"{clock['read_ns']:.3g} ns; {', '.join(document['context']) or 'plain scheduling'}"
+            f"{document['batch']} runs an iteration; {grain}; "
+            f"{', '.join(document['context']) or 'plain scheduling'}"
         )
     return "\n".join(lines)
 
