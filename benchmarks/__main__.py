@@ -15,7 +15,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 # Hours, by design: started by name only.
-LONG = {"proof", "queues_threads"}
+LONG = {"bench_identical", "proof", "queues_threads"}
 
 
 def benchmarks() -> dict[str, str]:

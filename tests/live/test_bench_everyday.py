@@ -183,3 +183,37 @@ def test_google_benchmarks_programs_run_as_they_are(folder: Path) -> None:
     done = bench(folder, "ab", "./google1:spin/1000", "./google3:spin/1000", "--seconds", "20", "--json")
     found = json.loads(done.stdout)
     assert (found["name"], found["verdict"], done.returncode) == ("spin/1000", "slower", 4), done.stderr
+
+
+SWEPT = """
+import threading
+class Square:
+    def __init__(self, size):
+        self.values = [0] * size
+    def run(self):
+        for _ in self.values:
+            for _ in self.values:
+                pass
+class Pool:
+    def __init__(self, threads=1):
+        self.threads = threads
+    def run(self):
+        pool = [threading.Thread(target=sum, args=(range(1000),)) for _ in range(self.threads)]
+        for one in pool:
+            one.start()
+        for one in pool:
+            one.join()
+"""
+
+
+def test_sizes_say_how_the_time_grows_and_threads_are_measured_alike(folder: Path) -> None:
+    (folder / "swept.py").write_text(SWEPT)
+    done = bench(folder, "run", "swept.py:Square", "--sizes", "32,64,128,512,1k", *FEW)
+    (found,) = json.loads(done.stdout)["growth"]
+    assert (found["name"], "n²" in found["laws"], len(found["p50_ns"])) == ("Square", True, 5), found
+    done = bench(folder, "run", "swept.py:Pool", "--threads", "1,2", *FEW)
+    document = json.loads(done.stdout)
+    assert [t["threads"] for t in document["threads"]] == [[1, 2]]
+    assert {"fifo", "pinned"} & {c for b in document["benchmarks"] for c in b["context"]} == set()
+    refused = bench(folder, "--threads", "1,2", "--", "true")
+    assert (refused.returncode, "are parameters of fixtures" in refused.stderr) == (2, True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,12 +33,22 @@ if TYPE_CHECKING:
 
 def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]) -> int:
     from latlab import bench
+    from latlab.reports.bench import sweep
     from latlab.reports.bench import text as bench_text
     from latlab.system.environment import capture
 
     check_outputs(options)
+    if (options["sizes"] or options["threads"]) and any(target.apart for target in targets):
+        raise UsageError("--sizes and --threads are parameters of fixtures", remedy="name FILE:FIXTURE")
     before = bench.load(options["baseline"]) if options["baseline"] else None
     settings = settings_of(options)
+    if options["threads"] and not options["cpus"]:  # or one thread would be measured otherwise than two
+        every = tuple(sorted(os.sched_getaffinity(0)))
+        settings = dataclasses.replace(settings, cpu=None, cpus=every, priority=0, fitting=False)
+        if max(options["threads"]) > len(every):
+            click.echo(
+                f"latlab: {words.plural(len(every), 'CPU')} for {max(options['threads'])} threads", err=True
+            )
     environment = capture()
     asked = {"targets": [t.text for t in targets], "seed": options["seed"], "seconds": options["seconds"]}
     meta = {"kind": "bench-run", "asked": asked, "report": report}
@@ -54,6 +67,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
                 )
             )
         tests, documents = {}, []
+        points: list[sweep.Point] = []
         failed: list[LatlabError] = []
         for target in targets:
             try:
@@ -70,20 +84,27 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
                 continue
             tests[target.name] = samples
             documents.append(bench_text.summary_json(target.name, samples, mean=options["mean"]))
+            points.append((str(target.fixture), target.parameters, documents[-1]["summary"]["p50"]))
         if not tests and failed:
             raise failed[0]
         if recorder.writer is not None:
             recorder.writer.put("result", {"schema": 1, "benchmarks": documents})
     if options["raw"]:
         bench.write_raw(options["raw"], {**meta, "environment": environment.to_json()}, recorder.rows)
+    swept = {"growth": sweep.growth_json(points), "threads": sweep.threads_json(points)}
     if options["as_csv"]:
         click.echo(bench_text.csv_lines(environment, asked, tests), nl=False)
     elif options["as_json"]:
         click.echo(
-            json.dumps({"schema": 1, "benchmarks": documents, "environment": environment.to_json()}, indent=2)
+            json.dumps(
+                {"schema": 1, "benchmarks": documents, **swept, "environment": environment.to_json()},
+                indent=2,
+            )
         )
     else:
         click.echo(bench_text.summary_text(documents))
+        if any(swept.values()):
+            click.echo(sweep.sweep_text(swept["growth"], swept["threads"]))
     for document in documents:
         for warning in document["warnings"]:
             click.echo(f"latlab: {document['name']}: {warning}", err=True)
@@ -129,6 +150,16 @@ def _against(before: Results, now: Results, options: dict[str, Any], failed: lis
     return exit_code([d["verdict"] for d in documents])
 
 
+def _counts(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
+    try:
+        counts = tuple(words.count_of(part) for part in value.split(",")) if value else ()
+    except ValueError as error:
+        raise UsageError(f"--{parameter.name}: {error}") from None
+    if counts and min(counts) < 1:
+        raise UsageError(f"--{parameter.name}: a count is 1 or more")
+    return counts
+
+
 def _running(function: Any) -> Any:
     options = [
         click.option("--seconds", type=Seconds(0.01), default=2.0, show_default=True, help="Budget."),
@@ -150,6 +181,17 @@ def _running(function: Any) -> Any:
         click.option("--effect", metavar="PERCENT", help="Smallest effect that matters; 1% by default."),
         for_ci,
     ]
+    options += [
+        click.option(
+            "--sizes", callback=_counts, metavar="N,N,…", help="Values of `size`; says how the time grows."
+        ),
+        click.option(
+            "--threads",
+            callback=_counts,
+            metavar="N,N,…",
+            help="Values of the parameter `threads`, all measured on all CPUs without a priority.",
+        ),
+    ]
     for option in reversed(options):
         function = option(function)
     return measuring(function)
@@ -165,7 +207,16 @@ def run(target: str, **options: Any) -> int:
     given = bench.parse(target, parameters_of(options))
     if given.kind == "command":
         return _measure([given], options, {})
-    targets, report = bench.expand(given, timeout_s=options["timeout"])
+    axes = {name: options[name + "s"] for name in ("size", "thread") if options[name + "s"]}
+    if "thread" in axes:
+        axes["threads"] = axes.pop("thread")
+    targets: list[Any] = []
+    report: dict[str, str] = {}
+    for values in itertools.product(*axes.values()):
+        point = dict(zip(axes, values, strict=True))
+        one = dataclasses.replace(given, parameters={**given.parameters, **point})
+        found, report = bench.expand(one, timeout_s=options["timeout"])
+        targets += found
     return _measure(targets, options, report)
 
 

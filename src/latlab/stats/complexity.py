@@ -1,0 +1,73 @@
+"""How a time grows with a size: the law that fits, or that several fit alike.
+
+Each law is fitted as a + b f(n), neither below 0, by least squares of the relative error (Lawson and Hanson,
+"Solving least squares problems", 1974, chapter 23), so that small sizes count as much as large ones. One law
+is named only if every other fits clearly worse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["FEWEST", "Growth", "growth"]
+
+FEWEST = 4  # sizes
+_SPAN = 8.0  # of the largest over the smallest: n and n log n differ by half of it then
+_CLEAR, _FLOOR, _FITS = 2.0, 0.01, 0.15
+_LAWS: dict[str, Callable[[float], float]] = {
+    "1": lambda _: 0.0,
+    "log n": lambda n: math.log2(n + 1),
+    "n": lambda n: n,
+    "n log n": lambda n: n * math.log2(n + 1),
+    "n²": lambda n: n * n,
+    "n³": lambda n: n**3,
+}
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a series of sizes shows.
+
+    Attributes:
+        laws: that fit; one where it is sure, none where nothing does or the sizes are too few.
+        error: relative, root of the mean square, of the best.
+        why: one sentence.
+    """
+
+    laws: tuple[str, ...]
+    error: float | None
+    why: str
+
+
+def growth(sizes: Sequence[float], times: Sequence[float]) -> Growth:
+    """The law by which times grow with sizes.
+
+    Args:
+        sizes: above 0, in any order.
+        times: of each, above 0.
+    """
+    from scipy.optimize import nnls
+
+    distinct = sorted(set(sizes))
+    if len(distinct) < FEWEST or distinct[0] <= 0 or distinct[-1] < _SPAN * distinct[0]:
+        return Growth((), None, f"takes {FEWEST} sizes or more, the largest {_SPAN:.0f} times the smallest")
+    weights = 1 / np.asarray(times, dtype=np.float64)
+    errors = {}
+    for name, law in _LAWS.items():
+        shape = np.array([law(size) for size in sizes], dtype=np.float64)
+        shape /= max(1e-300, float(shape.max()))
+        _, distance = nnls(np.column_stack([weights, shape * weights]), np.ones(len(weights)))
+        errors[name] = float(distance) / math.sqrt(len(weights))
+    best = min(errors.values())
+    if best > _FITS:
+        return Growth((), best, f"no law fits: the best is off by {best:.0%}")
+    limit = _CLEAR * max(best, _FLOOR)
+    # A constant is the other laws with b = 0: it is named before they are.
+    laws = ("1",) if errors["1"] <= limit else tuple(n for n, e in errors.items() if e <= limit)
+    if len(laws) == 1:
+        return Growth(laws, errors[laws[0]], "every other law fits at least twice as badly")
+    return Growth(laws, best, "these fit alike: measure larger sizes, or longer")
