@@ -23,8 +23,9 @@ from latlab import bench
 from latlab.errors import LatlabError
 from latlab.stats.multiple import proportion_bounds
 
-# What a run does `COUNT` times; COUNT grows by the planted change. Those that allocate, hash or reach into
-# memory scatter; the others are steady.
+# What a run begins with, what it does so many times (which grows by the planted change), and whether it is
+# steady: those that allocate, hash or reach into memory scatter. TABLE and SAMPLE are made once a process, or
+# making them would dilute the change.
 WORKLOADS = {
     "arithmetic": ("x = 1", "x = (x * 31 + i) % 1000003", 1000, True),
     "floats": ("x = 0.5", "x = x * 1.0000001 + 0.1", 1000, True),
@@ -34,11 +35,17 @@ WORKLOADS = {
     "lists": ("x = []", "x = [i, i]", 1000, False),
     "tuples": ("x = (1, 2)", "x = (x[1], i)", 1000, False),
     "dictionary": ("x = {}", "x[i % 97] = i", 1000, False),
-    "lookups": ("x = {str(k): k for k in range(2000)}; n = list(x)", "x[n[i % 2000]]", 1000, False),
+    "lookups": ("x, n = TABLE, KEYS", "x[n[i % 2000]]", 1000, False),
     "objects": ("x = object", "x()", 1000, False),
     "bytes": ("x = bytes(4096)", "x[::-1]", 100, False),
-    "sorting": ("import random; n = random.Random(1).sample(range(900), 100)", "sorted(n)", 50, False),
+    "sorting": ("n = SAMPLE", "sorted(n)", 50, False),
 }
+
+MADE_ONCE = """import random
+TABLE = {str(k): k for k in range(2000)}
+KEYS = list(TABLE)
+SAMPLE = random.Random(1).sample(range(900), 100)
+"""
 
 
 def source(name: str, change: int) -> str:
@@ -46,7 +53,7 @@ def source(name: str, change: int) -> str:
     before, work, count, _ = WORKLOADS[name]
     count = round(count * (1 + change / 100))
     lines = ["class Work:", "    def run(self):", f"        {before}", f"        for i in range({count}):"]
-    return "\n".join([*lines, f"            {work}", ""])
+    return MADE_ONCE + "\n".join([*lines, f"            {work}", ""])
 
 
 def main() -> None:
