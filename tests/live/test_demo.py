@@ -125,7 +125,7 @@ def test_a_planted_time_that_is_no_number_is_a_usage_error() -> None:
     done = demo("--slow", "book=slowly", check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        "latlab: --slow book=slowly is not a STAGE=NS; write for example --slow book=30000\n",
+        "latlab: --slow takes STAGE=DURATION, not book=slowly; for example book=30us\n",
     )
 
 
