@@ -43,6 +43,7 @@ std::map<std::string, std::string> options;
 Clock::time_point deadline;
 double turns_per_us = 100.0;
 volatile std::uint64_t sink;  // keeps the work
+std::uint64_t rounds = 0;     // of what can be counted
 
 double number(const std::string& key, double otherwise) {
   const auto found = options.find(key);
@@ -513,6 +514,7 @@ void ask() {
   while (!over()) {
     if (write(out, &byte, 1) != 1 || read(in, &byte, 1) != 1) break;
     use_reply(turns(number("fast", 60)));
+    ++rounds;
   }
   close(in);
   if (out != in) close(out);
@@ -576,6 +578,7 @@ APART void* emitter_loop(void*) {
     own_work(turns(number("fast", 40)));
     value = 1;
     if (write(there, &value, 8) != 8 || read(back, &value, 8) != 8) break;
+    ++rounds;
   }
   value = 1000;
   if (write(there, &value, 8) != 8) std::abort();
@@ -605,5 +608,6 @@ int main(int count, char** words) {
   const auto mode = modes.find(words[1]);
   if (mode == modes.end()) return std::fprintf(stderr, "no mode '%s'\n", words[1]), 2;
   mode->second();
+  if (rounds > 0) std::printf("rounds %llu\n", static_cast<unsigned long long>(rounds));
   return 0;
 }

@@ -33,7 +33,11 @@ namespace {
 
 constexpr std::uint64_t kGap = 20'000'000;  // between two samples of one thread where it blocks
 constexpr std::uint64_t kLongestGap = 2'000'000'000;
-constexpr int kDrainMs = 100;
+constexpr int kDrainMs = 50;
+// An event of a switch costs some two microseconds even where the gate lets no sample pass: of a busier CPU
+// only every n-th switch is one. Primes, so that threads that take turns are not always met at the same one.
+constexpr double kMostSwitchesHz = 6000.0;
+constexpr std::array<std::uint64_t, 12> kPeriods = {1, 3, 5, 7, 11, 17, 23, 37, 53, 79, 113, 167};
 constexpr std::size_t kMostStrangers = 65536;
 constexpr std::size_t kMostFiles = 512;  // held open for unwinding
 
@@ -69,7 +73,9 @@ struct Ring {
   int switches = -1;
   std::uint64_t clock_id = 0, switches_id = 0;
   std::uint8_t* base = nullptr;
-  std::uint64_t side_tail = 0;  // up to where forks, execs and maps were read
+  std::uint64_t side_tail = 0;            // up to where forks, execs and maps were read
+  std::uint64_t counted = 0, period = 1;  // switches so far; of how many one is an event
+  unsigned turn = 0;
 };
 
 perf_event_attr attributes_of(const StackRequest& request, std::uint64_t config) {
@@ -363,6 +369,22 @@ struct StackSampler::State {
     }
   }
 
+  // Of a CPU that switches often only every n-th switch is an event; n changes, so that no rhythm is
+  // followed.
+  void space_out(Ring& ring, std::uint64_t elapsed_ns) const {
+    if (ring.switches < 0 || !gate.is_open()) return;
+    std::uint64_t count = 0;
+    if (::read(ring.switches, &count, sizeof(count)) != sizeof(count)) return;
+    const double rate = static_cast<double>(count - ring.counted) * 1e9 / static_cast<double>(elapsed_ns);
+    ring.counted = count;
+    const auto* wanted = std::lower_bound(kPeriods.begin(), kPeriods.end() - 1, rate / kMostSwitchesHz);
+    if (wanted != kPeriods.begin() && wanted != kPeriods.end() - 1 && (++ring.turn & 1U) != 0) ++wanted;
+    std::uint64_t period = *wanted;
+    if (period == ring.period) return;
+    ring.period = period;
+    ioctl(ring.switches, PERF_EVENT_IOC_PERIOD, &period);  // where it fails the old one holds
+  }
+
   // Keeps the number of switches that are sampled near the rate asked for, whatever the number of threads.
   void steer(std::uint64_t elapsed_ns) {
     const std::uint64_t aim = std::max<std::uint64_t>(1, request.switches_hz * elapsed_ns / 1'000'000'000U);
@@ -379,10 +401,15 @@ struct StackSampler::State {
     std::vector<pollfd> waiting{{.fd = wake, .events = POLLIN, .revents = 0}};
     for (const Ring& ring : rings) waiting.push_back({.fd = ring.descriptor, .events = POLLIN, .revents = 0});
     std::uint64_t steered = now_ns();
+    std::uint64_t spaced = steered;
     while (running.load(std::memory_order_acquire)) {  // acquire: pairs with stop()
       if (poll(waiting.data(), waiting.size(), kDrainMs) < 0 && errno != EINTR) return;
       drain();
       const std::uint64_t now = now_ns();
+      if (now - spaced > 20'000'000U) {
+        for (Ring& ring : rings) space_out(ring, now - spaced);
+        spaced = now;
+      }
       if (now - steered > 250'000'000U) {
         const std::scoped_lock held(lock);
         steer(now - steered);

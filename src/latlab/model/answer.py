@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from latlab.model.diagnosis import Latency
-from latlab.model.queues.analysis import Doubt
+from latlab.model.queues.analysis import Doubt, Verdict
 from latlab.model.queues.tail import Tail
 from latlab.model.threads import LimitKind, ThreadFindings
 
@@ -30,6 +30,13 @@ __all__ = [
     "Unknown",
 ]
 
+# Of the queues' verdicts that name no stage, what they are in the words of what threads tell.
+_KINDS: dict[str, LimitKind] = {
+    Verdict.CPU: LimitKind.CPU,
+    Verdict.SCHEDULER: LimitKind.CPU,
+    Verdict.NONE: LimitKind.LOAD,
+    Verdict.BURST: LimitKind.LOAD,
+}
 PartKind = Literal["floor", "service", "waiting", "unexplained"]
 
 
@@ -272,7 +279,9 @@ class Answer:
         """The machine contract of `latlab diagnose --json`, schema 1."""
         document = asdict(replace(self, threads=None))
         del document["threads"]
-        document |= self._limit() if self.threads is None else self.threads.to_json()
+        seen = {} if self.threads is None else self.threads.to_json()
+        by_threads = self.threads is not None and self.verdict == self.threads.limit.kind
+        document |= seen if by_threads else {"roles": [], "edges": [], **seen, "limit": self._limit()}
         document["end_to_end_ns"] = None if self.end_to_end is None else self.end_to_end.to_json()
         del document["end_to_end"]
         for forecast in document["forecasts"]:
@@ -286,15 +295,16 @@ class Answer:
 
     def _limit(self) -> dict[str, Any]:
         """What the queues name, in the words of what threads tell."""
-        kind = LimitKind.UNKNOWN if self.limiting_stage is None else LimitKind.THREAD
-        limit = {
+        kind = _KINDS.get(self.verdict, LimitKind.UNKNOWN)
+        if self.limiting_stage is not None:
+            kind = LimitKind.THREAD
+        return {
             "kind": str(kind),
-            "name": self.limiting_stage or "",
+            "name": self.limiting_stage or ("" if kind is LimitKind.UNKNOWN else str(kind)),
             "confidence": self.confidence,
             "evidence": list(self.evidence),
             "code": [],
         }
-        return {"limit": limit, "roles": [], "edges": []}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from latlab.model.schedule import Frame, Schedule
 from latlab.model.threads import Code
 
-__all__ = ["entries_of", "hottest", "spinning", "waiting_places"]
+__all__ = ["coroutine_of", "entries_of", "hottest", "in_sync", "own_function", "spinning", "waiting_places"]
 
 _MOST_CODE = 5
 _LEAST_SAMPLES = 20
@@ -23,6 +24,9 @@ _STARTERS = re.compile(
 _SPIN = re.compile(r"sched_yield|cpu_relax|spin_?wait|spin_?lock|SpinWait|_mm_pause|YieldProcessor", re.I)
 _PAUSE = re.compile(r"(^|_)(spin|busy_?wait|busy_?poll|poll_until|wait_until)", re.I)
 _MOSTLY = 0.7
+_SYNC = re.compile(r"^_*(GI_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
+_LIBRARY = re.compile(r"/lib/(python|pypy)[\d.]+/(?!site-packages|dist-packages)")
+_HANDLE = re.compile(r"(^|\.)_run$")
 _RUNTIME = re.compile(r"^\[?(ld-linux|ld-musl|libc[.-]|libpthread|libstdc\+\+|libm[.-]|vdso|kernel)")
 
 
@@ -66,6 +70,81 @@ def _telling(schedule: Schedule, stack: Sequence[int]) -> Frame | None:
         if frame.function and not _RUNTIME.match(module) and not _STARTERS.match(frame.function):
             return frame
     return next((frame for frame in frames if frame.function or frame.module), None)
+
+
+def coroutine_of(schedule: Schedule, threads: Iterable[int]) -> Code | None:
+    """The coroutine or callback that holds an asyncio event loop for most of the time that its thread runs.
+
+    It is what the loop's `Handle._run` called. None where these threads run no loop, or none holds it mostly.
+    """
+    samples = schedule.samples
+    if not samples.size:
+        return None
+    mine = np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)
+    stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
+    places: Counter[tuple[str, str]] = Counter()
+    lines: dict[tuple[str, str], Counter[int]] = {}
+    for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
+        frames = [schedule.frames[one] for one in schedule.stacks[stack]]
+        for inner, outer in pairwise(frames):
+            if _HANDLE.search(outer.function) and outer.file.endswith("asyncio/events.py"):
+                key = (inner.function, inner.file)
+                places[key] += number
+                lines.setdefault(key, Counter())[inner.line] += number
+                break
+    if not places:
+        return None
+    (function, file), number = places.most_common(1)[0]
+    part = number / int(counts.sum())
+    if part < _MOSTLY:
+        return None
+    return Code(function, file, lines[function, file].most_common(1)[0][0], part)
+
+
+def in_sync(schedule: Schedule, threads: Iterable[int]) -> float:
+    """The share of these threads' running samples inside of a call that makes data durable.
+
+    What the kernel computes for it is the disk's time, too: it goes when the call does.
+    """
+    samples = schedule.samples
+    mine = samples["stack"][np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)]
+    if not mine.size:
+        return 0.0
+    stacks, counts = np.unique(mine, return_counts=True)
+    inside = sum(
+        number
+        for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True)
+        if schedule.stacks[stack] and _SYNC.search(schedule.frames[schedule.stacks[stack][0]].function)
+    )
+    return float(inside / mine.size)
+
+
+def own_function(schedule: Schedule, thread: int, others: Iterable[int]) -> str:
+    """The outermost function of a thread that none of the others calls; "" without one."""
+    samples = schedule.samples
+    if not samples.size:
+        return ""
+
+    def stacks_of(one: int) -> list[tuple[int, list[str]]]:
+        stacks, counts = np.unique(samples["stack"][samples["thread"] == one], return_counts=True)
+        return [
+            (number, [_own_name(schedule.frames[frame]) for frame in schedule.stacks[stack]])
+            for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True)
+        ]
+
+    theirs = {name for one in others for _, names in stacks_of(one) for name in names}
+    found: Counter[str] = Counter()
+    total = 0
+    for number, names in stacks_of(thread):
+        total += number
+        found[next((name for name in reversed(names) if name and name not in theirs), "")] += number
+    name, number = found.most_common(1)[0] if found else ("", 0)
+    return name if number > 0.5 * total else ""
+
+
+def _own_name(frame: Frame) -> str:
+    """A function's name; "" of one of Python's own library, which says nothing of a program."""
+    return "" if _LIBRARY.search(frame.file) else frame.function
 
 
 def waiting_places(schedule: Schedule, threads: Iterable[int]) -> tuple[Code, ...]:

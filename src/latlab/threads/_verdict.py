@@ -7,8 +7,10 @@ equally slow stages faster buys nothing, whichever the path ran through by chanc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from latlab.model.schedule import Schedule
 from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Blame, Cause
-from latlab.threads._code import hottest, waiting_places
+from latlab.threads._code import coroutine_of, hottest, in_sync, own_function, waiting_places
 from latlab.threads._edges import Times, busy_of
 from latlab.threads._locks import Word
 from latlab.threads._path import Piece
@@ -40,6 +42,7 @@ _CPU_OWN = 0.2  # the same, where the program itself has used them all
 _FULL = 0.9
 _THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CPU
 _RESAMPLES = 400
+_SIGNATURE = re.compile(r"\(.*\)( const)?$")  # of a function in C++
 _IDLE = 0.02
 
 
@@ -139,6 +142,7 @@ def _candidates(facts: Facts) -> list[_Candidate]:
     held_back = throttled >= _THROTTLED * waits and waits >= _CPU_OWN
     starved = held_back or waits >= _CPU or (own >= _FULL and waits >= _CPU_OWN)
     # Where CPUs are short, what runs on the path is what they are short for: both are one finding.
+    synced = np.zeros_like(run)
     if held_back:
         found.append(_Candidate(LimitKind.CPU, "CPU quota", run + runnable))
     elif starved:
@@ -146,12 +150,15 @@ def _candidates(facts: Facts) -> list[_Candidate]:
         found.append(_Candidate(LimitKind.CPU, name or "CPUs", run + runnable))
     else:
         for index, role in enumerate(facts.roles):
-            blocks = blame.share(Cause.RUN, role.threads) + blame.share(Cause.RUNNABLE, role.threads)
+            ran = blame.share(Cause.RUN, role.threads)
+            durable = ran * in_sync(facts.schedule, role.threads)
+            synced = synced + durable
+            blocks = ran - durable + blame.share(Cause.RUNNABLE, role.threads)
             kind = _kind_of(facts, role)
             name = "load" if kind is LimitKind.LOAD else role.name
             found.append(_Candidate(kind, name, blocks, (index,)))
     found.append(_Candidate(LimitKind.CPU, "CPU quota", blame.share(Cause.QUOTA)))
-    found.append(_Candidate(LimitKind.DISK, _disk_name(facts), blame.share(Cause.DISK)))
+    found.append(_Candidate(LimitKind.DISK, _disk_name(facts), blame.share(Cause.DISK) + synced))
     for index, role in enumerate(facts.roles):
         blocks = blame.share(Cause.TIMER, role.threads)
         if not blocks.sum() > 0.01 * total:
@@ -340,6 +347,15 @@ def _late(facts: Facts, role: Role) -> int | None:
     return None
 
 
+def _sleeper(facts: Facts, role: Role) -> int | None:
+    """The one thread of a role whose sleeps the progress waited for, where it isn't all of them."""
+    if role.count < 2:
+        return None
+    shares = [float(facts.blame.share(Cause.TIMER, [one]).sum()) for one in role.threads]
+    best = int(np.argmax(shares))
+    return role.threads[best] if shares[best] > 0.9 * sum(shares) else None
+
+
 def _described(facts: Facts, first: _Candidate, part: float, confidence: float) -> Limit:
     if first.kind in (LimitKind.THREAD, LimitKind.PROCESS):
         return _of_role(facts, first, part, confidence)
@@ -360,14 +376,18 @@ def _described(facts: Facts, first: _Candidate, part: float, confidence: float) 
         )
     if first.kind is LimitKind.TIMER:
         role = facts.roles[first.roles[0]]
+        sleeper = _sleeper(facts, role)
+        asleep: Sequence[int] = role.threads if sleeper is None else (sleeper,)
+        name = role.name if sleeper is None else _instance(facts, role, sleeper)
+        shown = _counted(role) if sleeper is None else name
         return Limit(
             LimitKind.TIMER,
-            role.name,
+            name,
             confidence,
             part,
-            f"Nothing is short: {_counted(role)} paces itself by a timer, {share(part)} of the time.",
-            (f"{_counted(role)} ran {share(role.running)} of the time and slept until a time-out",),
-            waiting_places(facts.schedule, role.threads),
+            f"Nothing is short: {shown} paces itself by a timer, {share(part)} of the time.",
+            (f"{shown} ran {share(_mean(facts, asleep, 'running'))} of the time and slept else",),
+            waiting_places(facts.schedule, asleep),
         )
     if first.kind is LimitKind.LOAD:
         clients = sorted({facts.roles[index].name for index in first.roles})
@@ -400,6 +420,10 @@ def _of_role(facts: Facts, first: _Candidate, part: float, confidence: float) ->
     threads: Sequence[int] = role.threads if late is None else (late,)
     name = role.name if late is None else _instance(facts, role, late)
     shown = _counted(role) if late is None else f"{name}, one of {role.count}"
+    held = coroutine_of(facts.schedule, threads) if set(role.pids) & facts.python else None
+    if held is not None:
+        name = held.function
+        shown = f"{name} ({PurePath(held.file).name}:{held.line}), which holds the event loop"
     evidence = [
         f"progress waited for {name} {share(part)} of the time",
         f"{'each' if len(threads) > 1 else 'it'} ran {share(_mean(facts, threads, 'running'))} of the time, "
@@ -434,6 +458,9 @@ def _instance(facts: Facts, role: Role, thread: int) -> str:
     same = sum(facts.schedule.threads[other].name == one.name for other in role.threads)
     if same == 1:
         return one.name if one.name in role.name or role.name in one.name else f"{role.name}: {one.name}"
+    own = own_function(facts.schedule, thread, [other for other in role.threads if other != thread])
+    if own:
+        return f"{role.name}: {_SIGNATURE.sub('', own.replace('(anonymous namespace)::', ''))}"
     what = f"pid {one.pid}" if len(role.pids) == role.count else f"thread {one.tid}"
     return f"{role.name} ({what})"
 

@@ -15,6 +15,7 @@ from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter, open_recording
 from latlab.lab.diagnosis.about_program import about_program
 from latlab.lab.diagnosis.budget import budget, mean_budget
+from latlab.lab.diagnosis.joined import joined
 from latlab.lab.diagnosis.lines import about_line, sentence_of
 from latlab.lab.diagnosis.next_commands import (
     forecast_again,
@@ -162,6 +163,8 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
                 answer = about_program(question, program, floor, findings, steps.steps, steps.unknown)
             else:
                 answer = _about_command(question, watched, floor, findings, steps)
+                if program.threads is not None:
+                    answer = joined(answer, program.threads)
                 _save_answer(writer, answer)
                 left_s = begin + question.budget_s - _RESERVE_S - time.monotonic()
                 answer = _with_study(question, answer, watched, output / "study", left_s, steps)

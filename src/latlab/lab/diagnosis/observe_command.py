@@ -152,6 +152,19 @@ class QueueRecording:
             )
             self._recorder = self._stack.enter_context(Recorder(["*"], writer, period_ns=_PERIOD_NS))
 
+    def finished(self, status: int | None) -> CommandRun | None:
+        """What was recorded of a command that has ended meanwhile; None where it published no queue.
+
+        Args:
+            status: with which it ended by itself; None where its time was over.
+        """
+        if self._recorder is None:
+            return None
+        ended = time.monotonic() - self._begin
+        self._stack.close()
+        observation = load(self._output)
+        return CommandRun(observation, analyse(observation), status, ended)
+
     def until_end_of(self, process: subprocess.Popen[bytes]) -> CommandRun:
         """Until the command ends, or its time is over, when it is ended; then analyse.
 

@@ -21,7 +21,7 @@ from latlab.lab.diagnosis.observe_command import (
 from latlab.model.machine.environment import Environment
 from latlab.model.schedule import Schedule
 from latlab.model.threads import Limit, LimitKind, ThreadFindings
-from latlab.queues import injected
+from latlab.queues import applications, injected
 from latlab.system.scratch import scratch
 from latlab.words import duration
 
@@ -35,7 +35,7 @@ class ProgramRun:
     """What observing a program gave.
 
     Attributes:
-        threads, schedule: None of a program that publishes its queues, which tell more, and where the
+        threads, schedule: None of a program in C++ that publishes its queues, which tell more, and where the
             kernel's events may not be read.
         queues: None of a program that publishes none.
         status: its exit status; None while it runs, or when it was stopped.
@@ -80,6 +80,10 @@ class _Watch:
             self.recording.begin()
         except InputError:  # it has ended between the two looks
             self.recording, self.missed = None, True
+            return False
+        if all(_interpreted(one.pid) for one in applications() if one.live and one.queues):
+            # An interpreter's queues are slow enough for both to be watched; threads tell what queues don't.
+            self.recording = None
             return False
         return True
 
@@ -133,6 +137,7 @@ def _observe(
 
     watch = _Watch(pid=pid)
     missed = False
+    queues: CommandRun | None = None
     if pid is not None:
         if publishes(pid):
             return _by_queues(observe_pid(pid, output, seconds=seconds, environment=environment, tell=tell))
@@ -159,13 +164,14 @@ def _observe(
                 tell("it publishes its queues: observing these")
                 return _by_queues(recording.until_end_of(given_up.process))
             missed = watch.missed
+            queues = recording.finished(schedule.exit_code)
     tell("analysing what its threads did")
     from latlab.threads import analyse
 
     found = analyse(schedule, root=pid, own=_own(pid), listens=frozenset(watch.listens))
     if missed:
         found = replace(found, limit=_too_short(found.limit, schedule.seconds))
-    return ProgramRun(found, schedule, None, schedule.exit_code, schedule.seconds)
+    return ProgramRun(found, schedule, queues, schedule.exit_code, schedule.seconds)
 
 
 def _too_short(limit: Limit, seconds: float) -> Limit:
@@ -175,6 +181,14 @@ def _too_short(limit: Limit, seconds: float) -> Limit:
         limit, kind=LimitKind.UNKNOWN, name="", confidence=0.0, share=0.0,
         sentence=f"Cannot tell what limits: {why}.", why_not=(f"{why}; a run of some seconds shows them",),
     )  # fmt: skip
+
+
+def _interpreted(pid: int) -> bool:
+    """Whether a process is a Python interpreter; False where it can't be known."""
+    try:
+        return "python" in os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH119, PTH115
+    except OSError:
+        return False
 
 
 def _by_queues(run: CommandRun) -> ProgramRun:

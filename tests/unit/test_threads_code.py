@@ -1,0 +1,69 @@
+"""What sampled stacks say of threads, on stacks that are made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from latlab.model.schedule import FOREIGN, INTERVAL, SAMPLE, WAKE, Frame, Losses, Schedule, ScheduledThread
+from latlab.threads._code import coroutine_of, in_sync, own_function
+
+LIBRARY = "/usr/lib/python3.11"
+RUN = Frame("Handle._run", f"{LIBRARY}/asyncio/events.py", 84)
+ONCE = Frame("BaseEventLoop._run_once", f"{LIBRARY}/asyncio/base_events.py", 1922)
+BLOCKING = Frame("enrich", "/app/feed.py", 31)
+OTHER = Frame("publish", "/app/feed.py", 50)
+HASHING = Frame("digest", "/app/work.py", 9)
+
+Stack = tuple[Frame, ...]
+
+
+def schedule(*samples: tuple[int, Stack, int], running: bool = True) -> Schedule:
+    """(thread, its stack, innermost first, how many samples of it)."""
+    frames = list({frame: None for _, stack, _ in samples for frame in stack})
+    rows = [
+        (0, thread, int(running), number)
+        for number, (thread, _, times) in enumerate(samples)
+        for _ in range(times)
+    ]
+    return Schedule(
+        0,
+        10**9,
+        (0, 1),
+        tuple(ScheduledThread(100 + i, 100 + i, "python", "python", 0, 10**9) for i in range(2)),
+        np.empty(0, INTERVAL),
+        np.empty(0, WAKE),
+        np.empty(0, FOREIGN),
+        Losses("bpf"),
+        samples=np.array(rows, SAMPLE),
+        stacks=tuple(tuple(frames.index(frame) for frame in stack) for _, stack, _ in samples),
+        frames=tuple(frames),
+    )
+
+
+def test_the_coroutine_that_holds_the_event_loop_is_named_with_its_line() -> None:
+    held = coroutine_of(
+        schedule((0, (HASHING, BLOCKING, RUN, ONCE), 80), (0, (OTHER, RUN, ONCE), 10), (0, (ONCE,), 10)), [0]
+    )
+    assert held is not None
+    assert (held.function, held.file, held.line, held.share) == ("enrich", "/app/feed.py", 31, 0.8)
+
+
+def test_of_coroutines_that_share_the_loop_none_is_named() -> None:
+    assert coroutine_of(schedule((0, (BLOCKING, RUN), 50), (0, (OTHER, RUN), 50)), [0]) is None
+
+
+def test_a_thread_without_an_event_loop_runs_no_coroutine() -> None:
+    assert coroutine_of(schedule((0, (HASHING, BLOCKING), 50)), [0]) is None
+
+
+def test_what_a_thread_computes_for_a_disk_is_the_disks() -> None:
+    sync, computing = Frame("fdatasync", module="/lib/libc.so.6"), Frame("append", "/app/log.c", 4)
+    seen = schedule((0, (sync, computing), 30), (0, (computing,), 10), (1, (computing,), 10))
+    assert (in_sync(seen, [0]), in_sync(seen, [1])) == (0.75, 0.0)
+
+
+def test_a_process_is_named_by_the_function_that_only_it_calls() -> None:
+    main, serve = Frame("main", "/app/app.py", 3), Frame("serve", "/app/app.py", 20)
+    start = Frame("BaseProcess._bootstrap", f"{LIBRARY}/multiprocessing/process.py", 314)
+    seen = schedule((0, (HASHING, main), 40), (1, (HASHING, serve, start, main), 40))
+    assert (own_function(seen, 1, [0]), own_function(seen, 0, [1])) == ("serve", "")
