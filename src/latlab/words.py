@@ -20,6 +20,7 @@ __all__ = [
     "duration_interval",
     "duration_of",
     "plural",
+    "printable",
     "right_aligned",
     "share",
     "share_of",
@@ -45,6 +46,13 @@ def wants_style(stream: Stream, environment: Mapping[str, str] | None = None) ->
     if variables.get("NO_COLOR") or variables.get("TERM") == "dumb":
         return False
     return stream.isatty()
+
+
+def printable(text: str) -> str:
+    """Somebody else's text as a terminal may have it: "?" for what steers one; line ends and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else "?" for one in text)
 
 
 def duration(ns: float | None, *, digits: int = 3) -> str:
@@ -224,7 +232,7 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return "–" if value != value else _significant(value, 4)
-    return " ".join(str(value).split())
+    return printable(" ".join(str(value).split()))
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:

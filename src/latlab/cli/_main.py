@@ -11,6 +11,7 @@ from latlab import __version__
 from latlab.cli._lazy import LazyGroup
 from latlab.cli._output_failures import is_closed_pipe, leave_closed_pipe, say_failure
 from latlab.errors import ExitCode, LatlabError
+from latlab.words import printable
 
 # One line a command: its module in latlab.cli (which holds a click command of the same name) and its help.
 # The help stands here too, so that `latlab --help` imports no command.
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> None:
         status: Any = latlab.main(arguments, prog_name="latlab", standalone_mode=False)
         sys.stdout.flush()  # here, where a failure can still be told
     except LatlabError as error:
-        click.echo(f"latlab: {error}", err=True)
+        click.echo(f"latlab: {printable(str(error))}", err=True)  # it may name somebody else's file
         sys.exit(error.exit_code)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "latlab"

@@ -10,7 +10,7 @@ format").
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 __all__ = ["DICTIONARY_BATCH", "RECORD_BATCH", "SCHEMA", "FramingError", "Message", "messages"]
@@ -19,6 +19,7 @@ __all__ = ["DICTIONARY_BATCH", "RECORD_BATCH", "SCHEMA", "FramingError", "Messag
 SCHEMA, DICTIONARY_BATCH, RECORD_BATCH = 1, 2, 3
 _CONTINUATION = b"\xff\xff\xff\xff"
 _END_OF_STREAM = _CONTINUATION + b"\0\0\0\0"
+_MOST_METADATA = 16 << 20  # a hundred thousand columns
 # Slots of the Message table's fields in its flatbuffer vtable.
 _HEADER_TYPE, _BODY_LENGTH = 1, 3
 
@@ -46,27 +47,36 @@ class Message:
     end: int
 
 
-def messages(data: memoryview) -> Iterator[Message]:
-    """The whole messages at the start of `data`; ends at the end-of-stream mark or at an unfinished message.
+def messages(read: Callable[[int, int], bytes], size: int) -> Iterator[Message]:
+    """The whole messages at the start of a stream, up to its end mark or to an unfinished message.
+
+    Args:
+        read: gives the bytes at an offset, of a length; fewer at the end. Bodies are not asked for.
+        size: of the stream.
 
     Raises:
         FramingError: where something else than a message begins.
     """
     at = 0
-    while len(data) - at >= 8:
-        if data[at : at + 4] != _CONTINUATION:
+    while size - at >= 8:
+        head = read(at, 8)
+        if len(head) < 8:
+            return  # it became shorter
+        if head[:4] != _CONTINUATION:
             raise FramingError(at, "no Arrow message begins here")
-        (metadata_length,) = struct.unpack_from("<i", data, at + 4)
+        (metadata_length,) = struct.unpack_from("<i", head, 4)
         if metadata_length == 0:
             return
         if metadata_length < 0:
             raise FramingError(at + 4, f"an Arrow message of {metadata_length} bytes")
         body = at + 8 + metadata_length
-        if body > len(data):
+        if body > size:
             return
-        kind, body_length = _header(data[at + 8 : body], at + 8)
+        if metadata_length > _MOST_METADATA:
+            raise FramingError(at + 4, f"an Arrow message with metadata of {metadata_length} bytes")
+        kind, body_length = _header(memoryview(read(at + 8, metadata_length)), at + 8)
         end = body + body_length
-        if end > len(data):
+        if end > size:
             return
         yield Message(kind, at, end)
         at = end

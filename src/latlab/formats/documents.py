@@ -14,8 +14,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from latlab.errors import InputError
+from latlab.formats.trusted import read_file
+from latlab.words import printable
 
 __all__ = ["dumps", "plain", "read", "write"]
+
+_MOST_BYTES = 256 << 20  # of a document behind the door: parsed it takes ten times as much
 
 
 def plain(value: Any) -> Any:
@@ -68,21 +72,28 @@ def write(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
     text = dumps(document, indent=2) + "\n"
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        unfinished.write_text(text, encoding="utf-8")
+        # "x": made anew, so that a link that somebody laid there is not written through.
+        unfinished.unlink(missing_ok=True)
+        with open(unfinished, "x", encoding="utf-8") as file:
+            file.write(text)
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read(path: str | os.PathLike[str], *, door: bool = False) -> dict[str, Any]:
     """Read a JSON document whose top is an object.
+
+    Args:
+        door: read it through `latlab.formats.trusted`: it may lie in a folder that others write. What steers
+            a terminal is then replaced in its texts.
 
     Raises:
         InputError: when the file is missing, no UTF-8, no JSON, or no object; with the offset.
     """
     source = Path(path)
     try:
-        raw = source.read_bytes()
+        raw = read_file(source, _MOST_BYTES) if door else source.read_bytes()
     except FileNotFoundError:
         raise InputError(source, "there is no such file") from None
     except OSError as error:
@@ -101,7 +112,17 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError(source, "nested or long beyond what latlab writes", remedy=_AGAIN) from None
     if not isinstance(document, dict):
         raise InputError(source, f"holds a {type(document).__name__}, not an object", remedy=_AGAIN)
-    return document
+    return {printable(key): _harmless(value) for key, value in document.items()} if door else document
+
+
+def _harmless(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_harmless(one) for one in value]
+    if isinstance(value, dict):
+        return {printable(key): _harmless(one) for key, one in value.items()}
+    return value
 
 
 _AGAIN = "copy the file again from where it was written"

@@ -31,7 +31,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from latlab.errors import InputError, UsageError
 from latlab.formats import _arrow_stream, documents
+from latlab.formats.trusted import TrustedFile, is_trusted_owner
 from latlab.model.machine.environment import Environment
+from latlab.words import size as size_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,6 +54,7 @@ VERSION = 1
 _MANIFEST, _ENVIRONMENT, _COMPLETE = "recording", "environment", "complete"
 _RESERVED = frozenset({_MANIFEST, _ENVIRONMENT, _COMPLETE})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_SMALL = 64 << 20  # bytes that are read however little memory is free
 _COPY_AGAIN = "copy the recording again from where it was made"
 
 
@@ -282,11 +285,12 @@ class Recording:
         """
         import pyarrow as pa
 
-        data, chunks, unfinished = self._read_checked(name)
+        size, chunks, unfinished = self._read_checked(name)
         path = self._series_path(name)
         end = chunks[-1].end if chunks else 0
+        data = self._bytes(path, end)
         try:
-            table = pa.ipc.open_stream(pa.py_buffer(data[:end])).read_all()
+            table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
             # Bytes of a foreign file may be well framed and still point outside their buffers.
             table.validate(full=True)
         except (pa.ArrowException, OSError, ValueError, MemoryError, IndexError, KeyError) as error:
@@ -297,10 +301,22 @@ class Recording:
             raise InputError(
                 path,
                 f"holds {table.num_rows} rows where the recording was closed with {expected}",
-                place=f"offset {len(data) - unfinished}",
+                place=f"offset {size - unfinished}",
                 remedy=_COPY_AGAIN,
             )
         return table
+
+    @staticmethod
+    def _bytes(path: Path, end: int) -> bytes:
+        """A series up to its last finished chunk, where memory has room for it."""
+        if end > (free := os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) and end > _SMALL:
+            raise InputError(path, f"has {size_text(end)} where {size_text(free)} of memory are free")
+        # Read and not mapped: a file that somebody cuts short under a map kills its reader with SIGBUS.
+        with TrustedFile(path, named=True) as file:
+            data = file.read(0, end)
+        if len(data) < end:
+            raise InputError(path, "became shorter while it was read", place=f"offset {len(data)}")
+        return data
 
     def unfinished_bytes(self, name: str) -> int:
         """The length of the chunk that a killed writer left unfinished at the end of a series; 0 of a whole
@@ -324,50 +340,55 @@ class Recording:
         """
         if not _NAME.fullmatch(name) or name not in self.documents():
             raise InputError(self.path, f"has no document '{name}'", remedy=_choice(self.documents()))
-        return documents.read(self.path / f"{name}.json")
+        return documents.read(self.path / f"{name}.json", door=True)
 
     def _series_path(self, name: str) -> Path:
         return self.path / f"{name}.arrows"
 
-    def _read_checked(self, name: str) -> tuple[memoryview, list[_arrow_stream.Message], int]:
+    def _read_checked(self, name: str) -> tuple[int, list[_arrow_stream.Message], int]:
         path = self._series_path(name)
         if not _NAME.fullmatch(name) or not path.is_file():
             raise InputError(self.path, f"has no series '{name}'", remedy=_choice(self.names()))
-        data, chunks, unfinished = self._read(name)
+        size, chunks, unfinished = self._read(name)
         if not chunks and not self.complete:
             raise InputError(path, "holds no finished chunk: the run was killed while writing the first")
-        if self.complete and len(data) != self._totals.get(name, {}).get("bytes", len(data)):
-            what = f"{len(data)} bytes where the recording was closed with {self._totals[name]['bytes']}"
-            raise InputError(path, what, place=f"offset {len(data) - unfinished}", remedy=_COPY_AGAIN)
-        return data, chunks, unfinished
+        if self.complete and size != self._totals.get(name, {}).get("bytes", size):
+            what = f"{size} bytes where the recording was closed with {self._totals[name]['bytes']}"
+            raise InputError(path, what, place=f"offset {size - unfinished}", remedy=_COPY_AGAIN)
+        return size, chunks, unfinished
 
-    def _read(self, name: str) -> tuple[memoryview, list[_arrow_stream.Message], int]:
-        """A series' bytes, the messages up to its last finished chunk, and how many bytes follow that."""
+    def _read(self, name: str) -> tuple[int, list[_arrow_stream.Message], int]:
+        """A series' length, the messages up to its last finished chunk, and how many bytes follow that."""
         path = self._series_path(name)
+        with TrustedFile(path, named=True) as file:
+            return self._framed(file)
+
+    def _framed(self, file: TrustedFile) -> tuple[int, list[_arrow_stream.Message], int]:
+        path, size = file.path, file.size
         try:
-            # Read and not mapped: a file that somebody cuts short under a map kills its reader with SIGBUS.
-            data = memoryview(path.read_bytes())
-            found = list(_arrow_stream.messages(data))
+            found = list(_arrow_stream.messages(lambda at, length: file.read(at, length), size))
         except OSError as error:
             raise InputError(path, f"can't be read ({error.strerror})") from None
         except _arrow_stream.FramingError as error:
             raise InputError(path, error.what, place=f"offset {error.offset}", remedy=_COPY_AGAIN) from None
         if found and found[0].kind != _arrow_stream.SCHEMA:
             raise InputError(path, "begins without a schema", place="offset 0", remedy=_COPY_AGAIN)
-        end = len(data)
         # Dictionaries belong to the chunk after them; without it they are part of an unfinished one.
         while found and found[-1].kind == _arrow_stream.DICTIONARY_BATCH:
             found.pop()
         whole = found[-1].end if found else 0
-        trailer = bytes(data[whole:end])
-        unfinished = 0 if trailer == b"\xff\xff\xff\xff\0\0\0\0" else len(trailer)
+        ended = size - whole == 8 and file.read(whole, 8) == b"\xff\xff\xff\xff\0\0\0\0"
+        unfinished = 0 if ended else size - whole
         has_chunk = any(m.kind == _arrow_stream.RECORD_BATCH for m in found)
-        return data, found if has_chunk or self.complete else [], unfinished
+        return size, found if has_chunk or self.complete else [], unfinished
 
 
 def is_recording(path: str | os.PathLike[str]) -> bool:
     """Whether a path looks like a recording: a folder with a manifest."""
-    return (Path(path) / f"{_MANIFEST}.json").is_file()
+    try:
+        return (Path(path) / f"{_MANIFEST}.json").is_file()
+    except OSError:  # a folder that is closed to us
+        return False
 
 
 def open_recording(path: str | os.PathLike[str]) -> Recording:
@@ -386,7 +407,7 @@ def open_recording(path: str | os.PathLike[str]) -> Recording:
             "a recording is a folder with a recording.json; 'latlab show FILE' says what else latlab reads"
         )
         raise InputError(folder, "is not a recording", remedy=remedy)
-    manifest = documents.read(manifest_path)
+    manifest = documents.read(manifest_path, door=True)
     if manifest.get("format") != FORMAT:
         raise InputError(manifest_path, f"is not a {FORMAT}", place="format")
     version = _value(manifest_path, manifest, "version", int)
@@ -395,7 +416,7 @@ def open_recording(path: str | os.PathLike[str]) -> Recording:
         raise InputError(manifest_path, what, place="version", remedy="update latlab")
     environment_path = folder / f"{_ENVIRONMENT}.json"
     try:
-        environment = Environment.from_json(documents.read(environment_path))
+        environment = Environment.from_json(documents.read(environment_path, door=True))
     except ValueError as error:
         key, _, what = str(error).partition(": ")
         raise InputError(environment_path, what, place=key, remedy=_COPY_AGAIN) from None
@@ -420,7 +441,7 @@ def _end(folder: Path) -> tuple[str, dict[str, dict[str, int]]] | None:
     path = folder / f"{_COMPLETE}.json"
     if not path.is_file():
         return None
-    document = documents.read(path)
+    document = documents.read(path, door=True)
     totals = _value(path, document, "series", dict)
     for name, total in totals.items():
         whole = isinstance(total, dict) and all(
@@ -456,9 +477,12 @@ def make_empty_folder(path: Path) -> None:
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
-        occupied = any(path.iterdir())
+        occupied, owner = any(path.iterdir()), path.stat().st_uid
     except OSError as error:
         raise UsageError(f"{path}: can't be made a folder ({error.strerror})") from None
+    if owner != os.geteuid() and not (os.geteuid() == 0 and is_trusted_owner(owner)):
+        # Its owner could lay links there, for us to write through.
+        raise UsageError(f"{path}: belongs to user {owner}", remedy="name a new folder")
     if occupied:
         raise UsageError(f"{path}: already holds something", remedy="choose another name or remove it first")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -11,9 +12,13 @@ from typing import Any
 
 from latlab.errors import InputError, UsageError
 from latlab.formats.recording import is_recording, open_recording
+from latlab.formats.trusted import read_file
+from latlab.words import printable
 
 __all__ = ["Run", "export_run", "find_runs", "remove_run"]
 
+_DEEPEST = 32  # folders: nobody nests recordings deeper, and whoever does must not stop a listing
+_MOST_COPIED = 1 << 30
 _SUFFIXES = {".tar.gz": "w:gz", ".tgz": "w:gz", ".tar": "w"}
 
 
@@ -55,26 +60,46 @@ def find_runs(folder: Path) -> list[Run]:
     return sorted(found, key=lambda run: (run.started_at, run.name), reverse=True)
 
 
-def _recordings(folder: Path) -> Iterator[Path]:
+def _recordings(folder: Path, depth: int = 0) -> Iterator[Path]:
+    """Those below a folder; a folder that is closed to us holds none."""
     if is_recording(folder):
         yield folder
         return
-    for path in sorted(folder.iterdir()):
-        if path.is_dir() and not path.is_symlink():
-            yield from _recordings(path)
+    try:
+        with os.scandir(folder) as entries:
+            below = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    for name in below if depth < _DEEPEST else ():
+        yield from _recordings(folder / name, depth + 1)
+
+
+def _bytes_below(folder: Path, depth: int = 0) -> int:
+    """What the files take by their lengths; links count as themselves."""
+    total = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    total += _bytes_below(folder / entry.name, depth + 1) if depth < _DEEPEST else 0
+                else:
+                    total += entry.stat(follow_symlinks=False).st_size
+    except OSError:
+        pass  # somebody removes it meanwhile, or it is closed to us: what is known is what it takes
+    return total
 
 
 def _look(path: Path, folder: Path) -> Run:
-    name = str(path.relative_to(folder)) if path != folder else path.name
-    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    name = printable(str(path.relative_to(folder)) if path != folder else path.name)
+    size = _bytes_below(path)
+    answer = ""
     try:
         recording = open_recording(path)
+        for document in ("answer", "diagnosis"):
+            if not answer and document in recording.documents():
+                answer = str(recording.document(document).get("sentence", ""))
     except InputError as error:
-        return Run(name, str(path), "", "", str(error), "", size)
-    answer = ""
-    for document in ("answer", "diagnosis"):
-        if not answer and document in recording.documents():
-            answer = str(recording.document(document).get("sentence", ""))
+        return Run(name, str(path), "", "", printable(str(error)), "", size)
     return Run(
         name=name,
         path=str(path),
@@ -121,7 +146,7 @@ def _unpack(path: Path, into: Path) -> None:
 
     into.mkdir()
     for file in sorted(path.glob("*.json")) + sorted(path.glob("*.html")):
-        shutil.copy(file, into)
+        (into / file.name).write_bytes(read_file(file, _MOST_COPIED))
     recording = open_recording(path)
     for name in recording.names():
         csv.write_csv(recording.series(name), into / f"{name}.csv")
@@ -141,6 +166,6 @@ def remove_run(path: Path) -> int:
     """
     if not is_recording(path):
         raise InputError(path, "is not a recording, so nothing was removed")
-    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    size = _bytes_below(path)
     shutil.rmtree(path)
     return size
