@@ -13,6 +13,7 @@ import pytest
 from latlab.errors import InputError, UnavailableError, UsageError
 from latlab.system.clocks import facts_of, recommend
 from latlab.system.settings.catalogue import InterruptAffinity, check
+from latlab.system.settings.saved import Saved
 from latlab.system.settings.shield import cpuset_version, shielded
 from latlab.system.settings.tuning import apply, plan, restore, tuned
 
@@ -106,6 +107,60 @@ def test_settings_are_applied_read_back_and_restored(noisy: Path, tmp_path: Path
     assert pages.read_text() == "always"
     assert (noisy / "proc/irq/30/smp_affinity_list").read_text() == "0-3"
     assert not state.exists()
+
+
+def test_what_somebody_changed_since_is_told_and_written_only_where_it_is_asked_for(
+    noisy: Path, tmp_path: Path
+) -> None:
+    state, setting = tmp_path / "state.json", noisy / "proc/sys/kernel/numa_balancing"
+    apply("jitter", root=noisy, cpus=[2, 3], state=state)
+    setting.write_text("3\n")
+    told = {change.name: change for change in restore(state=state)}
+    assert setting.read_text() == "3\n"
+    assert (told[str(setting)].outcome, told[str(setting)].before) == ("changed since", "3")
+    assert told[str(setting)].detail == "somebody wrote it since latlab wrote 0; --overwrite writes 1"
+    assert (noisy / "proc/sys/kernel/nmi_watchdog").read_text() == "1"
+    assert list(json.loads(state.read_text())["files"]) == [str(setting)]
+    restore(state=state, overwrite=True)
+    assert setting.read_text() == "1"
+    assert not state.exists()
+
+
+def test_what_somebody_changed_back_himself_is_restored_already(noisy: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    apply("jitter", root=noisy, cpus=[2, 3], state=state)
+    (noisy / "proc/sys/kernel/numa_balancing").write_text("1\n")
+    assert {change.outcome for change in restore(state=state)} == {"applied"}
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("boot", ["", "another"], ids=["of version 1", "of version 2"])
+def test_after_a_start_of_the_machine_nothing_is_written_back(boot: str, noisy: Path, tmp_path: Path) -> None:
+    state, irq = tmp_path / "state.json", noisy / "proc/irq/30/smp_affinity_list"
+    Saved({str(irq): "0-3"}, boot=boot, saved_at="2001-01-01T00:00:00Z").save(state)
+    irq.write_text("2\n")  # another device's by now
+    [change] = restore(state=state)
+    assert (change.outcome, irq.read_text()) == ("ended", "2\n")
+    assert change.detail == "the machine was started since: its settings are those of its start"
+    assert not state.exists()
+
+
+def test_a_state_of_an_earlier_boot_does_not_stop_the_next_apply(noisy: Path, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    Saved({"/proc/irq/1/smp_affinity_list": "0-3"}, boot="another").save(state)
+    apply("bench", root=noisy, state=state)
+    assert Saved.load(state).of_this_boot()
+    assert "/proc/irq/1/smp_affinity_list" not in Saved.load(state).files
+
+
+def test_a_state_of_version_1_of_this_boot_is_restored(noisy: Path, tmp_path: Path) -> None:
+    state, setting = tmp_path / "state.json", noisy / "proc/sys/kernel/numa_balancing"
+    state.write_text(
+        json.dumps({"schema": 1, "saved_at": "2999-01-01T00:00:00Z", "files": {str(setting): "1"}})
+    )
+    setting.write_text("0\n")
+    assert [change.outcome for change in restore(state=state)] == ["applied"]
+    assert setting.read_text() == "1"
 
 
 def test_applying_twice_is_refused_since_the_first_state_would_be_lost(noisy: Path, tmp_path: Path) -> None:

@@ -114,18 +114,25 @@ def tune(really: bool, profile: str, cpus: str | None, as_json: bool, command: t
 
 
 @system.command()
+@click.option("--overwrite", is_flag=True, help="Write also over what was changed since `tune` wrote it.")
 @JSON
-def restore(as_json: bool) -> int:
-    """Give back the settings that were before `tune --apply`, also after a crash."""
+def restore(overwrite: bool, as_json: bool) -> int:
+    """Give back the settings that were before `tune --apply`, also after a crash.
+
+    What somebody has changed since is told and left. After a start of the machine nothing is written, since
+    all of these settings end with it.
+    """
     from latlab.reports.system_text import changes
     from latlab.system.settings import tuning
 
-    done = tuning.restore()
+    done = tuning.restore(overwrite=overwrite)
     if as_json:
         _print_json({"schema": 1, "changes": [one.to_json() for one in done]})
     else:
         click.echo(changes(done) or "nothing to restore\n", nl=False)
-    return ExitCode.FAILED if any(one.outcome == "refused" for one in done) else ExitCode.OK
+    return (
+        ExitCode.FAILED if any(one.outcome in ("refused", "changed since") for one in done) else ExitCode.OK
+    )
 
 
 def _cpus(text: str | None) -> list[int]:

@@ -5,24 +5,25 @@ What was before is on disk before the first write, so that a process that is kil
 
 from __future__ import annotations
 
-import json
-import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from latlab.errors import InputError, LatlabError, UnavailableError, UsageError
+from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.system.settings.catalogue import PROFILES, settings
 from latlab.system.settings.probe import PROBES, Probe
+from latlab.system.settings.saved import Saved, state_file
 from latlab.system.settings.setting import Setting, chosen, put
 from latlab.system.settings.shield import dissolve
 
 __all__ = ["PROBES", "Change", "apply", "plan", "restore", "state_file", "tuned"]
+
+ENDED = "ended"
+_CONTROL = "cgroup.subtree_control"  # what others enable there since is no business of ours
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Change:
 
     Attributes:
         before: its value.
-        outcome: ``planned``, ``good already``, ``unavailable``, ``applied`` or ``refused``.
+        outcome: ``planned``, ``good already``, ``unavailable``, ``applied``, ``refused``, of `restore` also
+            ``changed since`` and ``ended``.
         detail: why, or what the read-back and the functional probe said.
     """
 
@@ -43,14 +45,6 @@ class Change:
     def to_json(self) -> dict[str, Any]:
         """The change's entry of ``latlab system tune --json``."""
         return {key: getattr(self, key) for key in self.__dataclass_fields__}
-
-
-def state_file() -> Path:
-    """Where the previous state is kept: /var/lib for root (it outlives a session), else the user's folder."""
-    if os.geteuid() == 0:
-        return Path("/var/lib/latlab/previous-settings.json")
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local/state")
-    return Path(base) / "latlab" / "previous-settings.json"
 
 
 def _chosen(profile: str, root: Path, cpus: Sequence[int]) -> list[Setting]:
@@ -88,6 +82,8 @@ def apply(
         UnavailableError: the previous state can't be saved; nothing was written then.
     """
     state = state or state_file()
+    if state.exists() and not Saved.load(state).of_this_boot():
+        state.unlink()  # the start of the machine has given those settings back
     if state.exists():
         raise UsageError(
             f"settings are applied already ({state})", remedy="run `latlab system restore` first"
@@ -97,13 +93,20 @@ def apply(
     planned = [chosen[change.name] for change in todo if change.outcome == "planned"]
     files = {str(path): text for setting in planned for path, text in setting.files().items()}
     groups = [str(path) for setting in planned for path in setting.groups()]
+    saved = Saved(files, tuple(groups))
     if files or groups:
-        _save(state, files, groups)
+        saved.save(state)
     probes = PROBES if probe and root == Path("/") else {}
     try:
         for change in todo:
             if change.outcome == "planned":
-                change = _applied(chosen[change.name], change, probes.get(change.name), cpus)
+                setting = chosen[change.name]
+                paths = [path for path in setting.files() if path.name != _CONTROL]
+                change = _applied(setting, change, probes.get(change.name), cpus)
+                for path in paths:
+                    saved = saved.after(path)
+                if paths:
+                    saved.save(state)
             changes.append(change)
     except BaseException:  # Ctrl-C or a signal in the middle: a machine half changed is of use to nobody
         restore(state=state)
@@ -127,31 +130,14 @@ def _applied(setting: Setting, change: Change, probe: Probe | None, cpus: Sequen
     return Change(setting.name, change.before, "applied", said)
 
 
-def _save(state: Path, files: dict[str, str], groups: Sequence[str]) -> None:
-    document = {
-        "schema": 1,
-        "saved_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "files": files,
-        "groups": list(groups),
-    }
-    try:
-        state.parent.mkdir(parents=True, exist_ok=True)
-        part = state.with_suffix(".part")
-        with open(part, "w") as file:
-            json.dump(document, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())  # a machine that crashes by our writes must find it
-        part.replace(state)
-    except OSError as error:
-        raise UnavailableError(
-            f"the previous settings can't be saved in {state} ({error.strerror}): nothing was changed"
-        ) from None
-
-
-def restore(*, state: Path | None = None) -> list[Change]:
+def restore(*, state: Path | None = None, overwrite: bool = False) -> list[Change]:
     """Write back what was before `apply`, whoever applied it; nothing to restore is fine.
 
-    What can't be written back stays in the state file, for the next try.
+    What can't be written back stays in the state file, for the next try. After a start of the machine nothing
+    is written: its settings are those of the start.
+
+    Args:
+        overwrite: also what somebody has changed since `apply` wrote it; else that is told and left.
 
     Raises:
         InputError: the state file is damaged.
@@ -159,30 +145,33 @@ def restore(*, state: Path | None = None) -> list[Change]:
     state = state or state_file()
     if not state.exists():
         return []
-    try:
-        document = json.loads(state.read_text())
-        items = [(Path(str(path)), str(text)) for path, text in document["files"].items()]
-        groups = [Path(str(path)) for path in document.get("groups", [])]
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(
-            state, f"this is not a saved state ({error})", remedy="restore by hand, then remove it"
-        ) from None
+    saved = Saved.load(state)
+    if not saved.of_this_boot():
+        state.unlink()
+        said = "the machine was started since: its settings are those of its start"
+        return [Change("previous settings", f"saved at {saved.saved_at}", ENDED, said)]
     changes: list[Change] = []
     left, kept = {}, []
-    for path, text in items:
+    for name, text in saved.files.items():
+        path, ours = Path(name), saved.written.get(name)
         try:
             before = path.read_text().strip()
             if chosen(before) == text:  # some files (managed interrupts) refuse even what they hold
                 continue
+            if ours is not None and before != ours and not overwrite:
+                said = f"somebody wrote it since latlab wrote {chosen(ours)}; --overwrite writes {text}"
+                changes.append(Change(name, chosen(before), "changed since", said))
+                left[name] = text
+                continue
             put(path, text)
-            changes.append(Change(str(path), before, "applied", f"reads {path.read_text().strip()}"))
+            changes.append(Change(name, before, "applied", f"reads {path.read_text().strip()}"))
         except (UnavailableError, OSError) as error:
             if path.exists():
-                changes.append(Change(str(path), None, "refused", str(error)))
-                left[str(path)] = text
+                changes.append(Change(name, None, "refused", str(error)))
+                left[name] = text
             else:  # an interrupt, a CPU or a group that has gone needs no restoring
-                changes.append(Change(str(path), None, "unavailable", "it is not there any more"))
-    for group in groups:
+                changes.append(Change(name, None, "unavailable", "it is not there any more"))
+    for group in map(Path, saved.groups):
         there = group.exists()
         try:
             dissolve(group)
@@ -192,7 +181,7 @@ def restore(*, state: Path | None = None) -> list[Change]:
             changes.append(Change(str(group), "shield", "refused", str(error)))
             kept.append(str(group))
     if left or kept:
-        _save(state, left, kept)
+        replace(saved, files=left, groups=tuple(kept)).save(state)
     else:
         state.unlink()
     return changes
