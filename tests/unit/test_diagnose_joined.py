@@ -67,3 +67,13 @@ def test_several_lines_of_which_one_has_a_name_stay() -> None:
         AnswerLine(("b",), "No bottleneck.", None, Verdict.NONE, 1.0, ()),
     )
     assert joined(replace(answer(Verdict.UNKNOWN), lines=lines), findings()).lines == lines
+
+
+def test_too_few_events_are_no_reason_for_a_name_either() -> None:
+    few = replace(answer(Verdict.UNKNOWN), distrust=("60 events are too few to tell",))
+    assert joined(few, findings()).limiting_stage is None
+    ended = replace(answer(Verdict.UNKNOWN), distrust=("the command ended with status 1",))
+    assert (joined(ended, findings()).limiting_stage, joined(ended, findings()).distrust) == (
+        "loader",
+        ended.distrust,
+    )

@@ -450,6 +450,42 @@ def test_a_quota_that_stopped_the_group_is_why_there_was_no_cpu() -> None:
     assert "30 ms in each 100 ms" in limit.sentence
 
 
+def test_who_only_supervises_and_kills_at_the_end_does_not_limit() -> None:
+    made = Made()
+    shell, timer = made.thread("bash", 100), made.thread("timeout", 101)
+    main, worker = made.thread("pigz", 102), made.thread("pigz", 102)
+    made.wait(shell, 0, 1000, timer, on=Wait.CHILD)
+    made.wait(timer, 0, 1000, source=Source.TIMER, on=Wait.SIGNAL)
+    made.wait(main, 0, 999, timer)
+    made.run(main, 999, 1000)
+    made.run(worker, 0, 1000)
+    made.parents.update({timer: shell, main: timer, worker: main})
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.PROCESS, "pigz: thread")
+
+
+def test_threads_have_the_names_of_the_stages_that_they_run() -> None:
+    made = pipeline(fast=2, slow=10)
+    made.names[1:3] = ["stage", "stage"]
+    schedule = made.schedule()
+    tids = [thread.tid for thread in schedule.threads]
+    found = analyse(schedule, labels={tids[1]: "parser", tids[2]: "writer"})
+    assert found.limit.name == "writer"
+    assert {role.name for role in found.roles} == {"app", "parser", "writer"}
+
+
+def test_a_pool_has_one_name_though_one_of_its_threads_is_known() -> None:
+    made = Made()
+    made.thread("app")
+    for _ in range(3):
+        made.run(made.thread("worker"), 0, 1000)
+    schedule = made.schedule()
+    (pool,) = [
+        role for role in analyse(schedule, labels={schedule.threads[2].tid: "hash"}).roles if role.count > 1
+    ]
+    assert (pool.name, pool.count) == ("hash", 3)
+
+
 def test_a_time_out_that_nobody_waits_on_after_is_a_sleep() -> None:
     made = Made()
     app = made.thread("app")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from latlab.model.schedule import FOREIGN, INTERVAL, SAMPLE, WAKE, Frame, Losses, Schedule, ScheduledThread
-from latlab.threads._code import coroutine_of, in_sync, own_function
+from latlab.threads._code import coroutine_of, in_sync, own_function, own_place
 
 LIBRARY = "/usr/lib/python3.11"
 RUN = Frame("Handle._run", f"{LIBRARY}/asyncio/events.py", 84)
@@ -67,3 +67,14 @@ def test_a_process_is_named_by_the_function_that_only_it_calls() -> None:
     start = Frame("BaseProcess._bootstrap", f"{LIBRARY}/multiprocessing/process.py", 314)
     seen = schedule((0, (HASHING, main), 40), (1, (HASHING, serve, start, main), 40))
     assert (own_function(seen, 1, [0]), own_function(seen, 0, [1])) == ("serve", "")
+
+
+def test_functions_of_libraries_name_no_thread() -> None:
+    sleep, wait = (
+        Frame("clock_nanosleep", module="/lib/libc.so.6"),
+        Frame("wait", f"{LIBRARY}/threading.py", 3),
+    )
+    stage = Frame("stage", "/app/app.py", 8)
+    seen = schedule((0, (sleep, stage), 40), (1, (wait, stage), 40))
+    assert (own_function(seen, 0, [1]), own_place(seen, [0]), own_place(seen, [1])) == ("", "stage", "stage")
+    assert own_place(schedule((0, (sleep,), 40)), [0]) == ""

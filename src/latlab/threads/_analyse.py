@@ -9,10 +9,10 @@ from pathlib import PurePath
 from latlab.model.schedule import Schedule
 from latlab.model.threads import LockUse, ThreadFindings
 from latlab.threads._blame import Blame, Cause, blame_of
-from latlab.threads._code import entries_of, hottest, spinning
+from latlab.threads._code import entries_of, own_place, spinning
 from latlab.threads._edges import edges_of, roles_of, slices_of, times_of
 from latlab.threads._locks import Word, words_of
-from latlab.threads._roles import Group, groups_of, told_apart
+from latlab.threads._roles import Group, groups_of, labelled, told_apart
 from latlab.threads._tracks import Track, tracks_of
 from latlab.threads._verdict import Facts, judge
 
@@ -29,6 +29,7 @@ def analyse(
     own: frozenset[int] | None = None,
     listens: frozenset[int] = frozenset(),
     peers: Mapping[int, str] | None = None,
+    labels: Mapping[int, str] | None = None,
 ) -> ThreadFindings:
     """What limits, and what its threads do.
 
@@ -38,13 +39,16 @@ def analyse(
             peers: clients, servers.
         listens: processes that accept connections.
         peers: of a socket's object the process at its other end, where known.
+        labels: of a thread's id the name of what it does, where its queues tell.
     """
     tracks = tracks_of(schedule)
     entries = entries_of(schedule)
     groups = groups_of(schedule, entries)
     groups = told_apart(
-        schedule, groups, _running(schedule, tracks), lambda threads: _place(schedule, threads)
+        schedule, groups, _running(schedule, tracks), lambda threads: own_place(schedule, threads)
     )
+    if labels:
+        groups = labelled(schedule, groups, labels)
     role_of = {thread: index for index, group in enumerate(groups) for thread in group.threads}
     spins = spinning(schedule)
     words = words_of(schedule, tracks, role_of)
@@ -111,11 +115,6 @@ def _family(schedule: Schedule, known: frozenset[int]) -> frozenset[int]:
         if thread.parent >= 0 and schedule.threads[thread.parent].pid in family:
             family.add(thread.pid)
     return frozenset(family)
-
-
-def _place(schedule: Schedule, threads: tuple[int, ...]) -> str:
-    code = hottest(schedule, threads)
-    return code[0].function if code and code[0].share > 0.4 and code[0].function != "unknown" else ""
 
 
 def _thread_name(schedule: Schedule, groups: tuple[Group, ...], role_of: Mapping[int, int], i: int) -> str:

@@ -23,6 +23,9 @@ _MOST_STARTS = 10
 _LEAST_WEIGHT = 0.02
 _MOST_INTERVALS = 1_500_000  # that are walked; of more, the latest
 _OPEN_TAIL = 0.9  # of the window: a thread whose last wait is longer took no part in it
+_WHOLE_RUN = 0.8  # of the window: one wait that is as long is for the end of it
+_DYING_NS = 5_000_000  # from a signal of another process to the end of a thread
+_LAST_PIECES = 16
 
 
 class Cause:
@@ -137,7 +140,8 @@ def blame_of(
     runnable = []
     changes = 0
     holders = _holders(words or {})
-    for thread, time, weight in _starts(tracks, groups, begin, end, skip):
+    processes = [thread.pid for thread in schedule.threads]
+    for thread, time, weight in _starts(tracks, groups, begin, end, skip, processes):
         path = walk(tracks, parents, thread, time, begin)
         found = path.array()
         if not found.size:
@@ -209,12 +213,20 @@ def _window_begin(tracks: Sequence[Track], began: int) -> int:
 
 
 def _starts(
-    tracks: Sequence[Track], groups: Sequence[Group], begin: int, end: int, skip: frozenset[int]
+    tracks: Sequence[Track],
+    groups: Sequence[Group],
+    begin: int,
+    end: int,
+    skip: frozenset[int],
+    processes: Sequence[int],
 ) -> list[tuple[int, int, float]]:
     """(thread, time to walk back from, weight): every role speaks, by how much it takes part.
 
-    A role takes part by what it runs and by what it waits for others; one that only sleeps by itself, such
-    as a main thread that waits for the end of the run, has hardly a voice.
+    A role takes part by what it runs and by what it waits for others; one that only sleeps by itself, or
+    waits for one thing all the time, such as who waits for the end of the run, has hardly a voice.
+
+    Args:
+        processes: of each thread.
     """
     voices = []
     for group in groups:
@@ -223,10 +235,7 @@ def _starts(
             track = tracks[thread]
             if thread in skip or not track.begin:
                 continue
-            last = len(track.begin) - 1
-            time = track.end[last]
-            if track.state[last] == State.BLOCKED and not _ended(track, last):
-                time = track.begin[last]
+            time = _last(track, processes, thread)
             if time - begin < (1 - _OPEN_TAIL) * (end - begin):
                 continue
             members.append((_part(track, begin, end), thread, time))
@@ -244,6 +253,26 @@ def _starts(
     return [(thread, time, weight / total) for thread, time, weight in voices] if total > 0 else []
 
 
+def _last(track: Track, processes: Sequence[int], thread: int) -> int:
+    """When a thread's last own business ended: what it still waited for then is not what it depended on."""
+    last = len(track.begin) - 1
+    if track.state[last] == State.BLOCKED and not _ended(track, last):
+        return int(track.begin[last])
+    for i in range(last, max(-1, last - _LAST_PIECES), -1):
+        if track.end[last] - track.end[i] > _DYING_NS:
+            break
+        waker = track.waker[i]
+        killed = track.wait[i] not in (Wait.CHILD, Wait.PIPE, Wait.SOCKET, Wait.POLL, Wait.EVENTFD)
+        if (
+            track.state[i] == State.BLOCKED
+            and waker >= 0
+            and processes[waker] != processes[thread]
+            and killed
+        ):
+            return int(track.begin[i])  # a signal of another process ended it
+    return int(track.end[last])
+
+
 def _ended(track: Track, i: int) -> bool:
     """Whether the end of the last wait was seen, and not only that of the observation."""
     return track.waker[i] >= 0 or track.source[i] not in (Source.UNKNOWN, Source.THREAD)
@@ -256,6 +285,8 @@ def _part(track: Track, begin: int, end: int) -> float:
         if time <= 0:
             continue
         state = track.state[i]
+        if state == State.BLOCKED and time > _WHOLE_RUN * (end - begin):
+            continue
         by_thread = state == State.BLOCKED and (
             (track.source[i] == Source.THREAD and track.waker[i] >= 0)
             or track.wait[i] in (Wait.DISK, Wait.SYNC, Wait.THROTTLED)

@@ -12,7 +12,16 @@ import numpy as np
 from latlab.model.schedule import Frame, Schedule
 from latlab.model.threads import Code
 
-__all__ = ["coroutine_of", "entries_of", "hottest", "in_sync", "own_function", "spinning", "waiting_places"]
+__all__ = [
+    "coroutine_of",
+    "entries_of",
+    "hottest",
+    "in_sync",
+    "own_function",
+    "own_place",
+    "spinning",
+    "waiting_places",
+]
 
 _MOST_CODE = 5
 _LEAST_SAMPLES = 20
@@ -24,9 +33,11 @@ _STARTERS = re.compile(
 _SPIN = re.compile(r"sched_yield|cpu_relax|spin_?wait|spin_?lock|SpinWait|_mm_pause|YieldProcessor", re.I)
 _PAUSE = re.compile(r"(^|_)(spin|busy_?wait|busy_?poll|poll_until|wait_until)", re.I)
 _MOSTLY = 0.7
+_PLACED = 0.4
 _SYNC = re.compile(r"^_*(GI_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
 _LIBRARY = re.compile(r"/lib/(python|pypy)[\d.]+/(?!site-packages|dist-packages)")
 _HANDLE = re.compile(r"(^|\.)_run$")
+_VERSION = re.compile(r"@+[A-Z][\w.]*$")  # of a symbol, as in memcpy@@GLIBC_2.14
 _RUNTIME = re.compile(r"^\[?(ld-linux|ld-musl|libc[.-]|libpthread|libstdc\+\+|libm[.-]|vdso|kernel)")
 
 
@@ -59,7 +70,7 @@ def hottest(schedule: Schedule, threads: Iterable[int], *, running: bool = True)
 
 def _function(frame: Frame) -> str:
     if frame.function:
-        return frame.function
+        return _VERSION.sub("", frame.function)
     return f"{frame.module}+{frame.offset:#x}" if frame.module else "unknown"
 
 
@@ -143,8 +154,24 @@ def own_function(schedule: Schedule, thread: int, others: Iterable[int]) -> str:
 
 
 def _own_name(frame: Frame) -> str:
-    """A function's name; "" of one of Python's own library, which says nothing of a program."""
-    return "" if _LIBRARY.search(frame.file) else frame.function
+    """A function's name; "" of one in a library of the system or of Python: it says nothing of a program."""
+    strange = _LIBRARY.search(frame.file) or _RUNTIME.match(frame.module.rsplit("/", 1)[-1])
+    return "" if strange or _STARTERS.match(frame.function) else frame.function
+
+
+def own_place(schedule: Schedule, threads: Iterable[int]) -> str:
+    """The program's own function in which these threads mostly run; "" where none is, or has no name."""
+    samples = schedule.samples
+    if not samples.size:
+        return ""
+    mine = np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)
+    stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
+    found: Counter[str] = Counter()
+    for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
+        names = (_own_name(schedule.frames[one]) for one in schedule.stacks[stack])
+        found[next((name for name in names if name), "")] += number
+    name, number = found.most_common(1)[0] if found else ("", 0)
+    return name if number > _PLACED * sum(found.values()) else ""
 
 
 def waiting_places(schedule: Schedule, threads: Iterable[int]) -> tuple[Code, ...]:

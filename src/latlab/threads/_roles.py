@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from latlab.model.schedule import Schedule, ScheduledThread
 
-__all__ = ["Group", "groups_of", "process_name", "told_apart"]
+__all__ = ["Group", "groups_of", "labelled", "process_name", "told_apart"]
 
 _INTERPRETERS = re.compile(r"^(python[\d.]*|perl|ruby|node|bash|sh|dash|java|php[\d.]*|lua[\d.]*)$")
 _NUMBER = re.compile(r"[-_:#/. ]*\d+$")
@@ -76,7 +76,8 @@ def _script(command: Sequence[str]) -> str:
         if word == "-c":
             line = next(words, "")
             # A worker of multiprocessing is started by such a line, which names nothing of the program.
-            return "multiprocessing worker" if "spawn_main" in line or "forkserver" in line else "-c"
+            worker = "spawn_main" in line or "forkserver" in line
+            return "multiprocessing worker" if worker else f"{PurePath(command[0]).name} -c"
         if word in ("-X", "-W", "-O"):
             next(words, "")
         elif not word.startswith("-"):
@@ -150,6 +151,35 @@ def told_apart(
                 name += "'"
             out.append(Group(name, group.process, group.entry, part))
     return tuple(out)
+
+
+def labelled(schedule: Schedule, groups: Sequence[Group], labels: Mapping[int, str]) -> tuple[Group, ...]:
+    """Roles by the names that the program's queues have for them.
+
+    A role of which only some threads are known has their name as long as it is one; else these are apart.
+
+    Args:
+        labels: of a thread's id the stage that it runs.
+    """
+    out: list[Group] = []
+    for group in groups:
+        parts: dict[str, list[int]] = defaultdict(list)
+        for thread in group.threads:
+            parts[labels.get(schedule.threads[thread].tid, "")].append(thread)
+        known = [label for label in parts if label]
+        if len(known) == 1:
+            out.append(Group(known[0], group.process, group.entry, group.threads))
+        else:
+            for label, threads in parts.items():
+                out.append(Group(label or group.name, group.process, group.entry, tuple(threads)))
+    names = Counter(group.name for group in out)
+    seen: Counter[str] = Counter()
+    apart = []
+    for group in out:
+        seen[group.name] += 1
+        name = group.name if names[group.name] == 1 else f"{group.name} ({group.process})"
+        apart.append(Group(name + "'" * (seen[group.name] - 1), group.process, group.entry, group.threads))
+    return tuple(apart)
 
 
 def _by_gap(threads: Sequence[int], running: Sequence[float]) -> list[tuple[int, ...]]:

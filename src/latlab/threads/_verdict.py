@@ -385,7 +385,7 @@ def _described(facts: Facts, first: _Candidate, part: float, confidence: float) 
             name,
             confidence,
             part,
-            f"Nothing is short: {shown} paces itself by a timer, {share(part)} of the time.",
+            f"No resource is short: the program waits for the sleeps of {shown}, {share(part)} of the time.",
             (f"{shown} ran {share(_mean(facts, asleep, 'running'))} of the time and slept else",),
             waiting_places(facts.schedule, asleep),
         )

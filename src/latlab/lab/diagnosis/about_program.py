@@ -13,6 +13,8 @@ from latlab.words import count, plural
 
 __all__ = ["about_program"]
 
+# By SIGINT, SIGKILL, SIGPIPE and SIGTERM as a shell tells it, and by timeout(1).
+_STOPPED = (124, 130, 137, 141, 143)
 _NAMELESS = (LimitKind.UNKNOWN, LimitKind.LOAD)
 
 
@@ -39,8 +41,11 @@ def about_program(
     if limit.kind is LimitKind.UNKNOWN:
         asked.append(Unknown(limit.sentence.rstrip("."), _longer(question)))
     distrust = list(found.distrust)
+    evidence = list(limit.evidence)
     if run.status not in (0, None):
-        distrust.append(f"the command ended with status {run.status}")
+        # Whoever is stopped from outside, as by `timeout`, did not fail.
+        stopped = run.status < 0 or run.status in _STOPPED
+        (evidence if stopped else distrust).append(f"the command ended with status {run.status}")
     if limit.kind is LimitKind.UNKNOWN:
         distrust.append("no limit is named: " + "; ".join(limit.why_not))
     return Answer(
@@ -49,7 +54,7 @@ def about_program(
         limiting_stage=None if limit.kind in _NAMELESS else limit.name,
         verdict=str(limit.kind),
         confidence=limit.confidence,
-        evidence=limit.evidence,
+        evidence=tuple(evidence),
         distrust=tuple(distrust),
         steps=tuple(done),
         unknown=tuple(asked),

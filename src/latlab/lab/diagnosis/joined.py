@@ -24,13 +24,15 @@ def joined(answer: Answer, threads: ThreadFindings) -> Answer:
     """The answer by the queues, with what threads tell; by the threads where the queues name nothing."""
     answer = replace(answer, threads=threads)
     limit = threads.limit
+    ended = [one for one in answer.distrust if one.startswith("the command ended")]
     verdicts = {answer.verdict, *(line.verdict for line in answer.lines)}
     doubts = (*answer.doubts, *(doubt for line in answer.lines for doubt in line.doubts))
     if not verdicts <= {Verdict.UNKNOWN, Verdict.NONE} or any(doubt.kind not in _OPEN for doubt in doubts):
         return answer
+    if len(answer.distrust) > len(ended):  # too few events, a loaded machine: no reason for a name, either
+        return answer
     if limit.kind not in _NAMED or limit.confidence < _SURE or threads.distrust:
         return answer
-    kept = tuple(one for one in answer.distrust if one.startswith("the command ended"))
     return replace(
         answer,
         sentence=limit.sentence,
@@ -38,7 +40,7 @@ def joined(answer: Answer, threads: ThreadFindings) -> Answer:
         verdict=str(limit.kind),
         confidence=limit.confidence,
         evidence=(*limit.evidence, f"its queues alone do not tell: {answer.sentence}"),
-        distrust=kept,
+        distrust=tuple(ended),
         doubts=(),
         lines=(),
     )

@@ -19,6 +19,7 @@ from latlab.lab.diagnosis.observe_command import (
     publishes,
 )
 from latlab.model.machine.environment import Environment
+from latlab.model.queues.observation import Observation
 from latlab.model.schedule import Schedule
 from latlab.model.threads import Limit, LimitKind, ThreadFindings
 from latlab.queues import applications, injected
@@ -168,10 +169,24 @@ def _observe(
     tell("analysing what its threads did")
     from latlab.threads import analyse
 
-    found = analyse(schedule, root=pid, own=_own(pid), listens=frozenset(watch.listens))
+    labels = {} if queues is None else _labels(queues.observation)
+    found = analyse(schedule, root=pid, own=_own(pid), listens=frozenset(watch.listens), labels=labels)
     if missed:
         found = replace(found, limit=_too_short(found.limit, schedule.seconds))
     return ProgramRun(found, schedule, queues, schedule.exit_code, schedule.seconds)
+
+
+def _labels(observation: Observation) -> dict[int, str]:
+    """Of each thread that puts or takes the stage that it runs, where it is one only."""
+    takes: dict[int, set[str]] = {}
+    puts: dict[int, set[str]] = {}
+    for queue in observation.queues:
+        takes.setdefault(queue.consumer_tid, set()).add(queue.drain)
+        puts.setdefault(queue.producer_tid, set()).add(queue.source)
+    known = {**puts, **takes}  # what it takes is what it works on
+    return {
+        tid: next(iter(names)) for tid, names in known.items() if tid and len(names) == 1 and "" not in names
+    }
 
 
 def _too_short(limit: Limit, seconds: float) -> Limit:

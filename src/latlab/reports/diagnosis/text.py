@@ -47,6 +47,8 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
     blocks.append("\n".join(wrapped(line, "  - ", "    ") for line in answer.evidence))
     if answer.threads is not None:
         blocks += thread_blocks(answer.threads, styled)
+        if answer.threads.notes:
+            blocks.append("\n".join(wrapped(f"{note}.", "  ! ", "    ") for note in answer.threads.notes))
     if answer.lines:
         for line in answer.lines:
             if line.budget is not None:
