@@ -29,6 +29,7 @@ def findings(found: Sequence[Finding]) -> str:
         lines.append(f"{'ok ' if one.good else 'BAD'} {one.name}: {one.value}")
         if not one.good:
             lines += [f"      costs: {one.cost}", f"      mend:  {one.command}"]
+            lines += [f"      see:   {one.source}"] if one.source else []
     bad = sum(one.good is False for one in found)
     unknown = sum(one.unavailable is not None for one in found)
     lines.append(f"{bad} of {len(found)} settings disturb measurements; {unknown} are unavailable")

@@ -6,86 +6,16 @@ Every setting works below a file-system root, so that tests run it on trees of m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
-from latlab.errors import UnavailableError, UsageError
-from latlab.system.kernel.tracing import parse_cpu_list
+from latlab.system.settings import network as _network
 from latlab.system.settings import readings as _readings
-from latlab.system.settings.setting import FactSetting, FileSetting, Finding, Setting, put, read_text
+from latlab.system.settings.masks import InterruptAffinity, MaskSetting, SiblingSetting
+from latlab.system.settings.setting import FactSetting, FileSetting, Finding, Setting
 from latlab.system.settings.shield import ShieldSetting
 
-__all__ = ["PROFILES", "Finding", "Setting", "check", "settings"]
-
-
-@dataclass(frozen=True)
-class InterruptAffinity:
-    """Which CPUs serve device interrupts: none of those that measure.
-
-    Attributes:
-        cpus: the measuring CPUs; empty to only look.
-    """
-
-    root: Path
-    cpus: tuple[int, ...] = ()
-    name: str = field(default="interrupt affinity", init=False)
-    _cost = "device interrupts on a measuring core take 1 to 50 µs each"
-
-    def available(self) -> str | None:
-        """Why it isn't there; None where it is."""
-        if not any(self.root.glob("proc/irq/*/smp_affinity_list")):
-            return "no /proc/irq here"
-        return None if self.cpus else "no measuring cores are named: give --cpus"
-
-    def files(self) -> dict[Path, str]:
-        """The affinity of every interrupt that may run on a measuring CPU."""
-        found = {}
-        for path in sorted(self.root.glob("proc/irq/*/smp_affinity_list")):
-            try:
-                text = read_text(path)
-                if set(parse_cpu_list(text)) & set(self.cpus):
-                    found[path] = text
-            except (OSError, UsageError):
-                continue  # an interrupt that has just gone
-        return found
-
-    def groups(self) -> list[Path]:
-        """None."""
-        return []
-
-    def show(self) -> Finding:
-        """How many interrupts may come to the measuring CPUs."""
-        why = self.available()
-        if why is not None:
-            return Finding(self.name, None, why, None, self._cost, "")
-        count, whole = len(self.files()), len(list(self.root.glob("proc/irq/*/smp_affinity_list")))
-        chosen = ",".join(map(str, self.cpus))
-        command = "" if not count else f"sudo latlab system tune --apply --for jitter --cpus {chosen}"
-        return Finding(
-            self.name, f"{count} of {whole} may come to CPU {chosen}", None, count == 0, self._cost, command
-        )
-
-    def write(self) -> None:
-        """Send them to the other CPUs; an interrupt that can't be moved (per CPU, managed) stays.
-
-        Raises:
-            UnavailableError: all CPUs measure, or no interrupt could be moved.
-        """
-        online = set(parse_cpu_list(read_text(self.root / "sys/devices/system/cpu/online")))
-        others = sorted(online - set(self.cpus))
-        if not others:
-            raise UnavailableError(
-                "every CPU measures: none is left for interrupts", remedy="name fewer with --cpus"
-            )
-        moved, refused = 0, 0
-        for path in self.files():
-            try:
-                put(path, ",".join(map(str, others)))
-                moved += 1
-            except UnavailableError:
-                refused += 1
-        if refused and not moved:
-            raise UnavailableError(f"none of {refused} interrupts could be moved", remedy="run as root")
+__all__ = ["PROFILES", "SOURCES", "Finding", "Setting", "check", "settings"]
 
 
 def _boot(parameter: str) -> str:
@@ -110,6 +40,9 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
         return FileSetting(
             root, name, tuple(patterns), wanted, cost, lambda value: value in good, mend, missing
         )
+
+    def mask(name: str, patterns: Sequence[str], what: str, cost: str) -> MaskSetting:
+        return MaskSetting(root, name, tuple(patterns), what, cost, tuple(cpus))
 
     named = ",".join(map(str, cpus)) or "<cpus>"
     cpu, virtual = "sys/devices/system/cpu", "no cpufreq (usual in a virtual machine): the host decides"
@@ -139,19 +72,87 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             ["0"],
             missing=virtual,
         ),
-        FactSetting(
-            "SMT siblings",
-            "a busy sibling takes up to half of a core's units",
-            "echo off | sudo tee /sys/devices/system/cpu/smt/control",
-            _of(_readings.siblings, root),
+        file(
+            "energy bias",
+            [f"{cpu}/cpu[0-9]*/cpufreq/energy_performance_preference"],
+            "performance",
+            "the processor lowers its clock while it waits for memory: some % a run",
+            ["performance"],
+            missing="no hardware-managed frequency (usual in a virtual machine)",
         ),
+        FileSetting(
+            root,
+            "C-states",
+            tuple(f"{cpu}/cpu{one}/cpuidle/state[1-9]*/disable" for one in cpus or ["[0-9]*"]),
+            "1",
+            "a core that idled wakes up 1 to 200 µs later, by the depth of its sleep",
+            lambda value: value == "1",
+            missing="no cpuidle, or polling alone: the host decides",
+            every=True,
+            said={"0": "idle states are enabled", "1": "disabled"},
+        ),
+        FactSetting(
+            "wake-up latency limit",
+            "cores may sleep as deeply as they like, and wake up that much later",
+            r"exec 9<>/dev/cpu_dma_latency && printf '\0\0\0\0' >&9  # holds while this shell runs",
+            _of(_readings.wake_up_limit, root),
+        ),
+        SiblingSetting(root, tuple(cpus)),
         FactSetting(
             "isolation and nohz",
             "other threads, and 100 to 1000 ticks a second, come to a core that isn't",
             _boot(f"isolcpus={named} nohz_full={named} rcu_nocbs={named}"),
-            _of(_readings.isolation, root),
+            lambda: _readings.isolation(root, cpus),
+        ),
+        FactSetting(
+            "RCU offload",
+            "the kernel's deferred frees run on the core: 1 to 100 µs at a time",
+            _boot(f"rcu_nocbs={named}"),
+            lambda: _readings.rcu_offload(root, cpus),
         ),
         InterruptAffinity(root, tuple(cpus)),
+        mask(
+            "new interrupts' affinity",
+            ["proc/irq/default_smp_affinity"],
+            "would send new interrupts to",
+            "a device that is started later interrupts a measuring core",
+        ),
+        FactSetting(
+            "irqbalance",
+            "it moves interrupts back to the cores that they were moved off, every 10 s",
+            "sudo systemctl stop irqbalance",
+            _of(_readings.irqbalance, root),
+        ),
+        mask(
+            "network queues",
+            ["sys/class/net/*/queues/*/[rx]ps_cpus"],
+            "hand packets to",
+            "packets of others are worked on by a measuring core: 5 to 50 µs each",
+        ),
+        FactSetting(
+            "interrupt coalescing",
+            "a card holds a packet back for so long, in the hope of more",
+            "sudo ethtool -C <card> adaptive-rx off rx-usecs 0",
+            _of(_network.coalescing, root),
+        ),
+        FactSetting(
+            "energy-efficient Ethernet",
+            "a link that slept takes 5 to 30 µs to wake up",
+            "sudo ethtool --set-eee <card> eee off",
+            _of(_network.energy_efficient_ethernet, root),
+        ),
+        mask(
+            "work queues",
+            ["sys/devices/virtual/workqueue/cpumask"],
+            "may run on",
+            "kworker threads take 5 to 100 µs at a time",
+        ),
+        mask(
+            "writeback",
+            ["sys/devices/virtual/workqueue/writeback/cpumask"],
+            "may run on",
+            "dirty pages are written out by a measuring core: up to ms",
+        ),
         ShieldSetting(root, tuple(cpus)),
         file(
             "real-time limit",
@@ -174,6 +175,13 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "madvise",
             "khugepaged and faults of 2 MiB: stalls up to ms",
             ["madvise", "never"],
+        ),
+        file(
+            "same-page merging (KSM)",
+            ["sys/kernel/mm/ksm/run"],
+            "0",
+            "ksmd compares pages on any core, and a write to a merged page faults: 1 to 5 µs",
+            ["0"],
         ),
         FactSetting(
             "swap", "a page that was swapped out takes ms", "sudo swapoff -a", _of(_readings.swap, root)
@@ -210,6 +218,29 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "0",
             "a non-maskable interrupt now and then, and one hardware counter less",
             ["0"],
+        ),
+        file(
+            "soft watchdog",
+            ["proc/sys/kernel/soft_watchdog"],
+            "0",
+            "a timer and a thread on every core, every 4 s: 5 to 20 µs",
+            ["0"],
+        ),
+        FileSetting(
+            root,
+            "statistics interval",
+            ("proc/sys/vm/stat_interval",),
+            "120",
+            "every core folds its memory statistics once in so many seconds: 5 to 50 µs",
+            lambda value: value.isdigit() and int(value) >= 60,
+        ),
+        FileSetting(
+            root,
+            "perf's sample rate",
+            ("proc/sys/kernel/perf_event_max_sample_rate",),
+            "1000",
+            "a profiler of somebody else may interrupt each core so many times a second: 1 to 5 µs each",
+            lambda value: value.isdigit() and int(value) <= 1000,
         ),
         file(
             "automatic NUMA balancing",
@@ -258,36 +289,94 @@ PROFILES: dict[str, tuple[str, ...]] = {
         "governor",
         "turbo (Intel)",
         "turbo",
+        "energy bias",
         "address layout (ASLR)",
         "NMI watchdog",
         "automatic NUMA balancing",
         "transparent huge pages",
+        "same-page merging (KSM)",
     ),
     "jitter": (
         "governor",
         "turbo (Intel)",
         "turbo",
+        "energy bias",
+        "SMT siblings",
         "real-time limit",
         "fair server",
         "interrupt affinity",
+        "new interrupts' affinity",
+        "network queues",
+        "work queues",
+        "writeback",
         "shield",
         "NMI watchdog",
+        "soft watchdog",
+        "statistics interval",
+        "perf's sample rate",
         "automatic NUMA balancing",
         "transparent huge pages",
+        "same-page merging (KSM)",
         "timer migration",
     ),
     "messaging": (
         "governor",
         "turbo (Intel)",
         "turbo",
+        "energy bias",
+        "C-states",
         "NMI watchdog",
+        "soft watchdog",
+        "statistics interval",
         "automatic NUMA balancing",
         "transparent huge pages",
+        "same-page merging (KSM)",
         "timer migration",
     ),
+}
+
+# Where each is described: the kernel's documentation (docs.kernel.org), or a manual page.
+_PM, _SYSCTL, _CMDLINE = "admin-guide/pm", "admin-guide/sysctl/kernel", "admin-guide/kernel-parameters"
+SOURCES: dict[str, str] = {
+    "governor": f"{_PM}/cpufreq",
+    "turbo (Intel)": f"{_PM}/intel_pstate",
+    "turbo": f"{_PM}/cpufreq",
+    "energy bias": f"{_PM}/intel_epb",
+    "C-states": f"{_PM}/cpuidle",
+    "wake-up latency limit": "power/pm_qos_interface",
+    "SMT siblings": "admin-guide/hw-vuln/l1tf",
+    "isolation and nohz": f"{_CMDLINE} (isolcpus, nohz_full); timers/no_hz",
+    "RCU offload": f"{_CMDLINE} (rcu_nocbs); timers/no_hz",
+    "interrupt affinity": "core-api/irq/irq-affinity",
+    "new interrupts' affinity": "core-api/irq/irq-affinity",
+    "irqbalance": "irqbalance(1)",
+    "network queues": "networking/scaling",
+    "interrupt coalescing": "ethtool(8), --coalesce",
+    "energy-efficient Ethernet": "ethtool(8), --set-eee",
+    "work queues": "core-api/workqueue",
+    "writeback": "core-api/workqueue",
+    "shield": "admin-guide/cgroup-v2 (cpuset)",
+    "real-time limit": "scheduler/sched-rt-group",
+    "fair server": "scheduler/sched-deadline",
+    "transparent huge pages": "admin-guide/mm/transhuge",
+    "same-page merging (KSM)": "admin-guide/mm/ksm",
+    "swap": "swapoff(8)",
+    "clock source": f"{_CMDLINE} (clocksource, tsc)",
+    "address layout (ASLR)": f"{_SYSCTL} (randomize_va_space)",
+    "mitigations": "admin-guide/hw-vuln",
+    "timer slack": "proc_pid_timerslack_ns(5)",
+    "NMI watchdog": "admin-guide/lockup-watchdogs",
+    "soft watchdog": "admin-guide/lockup-watchdogs",
+    "statistics interval": "admin-guide/sysctl/vm (stat_interval)",
+    "perf's sample rate": f"{_SYSCTL} (perf_event_max_sample_rate)",
+    "automatic NUMA balancing": f"{_SYSCTL} (numa_balancing)",
+    "timer migration": "admin-guide/kernel-per-CPU-kthreads",
+    "load by other processes": "proc_loadavg(5)",
+    "CPU quota": "admin-guide/cgroup-v2 (cpu.max)",
+    "steal time": "proc_stat(5)",
 }
 
 
 def check(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Finding]:
     """What every setting is."""
-    return [setting.show() for setting in settings(root, cpus)]
+    return [replace(one.show(), source=SOURCES[one.name]) for one in settings(root, cpus)]

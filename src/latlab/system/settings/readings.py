@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from latlab.errors import UnavailableError
 from latlab.system.kernel.tracing import parse_cpu_list
 from latlab.system.settings.setting import read_text
 
-__all__ = ["isolation", "load", "mitigations", "quota", "siblings", "steal", "swap", "timer_slack"]
+__all__ = [
+    "irqbalance", "isolation", "load", "mitigations", "quota", "rcu_offload", "steal", "swap", "timer_slack",
+    "wake_up_limit",
+]  # fmt: skip
+
+_NO_LIMIT_US = 1_000_000_000  # the kernel's default is 2,000 s
 
 
 def swap(root: Path) -> tuple[str, bool]:
@@ -48,9 +54,9 @@ def mitigations(root: Path) -> tuple[str, bool]:
     return (", ".join(active) or "none active"), not active
 
 
-def isolation(root: Path) -> tuple[str, bool]:
-    """Isolated CPUs."""
-    found = []
+def isolation(root: Path, cpus: Sequence[int] = ()) -> tuple[str, bool]:
+    """Isolated CPUs; good where the measuring ones are among them (of no named ones, where there are any)."""
+    found, good = [], True
     if not any((root / f"sys/devices/system/cpu/{name}").exists() for name in ("isolated", "nohz_full")):
         raise UnavailableError("this kernel does not show what is isolated")
     for name in ("isolated", "nohz_full"):
@@ -58,20 +64,55 @@ def isolation(root: Path) -> tuple[str, bool]:
             text = read_text(root / f"sys/devices/system/cpu/{name}")
         except OSError:
             text = ""
-        found.append(f"{name}: {text if text not in ('', '(null)') else 'none'}")
-    return ", ".join(found), all(not one.endswith("none") for one in found)
+        text = "" if text == "(null)" else text
+        found.append(f"{name}: {text or 'none'}")
+        good = good and bool(text) and set(cpus) <= set(parse_cpu_list(text))
+    chosen = f"; CPU {','.join(map(str, cpus))} measure" if cpus and not good else ""
+    return ", ".join(found) + chosen, good
 
 
-def siblings(root: Path) -> tuple[str, bool]:
-    """Hyper-threads of the cores."""
-    lists = {
-        read_text(p)
-        for p in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
-    }
-    if not lists:
-        raise UnavailableError("this kernel shows no topology")
-    shared = sorted(text for text in lists if len(parse_cpu_list(text)) > 1)
-    return (f"cores shared by {'; '.join(shared)}" if shared else "no core is shared"), not shared
+def rcu_offload(root: Path, cpus: Sequence[int] = ()) -> tuple[str, bool]:
+    """CPUs whose RCU callbacks run elsewhere: as the kernel was started."""
+    words = dict(word.partition("=")[::2] for word in " ".join(_lines(root / "proc/cmdline")).split())
+    # nohz_full CPUs are offloaded, too.
+    named = [words[name] for name in ("rcu_nocbs", "nohz_full") if words.get(name)]
+    text = ", ".join(named) or "none"
+    if "all" in named:
+        return text, True
+    offloaded: set[int] = set()
+    for one in named:
+        offloaded |= set(parse_cpu_list(one))
+    return f"CPU {text}" if named else text, bool(named) and set(cpus) <= offloaded
+
+
+def wake_up_limit(root: Path) -> tuple[str, bool]:
+    """The latency that every idle state must keep now (/dev/cpu_dma_latency), as its holders ask for."""
+    path = root / "dev/cpu_dma_latency"
+    try:
+        with open(path, "rb") as file:
+            raw = file.read(4)
+    except OSError as error:
+        raise UnavailableError(f"{path} can't be read ({error.strerror})") from None
+    if len(raw) < 4:
+        raise UnavailableError(f"{path} holds no latency")
+    limit = int.from_bytes(raw, "little", signed=True)
+    if limit >= _NO_LIMIT_US:
+        return "none", False
+    return f"{limit} µs", limit <= 1
+
+
+def irqbalance(root: Path) -> tuple[str, bool]:
+    """Whether the daemon runs that distributes interrupts."""
+    names = list((root / "proc").glob("[0-9]*/comm"))
+    if not names:
+        raise UnavailableError("processes are not known here")
+    for path in names:
+        try:
+            if read_text(path) == "irqbalance":
+                return f"running (process {path.parent.name})", False
+        except OSError:
+            continue
+    return "not running", True
 
 
 def timer_slack(root: Path) -> tuple[str, bool]:

@@ -6,8 +6,8 @@ Writing goes through the kernel's own files; nothing here knows a vendor's tool.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +26,7 @@ class Finding:
         good: whether it leaves measurements alone; None where it is unavailable.
         cost: what it does to them.
         command: the exact command that mends it, "" where none is needed.
+        source: where it is described.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Finding:
     good: bool | None
     cost: str
     command: str
+    source: str = ""
 
     def to_json(self) -> dict[str, object]:
         """The finding's entry of ``latlab system check --json``."""
@@ -73,6 +75,8 @@ class FileSetting:
         accept: whether a value is good.
         mend: the command for what `wanted` can't do; by default the `echo` that writes it.
         missing: what its absence means.
+        said: what values mean, where the kernel writes a number.
+        every: the files of every pattern are used, and not of the first that finds some.
     """
 
     root: Path
@@ -83,13 +87,12 @@ class FileSetting:
     accept: Callable[[str], bool]
     mend: str = ""
     missing: str = "this kernel has no such setting"
+    every: bool = False
+    said: Mapping[str, str] = field(default_factory=dict)
 
     def _paths(self) -> list[Path]:
-        for pattern in self.patterns:
-            found = sorted(self.root.glob(pattern))
-            if found:
-                return found
-        return []
+        each = [sorted(self.root.glob(pattern)) for pattern in self.patterns]
+        return [path for found in each for path in found] if self.every else next(filter(None, each), [])
 
     def available(self) -> str | None:
         """Why it isn't there; None where it is."""
@@ -117,13 +120,14 @@ class FileSetting:
             return Finding(self.name, None, why, None, self.cost, "")
         values = list(dict.fromkeys(self.files().values()))
         good = all(self.accept(value) for value in values)
-        return Finding(self.name, ", ".join(values), None, good, self.cost, "" if good else self._command())
+        said = ", ".join(self.said.get(value, value) for value in values)
+        return Finding(self.name, said, None, good, self.cost, "" if good else self._command())
 
     def _command(self) -> str:
         if self.mend or self.wanted is None:
             return self.mend
-        absolute = "/" + next(p for p in self.patterns if any(self.root.glob(p)))
-        return f"echo {self.wanted} | sudo tee {absolute}"
+        found = ["/" + one for one in self.patterns if any(self.root.glob(one))]
+        return f"echo {self.wanted} | sudo tee {' '.join(found if self.every else found[:1])}"
 
     def write(self) -> None:
         """Write the wanted value into every file.

@@ -1,0 +1,253 @@
+"""Settings that say which CPUs may be disturbed: masks of CPUs, interrupts' affinities, siblings.
+
+All of them are judged for the CPUs that measure, and leave the others as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from latlab.errors import UnavailableError, UsageError
+from latlab.system.kernel.tracing import parse_cpu_list
+from latlab.system.settings.setting import Finding, put, read_text
+
+__all__ = ["InterruptAffinity", "MaskSetting", "SiblingSetting", "mask_of", "mask_text"]
+
+_NO_CPUS = "no measuring cores are named: give --cpus"
+
+
+def mask_of(text: str) -> set[int]:
+    """The CPUs of a mask as the kernel writes it: "ff", or "00000001,00000000".
+
+    Raises:
+        ValueError: it is none.
+    """
+    bits = int(text.replace(",", ""), 16)
+    return {cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1}
+
+
+def mask_text(cpus: set[int]) -> str:
+    """CPUs as a mask, in groups of 32 from the right."""
+    bits = sum(1 << cpu for cpu in cpus)
+    groups = [f"{bits & 0xFFFFFFFF:x}"]
+    while bits := bits >> 32:
+        groups[-1] = groups[-1].zfill(8)
+        groups.append(f"{bits & 0xFFFFFFFF:x}")
+    return ",".join(reversed(groups))
+
+
+def _tune(cpus: tuple[int, ...]) -> str:
+    return f"sudo latlab system tune --apply --for jitter --cpus {','.join(map(str, cpus))}"
+
+
+def _others(root: Path, cpus: tuple[int, ...]) -> set[int]:
+    """The CPUs that are online and don't measure.
+
+    Raises:
+        UnavailableError: there are none.
+    """
+    others = set(parse_cpu_list(read_text(root / "sys/devices/system/cpu/online"))) - set(cpus)
+    if not others:
+        raise UnavailableError(
+            "every CPU measures: none is left for what disturbs", remedy="name fewer with --cpus"
+        )
+    return others
+
+
+@dataclass(frozen=True)
+class MaskSetting:
+    """Files that hold a mask of CPUs, in none of which a measuring CPU may stand.
+
+    Attributes:
+        patterns: globs below the root; the first that finds files is used.
+        what: does the files' owner with those CPUs, as "may run on".
+        cpus: the measuring CPUs; empty to only look.
+    """
+
+    root: Path
+    name: str
+    patterns: tuple[str, ...]
+    what: str
+    cost: str
+    cpus: tuple[int, ...] = ()
+    missing: str = "this kernel has no such mask"
+
+    def _paths(self) -> list[Path]:
+        return next((found for one in self.patterns if (found := sorted(self.root.glob(one)))), [])
+
+    def available(self) -> str | None:
+        """Why it isn't there; None where it is."""
+        if not self._paths():
+            return self.missing
+        return None if self.cpus else _NO_CPUS
+
+    def files(self) -> dict[Path, str]:
+        """The masks that hold a measuring CPU."""
+        found = {}
+        for path in self._paths():
+            try:
+                text = read_text(path)
+                if mask_of(text) & set(self.cpus):
+                    found[path] = text
+            except (OSError, ValueError):
+                continue  # a device without this, or one that has just gone
+        return found
+
+    def groups(self) -> list[Path]:
+        """None."""
+        return []
+
+    def show(self) -> Finding:
+        """How many of the masks hold a measuring CPU."""
+        why = self.available()
+        if why is not None:
+            return Finding(self.name, None, why, None, self.cost, "")
+        count, chosen = len(self.files()), ",".join(map(str, self.cpus))
+        value = f"{count} of {len(self._paths())} {self.what} CPU {chosen}"
+        return Finding(self.name, value, None, count == 0, self.cost, _tune(self.cpus) if count else "")
+
+    def write(self) -> None:
+        """Take the measuring CPUs out of them.
+
+        Raises:
+            UnavailableError: all CPUs measure, or none of the masks could be written.
+        """
+        others = _others(self.root, self.cpus)
+        _each(self.files(), lambda text: mask_text((mask_of(text) - set(self.cpus)) or others), "masks")
+
+
+def _each(files: dict[Path, str], wanted: Callable[[str], str], what: str) -> None:
+    """Write each; some of them the kernel keeps for itself.
+
+    Raises:
+        UnavailableError: it keeps all.
+    """
+    refused = 0
+    for path, text in files.items():
+        try:
+            put(path, wanted(text))
+        except UnavailableError:
+            refused += 1
+    if refused and refused == len(files):
+        raise UnavailableError(f"none of {refused} {what} could be moved", remedy="run as root")
+
+
+@dataclass(frozen=True)
+class InterruptAffinity:
+    """Which CPUs serve device interrupts: none of those that measure.
+
+    Attributes:
+        cpus: the measuring CPUs; empty to only look.
+    """
+
+    root: Path
+    cpus: tuple[int, ...] = ()
+    name: str = field(default="interrupt affinity", init=False)
+    _cost = "device interrupts on a measuring core take 1 to 50 µs each"
+
+    def available(self) -> str | None:
+        """Why it isn't there; None where it is."""
+        if not any(self.root.glob("proc/irq/*/smp_affinity_list")):
+            return "no /proc/irq here"
+        return None if self.cpus else _NO_CPUS
+
+    def files(self) -> dict[Path, str]:
+        """The affinity of every interrupt that may run on a measuring CPU."""
+        found = {}
+        for path in sorted(self.root.glob("proc/irq/*/smp_affinity_list")):
+            try:
+                text = read_text(path)
+                if set(parse_cpu_list(text)) & set(self.cpus):
+                    found[path] = text
+            except (OSError, UsageError):
+                continue  # an interrupt that has just gone
+        return found
+
+    def groups(self) -> list[Path]:
+        """None."""
+        return []
+
+    def show(self) -> Finding:
+        """How many interrupts may come to the measuring CPUs."""
+        why = self.available()
+        if why is not None:
+            return Finding(self.name, None, why, None, self._cost, "")
+        count, whole = len(self.files()), len(list(self.root.glob("proc/irq/*/smp_affinity_list")))
+        value = f"{count} of {whole} may come to CPU {','.join(map(str, self.cpus))}"
+        return Finding(self.name, value, None, count == 0, self._cost, _tune(self.cpus) if count else "")
+
+    def write(self) -> None:
+        """Send them to the other CPUs; an interrupt that can't be moved (per CPU, managed) stays.
+
+        Raises:
+            UnavailableError: all CPUs measure, or no interrupt could be moved.
+        """
+        others = ",".join(map(str, sorted(_others(self.root, self.cpus))))
+        _each(self.files(), lambda _: others, "interrupts")
+
+
+@dataclass(frozen=True)
+class SiblingSetting:
+    """Hyper-threads that share a core with a measuring CPU: offline while it measures.
+
+    Attributes:
+        cpus: the measuring CPUs; empty: every core is judged, and none can be written.
+    """
+
+    root: Path
+    cpus: tuple[int, ...] = ()
+    name: str = field(default="SMT siblings", init=False)
+    _cost = "a busy sibling takes up to half of a core's units"
+
+    def _lists(self) -> dict[int, list[int]]:
+        found = {}
+        for path in self.root.glob("sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list"):
+            found[int(path.parts[-3].removeprefix("cpu"))] = parse_cpu_list(read_text(path))
+        return found
+
+    def available(self) -> str | None:
+        """Why it isn't known; None where it is."""
+        return None if self._lists() else "this kernel shows no topology"
+
+    def _siblings(self) -> list[int]:
+        """Those that are online and don't measure themselves."""
+        lists = self._lists()
+        shared = [each for each in lists.values() if set(each) & set(self.cpus)]
+        beside = {one for each in shared for one in each} - set(self.cpus)
+        return sorted(beside & lists.keys())
+
+    def files(self) -> dict[Path, str]:
+        """What takes each of them offline."""
+        folder = self.root / "sys/devices/system/cpu"
+        paths = [folder / f"cpu{cpu}/online" for cpu in self._siblings()]
+        return {path: read_text(path) for path in paths if path.exists()}
+
+    def groups(self) -> list[Path]:
+        """None."""
+        return []
+
+    def show(self) -> Finding:
+        """Which CPUs share the measuring cores."""
+        why = self.available()
+        if why is not None:
+            return Finding(self.name, None, why, None, self._cost, "")
+        if self.cpus:
+            shared = ", ".join(f"CPU {cpu}" for cpu in self._siblings())
+            chosen = ",".join(map(str, self.cpus))
+            value = f"{shared} share a core with CPU {chosen}" if shared else f"CPU {chosen} share no core"
+            return Finding(self.name, value, None, not shared, self._cost, _tune(self.cpus) if shared else "")
+        pairs = sorted({",".join(map(str, one)) for one in self._lists().values() if len(one) > 1})
+        value = f"cores shared by {'; '.join(pairs)}" if pairs else "no core is shared"
+        mend = "echo off | sudo tee /sys/devices/system/cpu/smt/control" if pairs else ""
+        return Finding(self.name, value, None, not pairs, self._cost, mend)
+
+    def write(self) -> None:
+        """Take the siblings offline.
+
+        Raises:
+            UnavailableError: one can't be.
+        """
+        for path in self.files():
+            put(path, "0")
