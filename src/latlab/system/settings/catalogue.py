@@ -83,7 +83,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
         FileSetting(
             root,
             "C-states",
-            tuple(f"{cpu}/cpu{one}/cpuidle/state[1-9]*/disable" for one in cpus or ["[0-9]*"]),
+            tuple(f"{cpu}/cpu{one}/cpuidle/state[1-9]*/disable" for one in [*map(str, cpus)] or ["[0-9]*"]),
             "1",
             "a core that idled wakes up 1 to 200 µs later, by the depth of its sleep",
             lambda value: value == "1",
