@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable, Sequence
 from itertools import cycle
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from latlab.errors import InputError, UnavailableError, UsageError
 from latlab.system.clocks import facts_of, recommend
 from latlab.system.settings.catalogue import PROFILES, SOURCES, InterruptAffinity, check, settings
 from latlab.system.settings.masks import mask_of, mask_text
+from latlab.system.settings.measured import apply_measured
 from latlab.system.settings.network import coalescing, energy_efficient_ethernet
+from latlab.system.settings.probe import PROBES
 from latlab.system.settings.saved import Saved
 from latlab.system.settings.shield import cpuset_version, shielded
 from latlab.system.settings.tuning import apply, plan, restore, tuned
@@ -492,6 +495,99 @@ def test_an_apply_that_is_interrupted_gives_back_what_it_wrote(
         apply("jitter", root=noisy, cpus=[2, 3], state=tmp_path / "s")
     assert (noisy / CPU / "cpu0/cpufreq/scaling_governor").read_text() == "powersave"
     assert not (tmp_path / "s").exists()
+
+
+def disturbance(root: Path, effects: dict[str, tuple[str, float]]) -> Callable[[Sequence[int]], float]:
+    """Of a machine on which files have effects: by path the good value, and what it makes of the gaps."""
+    random = np.random.default_rng(7)
+
+    def measure(cpus: Sequence[int]) -> float:
+        level = 1000.0 * float(random.lognormal(0.0, 0.05))
+        for path, (good, factor) in effects.items():
+            level *= factor if (root / path).read_text().strip() == good else 1.0
+        return level
+
+    return measure
+
+
+def test_of_what_is_measured_only_what_helps_stays(noisy: Path, tmp_path: Path) -> None:
+    kernel, vm = "proc/sys/kernel", "sys/kernel/mm"
+    measure = disturbance(
+        noisy,
+        {
+            f"{kernel}/soft_watchdog": ("0", 0.5),
+            f"{vm}/ksm/run": ("0", 1.4),
+            "proc/irq/30/smp_affinity_list": ("0,1", 1.0),
+        },
+    )
+    state = tmp_path / "state.json"
+    changes = apply_measured("jitter", root=noisy, cpus=[2, 3], state=state, measures={"": measure})
+    found = {change.name: change for change in changes}
+    assert found["soft watchdog"].outcome == "applied"
+    assert found["soft watchdog"].detail.startswith("kernel's own work: it helps (gap time -")
+    assert found["soft watchdog"].measured is not None
+    assert found["soft watchdog"].measured["effect"] == pytest.approx(-0.5, abs=0.1)
+    assert (found["same-page merging (KSM)"].outcome, found["interrupt affinity"].outcome) == (
+        "taken back",
+        "taken back",
+    )
+    assert found["same-page merging (KSM)"].detail.startswith("memory: it makes things worse")
+    assert (noisy / f"{kernel}/soft_watchdog").read_text() == "0"
+    assert (noisy / f"{vm}/ksm/run").read_text() == "1"
+    assert (noisy / "proc/irq/30/smp_affinity_list").read_text() == "0-3"
+    saved = Saved.load(state)
+    assert saved.written[str(noisy / f"{kernel}/soft_watchdog")] == "0"
+    assert str(noisy / f"{vm}/ksm/run") not in saved.files
+    restore(state=state)
+    assert (noisy / f"{kernel}/soft_watchdog").read_text() == "1"
+
+
+def test_where_nothing_helps_nothing_is_left_written_or_to_restore(noisy: Path, tmp_path: Path) -> None:
+    # A plain file does not choose among its words, as the kernel's does.
+    (noisy / "sys/kernel/mm/transparent_hugepage/enabled").write_text("always")
+    before = {path: path.read_bytes().strip() for path in noisy.rglob("*") if path.is_file()}
+    state = tmp_path / "state.json"
+    changes = apply_measured(
+        "messaging", root=noisy, cpus=[2, 3], state=state, measures={"": disturbance(noisy, {})}
+    )
+    assert {change.outcome for change in changes} <= {"taken back", "unavailable", "good already"}
+    assert before == {path: path.read_bytes().strip() for path in noisy.rglob("*") if path.is_file()}
+    assert not state.exists()
+
+
+def test_a_measurement_that_is_stopped_in_the_middle_gives_everything_back(
+    noisy: Path, tmp_path: Path
+) -> None:
+    before = {path: path.read_bytes().strip() for path in noisy.rglob("*") if path.is_file()}
+    calls = iter(range(30))
+
+    def measure(cpus: Sequence[int]) -> float:
+        if next(calls) == 29:
+            raise KeyboardInterrupt
+        return 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        apply_measured(
+            "jitter", root=noisy, cpus=[2, 3], state=tmp_path / "state.json", measures={"": measure}
+        )
+    assert before == {path: path.read_bytes().strip() for path in noisy.rglob("*") if path.is_file()}
+    assert not (tmp_path / "state.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (13, 20, "no effect can be told"),
+        (100, 20, "it helps"),
+        (5, 50, "it does not help: there are more"),
+        (0, 0, "there were none before either"),
+    ],
+)
+def test_a_shield_s_probe_has_a_verdict(before: float, after: float, said: str) -> None:
+    verdict = PROBES["shield"].verdict(before, after)
+    assert verdict == (
+        f"{said}: a measuring thread was preempted {before:.0f} times a second before, {after:.0f} after"
+    )
 
 
 def test_a_debugfs_that_is_not_mounted_is_said_with_the_command(noisy: Path, tmp_path: Path) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from latlab.cli._lazy import SuggestingGroup
 from latlab.cli._options import JSON
 from latlab.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from latlab.system.settings.tuning import Change
 
 
 def _print_json(document: dict[str, Any]) -> None:
@@ -80,10 +83,16 @@ def clocks(as_json: bool) -> int:
     show_default=True,
 )
 @click.option("--cpus", help="The cores that measure, as 0-3,7.")
+@click.option("--measure", is_flag=True, help="Keep only what is seen to help; takes a minute or more.")
 @JSON
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def tune(really: bool, profile: str, cpus: str | None, as_json: bool, command: tuple[str, ...]) -> int:
+def tune(
+    really: bool, profile: str, cpus: str | None, measure: bool, as_json: bool, command: tuple[str, ...]
+) -> int:
     """Make the machine fit for measuring; a dry run unless --apply is given.
+
+    With --measure each group of settings is written and taken back in turns while the measuring cores are
+    watched. A group that does not make them quieter is taken back.
 
     With a COMMAND after `--` the settings hold while it runs; without one they hold until `latlab system
     restore`.
@@ -94,14 +103,17 @@ def tune(really: bool, profile: str, cpus: str | None, as_json: bool, command: t
     chosen = _cpus(cpus)
     if command and not really:
         raise UsageError("a dry run runs no command", remedy="add --apply")
+    if measure and not really:
+        raise UsageError("a dry run measures nothing", remedy="add --apply")
+    write = _measured if measure else tuning.apply
     if command:
-        with tuning.tuned(profile, cpus=chosen) as done:
+        with tuning.tuned(profile, cpus=chosen, write=write) as done:
             click.echo(changes(done), nl=False, err=True)
             try:
                 return subprocess.run(command, check=False).returncode
             except OSError as error:
                 raise UsageError(f"{command[0]} can't be run ({error.strerror})") from None
-    done = tuning.apply(profile, cpus=chosen) if really else tuning.plan(profile, cpus=chosen)
+    done = write(profile, cpus=chosen) if really else tuning.plan(profile, cpus=chosen)
     if as_json:
         _print_json({"schema": 1, "applied": really, "changes": [one.to_json() for one in done]})
     else:
@@ -133,6 +145,15 @@ def restore(overwrite: bool, as_json: bool) -> int:
     return (
         ExitCode.FAILED if any(one.outcome in ("refused", "changed since") for one in done) else ExitCode.OK
     )
+
+
+def _measured(*arguments: Any, **options: Any) -> list[Change]:
+    from latlab.system.settings.measured import apply_measured
+
+    def told(group: str) -> None:
+        click.echo(f"latlab system tune: measuring with and without {group}", err=True)
+
+    return apply_measured(*arguments, **options, told=told)
 
 
 def _cpus(text: str | None) -> list[int]:

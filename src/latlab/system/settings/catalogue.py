@@ -131,7 +131,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
         ),
         FactSetting(
             "interrupt coalescing",
-            "a card holds a packet back for so long, in the hope of more",
+            "a card holds a packet back for this time, in the hope of more",
             "sudo ethtool -C <card> adaptive-rx off rx-usecs 0",
             _of(_network.coalescing, root),
         ),
@@ -231,7 +231,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "statistics interval",
             ("proc/sys/vm/stat_interval",),
             "120",
-            "every core folds its memory statistics once in so many seconds: 5 to 50 µs",
+            "every core folds its memory statistics at this interval, in seconds: 5 to 50 µs",
             lambda value: value.isdigit() and int(value) >= 60,
         ),
         FileSetting(
@@ -239,7 +239,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "perf's sample rate",
             ("proc/sys/kernel/perf_event_max_sample_rate",),
             "1000",
-            "a profiler of somebody else may interrupt each core so many times a second: 1 to 5 µs each",
+            "a profiler of somebody else may interrupt each core at this rate, in Hz: 1 to 5 µs each",
             lambda value: value.isdigit() and int(value) <= 1000,
         ),
         file(

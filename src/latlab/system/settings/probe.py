@@ -5,6 +5,7 @@ Each measures before the write and after it; what a file reads back says only th
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -18,10 +19,11 @@ import numpy as np
 
 from latlab._core import jitter as native
 
-__all__ = ["PROBES", "Probe"]
+__all__ = ["MEASURES", "PROBES", "Probe"]
 
 _AT_ONCE_MS = 20.0  # the limit and the fair server take 50 ms at once; nothing else of a sane machine does
-_WATCH_S = 0.3
+_WATCH_S, _COUNT_S = 0.3, 1.0
+_CHANCE = 0.01  # of a difference that is none
 
 
 @dataclass(frozen=True)
@@ -93,18 +95,44 @@ def _layout_verdict(before: float, after: float) -> str:
     return f"three processes had {before:.0f} layouts before, and have {same}"
 
 
-def _preemptions_hz(cpus: Sequence[int]) -> float | None:
-    core = _watched(cpus, _WATCH_S, native.automatic_threshold(2.5e9, 1000), 0)
+def _preemptions(cpus: Sequence[int]) -> float | None:
+    core = _watched(cpus, _COUNT_S, native.automatic_threshold(2.5e9, 1000), 0)
     if core is None:
         return None
-    return float(np.count_nonzero(core["gap_preempted"] == 1) / _WATCH_S)
+    return float(np.count_nonzero(core["gap_preempted"] == 1))
+
+
+def _fewer(before: float, after: float) -> str:
+    """Whether a count became smaller, in as much time: given the sum, each event is as likely in either."""
+    if before == after == 0:
+        return "there were none before either"
+    change = after - before
+    deviations = max(0.0, abs(change) - 1.0) / math.sqrt(before + after)
+    if math.erfc(deviations / math.sqrt(2.0)) / 2.0 >= _CHANCE:
+        return "no effect can be told"
+    return "it helps" if change < 0 else "it does not help: there are more"
 
 
 def _preemption_verdict(before: float, after: float) -> str:
-    return f"a measuring thread was preempted {before:.0f} times a second before, {after:.0f} after"
+    rates = f"{before / _COUNT_S:.0f} times a second before, {after / _COUNT_S:.0f} after"
+    return f"{_fewer(before, after)}: a measuring thread was preempted {rates}"
 
 
-def _device_interrupts_hz(cpus: Sequence[int]) -> float | None:
+def _gap_time(cpus: Sequence[int]) -> float | None:
+    """Of each second, the ns that gaps took from the measuring cores (none named: the last that is ours)."""
+    watched = list(cpus) or [max(os.sched_getaffinity(0))]
+    threshold = native.automatic_threshold(2.5e9, 1000)
+    collector = native.Collector(watched, int(_WATCH_S * 1e9), threshold, 16, 0, 0)
+    collector.start()
+    time.sleep(_WATCH_S + 0.02)
+    cores = collector.join()
+    if any(core["affinity_error"] for core in cores):
+        return None
+    shares = [core["gap_ticks"] / max(1, core["last_ticks"] - core["first_ticks"]) for core in cores]
+    return 1e9 * float(np.mean(shares))
+
+
+def _device_interrupts(cpus: Sequence[int]) -> float | None:
     """How often devices interrupt the measuring CPUs: the numbered lines of /proc/interrupts."""
     if not cpus:
         return None
@@ -121,12 +149,13 @@ def _device_interrupts_hz(cpus: Sequence[int]) -> float | None:
         return total
 
     first = count()
-    time.sleep(_WATCH_S)
-    return (count() - first) / _WATCH_S
+    time.sleep(_COUNT_S)
+    return float(count() - first)
 
 
 def _interrupt_verdict(before: float, after: float) -> str:
-    return f"devices interrupted the measuring CPUs {before:.0f} times a second before, {after:.0f} after"
+    rates = f"{before / _COUNT_S:.0f} times a second before, {after / _COUNT_S:.0f} after"
+    return f"{_fewer(before, after)}: devices interrupted the measuring CPUs {rates}"
 
 
 _REAL_TIME = Probe(_longest_real_time_gap_ms, _real_time_verdict)
@@ -134,6 +163,12 @@ PROBES: Mapping[str, Probe] = {
     "real-time limit": _REAL_TIME,
     "fair server": _REAL_TIME,
     "address layout (ASLR)": Probe(_layouts, _layout_verdict),
-    "shield": Probe(_preemptions_hz, _preemption_verdict),
-    "interrupt affinity": Probe(_device_interrupts_hz, _interrupt_verdict),
+    "shield": Probe(_preemptions, _preemption_verdict),
+    "interrupt affinity": Probe(_device_interrupts, _interrupt_verdict),
+}
+
+# What `tune --measure` judges groups of settings by.
+MEASURES: Mapping[str, Callable[[Sequence[int]], float | None]] = {
+    "": _gap_time,
+    "limits of real time": _longest_real_time_gap_ms,
 }

@@ -6,7 +6,7 @@ What was before is on disk before the first write, so that a process that is kil
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +20,10 @@ from latlab.system.settings.saved import Saved, state_file
 from latlab.system.settings.setting import Setting, chosen, put
 from latlab.system.settings.shield import dissolve
 
-__all__ = ["PROBES", "Change", "apply", "plan", "restore", "state_file", "tuned"]
+__all__ = [
+    "PROBES", "Change", "apply", "chosen_settings", "plan", "refuse_applied", "restore", "saved_before",
+    "state_file", "tuned", "write_back",
+]  # fmt: skip
 
 ENDED = "ended"
 _CONTROL = "cgroup.subtree_control"  # what others enable there since is no business of ours
@@ -33,21 +36,28 @@ class Change:
     Attributes:
         before: its value.
         outcome: ``planned``, ``good already``, ``unavailable``, ``applied``, ``refused``, of `restore` also
-            ``changed since`` and ``ended``.
+            ``changed since`` and ``ended``, of `apply_measured` also ``taken back``.
         detail: why, or what the read-back and the functional probe said.
+        measured: what `apply_measured` found: verdict, effect, low, high, pairs.
     """
 
     name: str
     before: str | None
     outcome: str
     detail: str = ""
+    measured: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The change's entry of ``latlab system tune --json``."""
         return {key: getattr(self, key) for key in self.__dataclass_fields__}
 
 
-def _chosen(profile: str, root: Path, cpus: Sequence[int]) -> list[Setting]:
+def chosen_settings(profile: str, root: Path, cpus: Sequence[int]) -> list[Setting]:
+    """The settings of a profile.
+
+    Raises:
+        UsageError: there is no such profile.
+    """
     if profile not in PROFILES:
         raise UsageError(f"there is no profile '{profile}'", remedy=f"choose {', '.join(PROFILES)}")
     return [setting for setting in settings(root, cpus) if setting.name in PROFILES[profile]]
@@ -56,7 +66,7 @@ def _chosen(profile: str, root: Path, cpus: Sequence[int]) -> list[Setting]:
 def plan(profile: str, *, root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Change]:
     """What `apply` would do; nothing is written."""
     changes = []
-    for setting in _chosen(profile, root, cpus):
+    for setting in chosen_settings(profile, root, cpus):
         seen = setting.show()
         if seen.unavailable is not None:
             changes.append(Change(setting.name, None, "unavailable", seen.unavailable))
@@ -65,6 +75,26 @@ def plan(profile: str, *, root: Path = Path("/"), cpus: Sequence[int] = ()) -> l
         else:
             changes.append(Change(setting.name, seen.value, "planned", seen.cost))
     return changes
+
+
+def refuse_applied(state: Path) -> None:
+    """Settings are written once, and then given back.
+
+    Raises:
+        UsageError: those of an earlier run were never restored.
+    """
+    if state.exists() and not Saved.load(state).of_this_boot():
+        state.unlink()  # the start of the machine has given those settings back
+    if state.exists():
+        raise UsageError(
+            f"settings are applied already ({state})", remedy="run `latlab system restore` first"
+        )
+
+
+def saved_before(settings: Sequence[Setting]) -> Saved:
+    """What some settings are now, to go back."""
+    files = {str(path): text for setting in settings for path, text in setting.files().items()}
+    return Saved(files, tuple(str(path) for setting in settings for path in setting.groups()))
 
 
 def apply(
@@ -82,19 +112,12 @@ def apply(
         UnavailableError: the previous state can't be saved; nothing was written then.
     """
     state = state or state_file()
-    if state.exists() and not Saved.load(state).of_this_boot():
-        state.unlink()  # the start of the machine has given those settings back
-    if state.exists():
-        raise UsageError(
-            f"settings are applied already ({state})", remedy="run `latlab system restore` first"
-        )
-    changes, chosen = [], {setting.name: setting for setting in _chosen(profile, root, cpus)}
+    refuse_applied(state)
+    changes, chosen = [], {setting.name: setting for setting in chosen_settings(profile, root, cpus)}
     todo = plan(profile, root=root, cpus=cpus)
     planned = [chosen[change.name] for change in todo if change.outcome == "planned"]
-    files = {str(path): text for setting in planned for path, text in setting.files().items()}
-    groups = [str(path) for setting in planned for path in setting.groups()]
-    saved = Saved(files, tuple(groups))
-    if files or groups:
+    saved = saved_before(planned)
+    if saved.files or saved.groups:
         saved.save(state)
     probes = PROBES if probe and root == Path("/") else {}
     try:
@@ -150,6 +173,20 @@ def restore(*, state: Path | None = None, overwrite: bool = False) -> list[Chang
         state.unlink()
         said = "the machine was started since: its settings are those of its start"
         return [Change("previous settings", f"saved at {saved.saved_at}", ENDED, said)]
+    changes, rest = write_back(saved, overwrite=overwrite)
+    if rest.files or rest.groups:
+        rest.save(state)
+    else:
+        state.unlink()
+    return changes
+
+
+def write_back(saved: Saved, *, overwrite: bool = True) -> tuple[list[Change], Saved]:
+    """Write a saved state back: what became of it, and what is left to be written back.
+
+    Args:
+        overwrite: also what is not any more as it was after our write.
+    """
     changes: list[Change] = []
     left, kept = {}, []
     for name, text in saved.files.items():
@@ -180,11 +217,7 @@ def restore(*, state: Path | None = None, overwrite: bool = False) -> list[Chang
         except UnavailableError as error:
             changes.append(Change(str(group), "shield", "refused", str(error)))
             kept.append(str(group))
-    if left or kept:
-        replace(saved, files=left, groups=tuple(kept)).save(state)
-    else:
-        state.unlink()
-    return changes
+    return changes, replace(saved, files=left, groups=tuple(kept))
 
 
 @contextmanager
@@ -194,11 +227,14 @@ def tuned(
     root: Path = Path("/"),
     cpus: Sequence[int] = (),
     state: Path | None = None,
-    probe: bool = True,
+    write: Callable[..., list[Change]] = apply,
 ) -> Iterator[list[Change]]:
     """Hold a profile's settings inside the block.
 
     They are restored on leaving, on an exception, and on SIGINT, SIGTERM and SIGHUP.
+
+    Args:
+        write: `apply`, or `apply_measured`.
     """
     handled = (signal.SIGTERM, signal.SIGHUP)
     former: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
@@ -212,7 +248,7 @@ def tuned(
     try:
         for number in handled:
             former[number] = signal.signal(number, leave)
-        changes = apply(profile, root=root, cpus=cpus, state=state, probe=probe)
+        changes = write(profile, root=root, cpus=cpus, state=state)
         applied = True  # else somebody else's settings may stand in the state file: apply refused
         yield changes
     finally:
