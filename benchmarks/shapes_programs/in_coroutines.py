@@ -38,7 +38,7 @@ async def run(stage: dict[str, Any], queues: dict[str, Any], seed: int, begin: f
                     compute(draw())
                 case _:
                     await asyncio.sleep(draw())
-        for name in stage["out"]:
+        for name in shape.outputs(stage, count):
             await queues[name].put(items[0])
         count += 1
 
@@ -50,7 +50,7 @@ async def main() -> None:
         made: Any = asyncio.Queue(one["capacity"])
         for _ in range(one.get("initial", 0)):
             made.put_nowait(0)
-        queues[one["name"]] = instrument(made, **shape.labels(one)) if one.get("seen", True) else made
+        queues[one["name"]] = made if shape.unseen(spec, one) else instrument(made, **shape.labels(one))
     begin = time.perf_counter()
     tasks = [
         asyncio.create_task(

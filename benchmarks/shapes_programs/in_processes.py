@@ -18,7 +18,10 @@ def main() -> None:
     context = multiprocessing.get_context("fork")
     queues: dict[str, Any] = {}
     for one in spec["queues"]:
-        queues[one["name"]] = MultiprocessingQueue(one["capacity"], ctx=context, **shape.labels(one))
+        if shape.unseen(spec, one):
+            queues[one["name"]] = context.Queue(one["capacity"])
+        else:
+            queues[one["name"]] = MultiprocessingQueue(one["capacity"], ctx=context, **shape.labels(one))
         for _ in range(one.get("initial", 0)):
             queues[one["name"]].put(0)
     begin = time.perf_counter()
@@ -26,7 +29,10 @@ def main() -> None:
     for stage in spec["stages"]:
         for number in range(stage["count"]):
             child = context.Process(
-                target=in_threads.run, args=(stage, queues, spec["seed"] + number, begin), daemon=True
+                target=in_threads.run,
+                args=(stage, queues, spec["seed"] + number, begin),
+                name=f"{stage['name']}-{number}",
+                daemon=True,
             )
             child.start()
             children.append(child)

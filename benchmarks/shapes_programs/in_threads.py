@@ -19,6 +19,15 @@ def spin(seconds: float) -> None:
         pass
 
 
+def take(items: Any, stage: dict[str, Any]) -> Any:
+    while stage.get("polls"):
+        try:
+            return items.get_nowait()
+        except queue.Empty:
+            time.sleep(0.0003)
+    return items.get()
+
+
 def run(stage: dict[str, Any], queues: dict[str, Any], seed: int, begin: float) -> None:
     draw, count = shape.Draw(stage, seed), 0
     work = spin if stage.get("work") == "spin" else time.sleep
@@ -26,7 +35,7 @@ def run(stage: dict[str, Any], queues: dict[str, Any], seed: int, begin: float) 
     next_s = begin
     while True:
         if stage["in"]:
-            items = [queues[name].get() for name in stage["in"]]
+            items = [take(queues[name], stage) for _ in range(stage.get("take", 1)) for name in stage["in"]]
         else:
             items = [count]
             if stage.get("burst") and count % stage["burst"] == 0:
@@ -44,7 +53,8 @@ def run(stage: dict[str, Any], queues: dict[str, Any], seed: int, begin: float) 
             work(draw())
         if token is not None and not stage.get("lends"):
             pool.put(token)
-        for name in stage["out"]:
+        kept = draw.chance() < stage.get("keep", 1.0)
+        for name in shape.outputs(stage, count) if kept else ():
             queues[name].put(token if stage.get("lends") else items[0])
         if stage.get("returns"):
             queues[stage["returns"]].put(items[0])
@@ -58,7 +68,7 @@ def main() -> None:
         made: Any = queue.Queue(one["capacity"])
         for _ in range(one.get("initial", 0)):
             made.put(0)
-        queues[one["name"]] = instrument(made, **shape.labels(one)) if one.get("seen", True) else made
+        queues[one["name"]] = made if shape.unseen(spec, one) else instrument(made, **shape.labels(one))
     begin = time.perf_counter()
     for stage in spec["stages"]:
         for number in range(stage["count"]):

@@ -27,6 +27,17 @@ def labels(queue: dict[str, Any]) -> dict[str, str]:
     return {"name": queue["name"], **ends}
 
 
+def unseen(spec: dict[str, Any], queue: dict[str, Any]) -> bool:
+    """Whether a queue stays as Python has it."""
+    return bool(spec.get("plain")) or not queue.get("seen", True)
+
+
+def outputs(stage: dict[str, Any], count: int) -> list[str]:
+    """Where an event goes: to all, or to one in turn."""
+    names: list[str] = stage["out"]
+    return [names[count % len(names)]] if stage.get("route") and names else names
+
+
 class Draw:
     """Service times of a stage: a mean, and a third of it up or down."""
 
@@ -36,3 +47,7 @@ class Draw:
 
     def __call__(self) -> float:
         return self._mean_s * self._random.uniform(0.7, 1.3)
+
+    def chance(self) -> float:
+        """Between 0 and 1."""
+        return self._random.random()

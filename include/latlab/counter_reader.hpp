@@ -248,9 +248,16 @@ class CounterReader {
     });
   }
 
+  // Whoever writes without this library (an interpreter) may count in nanoseconds of CLOCK_MONOTONIC.
+  [[nodiscard]] bool counts_ns() const noexcept {
+    constexpr std::uint64_t kSecond = 1'000'000'000;
+    return header().clock_hz == kSecond && header().clock_ticks == header().clock_ns;
+  }
+
   // A stage's times, with the stretch that it is in. False where its thread stands in the middle of writing.
   bool read_times(std::uint32_t slot, StageTimes& result) const noexcept {
     const StageHot& line = times(slot);
+    const bool in_ns = counts_ns();
     for (int i = 0; i < kAttempts; ++i) {
       const std::uint64_t version = line.version.load(std::memory_order_acquire);
       if (version % 2 != 0) continue;
@@ -261,7 +268,7 @@ class CounterReader {
       result.events = line.events.load(std::memory_order_acquire);
       result.state = static_cast<StageState>(line.state.load(std::memory_order_acquire));
       result.transitions = line.transitions.load(std::memory_order_acquire);
-      result.at_ticks = ticks_ordered();
+      result.at_ticks = in_ns ? monotonic_ns() : ticks_ordered();
       if (line.version.load(std::memory_order_relaxed) != version) continue;
       const std::uint64_t current = result.at_ticks > since ? result.at_ticks - since : 0;
       (result.state == StageState::idle   ? result.idle_ticks

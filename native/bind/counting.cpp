@@ -2,8 +2,11 @@
 #include <nanobind/stl/string.h>
 #include <latlab/counters.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -11,10 +14,65 @@ using namespace latlab;
 
 namespace {
 
+class Slot;
+
+// How a thread waits at a queue, as far as its class says it.
+enum class Waits : std::uint32_t {
+  untold = 0,   // where it is empty, nobody knows what the thread does
+  told = 1,     // its class says so, on the thread that waits
+  by_task = 2,  // its class says so for each task of an event loop
+};
+
+// The times of the calling thread as a stage: named after the stage that drains the queues which it takes
+// from, from the first event on. A thread that takes for two stages, or from a queue whose class does not
+// tell how it waits, has none: nothing is said that could be wrong.
+class ThreadTimes {
+ public:
+  static ThreadTimes& mine() noexcept {
+    static thread_local ThreadTimes times;
+    return times;
+  }
+
+  void took(const Slot& slot, std::uint64_t events);
+  void wait(const Slot& slot, bool for_event);
+  void found_nothing(const Slot& slot) noexcept;
+  void go_on() noexcept {
+    if (stage_ && forks_ == forks()) stage_->enter(StageState::busy, ticks());
+  }
+  // Of this process: the child of a fork has copies of what was its parent's.
+  static std::uint32_t& forks() noexcept {
+    static std::uint32_t count = 0;
+    return count;
+  }
+
+ private:
+  void meet(const Slot& slot);
+  void give_up() noexcept {
+    stage_.reset();
+    given_up_ = true;
+  }
+
+  std::optional<StageSlot> stage_;
+  std::string type_, name_;
+  std::vector<std::uint64_t> known_;  // numbers of the queues that it takes from
+  std::uint64_t last_ = 0;
+  std::uint32_t forks_ = 0;
+  bool given_up_ = false;
+};
+
 // A queue's counts for Python: any number of threads on both sides, so every count is an atomic addition.
 class Slot {
  public:
-  explicit Slot(const QueueInfo& info) : slot_(CounterFile::process().add_queue(info)) {}
+  Slot(const QueueInfo& info, Waits waits)
+      : slot_(CounterFile::process().add_queue(info)),
+        waits_(waits),
+        type_(info.drain.type),
+        name_(info.drain.name),
+        pool_(info.kind == QueueKind::pool ||
+              (!unnamed() && info.drain.name == info.source.name && info.drain.type == info.source.type)) {
+    static std::atomic<std::uint64_t> last{0};
+    number_ = ++last;
+  }
 
   void put(std::uint64_t events) noexcept {
     slot_.note_producer();
@@ -23,12 +81,17 @@ class Slot {
   void get(std::uint64_t events) noexcept {
     slot_.note_consumer();
     slot_.consumer().out.fetch_add(events, std::memory_order_release);
+    if (waits_ != Waits::by_task) ThreadTimes::mine().took(*this, events);
   }
   void drop(std::uint64_t events) noexcept {
     slot_.producer().dropped.fetch_add(events, std::memory_order_relaxed);
   }
   void block() noexcept { slot_.producer().blocked.fetch_add(1, std::memory_order_relaxed); }
   void empty() noexcept { slot_.consumer().empty.fetch_add(1, std::memory_order_relaxed); }
+  void wait_for_event() noexcept { ThreadTimes::mine().wait(*this, true); }
+  void wait_for_room() noexcept { ThreadTimes::mine().wait(*this, false); }
+  void found_nothing() noexcept { ThreadTimes::mine().found_nothing(*this); }
+  void go_on() noexcept { ThreadTimes::mine().go_on(); }
 
   [[nodiscard]] std::uint64_t in() const noexcept {
     return slot_.producer().in.load(std::memory_order_acquire);
@@ -37,12 +100,85 @@ class Slot {
     return slot_.consumer().out.load(std::memory_order_acquire);
   }
   QueueSlot& slot() noexcept { return slot_; }
+  void set_drain(const std::string& type, const std::string& name) {
+    slot_.set_drain({type, name});
+    type_ = type;
+    name_ = name;
+  }
+
+  [[nodiscard]] Waits waits() const noexcept { return waits_; }
+  [[nodiscard]] bool unnamed() const noexcept { return type_.empty() && name_.empty(); }
+  [[nodiscard]] bool pool() const noexcept { return pool_; }
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+  [[nodiscard]] const std::string& drain_type() const noexcept { return type_; }
+  [[nodiscard]] const std::string& drain_name() const noexcept { return name_; }
 
  private:
   QueueSlot slot_;
+  Waits waits_;
+  std::string type_, name_;
+  bool pool_;
+  std::uint64_t number_ = 0;
 };
 
+void ThreadTimes::took(const Slot& slot, std::uint64_t events) {
+  meet(slot);
+  if (!stage_) return;
+  if (!slot.pool()) stage_->count(events);
+  stage_->enter(StageState::busy, ticks());
+}
+
+void ThreadTimes::wait(const Slot& slot, bool for_event) {
+  if (for_event) meet(slot);
+  if (!stage_ || forks_ != forks()) return;
+  // Without an object of the pool its event can't go on: that is no want of events.
+  stage_->enter(for_event && !slot.pool() ? StageState::idle : StageState::blocked, ticks());
+}
+
+void ThreadTimes::found_nothing(const Slot& slot) noexcept {
+  if (!stage_ || forks_ != forks() || slot.pool()) return;
+  // Who looks into a queue that it never takes from does not look for work.
+  if (std::find(known_.begin(), known_.end(), slot.number()) != known_.end()) {
+    stage_->enter(StageState::idle, ticks());
+  }
+}
+
+void ThreadTimes::meet(const Slot& slot) {
+  if (forks_ != forks()) {
+    stage_.reset();
+    known_.clear();
+    last_ = 0;
+    given_up_ = false;
+    forks_ = forks();
+  }
+  if (given_up_ || last_ == slot.number()) return;
+  last_ = slot.number();
+  if (std::find(known_.begin(), known_.end(), last_) != known_.end()) return;
+  known_.push_back(last_);
+  constexpr std::size_t kMost = 64;
+  if (slot.waits() != Waits::told || slot.unnamed() || known_.size() > kMost) {
+    give_up();
+  } else if (!stage_) {
+    type_ = slot.drain_type();
+    name_ = slot.drain_name();
+    stage_.emplace(CounterFile::process().add_stage(
+        StageInfo{.stage = {type_, name_}, .wait = WaitPolicy::block, .tid = detail::thread_id()}));
+    stage_->enter(StageState::busy, ticks());
+  } else if (type_ != slot.drain_type() || name_ != slot.drain_name()) {
+    give_up();
+  }
+}
+
 // One event, without arguments: nanobind's argument handling costs more than the counting.
+template <void (Slot::*call)() noexcept>
+PyObject* none(PyObject* self, PyObject* /*none*/) noexcept {
+  (nb::inst_ptr<Slot>(self)->*call)();
+  Py_RETURN_NONE;
+}
+PyMethodDef wait_for_event_def{"wait_for_event", &none<&Slot::wait_for_event>, METH_NOARGS, ""};
+PyMethodDef wait_for_room_def{"wait_for_room", &none<&Slot::wait_for_room>, METH_NOARGS, ""};
+PyMethodDef go_on_def{"go_on", &none<&Slot::go_on>, METH_NOARGS, ""};
+
 template <void (Slot::*count)(std::uint64_t) noexcept>
 PyObject* one(PyObject* self, PyObject* /*none*/) noexcept {
   (nb::inst_ptr<Slot>(self)->*count)(1);
@@ -56,6 +192,12 @@ class StageTimer {
   explicit StageTimer(const StageInfo& info) : slot_(CounterFile::process().add_stage(info)) {}
   void enter(StageState state) noexcept { slot_.enter(state, ticks()); }
   void count(std::uint64_t events) noexcept { slot_.count(events); }
+  // Of one who tells afterwards for how long it was busy, and never enters a state.
+  void add(std::uint64_t busy) noexcept {
+    StageHot& line = slot_.line();
+    line.busy_ticks.store(line.busy_ticks.load(std::memory_order_relaxed) + busy, std::memory_order_release);
+    line.events.store(line.events.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   void set_thread() noexcept { slot_.set_thread(detail::thread_id(), -1); }
 
  private:
@@ -120,6 +262,24 @@ nb::typed<nb::dict, nb::str, std::uint64_t> layout() {
   LATLAB_FIELD("hot.", QueueHot, consumer.out);
   LATLAB_FIELD("hot.", QueueHot, consumer.empty);
   LATLAB_FIELD("hot.", QueueHot, consumer.tid);
+  LATLAB_FIELD("header.", FileHeader, stage_count);
+  LATLAB_FIELD("stage.", StageDescriptor, version);
+  LATLAB_FIELD("stage.", StageDescriptor, state);
+  LATLAB_FIELD("stage.", StageDescriptor, generation);
+  LATLAB_FIELD("stage.", StageDescriptor, wait);
+  LATLAB_FIELD("stage.", StageDescriptor, tid);
+  LATLAB_FIELD("stage.", StageDescriptor, cpu);
+  LATLAB_FIELD("stage.", StageDescriptor, type);
+  LATLAB_FIELD("stage.", StageDescriptor, name);
+  LATLAB_FIELD("stage.", StageDescriptor, group);
+  LATLAB_FIELD("times.", StageHot, version);
+  LATLAB_FIELD("times.", StageHot, since_ticks);
+  LATLAB_FIELD("times.", StageHot, busy_ticks);
+  LATLAB_FIELD("times.", StageHot, blocked_ticks);
+  LATLAB_FIELD("times.", StageHot, idle_ticks);
+  LATLAB_FIELD("times.", StageHot, events);
+  LATLAB_FIELD("times.", StageHot, state);
+  LATLAB_FIELD("times.", StageHot, transitions);
 #undef LATLAB_FIELD
   put("text_bytes", sizeof(QueueDescriptor::name));
   put("application_bytes", sizeof(FileHeader::application));
@@ -142,6 +302,7 @@ nb::typed<nb::dict, nb::str, std::uint64_t> layout() {
 NB_MODULE(counting, m) {
   // An application may end while its daemon threads hold queues: no fault of its own, and no text of ours.
   nb::set_leak_warnings(false);
+  pthread_atfork(nullptr, nullptr, [] { ++ThreadTimes::forks(); });
   m.doc() = "The application's side: counts of Python's queues in this process's counter file.";
 
   nb::class_<Slot>(m, "Slot", "A queue's place in the counter file; counting is safe from any thread.")
@@ -150,7 +311,8 @@ NB_MODULE(counting, m) {
           [](Slot* self, const std::string& name, std::uint32_t kind, std::uint64_t capacity,
              const std::string& source_type, const std::string& source_name, const std::string& drain_type,
              const std::string& drain_name, const std::string& group, const std::string& implementation,
-             std::uint64_t identity, std::uint32_t sides) {
+             std::uint64_t identity, std::uint32_t sides, std::uint32_t waits) {
+            const auto told = static_cast<Waits>(std::min(waits, 2U));
             new (self) Slot(QueueInfo{.name = name,
                                       .kind = static_cast<QueueKind>(kind),
                                       .capacity = capacity,
@@ -159,11 +321,12 @@ NB_MODULE(counting, m) {
                                       .group = group,
                                       .implementation = implementation,
                                       .identity = identity,
-                                      .sides = sides});
+                                      .sides = sides},
+                            told);
           },
           nb::kw_only(), "name"_a = "", "kind"_a = 1, "capacity"_a = 0, "source_type"_a = "",
           "source_name"_a = "", "drain_type"_a = "", "drain_name"_a = "", "group"_a = "",
-          "implementation"_a = "", "identity"_a = 0, "sides"_a = 3)
+          "implementation"_a = "", "identity"_a = 0, "sides"_a = 3, "waits"_a = 0)
       .def("put", &Slot::put, "events"_a = 1)
       .def("get", &Slot::get, "events"_a = 1)
       .def_prop_ro(
@@ -174,6 +337,22 @@ NB_MODULE(counting, m) {
           "get_one", [](nb::handle self) { return nb::steal(PyCFunction_New(&get_one_def, self.ptr())); },
           nb::sig("def get_one(self) -> collections.abc.Callable[[], None]"),
           "A function that counts one event taken out: as get(), and cheaper.")
+      .def_prop_ro(
+          "wait_for_event",
+          [](nb::handle self) { return nb::steal(PyCFunction_New(&wait_for_event_def, self.ptr())); },
+          nb::sig("def wait_for_event(self) -> collections.abc.Callable[[], None]"),
+          "A function that says that this thread waits for an event (of a pool: for an object).")
+      .def_prop_ro(
+          "wait_for_room",
+          [](nb::handle self) { return nb::steal(PyCFunction_New(&wait_for_room_def, self.ptr())); },
+          nb::sig("def wait_for_room(self) -> collections.abc.Callable[[], None]"),
+          "A function that says that this thread waits for room.")
+      .def_prop_ro(
+          "go_on", [](nb::handle self) { return nb::steal(PyCFunction_New(&go_on_def, self.ptr())); },
+          nb::sig("def go_on(self) -> collections.abc.Callable[[], None]"),
+          "A function that says that this thread waits no more.")
+      .def("found_nothing", &Slot::found_nothing,
+           "This thread looked for an event, and there was none: until it takes one, it waits.")
       .def("drop", &Slot::drop, "events"_a = 1)
       .def("block", &Slot::block)
       .def("empty", &Slot::empty)
@@ -187,7 +366,7 @@ NB_MODULE(counting, m) {
           "type"_a = "", "name"_a = "")
       .def(
           "set_drain",
-          [](Slot& s, const std::string& type, const std::string& name) { s.slot().set_drain({type, name}); },
+          [](Slot& s, const std::string& type, const std::string& name) { s.set_drain(type, name); },
           "type"_a = "", "name"_a = "")
       .def(
           "set_name", [](Slot& s, const std::string& name) { s.slot().set_name(name); }, "name"_a)
@@ -212,7 +391,10 @@ NB_MODULE(counting, m) {
       .def("busy", [](StageTimer& s) { s.enter(StageState::busy); })
       .def("blocked", [](StageTimer& s) { s.enter(StageState::blocked); })
       .def("count", &StageTimer::count, "events"_a = 1)
+      .def("add", &StageTimer::add, "ticks"_a, "It was busy for so long, and is not now.")
       .def("set_thread", &StageTimer::set_thread, "This thread runs it.");
+
+  m.def("ticks", [] { return ticks(); }, "The counter that times are kept in.");
 
   m.def(
       "set_application", [](const std::string& name) { CounterFile::process().set_application(name); },

@@ -340,6 +340,9 @@ NB_MODULE(queues, m) {
                                    hot.consumer.tid.load(std::memory_order_acquire));
           },
           "slot"_a, "(producer's thread, consumer's thread), 0 where unknown.")
+      .def_prop_ro(
+          "counts_ns", [](const Reader& r) { return r.any().counts_ns(); },
+          "Its times are in nanoseconds of CLOCK_MONOTONIC, not in ticks.")
       .def(
           "stage_times",
           [](const Reader& r, std::uint32_t slot) -> nb::object {

@@ -9,7 +9,7 @@ from collections.abc import Callable
 class Slot:
     """A queue's place in the counter file; counting is safe from any thread."""
 
-    def __init__(self, *, name: str = '', kind: int = 1, capacity: int = 0, source_type: str = '', source_name: str = '', drain_type: str = '', drain_name: str = '', group: str = '', implementation: str = '', identity: int = 0, sides: int = 3) -> None: ...
+    def __init__(self, *, name: str = '', kind: int = 1, capacity: int = 0, source_type: str = '', source_name: str = '', drain_type: str = '', drain_name: str = '', group: str = '', implementation: str = '', identity: int = 0, sides: int = 3, waits: int = 0) -> None: ...
 
     def put(self, events: int = 1) -> None: ...
 
@@ -22,6 +22,25 @@ class Slot:
     @property
     def get_one(self) -> Callable[[], None]:
         """A function that counts one event taken out: as get(), and cheaper."""
+
+    @property
+    def wait_for_event(self) -> Callable[[], None]:
+        """
+        A function that says that this thread waits for an event (of a pool: for an object).
+        """
+
+    @property
+    def wait_for_room(self) -> Callable[[], None]:
+        """A function that says that this thread waits for room."""
+
+    @property
+    def go_on(self) -> Callable[[], None]:
+        """A function that says that this thread waits no more."""
+
+    def found_nothing(self) -> None:
+        """
+        This thread looked for an event, and there was none: until it takes one, it waits.
+        """
 
     def drop(self, events: int = 1) -> None: ...
 
@@ -63,8 +82,14 @@ class Stage:
 
     def count(self, events: int = 1) -> None: ...
 
+    def add(self, ticks: int) -> None:
+        """It was busy for so long, and is not now."""
+
     def set_thread(self) -> None:
         """This thread runs it."""
+
+def ticks() -> int:
+    """The counter that times are kept in."""
 
 def set_application(name: str) -> None: ...
 

@@ -65,6 +65,10 @@ class Reader:
     def threads_of(self, slot: int) -> tuple[int, int]:
         """(producer's thread, consumer's thread), 0 where unknown."""
 
+    @property
+    def counts_ns(self) -> bool:
+        """Its times are in nanoseconds of CLOCK_MONOTONIC, not in ticks."""
+
     def stage_times(self, slot: int) -> tuple[int, int, int, int, int, int, int] | None:
         """
         (at, busy, blocked, idle, events, state, transitions) in ticks, or None.

@@ -24,6 +24,7 @@ __all__ = [
 _LOOKS = 11  # at a stall
 _FULL = 0.98  # of the capacity: a queue that is counted in batches may show a little less
 _BLOCKED = 0.5  # of the looks
+_READY = 0.5  # of the time: below, that a stage had input waiting is not why it limits
 _NO_CPU = 0.5  # of a stall: for so much of it the thread was ready and had none
 
 
@@ -41,12 +42,12 @@ def command_sentence(found: Analysis | LineResult, stages: Sequence[StageResult]
         return f"The pool {found.limiting_stage} limits: {found.evidence[0]}."
     if found.limiting_stage is not None:
         stage = next((one for one in stages if one.label == found.limiting_stage), None)
-        ready = (
-            ""
-            if stage is None or stage.ready is None
-            else f". It had input waiting and was not blocked downstream {share(stage.ready)} of the time"
-        )
-        return f"Bottleneck: {found.limiting_stage}{ready}."
+        if stage is not None and stage.ready is not None and stage.ready >= _READY:
+            ready = f"It had input waiting and was not blocked downstream {share(stage.ready)} of the time."
+            return f"Bottleneck: {found.limiting_stage}. {ready}"
+        # What it had in hand was not in front of it, or it held the others up: the evidence says how.
+        said = f": {found.evidence[0]}" if found.evidence and found.verdict is Verdict.STAGE else ""
+        return f"Bottleneck: {found.limiting_stage}{said}."
     return {
         "scheduler": "No stage limits: runnable threads waited for a CPU.",
         "cpu": "The CPUs limit, no single stage.",

@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 __all__ = [
+    "HOLDS_LOOP",
     "Columns",
     "Landmark",
     "Observation",
@@ -23,6 +24,9 @@ __all__ = [
 ]
 
 Columns = Mapping[str, NDArray[Any]]
+
+HOLDS_LOOP = "event loop"
+"""Type of what is published for a task that holds its loop: its busy time is that, and it is no stage."""
 
 
 class QueueKind(StrEnum):

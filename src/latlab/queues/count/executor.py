@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from latlab.queues.count.instrument import Stage, slot_of
+from latlab.queues.count.counted import Stage, slot_of
 
 __all__ = ["CountedExecutor"]
 

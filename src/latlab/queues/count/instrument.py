@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from latlab._core import counting
+from latlab.queues.count.counted import LAYOUT, TOLD, Counted, Made, Stage, Threaded, slot_of
 
 TYPE_CHECKING = False  # of typing: an application imports this, and its start must hardly change
 if TYPE_CHECKING:
@@ -38,12 +39,6 @@ __all__ = [
     "set_phase",
 ]
 
-_LAYOUT = counting.layout()
-BOTH_SIDES, SHARES = _LAYOUT["sides.both"], _LAYOUT["sides.shares"]
-
-Stage = str | tuple[str, str]
-"""A stage's name, or its (type, name)."""
-
 
 def set_application(name: str) -> None:
     """The name under which observers find this process; by default that of its program."""
@@ -59,76 +54,23 @@ def set_phase(phase: str) -> None:
     Raises:
         ValueError: it is none of these.
     """
-    if f"phase.{phase}" not in _LAYOUT:
+    if f"phase.{phase}" not in LAYOUT:
         raise ValueError(f"'{phase}' is not a phase; write starting, running, stopping or ended")
-    counting.set_phase(_LAYOUT[f"phase.{phase}"])
+    counting.set_phase(LAYOUT[f"phase.{phase}"])
 
 
-def slot_of(
-    made: Any,
-    name: str,
-    capacity: int,
-    source: Stage,
-    drain: Stage,
-    group: str = "",
-    implementation: str = "",
-    identity: int = 0,
-    sides: int = BOTH_SIDES,
-) -> counting.Slot:
-    source_type, source_name = ("", source) if isinstance(source, str) else source
-    drain_type, drain_name = ("", drain) if isinstance(drain, str) else drain
-    kind = "bounded" if capacity > 0 else "unbounded"
-    return counting.Slot(
-        name=name,
-        kind=_LAYOUT["kind.shared_memory" if identity else f"kind.{kind}"],
-        capacity=max(0, capacity),
-        source_type=source_type,
-        source_name=source_name,
-        drain_type=drain_type,
-        drain_name=drain_name,
-        group=group,
-        implementation=implementation or f"{type(made).__module__}.{type(made).__qualname__}",
-        identity=identity,
-        sides=sides,
-    )
+_standard_get = queue.Queue.get
 
 
-class Counted:
-    """What the subclasses of `queue.Queue` share: `_put` and `_get` run under the queue's own lock.
-
-    Those that follow override both again, with what the standard class does in them: calling it by super()
-    would cost as much as the counting.
-    """
-
-    counts: counting.Slot
-
-    def _count(self, name: str, source: Stage, drain: Stage, group: str) -> None:
-        maxsize: int = self.maxsize  # type: ignore[attr-defined]
-        self.counts = slot_of(self, name, maxsize, source, drain, group)
-        self._note_put, self._note_get = self.counts.put_one, self.counts.get_one
-
-    def _put(self, item: Any) -> None:
-        super()._put(item)  # type: ignore[misc]
-        self._note_put()
-
-    def _get(self) -> Any:
-        item = super()._get()  # type: ignore[misc]
-        self._note_get()
-        return item
+def _get_of_standard(self: Any, block: bool = True, timeout: float | None = None) -> Any:
+    """As `queue.Queue.get`."""
+    return _standard_get(self, True, timeout) if block else Threaded.get(self, False)
 
 
-class Made(Counted):
-    """A counted queue that is made as such."""
-
-    def __init__(
-        self, maxsize: int = 0, *, name: str = "", source: Stage = "", drain: Stage = "", group: str = ""
-    ) -> None:
-        super().__init__(maxsize)  # type: ignore[call-arg]
-        self._count(name, source, drain, group)
-
-
-class Queue(Made, queue.Queue[Any]):
+class Queue(Made, Threaded, queue.Queue[Any]):
     """`queue.Queue`, counted."""
+
+    get = _get_of_standard
 
     def _put(self, item: Any) -> None:
         self.queue.append(item)
@@ -140,8 +82,10 @@ class Queue(Made, queue.Queue[Any]):
         return item
 
 
-class LifoQueue(Made, queue.LifoQueue[Any]):
+class LifoQueue(Made, Threaded, queue.LifoQueue[Any]):
     """`queue.LifoQueue`, counted."""
+
+    get = _get_of_standard
 
     def _put(self, item: Any) -> None:
         self.queue.append(item)
@@ -153,8 +97,10 @@ class LifoQueue(Made, queue.LifoQueue[Any]):
         return item
 
 
-class PriorityQueue(Made, queue.PriorityQueue[Any]):
+class PriorityQueue(Made, Threaded, queue.PriorityQueue[Any]):
     """`queue.PriorityQueue`, counted."""
+
+    get = _get_of_standard
 
     def _put(self, item: Any) -> None:
         heappush(self.queue, item)
@@ -171,10 +117,10 @@ class SimpleQueue:
 
     def __init__(self, *, name: str = "", source: Stage = "", drain: Stage = "", group: str = "") -> None:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.counts = slot_of(self._queue, name, 0, source, drain, group)
-        self._note_put, self._note_get = self.counts.put_one, self.counts.get_one
+        self.counts = counts = slot_of(self._queue, name, 0, source, drain, group, waits=TOLD)
+        self._note_put, self._note_get = counts.put_one, counts.get_one
+        self._wait, self._nothing = counts.wait_for_event, counts.found_nothing
         self._put, self._get = self._queue.put, self._queue.get
-        self.empty, self.qsize = self._queue.empty, self._queue.qsize
 
     def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
         """As `queue.SimpleQueue.put`."""
@@ -188,15 +134,31 @@ class SimpleQueue:
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """As `queue.SimpleQueue.get`."""
-        item = self._get(block, timeout)
+        try:
+            item = self._get(False)
+        except queue.Empty:
+            if not block:
+                self._nothing()
+                raise
+            self._wait()
+            item = self._get(True, timeout)
         self._note_get()
         return item
 
     def get_nowait(self) -> Any:
         """As `queue.SimpleQueue.get_nowait`."""
-        item = self._get(False)
-        self._note_get()
-        return item
+        return self.get(False)
+
+    def empty(self) -> bool:
+        """As `queue.SimpleQueue.empty`."""
+        return self.qsize() == 0
+
+    def qsize(self) -> int:
+        """As `queue.SimpleQueue.qsize`."""
+        size = self._queue.qsize()
+        if size == 0:
+            self._nothing()
+        return size
 
 
 # Looked up once: super() costs a third of the call.
@@ -318,6 +280,11 @@ def _of_loaded_modules(q: Any) -> tuple[dict[type[Any], type[Any]], type[Any] | 
     return subclasses, executor
 
 
+def _mixin(counted: type[Any]) -> type[Any]:
+    """What a counted class adds to a standard one."""
+    return next(base for base in counted.__mro__ if base in (Threaded, Counted) or "mixin" in base.__dict__)
+
+
 def instrument(q: Q, *, name: str = "", source: Stage = "", drain: Stage = "", group: str = "") -> Q:
     """Count a queue that exists already; what is in it counts as having been put in.
 
@@ -349,7 +316,7 @@ def instrument(q: Q, *, name: str = "", source: Stage = "", drain: Stage = "", g
             result = q
             kind = type(q)
             result.__class__ = (
-                counted if kind is base else type(f"Counted{kind.__name__}", (Counted, kind), {})
+                counted if kind is base else type(f"Counted{kind.__name__}", (_mixin(counted), kind), {})
             )
             result._count(name, source, drain, group)
             if waiting := result.qsize():

@@ -9,7 +9,7 @@ import secrets
 from typing import Any
 
 from latlab._core import counting
-from latlab.queues.count.instrument import BOTH_SIDES, SHARES, Stage, slot_of
+from latlab.queues.count.counted import BOTH_SIDES, SHARES, TOLD, Stage, slot_of
 
 __all__ = ["MultiprocessingQueue"]
 
@@ -42,19 +42,29 @@ class MultiprocessingQueue(multiprocessing.queues.Queue):  # type: ignore[type-a
                 implementation="multiprocessing.Queue",
                 identity=identity,
                 sides=BOTH_SIDES | SHARES,
+                waits=TOLD,
             )
+            self._wait_for_event, self._wait_for_room = self._slot.wait_for_event, self._slot.wait_for_room
             self._pid = os.getpid()
         return self._slot
 
     def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
         """As `multiprocessing.Queue.put`."""
-        super().put(obj, block, timeout)
-        self._counts().put()
+        counts = self._counts()
+        self._wait_for_room()
+        try:
+            super().put(obj, block, timeout)
+        finally:
+            counts.go_on()
+        counts.put()
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:
         """As `multiprocessing.Queue.get`."""
+        counts = self._counts()
+        # Where there is none, it looks again, or does something else until it does: it waits for an event.
+        self._wait_for_event()
         item = super().get(block, timeout)
-        self._counts().get()
+        counts.get()
         return item
 
     def __getstate__(self) -> Any:

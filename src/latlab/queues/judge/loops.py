@@ -1,4 +1,7 @@
-"""Event loops: which of the stages that share a thread holds it.
+"""Event loops: which of the tasks that share a thread holds it.
+
+Python's wrappers say for how long each task held its loop, and from which line on; what follows is for
+observations in which they don't.
 
 Where a coroutine waits for its service, the others on its loop go on meanwhile. Where it computes, or calls
 something that blocks, nothing else on the loop moves between its taking an event and its passing it on. That
@@ -13,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from latlab.model.queues.observation import HOLDS_LOOP, Observation
 from latlab.queues.judge.series import Series, is_limited
 from latlab.queues.judge.stages import StageView
 
-__all__ = ["LoopHold", "loop_holds"]
+__all__ = ["LoopHold", "loop_holds", "published_holds"]
 
 _STILL = 0.1  # of their usual pace: then the others stand still
 
@@ -26,12 +30,43 @@ class LoopHold:
     """A stage that holds the thread which it shares.
 
     Attributes:
-        index: of its view.
+        label: of the stage; of a task that is none, its name.
         share: of the time that it held the loop.
+        line: file and line of the await after which it does; "" where unknown.
     """
 
-    index: int
+    label: str
     share: float
+    line: str = ""
+
+
+def published_holds(observation: Observation, edges: NDArray[np.int64]) -> list[LoopHold]:
+    """What tasks say of how long they held their loop, the longest first.
+
+    Args:
+        edges: shape (blocks + 1,): in ns.
+    """
+    times = observation.stage_times
+    if not times or not len(times["t_ns"]):
+        return []
+    seconds = max(float(edges[-1] - edges[0]) / 1e9, 1e-9)
+    held: dict[str, float] = {}
+    lines: dict[str, tuple[float, str]] = {}
+    for stage in observation.stages:
+        if stage.type != HOLDS_LOOP:
+            continue
+        rows = np.flatnonzero(times["stage"] == stage.number)
+        if not len(rows):
+            continue
+        sums = times["busy_ns"][rows].astype(float)
+        # It is published at its first hold: before that there was none, as far as it is seen from the start.
+        before = 0.0 if stage.added_ns > edges[0] else float(sums[0])
+        begin, end = np.interp(edges[[0, -1]], times["t_ns"][rows], sums, left=before)
+        share = float(end - begin) / 1e9 / seconds
+        held[stage.name] = held.get(stage.name, 0.0) + share
+        lines[stage.name] = max(lines.get(stage.name, (0.0, "")), (share, stage.group))
+    found = [LoopHold(name, share, lines[name][1]) for name, share in held.items()]
+    return sorted(found, key=lambda hold: -hold.share)
 
 
 def loop_holds(views: list[StageView], series: Series) -> list[LoopHold] | None:
@@ -50,7 +85,7 @@ def loop_holds(views: list[StageView], series: Series) -> list[LoopHold] | None:
         for i in members:
             share = _held_share(views, members, i, series)
             if share > 0:
-                found.append(LoopHold(i, share))
+                found.append(LoopHold(views[i].label, share))
     return sorted(found, key=lambda hold: -hold.share)
 
 

@@ -13,7 +13,7 @@ from latlab.queues.judge.series import Series
 from latlab.queues.judge.stages import StageView, busy_share, chains, manner_of, stage_views
 from latlab.queues.judge.threads import (
     ThreadShares,
-    stage_busy,
+    stage_times,
     thread_blocks,
     thread_ids,
     thread_shares,
@@ -59,7 +59,8 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
     shares = np.zeros((4, len(views)))
     busy = np.zeros((len(views), count))
     total = series.seconds
-    own = stage_busy(observation, edges)
+    own = stage_times(observation, edges)
+    stuck = stage_times(observation, edges, "blocked_ns")
     for i, view in enumerate(views):
         *plain, mended = busy_share(view, series, manner)
         shares[:, i] = [float((x * series.weights).sum() / total) for x in plain]
@@ -71,7 +72,10 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
     for i, view in enumerate(views):
         if view.label in own:
             # The mended counts guess what a stage holds between two samples; its own times know.
-            occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + float(blocked[i]))
+            waited = float(blocked[i])
+            if view.label in stuck:
+                waited = max(waited, float(stuck[view.label].sum() / max(time.sum(), 1e-12)))
+            occupied[i] = min(1.0, float(busy[i].sum() / max(time.sum(), 1e-12)) + waited)
     taken = _taken(views, series, cuts)
     per = _per(views, series, taken, time)
     work, demand, exact = _work(observation, views, busy, edges)

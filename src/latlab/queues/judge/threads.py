@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.model.queues.observation import Observation
+from latlab.model.queues.observation import HOLDS_LOOP, Observation
 
 __all__ = [
     "ThreadShares",
     "every_thread",
-    "stage_busy",
+    "stage_times",
     "thread_blocks",
     "thread_ids",
     "thread_shares",
@@ -36,27 +36,44 @@ class ThreadShares:
     involuntary_hz: float
 
 
-def stage_busy(observation: Observation, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-    """Busy seconds of each stage in each block, by its own times.
+# Of the events of the busiest instance of a stage: who took fewer set things up, and does something else now.
+_SOME = 0.02
+
+
+def stage_times(
+    observation: Observation, edges: NDArray[np.int64], column: str = "busy_ns"
+) -> dict[str, NDArray[np.float64]]:
+    """Seconds of each stage in each block, by its own times: busy, or blocked for want of room.
 
     Args:
         edges: shape (blocks + 1,): in ns.
+        column: busy_ns or blocked_ns.
 
     Returns:
         By label, shape (blocks,): the mean over the stages of that label. Only stages that say anything: one
-        that never left its first state tells nothing of itself.
+        that never left its first state, and took nothing, tells nothing of itself.
     """
     times = observation.stage_times
-    if not times or not len(times["t_ns"]):
+    if column not in times or not len(times["t_ns"]):
         return {}
-    found: dict[str, list[NDArray[np.float64]]] = {}
+    found: dict[str, list[tuple[int, NDArray[np.float64]]]] = {}
+    order = np.argsort(times["stage"], kind="stable")
+    starts = np.searchsorted(times["stage"][order], np.arange(len(observation.stages) + 1))
     for stage in observation.stages:
-        rows = times["stage"] == stage.number
-        if rows.sum() < 3 or not stage.label or int(times["transitions"][rows][-1]) < 2:
+        rows = order[starts[stage.number] : starts[stage.number + 1]]
+        if len(rows) < 3 or not stage.label or stage.type == HOLDS_LOOP:
             continue
-        sums = np.interp(edges, times["t_ns"][rows], times["busy_ns"][rows].astype(float))
-        found.setdefault(stage.label, []).append(np.diff(sums) / 1e9)
-    return {label: np.mean(parts, axis=0) for label, parts in found.items()}
+        events = times["events"][rows] if "events" in times else np.zeros(len(rows))
+        took = int(events[-1]) - int(events[0])
+        if int(times["transitions"][rows[-1]]) < 2 and not events[-1]:
+            continue
+        sums = np.interp(edges, times["t_ns"][rows], times[column][rows].astype(float))
+        found.setdefault(stage.label, []).append((took, np.diff(sums) / 1e9))
+    result = {}
+    for label, parts in found.items():
+        most = max(took for took, _ in parts)
+        result[label] = np.mean([part for took, part in parts if took >= _SOME * most], axis=0)
+    return result
 
 
 def thread_shares(observation: Observation, window: tuple[int, int]) -> dict[str, ThreadShares]:
@@ -125,5 +142,11 @@ def thread_ids(observation: Observation) -> dict[str, int]:
     tids = {
         queue.drain: queue.consumer_tid for queue in observation.queues if queue.drain and queue.consumer_tid
     }
-    tids.update({stage.label: stage.tid for stage in observation.stages if stage.label and stage.tid})
+    tids.update(
+        {
+            stage.label: stage.tid
+            for stage in observation.stages
+            if stage.label and stage.tid and stage.type != HOLDS_LOOP
+        }
+    )
     return tids

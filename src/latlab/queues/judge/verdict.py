@@ -17,11 +17,11 @@ from latlab.model.queues.analysis import (
     StageResult,
     Verdict,
 )
-from latlab.model.queues.observation import Observation
+from latlab.model.queues.observation import HOLDS_LOOP, Observation
 from latlab.queues.judge.gate import doubts_about
 from latlab.queues.judge.landmarks import landmarks
 from latlab.queues.judge.lines import lines_of, unseen_queues
-from latlab.queues.judge.loops import loop_holds
+from latlab.queues.judge.loops import loop_holds, published_holds
 from latlab.queues.judge.measured import Measured, measure
 from latlab.queues.judge.pools import pool_waits
 from latlab.queues.judge.queues import queue_results
@@ -162,7 +162,7 @@ def _line(
     loaded = lock is not None or _is_loaded(measured, full=cpu is not None)
     timeline = _timeline(measured, loaded) if over_time else ()
     stage, verdict, confidence, evidence = _judge(measured, timeline, queues, loaded, cpu, lock)
-    loop = _loop(measured, series)
+    loop = _loop(observation, measured, series)
     if isinstance(loop, Doubt):
         return _Judged(None, Verdict.UNKNOWN, 0.0, evidence, timeline, queues, stages, (loop,))
     if loop is not None:
@@ -205,20 +205,24 @@ def _pools(
     return (worst[1:] if worst is not None else None), waits
 
 
-def _loop(measured: Measured, series: Series) -> tuple[str, str] | Doubt | None:
-    """The stage that holds the event loop with the sentence that says so; a doubt where several do."""
-    holds = loop_holds(measured.views, series)
+def _loop(observation: Observation, measured: Measured, series: Series) -> tuple[str, str] | Doubt | None:
+    """The task that holds the event loop with the sentence that says so; a doubt where several do."""
+    told = any(stage.type == HOLDS_LOOP for stage in observation.stages)
+    if told or (measured.own and all(view.label in measured.own for view in measured.views)):
+        holds = published_holds(observation, measured.edges)
+    else:
+        holds = loop_holds(measured.views, series) or []
     if not holds or sum(hold.share for hold in holds) < LOADED:
         return None
-    first = measured.views[holds[0].index].label
-    if len(holds) > 1 and holds[0].share < (1 + _FULL_LEAD) * holds[1].share:
-        other = measured.views[holds[1].index].label
-        return Doubt(DoubtKind.SHARED_LOOP, first, other, sum(hold.share for hold in holds))
+    first = holds[0]
+    if len(holds) > 1 and first.share < (1 + _FULL_LEAD) * holds[1].share:
+        return Doubt(DoubtKind.SHARED_LOOP, first.label, holds[1].label, sum(hold.share for hold in holds))
+    where = f", after the await at {first.line}" if first.line else ""
     text = (
-        f"{first} holds the event loop {share(holds[0].share)} of the time: no other task moves "
+        f"{first.label} holds the event loop {share(first.share)} of the time{where}: no other task moves "
         f"while it works"
     )
-    return first, text
+    return first.label, text
 
 
 _UNKNOWN_ENDS = (
@@ -241,7 +245,8 @@ def _is_loaded(measured: Measured, *, full: bool) -> bool:
 
 def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[QueueResult, ...]) -> StageResult:
     view = measured.views[i]
-    taken = sum(queues[row].total_out for row in view.inputs)
+    # Of a join's inputs each holds a part of the same event.
+    taken = sum(queues[row].total_out for row in view.inputs) // (len(view.inputs) if view.joins else 1)
     busy, elapsed = float(measured.busy[i].sum()), float(measured.time.sum())
     thread = measured.threads.get(view.label)
     return StageResult(

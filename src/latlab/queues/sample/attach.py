@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from latlab.model.queues.live import QueueNow, Snapshot, StageNow
-from latlab.model.queues.observation import QueueKind
+from latlab.model.queues.observation import HOLDS_LOOP, QueueKind
 from latlab.queues.sample.follow import Follower, Target, require
 from latlab.queues.sample.sockets import Row, SocketFollower
 
@@ -132,8 +132,10 @@ class Attachment:
     def _look_at_stages(self, queues: Sequence[QueueNow]) -> tuple[StageNow, ...]:
         """The registered stages, and those that are only ends of queues, in the order of the flow."""
         own: dict[str, StageNow] = {}
-        for number, (at, busy, blocked, _, _, state, _) in self._follower.stage_times():
+        for number, (at, busy, blocked, _, _, state, _), _ in self._follower.stage_times():
             registered = self._follower.stages[number]
+            if registered.type == HOLDS_LOOP:
+                continue
             before = self._stages_before.get(number, (at, busy, blocked))
             self._stages_before[number] = (at, busy, blocked)
             passed = at - before[0]

@@ -175,15 +175,15 @@ class Follower:
             join(5, _CONSUMER),
         )
 
-    def stage_times(self) -> list[tuple[int, tuple[int, int, int, int, int, int, int]]]:
-        """(stage's number, its times in ticks) of every stage that lives."""
+    def stage_times(self) -> list[tuple[int, tuple[int, int, int, int, int, int, int], bool]]:
+        """(stage's number, its times in ticks, or in ns where the last says so) of every stage that lives."""
         result = []
         for file in self._files:
             for slot, number in file.stages.items():
                 if self._stages[number].retired_ns is None and file.alive:
                     times = file.reader.stage_times(slot)
                     if times is not None:
-                        result.append((number, times))
+                        result.append((number, times, file.reader.counts_ns))
         return result
 
     def _scan(self, now: int, events: list[Event]) -> None:

@@ -399,21 +399,13 @@ class Recorder:
             )
 
     def _stage_rows(self) -> list[tuple[Any, ...]]:
-        scale = 1e9 / self._hz
         ticks, ns = self._reference
-        return [
-            (
-                ns + round((at - ticks) * scale),
-                number,
-                round(busy * scale),
-                round(blocked * scale),
-                round(idle * scale),
-                events,
-                state,
-                transitions,
-            )
-            for number, (at, busy, blocked, idle, events, state, transitions) in self._follower.stage_times()
-        ]
+        rows = []
+        for number, (at, *spent, events, state, transitions), in_ns in self._follower.stage_times():
+            scale = 1.0 if in_ns else 1e9 / self._hz
+            at_ns = at if in_ns else ns + round((at - ticks) * scale)
+            rows.append((at_ns, number, *(round(x * scale) for x in spent), events, state, transitions))
+        return rows
 
     def _thread_rows(self) -> list[tuple[Any, ...]]:
         pids = dict.fromkeys(process.pid for process in self._follower.live_processes)

@@ -17,10 +17,10 @@ TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Slot", "set_up"]
+__all__ = ["Slot", "StageTimes", "set_up"]
 
 _QUEUES = 512
-_STAGES = 16
+_STAGES = 256
 _NUMBERS = 64
 
 _layout: dict[str, int] = {}
@@ -93,8 +93,8 @@ class _File:
             raise
         self.words = memoryview(self.memory).cast("Q")
         self.halves = memoryview(self.memory).cast("I")
-        self.descriptors, _, self.hot, _ = offsets
-        self.used = 0
+        self.descriptors, self.stage_descriptors, self.hot, self.stage_hot = offsets
+        self.used = self.stages_used = 0
         self._header(number, start, sizes, offsets, at)
 
     def _header(self, number: Any, start: Any, sizes: Any, offsets: Any, size: Any) -> None:
@@ -241,3 +241,96 @@ class Slot:
     def _done(self) -> None:
         self._file.halves[(self._base + _layout["queue.version"]) // 4] += 1
         self._file.version(1)
+
+
+IDLE, BUSY, BLOCKED = range(3)
+_clock = time.monotonic_ns
+
+
+class StageTimes:
+    """A thread's or a task's times as a stage: its own thread alone writes them, at transitions."""
+
+    __slots__ = (
+        "_at",
+        "_base",
+        "_began",
+        "_file",
+        "_since",
+        "_sums",
+        "_words",
+        "count_at",
+        "counts",
+        "state",
+        "takes",
+    )
+
+    def __init__(self, name: Any, thread: Any, kind: Any = "", group: Any = "") -> None:
+        self.state = IDLE
+        self.takes: set[int] = set()  # queues
+        self.counts, self.count_at = [0], 0
+        self._file: Any = None
+        file = _current()
+        if file is None or file.stages_used >= _STAGES:
+            return
+        number, file.stages_used = file.stages_used, file.stages_used + 1
+        base = file.stage_descriptors + number * _layout["stage_descriptor_bytes"]
+        hot = file.stage_hot + number * _layout["stage_hot_bytes"]
+        self._base, self._at, self._words = base, hot, file.words
+        self._since = _clock()
+        self._sums = [
+            (hot + _layout["times." + sum_]) // 8 for sum_ in ("idle_ticks", "busy_ticks", "blocked_ticks")
+        ]
+        self._began = (hot + _layout["times.since_ticks"]) // 8
+        self.counts, self.count_at = file.words, (hot + _layout["times.events"]) // 8
+        file.words[self._began] = self._since
+        file.version(1)
+        file.half("stage.version", 1, base)
+        file.half("stage.generation", 1, base)
+        file.half("stage.wait", 1, base)
+        file.half("stage.tid", thread, base)
+        file.half("stage.cpu", 0xFFFFFFFF, base)
+        for field, text in (("type", kind), ("name", name), ("group", group)):
+            file.text(base + _layout["stage." + field], _layout["text_bytes"], text)
+        file.half("stage.state", _layout["state.live"], base)
+        file.half("stage.version", 2, base)
+        file.half("header.stage_count", file.stages_used)
+        file.version(1)
+        self._file = file
+
+    def _is_stale(self) -> Any:
+        """It was never published, or is a parent's."""
+        return self._file is None or self._file is not _file
+
+    def enter(self, state: Any) -> None:
+        """From now on it waits for an event, works, or waits for room."""
+        old = self.state
+        if old == state or self._is_stale():
+            return
+        self.state = state
+        words, now, at = self._words, _clock(), self._at // 8
+        words[at] += 1
+        words[self._sums[old]] += now - self._since
+        self._since = words[self._began] = now
+        halves = self._file.halves
+        halves[(self._at + _layout["times.state"]) // 4] = state
+        halves[(self._at + _layout["times.transitions"]) // 4] += 1
+        words[at] += 1
+
+    def add(self, busy: Any) -> None:
+        """It was busy for so many ns, and tells it afterwards; it never enters a state."""
+        if not self._is_stale():
+            self._words[self._sums[BUSY]] += busy
+            self._words[self.count_at] += 1
+
+    def retire(self) -> None:
+        """Its thread or task has ended."""
+        if self._is_stale():
+            return
+        self.enter(IDLE)
+        file = self._file
+        file.version(1)
+        file.half("stage.version", 3, self._base)
+        file.half("stage.state", _layout["state.retired"], self._base)
+        file.half("stage.version", 4, self._base)
+        file.version(1)
+        self._file = None

@@ -108,6 +108,10 @@ class Stages:
         """It has ended, and another one may get its number."""
         self._label.pop(user, None)
 
+    def label(self, user: Any) -> Any:
+        """Of a user who has been named; else None."""
+        return self._label.get(user)
+
     def name(self, user: Any, role: Any, queue: Any, producer: Any) -> Any:
         """Of the stage of a user (anything hashable) who is at one side of a queue for the first time."""
         label = self._label.get(user)

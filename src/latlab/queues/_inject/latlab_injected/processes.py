@@ -8,6 +8,7 @@ import os
 import threading
 
 from . import names, threads
+from .counter_file import BUSY
 
 TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
 if TYPE_CHECKING:
@@ -89,10 +90,19 @@ def _patch(kind: Any) -> Any:
         self._latlab_name = names.queue_name(type(self).__name__)
 
     def counted_put(self: Any, obj: Any, *arguments: Any, **options: Any) -> None:
-        put(self, obj, *arguments, **options)
+        counts = self.__dict__.get("_latlab_counts")
+        times = counts.waits(False) if counts else None
+        try:
+            put(self, obj, *arguments, **options)
+        finally:
+            if times is not None:
+                times.enter(BUSY)
         _note(self, True)
 
     def counted_get(self: Any, *arguments: Any, **options: Any) -> Any:
+        counts = self.__dict__.get("_latlab_counts")
+        if counts:
+            counts.waits(True)
         item = get(self, *arguments, **options)
         _note(self, False, item)
         return item

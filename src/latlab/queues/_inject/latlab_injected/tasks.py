@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 
-from . import names, threads
+from . import loop_holds, names, threads, waits
 
 TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
 if TYPE_CHECKING:
@@ -53,3 +53,5 @@ def _role() -> Any:
 def patch_queues(module: Any) -> None:
     """Count what is made of `asyncio.Queue` and its subclasses."""
     threads.count_classes(module, (_who, _role, _stages, _until_end))
+    waits.patch_tasks(module.Queue)
+    loop_holds.note(_stages)

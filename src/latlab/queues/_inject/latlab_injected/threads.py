@@ -7,8 +7,8 @@ import threading
 import weakref
 from threading import get_ident
 
-from . import counter_file, names
-from .counter_file import Slot
+from . import counter_file, names, waits
+from .counter_file import BLOCKED, BUSY, IDLE, Slot, StageTimes
 
 TYPE_CHECKING = False  # of typing: importing that takes longer than all of ours
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ __all__ = ["count_classes", "patch_queue", "role", "watch"]
 
 _stages = names.Stages()
 _roles: dict[int, str] = {}
+_times: dict[Any, Any] = {}  # by user: of those that take from a queue
 _all: Any = weakref.WeakSet()
 _MOST_USERS = 4096
 
@@ -25,6 +26,7 @@ _MOST_USERS = 4096
 def _after_fork() -> None:
     _stages.clear()
     _roles.clear()
+    _times.clear()
     for counts in list(_all):
         counts.begin()
 
@@ -47,7 +49,7 @@ def role() -> Any:
 
 
 def process_role() -> Any:
-    """The function of a worker process; "" of the program's first one."""
+    """Of a worker process its name where somebody gave it one, else its function; "" of the first one."""
     module = sys.modules.get("multiprocessing.process")
     if module is None:
         return ""
@@ -55,7 +57,7 @@ def process_role() -> Any:
     target = getattr(process, "_target", None)
     if target is None:
         return "" if module.parent_process() is None else type(process).__name__
-    return names.function_name(target)
+    return names.role_of(process.name, names.function_name(target))
 
 
 class Counts:
@@ -122,12 +124,50 @@ class Counts:
         words, index = self._slot.place(producer)
         users, who, meet = self._users[0 if producer else 1], self._who, self._meet
 
-        def count() -> None:
+        def count_in() -> None:
             words[index] += 1
             if who() not in users:
-                meet(producer)
+                meet(True)
 
-        return count
+        def count_out() -> None:
+            words[index] += 1
+            user = who()
+            if user not in users:
+                meet(False)
+            times = _times.get(user)
+            if times is not None:
+                times.counts[times.count_at] += 1
+                if times.state != BUSY:
+                    times.enter(BUSY)
+
+        return count_in if producer else count_out
+
+    def waits(self, for_event: Any) -> Any:
+        """The current user waits at this queue; it goes on with `goes_on`."""
+        user = self._who()
+        times = _times.get(user)
+        if times is None and for_event and self._slot is not None:
+            times = self._told(user)
+        if times is not None:
+            # Who takes elsewhere, and gives back here what it takes here, has an event: it wants an object.
+            of_pool = for_event and user in self._users[0] and times.takes - {id(self)}
+            times.enter(IDLE if for_event and not of_pool else BLOCKED)
+        return times
+
+    def found_nothing(self) -> None:
+        """The current user looked for an event; only who takes from this queue looks for work."""
+        user = self._who()
+        if user in self._users[1]:
+            times = _times.get(user)
+            if times is not None:
+                times.enter(IDLE)
+
+    def _told(self, user: Any) -> Any:
+        label = self._stages.label(user)
+        if label is None:
+            return None
+        times = _times[user] = StageTimes(label, threading.get_native_id())
+        return times
 
     def _meet(self, producer: Any) -> None:
         """A user comes to a side for the first time: the side is named after all that do."""
@@ -144,6 +184,10 @@ class Counts:
             labels.append(label)
             kind = role if len(labels) == 1 else ""
             self._slot.side(producer, kind, " + ".join(labels), threading.get_native_id())
+        if not producer:
+            times = _times.get(user) or self._told(user)
+            if times is not None:
+                times.takes.add(id(self))
 
     def forget(self, user: Any, stages: Any) -> None:
         """A user has ended, and another one may get its number."""
@@ -179,6 +223,9 @@ class _Mark:
 def forget(user: Any, stages: Any) -> None:
     """A user of queues has ended."""
     stages.forget(user)
+    times = _times.pop(user, None)
+    if times is not None:
+        times.retire()
     for counts in list(_all):
         counts.forget(user, stages)
 
@@ -240,6 +287,7 @@ def _counted(kind: Any, inner: Any, name: Any, producer: Any) -> Any:
 def count_classes(module: Any, who: Any) -> None:
     """Count what is made of a module's Queue, LifoQueue and PriorityQueue, and of their subclasses."""
     base = module.Queue
+    waits.patch_looks(base)
     base._latlab_counts = (
         None  # of what was made before, or by a class that doesn't call its parent's __init__
     )
@@ -255,6 +303,10 @@ def count_classes(module: Any, who: Any) -> None:
                 for kind in type(self).__mro__[: type(self).__mro__.index(base)]:
                     count_class(kind)
             self._latlab_counts = counts
+            if counts is not None and hasattr(self, "not_empty"):
+                # Only who has to wait comes by here.
+                waits.patch_condition(self.not_empty, counts, True)
+                waits.patch_condition(self.not_full, counts, False)
         except Exception:  # noqa: BLE001, S110
             pass  # it stays the queue that it is
 
@@ -288,8 +340,10 @@ def _simple(base: Any) -> Any:
             self.put(item)
 
         def get(self, block: Any = True, timeout: Any = None) -> Any:
-            item = super().get(block, timeout)
             counts = self._latlab_counts
+            if counts is not None and not self.qsize():
+                counts.waits(True)
+            item = super().get(block, timeout)
             if counts is not None:
                 work = getattr(item, "fn", None)
                 if work is not None and get_ident() not in _roles:

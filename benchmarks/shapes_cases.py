@@ -1,0 +1,406 @@
+"""The pipelines of `benchmarks.shapes`, and what limits each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["BURST", "EQUAL", "HIDDEN", "NONE", "STAGE", "STOPPED", "Case", "cases"]
+
+STAGE, NONE, BURST, STOPPED, HIDDEN, EQUAL = "stage", "none", "burst", "stopped", "hidden", "equal"
+
+
+@dataclass
+class Case:
+    """A pipeline, and what limits it.
+
+    Attributes:
+        runtime: "plain" before its name: nothing is instrumented, Python's queues are counted by themselves.
+        truth: kind of what limits; HIDDEN: the counts do not carry it, so that only silence is right; EQUAL:
+            all stages are as slow, so that no name is right.
+        names: the stages that may be named (one for each line of several).
+    """
+
+    shape: str
+    runtime: str
+    truth: str
+    names: tuple[str, ...]
+    spec: dict[str, Any]
+    right_when_named: bool = field(default=False)
+
+
+def stage(name: str, into: str = "", out: str = "", ms: float = 0.0, **more: Any) -> dict[str, Any]:
+    return {"name": name, "in": into.split(), "out": out.split(), "ms": ms, **more}
+
+
+def queue(name: str, source: str, drain: str, capacity: int = 32, **more: Any) -> dict[str, Any]:
+    return {"name": name, "from": source, "to": drain, "capacity": capacity, **more}
+
+
+def line(draw: random.Random, capacity: int, prefix: str = "", **slow: Any) -> tuple[dict[str, Any], str]:
+    """A source and three to five stages, one of them two to four times as slow as the others."""
+    names = [
+        f"{prefix}{name}"
+        for name in draw.sample(["parse", "check", "price", "route", "store"], draw.randint(3, 5))
+    ]
+    fast, at = draw.uniform(0.6, 1.2), draw.randrange(len(names))
+    stages = [stage(f"{prefix}source", "", f"{prefix}q0", every_ms=0.2)]
+    queues = []
+    for i, name in enumerate(names):
+        queues.append(queue(f"{prefix}q{i}", names[i - 1] if i else f"{prefix}source", name, capacity))
+        out = f"{prefix}q{i + 1}" if i + 1 < len(names) else ""
+        stages.append(stage(name, f"{prefix}q{i}", out, fast))
+    stages[at + 1].update({"ms": fast * draw.uniform(2.0, 4.0), **slow})
+    return {"stages": stages, "queues": queues}, names[at]
+
+
+def plain(draw: random.Random, runtime: str) -> Case:
+    spec, slow = line(draw, draw.choice([8, 32, 100]))
+    return Case("line", runtime, STAGE, (slow,), spec)
+
+
+def of_one(draw: random.Random, runtime: str) -> Case:
+    spec, slow = line(draw, 1)
+    return Case("queues of one", runtime, STAGE, (slow,), spec)
+
+
+def idle(draw: random.Random, runtime: str) -> Case:
+    spec, _ = line(draw, 32)
+    for one in spec["stages"][1:]:
+        one["ms"] = 0.8
+    spec["stages"][0]["every_ms"] = draw.uniform(2.5, 5)
+    return Case("idle", runtime, NONE, (), spec)
+
+
+def join(draw: random.Random, runtime: str) -> Case:
+    """`pair` takes one event of each side."""
+    times = dict.fromkeys(("left", "right", "pair"), draw.uniform(0.6, 1.2))
+    slow = draw.choice(list(times))
+    times[slow] *= draw.uniform(2.5, 4)
+    stages = [
+        stage("feed-1", "", "a", every_ms=0.2),
+        stage("feed-2", "", "b", every_ms=0.2),
+        stage("left", "a", "c", times["left"]),
+        stage("right", "b", "d", times["right"]),
+        stage("pair", "c d", "", times["pair"]),
+    ]
+    queues = [
+        queue("a", "feed-1", "left"),
+        queue("b", "feed-2", "right"),
+        queue("c", "left", "pair"),
+        queue("d", "right", "pair"),
+    ]
+    return Case("join", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+
+
+def fork(draw: random.Random, runtime: str) -> Case:
+    """`split` puts every event to both."""
+    times = dict.fromkeys(("split", "left", "right"), draw.uniform(0.6, 1.2))
+    slow = draw.choice(list(times))
+    times[slow] *= draw.uniform(2.5, 4)
+    stages = [
+        stage("feed", "", "a", every_ms=0.2),
+        stage("split", "a", "b c", times["split"]),
+        stage("left", "b", "", times["left"]),
+        stage("right", "c", "", times["right"]),
+    ]
+    queues = [queue("a", "feed", "split"), queue("b", "split", "left"), queue("c", "split", "right")]
+    return Case("fork", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+
+
+def cycle(draw: random.Random, runtime: str) -> Case:
+    """A client with a window of requests under way, a server, a stage that takes replies."""
+    window = draw.choice([4, 8, 16])
+    times = dict.fromkeys(("client", "server", "reply"), draw.uniform(0.5, 1.0))
+    slow = draw.choice(list(times))
+    times[slow] *= draw.uniform(2.5, 4)
+    stages = [
+        stage("client", "credits", "requests", times["client"]),
+        stage("server", "requests", "replies", times["server"]),
+        stage("reply", "replies", "credits", times["reply"]),
+    ]
+    queues = [
+        queue("credits", "reply", "client", 64, initial=window),
+        queue("requests", "client", "server", 64),
+        queue("replies", "server", "reply", 64),
+    ]
+    return Case("cycle", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+
+
+def pool(draw: random.Random, runtime: str) -> Case:
+    """`workers` take a connection each; there are fewer connections than workers, and they limit."""
+    workers, connections = draw.choice([4, 6]), draw.choice([1, 2])
+    stages = [
+        stage("source", "", "jobs", every_ms=0.2),
+        stage("worker", "jobs", "done", draw.uniform(3, 6), pool="connections", count=workers),
+        stage("store", "done", "", 0.2),
+    ]
+    queues = [
+        queue("jobs", "source", "worker"),
+        queue("connections", "worker", "worker", connections, initial=connections),
+        queue("done", "worker", "store"),
+    ]
+    return Case("pool", runtime, STAGE, ("connections",), {"stages": stages, "queues": queues})
+
+
+def workers(draw: random.Random, runtime: str) -> Case:
+    count, slow = draw.choice([2, 3, 4]), draw.uniform(1.5, 2.5)
+    planted = draw.random() < 0.5
+    stages = [
+        stage("source", "", "jobs", every_ms=0.2),
+        stage("worker", "jobs", "done", slow * count if planted else slow, count=count),
+        stage("store", "done", "", 0.3 if planted else 2 * slow),
+    ]
+    queues = [queue("jobs", "source", "worker"), queue("done", "worker", "store")]
+    return Case(
+        "workers", runtime, STAGE, ("worker" if planted else "store",), {"stages": stages, "queues": queues}
+    )
+
+
+def lines(draw: random.Random, runtime: str) -> Case:
+    one, slow = line(draw, 32, "a-")
+    two, other = line(draw, 32, "b-")
+    spec = {key: one[key] + two[key] for key in one}
+    return Case("two lines", runtime, STAGE, (slow, other), spec)
+
+
+def swapped(draw: random.Random, runtime: str) -> Case:
+    spec, slow = line(draw, 32)
+    draw.choice(spec["queues"])["swap"] = True
+    return Case("swapped ends", runtime, HIDDEN, (slow,), spec)
+
+
+def unseen(draw: random.Random, runtime: str) -> Case:
+    """The queue in front of the slow stage is not instrumented: its neighbour must not be named."""
+    spec, slow = line(draw, 32)
+    at = next(i for i, one in enumerate(spec["stages"][1:]) if one["name"] == slow)
+    if at == 0:  # in front of the first stage nothing tells that there is a queue
+        slow, at = spec["stages"][2]["name"], 1
+        spec["stages"][1]["ms"], spec["stages"][2]["ms"] = spec["stages"][2]["ms"], spec["stages"][1]["ms"]
+    spec["queues"][at]["seen"] = False
+    return Case("unseen queue", runtime, HIDDEN, (slow,), spec)
+
+
+def stopped(draw: random.Random, runtime: str) -> Case:
+    spec, _ = line(draw, 32)
+    victim = draw.randrange(1, len(spec["stages"]))
+    spec["stages"][victim][draw.choice(["ends_after_s", "hangs_after_s"])] = draw.uniform(0.6, 1.4)
+    return Case("stopped stage", runtime, STOPPED, (spec["stages"][victim]["name"],), spec)
+
+
+def burst(draw: random.Random, runtime: str) -> Case:
+    """A source that stands still, and then sends more at once than a queue holds."""
+    spec, _ = line(draw, 8)
+    for one in spec["stages"][1:]:
+        one["ms"] = 0.5
+    spec["stages"][0].update(every_ms=draw.uniform(3, 4), burst=draw.choice([40, 60]))
+    return Case("burst", runtime, BURST, (), spec)
+
+
+def computing(draw: random.Random, runtime: str) -> Case:
+    """One stage computes, the others sleep less."""
+    spec, slow = line(draw, 32, work="spin")
+    return Case("computes", runtime, STAGE, (slow,), spec)
+
+
+def blocking(draw: random.Random, runtime: str) -> Case:
+    """A coroutine that holds the loop: every other is late since it is."""
+    spec, slow = line(draw, 32, work="block")
+    return Case("blocks the loop", runtime, STAGE, (slow,), spec)
+
+
+def held_by_credit(draw: random.Random, runtime: str) -> Case:
+    """The window is too small for anything to be busy: requests wait for credit, and nothing is slow."""
+    stages = [
+        stage("client", "credits", "requests", 0.3),
+        stage("server", "requests", "replies", 1.0),
+        stage("reply", "replies", "credits", 1.0),
+    ]
+    queues = [
+        queue("credits", "reply", "client", 64, initial=1),
+        queue("requests", "client", "server", 64),
+        queue("replies", "server", "reply", 64),
+    ]
+    return Case("window of one", runtime, NONE, (), {"stages": stages, "queues": queues})
+
+
+def equal(draw: random.Random, runtime: str) -> Case:
+    """A saturated line of stages that are as slow as one another."""
+    spec, _ = line(draw, draw.choice([8, 32, 100]))
+    each = draw.uniform(0.8, 1.2)
+    for one in spec["stages"][1:]:
+        one["ms"] = each
+    return Case("equal", runtime, EQUAL, (), spec)
+
+
+def equal_join(draw: random.Random, runtime: str) -> Case:
+    case = join(draw, runtime)
+    for one in case.spec["stages"][2:]:
+        one["ms"] = 1.0
+    return Case("equal join", runtime, EQUAL, (), case.spec)
+
+
+def equal_fork(draw: random.Random, runtime: str) -> Case:
+    case = fork(draw, runtime)
+    for one in case.spec["stages"][1:]:
+        one["ms"] = 1.0
+    return Case("equal fork", runtime, EQUAL, (), case.spec)
+
+
+def near(draw: random.Random, runtime: str) -> Case:
+    """Loaded to two thirds: nothing limits, and queues hold something now and then."""
+    spec, _ = line(draw, 32)
+    for one in spec["stages"][1:]:
+        one["ms"] = 0.8
+    spec["stages"][0]["every_ms"] = draw.uniform(1.6, 2.0)
+    return Case("two thirds", runtime, NONE, (), spec)
+
+
+def filtered(draw: random.Random, runtime: str) -> Case:
+    """The first stage lets a third pass; either it limits or the one behind it."""
+    spec, _ = line(draw, 32)
+    first, second = spec["stages"][1:3]
+    for one in spec["stages"][1:]:
+        one["ms"] = 0.6
+    first["keep"] = 0.34
+    slow = draw.choice([first, second])
+    slow["ms"] = 2.0 if slow is first else 5.0
+    return Case("filter", runtime, STAGE, (slow["name"],), spec)
+
+
+def routed(draw: random.Random, runtime: str) -> Case:
+    """`split` puts each event to one of two, in turn; one of the three limits."""
+    slow = draw.choice(["split", "left", "right"])
+    times = {"split": 0.6, "left": 0.8, "right": 0.8}
+    times[slow] = 2.0 if slow == "split" else 3.5
+    stages = [
+        stage("feed", "", "a", every_ms=0.2),
+        stage("split", "a", "b c", times["split"], route=True),
+        stage("left", "b", "", times["left"]),
+        stage("right", "c", "", times["right"]),
+    ]
+    queues = [queue("a", "feed", "split"), queue("b", "split", "left"), queue("c", "split", "right")]
+    return Case("routed", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+
+
+def polled(draw: random.Random, runtime: str) -> Case:
+    """Stages look for an event every 0.3 ms and never wait in `get`."""
+    spec, slow = line(draw, 32)
+    for one in spec["stages"][1:]:
+        one.update(polls=True, ms=one["ms"] + 0.3)
+    return Case("polls", runtime, STAGE, (slow,), spec)
+
+
+def polled_idle(draw: random.Random, runtime: str) -> Case:
+    case = idle(draw, runtime)
+    for one in case.spec["stages"][1:]:
+        one["polls"] = True
+    return Case("polls, idle", runtime, NONE, (), case.spec)
+
+
+def batched(draw: random.Random, runtime: str) -> Case:
+    """The last stage takes ten at a time."""
+    spec, _ = line(draw, 64)
+    for one in spec["stages"][1:]:
+        one["ms"] = 0.8
+    last, other = spec["stages"][-1], spec["stages"][draw.randrange(1, len(spec["stages"]) - 1)]
+    last.update(take=10)
+    slow = draw.choice([last, other])
+    last["ms"] = 30.0 if slow is last else 3.0
+    other["ms"] = 2.2 if slow is other else 0.8
+    return Case("batches", runtime, STAGE, (slow["name"],), spec)
+
+
+def last_slow(draw: random.Random, runtime: str) -> Case:
+    """The last stage works for 55 to 70 % of the time, and no other for more than a quarter."""
+    spec, _ = line(draw, 32)
+    for one in spec["stages"][1:]:
+        one["ms"] = 0.7
+    spec["stages"][-1]["ms"] = draw.uniform(1.8, 2.2)
+    spec["stages"][0]["every_ms"] = 3.2
+    return Case("last at 60 %", runtime, NONE, (), spec)
+
+
+def diamond(draw: random.Random, runtime: str) -> Case:
+    """A fork and a join of what it sent both ways."""
+    times = dict.fromkeys(("split", "left", "right", "pair"), draw.uniform(0.5, 0.9))
+    slow = draw.choice(list(times))
+    times[slow] *= draw.uniform(2.5, 4)
+    stages = [
+        stage("feed", "", "a", every_ms=0.2),
+        stage("split", "a", "b c", times["split"]),
+        stage("left", "b", "d", times["left"]),
+        stage("right", "c", "e", times["right"]),
+        stage("pair", "d e", "", times["pair"]),
+    ]
+    queues = [
+        queue("a", "feed", "split"),
+        queue("b", "split", "left"),
+        queue("c", "split", "right"),
+        queue("d", "left", "pair"),
+        queue("e", "right", "pair"),
+    ]
+    return Case("diamond", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+
+
+def of_two_groups(draw: random.Random, runtime: str) -> Case:
+    """Two groups of workers behind one another."""
+    one, two = draw.choice([2, 3]), draw.choice([2, 3])
+    slow = draw.choice(["fetch", "write"])
+    base = draw.uniform(0.8, 1.2)
+    stages = [
+        stage("source", "", "jobs", every_ms=0.2),
+        stage("fetch", "jobs", "rows", base * one * (2.5 if slow == "fetch" else 1), count=one),
+        stage("write", "rows", "", base * two * (2.5 if slow == "write" else 1), count=two),
+    ]
+    queues = [queue("jobs", "source", "fetch"), queue("rows", "fetch", "write")]
+    return Case("two groups", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+
+
+MAKERS: list[tuple[Callable[[random.Random, str], Case], tuple[str, ...]]] = [
+    (plain, ("threads", "coroutines", "processes", "cpp")),
+    (of_one, ("threads", "coroutines", "cpp")),
+    (idle, ("threads", "coroutines", "processes", "cpp")),
+    (join, ("threads", "coroutines", "processes", "cpp")),
+    (fork, ("threads", "coroutines", "processes", "cpp")),
+    (cycle, ("threads", "coroutines", "processes", "cpp")),
+    (pool, ("threads",)),
+    (workers, ("threads", "coroutines", "processes")),
+    (lines, ("threads", "coroutines", "cpp")),
+    (swapped, ("threads", "cpp")),
+    (unseen, ("threads", "coroutines")),
+    (stopped, ("threads", "processes")),
+    (burst, ("threads",)),
+    (computing, ("threads", "processes")),
+    (blocking, ("coroutines",)),
+    (held_by_credit, ("threads", "cpp")),
+    (equal, ("threads", "coroutines", "processes", "cpp", "plain threads")),
+    (equal_join, ("threads", "processes", "cpp")),
+    (equal_fork, ("threads", "coroutines")),
+    (near, ("threads", "cpp", "plain processes")),
+    (plain, ("plain threads", "plain coroutines", "plain processes")),
+    (join, ("plain threads", "plain coroutines")),
+    (fork, ("plain threads",)),
+    (cycle, ("plain threads",)),
+    (idle, ("plain threads", "plain coroutines")),
+    (filtered, ("threads", "plain threads", "processes")),
+    (routed, ("threads", "plain coroutines")),
+    (polled, ("threads",)),
+    (polled_idle, ("threads",)),
+    (batched, ("threads", "plain threads")),
+    (last_slow, ("threads", "plain threads", "coroutines")),
+    (diamond, ("threads", "processes", "cpp")),
+    (of_two_groups, ("threads", "plain threads", "processes")),
+]
+
+
+def cases(count: int, seed: int) -> Iterator[Case]:
+    """So many pipelines: every shape in every runtime in turn, with parameters of their own."""
+    kinds = [(make, runtime) for make, runtimes in MAKERS for runtime in runtimes]
+    for number in range(count):
+        make, runtime = kinds[number % len(kinds)]
+        case = make(random.Random(f"{seed} {number}"), runtime)
+        case.spec["seed"] = number
+        yield case
