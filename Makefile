@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 300
 SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
 CXX_FILES = $(shell find include native benchmarks examples 2>/dev/null -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help demo test test-all test-core test-types test-imports test-sanitizers fuzz lint format stubs docs proof bench clean install
+.PHONY: help demo test test-all test-core test-types test-imports test-sanitizers fuzz fuzz-readers lint format stubs docs proof bench clean install
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
@@ -49,6 +49,7 @@ test-core: $(VENV)/.dependencies
 	@$(BIN)/cmake -S . -B build/tests -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DLATLAB_TESTS=ON > build/tests.log 2>&1 || { cat build/tests.log; exit 1; }
 	$(BIN)/cmake --build build/tests -j $(JOBS)
 	build/tests/latlab-core-tests
+	build/tests/latlab-fuzz-counters 5
 
 test-types: install
 	$(BIN)/python -m mypy
@@ -63,6 +64,10 @@ test-sanitizers: $(VENV)/.dependencies ## the core's tests under ASan+UBSan, the
 	  $(BIN)/cmake --build build/sanitize-$${s%%,*} -j $(JOBS) && \
 	  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/sanitize-$${s%%,*}/latlab-core-tests || exit 1; \
 	done
+
+fuzz-readers: install test-core ## every reader of files against spoiled ones: 10^8 bytes each of them, at most FUZZ_SECONDS
+	build/tests/latlab-fuzz-counters $(FUZZ_SECONDS)
+	$(BIN)/python tools/fuzz_readers.py --bytes 1e8 --seconds $(FUZZ_SECONDS)
 
 fuzz: install ## every reader of market data under libFuzzer and sanitizers, five minutes (clang)
 	$(BIN)/cmake -S . -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \

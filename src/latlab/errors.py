@@ -54,7 +54,7 @@ class InputError(LatlabError):
         remedy: str | None = None,
     ) -> None:
         self.source = fspath(source)
-        self.what = what
+        self.what = what = what.replace("\n", " ")  # it may repeat what stands in the file
         self.place = place
         where = self.source if place is None else f"{self.source}: {place}"
         super().__init__(f"{where}: {what}", remedy=remedy)

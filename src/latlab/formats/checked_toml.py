@@ -7,16 +7,17 @@ import os
 import tomllib
 import typing
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from latlab.errors import InputError
+from latlab.formats.trusted import read_file
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 __all__ = ["as_table", "checked", "filled", "member", "only", "read_document", "table"]
 
+_MOST_BYTES = 16 << 20  # of a file that somebody wrote by hand
 _T = TypeVar("_T", bound="DataclassInstance")
 _LARGEST = {"count": 64, "workers": 64, "per_book": 64, "capacity": 1 << 22, "pool_capacity": 1 << 22}
 
@@ -28,7 +29,7 @@ def read_document(path: str | os.PathLike[str], *, remedy: str) -> dict[str, Any
         InputError: that names the file and the offset or line.
     """
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(read_file(path, _MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise InputError(path, error.strerror or "can't be read", remedy=remedy) from error
     except UnicodeDecodeError as error:

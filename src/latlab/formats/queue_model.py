@@ -37,9 +37,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from latlab.errors import InputError
+from latlab.formats.trusted import read_file
 from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
 
 __all__ = ["model_text", "read_model"]
+
+_MOST_BYTES = 16 << 20
 
 
 def model_text(model: QueueingModel) -> str:
@@ -73,8 +76,7 @@ def read_model(path: str | os.PathLike[str]) -> QueueingModel:
         InputError: when it can't be read; with the file, the place and what to do.
     """
     try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
+        document = tomllib.loads(read_file(path, _MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -135,7 +135,10 @@ def from_perf_script(path: str | Path) -> EventLog:
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from error
     names: dict[int, str] = {0: "swapper"}
-    found = sorted(_parse_script(text, names), key=lambda event: event.time_ns)
+    try:
+        found = sorted(_parse_script(text, names), key=lambda event: event.time_ns)
+    except (KeyError, ValueError, IndexError) as error:
+        raise InputError(path, f"holds a scheduler event without its fields ({error})") from error
     if not any(event.kind == "switch" for event in found):
         raise InputError(
             path, "holds no sched_switch events",
