@@ -117,23 +117,26 @@ NB_MODULE(system, m) {
           "__init__",
           [](BpfTrace* self, const std::vector<std::uint64_t>& event_ids,
              const std::vector<std::uint32_t>& raw_bytes, const std::vector<bool>& registers,
-             const std::vector<std::uint32_t>& payload_bytes, const std::vector<bool>& chosen,
+             const std::vector<std::uint32_t>& payload_bytes, const std::vector<std::uint32_t>& length_at,
+             const std::vector<bool>& chosen, const std::vector<std::uint32_t>& key_at,
              std::size_t ring_bytes, std::size_t most_bytes) {
-            for (const std::size_t given :
-                 {raw_bytes.size(), registers.size(), payload_bytes.size(), chosen.size()})
+            for (const std::size_t given : {raw_bytes.size(), registers.size(), payload_bytes.size(),
+                                            length_at.size(), chosen.size(), key_at.size()})
               if (given != event_ids.size()) throw nb::value_error("one size and one flag an event");
             BpfRequest request{{}, ring_bytes, most_bytes};
             for (std::size_t i = 0; i < event_ids.size(); ++i)
-              request.events.push_back(
-                  BpfEvent{event_ids[i], raw_bytes[i], registers[i], payload_bytes[i], chosen[i]});
+              request.events.push_back(BpfEvent{event_ids[i], raw_bytes[i], registers[i], payload_bytes[i],
+                                                length_at[i], chosen[i], key_at[i]});
             new (self) BpfTrace(request);
           },
-          "event_ids"_a, "raw_bytes"_a, "registers"_a, "payload_bytes"_a, "chosen"_a,
-          "ring_bytes"_a = 1U << 25U, "most_bytes"_a = 1ULL << 30U)
+          "event_ids"_a, "raw_bytes"_a, "registers"_a, "payload_bytes"_a, "length_at"_a, "chosen"_a,
+          "key_at"_a, "ring_bytes"_a = 1U << 25U, "most_bytes"_a = 1ULL << 30U)
       .def("start", &BpfTrace::start)
       .def("stop", &BpfTrace::stop, nb::call_guard<nb::gil_scoped_release>())
       .def("lost", &BpfTrace::lost)
       .def("add_process", &BpfTrace::add_process, "pid"_a)
+      .def("sample", &BpfTrace::sample, "below"_a, "From now on only keys whose hash is less than this.")
+      .def_prop_ro("salt", &BpfTrace::salt, "Of the keys' hashes.")
       .def_prop_ro("registers", &BpfTrace::registers, "Whether the kernel lets the programs read registers.")
       .def("take", &take_bpf, "The columns of every event so far, one dictionary an event of the request.");
 }

@@ -47,9 +47,11 @@ while True:
 
 
 @contextmanager
-def server(how: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def server(how: str, cpu: int | None = None) -> Iterator[tuple[subprocess.Popen[str], int]]:
     process = subprocess.Popen([sys.executable, "-c", SERVER, how], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
+    if cpu is not None:
+        os.sched_setaffinity(process.pid, {cpu})
     try:
         yield process, int(process.stdout.readline())
     finally:
@@ -90,11 +92,15 @@ def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def observed(how: str, tmp_path: Path, stop: bool = False) -> tuple[dict[str, Any], list[float]]:
+def skip_without_bpf() -> None:
     try:
         BpfTracer(["sched:sched_switch"])
     except UnavailableError as error:
         pytest.skip(str(error))
+
+
+def observed(how: str, tmp_path: Path, stop: bool = False) -> tuple[dict[str, Any], list[float]]:
+    skip_without_bpf()
     with server(how) as (process, port):
         clients = Clients(port)
         ended = threading.Event()
@@ -146,6 +152,135 @@ def test_parts_sum_to_the_whole_and_the_median_is_the_clients(tmp_path: Path) ->
     assert found["p50_ns"] / 1e9 < statistics.median(times)
     shown = latlab("show", str(tmp_path / "run"))
     assert (shown.returncode, "Where the slow ones spend it" in shown.stdout) == (0, True)
+
+
+def asked(port: int, batches: int) -> None:
+    """Commands in batches of forty, each batch in one write: more than is captured of a call."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        for _ in range(batches):
+            connection.sendall(b"*2\r\n$8\r\nJSON.GET\r\n$3\r\nkey\r\n" * 40)
+            left = 5 * 40
+            while left:
+                left -= len(connection.recv(left))
+            time.sleep(0.01)
+
+
+BATCHES = """
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    connection, _ = listener.accept()
+    left = b""
+    while data := connection.recv(16384):
+        left += data
+        commands, left = left[: len(left) // 27 * 27], left[len(left) // 27 * 27 :]
+        if commands: connection.sendall(b"+OK\\r\\n" * (len(commands) // 27))
+"""
+
+
+def test_every_request_of_pipelined_batches_is_counted(tmp_path: Path) -> None:
+    skip_without_bpf()
+    process = subprocess.Popen([sys.executable, "-c", BATCHES], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        port = int(process.stdout.readline())
+        client = threading.Timer(1.5, asked, (port, 25))
+        client.start()
+        done = latlab("record", "--pid", str(process.pid), "--seconds", "4", "--json")
+        client.join()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    found = json.loads(done.stdout)
+    assert (found["requests"], found["framing"], found["uncounted"]) == (1000, "resp", 0)
+
+
+def test_a_stall_at_the_end_of_a_recording_is_seen(tmp_path: Path) -> None:
+    skip_without_bpf()
+    with server("plain") as (process, port):
+        clients = Clients(port)
+        stopping = threading.Timer(2.0, os.kill, (process.pid, signal.SIGSTOP))
+        stopping.start()
+        try:
+            done = latlab("record", "--pid", str(process.pid), "--seconds", "3", "--json")
+        finally:
+            stopping.join()
+            os.kill(process.pid, signal.SIGCONT)
+            clients.end()
+        assert process.poll() is None
+    found = json.loads(done.stdout)
+    # Three clients ask one request at a time, and each waits for its answer.
+    assert found["still_open"] == 3
+    assert found["longest_open_ns"] > 0.1e9
+    assert "max_ns" in found["at_least"]
+
+
+def test_the_server_lives_on_when_the_recorder_is_killed(tmp_path: Path) -> None:
+    skip_without_bpf()
+    with server("plain") as (process, port):
+        clients = Clients(port)
+        recorder = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "latlab",
+                "requests",
+                "record",
+                "--pid",
+                str(process.pid),
+                "--seconds",
+                "20",
+            ]
+        )
+        time.sleep(2)
+        recorder.kill()
+        recorder.wait()
+        answered = len(clients.times)
+        time.sleep(0.5)
+        clients.end()
+        assert process.poll() is None
+        assert len(clients.times) > answered
+
+
+def test_of_a_server_that_ends_what_was_measured_is_told(tmp_path: Path) -> None:
+    skip_without_bpf()
+    with server("plain") as (process, port), socket.create_connection(("127.0.0.1", port)) as connection:
+        recorder = subprocess.Popen(
+            [sys.executable, "-m", "latlab", "requests", "record", "--pid", str(process.pid),
+             "--seconds", "20", "--json"],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            connection.sendall(b"hello\n")
+            connection.recv(100)
+            time.sleep(0.01)
+        process.kill()
+        out, _ = recorder.communicate(timeout=15)
+    found = json.loads(out)
+    assert found["seconds"] < 10
+    assert found["requests"] > 20
+
+
+def test_a_neighbour_on_the_same_cpu_has_its_name(tmp_path: Path) -> None:
+    skip_without_bpf()
+    busy = subprocess.Popen(
+        [sys.executable, "-c", "open('/proc/self/comm', 'w').write('neighbour')\nwhile True: pass"]
+    )
+    cpu = min(os.sched_getaffinity(0))
+    try:
+        os.sched_setaffinity(busy.pid, {cpu})
+        with server("plain", cpu) as (process, port):
+            clients = Clients(port)
+            done = latlab("record", "--pid", str(process.pid), "--seconds", "2", "--json")
+            clients.end()
+    finally:
+        busy.kill()
+        busy.wait()
+    places = {one["where"] for one in json.loads(done.stdout)["parts"] if one["kind"] == "runnable"}
+    assert "neighbour had the CPU" in places
 
 
 def test_a_wrong_call_is_one_line(tmp_path: Path) -> None:

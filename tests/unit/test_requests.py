@@ -1,42 +1,32 @@
 from __future__ import annotations
 
-import numpy as np
-import pytest
+from typing import Any
 
-from latlab.requests.connections import find_requests
-from latlab.requests.framing import kind_of
+import numpy as np
+
+from latlab.requests.connections import NEVER, find_requests
 from latlab.schedule import Transfers
 
-
-@pytest.mark.parametrize(
-    ("payload", "kind"),
-    [
-        (b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1\r\n1\r\n", ("resp", "SET")),
-        (b"*1\r\n$4\r\nping\r\n", ("resp", "PING")),
-        (b"GET /orders/4711?page=2 HTTP/1.1\r\nHost: a\r\n", ("http", "GET /orders/#")),
-        (b"POST /x HTTP/1.1\r\n", ("http", "POST /x")),
-        (b"Q\x00\x00\x00\x20SELECT a FROM b WHERE c='x' AND d=1\x00",
-         ("postgresql", "SELECT a FROM b WHERE c=? AND d=?")),
-        (b"\x01\x02\x03", ("direction", "request")),
-        (b"", ("direction", "request")),
-    ],
-)  # fmt: skip
-def test_a_request_is_named_by_its_first_bytes_without_its_values(
-    payload: bytes, kind: tuple[str, str]
-) -> None:
-    assert kind_of(payload.ljust(96, b"\0"), len(payload)) == kind
+KEPT = 256
 
 
-def transfers(calls: list[tuple[int, int]], ready: list[int]) -> Transfers:
-    """One socket: calls are (time, bytes), positive for bytes in."""
+def transfers(calls: list[tuple[Any, ...]], ready: list[int]) -> Transfers:
+    """One socket: calls are (time, bytes), positive for bytes in, or (time, sign, bytes, how many)."""
 
-    def table(rows: list[tuple[int, int]]) -> dict[str, np.ndarray]:
+    def table(rows: list[tuple[Any, ...]]) -> dict[str, np.ndarray]:
+        sizes = [abs(row[1]) if len(row) == 2 else row[3] if len(row) > 3 else len(row[2]) for row in rows]
+        known = [
+            row[2][:KEPT] if len(row) > 2 else b"\x01" * min(size, KEPT)
+            for row, size in zip(rows, sizes, strict=True)
+        ]
         count = len(rows)
         return {
-            "time_ns": np.array([time for time, _ in rows], np.int64),
-            "ret": np.array([abs(size) for _, size in rows], np.int64),
+            "time_ns": np.array([row[0] for row in rows], np.int64),
+            "ret": np.array(sizes, np.int64),
             "sk": np.full(count, 7, np.uint64), "tid": np.full(count, 11), "pid": np.full(count, 10),
-            "argument": np.full(count, 5), "payload": np.zeros(count, "V96"),
+            "argument": np.full(count, 5),
+            "payload": np.array([one.ljust(KEPT, b"\0") for one in known], f"V{KEPT}"),
+            "captured": np.array([len(one) for one in known], np.int64),
         }  # fmt: skip
 
     arrivals = {"time_ns": np.array(ready, np.int64), "skaddr": np.full(len(ready), 7, np.uint64)}
@@ -57,9 +47,70 @@ def test_a_request_goes_from_its_arrival_to_its_last_byte_out() -> None:
 
 def test_an_answer_without_its_request_is_left_out_and_a_request_without_answer_is_counted() -> None:
     found = find_requests(transfers([(5, -1), (20, 5), (40, -3), (60, 1)], [15, 55]))
-    assert (len(found.rows), found.unanswered) == (1, 1)
+    assert (found.rows["arrived"].tolist(), found.rows["sent"].tolist()) == ([15, 55], [40, NEVER])
 
 
 def test_a_request_whose_arrival_was_not_seen_counts_from_its_reading() -> None:
     found = find_requests(transfers([(20, 5), (40, -3)], []))
     assert (found.rows["arrived"].tolist(), found.rows["seen"].tolist()) == ([20], [0])
+
+
+SET = b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1\r\n1\r\n"
+
+
+def names(found: Any) -> list[str]:
+    return [found.kinds[number] for number in found.rows["kind"].tolist()]
+
+
+def test_each_request_of_a_pipelined_batch_counts() -> None:
+    found = find_requests(transfers([(20, 1, SET * 4), (40, -1, b"+OK\r\n" * 4)], [10]))
+    assert (names(found), found.framing, found.uncounted) == (["SET"] * 4, "resp", 0)
+    assert found.rows["sent"].tolist() == [40] * 4
+
+
+def test_answers_count_what_of_a_batch_was_not_captured() -> None:
+    found = find_requests(transfers([(20, 1, SET * 40), (40, -1, b"+OK\r\n" * 40)], [10]))
+    assert (len(found.rows), found.uncounted) == (40, 0)
+
+
+def test_where_neither_shows_how_many_came_that_is_said() -> None:
+    value = b"$4000\r\n" + b"x" * 4000 + b"\r\n"
+    found = find_requests(transfers([(20, 1, SET * 40), (40, -1, value * 40)], [10]))
+    assert found.uncounted == 1
+    assert found.rows["sent"].tolist() == [40] * len(found.rows)
+
+
+def test_answers_follow_their_requests_when_more_come_meanwhile() -> None:
+    calls = [(20, 1, SET * 2), (30, -1, b"+OK\r\n"), (40, 1, SET), (50, -1, b"+OK\r\n"), (60, -1, b"+OK\r\n")]
+    found = find_requests(transfers(calls, [10, 35]))
+    assert found.rows[["arrived", "sent"]].tolist() == [(10, 30), (10, 50), (35, 60)]
+
+
+def test_bytes_that_only_begin_as_a_protocols_are_told_apart_by_direction() -> None:
+    calls: list[tuple[Any, ...]] = []
+    for at in range(0, 200, 20):
+        calls += [(at + 5, 1, b"Q\0\0\0\x05\x07"), (at + 10, -1, b"\x99\x01\x02\x03\x04\x05")]
+    assert find_requests(transfers(calls, [])).framings == {"direction": 10}
+
+
+def test_lines_are_a_framing_where_each_is_answered_by_one() -> None:
+    def exchanges(answer: bytes) -> list[tuple[Any, ...]]:
+        return [one for at in range(0, 120, 20) for one in ((at + 5, 1, b"a\nb\n"), (at + 10, -1, answer))]
+
+    assert find_requests(transfers(exchanges(b"A\nB\n"), [])).framings == {"lines": 12}
+    assert find_requests(transfers(exchanges(b"A\nB\nC\n"), [])).framings == {"direction": 6}
+
+
+def test_what_arrived_and_nobody_read_is_open() -> None:
+    found = find_requests(transfers([(20, 5), (40, -3)], [15, 70]))
+    assert found.rows[["arrived", "read", "sent"]].tolist() == [(15, 20, 40), (70, NEVER, NEVER)]
+
+
+def test_a_connection_that_ended_leaves_nothing_open() -> None:
+    found = find_requests(transfers([(20, 5), (40, -3), (60, 1, b"", 0)], [15, 55]))
+    assert len(found.rows) == 1
+
+
+def test_what_comes_after_an_answer_had_not_arrived_before_it() -> None:
+    found = find_requests(transfers([(20, 5), (40, -3), (60, 1), (70, -1)], [15]))
+    assert found.rows[["arrived", "seen"]].tolist() == [(15, 1), (60, 0)]

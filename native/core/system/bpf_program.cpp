@@ -27,8 +27,11 @@ enum : std::int32_t {
   kCurrentTask = 158,
   kTaskRegisters = 175,
 };
-constexpr std::int32_t kNoWakeup = 1;   // BPF_RB_NO_WAKEUP: the reader looks by itself
-constexpr std::uint32_t kRingMap = 27;  // BPF_MAP_TYPE_RINGBUF
+constexpr std::int32_t kNoWakeup = 1;           // BPF_RB_NO_WAKEUP: the reader looks by itself
+constexpr std::uint32_t kRingMap = 27;          // BPF_MAP_TYPE_RINGBUF
+constexpr std::uint32_t kMappable = 1U << 10U;  // BPF_F_MMAPABLE
+constexpr std::uint8_t kMapValue = 2;           // BPF_PSEUDO_MAP_VALUE
+constexpr std::int32_t kMostPositive = 0x7FFFFFFF;
 
 [[noreturn]] void fail(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
@@ -46,6 +49,20 @@ class Assembler {
   void map(std::uint8_t to, int descriptor) {
     add(BPF_LD | BPF_DW | BPF_IMM, to, BPF_PSEUDO_MAP_FD, 0, descriptor);
     add(0, 0, 0, 0, 0);
+  }
+  // The address of the only value of an array.
+  void map_value(std::uint8_t to, int descriptor) {
+    add(BPF_LD | BPF_DW | BPF_IMM, to, kMapValue, 0, descriptor);
+    add(0, 0, 0, 0, 0);
+  }
+  void set64(std::uint8_t to, std::uint64_t value) {
+    add(BPF_LD | BPF_DW | BPF_IMM, to, 0, 0, static_cast<std::int32_t>(value & 0xFFFFFFFFU));
+    add(0, 0, 0, 0, static_cast<std::int32_t>(value >> 32U));
+  }
+  void multiply(std::uint8_t to, std::uint8_t by) { add(BPF_ALU64 | BPF_MUL | BPF_X, to, by, 0, 0); }
+  void exclusive_or(std::uint8_t to, std::uint8_t with) { add(BPF_ALU64 | BPF_XOR | BPF_X, to, with, 0, 0); }
+  void load32(std::uint8_t to, std::uint8_t base, std::int16_t offset) {
+    add(BPF_LDX | BPF_MEM | BPF_W, to, base, offset, 0);
   }
   void helper(std::int32_t number) { add(BPF_JMP | BPF_CALL, 0, 0, 0, number); }
   void store64(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
@@ -69,6 +86,13 @@ class Assembler {
   std::size_t if_zero(std::uint8_t what) { return jump(BPF_JMP | BPF_JEQ | BPF_K, what); }
   std::size_t if_is(std::uint8_t what, std::int32_t value) {
     return jump(BPF_JMP | BPF_JEQ | BPF_K, what, value);
+  }
+  std::size_t if_at_most(std::uint8_t what, std::int32_t value) {
+    return jump(BPF_JMP | BPF_JLE | BPF_K, what, value);
+  }
+  std::size_t if_less(std::uint8_t what, std::uint8_t other) {
+    add(BPF_JMP | BPF_JLT | BPF_X, what, other, 0, 0);
+    return code_.size() - 1;
   }
   std::size_t always() { return jump(BPF_JMP | BPF_JA, 0); }
   void land(std::size_t at) { code_[at].off = static_cast<std::int16_t>(code_.size() - at - 1); }
@@ -117,44 +141,81 @@ constexpr std::int32_t kMessageCalls[] = {-1, -1};
 constexpr std::int32_t kIovecOfMessage = 0;
 #endif
 
-// r8 becomes the word at the user's address r8 + offset.
+constexpr std::int16_t kPairAt = -32;  // on the stack: two words that `follow` reads
+
+// r8 becomes the word at the user's address r8 + offset; the stack holds it and the word behind it.
 void follow(Assembler& a, std::int32_t offset) {
   a.move(BPF_REG_1, BPF_REG_10);
-  a.plus(BPF_REG_1, -16);
-  a.set(BPF_REG_2, 8);
+  a.plus(BPF_REG_1, kPairAt);
+  a.set(BPF_REG_2, 16);
   a.move(BPF_REG_3, BPF_REG_8);
   a.plus(BPF_REG_3, offset);
   a.helper(kProbeReadUser);
-  a.load64(BPF_REG_8, BPF_REG_10, -16);
+  a.load64(BPF_REG_8, BPF_REG_10, kPairAt);
 }
 
-// Copies the beginning of the buffer that the current system call works on to r7 + to.
-void copy_payload(Assembler& a, std::int32_t to, std::uint32_t bytes) {
+// Copies the beginning of the buffer that the current system call works on behind r7 + to, where it says how
+// many bytes these are: not more than the call moved, than fit into the buffer, and than are asked for.
+void copy_payload(Assembler& a, std::int32_t to, std::uint32_t bytes, std::uint32_t length_at) {
   a.load64(BPF_REG_8, BPF_REG_7,
            static_cast<std::int16_t>(sizeof(RecordHead) + sizeof(std::uint64_t) * kSecondAt));
-  a.load64(BPF_REG_9, BPF_REG_7,
+  a.load64(BPF_REG_1, BPF_REG_7,
            static_cast<std::int16_t>(sizeof(RecordHead) + sizeof(std::uint64_t) * kCallAt));
-  const std::size_t message[] = {a.if_is(BPF_REG_9, kMessageCalls[0]), a.if_is(BPF_REG_9, kMessageCalls[1])};
-  const std::size_t vector[] = {a.if_is(BPF_REG_9, kIovecCalls[0]), a.if_is(BPF_REG_9, kIovecCalls[1])};
+  a.load32(BPF_REG_9, BPF_REG_6, static_cast<std::int16_t>(length_at));
+  const std::size_t positive = a.if_at_most(BPF_REG_9, kMostPositive);
+  a.set(BPF_REG_9, 0);  // the call failed
+  a.land(positive);
+  const std::size_t message[] = {a.if_is(BPF_REG_1, kMessageCalls[0]), a.if_is(BPF_REG_1, kMessageCalls[1])};
+  const std::size_t vector[] = {a.if_is(BPF_REG_1, kIovecCalls[0]), a.if_is(BPF_REG_1, kIovecCalls[1])};
   const std::size_t plain = a.always();
   for (const std::size_t one : message) a.land(one);
   follow(a, kIovecOfMessage);
   for (const std::size_t one : vector) a.land(one);
   follow(a, 0);
+  a.load64(BPF_REG_1, BPF_REG_10, kPairAt + 8);  // the first buffer's size
+  const std::size_t fits = a.if_less(BPF_REG_9, BPF_REG_1);
+  a.move(BPF_REG_9, BPF_REG_1);
+  a.land(fits);
   a.land(plain);
+  const std::size_t few = a.if_at_most(BPF_REG_9, static_cast<std::int32_t>(bytes));
+  a.set(BPF_REG_9, static_cast<std::int32_t>(bytes));
+  a.land(few);
+  a.store64(BPF_REG_7, static_cast<std::int16_t>(to), BPF_REG_9);
   a.move(BPF_REG_1, BPF_REG_7);
-  a.plus(BPF_REG_1, to);
-  a.set(BPF_REG_2, static_cast<std::int32_t>(bytes));
+  a.plus(BPF_REG_1, to + 8);
+  a.move(BPF_REG_2, BPF_REG_9);
   a.move(BPF_REG_3, BPF_REG_8);
   a.helper(kProbeReadUser);
+  const std::size_t read = a.if_zero(BPF_REG_0);
+  a.set(BPF_REG_1, 0);
+  a.store64(BPF_REG_7, static_cast<std::int16_t>(to), BPF_REG_1);
+  a.land(read);
+}
+
+// Leaves, unless the hash of the record's key is low enough.
+void leave_unless_sampled(Assembler& a, int sampling, std::uint32_t key_at) {
+  a.map_value(BPF_REG_3, sampling);
+  a.load64(BPF_REG_1, BPF_REG_6, static_cast<std::int16_t>(key_at));
+  a.load64(BPF_REG_2, BPF_REG_3, 8);
+  a.exclusive_or(BPF_REG_1, BPF_REG_2);
+  a.set64(BPF_REG_2, kSpread);
+  a.multiply(BPF_REG_1, BPF_REG_2);
+  a.shift_right(BPF_REG_1, 32);
+  a.load64(BPF_REG_2, BPF_REG_3, 0);
+  const std::size_t wanted = a.if_less(BPF_REG_1, BPF_REG_2);
+  a.leave();
+  a.land(wanted);
 }
 
 std::vector<bpf_insn> program(const Program& wanted) {
-  const auto [ring, counters, event, raw_bytes, registers, payload_bytes, processes] = wanted;
+  const auto [ring, counters, event, raw_bytes, registers, payload_bytes, length_at, processes, key_at,
+              sampling] = wanted;
   const auto payload_at = static_cast<std::int32_t>(sizeof(RecordHead) + (registers ? kRegisterBytes : 0));
-  const std::int32_t behind = payload_at + static_cast<std::int32_t>(registers ? payload_bytes : 0);
+  const bool has_payload = registers && payload_bytes > 0;
+  const std::int32_t behind = payload_at + (has_payload ? static_cast<std::int32_t>(payload_bytes) + 8 : 0);
   Assembler a;
   a.move(BPF_REG_6, BPF_REG_1);  // the tracepoint's record
+  if (sampling >= 0 && key_at > 0) leave_unless_sampled(a, sampling, key_at);
   if (processes >= 0) {
     a.helper(kPidTgid);
     a.shift_right(BPF_REG_0, 32);
@@ -169,7 +230,8 @@ std::vector<bpf_insn> program(const Program& wanted) {
   }
   // The verifier wants the stack that `follow` reads to be written on every way.
   a.set(BPF_REG_1, 0);
-  a.store64(BPF_REG_10, -16, BPF_REG_1);
+  a.store64(BPF_REG_10, kPairAt, BPF_REG_1);
+  a.store64(BPF_REG_10, kPairAt + 8, BPF_REG_1);
   a.map(BPF_REG_1, ring);
   a.set(BPF_REG_2, behind + static_cast<std::int32_t>(raw_bytes));
   a.set(BPF_REG_3, 0);
@@ -203,7 +265,7 @@ std::vector<bpf_insn> program(const Program& wanted) {
     a.plus(BPF_REG_1, sizeof(RecordHead));
     a.set(BPF_REG_2, static_cast<std::int32_t>(kRegisterBytes));
     a.helper(kProbeReadKernel);
-    if (payload_bytes > 0) copy_payload(a, payload_at, payload_bytes);
+    if (has_payload) copy_payload(a, payload_at, payload_bytes, length_at);
   }
   a.move(BPF_REG_1, BPF_REG_7);
   a.plus(BPF_REG_1, behind);
@@ -247,6 +309,18 @@ std::uint64_t read_counter(int counters, std::uint32_t index) {
   attributes.value = reinterpret_cast<std::uint64_t>(&value);
   if (call(BPF_MAP_LOOKUP_ELEM, attributes) < 0) fail("reading a counter of the BPF programs");
   return value;
+}
+
+int make_sampling() {
+  bpf_attr attributes{};
+  attributes.map_type = BPF_MAP_TYPE_ARRAY;
+  attributes.key_size = 4;
+  attributes.value_size = 16;
+  attributes.max_entries = 1;
+  attributes.map_flags = kMappable;
+  const int made = call(BPF_MAP_CREATE, attributes);
+  if (made < 0) fail("making the sampling of the BPF programs");
+  return made;
 }
 
 int make_processes() {

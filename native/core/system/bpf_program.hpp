@@ -34,6 +34,10 @@ inline constexpr std::size_t kRegisterBytes = 0;
 int make_ring(std::size_t bytes);
 int make_counters(std::uint32_t count);
 std::uint64_t read_counter(int counters, std::uint32_t index);
+// A map of one value that this process maps too, of two words: below which hash keys are wanted, and the
+// hashes' salt. A key's hash is the upper half of (key ^ salt) * kSpread.
+int make_sampling();
+inline constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 by the golden ratio (Knuth, 6.4)
 // A map of the processes whose events are wanted, and a process into it.
 int make_processes();
 void add_process(int processes, std::uint32_t pid);
@@ -44,10 +48,14 @@ struct Program {
   std::uint32_t event = 0;
   std::uint32_t raw_bytes = 0;  // a multiple of 8
   bool registers = false;
-  // With registers: as many bytes, a multiple of 8, of what the system call that the current thread is in
-  // reads or writes (its second argument; of readv and recvmsg and their kin the first buffer).
+  // With registers: a word that says how many bytes follow, and at most so many bytes, a multiple of 8, of
+  // what the system call that the current thread is in reads or writes (its second argument; of readv and
+  // recvmsg and their kin the first buffer).
   std::uint32_t payload_bytes = 0;
-  int processes = -1;  // of these alone; -1: of all
+  std::uint32_t length_at = 0;  // where the record has the call's result, an int: no more is copied
+  int processes = -1;           // of these alone; -1: of all
+  std::uint32_t key_at = 0;     // where the record has a word by which events are sampled; 0: all are wanted
+  int sampling = -1;
 };
 
 // Loads it, and returns its descriptor.

@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ namespace {
 constexpr std::uint32_t kBusy = 1U << 31U;     // BPF_RINGBUF_BUSY_BIT
 constexpr std::uint32_t kDiscard = 1U << 30U;  // BPF_RINGBUF_DISCARD_BIT
 constexpr std::size_t kRecordHeader = 8;       // BPF_RINGBUF_HDR_SZ
+constexpr std::uint64_t kAll = 1ULL << 32U;
 constexpr auto kLook = std::chrono::milliseconds(5);
 
 [[noreturn]] void fail(const std::string& what) {
@@ -102,7 +104,9 @@ struct BpfTrace::State {
   std::size_t ring_bytes = 0;
   std::size_t most_bytes = 0;
   std::vector<BpfEvent> events;
-  Descriptor ring, counters, processes;
+  Descriptor ring, counters, processes, sampling;
+  std::uint64_t* sampled = nullptr;  // one page: the threshold and the salt
+  std::uint64_t salt = 0;
   std::vector<Descriptor> programs, tracepoints;
   std::uint8_t* consumer = nullptr;  // one page: how far we have read
   std::uint8_t* producer = nullptr;  // one page: how far was written; then the data, twice
@@ -121,6 +125,7 @@ struct BpfTrace::State {
   static std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
   ~State() {
+    if (sampled != nullptr) munmap(sampled, page());
     if (consumer != nullptr) munmap(consumer, page());
     if (producer != nullptr) munmap(producer, page() + 2 * ring_bytes);
   }
@@ -135,6 +140,17 @@ struct BpfTrace::State {
     producer = static_cast<std::uint8_t*>(second);
   }
 
+  void map_sampling() {
+    void* mapped = mmap(nullptr, page(), PROT_READ | PROT_WRITE, MAP_SHARED, sampling.get(), 0);
+    if (mapped == MAP_FAILED) fail("mapping the sampling of the BPF programs");
+    sampled = static_cast<std::uint64_t*>(mapped);
+    // Chance decides which connections are sampled; where there is none, the clock's last digits do.
+    if (getrandom(&salt, sizeof(salt), GRND_NONBLOCK) != sizeof(salt))
+      salt = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    sampled[1] = salt;
+    sampled[0] = kAll;
+  }
+
   void keep(const std::uint8_t* record, std::size_t bytes) {
     bpf::RecordHead head{};
     if (bytes < sizeof(head)) return;
@@ -142,7 +158,7 @@ struct BpfTrace::State {
     if (head.event >= events.size()) return;
     const BpfEvent& event = events[head.event];
     const bool has_registers = event.registers && with_registers;
-    const std::size_t payload = has_registers ? event.payload_bytes : 0;
+    const std::size_t payload = has_registers && event.payload_bytes > 0 ? event.payload_bytes + 8U : 0;
     const std::size_t before = sizeof(head) + (has_registers ? bpf::kRegisterBytes : 0) + payload;
     if (bytes < before + event.raw_bytes) return;
     const std::size_t room =
@@ -201,7 +217,7 @@ struct BpfTrace::State {
     kept.assign(events.size(), {});
     for (std::size_t i = 0; i < events.size(); ++i) {
       kept[i].stride = events[i].raw_bytes;
-      kept[i].payload_stride = events[i].payload_bytes;
+      kept[i].payload_stride = events[i].payload_bytes > 0 ? events[i].payload_bytes + 8U : 0;
     }
     kept_bytes = 0;
   }
@@ -219,6 +235,8 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
     event.payload_bytes = (event.payload_bytes + 7U) & ~7U;
   }
   state.processes = Descriptor(bpf::make_processes());
+  state.sampling = Descriptor(bpf::make_sampling());
+  state.map_sampling();
   state.with_registers = bpf::kRegisterBytes > 0;
   state.ring = Descriptor(bpf::make_ring(request.ring_bytes));
   state.counters = Descriptor(bpf::make_counters(static_cast<std::uint32_t>(state.events.size())));
@@ -230,7 +248,10 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
                         event.raw_bytes,
                         event.registers && state.with_registers,
                         event.payload_bytes,
-                        event.chosen ? state.processes.get() : -1};
+                        event.length_at,
+                        event.chosen ? state.processes.get() : -1,
+                        event.key_at,
+                        event.key_at > 0 ? state.sampling.get() : -1};
     int program = -1;
     try {
       program = bpf::load(wanted);
@@ -255,6 +276,15 @@ BpfTrace::~BpfTrace() {
 
 void BpfTrace::add_process(std::uint32_t pid) {
   bpf::add_process(state_->processes.get(), pid);
+}
+
+void BpfTrace::sample(std::uint64_t below) {
+  // Relaxed: whichever record is the first for which it holds, the reader leaves out the others' too.
+  __atomic_store_n(state_->sampled, below, __ATOMIC_RELAXED);
+}
+
+std::uint64_t BpfTrace::salt() const {
+  return state_->salt;
 }
 
 void BpfTrace::start() {

@@ -23,9 +23,12 @@ struct BpfEvent {
   std::uint64_t id = 0;         // tracefs events/<group>/<name>/id
   std::uint32_t raw_bytes = 0;  // of its record; what lies behind is not copied
   bool registers = false;       // the current thread's user registers too
-  // With registers: so many bytes of what its system call reads or writes, rounded up to 8.
+  // With registers: at most so many bytes of what its system call reads or writes, rounded up to 8; the
+  // record has the call's result, an int, at length_at.
   std::uint32_t payload_bytes = 0;
-  bool chosen = false;  // of the processes alone that `add_process` names
+  std::uint32_t length_at = 0;
+  bool chosen = false;       // of the processes alone that `add_process` names
+  std::uint32_t key_at = 0;  // where the record has the word by which `sample` chooses; 0: all are wanted
 };
 
 struct BpfRequest {
@@ -42,7 +45,7 @@ enum : std::size_t { kBpfCall, kBpfFirst, kBpfSecond, kBpfThird, kBpfIp, kBpfSp,
 struct BpfSamples : TraceSamples {
   std::vector<std::int64_t> registers;  // time_ns.size() rows of kBpfRegisters, or none
   std::size_t payload_stride = 0;
-  std::vector<std::uint8_t> payload;  // as many rows of payload_stride
+  std::vector<std::uint8_t> payload;  // as many rows of payload_stride: a word, how many bytes, and these
 };
 
 class BpfTrace {
@@ -54,6 +57,11 @@ class BpfTrace {
 
   // From now on events that are `chosen` come from this process, too.
   void add_process(std::uint32_t pid);
+  // From now on only about below / 2^32 of the keys, always the same ones: those whose hash, the upper half
+  // of (key ^ salt) * 2^64 by the golden ratio, is less. A store to memory that the programs read, and no
+  // system call.
+  void sample(std::uint64_t below);
+  std::uint64_t salt() const;
 
   void start();
   void stop();  // what the ring still holds is drained

@@ -32,7 +32,7 @@ class PerfTrace:
 class BpfTrace:
     """Tracepoints of all CPUs by BPF programs, one ring."""
 
-    def __init__(self, event_ids: Sequence[int], raw_bytes: Sequence[int], registers: Sequence[bool], payload_bytes: Sequence[int], chosen: Sequence[bool], ring_bytes: int = 33554432, most_bytes: int = 1073741824) -> None: ...
+    def __init__(self, event_ids: Sequence[int], raw_bytes: Sequence[int], registers: Sequence[bool], payload_bytes: Sequence[int], length_at: Sequence[int], chosen: Sequence[bool], key_at: Sequence[int], ring_bytes: int = 33554432, most_bytes: int = 1073741824) -> None: ...
 
     def start(self) -> None: ...
 
@@ -41,6 +41,13 @@ class BpfTrace:
     def lost(self) -> int: ...
 
     def add_process(self, pid: int) -> None: ...
+
+    def sample(self, below: int) -> None:
+        """From now on only keys whose hash is less than this."""
+
+    @property
+    def salt(self) -> int:
+        """Of the keys' hashes."""
 
     @property
     def registers(self) -> bool:

@@ -5,10 +5,11 @@ Schema versions of the JSON document: 1, the present one.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-__all__ = ["PartKind", "RequestKind", "RequestPart", "Requests", "SlowRequest"]
+__all__ = ["PartKind", "RequestKind", "RequestPart", "Requests", "SlowRequest", "TailAnswer", "TimeSlice"]
 
 PartKind = Literal[
     "receive-queue",  # it lay in the socket's queue while the thread that would read it did something else
@@ -44,7 +45,12 @@ class RequestPart:
 
 @dataclass(frozen=True, slots=True)
 class RequestKind:
-    """Requests alike: of a command, a URL, a query's fingerprint; "request" where none is recognised."""
+    """Requests alike: of a command, a URL, a query's fingerprint; "request" where none is recognised.
+
+    Attributes:
+        still_open: of its requests, those that were not answered while it was observed.
+        at_least: the fields of those of its percentiles that are lower bounds for that.
+    """
 
     name: str
     count: int
@@ -52,6 +58,8 @@ class RequestKind:
     p99_ns: int
     p999_ns: int
     max_ns: int
+    still_open: int = 0
+    at_least: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,7 @@ class SlowRequest:
     Attributes:
         began_ns: its arrival, CLOCK_MONOTONIC.
         connection: the socket, as far as it is known.
+        still_open: it was not answered while it was observed: it took at least `ns`.
     """
 
     ns: int
@@ -68,6 +77,45 @@ class SlowRequest:
     connection: str
     kind: str
     parts: tuple[RequestPart, ...]
+    still_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSlice:
+    """The requests that arrived in one stretch of time, from `began_s` after the observation's beginning."""
+
+    began_s: float
+    requests: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class TailAnswer:
+    """What the slow requests spend their time on that the median ones don't; said only where it holds.
+
+    Attributes:
+        withheld: why nothing is said; "" where it is.
+        kind, where: the part that makes most of the difference.
+        extra_ns: by how much slow requests are longer than median ones, on average; share: this part's of it.
+        slow, of_slow: the slow requests in which this part alone is most of the difference, and all of them.
+        median, of_median: likewise of the median ones.
+        p_value: that chance alone puts so many among the slow ones (Fisher's exact test, one-sided).
+        candidates: the parts of the difference, the largest first, with their shares.
+    """
+
+    withheld: str = ""
+    kind: PartKind = "unexplained"
+    where: str = ""
+    extra_ns: float = 0.0
+    share: float = 0.0
+    slow: int = 0
+    of_slow: int = 0
+    median: int = 0
+    of_median: int = 0
+    p_value: float = 1.0
+    candidates: tuple[tuple[PartKind, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +124,24 @@ class Requests:
 
     Attributes:
         requests: that began and ended while it was observed.
-        rate_hz: requests a second.
-        framing: "resp", "http", "postgresql", or "direction": a request ends where its answer begins.
+        rate_hz: requests a second; where a share of the connections was sampled, of all of them.
+        framing: of most requests: "resp", "http", "postgresql", "lines", "prefixed" (by a length of four
+            bytes), or "direction": a request ends where its answer begins.
         p50_ns … max_ns: from the arrival in the receive queue until the last byte of the answer was sent.
         without_arrival: requests whose arrival wasn't seen; they are counted from when they were read.
         parts: of those around p99.9 (of fewer than ten thousand: of the slowest hundredth).
         median_parts: of those around the median.
         band: how many requests `parts` tells of.
+        sampled_share: of the connections, that were observed.
+        still_open: requests that had not been answered at the end; each counts as at least so long in all
+            percentiles (`latlab.stats.censored`). longest_open_ns: the oldest of them.
+        at_least: the fields of those of the percentiles that are lower bounds for that.
+        uncounted: exchanges in which more requests may have come than are counted: what was captured of them
+            doesn't show it.
+        framings: how many requests were told apart by which framing.
+        pooled_kinds: kinds that the last of `kinds`, "other", stands for.
+        answer: what makes the slow ones slow.
+        over_time: by arrival, in stretches of equal length; those without a request are left out.
         distrust: why this isn't trustworthy; empty when it is.
     """
 
@@ -104,6 +163,14 @@ class Requests:
     lost_events: int
     sampled_share: float = 1.0
     distrust: tuple[str, ...] = ()
+    still_open: int = 0
+    longest_open_ns: int = 0
+    at_least: tuple[str, ...] = ()
+    uncounted: int = 0
+    framings: Mapping[str, int] = field(default_factory=dict)
+    pooled_kinds: int = 0
+    answer: TailAnswer = field(default_factory=lambda: TailAnswer("it was not asked for"))
+    over_time: tuple[TimeSlice, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab requests show --json`, schema 1."""

@@ -1,23 +1,26 @@
-"""From bytes in and out of sockets to requests: from the first byte in to the last byte out. Pure."""
+"""From bytes in and out of sockets to requests: from the arrival to the last byte out. Pure."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from latlab.requests.framing import kind_of
+from latlab.requests.framing import candidates
+from latlab.requests.pairing import Call, Pair, paired
 from latlab.schedule import Transfers
 
-__all__ = ["REQUEST", "Found", "find_requests"]
+__all__ = ["NEVER", "REQUEST", "Found", "find_requests"]
 
 #: A request: when it arrived, was read, was answered from and until; who read and who answered.
 REQUEST = np.dtype(
     [
         ("arrived", np.int64),
-        ("read", np.int64),
+        ("read", np.int64),  # NEVER while it was observed, as the two that follow
         ("answered", np.int64),
         ("sent", np.int64),
         ("reader", np.int32),  # thread ids
@@ -30,74 +33,152 @@ REQUEST = np.dtype(
     ]
 )
 
+NEVER = np.iinfo(np.int64).max
+_BEGINNINGS = 8  # of requests, by which protocols are proposed
+
+Array = np.ndarray[Any, Any]
+
 
 @dataclass(frozen=True)
 class Found:
     """The requests of all connections.
 
     Attributes:
-        rows: of REQUEST, by arrival.
-        connections: their names. kinds: their names. framing: that of most requests.
-        transfers: of each connection, when bytes went in or out: (time, +bytes in or -bytes out).
-        unanswered: requests that were read and not answered while it was observed.
+        rows: of REQUEST, by arrival; with those that were not answered while it was observed.
+        connections: their names. kinds: their names.
+        framings: how many requests were told apart by which framing.
+        uncounted: exchanges in which more requests may have come than are counted.
     """
 
-    rows: np.ndarray[Any, Any]
+    rows: Array
     connections: tuple[str, ...]
     kinds: tuple[str, ...]
-    framing: str
-    unanswered: int
+    framings: Mapping[str, int] = field(default_factory=dict)
+    uncounted: int = 0
+
+    @property
+    def framing(self) -> str:
+        """That of most requests."""
+        return max(self.framings, key=lambda one: self.framings[one]) if self.framings else "direction"
+
+
+@dataclass(slots=True)
+class _Connection:
+    """The calls on a socket, each with its process and descriptor, and when it was last looked at."""
+
+    calls: list[Call]
+    pid: int
+    descriptor: int
+    looked_ns: int = 0
 
 
 def find_requests(transfers: Transfers) -> Found:
     """Pair what came in with what went out, connection by connection."""
-    calls = _calls(transfers)
     ready = _by_socket(transfers.ready["skaddr"], transfers.ready["time_ns"])
     rows: list[tuple[Any, ...]] = []
-    connections: list[str] = []
+    names: list[str] = []
     kinds: dict[str, int] = {}
-    framings: dict[str, int] = {}
-    unanswered = 0
-    for sk, calls_of in calls.items():
-        name, serves = _connection(transfers, calls_of)
-        if not serves:
-            continue
-        connections.append(name)
-        arrivals = ready.get(sk, np.zeros(0, np.int64))
-        unanswered += _pair(calls_of, arrivals, len(connections) - 1, rows, kinds, framings)
+    framings: Counter[str] = Counter()
+    uncounted = 0
+    for sk, parts in _connections(transfers, ready).items():
+        for number, one in enumerate(parts):
+            name, serves = _named(transfers, one)
+            if not serves:
+                continue
+            names.append(name)
+            found = paired(one.calls, candidates(_beginnings(one.calls)))
+            framings[found.framing] += len(found.pairs) + len(found.open)
+            uncounted += found.uncounted
+            waiting = [] if number < len(parts) - 1 else _waiting(one, ready.get(sk), found.open)
+            for pair in (*found.pairs, *found.open, *waiting):
+                rows.append(_row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds))))
     table = np.array(rows, REQUEST) if rows else np.zeros(0, REQUEST)
-    framing = max(framings, key=lambda one: framings[one]) if framings else "direction"
     return Found(
-        table[np.argsort(table["arrived"], kind="stable")],
-        tuple(connections),
-        tuple(kinds),
-        framing,
-        unanswered,
-    )
+        table[np.argsort(table["arrived"], kind="stable")], tuple(names), tuple(kinds),
+        {name: count for name, count in framings.items() if count}, uncounted,
+    )  # fmt: skip
 
 
-def _calls(transfers: Transfers) -> dict[int, list[tuple[Any, ...]]]:
-    """Of each socket its calls in order: (time, in?, bytes, tid, pid, descriptor, payload)."""
-    parts = []
+def _row(pair: Pair, connection: int, kind: int) -> tuple[Any, ...]:
+    first = pair.first
+    read = NEVER if first.size < 0 else first.time_ns
+    return (
+        first.arrived_ns, read, pair.answered.time_ns if pair.answered else NEVER,
+        pair.sent.time_ns if pair.sent else NEVER, first.tid,
+        pair.answered.tid if pair.answered else first.tid, connection, kind, pair.bytes_in, pair.bytes_out,
+        int(first.seen),
+    )  # fmt: skip
+
+
+def _waiting(one: _Connection, arrivals: Array | None, still: list[Pair]) -> list[Pair]:
+    """What arrived after the last look into the receive queue: nobody has read it."""
+    if arrivals is None or not one.calls or any(not pair.answered for pair in still):
+        return []  # of the connection a request is open already, for longer
+    after = int(np.searchsorted(arrivals, one.looked_ns, side="right"))
+    if after == len(arrivals):
+        return []
+    reader = next((call.tid for call in reversed(one.calls) if call.inward), one.calls[-1].tid)
+    when = int(arrivals[after])
+    return [Pair(Call(when, True, -1, reader, b"", when, True), "not read yet", 0)]
+
+
+def _connections(transfers: Transfers, ready: Mapping[int, Array]) -> dict[int, list[_Connection]]:
+    """The connections that each socket stood for, one after the other: one ends where its end was read."""
+    rows: dict[int, list[tuple[Any, ...]]] = {}
     for table, inward in ((transfers.received, True), (transfers.sent, False)):
-        good = table["ret"] > 0
-        parts.append((table, inward, np.flatnonzero(good)))
-    found: dict[int, list[tuple[Any, ...]]] = {}
-    for table, inward, rows in parts:
-        payload = table["payload"] if inward and "payload" in table else None
-        for row, time, sk, size, tid, pid, descriptor in zip(
-            rows.tolist(), table["time_ns"][rows].tolist(), table["sk"][rows].tolist(),
-            table["ret"][rows].tolist(), table["tid"][rows].tolist(), table["pid"][rows].tolist(),
-            table["argument"][rows].tolist(), strict=True,
-        ):  # fmt: skip
-            data = bytes(payload[row]) if payload is not None else b""
-            found.setdefault(sk, []).append((time, inward, size, tid, pid, descriptor, data))
-    for calls in found.values():
-        calls.sort(key=lambda call: call[0])
+        payload = table.get("payload")
+        width = payload.dtype.itemsize if payload is not None else 0
+        bytes_of = payload.tobytes() if payload is not None else b""
+        captured = table["captured"].tolist() if "captured" in table else [0] * len(table["ret"])
+        for at, (time, sk, size, tid, pid, descriptor) in enumerate(zip(
+            *(table[key].tolist() for key in ("time_ns", "sk", "ret", "tid", "pid", "argument")), strict=True,
+        )):  # fmt: skip
+            if size >= 0 or inward:
+                begin = at * width
+                known = bytes_of[begin : begin + min(captured[at], max(0, size))]
+                rows.setdefault(sk, []).append((time, inward, size, tid, pid, descriptor, known))
+    return {sk: _split(sorted(calls, key=lambda call: call[0]), ready.get(sk)) for sk, calls in rows.items()}
+
+
+def _split(calls: list[tuple[Any, ...]], arrivals: Array | None) -> list[_Connection]:
+    found: list[_Connection] = []
+    current: _Connection | None = None
+    last_read, reading = 0, False
+    for time, inward, size, tid, pid, descriptor, known in calls:
+        if current is None:
+            current = _Connection([], pid, descriptor)
+        if inward:
+            current.looked_ns = time
+        if size > 0:
+            arrived, seen = (time, True) if not inward else _arrival(arrivals, last_read, time, reading)
+            current.calls.append(Call(time, inward, size, tid, known, arrived, seen))
+            reading = inward
+            if inward:
+                last_read = time
+        elif inward and size == 0:
+            if current.calls:
+                found.append(current)
+            current = None
+    if current is not None and current.calls:
+        found.append(current)
     return found
 
 
-def _by_socket(sockets: np.ndarray[Any, Any], times: np.ndarray[Any, Any]) -> dict[int, np.ndarray[Any, Any]]:
+def _arrival(arrivals: Array | None, last_read: int, time: int, again: bool) -> tuple[int, bool]:
+    """When what is read at `time` had arrived: the first time since the last reading, or else before it.
+
+    What the last call has left, or what came while it read, had arrived before its end. That is believed only
+    where it is read `again`, with no answer in between: else it would be a request that came too early.
+    """
+    if arrivals is None or not len(arrivals):
+        return time, False
+    low, high = np.searchsorted(arrivals, [last_read + 1, time + 1])
+    if high > low:
+        return int(arrivals[low]), True
+    return (int(arrivals[high - 1]), True) if high and again else (time, False)
+
+
+def _by_socket(sockets: Array, times: Array) -> dict[int, Array]:
     if not len(sockets):
         return {}
     order = np.lexsort((times, sockets))
@@ -108,49 +189,23 @@ def _by_socket(sockets: np.ndarray[Any, Any], times: np.ndarray[Any, Any]) -> di
     }
 
 
-def _connection(transfers: Transfers, calls: list[tuple[Any, ...]]) -> tuple[str, bool]:
+def _beginnings(calls: list[Call]) -> list[bytes]:
+    """The first bytes in after an answer, or at all."""
+    found, before = [], False
+    for call in calls:
+        if call.inward and not before and call.known:
+            found.append(call.known)
+            if len(found) == _BEGINNINGS:
+                break
+        before = call.inward
+    return found
+
+
+def _named(transfers: Transfers, one: _Connection) -> tuple[str, bool]:
     """Its name, and whether the observed process is the one that is asked on it."""
-    _, inward, _, _, pid, descriptor, _ = calls[0]
-    link = transfers.descriptors.get((pid, descriptor), "")
+    link = transfers.descriptors.get((one.pid, one.descriptor), "")
     match = re.fullmatch(r"socket:\[(\d+)\]", link)
     end = transfers.ends.get(int(match[1])) if match else None
-    name = f"{end[0]} (descriptor {descriptor} of {pid})" if end else f"descriptor {descriptor} of {pid}"
+    place = f"descriptor {one.descriptor} of {one.pid}"
     # A server's end has the port on which somebody listens; else who gets bytes first is asked.
-    return name, end[1] if end is not None else inward
-
-
-def _pair(
-    calls: list[tuple[Any, ...]],
-    arrivals: np.ndarray[Any, Any],
-    connection: int,
-    rows: list[tuple[Any, ...]],
-    kinds: dict[str, int],
-    framings: dict[str, int],
-) -> int:
-    """The requests of one connection; returns how many remain unanswered (0 or 1)."""
-    last_read = 0
-    at, count = 0, len(calls)
-    while at < count and not calls[at][1]:  # an answer whose request was before our time
-        at += 1
-    while at < count:
-        first = at
-        while at < count and calls[at][1]:
-            at += 1
-        answer = at
-        while at < count and not calls[at][1]:
-            at += 1
-        if answer == at:
-            return 1
-        time, _, size, reader, _, _, payload = calls[first]
-        low, high = np.searchsorted(arrivals, [last_read + 1, time + 1])
-        seen = bool(high > low)
-        framing, kind = kind_of(payload, size)
-        framings[framing] = framings.get(framing, 0) + 1
-        rows.append((
-            int(arrivals[low]) if seen else time, time, calls[answer][0], calls[at - 1][0], reader,
-            calls[answer][3], connection, kinds.setdefault(kind, len(kinds)),
-            sum(call[2] for call in calls[first:answer]), sum(call[2] for call in calls[answer:at]),
-            int(seen),
-        ))  # fmt: skip
-        last_read = calls[answer - 1][0]
-    return 0
+    return (f"{end[0]} ({place})", end[1]) if end is not None else (place, one.calls[0].inward)

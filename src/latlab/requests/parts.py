@@ -10,8 +10,9 @@ import numpy as np
 from latlab.model.requests import PartKind, RequestPart
 from latlab.model.schedule import Schedule, Source, State, Wait
 
-__all__ = ["Account", "merged"]
+__all__ = ["Account", "Spent", "merged"]
 
+Array = np.ndarray[Any, Any]
 Spent = dict[tuple[PartKind, str], float]
 
 _IDLE = (Wait.POLL, Wait.FUTEX, Wait.EVENTFD, Wait.PIPE, Wait.SOCKET)
@@ -22,25 +23,22 @@ class Account:
 
     Args:
         schedule: of the server while it answered them.
+        rows: of REQUEST, all of them. kinds: the names of their kinds.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, rows: Array, kinds: Sequence[str]) -> None:
         self._schedule = schedule
+        self._requests, self._kinds = rows, kinds
+        self._before = _done_before(rows)
+        self._reads = _reads(rows)
         self._index = {one.tid: index for index, one in enumerate(schedule.threads)}
         self._rows = {index: schedule.of_thread(index) for index in self._index.values()}
-        self._foreign = {
-            int(cpu): schedule.foreign[schedule.foreign["cpu"] == cpu]
-            for cpu in np.unique(schedule.foreign["cpu"])
-        }
+        self._turns = _turns(schedule)
 
-    def of(self, request: Any, done_before: int) -> Spent:
-        """Nanoseconds of each part of one request; they sum to its time.
-
-        Args:
-            request: a row of REQUEST.
-            done_before: when its answering thread had sent its last answer before, 0 for never.
-        """
+    def of(self, index: int) -> Spent:
+        """Nanoseconds of each part of one request; they sum to its time."""
         spent: Spent = {}
+        request, done_before = self._requests[index], int(self._before[index])
         arrived, read = int(request["arrived"]), int(request["read"])
         answered, sent = int(request["answered"]), int(request["sent"])
         reader, sender = (self._index.get(int(request[key]), -1) for key in ("reader", "sender"))
@@ -77,12 +75,34 @@ class Account:
         for row, ns in self._cut(reader, arrived, read):
             known += ns
             if row["state"] == State.RUNNING:
-                self._add(spent, "receive-queue", f"{self._name(reader)} was busy", ns)
+                begin = max(int(row["begin"]), arrived)
+                self._busy(spent, reader, begin, begin + ns)
             elif row["state"] == State.BLOCKED and int(row["wait"]) in (Wait.POLL, Wait.SOCKET):
                 self._add(spent, "receive-queue", "", ns)  # it is being woken
             else:
                 self._account(spent, row, ns)
         self._add(spent, "unexplained", "", read - arrived - known)
+
+    def _busy(self, spent: Spent, reader: int, begin: int, end: int) -> None:
+        """While the reading thread ran: for which request that it had read before.
+
+        A thread that reads one request after the other works on the one that it has read last.
+        """
+        name, at = self._name(reader), begin
+        times, which = self._reads.get(self._schedule.threads[reader].tid, (_NONE, _NONE))
+        place = int(np.searchsorted(times, begin, side="right")) - 1
+        while at < end:
+            until = min(end, int(times[place + 1])) if place + 1 < len(times) else end
+            other = ""
+            if place >= 0:
+                row = self._requests[which[place]]
+                until = min(until, int(row["sent"])) if int(row["sent"]) > at else until
+                if int(row["sent"]) > at:
+                    other = f" with {self._kinds[int(row['kind'])]}"
+            self._add(spent, "receive-queue", f"{name} was busy{other}", until - at)
+            at = until
+            if place + 1 < len(times) and at >= int(times[place + 1]):
+                place += 1
 
     def _working(self, spent: Spent, index: int, begin: int, end: int) -> None:
         known = 0
@@ -126,17 +146,25 @@ class Account:
         return "unexplained", ""
 
     def _who_ran(self, row: Any) -> str:
-        """Who had the CPU, longest, while a thread of ours was runnable."""
+        """Who had the CPU that a thread of ours waited for, longest; "" where that isn't known."""
         begin, end = int(row["begin"]), int(row["end"])
-        best, name = 0, ""
-        for foreign in self._foreign.values():
-            low = int(np.searchsorted(foreign["end"], begin, side="right"))
-            high = int(np.searchsorted(foreign["begin"], end, side="left"))
-            for other in foreign[low:high]:
-                ns = min(int(other["end"]), end) - max(int(other["begin"]), begin)
-                if ns > best:
-                    best, name = ns, self._schedule.foreign_names.get(int(other["tid"]), "")
-        return f"{name} had the CPU" if name and best > (end - begin) / 4 else ""
+        turns = self._turns.get(int(row["cpu"]))
+        if turns is None:
+            return ""
+        low = int(np.searchsorted(turns["end"], begin, side="right"))
+        high = int(np.searchsorted(turns["begin"], end, side="left"))
+        had: dict[str, int] = {}
+        for turn in turns[low:high]:
+            name = self._who(turn)
+            ns = min(int(turn["end"]), end) - max(int(turn["begin"]), begin)
+            had[name] = had.get(name, 0) + ns
+        best = max(had, key=lambda name: had[name], default="")
+        return f"{best} had the CPU" if best and had[best] > (end - begin) / 2 else ""
+
+    def _who(self, turn: Any) -> str:
+        if turn["thread"] >= 0:
+            return self._name(int(turn["thread"]))
+        return self._schedule.foreign_names.get(int(turn["tid"]), "")
 
     def _taken_up(self, sender: int, read: int, answered: int, done_before: int) -> int:
         """When the answering thread began with it: after its last answer, and after it was woken for it."""
@@ -147,6 +175,45 @@ class Account:
             if row["state"] == State.BLOCKED and int(row["wait"]) in _IDLE:
                 return min(int(row["end"]), answered)
         return begun
+
+
+def _done_before(rows: Array) -> Array:
+    """When each request's answering thread had sent its answer before that one; 0 for never."""
+    order = np.lexsort((rows["sent"], rows["sender"]))
+    before = np.zeros(len(rows), np.int64)
+    same = rows["sender"][order][1:] == rows["sender"][order][:-1]
+    before[order[1:]] = np.where(same, rows["sent"][order][:-1], 0)
+    return before
+
+
+def _reads(rows: Array) -> dict[int, tuple[Array, Array]]:
+    """Of each reading thread, when it read which request, in order."""
+    order = np.lexsort((rows["read"], rows["reader"]))
+    tids, starts = np.unique(rows["reader"][order], return_index=True)
+    return {
+        int(tid): (rows["read"][part], part)
+        for tid, part in zip(tids.tolist(), np.split(order, starts[1:]), strict=True)
+    } if len(rows) else {}  # fmt: skip
+
+
+_NONE = np.zeros(0, np.int64)
+_TURN = np.dtype([("begin", np.int64), ("end", np.int64), ("thread", np.int64), ("tid", np.int64)])
+
+
+def _turns(schedule: Schedule) -> dict[int, np.ndarray[Any, Any]]:
+    """Who had each CPU, ours and strangers, in order."""
+    ours = schedule.intervals[
+        (schedule.intervals["state"] == State.RUNNING) & (schedule.intervals["cpu"] >= 0)
+    ]
+    foreign = schedule.foreign
+    turns = np.zeros(len(ours) + len(foreign), _TURN)
+    for key in ("begin", "end"):
+        turns[key] = np.concatenate([ours[key], foreign[key]])
+    turns["thread"] = np.concatenate([ours["thread"], np.full(len(foreign), -1)])
+    turns["tid"] = np.concatenate([np.full(len(ours), -1), foreign["tid"]])
+    cpus = np.concatenate([ours["cpu"], foreign["cpu"]])
+    order = np.argsort(turns["begin"], kind="stable")
+    return {int(cpu): turns[order][cpus[order] == cpu] for cpu in np.unique(cpus).tolist()}
 
 
 def merged(spent: Sequence[Spent]) -> tuple[RequestPart, ...]:

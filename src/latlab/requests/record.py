@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from latlab.model.schedule import Schedule
+from latlab.model.requests import Requests
 from latlab.requests.connections import Found, find_requests
+from latlab.requests.summary import summarise
 from latlab.schedule import Transfers, capture_command, capture_pids
 
 __all__ = ["record"]
@@ -17,11 +18,11 @@ def record(
     seconds: float = 10.0,
     *,
     stop: Callable[[], bool] = lambda: False,
-) -> tuple[Found, Schedule, int]:
+) -> tuple[Found, Requests]:
     """Observe processes, or a command, with their children.
 
     Returns:
-        the requests, the schedule, and how many events found no room.
+        every request, and what they say.
 
     Raises:
         InputError: no such process. UsageError: no such command. UnavailableError: BPF isn't allowed.
@@ -31,4 +32,5 @@ def record(
         schedule = capture_command(command, seconds, transfers=seen.append)
     else:
         schedule = capture_pids(pids, seconds, stop=stop, transfers=seen.append)
-    return find_requests(seen[0]), schedule, seen[0].lost
+    found = find_requests(seen[0])
+    return found, summarise(found, schedule, seen[0].lost, seen[0].sampled_share)

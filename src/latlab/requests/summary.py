@@ -1,18 +1,18 @@
-"""The requests as a result: percentiles, kinds, and the parts of the tail and of the median. Pure."""
+"""The requests as a result: percentiles, kinds, the tail's and the median's parts, the answer. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from latlab.model.requests import RequestKind, Requests, SlowRequest
+from latlab.model.requests import RequestKind, Requests, SlowRequest, TimeSlice
 from latlab.model.schedule import Schedule
-from latlab.requests.connections import Found
+from latlab.requests.answer import tail_answer
+from latlab.requests.connections import NEVER, Found
 from latlab.requests.parts import Account, merged
-from latlab.stats.quantiles import quantiles
+from latlab.stats.censored import censored_quantiles
 
 __all__ = ["summarise"]
 
@@ -22,107 +22,120 @@ _MEDIANS = 200  # that are taken apart
 _FEWEST = 20
 _MOST_KINDS = 50
 _UNSEEN = 0.02
+_SLICES = 60  # of the time
+_QUANTILES = {"p50_ns": 0.5, "p99_ns": 0.99, "p999_ns": 0.999}
+
+Array = np.ndarray[Any, Any]
 
 
-def summarise(found: Found, schedule: Schedule, lost: int) -> Requests:
+def summarise(found: Found, schedule: Schedule, lost: int, sampled_share: float = 1.0) -> Requests:
     """What the requests say; with distrust where too little was seen."""
-    inside = (found.rows["arrived"] >= schedule.began_ns) & (found.rows["sent"] <= schedule.ended_ns)
-    found = replace(found, rows=found.rows[inside])
-    rows = found.rows
+    rows = found.rows[
+        (found.rows["arrived"] >= schedule.began_ns)
+        & (found.rows["arrived"] < schedule.ended_ns)
+        & ((found.rows["sent"] == NEVER) | (found.rows["sent"] <= schedule.ended_ns))
+    ].copy()
+    still = rows["sent"] == NEVER
+    for key in ("read", "answered", "sent"):  # what didn't come while it was observed lasts until its end
+        rows[key] = np.minimum(rows[key], schedule.ended_ns)
     times = rows["sent"] - rows["arrived"]
-    seconds = schedule.seconds
-    distrust = _distrust(found, schedule, lost)
-    if not len(rows):
-        return Requests(
-            seconds,
-            0,
-            0.0,
-            len(found.connections),
-            found.framing,
-            0,
-            0,
-            0,
-            0,
-            0,
-            (),
-            (),
-            (),
-            0,
-            (),
-            lost,
-            1.0,
-            distrust,
-        )
-    p50, p99, p999 = (int(value) for value in quantiles(times, (0.5, 0.99, 0.999)))
+    answered = int((~still).sum())
+    whole, at_least = _percentiles(times, still)
+    kinds, pooled = _kinds(found, rows, times, still)
     order = np.argsort(times, kind="stable")
-    account = Account(schedule)
-    before = _done_before(rows)
+    account = Account(schedule, rows, found.kinds)
 
     def apart(which: Sequence[int]) -> list[dict[Any, float]]:
-        return [account.of(rows[index], int(before[index])) for index in which]
+        return [account.of(index) for index in which]
 
-    band = _tail(order)
-    slowest = order[::-1][:_SLOWEST].tolist()
+    tail, median = apart(_tail(order)), apart(_median(order))
+    seconds = schedule.seconds
     return Requests(
         seconds,
-        len(rows),
-        len(rows) / seconds if seconds else 0.0,
+        answered,
+        answered / seconds / sampled_share if seconds else 0.0,
         len(found.connections),
         found.framing,
-        p50, p99, p999, int(times.max()),
-        int((rows["seen"] == 0).sum()),
-        _kinds(found, times),
-        merged(apart(band)),
-        merged(apart(_median(order))),
-        len(band),
-        tuple(
+        **whole,
+        without_arrival=int((rows["seen"] == 0).sum()),
+        kinds=kinds,
+        parts=merged(tail),
+        median_parts=merged(median),
+        band=len(tail),
+        slowest=tuple(
             SlowRequest(
                 int(times[index]), int(rows["arrived"][index]),
                 found.connections[int(rows["connection"][index])],
-                found.kinds[int(rows["kind"][index])], merged(apart([index])),
+                found.kinds[int(rows["kind"][index])], merged(apart([index])), bool(still[index]),
             )
-            for index in slowest
+            for index in order[::-1][:_SLOWEST].tolist()
         ),
-        lost,
-        1.0,
-        distrust,
+        lost_events=lost,
+        sampled_share=sampled_share,
+        distrust=_distrust(rows, schedule, lost),
+        still_open=int(still.sum()),
+        longest_open_ns=int(times[still].max(initial=0)),
+        at_least=at_least,
+        uncounted=found.uncounted,
+        framings=dict(found.framings),
+        pooled_kinds=pooled,
+        answer=tail_answer(tail, median),
+        over_time=_over_time(rows["arrived"] - schedule.began_ns, times, still, schedule.seconds),
     )  # fmt: skip
 
 
-def _distrust(found: Found, schedule: Schedule, lost: int) -> tuple[str, ...]:
+def _percentiles(times: Array, still: Array) -> tuple[dict[str, int], tuple[str, ...]]:
+    """The percentiles and the maximum by their fields' names, and which are lower bounds."""
+    if not len(times):
+        return dict.fromkeys((*_QUANTILES, "max_ns"), 0), ()
+    values = dict(zip(_QUANTILES, censored_quantiles(times, still, _QUANTILES.values()), strict=True))
+    last = int(times.max())
+    values["max_ns"] = (last, bool(still[times == last].any()))
+    return {name: ns for name, (ns, _) in values.items()}, tuple(
+        name for name, (_, bound) in values.items() if bound
+    )
+
+
+def _over_time(began_ns: Array, times: Array, still: Array, seconds: float) -> tuple[TimeSlice, ...]:
+    length_s = seconds / _SLICES if seconds else 1.0
+    which = np.minimum((began_ns / 1e9 / length_s).astype(np.int64), _SLICES - 1)
+    found = []
+    for number in np.unique(which).tolist():
+        here = which == number
+        values, _ = _percentiles(times[here], still[here])
+        found.append(
+            TimeSlice(
+                number * length_s, int(here.sum()), values["p50_ns"], values["p99_ns"], values["max_ns"]
+            )
+        )
+    return tuple(found)
+
+
+def _distrust(rows: Array, schedule: Schedule, lost: int) -> tuple[str, ...]:
     said = []
-    if len(found.rows) < _FEWEST:
-        said.append(f"only {len(found.rows)} requests were seen: observe for longer, with --seconds")
+    if len(rows) < _FEWEST:
+        said.append(f"only {len(rows)} requests were seen: observe for longer, with --seconds")
     if lost:
         said.append(f"{lost:,} events found no room: observe for a shorter time")
     if schedule.losses.unseen_share > _UNSEEN:
         said.append("too many of the threads' switches were not seen")
-    blind = int((found.rows["seen"] == 0).sum())
-    if len(found.rows) and blind > 0.05 * len(found.rows):
+    blind = int((rows["seen"] == 0).sum())
+    if len(rows) and blind > 0.05 * len(rows):
         said.append(
             f"of {blind:,} requests the arrival was not seen: they are counted from when they were read"
         )
     return tuple(said)
 
 
-def _done_before(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """When each request's answering thread had sent its answer before that one; 0 for never."""
-    order = np.lexsort((rows["sent"], rows["sender"]))
-    before = np.zeros(len(rows), np.int64)
-    same = rows["sender"][order][1:] == rows["sender"][order][:-1]
-    before[order[1:]] = np.where(same, rows["sent"][order][:-1], 0)
-    return before
-
-
-def _tail(order: np.ndarray[Any, Any]) -> list[int]:
+def _tail(order: Array) -> list[int]:
     """Those around p99.9; of fewer than ten thousand the slowest hundredth."""
     count = len(order)
     if count < _MANY:
-        return [int(index) for index in order[-max(1, count // 100) :]]
+        return [int(index) for index in order[count - max(1, count // 100) :]] if count else []
     return [int(index) for index in order[int(0.9985 * count) : int(0.9995 * count) + 1]]
 
 
-def _median(order: np.ndarray[Any, Any]) -> list[int]:
+def _median(order: Array) -> list[int]:
     count = len(order)
     low, high = int(0.45 * count), max(int(0.55 * count), int(0.45 * count) + 1)
     step = max(1, (high - low) // _MEDIANS)
@@ -131,11 +144,20 @@ def _median(order: np.ndarray[Any, Any]) -> list[int]:
     return [int(index) for index in middle[::step]]
 
 
-def _kinds(found: Found, times: np.ndarray[Any, Any]) -> tuple[RequestKind, ...]:
-    kinds = []
-    for number, name in enumerate(found.kinds):
-        of_kind = times[found.rows["kind"] == number]
-        if len(of_kind):
-            p50, p99, p999 = (int(value) for value in quantiles(of_kind, (0.5, 0.99, 0.999)))
-            kinds.append(RequestKind(name, len(of_kind), p50, p99, p999, int(of_kind.max())))
-    return tuple(sorted(kinds, key=lambda one: -one.count)[:_MOST_KINDS])
+def _kinds(found: Found, rows: Array, times: Array, still: Array) -> tuple[tuple[RequestKind, ...], int]:
+    """Each kind, the most frequent first; of more than fifty the rest as one, and how many these are."""
+    numbers, counts = np.unique(rows["kind"], return_counts=True)
+    numbers = numbers[np.argsort(-counts, kind="stable")]
+    kept = numbers if len(numbers) <= _MOST_KINDS else numbers[: _MOST_KINDS - 1]
+    rest = numbers[len(kept) :]
+    kinds = [_kind(found.kinds[number], rows["kind"] == number, times, still) for number in kept.tolist()]
+    if len(rest):
+        kinds.append(_kind("other", np.isin(rows["kind"], rest), times, still))
+    return tuple(kinds), len(rest)
+
+
+def _kind(name: str, which: Array, times: Array, still: Array) -> RequestKind:
+    values, at_least = _percentiles(times[which], still[which])
+    return RequestKind(
+        name, int(which.sum()), **values, still_open=int(still[which].sum()), at_least=at_least
+    )

@@ -46,12 +46,13 @@ class Transfers:
 
     Attributes:
         sent, received: one row a call: `time_ns` at its end, `pid`, `tid`, `sk` (the socket), `ret` (bytes),
-            `argument` (the descriptor), `payload` (the first bytes).
+            `argument` (the descriptor), `payload` (the first bytes, of which `captured` are the call's).
         ready: one row an arrival in a socket's receive queue: `time_ns`, `skaddr` (the socket).
         descriptors: (process, descriptor) -> what it was.
         ends: inode of a socket -> its own address, and whether somebody listens there.
         pids: the observed processes.
         lost: events that found no room.
+        sampled_share: of the sockets, those of which this tells; what others did is left out.
     """
 
     sent: Mapping[str, np.ndarray[Any, Any]]
@@ -61,6 +62,7 @@ class Transfers:
     ends: Mapping[int, tuple[str, bool]]
     pids: frozenset[int]
     lost: int
+    sampled_share: float = 1.0
 
 
 def capture_command(
@@ -170,9 +172,13 @@ def capture_pids(
 
 
 def _transfers(collector: Collector, events: Events) -> Transfers:
+    sent, received, ready = (
+        collector.sampled(events[name], key)
+        for name, key in zip(SOCKETS, ("sk", "sk", "skaddr"), strict=True)
+    )
     return Transfers(
-        events[SOCKETS[0]].columns, events[SOCKETS[1]].columns, events[SOCKETS[2]].columns,
-        dict(collector.descriptors), dict(collector.ends), collector.pids, events.lost,
+        sent, received, ready, dict(collector.descriptors), dict(collector.ends), collector.pids, events.lost,
+        collector.sampled_share,
     )  # fmt: skip
 
 

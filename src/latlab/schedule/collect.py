@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, WAITS
 from latlab.schedule.tree import Member, command_of, described, threads_of, tree_of
 from latlab.system.kernel.tracefs import known_events
-from latlab.system.kernel.tracing import BpfTracer, Events, Tracer
+from latlab.system.kernel.tracing import BpfTracer, Events, EventTable, Tracer
 from latlab.system.quota import QuotaWatch
 
 __all__ = ["PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoints"]
@@ -37,7 +37,11 @@ _CONTEXT = (
 # What goes in and out of the observed processes' sockets, with the first bytes; and when data arrived in any
 # socket's queue.
 SOCKETS = ("sock:sock_send_length", "sock:sock_recv_length", "sock:sk_data_ready")
-PAYLOAD_BYTES = 96
+PAYLOAD_BYTES = 256
+# Above so many calls a second, in or out, some of the connections are let go.
+_MOST_CALLS_HZ = 20_000
+_RATE_S = 0.2  # over which the rate is taken
+_KEYS = {SOCKETS[0]: "sk", SOCKETS[1]: "sk", SOCKETS[2]: "skaddr"}
 _LOOK_S = 0.03
 _LOOKED_AT = ("sched:sched_process_fork", _SWITCH, *SOCKETS[:2])
 _ENDS_S = 0.5
@@ -75,6 +79,7 @@ class Collector:
         descriptors: (process, descriptor) -> what it was when it was waited for.
         commands: process -> its command line.
         ends: inode of an internet socket -> its own address, and whether somebody listens there.
+        sampled_share: of the sockets, those that are observed; chance decides which.
 
     Raises:
         UnavailableError: neither is allowed.
@@ -95,6 +100,7 @@ class Collector:
                     registers=[_SWITCH, *transfers],
                     payload_bytes=dict.fromkeys(transfers, PAYLOAD_BYTES),
                     chosen=transfers,
+                    keys=_KEYS if sockets else {},
                 )
                 self.method = "bpf"
             except UnavailableError:
@@ -109,6 +115,10 @@ class Collector:
         self.commands: dict[int, tuple[str, ...]] = {}
         self.ends: dict[int, tuple[str, bool]] = {}
         self.quotas = QuotaWatch()
+        self.sampled_share = 1.0
+        self._below = 1 << 32
+        self._window: list[Events] = []
+        self._window_began = time.monotonic()
         self._seen_at: dict[tuple[int, int], float] = {}
         self._pids: set[int] = set()
         self._lock = threading.Lock()
@@ -176,6 +186,7 @@ class Collector:
             self._waits(events)
             if self._with_sockets:
                 self._transfers(events)
+                self._thin(events)
                 if last or time.monotonic() - at > _ENDS_S:
                     self.ends.update(socket_ends())
                     at = time.monotonic()
@@ -207,6 +218,30 @@ class Collector:
                 for pid, descriptor in pairs.tolist():
                     if 0 <= descriptor < 1 << 20:
                         self._look(pid, descriptor)
+
+    def _thin(self, events: Events) -> None:
+        """Let whole connections go while there are too many calls: what remains is complete, and unbiased."""
+        self._window.append(events)
+        now = time.monotonic()
+        seconds = now - self._window_began
+        if seconds < _RATE_S or not isinstance(self._tracer, BpfTracer):
+            return
+        calls = [np.concatenate([one[name]["sk"] for one in self._window]) for name in SOCKETS[:2]]
+        self._window, self._window_began = [], now
+        calls = [one[self._tracer.hashes(one) < self._below] for one in calls]
+        sockets = np.unique(np.concatenate(calls))
+        rate = max(len(one) for one in calls) / seconds
+        wanted = max(1, int(len(sockets) * _MOST_CALLS_HZ / rate)) if rate > _MOST_CALLS_HZ else len(sockets)
+        if wanted < len(sockets):
+            self._below = self._tracer.sample(sockets, wanted)
+            self.sampled_share *= wanted / len(sockets)
+
+    def sampled(self, table: EventTable, key: str) -> Mapping[str, np.ndarray[Any, Any]]:
+        """The columns of a table of calls or arrivals, of the connections that were observed to the end."""
+        if self._below == 1 << 32 or not isinstance(self._tracer, BpfTracer):
+            return table.columns
+        kept = self._tracer.hashes(table[key]) < self._below
+        return {name: column[kept] for name, column in table.columns.items()}
 
     def _waits(self, events: Events) -> None:
         switches = events[_SWITCH]

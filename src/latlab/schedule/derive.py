@@ -234,6 +234,8 @@ def _intervals(
     body = np.zeros(count, INTERVAL)
     body["thread"], body["state"], body["begin"], body["end"] = thread, state, time, end
     body["cpu"] = np.where(np.isin(state, (State.RUNNING,)), rows["cpu"], -1)
+    waits_for = _waits_for(rows["cpu"], kind, following, last)
+    body["cpu"] = np.where(state == State.RUNNABLE, waits_for, body["cpu"])
     body["waker"], body["object"], body["sample"] = -1, -1, -1
     body["source"] = int(Source.UNKNOWN)
     # Who ended a blocked interval stands in the row behind it.
@@ -255,6 +257,23 @@ def _intervals(
     wakes["time"], wakes["waker"], wakes["wakee"] = time[woke], rows["waker"][woke], thread[woke]
     wakes["cpu"], wakes["source"] = rows["cpu"][woke], rows["source"][woke]
     return intervals, wakes[np.argsort(wakes["time"], kind="stable")], ends
+
+
+def _waits_for(cpu: Array, kind: Array, following: Array, last: Array) -> Array:
+    """The CPU that each runnable thread waits for: where it ran before and goes on; -1 if it changes over.
+
+    Of one that moves to another CPU it isn't known when it did, and so not whose turn it waited for.
+    """
+    count = len(cpu)
+    place = np.arange(count)
+    ran = np.isin(kind, (_IN, _OUT_READY, _OUT_BLOCKED))
+    before = np.maximum.accumulate(np.where(ran, place, -1))
+    first = np.concatenate([[True], last[:-1]]) if count else last
+    thread_begins = np.maximum.accumulate(np.where(first, place, -1))
+    known = (before >= thread_begins) & (following == _IN)
+    where = cpu[np.maximum(before, 0)] if count else cpu
+    coming = np.concatenate([cpu[1:], [-1]])
+    return np.where(known & (where == coming), coming, -1)
 
 
 def _before_the_first(

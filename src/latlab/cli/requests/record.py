@@ -12,6 +12,7 @@ from latlab.cli._options import JSON, Seconds, output
 from latlab.errors import ExitCode, InputError, UsageError
 
 if TYPE_CHECKING:
+    from latlab.formats.recording import Recording
     from latlab.model.requests import Requests
 
 KIND = "requests"
@@ -38,15 +39,13 @@ def record(
     """Observe a server's requests: of a running one (--pid), or of COMMAND after `--`."""
     from latlab.formats.recording import RecordingWriter
     from latlab.requests import record as observe
-    from latlab.requests import summarise
     from latlab.system.environment import capture
 
     if bool(pids) == bool(command):
         raise UsageError("give either --pid or a command", remedy="such as --pid 4711, or -- redis-server")
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", remedy="give another folder with -o")
-    found, schedule, lost = observe(pids, command, seconds)
-    result = summarise(found, schedule, lost)
+    found, result = observe(pids, command, seconds)
     if folder is not None:
         asked = {"pids": list(pids), "command": list(command), "seconds": seconds}
         writer = RecordingWriter(folder, KIND, parameters=asked, environment=capture(), command=sys.argv)
@@ -62,9 +61,21 @@ def record(
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
+@click.option("--html", type=click.Path(path_type=Path), help="Write a page that needs nothing else.")
 @JSON
-def show(run: Path, as_json: bool) -> ExitCode:
+def show(run: Path, html: Path | None, as_json: bool) -> ExitCode:
     """Print the requests that were recorded in RUN."""
+    recording = _opened(run)
+    result = _read(recording.document(_DOCUMENT))
+    if html is not None:
+        from latlab.reports.requests.html import report
+
+        report(result, recording.environment, recording.command).write(html)
+        click.echo(f"latlab requests: wrote {html}", err=True)
+    return _tell(result, as_json)
+
+
+def _opened(run: Path) -> Recording:
     from latlab.formats.recording import open_recording
 
     recording = open_recording(run)
@@ -72,7 +83,7 @@ def show(run: Path, as_json: bool) -> ExitCode:
         raise InputError(
             run, "isn't a recording of requests", remedy="make one with latlab requests record -o RUN"
         )
-    return _tell(_read(recording.document(_DOCUMENT)), as_json)
+    return recording
 
 
 def _tell(result: Requests, as_json: bool) -> ExitCode:
@@ -86,14 +97,21 @@ def _tell(result: Requests, as_json: bool) -> ExitCode:
 
 
 def _read(document: dict[str, Any]) -> Requests:
-    from latlab.model.requests import RequestKind, RequestPart, Requests, SlowRequest
+    from latlab.model.requests import RequestKind, RequestPart, Requests, SlowRequest, TailAnswer, TimeSlice
 
     def parts(key: list[dict[str, Any]]) -> tuple[RequestPart, ...]:
         return tuple(RequestPart(**one) for one in key)
 
     given = {key: value for key, value in document.items() if key not in ("schema", "trustworthy")}
-    given["kinds"] = tuple(RequestKind(**one) for one in given["kinds"])
+    given["kinds"] = tuple(
+        RequestKind(**{**one, "at_least": tuple(one.get("at_least", ()))}) for one in given["kinds"]
+    )
     given["parts"], given["median_parts"] = parts(given["parts"]), parts(given["median_parts"])
     given["slowest"] = tuple(SlowRequest(**{**one, "parts": parts(one["parts"])}) for one in given["slowest"])
-    given["distrust"] = tuple(given["distrust"])
+    for key in ("distrust", "at_least"):
+        given[key] = tuple(given.get(key, ()))
+    given["over_time"] = tuple(TimeSlice(**one) for one in given.get("over_time", ()))
+    if "answer" in given:
+        said = tuple((kind, share) for kind, share in given["answer"]["candidates"])
+        given["answer"] = TailAnswer(**{**given["answer"], "candidates": said})
     return Requests(**given)

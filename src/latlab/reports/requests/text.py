@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from latlab.model.requests import RequestPart, Requests
+from latlab.model.requests import RequestKind, RequestPart, Requests
 from latlab.words import count, duration, plural, share, table
 
-__all__ = ["finding", "requests_lines"]
+__all__ = [
+    "KIND_COLUMNS",
+    "PART_COLUMNS",
+    "SAYS",
+    "SLOW_COLUMNS",
+    "counted",
+    "finding",
+    "kind_rows",
+    "part_rows",
+    "requests_lines",
+    "slow_rows",
+]
 
-_SAYS = {
+SAYS = {
     "receive-queue": "waiting in the receive queue",
     "thread": "waiting for a thread",
     "running": "running",
@@ -27,52 +38,116 @@ _FRAMING = {
     "resp": "RESP (Redis)",
     "http": "HTTP/1.1",
     "postgresql": "PostgreSQL",
+    "lines": "a line each",
+    "prefixed": "messages that begin with their length",
     "direction": "not recognised: a request ends where its answer begins",
 }
+_MOST_LINES = 12  # of kinds
 _LEAST = 0.005  # share of a part that is worth a line
 
 
 def finding(found: Requests) -> str:
-    """The finding in a sentence or two."""
-    if not found.requests:
+    """What makes the slow requests slow, where that holds, and the percentiles."""
+    if not found.requests + found.still_open:
         return "No requests seen: the program received none through a socket while it was observed."
-    whole = f"p50 {duration(found.p50_ns)}, p99 {duration(found.p99_ns)}, p99.9 {duration(found.p999_ns)}"
-    if not found.parts:
-        return f"{whole}."
-    first = found.parts[0]
-    where = f" ({first.where})" if first.where else ""
-    spent = f"{share(first.share, digits=0)} of their time {_SAYS[first.kind]}{where}"
-    return f"The slow requests spend {spent}. {whole}."
+    whole = f"{', '.join(_bounded(found, name, field) for name, field in _NAMED)}."
+    said = found.answer
+    if said.withheld:
+        return f"{whole} What makes the slow requests slow can't be told: {said.withheld}{_nearest(found)}."
+    where = f" ({said.where})" if said.where else ""
+    return (
+        f"The slow requests take {duration(said.extra_ns)} longer than the median ones, and spend "
+        f"{share(min(1.0, said.share), digits=0)} of that {SAYS[said.kind]}{where}: so do {said.slow} of "
+        f"{plural(said.of_slow, 'slow request')}, and {said.median} of {said.of_median} median ones. {whole}"
+    )
+
+
+_NAMED = (("p50", "p50_ns"), ("p99", "p99_ns"), ("p99.9", "p999_ns"))
+
+
+def _bounded(found: Requests | RequestKind, name: str, field: str) -> str:
+    """A percentile, as at least so much where requests that are still open make it that."""
+    return f"{name} {_at_least(found, field)}".strip()
+
+
+def _at_least(found: Requests | RequestKind, field: str) -> str:
+    return f"{'≥ ' if field in found.at_least else ''}{duration(getattr(found, field))}"
+
+
+def _nearest(found: Requests) -> str:
+    """The parts that make the difference, where no single one does."""
+    said = [f"{SAYS[kind]} {share(part, digits=0)}" for kind, part in found.answer.candidates[:3]]
+    return f" (of the difference: {', '.join(said)})" if said else ""
+
+
+def counted(found: Requests) -> list[str]:
+    """How many, how they were told apart, and what isn't known of that."""
+    sampled = found.sampled_share < 1
+    asked = f"{plural(found.requests, 'request')} on {plural(found.connections, 'connection')}"
+    rate = f"{'at least ' if found.uncounted else 'about ' if sampled else ''}{count(found.rate_hz)} a second"
+    lines = [f"{asked} in {found.seconds:.3g} s, {rate}. Framing: {_framing(found)}."]
+    if sampled:
+        lines.append(
+            f"{share(found.sampled_share, digits=0)} of the connections were observed, drawn by chance; "
+            "the rate is of all."
+        )
+    if found.uncounted:
+        lines.append(
+            f"In {plural(found.uncounted, 'exchange')} more came than was captured: the rest of each counts "
+            "as one request. There were more if the client pipelines."
+        )
+    if found.still_open:
+        lines.append(
+            f"{plural(found.still_open, 'request')} had no answer when the observation ended, the oldest for "
+            f"{duration(found.longest_open_ns)}: each counts as at least that long."
+        )
+    return lines
+
+
+def _framing(found: Requests) -> str:
+    main = _FRAMING[found.framing]
+    other = sum(number for name, number in found.framings.items() if name != found.framing)
+    return f"{main}; {plural(other, 'request')} otherwise" if other else main
 
 
 def requests_lines(found: Requests) -> list[str]:
     """The whole screen."""
     lines = [finding(found), ""]
-    if not found.requests:
+    if not found.requests + found.still_open:
         return lines[:1]
-    asked = f"{plural(found.requests, 'request')} on {plural(found.connections, 'connection')}"
-    how = _FRAMING[found.framing]
-    lines.append(f"{asked} in {found.seconds:.3g} s, {count(found.rate_hz)} a second. Framing: {how}.")
-    lines += ["", table(
-        ("kind", "requests", "p50", "p99", "p99.9", "max"),
-        [
-            (k.name, count(k.count), *(duration(v) for v in (k.p50_ns, k.p99_ns, k.p999_ns, k.max_ns)))
-            for k in found.kinds[:12]
-        ],
-    )]  # fmt: skip
+    lines += counted(found)
+    lines += ["", table(KIND_COLUMNS, kind_rows(found, _MOST_LINES))]
     lines += [
         "",
         f"Where the slow ones spend it (mean of {plural(found.band, 'request')}), beside the median ones:",
     ]
-    lines += [_parts_table(found.parts, found.median_parts), "", "The slowest:"]
-    lines.append(table(
-        ("latency", "kind", "mostly", "connection"),
-        [(duration(one.ns), one.kind, _mostly(one.parts), one.connection) for one in found.slowest],
-    ))  # fmt: skip
+    lines += [table(PART_COLUMNS, part_rows(found.parts, found.median_parts)), "", "The slowest:"]
+    lines.append(table(SLOW_COLUMNS, slow_rows(found)))
     return lines
 
 
-def _parts_table(tail: Sequence[RequestPart], median: Sequence[RequestPart]) -> str:
+KIND_COLUMNS = ("kind", "requests", "p50", "p99", "p99.9", "max")
+PART_COLUMNS = ("part", "where", "slow", "share", "median")
+SLOW_COLUMNS = ("latency", "kind", "mostly", "connection")
+_FIELDS = ("p50_ns", "p99_ns", "p999_ns", "max_ns")
+
+
+def kind_rows(found: Requests, most: int) -> list[tuple[str, ...]]:
+    """The most frequent kinds, and what the rest of them are pooled in."""
+    shown = found.kinds if len(found.kinds) <= most else (*found.kinds[: most - 1], found.kinds[-1])
+    return [
+        (_kind_name(found, one), count(one.count), *(_at_least(one, field) for field in _FIELDS))
+        for one in shown
+    ]
+
+
+def _kind_name(found: Requests, kind: RequestKind) -> str:
+    pooled = found.pooled_kinds and kind is found.kinds[-1]
+    return f"{kind.name} ({plural(found.pooled_kinds, 'kind')})" if pooled else kind.name
+
+
+def part_rows(tail: Sequence[RequestPart], median: Sequence[RequestPart]) -> list[tuple[str | None, ...]]:
+    """The parts of the slow ones that are worth a line, each beside the median ones'."""
     usual = {(part.kind, part.where): part for part in median}
     rows = []
     for part in tail:
@@ -80,11 +155,20 @@ def _parts_table(tail: Sequence[RequestPart], median: Sequence[RequestPart]) -> 
             continue
         other = usual.get((part.kind, part.where))
         rows.append((
-            _SAYS[part.kind], part.where or None, duration(part.ns), share(part.share),
+            SAYS[part.kind], part.where or None, duration(part.ns), share(part.share),
             duration(other.ns) if other is not None else "0 ns",
         ))  # fmt: skip
-    return table(("part", "where", "slow", "share", "median"), rows)
+    return rows
+
+
+def slow_rows(found: Requests) -> list[tuple[str, ...]]:
+    """The slowest, each with its main part."""
+    return [
+        (f"≥ {duration(one.ns)}" if one.still_open else duration(one.ns), one.kind, _mostly(one.parts),
+         one.connection)
+        for one in found.slowest
+    ]  # fmt: skip
 
 
 def _mostly(parts: Sequence[RequestPart]) -> str:
-    return f"{_SAYS[parts[0].kind]} {share(parts[0].share, digits=0)}" if parts else ""
+    return f"{SAYS[parts[0].kind]} {share(parts[0].share, digits=0)}" if parts else ""

@@ -39,6 +39,7 @@ SCHEDULER: tuple[str, ...] = (
     "sched:sched_process_exec",
     "sched:sched_process_exit",
 )
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # bpf_program.hpp: kSpread
 _RIGHTS = "run as root, or with CAP_PERFMON, or set kernel.perf_event_paranoid to -1"
 
 
@@ -263,8 +264,10 @@ class BpfTracer:
     Args:
         events: names as ``group:event``.
         registers: those of them for which the current thread's system call is read, too.
-        payload_bytes: with registers, so many bytes of what that call reads or writes, as ``payload``.
+        payload_bytes: with registers, at most so many bytes of what that call reads or writes, as
+            ``payload``, of which ``captured`` are its; the event has the call's result as its field ``ret``.
         chosen: events that come of the processes alone that `add_process` names.
+        keys: an event's field by which `sample` chooses.
         ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
 
     Raises:
@@ -278,6 +281,7 @@ class BpfTracer:
         registers: Iterable[str] = (),
         payload_bytes: Mapping[str, int] | None = None,
         chosen: Iterable[str] = (),
+        keys: Mapping[str, str] | None = None,
         ring_bytes: int = 1 << 25,
         most_bytes: int = 1 << 30,
     ) -> None:
@@ -286,11 +290,17 @@ class BpfTracer:
         sizes = [max(one.offset_bytes + one.size_bytes for one in form.fields) for form in self._formats]
         flags = [form.name in wanted for form in self._formats]
         only = set(chosen)
+        lengths = [
+            _offset(form, "ret") if form.name in (payload_bytes or {}) else 0 for form in self._formats
+        ]
         payloads = [(payload_bytes or {}).get(form.name, 0) for form in self._formats]
         try:
             self._trace: BpfTrace | None = BpfTrace(
                 [form.id for form in self._formats], sizes, flags, payloads,
-                [form.name in only for form in self._formats], ring_bytes, most_bytes,
+                lengths,
+                [form.name in only for form in self._formats],
+                [_offset(form, (keys or {}).get(form.name, "")) for form in self._formats],
+                ring_bytes, most_bytes,
             )  # fmt: skip
         except OSError as error:
             raise UnavailableError(
@@ -298,6 +308,7 @@ class BpfTracer:
                 remedy="run as root, or with CAP_BPF and CAP_PERFMON",
             ) from None
         self.registers = bool(self._trace.registers)
+        self._salt = int(self._trace.salt)
         self._lost = 0
         self._taken: list[list[dict[str, Any]]] = []
 
@@ -320,6 +331,25 @@ class BpfTracer:
         """Let the chosen events of this process come, too."""
         if self._trace is not None:
             self._trace.add_process(pid)
+
+    def sample(self, keys: np.ndarray[Any, Any], wanted: int) -> int:
+        """From now on let only so many of these keys' events come, drawn by chance, and of others as many.
+
+        Calls go on choosing among those that were chosen before. No system call is made.
+
+        Returns:
+            below which hash a key is chosen, for `sampled`.
+        """
+        hashes = sorted(self.hashes(keys).tolist())
+        below = hashes[wanted - 1] + 1 if wanted <= len(hashes) else 1 << 32
+        if self._trace is not None:
+            self._trace.sample(below)
+        return below
+
+    def hashes(self, keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Of each key, by which `sample` chooses."""
+        with np.errstate(over="ignore"):
+            return ((keys.astype(np.uint64) ^ np.uint64(self._salt)) * _SPREAD) >> np.uint64(32)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -389,12 +419,17 @@ def decode(form: EventFormat, parts: Sequence[Mapping[str, Any]]) -> EventTable:
     width = max((int(part.get("payload_stride", 0)) for part in parts), default=0)
     if width and len(order):
         payload = np.concatenate([part["payload"] for part in parts]).reshape(-1, width)[order]
-        columns["payload"] = payload.view(f"V{width}").reshape(-1)
+        columns["captured"] = payload[:, :8].copy().view(np.int64).reshape(-1)
+        columns["payload"] = payload[:, 8:].copy().view(f"V{width - 8}").reshape(-1)
     for one in form.fields:
         # An event's own `pid` is not the current task's: sched_wakeup's is the task that was woken.
         name = f"event_{one.name}" if one.name in columns else one.name
         columns[name] = _field(raw, one)
     return EventTable(form.name, columns)
+
+
+def _offset(form: EventFormat, name: str) -> int:
+    return next((one.offset_bytes for one in form.fields if one.name == name), 0)
 
 
 def _field(raw: np.ndarray[Any, Any], one: Field) -> np.ndarray[Any, Any]:

@@ -1,0 +1,214 @@
+"""`latlab requests` beside the client's own tool on the same run, and what observing costs the server.
+
+    python -m benchmarks.requests_agreement [redis] [nginx] [postgresql]
+
+Each server that is installed is started on a port of its own, loaded by its own tool (redis-benchmark, wrk,
+pgbench -S), and observed meanwhile. The client's latency holds the way there and back and its own waking, too:
+the difference is what the table shows. The cost is the throughput under a closed loop that observing takes, by
+the median of interleaved runs; server, client and latlab share the machine.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from latlab.words import duration, share, table
+
+_SECONDS = 5
+_CLIENTS = 8
+_ROUNDS = 3
+Run = Callable[[], tuple[float, float, float]]  # p50 and p99 in ns, requests a second
+
+
+def _port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _run(*command: str, **options: object) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, **options).stdout  # type: ignore[call-overload, no-any-return]
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(100):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+
+
+@contextmanager
+def _redis(folder: Path) -> Iterator[tuple[int, Run]]:
+    port = _port()
+    server = subprocess.Popen(
+        ["redis-server", "--port", str(port), "--save", "", "--dir", str(folder)], stdout=subprocess.DEVNULL
+    )
+
+    def load() -> tuple[float, float, float]:
+        out = _run(
+            "redis-benchmark",
+            "-p",
+            str(port),
+            "-c",
+            str(_CLIENTS),
+            "-n",
+            str(_SECONDS * 25_000),
+            "-t",
+            "get",
+            "--csv",
+        )
+        row = next(iter(csv.DictReader(out.splitlines())))
+        return float(row["p50_latency_ms"]) * 1e6, float(row["p99_latency_ms"]) * 1e6, float(row["rps"])
+
+    try:
+        _wait_for(port)
+        yield server.pid, load
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@contextmanager
+def _nginx(folder: Path) -> Iterator[tuple[int, Run]]:
+    port = _port()
+    (folder / "index.html").write_text("hello\n" * 100)
+    (folder / "nginx.conf").write_text(
+        f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/log;\n"
+        "events {}\n"
+        "http { access_log off; keepalive_requests 100000000;\n"
+        f"server {{ listen 127.0.0.1:{port}; root {folder}; }} }}\n"
+    )
+    server = subprocess.Popen(["nginx", "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL)
+
+    def load() -> tuple[float, float, float]:
+        out = _run("wrk", "-t1", f"-c{_CLIENTS}", f"-d{_SECONDS}s", "--latency", f"http://127.0.0.1:{port}/")
+        found = {name: float(value) * _UNITS[unit] for name, value, unit in _WRK.findall(out)}
+        rate = re.search(r"Requests/sec:\s*([\d.]+)", out)
+        assert rate is not None
+        return found["50"], found["99"], float(rate[1])
+
+    try:
+        _wait_for(port)
+        yield server.pid, load
+    finally:
+        server.terminate()
+        server.wait()
+
+
+_WRK = re.compile(r"(\d+)%\s+([\d.]+)(us|ms|s)\b")
+_UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+@contextmanager
+def _postgresql(folder: Path) -> Iterator[tuple[int, Run]]:
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
+    port, data = _port(), folder / "data"
+    user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    if user:
+        shutil.chown(folder, "postgres")
+        folder.chmod(0o755)
+    _run(*user, str(programs / "initdb"), "-D", str(data), "-A", "trust", cwd="/")
+    server = subprocess.Popen(
+        [*user, str(programs / "postgres"), "-D", str(data), "-p", str(port), "-k", str(folder)],
+        stderr=subprocess.DEVNULL, cwd="/",
+    )  # fmt: skip
+    _wait_for(port)
+    common = ("-h", "127.0.0.1", "-p", str(port), *(("-U", "postgres") if user else ()), "postgres")
+    for _ in range(50):
+        if (
+            subprocess.run(
+                ["pgbench", "-i", "-q", "-s", "2", *common], capture_output=True, check=False
+            ).returncode
+            == 0
+        ):
+            break
+        time.sleep(0.2)
+
+    def load() -> tuple[float, float, float]:
+        log = folder / f"log{time.monotonic_ns()}"
+        log.mkdir()
+        _run(
+            "pgbench",
+            "-S",
+            "-n",
+            "-c",
+            "4",
+            "-T",
+            str(_SECONDS),
+            "-l",
+            "--log-prefix",
+            str(log / "p"),
+            *common,
+        )
+        times = sorted(
+            int(line.split()[2]) * 1_000 for file in log.iterdir() for line in file.read_text().splitlines()
+        )
+        return times[len(times) // 2], times[int(0.99 * len(times))], len(times) / _SECONDS
+
+    try:
+        yield server.pid, load
+    finally:
+        server.terminate()
+        server.wait()
+
+
+SERVERS = {
+    "redis": (_redis, "redis-benchmark"),
+    "nginx": (_nginx, "wrk"),
+    "postgresql": (_postgresql, "pgbench"),
+}
+
+
+def _observed(pid: int, load: Run) -> tuple[tuple[float, float, float], dict[str, object]]:
+    recorder = subprocess.Popen(
+        [sys.executable, "-m", "latlab", "requests", "record", "--pid", str(pid), "--json",
+         "--seconds", str(_SECONDS + 3)],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(1.5)
+    client = load()
+    out, _ = recorder.communicate(timeout=120)
+    return client, json.loads(out)
+
+
+def main(names: list[str]) -> None:
+    """Print one row a server."""
+    rows = []
+    for name in names or list(SERVERS):
+        serve, tool = SERVERS[name]
+        if shutil.which(tool) is None:
+            continue
+        with tempfile.TemporaryDirectory() as folder, serve(Path(folder)) as (pid, load):
+            plain, seen = [], []
+            for _ in range(_ROUNDS):
+                plain.append(load()[2])
+                client, found = _observed(pid, load)
+                seen.append(client[2])
+            kind = found["kinds"][0]  # type: ignore[index]
+        cost = 1 - statistics.median(seen) / statistics.median(plain)
+        rows.append((
+            name, f"{client[2]:,.0f}", kind["name"], duration(client[0]), duration(kind["p50_ns"]),
+            duration(client[1]), duration(kind["p99_ns"]), share(cost), share(float(found["sampled_share"])),  # type: ignore[arg-type]
+        ))  # fmt: skip
+    print(table(
+        ("server", "requests/s", "kind", "p50 of the client", "latlab", "p99 of the client", "latlab",
+         "throughput lost", "connections observed"), rows,
+    ))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

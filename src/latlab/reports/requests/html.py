@@ -1,0 +1,71 @@
+"""A server's requests as a page: the finding, percentiles over time, the tail's parts, the slowest ones."""
+
+from __future__ import annotations
+
+from latlab.model.machine.environment import Environment
+from latlab.model.requests import Requests
+from latlab.reports.html import Page
+from latlab.reports.requests.text import (
+    KIND_COLUMNS,
+    PART_COLUMNS,
+    SAYS,
+    SLOW_COLUMNS,
+    counted,
+    finding,
+    kind_rows,
+    part_rows,
+    slow_rows,
+)
+from latlab.reports.sections import figures
+from latlab.words import plural
+
+__all__ = ["report"]
+
+
+def report(found: Requests, environment: Environment, command: str | None = None) -> Page:
+    """The page of one recording."""
+    page = Page("Where did the slow requests spend their time?", environment.summary())
+    page.verdict(finding(found), "warn" if found.distrust or found.answer.withheld else "plain")
+    for reason in found.distrust:
+        page.paragraph(f"Not trustworthy: {reason}.")
+    if found.requests + found.still_open:
+        page.paragraph("\n\n".join(counted(found)))
+        _sections(page, found)
+    page.reproduce(command, environment)
+    return page
+
+
+def _sections(page: Page, found: Requests) -> None:
+    page.section("Percentiles", "From the arrival in the receive queue to the last byte of the answer.")
+    page.table(KIND_COLUMNS, kind_rows(found, len(found.kinds)))
+    times = [one.began_s for one in found.over_time]
+    page.figure(
+        figures.steps(
+            {
+                name: (times, [getattr(one, field) / 1e6 for one in found.over_time])
+                for name, field in (("p50", "p50_ns"), ("p99", "p99_ns"), ("max", "max_ns"))
+            },
+            "s",
+            "ms",
+            log_y=True,
+        ),
+        "Latency of the requests that arrived in each stretch of time.",
+    )
+    page.section(
+        "What the slow ones do differently",
+        f"Mean of {plural(found.band, 'slow request')}, beside the median ones. Parts sum to the whole.",
+    )
+    page.figure(
+        figures.bars(
+            {
+                name: {SAYS[kind]: sum(one.ns for one in parts if one.kind == kind) / 1e6 for kind in SAYS
+                       if any(one.kind == kind for one in (*found.parts, *found.median_parts))}
+                for name, parts in (("slow", found.parts), ("median", found.median_parts))
+            },
+            "ms",
+        ),
+        "Where the time goes.",
+    )  # fmt: skip
+    page.table(PART_COLUMNS, part_rows(found.parts, found.median_parts))
+    page.section("The slowest")
+    page.table(SLOW_COLUMNS, slow_rows(found))

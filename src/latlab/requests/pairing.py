@@ -1,0 +1,194 @@
+"""One connection: which bytes out answer which bytes in. Pure.
+
+Where a protocol was recognised, requests and answers are cut by it and matched in their order, so that each
+request of a pipelined batch counts. Where what was captured doesn't show an end, the change of direction
+stands for it: the bytes in up to the first byte out are then counted by their answers, or else as one, and
+that their number isn't known is counted too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from latlab.requests.framing import Cut, Framing, Message, Stream
+from latlab.requests.framing.message import UNKNOWN
+
+__all__ = ["Call", "Pair", "Pairing", "paired"]
+
+_LEAST_GOOD = 0.9  # of what is cut, for a protocol to be believed
+_LEAST_PLAIN = 5  # exchanges of a framing without a name, all of which must agree
+_PLAIN = ("lines", "prefixed")
+_NOT_CAPTURED = "not captured"  # counted by its answer
+_NAMES = {"lines": "request", "prefixed": "request"}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Bytes in or out.
+
+    Attributes:
+        time_ns: at its end. arrived_ns: when what it read had arrived, itself where that wasn't seen.
+        known: the first bytes of `size`.
+    """
+
+    time_ns: int
+    inward: bool
+    size: int
+    tid: int
+    known: bytes
+    arrived_ns: int
+    seen: bool
+
+
+@dataclass(slots=True)
+class Pair:
+    """A request, and its answer where there is one."""
+
+    first: Call  # in which it began
+    kind: str
+    bytes_in: int
+    answered: Call | None = None
+    sent: Call | None = None
+    bytes_out: int = 0
+
+
+class _Unframed:
+    """By the change of direction alone."""
+
+    name = "direction"
+
+    def request(self, data: bytes) -> Message | None:
+        """The request at the beginning; see `Framing`."""
+        return Message(UNKNOWN, "request")
+
+    def answer(self, data: bytes, asked: str) -> Message | None:
+        """The answer at the beginning; see `Framing`."""
+        return Message(UNKNOWN)
+
+
+class Pairing:
+    """Pairs the calls of one connection by one framing, or by the change of direction when it is None.
+
+    Attributes:
+        pairs: in the order in which they were answered. open: not answered while it was observed.
+        uncounted: exchanges in which more requests may have come than were counted.
+        by_direction: exchanges that were told apart by the change of direction.
+        framing: its name.
+    """
+
+    def __init__(self, calls: Sequence[Call], framing: Framing | None) -> None:
+        self.framing = framing.name if framing is not None else "direction"
+        self._by_framing = framing is not None
+        self._protocol: Framing = framing if framing is not None else _Unframed()
+        self._in = Stream(self._protocol.request)
+        self._out = Stream(lambda data: self._protocol.answer(data, self._asked()))
+        self._queue: deque[Pair] = deque()
+        self._since: list[Call] = []  # calls in since the last answer
+        self._run: list[Call] = []  # calls out since the last call in
+        self._extra = self._unasked = self._left_over = self._deepest = 0
+        self._exchanges = self._unequal = self._named = 0
+        self._came = self._went = 0
+        self.pairs: list[Pair] = []
+        self.uncounted = self.by_direction = 0
+        for call in calls:
+            if call.inward:
+                if self._run:
+                    self._turn()
+                self._read(call)
+            elif self._since or self._queue or self._in.began is not None:
+                self._write(call)
+        if self._run:
+            self._turn()
+        self.open = list(self._queue)
+        if self._in.began is not None:
+            self.open.append(Pair(self._in.began, self._name(self._in.lost_kind), 0))
+
+    @property
+    def believed(self) -> bool:
+        """Whether the connection agrees with the framing."""
+        good, bad = self._in.good + self._out.good, self._in.bad + self._out.bad
+        if not self._by_framing:
+            return True
+        if not self._in.good + self._named:
+            return False
+        if bad > (1 - _LEAST_GOOD) * (good + bad) or self._unasked:
+            return False
+        if self.framing in _PLAIN:
+            return (
+                self._exchanges >= _LEAST_PLAIN
+                and not (bad or self.by_direction or self._unequal)
+                and self._in.good > 0
+            )
+        # Without pipelining nothing may be left over when the next request comes.
+        return not (self._left_over and self._deepest <= 1)
+
+    def _asked(self) -> str:
+        return self._queue[0].kind if self._queue else ""
+
+    def _name(self, kind: str) -> str:
+        return _NAMES.get(self.framing, kind or "request")
+
+    def _read(self, call: Call) -> None:
+        self._since.append(call)
+        for cut in self._in.feed(call, call.size, call.known):
+            self._queue.append(Pair(cut.began, self._name(cut.kind), cut.length))
+            self._came += 1
+        self._deepest = max(self._deepest, len(self._queue))
+
+    def _write(self, call: Call) -> None:
+        self._run.append(call)
+        for cut in self._out.feed(call, call.size, call.known):
+            self._went += 1
+            self._answer(cut, call)
+
+    def _answer(self, cut: Cut, last: Call) -> None:
+        if self._queue:
+            pair = self._queue.popleft()
+        elif self._in.lost:
+            # The beginning of the first one may have been captured, that of the others was not.
+            kind = self._in.lost_kind if not self._extra else _NOT_CAPTURED
+            self._extra += 1
+            pair = Pair(self._in.began, kind or _NOT_CAPTURED, 0)
+        else:
+            self._unasked += 1
+            return
+        pair.answered, pair.sent, pair.bytes_out = cut.began, last, cut.length
+        self.pairs.append(pair)
+
+    def _turn(self) -> None:
+        """An answer has ended, as far as the direction says it."""
+        self._exchanges += 1
+        self._unequal += self._came != self._went
+        self._came = self._went = 0
+        if self._in.lost or (self._in.began is not None and not self._by_framing):
+            self._named += bool(self._in.lost_kind)
+            if not self._extra:
+                size = sum(call.size for call in self._since) - sum(one.bytes_in for one in self._queue)
+                self._queue.append(Pair(self._in.began, self._name(self._in.lost_kind), max(0, size)))
+            # Answers that were cut have counted them; without these, there may have been more than one.
+            if self._by_framing and (self._out.unclear or not self._extra):
+                self.uncounted += 1
+            self._in.resume()
+        if self._out.unclear:
+            self.by_direction += 1
+            first, last = self._run[0], self._run[-1]
+            size = sum(call.size for call in self._run)
+            for pair in self._queue:
+                pair.answered, pair.sent, pair.bytes_out = first, last, size
+                self.pairs.append(pair)
+            self._queue.clear()
+            self._out.resume()
+        self._left_over += bool(self._queue)
+        self._extra = 0
+        self._since, self._run = [], []
+
+
+def paired(calls: Sequence[Call], framings: Sequence[Framing]) -> Pairing:
+    """By the first of the framings with which the connection agrees, else by the change of direction."""
+    for framing in framings:
+        found = Pairing(calls, framing)
+        if found.believed:
+            return found
+    return Pairing(calls, None)

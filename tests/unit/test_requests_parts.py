@@ -1,0 +1,127 @@
+"""Where the time of requests went, of schedules that were written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from latlab.model.schedule import FOREIGN, INTERVAL, Losses, Schedule, ScheduledThread, Source, State, Wait
+from latlab.requests.answer import tail_answer
+from latlab.requests.connections import NEVER, REQUEST, Found
+from latlab.requests.parts import Account
+from latlab.requests.summary import summarise
+from latlab.stats.censored import censored_quantiles
+
+SERVER, WORKER = 11, 12
+
+
+def interval(thread: int, state: State, begin: int, end: int, cpu: int = -1, wait: Wait = Wait.NONE) -> Any:
+    return (thread, state, wait, Source.UNKNOWN, cpu, begin, end, -1, -1, -1)
+
+
+def schedule(intervals: list[Any], foreign: list[Any] = [], ended: int = 1_000) -> Schedule:  # noqa: B006
+    threads = tuple(ScheduledThread(tid, 10, name, "server", 0, ended) for tid, name in
+                    ((SERVER, "server"), (WORKER, "worker")))  # fmt: skip
+    return Schedule(
+        0, ended, (0, 1), threads, np.array(sorted(intervals), INTERVAL), np.zeros(0),
+        np.array(foreign, FOREIGN),
+        Losses("bpf"), foreign_names={77: "bystander", 78: "neighbour"},
+    )  # fmt: skip
+
+
+def request(arrived: int, read: int, sent: int, reader: int = SERVER, kind: int = 0) -> Any:
+    return (arrived, read, sent, sent, reader, reader, 0, kind, 1, 1, 1)
+
+
+def spent(intervals: list[Any], foreign: list[Any], *requests: Any) -> dict[Any, float]:
+    rows = np.array(list(requests), REQUEST)
+    return Account(schedule(intervals, foreign), rows, ("GET", "KEYS")).of(0)
+
+
+def test_who_had_the_cpu_is_who_ran_on_the_cpu_that_was_waited_for() -> None:
+    waiting = [interval(0, State.RUNNABLE, 100, 200, cpu=1)]
+    foreign = [(0, 100, 200, 77), (1, 100, 180, 78)]
+    assert spent(waiting, foreign, request(100, 100, 200)) == {("runnable", "neighbour had the CPU"): 100}
+
+
+def test_a_thread_of_the_program_itself_may_have_had_the_cpu() -> None:
+    rows = [interval(0, State.RUNNABLE, 100, 200, cpu=1), interval(1, State.RUNNING, 90, 190, cpu=1)]
+    assert spent(rows, [(0, 100, 200, 77)], request(100, 100, 200)) == {
+        ("runnable", "worker had the CPU"): 100
+    }
+
+
+def test_nobody_is_named_where_the_cpu_that_was_waited_for_is_not_known() -> None:
+    waiting = [interval(0, State.RUNNABLE, 100, 200, cpu=-1)]
+    assert spent(waiting, [(0, 100, 200, 77)], request(100, 100, 200)) == {("runnable", ""): 100}
+
+
+def test_a_request_in_the_queue_waits_for_the_one_that_its_reader_works_on() -> None:
+    rows = [interval(0, State.RUNNING, 0, 300, cpu=0)]
+    found = spent(rows, [], request(100, 210, 260), request(50, 90, 200, kind=1))
+    assert found == {
+        ("receive-queue", "server was busy with KEYS"): 100,
+        ("receive-queue", "server was busy"): 10,
+        ("running", "server"): 50,
+    }
+
+
+def found(rows: list[Any], kinds: tuple[str, ...] = ("request",)) -> Found:
+    return Found(np.array(rows, REQUEST), ("a",), kinds, {"direction": len(rows)})
+
+
+IDLE = [interval(0, State.RUNNING, 0, 1_000, cpu=0), interval(1, State.BLOCKED, 0, 1_000)]
+
+
+def test_a_request_without_answer_counts_as_at_least_so_long() -> None:
+    rows = [request(at, at, at + 10) for at in range(99)] + [request(300, 300, NEVER)]
+    told = summarise(found(rows), schedule(IDLE), 0)
+    assert (told.requests, told.still_open, told.longest_open_ns) == (99, 1, 700)
+    assert (told.p50_ns, told.p99_ns, told.max_ns, told.at_least) == (10, 10, 700, ("p999_ns", "max_ns"))
+    assert (told.slowest[0].ns, told.slowest[0].still_open) == (700, True)
+
+
+def test_kinds_beyond_fifty_are_pooled_with_their_number() -> None:
+    rows = [request(at, at, at + 10, kind=at % 80) for at in range(400)]
+    told = summarise(found(rows, tuple(f"k{number}" for number in range(80))), schedule(IDLE), 0)
+    assert (len(told.kinds), told.kinds[-1].name, told.pooled_kinds) == (50, "other", 31)
+    assert sum(kind.count for kind in told.kinds) == 400
+
+
+@pytest.mark.parametrize(
+    ("values", "still", "said"),
+    [
+        ([1, 2, 3, 4], [0, 0, 0, 0], [(2, False), (4, False)]),
+        ([1, 2, 3, 9], [0, 0, 0, 1], [(2, False), (9, True)]),
+        ([1, 1, 1, 9], [1, 1, 1, 0], [(9, False), (9, False)]),  # what was cut short early says little
+        ([5, 5], [1, 1], [(5, True), (5, True)]),
+    ],
+)
+def test_quantiles_allow_for_what_had_not_ended(values: list[int], still: list[int], said: Any) -> None:
+    assert censored_quantiles(values, still, (0.5, 0.99)) == said
+
+
+LOCK: Any = {("lock", "futex 0x10"): 900.0, ("running", "server"): 100.0}
+USUAL: Any = {("running", "server"): 100.0}
+
+
+def test_the_part_that_makes_slow_requests_longer_is_the_answer() -> None:
+    said = tail_answer([LOCK] * 9 + [USUAL], [USUAL] * 50)
+    assert (said.withheld, said.kind, said.where) == ("", "lock", "futex 0x10")
+    assert (said.slow, said.of_slow, said.median, said.of_median) == (9, 10, 0, 50)
+
+
+@pytest.mark.parametrize(
+    ("tail", "median", "why"),
+    [
+        ([LOCK] * 3, [USUAL] * 50, "too few slow requests"),
+        ([USUAL] * 10, [USUAL] * 50, "hardly longer"),
+        ([LOCK] * 5 + [{("disk", "a"): 1000.0}] * 5, [USUAL] * 50, "no single part"),
+        ([{("unexplained", ""): 1000.0}] * 10, [USUAL] * 50, "not seen"),
+        ([LOCK] * 10, [LOCK] * 20 + [{("running", "server"): 10.0}] * 30, "median requests show the same"),
+    ],
+)
+def test_an_answer_that_does_not_hold_is_withheld(tail: Any, median: Any, why: str) -> None:
+    assert why in tail_answer(tail, median).withheld

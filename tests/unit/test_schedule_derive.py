@@ -1,0 +1,65 @@
+"""Intervals of threads from the kernel's events, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from latlab.model.schedule import State
+from latlab.schedule.derive import Facts, derive
+from latlab.schedule.tree import Member
+from latlab.system.kernel.tracing import Events, EventTable
+
+OURS, OTHER = 11, 78
+
+
+def table(name: str, columns: dict[str, Any], rows: list[tuple[Any, ...]]) -> EventTable:
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    return EventTable(
+        name, {key: np.array(given, kind) for (key, kind), given in zip(columns.items(), values, strict=True)}
+    )
+
+
+def events(switches: list[tuple[int, int, int, int, int]], wakings: list[tuple[int, int]]) -> Events:
+    """Switches: (time, cpu, from, its state, to); wakings of ours: (time, cpu), by the other."""
+    seen = {"time_ns": np.int64, "cpu": np.int32, "pid": np.int32, "tid": np.int32}
+    tables = [
+        table(
+            "sched:sched_switch",
+            {**seen, "prev_pid": np.int32, "prev_state": np.int64, "next_pid": np.int32, "prev_comm": "S16",
+             "next_comm": "S16"},
+            [(t, cpu, a, a, a, state, b, b"a", b"b") for t, cpu, a, state, b in switches],
+        ),
+        table(
+            "sched:sched_waking", {**seen, "event_pid": np.int32},
+            [(t, cpu, OTHER, OTHER, OURS) for t, cpu in wakings],
+        ),
+        table("sched:sched_process_fork", {**seen, "child_pid": np.int32}, []),
+    ]  # fmt: skip
+    return Events({one.name: one for one in tables}, 0, (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("switches", "wakings", "cpu"),
+    [
+        # Preempted, and back on the same CPU.
+        ([(10, 1, 0, 1, OURS), (100, 1, OURS, 0, OTHER), (200, 1, OTHER, 0, OURS)], [], 1),
+        # Preempted, and back on another one: when it moved isn't known.
+        ([(10, 1, 0, 1, OURS), (100, 1, OURS, 0, OTHER), (200, 0, 0, 1, OURS)], [], -1),
+        # Woken where it ran before, and where it runs then.
+        ([(10, 1, 0, 1, OURS), (50, 1, OURS, 1, OTHER), (200, 1, OTHER, 0, OURS)], [(100, 0)], 1),
+        # Woken, and then on another one than before.
+        ([(10, 1, 0, 1, OURS), (50, 1, OURS, 1, OTHER), (200, 0, 0, 1, OURS)], [(100, 0)], -1),
+        # Nobody saw where it had been.
+        ([(200, 1, OTHER, 0, OURS)], [(100, 0)], -1),
+    ],
+)  # fmt: skip
+def test_a_runnable_thread_waits_for_the_cpu_that_it_ran_on_and_goes_on_on(
+    switches: list[Any], wakings: list[Any], cpu: int
+) -> None:
+    facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
+    rows = derive(events(switches, wakings), facts, 0, 300, "bpf").intervals
+    last = rows[rows["state"] == State.RUNNABLE][-1]
+    assert (last["end"], last["cpu"]) == (200, cpu)
