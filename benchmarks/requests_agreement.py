@@ -2,10 +2,10 @@
 
     python -m benchmarks.requests_agreement [redis] [nginx] [postgresql]
 
-Each server that is installed is started on a port of its own, loaded by its own tool (redis-benchmark, wrk,
-pgbench -S), and observed meanwhile. The client's latency holds the way there and back and its own waking, too:
-the difference is what the table shows. The cost is the throughput under a closed loop that observing takes, by
-the median of interleaved runs; server, client and latlab share the machine.
+Each server that is installed is started on a port of its own, loaded by its own tool (redis-benchmark,
+wrk, pgbench -S), and observed meanwhile. The client's latency holds the way there and back and its own
+waking, too: the difference is what the table shows. The cost is the throughput under a closed loop that
+observing takes, by the median of interleaved runs; server, client and latlab share the machine.
 """
 
 from __future__ import annotations

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from latlab.model.schedule import FOREIGN, INTERVAL, Losses, Schedule, ScheduledThread, Source, State, Wait
+from latlab.model.schedule import (
+    FOREIGN,
+    INTERVAL,
+    SAMPLE,
+    Frame,
+    Losses,
+    Schedule,
+    ScheduledThread,
+    Source,
+    State,
+    Wait,
+)
 from latlab.requests.answer import tail_answer
 from latlab.requests.connections import NEVER, REQUEST, Found
 from latlab.requests.parts import Account
@@ -65,6 +77,19 @@ def test_a_request_in_the_queue_waits_for_the_one_that_its_reader_works_on() -> 
         ("receive-queue", "server was busy with KEYS"): 100,
         ("receive-queue", "server was busy"): 10,
         ("running", "server"): 50,
+    }
+
+
+def test_running_is_told_by_the_functions_that_were_sampled() -> None:
+    samples = np.array([(150, 0, 1, 0), (180, 0, 1, 1)], SAMPLE)
+    seen = replace(
+        schedule([interval(0, State.RUNNING, 0, 300, cpu=0)]), samples=samples, stacks=((0, 1), (1,)),
+        frames=(Frame("sort"), Frame("void serve(int)")),
+    )  # fmt: skip
+    rows = np.array([request(100, 100, 200)], REQUEST)
+    assert Account(seen, rows, ("GET",)).of(0) == {
+        ("running", "server in sort"): 50,
+        ("running", "server in serve"): 50,
     }
 
 

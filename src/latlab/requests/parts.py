@@ -9,6 +9,7 @@ import numpy as np
 
 from latlab.model.requests import PartKind, RequestPart
 from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.schedule.stacks import plain_function
 
 __all__ = ["Account", "Spent", "merged"]
 
@@ -34,6 +35,7 @@ class Account:
         self._index = {one.tid: index for index, one in enumerate(schedule.threads)}
         self._rows = {index: schedule.of_thread(index) for index in self._index.values()}
         self._turns = _turns(schedule)
+        self._samples = _samples(schedule)
 
     def of(self, index: int) -> Spent:
         """Nanoseconds of each part of one request; they sum to its time."""
@@ -59,28 +61,28 @@ class Account:
         if ns > 0:
             spent[kind, where] = spent.get((kind, where), 0.0) + ns
 
-    def _cut(self, index: int, begin: int, end: int) -> Iterable[tuple[Any, int]]:
-        """The intervals of a thread between two instants, each with how long it lies between them."""
+    def _cut(self, index: int, begin: int, end: int) -> Iterable[tuple[Any, int, int]]:
+        """The intervals of a thread between two instants, with since when and how long each is."""
         if index < 0 or end <= begin:
             return
         rows = self._rows[index]
         low = int(np.searchsorted(rows["end"], begin, side="right"))
         high = int(np.searchsorted(rows["begin"], end, side="left"))
         for row in rows[low:high]:
-            yield row, min(int(row["end"]), end) - max(int(row["begin"]), begin)
+            from_ns = max(int(row["begin"]), begin)
+            yield row, from_ns, min(int(row["end"]), end) - from_ns
 
     def _waiting(self, spent: Spent, reader: int, arrived: int, read: int) -> None:
         """In the receive queue: what the thread did that would read it."""
         known = 0
-        for row, ns in self._cut(reader, arrived, read):
+        for row, since, ns in self._cut(reader, arrived, read):
             known += ns
             if row["state"] == State.RUNNING:
-                begin = max(int(row["begin"]), arrived)
-                self._busy(spent, reader, begin, begin + ns)
+                self._busy(spent, reader, since, since + ns)
             elif row["state"] == State.BLOCKED and int(row["wait"]) in (Wait.POLL, Wait.SOCKET):
                 self._add(spent, "receive-queue", "", ns)  # it is being woken
             else:
-                self._account(spent, row, ns)
+                self._account(spent, row, since, ns)
         self._add(spent, "unexplained", "", read - arrived - known)
 
     def _busy(self, spent: Spent, reader: int, begin: int, end: int) -> None:
@@ -106,15 +108,31 @@ class Account:
 
     def _working(self, spent: Spent, index: int, begin: int, end: int) -> None:
         known = 0
-        for row, ns in self._cut(index, begin, end):
+        for row, since, ns in self._cut(index, begin, end):
             known += ns
-            self._account(spent, row, ns)
+            self._account(spent, row, since, ns)
         self._add(spent, "unexplained", "", end - begin - known)
 
-    def _account(self, spent: Spent, row: Any, ns: int) -> None:
+    def _running(self, spent: Spent, thread: int, begin: int, ns: int) -> None:
+        """By the functions in which it was sampled meanwhile; without a sample none is named."""
+        name = self._name(thread)
+        times, stacks = self._samples.get(thread, (_NONE, _NONE))
+        low, high = np.searchsorted(times, [begin, begin + ns])
+        for stack in stacks[low:high].tolist():
+            function = self._function(stack)
+            self._add(spent, "running", f"{name} in {function}" if function else name, ns // (high - low))
+        self._add(spent, "running", name, ns - (high - low) * (ns // (high - low)) if high > low else ns)
+
+    def _function(self, stack: int) -> str:
+        """The innermost function of the program's own language."""
+        frames = [self._schedule.frames[index] for index in self._schedule.stacks[stack]]
+        python = [one for one in frames if one.file.endswith(".py")]
+        return next((plain_function(one.function) for one in python or frames if one.function), "")
+
+    def _account(self, spent: Spent, row: Any, begin: int, ns: int) -> None:
         state = int(row["state"])
         if state == State.RUNNING:
-            self._add(spent, "running", self._name(int(row["thread"])), ns)
+            self._running(spent, int(row["thread"]), begin, ns)
         elif state == State.RUNNABLE:
             self._add(spent, "runnable", self._who_ran(row), ns)
         elif state == State.BLOCKED:
@@ -169,7 +187,7 @@ class Account:
     def _taken_up(self, sender: int, read: int, answered: int, done_before: int) -> int:
         """When the answering thread began with it: after its last answer, and after it was woken for it."""
         begun = max(read, min(done_before, answered))
-        for row, _ in self._cut(sender, begun, answered):
+        for row, _, _ in self._cut(sender, begun, answered):
             if int(row["begin"]) > begun:
                 break
             if row["state"] == State.BLOCKED and int(row["wait"]) in _IDLE:
@@ -184,6 +202,18 @@ def _done_before(rows: Array) -> Array:
     same = rows["sender"][order][1:] == rows["sender"][order][:-1]
     before[order[1:]] = np.where(same, rows["sent"][order][:-1], 0)
     return before
+
+
+def _samples(schedule: Schedule) -> dict[int, tuple[Array, Array]]:
+    """Of each thread, when it was sampled running, and its stacks."""
+    rows = schedule.samples[schedule.samples["running"] == 1]
+    rows = rows[np.lexsort((rows["time"], rows["thread"]))]
+    threads, starts = np.unique(rows["thread"], return_index=True)
+    parts = np.split(rows, starts[1:]) if len(rows) else []
+    return {
+        int(thread): (part["time"], part["stack"])
+        for thread, part in zip(threads.tolist(), parts, strict=True)
+    }
 
 
 def _reads(rows: Array) -> dict[int, tuple[Array, Array]]:
