@@ -258,7 +258,8 @@ def test_of_a_server_that_ends_what_was_measured_is_told(tmp_path: Path) -> None
             connection.recv(100)
             time.sleep(0.01)
         process.kill()
-        out, _ = recorder.communicate(timeout=15)
+        with recorder:
+            out, _ = recorder.communicate()
     found = json.loads(out)
     assert found["seconds"] < 10
     assert found["requests"] > 20

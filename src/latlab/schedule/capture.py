@@ -158,7 +158,7 @@ def capture_pids(
         collector.follow(pids)
         began = time.monotonic_ns()
         while time.monotonic_ns() - began < seconds * 1e9 and not stop():
-            if not any(os.path.exists(f"/proc/{pid}") for pid in pids):  # noqa: PTH110
+            if not any(_alive(pid) for pid in pids):  # one that has ended may wait for its parent yet
                 break
             time.sleep(min(0.05, max(0.0, seconds - (time.monotonic_ns() - began) / 1e9)))
         ended = time.monotonic_ns()
