@@ -27,7 +27,7 @@ from pathlib import Path
 
 from latlab.words import duration, share, table
 
-_SECONDS = 5
+_SECONDS = 4
 _CLIENTS = 8
 _ROUNDS = 3
 Run = Callable[[], tuple[float, float, float]]  # p50 and p99 in ns, requests a second

@@ -9,7 +9,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-__all__ = ["PartKind", "RequestKind", "RequestPart", "Requests", "SlowRequest", "TailAnswer", "TimeSlice"]
+__all__ = [
+    "PartKind",
+    "QuantileChange",
+    "RequestKind",
+    "RequestPart",
+    "Requests",
+    "RequestsComparison",
+    "SlowRequest",
+    "TailAnswer",
+    "TimeSlice",
+]
 
 PartKind = Literal[
     "receive-queue",  # it lay in the socket's queue while the thread that would read it did something else
@@ -175,3 +185,41 @@ class Requests:
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab requests show --json`, schema 1."""
         return {"schema": 1, **asdict(self), "trustworthy": not self.distrust}
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileChange:
+    """A quantile before and after.
+
+    Attributes:
+        name: as "p99". before_ns, after_ns: medians over the recordings.
+        effect: relative change; low, high: its interval, None where there is none.
+        verdict: as `latlab.model.statistics.paired.Verdict`. why: in words.
+    """
+
+    name: str
+    before_ns: int
+    after_ns: int
+    effect: float
+    low: float | None
+    high: float | None
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsComparison:
+    """Two versions of a server, by recordings in pairs.
+
+    Attributes:
+        verdict: over all quantiles. pairs: of recordings. needed: without which there is no verdict.
+    """
+
+    verdict: str
+    pairs: int
+    needed: int
+    changes: tuple[QuantileChange, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The machine contract of `latlab requests compare --json`, schema 1."""
+        return {"schema": 1, **asdict(self)}

@@ -1,7 +1,8 @@
 """Where a server's slow requests spent their time, seen from outside."""
 
+from latlab.requests.compare import compare
 from latlab.requests.connections import Found, find_requests
 from latlab.requests.record import record
 from latlab.requests.summary import summarise
 
-__all__ = ["Found", "find_requests", "record", "summarise"]
+__all__ = ["Found", "compare", "find_requests", "record", "summarise"]

@@ -13,6 +13,7 @@ SUBCOMMANDS = {
         "requests.record",
         "Observe a server's requests, and say where the slow ones spend their time.",
     ),
+    "compare": ("requests.record", "Judge recordings after a change against those before it."),
     "show": ("requests.record", "Print a recording of requests again."),
 }
 

@@ -1,4 +1,4 @@
-"""`latlab requests record` and `latlab requests show`."""
+"""`latlab requests record`, `latlab requests show` and `latlab requests compare`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli._options import JSON, Seconds, output
+from latlab.cli._options import JSON, Seconds, Share, output
 from latlab.errors import ExitCode, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -73,6 +73,31 @@ def show(run: Path, html: Path | None, as_json: bool) -> ExitCode:
         report(result, recording.environment, recording.command).write(html)
         click.echo(f"latlab requests: wrote {html}", err=True)
     return _tell(result, as_json)
+
+
+@click.command()
+@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.option("--effect", type=Share(), default=0.05, show_default="5%", help="Smallest change that matters.")
+@JSON
+def compare(runs: tuple[Path, ...], effect: float, as_json: bool) -> ExitCode:
+    """Judge recordings after a change against those before it.
+
+    RUNS come in pairs: before, after, before, after, best recorded in turn. One pair shows a change; a
+    verdict takes several, since recordings of one server differ.
+    """
+    from latlab.reports.json import dumps
+    from latlab.reports.requests.text import comparison_lines
+    from latlab.requests import compare as judge
+
+    if len(runs) % 2:
+        raise UsageError("recordings come in pairs", remedy="give before, after, before, after …")
+    read = [_read(_opened(run).document(_DOCUMENT)) for run in runs]
+    for run, one in zip(runs, read, strict=True):
+        if not one.requests:
+            raise InputError(run, "has no requests", remedy="record while the server is loaded")
+    result = judge(list(zip(read[::2], read[1::2], strict=True)), effect)
+    click.echo(dumps(result.to_json(), indent=2) if as_json else "\n".join(comparison_lines(result)))
+    return ExitCode.REGRESSION if result.verdict in ("slower", "mixed") else ExitCode.OK
 
 
 def _opened(run: Path) -> Recording:

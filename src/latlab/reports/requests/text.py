@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from latlab.model.requests import RequestKind, RequestPart, Requests
+from latlab.model.requests import RequestKind, RequestPart, Requests, RequestsComparison
 from latlab.words import count, duration, plural, share, table
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "PART_COLUMNS",
     "SAYS",
     "SLOW_COLUMNS",
+    "comparison_lines",
     "counted",
     "finding",
     "kind_rows",
@@ -172,3 +173,29 @@ def slow_rows(found: Requests) -> list[tuple[str, ...]]:
 
 def _mostly(parts: Sequence[RequestPart]) -> str:
     return f"{SAYS[parts[0].kind]} {share(parts[0].share, digits=0)}" if parts else ""
+
+
+_VERDICTS = {
+    "slower": "The requests got slower.",
+    "faster": "The requests got faster.",
+    "mixed": "Some quantiles got slower, others faster.",
+    "equivalent": "No quantile changed by as much as matters.",
+    "inconclusive": "No verdict.",
+}
+
+
+def comparison_lines(found: RequestsComparison) -> list[str]:
+    """The verdict, and each quantile's change with its reason."""
+    rows = [
+        (one.name, duration(one.before_ns), duration(one.after_ns), share(one.effect, signed=True),
+         "–" if one.low is None or one.high is None
+         else f"{share(one.low, signed=True)} to {share(one.high, signed=True)}", one.verdict)
+        for one in found.changes
+    ]  # fmt: skip
+    reasons = dict.fromkeys(f"{one.name}: {one.why}" for one in found.changes)
+    if len({one.why for one in found.changes}) == 1:
+        reasons = dict.fromkeys(one.why for one in found.changes)
+    return [
+        f"{_VERDICTS[found.verdict]} {plural(found.pairs, 'pair')} of recordings.", "",
+        table(("quantile", "before", "after", "change", "interval", "verdict"), rows), "", *reasons,
+    ]  # fmt: skip

@@ -1,0 +1,77 @@
+"""Recordings of requests as files: shown, as a page, compared."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latlab.formats.recording import RecordingWriter
+from latlab.model.machine.environment import Environment
+from latlab.model.schedule import FOREIGN, INTERVAL, Losses, Schedule, ScheduledThread, State
+from latlab.requests import Found, summarise
+from latlab.requests.connections import NEVER, REQUEST
+
+
+def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "latlab", "requests", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two hundred requests, of which the slowest has no answer."""
+    ended = 10_000_000
+    intervals = np.array([(0, State.RUNNING, 0, 0, 0, 0, ended, -1, -1, -1)], INTERVAL)
+    schedule = Schedule(
+        0, ended, (0,), (ScheduledThread(11, 10, "<server>", "server", 0, ended),), intervals, np.zeros(0),
+        np.zeros(0, FOREIGN), Losses("bpf"),
+    )  # fmt: skip
+    rows = [
+        (at * 1000, at * 1000, at * 1000 + 500, at * 1000 + 500, 11, 11, 0, 0, 1, 1, 1) for at in range(199)
+    ]
+    rows.append((500_000, NEVER, NEVER, NEVER, 11, 11, 0, 1, 0, 0, 1))
+    found = Found(np.array(rows, REQUEST), ("a",), ("GET /<b>", "not read yet"), {"http": 200})
+    folder = tmp_path / "run"
+    with RecordingWriter(
+        folder, "requests", parameters={}, environment=Environment({}), command="latlab"
+    ) as writer:
+        writer.put("requests", summarise(found, schedule, 0).to_json())
+    return folder
+
+
+def test_a_recording_is_shown_with_its_lower_bounds(run: Path) -> None:
+    done = latlab("show", str(run))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 request had no answer when the observation ended, the oldest for 9.5 ms" in done.stdout
+    assert "≥ 9.5 ms" in done.stdout
+
+
+def test_shown_json_is_strict_and_what_was_recorded(run: Path) -> None:
+    def refuse(text: str) -> float:
+        raise AssertionError(text)
+
+    found = json.loads(latlab("show", str(run), "--json").stdout, parse_constant=refuse)
+    assert (found["schema"], found["requests"], found["still_open"]) == (1, 199, 1)
+    assert found == json.loads((run / "requests.json").read_text())
+
+
+def test_a_page_escapes_what_comes_from_the_server(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = latlab("show", str(run), "--html", str(page))
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert "GET /&lt;b&gt;" in text
+    assert "GET /<b>" not in text
+
+
+def test_recordings_are_compared_in_pairs(run: Path) -> None:
+    assert latlab("compare", str(run)).returncode == 2
+    done = latlab("compare", str(run), str(run))
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "No verdict. 1 pair of recordings.")
+    assert latlab("compare", str(run), str(run.parent)).returncode == 1
