@@ -114,3 +114,16 @@ def test_a_connection_that_ended_leaves_nothing_open() -> None:
 def test_what_comes_after_an_answer_had_not_arrived_before_it() -> None:
     found = find_requests(transfers([(20, 5), (40, -3), (60, 1), (70, -1)], [15]))
     assert found.rows[["arrived", "seen"]].tolist() == [(15, 1), (60, 0)]
+
+
+def test_a_connection_that_follows_at_the_same_address_has_its_own_arrivals() -> None:
+    calls = [(20, 5), (40, -3), (60, 1, b"", 0), (90, 5), (95, -3)]
+    found = find_requests(transfers(calls, [15, 55, 80]))
+    assert found.rows[["arrived", "sent"]].tolist() == [(15, 40), (80, 95)]
+
+
+def test_what_is_only_peeked_at_is_read_once() -> None:
+    given = transfers([(20, 5), (21, 5), (40, -3)], [15])
+    given.received["flags"] = np.array([2, 0])  # type: ignore[index]
+    found = find_requests(given)
+    assert found.rows[["arrived", "read", "bytes_in"]].tolist() == [(15, 21, 5)]

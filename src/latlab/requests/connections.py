@@ -34,6 +34,7 @@ REQUEST = np.dtype(
 )
 
 NEVER = np.iinfo(np.int64).max
+_PEEK = 2  # MSG_PEEK: what is looked at is read again
 _BEGINNINGS = 8  # of requests, by which protocols are proposed
 
 Array = np.ndarray[Any, Any]
@@ -129,11 +130,12 @@ def _connections(transfers: Transfers, ready: Mapping[int, Array]) -> dict[int, 
         payload = table.get("payload")
         width = payload.dtype.itemsize if payload is not None else 0
         bytes_of = payload.tobytes() if payload is not None else b""
+        peeked = (table["flags"] & _PEEK != 0).tolist() if "flags" in table else [False] * len(table["ret"])
         captured = table["captured"].tolist() if "captured" in table else [0] * len(table["ret"])
         for at, (time, sk, size, tid, pid, descriptor) in enumerate(zip(
             *(table[key].tolist() for key in ("time_ns", "sk", "ret", "tid", "pid", "argument")), strict=True,
         )):  # fmt: skip
-            if size >= 0 or inward:
+            if (size >= 0 or inward) and not peeked[at]:
                 begin = at * width
                 known = bytes_of[begin : begin + min(captured[at], max(0, size))]
                 rows.setdefault(sk, []).append((time, inward, size, tid, pid, descriptor, known))
@@ -153,12 +155,14 @@ def _split(calls: list[tuple[Any, ...]], arrivals: Array | None) -> list[_Connec
             arrived, seen = (time, True) if not inward else _arrival(arrivals, last_read, time, reading)
             current.calls.append(Call(time, inward, size, tid, known, arrived, seen))
             reading = inward
-            if inward:
-                last_read = time
         elif inward and size == 0:
             if current.calls:
                 found.append(current)
             current = None
+        if inward:
+            # Also where it read the connection's end, or nothing: what arrived before that, such a look has
+            # met, and what stands at the same address next may be another connection.
+            last_read, reading = time, size > 0
     if current is not None and current.calls:
         found.append(current)
     return found
