@@ -150,7 +150,7 @@ def _kind_name(found: Requests, kind: RequestKind) -> str:
 def part_rows(tail: Sequence[RequestPart], median: Sequence[RequestPart]) -> list[tuple[str | None, ...]]:
     """The parts of the slow ones that are worth a line, each beside the median ones'."""
     usual = {(part.kind, part.where): part for part in median}
-    rows = []
+    rows: list[tuple[str | None, ...]] = []
     for part in tail:
         if part.share < _LEAST:
             continue
