@@ -76,6 +76,7 @@ def capture_command(
     stacks: bool = True,
     transfers: Callable[[Transfers], None] | None = None,
     give_up: Stop = lambda: False,
+    over: Callable[[], None] = lambda: None,
 ) -> Schedule:
     """Run a command and capture what its threads do until it ends, or `seconds` are over.
 
@@ -90,6 +91,7 @@ def capture_command(
         stacks: sample where in the code its threads run and block.
         transfers: given what went in and out of the processes' sockets, which is collected then.
         give_up: asked many times a second; True ends the capture, and the command goes on.
+        over: called when the command has ended, or its time is over, before it is told to end.
 
     Raises:
         GivenUpError: `give_up` said so.
@@ -114,6 +116,7 @@ def capture_command(
         finally:
             ended = time.monotonic_ns()
             if not given_up:
+                over()
                 _end(process, collector)
         if given_up:
             raise GivenUpError(process)

@@ -133,6 +133,7 @@ class QueueRecording:
         self._stack = ExitStack()
         self._recorder: Recorder | None = None
         self._begin = time.monotonic()
+        self._end: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -152,6 +153,12 @@ class QueueRecording:
             )
             self._recorder = self._stack.enter_context(Recorder(["*"], writer, period_ns=_PERIOD_NS))
 
+    def end(self) -> None:
+        """Record no more: who is told to end stops taking, and that is nothing of his own."""
+        if self._recorder is not None and self._end is None:
+            self._end = time.monotonic() - self._begin
+            self._stack.close()
+
     def finished(self, status: int | None) -> CommandRun | None:
         """What was recorded of a command that has ended meanwhile; None where it published no queue.
 
@@ -160,10 +167,10 @@ class QueueRecording:
         """
         if self._recorder is None:
             return None
-        ended = time.monotonic() - self._begin
-        self._stack.close()
+        self.end()
+        assert self._end is not None
         observation = load(self._output)
-        return CommandRun(observation, analyse(observation), status, ended)
+        return CommandRun(observation, analyse(observation), status, self._end)
 
     def until_end_of(self, process: subprocess.Popen[bytes]) -> CommandRun:
         """Until the command ends, or its time is over, when it is ended; then analyse.
@@ -179,12 +186,12 @@ class QueueRecording:
             until = self._begin + self._seconds
             while process.poll() is None and time.monotonic() < until and not self._recorder.failed:
                 time.sleep(0.01)
-            ended = time.monotonic() - self._begin
-            self._stack.close()
+            self.end()
         finally:
             status = _ended(process)
-        observation = load(self._output)
-        return CommandRun(observation, analyse(observation), status, ended)
+        run = self.finished(status)
+        assert run is not None
+        return run
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int | None:

@@ -160,6 +160,7 @@ def _observe(
                     output=2,
                     environment=injected(os.environ, folder),
                     give_up=watch,
+                    over=recording.end,
                 )
             except GivenUpError as given_up:
                 tell("it publishes its queues: observing these")
