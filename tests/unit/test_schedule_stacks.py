@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from latlab.model.schedule import INTERVAL, WAKE, Frame, Losses, Schedule, ScheduledThread, State, Wait
-from latlab.schedule.stacks import entry_of, plain_function, with_stacks
+from latlab.schedule.names import entry_of, plain
+from latlab.schedule.stacks import with_stacks
 from latlab.system.kernel.jit_map import jit_name, parse_jit_map, read_jit_map
 from latlab.system.kernel.python_graft import graft
 from latlab.system.kernel.python_stacks import PythonSamples, parse_chrome_trace
@@ -93,12 +94,15 @@ def test_what_the_sampler_could_not_see_is_told_with_the_losses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "plain"),
+    ("name", "told"),
     [
         ("crunch(double)", "crunch"),
         ("feed::Parser::run(int, std::vector<int, std::allocator<int> >) const", "feed::Parser::run"),
         ("void pool::work<int, 3>(pool::Task<int>&)", "pool::work"),
-        ("main::{lambda()#1}::operator()() const", "main::{lambda()#1}"),
+        ("main::{lambda()#1}::operator()() const", "lambda #1 in main"),
+        ("feed(int)::{lambda(int, char)#2}::operator()(int, char) const", "lambda #2 in feed"),
+        ("memcpy@@GLIBC_2.14", "memcpy"),
+        ("deflate.isra.0", "deflate"),
         ("(anonymous namespace)::compress(Block*)", "compress"),
         ("Table::operator()(int)", "Table::operator()"),
         ("main", "main"),
@@ -106,8 +110,8 @@ def test_what_the_sampler_could_not_see_is_told_with_the_losses() -> None:
         ("Queue.get", "Queue.get"),
     ],
 )
-def test_a_function_s_plain_name_has_no_arguments(name: str, plain: str) -> None:
-    assert plain_function(name) == plain
+def test_a_function_s_plain_name_has_no_arguments(name: str, told: str) -> None:
+    assert plain(name) == told
 
 
 def test_a_stack_that_ends_too_early_names_no_beginning() -> None:

@@ -193,7 +193,7 @@ def contended(sample: bool) -> Made:
 @pytest.mark.parametrize("sample", [False, True])
 def test_a_lock_that_workers_hand_to_each_other_is_the_bottleneck(sample: bool) -> None:
     limit = found_in(contended(sample)).limit
-    assert (limit.kind, limit.name) == (LimitKind.LOCK, "lock 0x7000")
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, "lock 0x7000 in deposit" if sample else "lock 0x7000")
 
 
 def test_a_stack_says_in_which_function_a_lock_is_waited_for() -> None:
@@ -435,7 +435,7 @@ def test_a_lock_that_is_held_while_sleeping_is_the_limit_though_another_lock_is_
         made.wait(last, at + 10.0, at + 10.05, me, item=other)
         made.run(last, at + 10.05, at + 10.3)
     limit = found_in(made).limit
-    assert (limit.kind, limit.name) == (LimitKind.LOCK, f"lock {lock:#x}")
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, f"lock {lock:#x} in update")
 
 
 def test_a_quota_that_stopped_the_group_is_why_there_was_no_cpu() -> None:

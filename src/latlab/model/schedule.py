@@ -140,13 +140,18 @@ class ScheduledThread:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A place in the code; what isn't known is "" or 0. `offset` is within the module."""
+    """A place in the code; what isn't known is "" or 0. `offset` is within the module.
+
+    `polls`: "looks" in a loop that only looks whether something has changed, "takes" where it tries to take a
+    word by an atomic exchange; known of the innermost frames of running samples.
+    """
 
     function: str
     file: str = ""
     line: int = 0
     module: str = ""
     offset: int = 0
+    polls: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from latlab.model.requests import PartKind, RequestPart
 from latlab.model.schedule import Schedule, Source, State, Wait
-from latlab.schedule.stacks import plain_function
+from latlab.schedule.names import plain
 
 __all__ = ["Account", "Spent", "merged"]
 
@@ -127,7 +127,7 @@ class Account:
         """The innermost function of the program's own language."""
         frames = [self._schedule.frames[index] for index in self._schedule.stacks[stack]]
         python = [one for one in frames if one.file.endswith(".py")]
-        return next((plain_function(one.function) for one in python or frames if one.function), "")
+        return next((plain(one.function) for one in python or frames if one.function), "")
 
     def _account(self, spent: Spent, row: Any, begin: int, ns: int) -> None:
         state = int(row["state"])

@@ -9,10 +9,10 @@ from pathlib import PurePath
 from latlab.model.schedule import Schedule
 from latlab.model.threads import LockUse, ThreadFindings
 from latlab.threads._blame import Blame, Cause, blame_of
-from latlab.threads._code import entries_of, own_place, spinning
+from latlab.threads._code import entries_of, own_function, own_place, spinning
 from latlab.threads._edges import edges_of, roles_of, slices_of, times_of
 from latlab.threads._locks import Word, words_of
-from latlab.threads._roles import Group, groups_of, labelled, told_apart
+from latlab.threads._roles import Group, forked_apart, groups_of, labelled, told_apart
 from latlab.threads._tracks import Track, tracks_of
 from latlab.threads._verdict import Facts, judge
 
@@ -47,6 +47,7 @@ def analyse(
     groups = told_apart(
         schedule, groups, _running(schedule, tracks), lambda threads: own_place(schedule, threads)
     )
+    groups = forked_apart(schedule, groups, lambda one, rest: own_function(schedule, one, rest))
     if labels:
         groups = labelled(schedule, groups, labels)
     role_of = {thread: index for index, group in enumerate(groups) for thread in group.threads}
@@ -133,14 +134,12 @@ def _locks(
 
     return tuple(
         LockUse(
-            "GIL" if word.interpreter else f"lock {word.address:#x}",
+            word.name,
             word.address,
             word.waits,
             word.wait_ns,
             word.longest_ns,
-            float(blame.locks[word.address].sum()) / max(blame.total, 1e-9)
-            if word.address in blame.locks
-            else 0.0,
+            float(blame.locks[word.key].sum()) / max(blame.total, 1e-9) if word.key in blame.locks else 0.0,
             named(word.waiters),
             named(word.wakers),
             tuple(name for name, _ in word.waits_in.most_common(3)),

@@ -142,40 +142,85 @@ def blame_of(
     holders = _holders(words or {})
     processes = [thread.pid for thread in schedule.threads]
     for thread, time, weight in _starts(tracks, groups, begin, end, skip, processes):
-        path = walk(tracks, parents, thread, time, begin)
-        found = path.array()
-        if not found.size:
-            continue
-        changes = max(changes, len(path.changes))
-        pieces.append((thread, weight, found))
-        cause = _OF_PIECE[found["what"]]
-        cell = found["thread"].astype(np.int64) * len(_CAUSES) + cause
-        for block in range(BLOCKS):
-            spent = np.minimum(found["end"], edges[block + 1]) - np.maximum(found["begin"], edges[block])
-            near = spent > 0
-            if not near.any():
+        for start, low, high in _stretches(tracks[thread], edges, begin, time):
+            path = walk(tracks, parents, thread, start, low)
+            found = _until(path.array(), high)
+            if not found.size:
                 continue
-            amount = spent[near] * weight
-            shares[block] += np.bincount(cell[near], amount, len(tracks) * len(_CAUSES)).reshape(
-                len(tracks), len(_CAUSES)
-            )
-            locked = found["lock"][near]
-            for lock in np.unique(locked[locked >= 0]).tolist():
-                locks.setdefault(lock, np.zeros(BLOCKS))[block] += amount[locked == lock].sum()
-            free = near & (found["lock"] < 0)
-            for lock, who, held in holders:
-                rows = found[free & (found["thread"] == who)]
-                if rows.size:
-                    low = np.maximum(rows["begin"], edges[block])
-                    high = np.minimum(rows["end"], edges[block + 1])
-                    spent_held = float((held(high) - held(low)).sum()) * weight
-                    locks.setdefault(lock, np.zeros(BLOCKS))[block] += spent_held
-        names = np.array(_CAUSES)[cause]
-        _gather(outside, found, weight, (names == Cause.OUTSIDE) | (names == Cause.NETWORK))
-        _gather(disk, found, weight, names == Cause.DISK)
-        runnable.append((weight, found[names == Cause.RUNNABLE]))
+            changes += len(path.changes)
+            pieces.append((thread, weight, found))
+            cause = _OF_PIECE[found["what"]]
+            cell = found["thread"].astype(np.int64) * len(_CAUSES) + cause
+            for block in range(BLOCKS):
+                spent = np.minimum(found["end"], edges[block + 1]) - np.maximum(found["begin"], edges[block])
+                near = spent > 0
+                if not near.any():
+                    continue
+                amount = spent[near] * weight
+                shares[block] += np.bincount(cell[near], amount, len(tracks) * len(_CAUSES)).reshape(
+                    len(tracks), len(_CAUSES)
+                )
+                _held(locks, holders, found, near, amount, weight, edges, block)
+            names = np.array(_CAUSES)[cause]
+            _gather(outside, found, weight, (names == Cause.OUTSIDE) | (names == Cause.NETWORK))
+            _gather(disk, found, weight, names == Cause.DISK)
+            runnable.append((weight, found[names == Cause.RUNNABLE]))
     foreign, stranger = _who_had_the_cpus(schedule, runnable)
     return Blame(shares, _CAUSES, locks, tuple(pieces), foreign, stranger, outside, disk, begin, end, changes)
+
+
+def _stretches(track: Track, edges: Array, begin: int, time: int) -> list[tuple[int, int, int]]:
+    """(where to walk from, where to, until when it counts): block by block of a thread's time, latest first.
+
+    A thread speaks for every block, not only for the last one: what it depends on at its very end, such as
+    who is joined, is not what all of its time depended on. One wait over several blocks is one stretch; its
+    end says what it was for.
+    """
+    found: list[tuple[int, int, int]] = []
+    for block in range(len(edges) - 2, -1, -1):
+        low, high = int(edges[block]), min(int(edges[block + 1]), time)
+        if high <= max(low, begin):
+            continue
+        start = high
+        i = track.at(high)
+        if i >= 0 and track.state[i] == State.BLOCKED and track.begin[i] < high < track.end[i] <= time:
+            start = track.end[i]
+        if found and found[-1][0] == start:
+            found[-1] = (start, low, found[-1][2])
+        else:
+            found.append((start, low, high))
+    return found
+
+
+def _until(found: Array, time: int) -> Array:
+    """The pieces before a time."""
+    found = found[found["begin"] < time]
+    found["end"] = np.minimum(found["end"], time)
+    return found
+
+
+def _held(
+    locks: dict[int, Array],
+    holders: Sequence[tuple[int, int, Any]],
+    found: Array,
+    near: Array,
+    amount: Array,
+    weight: float,
+    edges: Array,
+    block: int,
+) -> None:
+    """Add what a block's pieces waited for the holders of locks."""
+    locked = found["lock"][near]
+    for lock in np.unique(locked[locked >= 0]).tolist():
+        locks.setdefault(lock, np.zeros(BLOCKS))[block] += amount[locked == lock].sum()
+    free = near & (found["lock"] < 0)
+    for lock, who, held in holders:
+        rows = found[free & (found["thread"] == who)]
+        if rows.size:
+            low = np.maximum(rows["begin"], edges[block])
+            high = np.minimum(rows["end"], edges[block + 1])
+            spent = float((held(high) - held(low)).sum()) * weight
+            locks.setdefault(lock, np.zeros(BLOCKS))[block] += spent
 
 
 def _holders(words: Mapping[int, Word]) -> list[tuple[int, int, Any]]:
@@ -188,7 +233,7 @@ def _holders(words: Mapping[int, Word]) -> list[tuple[int, int, Any]]:
             begin, end = np.array(times, np.int64).T
             # One release may end several waits: the times of one thread may overlap.
             begin = np.maximum(begin, np.concatenate([[begin[0]], np.maximum.accumulate(end)[:-1]]))
-            found.append((word.address, thread, _sums(begin, np.maximum(begin, end))))
+            found.append((word.key, thread, _sums(begin, np.maximum(begin, end))))
     return found
 
 

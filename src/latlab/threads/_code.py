@@ -11,6 +11,8 @@ import numpy as np
 
 from latlab.model.schedule import Frame, Schedule
 from latlab.model.threads import Code
+from latlab.schedule.names import is_own, plain
+from latlab.system.kernel.polling import TAKES
 
 __all__ = [
     "coroutine_of",
@@ -19,26 +21,20 @@ __all__ = [
     "in_sync",
     "own_function",
     "own_place",
+    "spin_lock",
     "spinning",
     "waiting_places",
 ]
 
 _MOST_CODE = 5
 _LEAST_SAMPLES = 20
-_STARTERS = re.compile(
-    r"^(_*start_thread|_*clone\d*|_start|_*libc_start.*|_*libc_start_call_main|main|thread_run|"
-    r"std::thread::.*|std::__invoke.*|void std::__invoke.*|std::invoke.*|execute_native_thread_routine|"
-    r"_bootstrap(_inner)?|Thread\._bootstrap.*|Thread\.run|pythread_wrapper|<module>|\?\?|)$"
-)
 _SPIN = re.compile(r"sched_yield|cpu_relax|spin_?wait|spin_?lock|SpinWait|_mm_pause|YieldProcessor", re.I)
 _PAUSE = re.compile(r"(^|_)(spin|busy_?wait|busy_?poll|poll_until|wait_until)", re.I)
 _MOSTLY = 0.7
 _PLACED = 0.4
+_SPUN = 0.25  # of the running samples: so much two threads spin that share a lock half of the time
 _SYNC = re.compile(r"^_*(GI_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
-_LIBRARY = re.compile(r"/lib/(python|pypy)[\d.]+/(?!site-packages|dist-packages)")
 _HANDLE = re.compile(r"(^|\.)_run$")
-_VERSION = re.compile(r"@+[A-Z][\w.]*$")  # of a symbol, as in memcpy@@GLIBC_2.14
-_RUNTIME = re.compile(r"^\[?(ld-linux|ld-musl|libc[.-]|libpthread|libstdc\+\+|libm[.-]|vdso|kernel)")
 
 
 def hottest(schedule: Schedule, threads: Iterable[int], *, running: bool = True) -> tuple[Code, ...]:
@@ -70,16 +66,15 @@ def hottest(schedule: Schedule, threads: Iterable[int], *, running: bool = True)
 
 def _function(frame: Frame) -> str:
     if frame.function:
-        return _VERSION.sub("", frame.function)
+        return plain(frame.function)
     return f"{frame.module}+{frame.offset:#x}" if frame.module else "unknown"
 
 
 def _telling(schedule: Schedule, stack: Sequence[int]) -> Frame | None:
     frames = [schedule.frames[one] for one in stack]
-    for frame in frames:
-        module = frame.module.rsplit("/", 1)[-1]
-        if frame.function and not _RUNTIME.match(module) and not _STARTERS.match(frame.function):
-            return frame
+    own = next((frame for frame in frames if is_own(frame)), None)
+    if own is not None:
+        return own
     return next((frame for frame in frames if frame.function or frame.module), None)
 
 
@@ -154,9 +149,8 @@ def own_function(schedule: Schedule, thread: int, others: Iterable[int]) -> str:
 
 
 def _own_name(frame: Frame) -> str:
-    """A function's name; "" of one in a library of the system or of Python: it says nothing of a program."""
-    strange = _LIBRARY.search(frame.file) or _RUNTIME.match(frame.module.rsplit("/", 1)[-1])
-    return "" if strange or _STARTERS.match(frame.function) else frame.function
+    """A function's name; "" of one that says nothing of the program."""
+    return plain(frame.function) if is_own(frame) else ""
 
 
 def own_place(schedule: Schedule, threads: Iterable[int]) -> str:
@@ -190,14 +184,7 @@ def entries_of(schedule: Schedule) -> dict[int, str]:
         stacks, counts = np.unique(samples["stack"][samples["thread"] == thread], return_counts=True)
         for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
             frames = [schedule.frames[one] for one in schedule.stacks[stack]]
-            name = next(
-                (
-                    one.function
-                    for one in reversed(frames)
-                    if not _STARTERS.match(one.function) and not _RUNTIME.match(one.module.rsplit("/", 1)[-1])
-                ),
-                "",
-            )
+            name = next((plain(one.function) for one in reversed(frames) if is_own(one)), "")
             outer[name] += number
         name, number = outer.most_common(1)[0]
         if name and number > _MOSTLY * sum(outer.values()):
@@ -219,9 +206,49 @@ def spinning(schedule: Schedule) -> frozenset[int]:
         spins = 0
         stacks, counts = np.unique(mine["stack"], return_counts=True)
         for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
-            names = [schedule.frames[one].function for one in schedule.stacks[stack][:3]]
-            if any(_SPIN.search(name) or _PAUSE.search(name) for name in names):
+            frames = [schedule.frames[one] for one in schedule.stacks[stack][:3]]
+            names = [frame.function for frame in frames]
+            if (frames and frames[0].polls) or any(
+                _SPIN.search(name) or _PAUSE.search(name) for name in names
+            ):
                 spins += number
         if spins > _MOSTLY * mine.size:
             found.add(thread)
     return frozenset(found)
+
+
+def spin_lock(schedule: Schedule, threads: Iterable[int]) -> Code | None:
+    """The function in which these threads spin for a word that they take by an atomic exchange.
+
+    None where they hardly do, or where what they spin for is nothing that they take.
+    """
+    samples = schedule.samples
+    if not samples.size:
+        return None
+    mine = np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)
+    stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
+    places: Counter[tuple[str, str, int]] = Counter()
+    takes: set[tuple[str, str]] = set()
+    for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
+        if not schedule.stacks[stack]:
+            continue
+        frame = schedule.frames[schedule.stacks[stack][0]]
+        if not frame.polls:
+            continue
+        told = _telling(schedule, schedule.stacks[stack]) or frame
+        places[_function(told), told.file or told.module, told.line] += number
+        if frame.polls == TAKES:
+            takes.add((_function(told), told.file or told.module))
+    of_function: Counter[tuple[str, str]] = Counter()
+    for (function, file, _), number in places.items():
+        of_function[function, file] += number
+    of_function = Counter({key: number for key, number in of_function.items() if key in takes})
+    if not of_function:
+        return None
+    (function, file), number = of_function.most_common(1)[0]
+    part = number / int(counts.sum())
+    line = max(
+        (line for f, g, line in places if (f, g) == (function, file)),
+        key=lambda one: places[function, file, one],
+    )
+    return Code(function, file, line, part) if part >= _SPUN else None

@@ -124,7 +124,7 @@ def roles_of(
                 running=sum(one.running for one in members) / life,
                 runnable=sum(one.runnable for one in members) / life,
                 blocked=dict(sorted(blocked.items(), key=lambda item: -item[1])),
-                busy=sum(busy_of(one) * one.life for one in members) / life,
+                busy=sum(busy_of(one) * one.life for one in members) / max(life, _slots(life, schedule)),
                 limits=limit,
                 process=group.process,
                 entry=group.entry,
@@ -133,6 +133,12 @@ def roles_of(
             )
         )
     return tuple(out)
+
+
+def _slots(life: int, schedule: Schedule) -> float:
+    """The observed time of as many threads as there were at once: threads born and gone share a place."""
+    window = schedule.seconds * 1e9
+    return max(1, round(life / window)) * window
 
 
 def edges_of(groups: Sequence[Group], times: Sequence[Times], seconds: float) -> tuple[Edge, ...]:

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from latlab.model.schedule import Schedule, Source, State, Wait
-from latlab.threads._tracks import Track
+from latlab.schedule.names import is_own, plain
+from latlab.threads._tracks import Track, address_of
 
 __all__ = ["Word", "words_of"]
 
@@ -26,6 +27,8 @@ _CONDITION = re.compile(
     r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
     r"barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
 )
+_IN = "lock in "
+_CALLS = ("__", "futex", "syscall", "pthread", "lll_", "PyThread_", "lock_PyThread")
 _LEAST_WAITS = 5
 _TOGETHER_NS = 30_000
 _SYMMETRY = 0.5
@@ -36,12 +39,13 @@ class Word:
     """One futex word (of two neighbours a condition variable's both).
 
     Attributes:
+        key: of the word, among those of all processes.
         lock: whether threads contend for it; `sure` that a stack says so.
         holds: of each thread that ended waits the times (begin, end) in which it held the word, as far as
             somebody waited for it then.
     """
 
-    address: int
+    key: int
     waits: int = 0
     wait_ns: int = 0
     longest_ns: int = 0
@@ -56,6 +60,25 @@ class Word:
     sure: bool = False
     interpreter: bool = False
     holds: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+    @property
+    def address(self) -> int:
+        """In its process."""
+        return address_of(self.key)
+
+    @property
+    def places(self) -> list[str]:
+        """The program's own functions that wait for it, most often first."""
+        found = [name for name, _ in self.waits_in.most_common() if name.startswith(_IN)]
+        return [name.removeprefix(_IN) for name in found]
+
+    @property
+    def name(self) -> str:
+        """As it is told: the interpreter's, or by its address and where it is waited for."""
+        if self.interpreter:
+            return "GIL"
+        where = f" in {self.places[0]}" if self.places else ""
+        return f"lock {self.address:#x}{where}"
 
 
 def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, int]) -> dict[int, Word]:
@@ -74,7 +97,7 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
                 word.longest_ns = max(word.longest_ns, time)
                 word.waiters[track.thread] += time
                 word.wakers[track.waker[i]] += 1
-                ended[word.address].append((track.end[i], track.waker[i], track.thread, time))
+                ended[word.key].append((track.end[i], track.waker[i], track.thread, time))
             elif track.source[i] == Source.TIMER:
                 word.timed += 1
             if track.sample[i] >= 0:
@@ -99,7 +122,8 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
 
 def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
     stack = schedule.stacks[int(schedule.samples["stack"][sample])]
-    names = [schedule.frames[frame].function for frame in stack]
+    frames = [schedule.frames[frame] for frame in stack]
+    names = [frame.function for frame in frames]
     if any(_GIL.search(name) for name in names):
         word.waits_in["the interpreter lock"] += 1
         word.interpreter = True
@@ -113,19 +137,11 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
             kind = "lock"
             break
     if kind == "lock":
-        outer = next((name for name in names if name and not _is_runtime(name)), "")
-        word.waits_in[f"lock in {outer}" if outer else "lock"] += 1
+        own = (plain(one.function) for one in frames if is_own(one) and not _MUTEX.search(one.function))
+        outer = next((name for name in own if not name.startswith(_CALLS)), "")
+        word.waits_in[f"{_IN}{outer}" if outer else "lock"] += 1
     elif kind == "condition":
         word.waits_in["condition"] += 1
-
-
-def _is_runtime(name: str) -> bool:
-    return bool(
-        _MUTEX.search(name)
-        or name.startswith(
-            ("__", "futex", "std::", "syscall", "pthread", "lll_", "entry_", "do_", "schedule")
-        )
-    )
 
 
 def _judge(word: Word) -> None:

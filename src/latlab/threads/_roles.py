@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from latlab.model.schedule import Schedule, ScheduledThread
 
-__all__ = ["Group", "groups_of", "labelled", "process_name", "told_apart"]
+__all__ = ["Group", "forked_apart", "groups_of", "labelled", "process_name", "told_apart"]
 
 _INTERPRETERS = re.compile(r"^(python[\d.]*|perl|ruby|node|bash|sh|dash|java|php[\d.]*|lua[\d.]*)$")
 _NUMBER = re.compile(r"[-_:#/. ]*\d+$")
@@ -151,6 +151,42 @@ def told_apart(
                 name += "'"
             out.append(Group(name, group.process, group.entry, part))
     return tuple(out)
+
+
+def forked_apart(
+    schedule: Schedule, groups: Sequence[Group], own: Callable[[int, Sequence[int]], str]
+) -> tuple[Group, ...]:
+    """Processes that were forked and went on in the same program, apart from the one that did it.
+
+    Args:
+        own: the function of a thread that none of these others calls, "" where it isn't known.
+    """
+    out: list[Group] = []
+    for group in groups:
+        mine = set(group.threads)
+        forked = [one for one in group.threads if _forked(schedule, one, mine)]
+        rest = [one for one in group.threads if one not in forked]
+        if not forked or not rest:
+            out.append(group)
+            continue
+        out.append(Group(group.name, group.process, group.entry, tuple(rest)))
+        parts: dict[str, list[int]] = defaultdict(list)
+        for one in forked:
+            parts[own(one, rest)].append(one)
+        for function, threads in parts.items():
+            name = f"{group.name}: {function or 'forked'}"
+            while any(name == other.name for other in (*out, *groups)):
+                name += "'"
+            out.append(Group(name, group.process, function, tuple(threads)))
+    return tuple(out)
+
+
+def _forked(schedule: Schedule, thread: int, among: set[int]) -> bool:
+    one = schedule.threads[thread]
+    if one.tid != one.pid or one.parent < 0:
+        return False
+    parent = schedule.threads[one.parent].pid
+    return any(schedule.threads[other].pid == parent != one.pid for other in among)
 
 
 def labelled(schedule: Schedule, groups: Sequence[Group], labels: Mapping[int, str]) -> tuple[Group, ...]:

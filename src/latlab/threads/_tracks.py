@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from latlab.model.schedule import Schedule, Source, State, Wait
 
-__all__ = ["Track", "tracks_of"]
+__all__ = ["Track", "address_of", "tracks_of"]
 
 #: A thread that a time-out woke and that waits for the same again within this time only looked whether it
 #: may go on: the interpreter lock of CPython is waited for in steps of 5 ms.
 _LOOKED_NS = 150_000
 #: A condition variable of glibc waits on two words 4 bytes apart, by turns.
 _WORDS = ~7
+#: Above an address: in which process, since two may use the same one for words of their own.
+_PROCESS = 48
 
 
 @dataclass
@@ -38,15 +41,30 @@ class Track:
         return found if found >= 0 and self.end[found] >= time else (-1 if found < 0 else found)
 
 
+def address_of(word: int) -> int:
+    """The address of a futex word in its process."""
+    return word & ((1 << _PROCESS) - 1)
+
+
 def tracks_of(schedule: Schedule) -> list[Track]:
-    """One track a thread, by its index."""
+    """One track a thread, by its index.
+
+    The object of a wait for a futex is its word: the address, made different in every process, but where a
+    thread of another one has ended such a wait, as for words in shared memory.
+    """
     tracks = []
+    pids = np.array([thread.pid for thread in schedule.threads], np.int64)
+    number = np.unique(pids, return_inverse=True)[1].astype(np.int64)
+    if len(number):
+        number = np.where(number == number[0], 0, number + 1)
+    shared = _shared_words(schedule, pids)
     for thread in range(len(schedule.threads)):
         rows = schedule.of_thread(thread)
         rows = rows[rows["end"] > rows["begin"]]
         objects = rows["object"].astype(np.int64, copy=True)
         futex = (rows["wait"] == Wait.FUTEX) & (objects > 0)
-        objects[futex] &= _WORDS
+        words = objects[futex] & _WORDS
+        objects[futex] = np.where(np.isin(words, shared), words, words | number[thread] << _PROCESS)
         track = Track(
             thread,
             rows["begin"].tolist(),
@@ -60,6 +78,13 @@ def tracks_of(schedule: Schedule) -> list[Track]:
         )
         tracks.append(_paced(_joined(track)) if np.any(futex & (rows["source"] == Source.TIMER)) else track)
     return tracks
+
+
+def _shared_words(schedule: Schedule, pids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    rows = schedule.intervals
+    rows = rows[(rows["wait"] == Wait.FUTEX) & (rows["object"] > 0) & (rows["waker"] >= 0)]
+    across = pids[rows["thread"]] != pids[rows["waker"]] if rows.size else np.zeros(0, bool)
+    return np.unique(rows["object"][across].astype(np.int64) & _WORDS)
 
 
 def _joined(track: Track) -> Track:
@@ -90,15 +115,20 @@ def _paced(track: Track) -> Track:
 
 
 def _again(track: Track, i: int) -> int:
-    """The wait for the same word that follows a look at it; -1 without."""
+    """The wait for the same word that follows a look at it; -1 without.
+
+    To look takes the mutex that guards the word: a short wait for that one belongs to it.
+    """
     looked = 0
-    for j in range(i + 1, min(i + 6, len(track.begin))):
-        if track.state[j] == State.BLOCKED:
-            same = track.wait[j] == Wait.FUTEX and track.object[j] == track.object[i] > 0
-            return j if same else -1
+    for j in range(i + 1, min(i + 12, len(track.begin))):
         if track.state[j] == State.UNSEEN:
             return -1
-        if track.state[j] == State.RUNNING:
+        futex = track.state[j] == State.BLOCKED and track.wait[j] == Wait.FUTEX
+        if futex and track.object[j] == track.object[i] > 0:
+            return j
+        if track.state[j] == State.BLOCKED and not futex:
+            return -1
+        if track.state[j] != State.RUNNABLE:
             looked += track.end[j] - track.begin[j]
         if looked > _LOOKED_NS:
             return -1

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import Schedule
-from latlab.model.threads import Limit, LimitKind, Role
+from latlab.model.threads import Code, Limit, LimitKind, Role
 from latlab.threads._blame import Blame, Cause
-from latlab.threads._code import coroutine_of, hottest, in_sync, own_function, waiting_places
+from latlab.threads._code import coroutine_of, hottest, in_sync, own_function, spin_lock, waiting_places
 from latlab.threads._edges import Times, busy_of
 from latlab.threads._locks import Word
 from latlab.threads._path import Piece
@@ -159,11 +159,12 @@ def _candidates(facts: Facts) -> list[_Candidate]:
             found.append(_Candidate(kind, name, blocks, (index,)))
     found.append(_Candidate(LimitKind.CPU, "CPU quota", blame.share(Cause.QUOTA)))
     found.append(_Candidate(LimitKind.DISK, _disk_name(facts), blame.share(Cause.DISK) + synced))
+    serving = _serving(facts)
     for index, role in enumerate(facts.roles):
         blocks = blame.share(Cause.TIMER, role.threads)
         if not blocks.sum() > 0.01 * total:
             continue
-        idle = any(pid in facts.listens for pid in role.pids) and role.running < _LEAST
+        idle = any(pid in facts.listens for pid in role.pids) and role.running < _LEAST and serving
         if idle:
             found.append(_Candidate(LimitKind.LOAD, "load", blocks, (index,)))
         else:
@@ -174,6 +175,12 @@ def _candidates(facts: Facts) -> list[_Candidate]:
         found.append(_Candidate(kind, name, outside))
     found.append(_Candidate(LimitKind.UNKNOWN, "stopped", blame.share(Cause.STOPPED)))
     return _merged(found)
+
+
+def _serving(facts: Facts) -> bool:
+    """Whether it is a server that was asked about, and not a program that has one of its own."""
+    clients = [one for one in facts.roles if facts.own & set(one.pids) and not facts.listens & set(one.pids)]
+    return bool(facts.listens) and all(one.running < _IDLE for one in clients)
 
 
 def _merged(found: Sequence[_Candidate]) -> list[_Candidate]:
@@ -215,9 +222,9 @@ def _confidence(candidates: Sequence[_Candidate]) -> float:
 
 def _lock(facts: Facts, total: float) -> Limit | None:
     locks = [
-        (blocks, facts.words[address])
-        for address, blocks in facts.blame.locks.items()
-        if address in facts.words and facts.words[address].lock
+        (blocks, facts.words[key])
+        for key, blocks in facts.blame.locks.items()
+        if key in facts.words and facts.words[key].lock
     ]
     if not locks:
         return None
@@ -237,9 +244,10 @@ def _lock(facts: Facts, total: float) -> Limit | None:
     running = sum(facts.times[thread].running for thread in threads) / 1e9 / facts.schedule.seconds
     python = all(facts.schedule.threads[thread].pid in facts.python for thread in threads)
     gil = word.interpreter or (python and word.timed > 0 and 0.6 < running < 1.15 and not word.sure)
-    name = "GIL" if gil else f"lock {word.address:#x}"
+    name = "GIL" if gil else word.name
     said = f"held by {_roles(facts, holders)}, waited for by {_roles(facts, waiters)}"
-    told = "The interpreter lock (GIL)" if gil else f"The lock at {word.address:#x}"
+    where = f", waited for in {word.places[0]}" if word.places else ""
+    told = "the interpreter lock (GIL)" if gil else f"the lock at {word.address:#x}{where}"
     if not word.sure and not gil and confidence < _SURE:
         return None
     evidence = [
@@ -251,16 +259,14 @@ def _lock(facts: Facts, total: float) -> Limit | None:
     if gil:
         evidence.append(f"its {plural(len(threads), 'thread')} together ran {running:.2f} CPUs")
     code = hottest(facts.schedule, threads)
-    places = [name for name, _ in word.waits_in.most_common(2) if name.startswith("lock in")]
-    if places:
-        evidence.append("waited for in " + ", ".join(place.removeprefix("lock in ") for place in places))
+    if word.places and not gil:
+        evidence.append("waited for in " + ", ".join(word.places[:2]))
     return Limit(
         LimitKind.LOCK,
         name,
         confidence,
         part,
-        f"Bottleneck: {told[0].lower() + told[1:]}. Progress waited for it {share(part)} of the time; "
-        f"it is {said}.",
+        f"Bottleneck: {told}. Progress waited for it {share(part)} of the time; it is {said}.",
         tuple(evidence),
         code,
     )
@@ -294,13 +300,13 @@ def _alike(facts: Facts, first: _Candidate) -> str | None:
 
 def _locked(facts: Facts, first: _Candidate, total: float) -> str | None:
     """A lock for which the role's own threads wait: it or their work limits."""
-    for address, blocks in facts.blame.locks.items():
-        word = facts.words.get(address)
+    for key, blocks in facts.blame.locks.items():
+        word = facts.words.get(key)
         if word is None or not word.lock or blocks.sum() < _LOCK_TOO * total:
             continue
         if any(facts.role_of[thread] in first.roles for thread in word.waiters):
             return (
-                f"{first.name} works, and its threads wait for the lock at {address:#x} in "
+                f"{first.name} works, and its threads wait for {word.name} in "
                 f"{share(float(blocks.sum()) / total)} of the time: either may limit"
             )
     return None
@@ -416,6 +422,9 @@ def _of_role(facts: Facts, first: _Candidate, part: float, confidence: float) ->
             _blocked_of(facts, range(len(facts.roles))),
         )
     role = facts.roles[first.roles[0]]
+    spun = spin_lock(facts.schedule, role.threads) if len(role.threads) > 1 else None
+    if spun is not None:
+        return _of_spin_lock(facts, role, spun, part, confidence)
     late = _late(facts, role)
     threads: Sequence[int] = role.threads if late is None else (late,)
     name = role.name if late is None else _instance(facts, role, late)
@@ -451,6 +460,24 @@ def _of_role(facts: Facts, first: _Candidate, part: float, confidence: float) ->
     if late is not None and kind is LimitKind.THREAD and facts.schedule.threads[late].pid != facts.root:
         kind = LimitKind.PROCESS  # of a role that the program's own process shares, it is another one
     return Limit(kind, name, confidence, part, sentence + ".", tuple(evidence), code)
+
+
+def _of_spin_lock(facts: Facts, role: Role, spun: Code, part: float, confidence: float) -> Limit:
+    name = f"spin lock in {spun.function}"
+    where = f"{PurePath(spun.file).name}:{spun.line}"
+    return Limit(
+        LimitKind.LOCK,
+        name,
+        confidence,
+        part,
+        f"Bottleneck: the {name} ({where}). {_counted(role)} spin for it {share(spun.share)} of the time "
+        "that they run.",
+        (
+            f"progress waited for {role.name} {share(part)} of the time",
+            f"each ran {share(_mean(facts, role.threads, 'running'))} of the time",
+        ),
+        hottest(facts.schedule, role.threads),
+    )
 
 
 def _instance(facts: Facts, role: Role, thread: int) -> str:

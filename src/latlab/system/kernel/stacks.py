@@ -20,6 +20,7 @@ from latlab._core.stacks import StackSampler, libdw
 from latlab.errors import UnavailableError
 from latlab.model.schedule import Frame
 from latlab.system.kernel.jit_map import jit_name, read_jit_map
+from latlab.system.kernel.polling import Polling
 from latlab.system.kernel.python_graft import graft
 from latlab.system.kernel.python_stacks import PythonStacks, process_tree
 from latlab.system.kernel.tracing import online_cpus
@@ -28,6 +29,7 @@ __all__ = ["Sampler", "Stacks", "unwinds_by_dwarf"]
 
 _WORTH_TELLING = 0.02  # of all samples without a name in one module
 _MODULES_TOLD = 3
+_WORTH_READING = 0.05  # of the running samples, in one module
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,7 @@ class Sampler:
         raw = self._sampler.unwound(self._most)
         places = [tuple(place) for place in raw["places"]]
         stacks = _stacks(raw, places, self._sampler)
+        stacks = _with_polling(stacks)
         if self._python is not None:
             stacks = _with_python(stacks, self._python)
         return replace(stacks, notes=stacks.notes + _without_symbols(stacks))
@@ -163,6 +166,27 @@ class Sampler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.halt()
+
+
+def _with_polling(stacks: Stacks) -> Stacks:
+    """The same, with the loops marked that only look: of the innermost frames that many samples share."""
+    polling = Polling()
+    frames = list(stacks.frames)
+    inner = np.array([stack[0] if stack else -1 for stack in stacks.stacks], np.int64)
+    if not inner.size:
+        return stacks
+    at = inner[stacks.stack[stacks.running == 1]]
+    modules, counts = np.unique([frames[i].module for i in at.tolist() if i >= 0], return_counts=True)
+    of_module = dict(zip(modules.tolist(), counts.tolist(), strict=True))
+    for index in np.unique(at[at >= 0]).tolist():
+        frame = frames[index]
+        if of_module[frame.module] < _WORTH_READING * len(at):
+            continue
+        # The frames of one address differ by what was inlined there: the place is the same.
+        if kind := polling.kind(frame.module, frame.offset):
+            frames[index] = replace(frame, polls=kind)
+    note = ("loops that only wait are told from work with capstone: pip install 'latlab[code]'",)
+    return replace(stacks, frames=tuple(frames), notes=stacks.notes + (note if polling.missing else ()))
 
 
 def _with_python(stacks: Stacks, python: PythonStacks) -> Stacks:

@@ -1,0 +1,136 @@
+"""Which functions of a stack are the program's own, and how they are told.
+
+What starts a thread, the libraries of C and C++, the standard library of an interpreter and what latlab
+itself put into a program say nothing of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from latlab.model.schedule import Frame
+from latlab.system.kernel.python_graft import goes_through_python
+
+__all__ = ["entry_of", "is_own", "is_runtime", "plain"]
+
+#: What stands outside of a thread's own first function.
+_STARTERS = re.compile(
+    r"^(_*start_thread|_*clone\d*|_start|_*libc_start\w*|main|thread_run|execute_native_thread_routine|thread_start|"
+    r"g_thread_proxy|gomp_thread_start|_dl_\w*|dl_main|rtld_\w*|Py_BytesMain|Py_RunMain|pymain_\w*|pythread_wrapper|"
+    r"(Thread\.)?_bootstrap(_inner)?|Thread\.run|<module>|\?\?|)$"
+)
+_BEGINS = re.compile(
+    r"^(_*start_thread|_*clone\d*|_start|_*libc_start\w*|execute_native_thread_routine|g_thread_proxy|gomp_thread_start|"
+    r"thread_start|Py_BytesMain|Py_RunMain|pymain_\w*|thread_run|pythread_wrapper|(Thread\.)?_bootstrap(_inner)?|"
+    r"Thread\.run|std::thread::.*|void std::__invoke.*|_dl_\w*|rtld_\w*)$"
+)
+#: Namespaces of languages' own libraries, after a return type was taken off.
+_LIBRARIES = re.compile(
+    r"^(std::|__gnu_cxx::|__cxxabiv1::|core::|alloc::|<core::|<alloc::|<std::|runtime\.|sync\.|internal/|tokio::runtime)"
+)
+_MODULES = re.compile(
+    r"^(\[|ld-linux|ld-musl|libc[.-]|libpthread|libstdc\+\+|libc\+\+|libm[.-]|libgcc|libgomp|libglib-|vdso)"
+)
+_PYTHON = re.compile(
+    r"/lib/(python|pypy)[\d.]+/(?!site-packages|dist-packages)|^<frozen |/latlab_injected/|"
+    r"/site-packages/latlab/"
+)
+_VERSION = re.compile(r"@+[A-Z][\w.]*$")  # of a symbol, as in memcpy@@GLIBC_2.14
+_CLONE = re.compile(r"(\.(isra|part|constprop|cold|lto_priv)(\.\d+)*)+$|( \[clone [^]]*\])+$")
+_LAMBDA = re.compile(r"([\w~]+)(?:\([^()]*\))?(?: const)?::\{lambda\([^{}]*?\)#(\d+)\}")
+
+
+def is_runtime(frame: Frame) -> bool:
+    """Whether a frame lies in a library that every program has."""
+    return bool(_MODULES.match(frame.module.rsplit("/", 1)[-1]))
+
+
+def is_own(frame: Frame) -> bool:
+    """Whether a frame has a name that says something of the program."""
+    name = frame.function
+    # What begins with two underscores belongs to the compiler and its libraries, where names are C's.
+    reserved = frame.module and name.startswith("__")
+    if not name or reserved or is_runtime(frame) or _STARTERS.match(name) or _PYTHON.search(frame.file):
+        return False
+    return not _LIBRARIES.match(_bare(name))
+
+
+def entry_of(stack: Sequence[Frame]) -> str:
+    """The outermost function that belongs to the program; "" where it has no name, or the stack doesn't reach
+    down to its beginning.
+
+    Args:
+        stack: innermost first.
+    """
+    if not stack or not _whole(stack[-1]) or any(goes_through_python(frame) for frame in stack):
+        return ""
+    for frame in reversed(stack):
+        # What runs a lambda has its type in its own name, also where the compiler has inlined it.
+        if _LIBRARIES.match(_bare(frame.function)) and (found := _lambda_in(frame.function)):
+            return found
+        if is_own(frame):
+            return plain(frame.function)
+        if frame.function == "<module>" and not _PYTHON.search(frame.file):
+            return os.path.basename(frame.file)  # noqa: PTH119
+    return ""
+
+
+def _whole(outermost: Frame) -> bool:
+    """Whether the outermost frame is where threads begin: a starter's, or Python's."""
+    return bool(_BEGINS.match(outermost.function)) or (not outermost.module and bool(outermost.file))
+
+
+def _lambda_in(name: str) -> str:
+    found = _LAMBDA.search(name.replace("(anonymous namespace)::", ""))
+    return f"lambda #{found[2]} in {found[1]}" if found else ""
+
+
+def plain(name: str) -> str:
+    """Without arguments and return type: "feed::parse" of "bool feed::parse<int>(char const*) const".
+
+    A lambda is told by where it stands: "lambda #2 in feed".
+    """
+    text = _CLONE.sub("", _VERSION.sub("", name))
+    bare = _bare(text)
+    return (_lambda_in(bare) or bare) if "{lambda" in bare else bare
+
+
+def _bare(name: str) -> str:
+    if name.startswith("<") or ("(" not in name and "<" not in name):
+        return name
+    text = name.replace("(anonymous namespace)::", "")
+    for tail in (" const", " &", " &&", " noexcept"):
+        text = text.removesuffix(tail)
+    text = _without_tail(text, "()")
+    if text.endswith("operator"):
+        text += "()"  # those were its name, the arguments came before
+    if text.endswith("::operator()"):
+        inner = text.removesuffix("::operator()")
+        text = inner if "{lambda" in inner else text
+    if not text.endswith(">") or "operator" in text:
+        return _last_word(text)
+    return _last_word(_without_tail(text, "<>"))
+
+
+def _without_tail(text: str, pair: str) -> str:
+    """Without the bracketed part at its end."""
+    if not text.endswith(pair[1]):
+        return text
+    depth = 0
+    for index in range(len(text) - 1, -1, -1):
+        depth += (text[index] == pair[1]) - (text[index] == pair[0])
+        if depth == 0:
+            return text[:index]
+    return text
+
+
+def _last_word(text: str) -> str:
+    """What follows the return type, which templates have before their names."""
+    depth = 0
+    for index in range(len(text) - 1, -1, -1):
+        depth += (text[index] in ")>}]") - (text[index] in "(<{[")
+        if text[index] == " " and depth == 0 and not text[:index].endswith("operator"):
+            return text[index + 1 :]
+    return text
