@@ -58,8 +58,10 @@ NAMES = ("parse", "check", "price", "route", "store")
 
 def slow_line(draw: random.Random, folder: Path, via: str, **more: object) -> Case:
     count = draw.randint(2, 5)
-    slow, fast = draw.choice(NAMES[:count]), draw.uniform(30, 120)
-    options = {"stages": count, "slow": slow, "fast": round(fast), "us": round(fast * draw.uniform(2.5, 5)),
+    slow, fast = draw.choice(NAMES[:count]), draw.uniform(20, 60)
+    # More than two CPUs' work would make these the limit.
+    us = round(fast * (count + draw.uniform(1, 3)))
+    options = {"stages": count, "slow": slow, "fast": round(fast), "us": us,
                "capacity": draw.choice([4, 32, 100]), "via": via, **more}  # fmt: skip
     return Case(f"line by {via}", cpp(folder, "line", **options), ("thread",), slow)
 
@@ -107,7 +109,7 @@ def sleeping_lock(draw: random.Random, folder: Path) -> Case:
 
 @maker
 def reader_writer(draw: random.Random, folder: Path) -> Case:
-    command = cpp(folder, "rwlock", threads=draw.randint(2, 3), hold_sleep=draw.choice([2000, 5000]))
+    command = cpp(folder, "rwlock", threads=2, hold_sleep=draw.choice([2000, 5000]))
     return Case("reader-writer lock", command, ("lock",), "lock")
 
 
@@ -268,7 +270,7 @@ def sleeping_executor(draw: random.Random, folder: Path) -> Case:
 @maker
 def python_server(draw: random.Random, folder: Path) -> Case:
     return Case(
-        "Python server", python("ask", ms=draw.uniform(1, 4)), ("process",), "answer|digest|server|python"
+        "Python server", python("ask", ms=draw.uniform(1, 4)), ("process",), "answer|digest|echo|SHA256"
     )
 
 

@@ -1,4 +1,4 @@
-"""More planted programs: as people write them, with lambdas, methods, pools, executors, coroutines and servers."""
+"""More planted programs: as people write them, with lambdas, methods, pools, coroutines and servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def python(mode: str, **options: object) -> tuple[str, ...]:
 @maker
 def lambdas(draw: random.Random, folder: Path) -> Case:
     command = cpp(folder, "lambdas", second=draw.randint(200, 500), first=draw.randint(20, 60))
-    return Case("stages as lambdas", command, ("thread",), "enrich")
+    return Case("stages as lambdas", command, ("thread",), "enrich|lambda #2")
 
 
 @maker
@@ -31,7 +31,8 @@ def methods(draw: random.Random, folder: Path) -> Case:
     slow = draw.choice(["fetch", "extract", "score"])
     others = {one: draw.randint(20, 60) for one in ("fetch", "extract", "score")}
     command = cpp(folder, "methods", **{**others, slow: draw.randint(200, 500)})
-    return Case("stages as methods", command, ("thread",), {"fetch": "fetch_pages", "extract": "extract_links", "score": "score_pages"}[slow])  # fmt: skip
+    names = {"fetch": "fetch_pages", "extract": "extract_links", "score": "score_pages"}
+    return Case("stages as methods", command, ("thread",), names[slow])
 
 
 @maker
@@ -84,7 +85,9 @@ def rounds(draw: random.Random, folder: Path) -> Case:
 
 @maker
 def fan(draw: random.Random, folder: Path) -> Case:
-    return Case("a fan in", cpp(folder, "fan", merge=draw.randint(100, 300)), ("thread",), "index_document")
+    return Case(
+        "a fan in", cpp(folder, "fan", merge=draw.randint(100, 300)), ("thread",), r"index_document|lambda #2"
+    )
 
 
 @maker
@@ -173,4 +176,5 @@ def ready(draw: random.Random, folder: Path) -> Case:
 
 @maker
 def shells(draw: random.Random, folder: Path) -> Case:
-    return Case("programs in turn", python("shells", sleep=draw.uniform(30, 60)), ("process", "timer", "thread"), "python|idioms", silent=True)  # fmt: skip
+    command = python("shells", sleep=draw.uniform(30, 60))
+    return Case("programs in turn", command, ("process", "timer", "thread"), "python|idioms", silent=True)

@@ -237,7 +237,7 @@ void many() {
 }
 
 // Forked workers that read from one pipe each; one of them is slow.
-[[gnu::noinline]] void digest_part(long us) { kept = churn(us); }
+[[gnu::noinline]] void digest_part(long us) { kept = churn(us) + 3; }
 
 void workers() {
   const long count = number("workers", 2);

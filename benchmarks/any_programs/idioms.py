@@ -1,4 +1,4 @@
-"""Python programs as people write them, each with one planted limit: which one stands in any_program_idioms.py.
+"""Python programs as people write them, each with one planted limit (see any_program_idioms.py).
 
 python idioms.py MODE SECONDS [key=value ...]
 """

@@ -9,7 +9,7 @@ import pytest
 from latlab.lab.diagnosis.joined import joined
 from latlab.model.answer import Answer, AnswerLine
 from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
-from latlab.model.threads import Limit, LimitKind, ThreadFindings
+from latlab.model.threads import Code, Limit, LimitKind, Role, ThreadFindings
 
 SLEEP = Limit(LimitKind.TIMER, "loader", 0.99, 0.8, "Bottleneck: the sleeps of loader.", ("it slept 80 %",))
 
@@ -69,11 +69,48 @@ def test_several_lines_of_which_one_has_a_name_stay() -> None:
     assert joined(replace(answer(Verdict.UNKNOWN), lines=lines), findings()).lines == lines
 
 
-def test_too_few_events_are_no_reason_for_a_name_either() -> None:
+def test_too_few_events_leave_it_to_the_threads_and_a_starved_sampler_to_nobody() -> None:
     few = replace(answer(Verdict.UNKNOWN), distrust=("60 events are too few to tell",))
-    assert joined(few, findings()).limiting_stage is None
-    ended = replace(answer(Verdict.UNKNOWN), distrust=("the command ended with status 1",))
-    assert (joined(ended, findings()).limiting_stage, joined(ended, findings()).distrust) == (
-        "loader",
-        ended.distrust,
+    assert joined(few, findings()).limiting_stage == "loader"
+    starved = ("the sampler was starved",)
+    assert (
+        joined(replace(answer(Verdict.UNKNOWN), distrust=starved), findings(), starved).limiting_stage is None
     )
+    status = ("the command ended with status 1",)
+    ended = joined(replace(answer(Verdict.UNKNOWN), distrust=status), findings(), status)
+    assert (ended.limiting_stage, ended.distrust) == ("loader", status)
+
+
+def role(name: str, running: float, pid: int, **blocked: float) -> Role:
+    code = (Code("fetch", "app.py", 12, 1.0),)
+    return Role(name, 1, (pid,), running, 0.0, blocked, running, 0.9, threads=(1,), code=code)
+
+
+@pytest.mark.parametrize(
+    ("seen", "kind"),
+    [
+        (role("book", 0.9, 7), "thread"),
+        (role("book", 0.05, 7, timer=0.9), "timer"),
+        (role("book", 0.9, 8), "process"),
+    ],
+)
+def test_a_stage_that_the_queues_name_is_of_the_kind_that_its_threads_show(seen: Role, kind: str) -> None:
+    threads = replace(findings(), roles=(seen,), root=7)
+    told = joined(answer(Verdict.STAGE, stage="book"), threads)
+    limit = told.to_json()["limit"]
+    assert (limit["kind"], limit["name"], limit["code"][0]["function"]) == (kind, "book", "fetch")
+    assert ("It sleeps 90.0 % of the time." in told.sentence) == (kind == "timer")
+
+
+def test_a_lack_of_cpus_that_no_thread_felt_is_not_told() -> None:
+    cpu = answer(Verdict.CPU)
+    short = replace(
+        findings(replace(SLEEP, kind=LimitKind.CPU, name="CPUs")), progress={"book: runnable": 0.4}
+    )
+    assert joined(cpu, short).verdict == Verdict.CPU
+    enough = replace(findings(), progress={"book: run": 0.9, "book: runnable": 0.05})
+    assert joined(cpu, enough).limiting_stage == "loader"
+    unsure = replace(enough, limit=replace(SLEEP, kind=LimitKind.UNKNOWN))
+    told = joined(cpu, unsure)
+    assert (told.verdict, told.trustworthy) == (Verdict.UNKNOWN, False)
+    assert "only 5.0 % of the time" in told.sentence

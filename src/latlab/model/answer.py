@@ -296,14 +296,20 @@ class Answer:
     def _limit(self) -> dict[str, Any]:
         """What the queues name, in the words of what threads tell."""
         kind = _KINDS.get(self.verdict, LimitKind.UNKNOWN)
+        role = None if self.threads is None else self.threads.role(self.limiting_stage)
         if self.limiting_stage is not None:
             kind = LimitKind.THREAD
+        if role is not None and self.threads is not None:
+            if role.asleep:
+                kind = LimitKind.TIMER
+            elif self.threads.root not in (0, *role.pids):
+                kind = LimitKind.PROCESS
         return {
             "kind": str(kind),
             "name": self.limiting_stage or ("" if kind is LimitKind.UNKNOWN else str(kind)),
             "confidence": self.confidence,
             "evidence": list(self.evidence),
-            "code": [],
+            "code": [] if role is None else [asdict(one) for one in role.code],
         }
 
 

@@ -10,6 +10,10 @@ from typing import Any
 __all__ = ["Code", "Edge", "Limit", "LimitKind", "LockUse", "Role", "Slice", "ThreadFindings"]
 
 
+_ASLEEP = 0.6
+_AWAKE = 0.2
+
+
 class LimitKind(StrEnum):
     """What a program is limited by."""
 
@@ -67,6 +71,7 @@ class Role:
         busy: share of the time in which they wait for nobody else in the program.
         limits: share of the program's progress that waited for this role.
         spins: whether it polls without progress.
+        code: where it mostly runs; of one that mostly waits where it does.
     """
 
     name: str
@@ -81,6 +86,13 @@ class Role:
     entry: str = ""
     threads: tuple[int, ...] = ()
     spins: bool = False
+    code: tuple[Code, ...] = ()
+
+    @property
+    def asleep(self) -> float:
+        """Share of the time that it sleeps by itself, where that is what it mostly does; else 0."""
+        slept = self.blocked.get("timer", 0.0)
+        return slept if slept >= _ASLEEP and self.running < _AWAKE else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +153,7 @@ class ThreadFindings:
         threads: name of every thread, as "compress (pid 4711)".
         slices: for the timeline, of the threads that matter.
         distrust: what was not seen well enough.
+        root: the process that was asked about; 0 where that isn't known.
     """
 
     limit: Limit
@@ -156,6 +169,11 @@ class ThreadFindings:
     notes: tuple[str, ...] = ()
     threads: tuple[str, ...] = ()
     slices: tuple[Slice, ...] = field(default=())
+    root: int = 0
+
+    def role(self, name: str | None) -> Role | None:
+        """The role of this name, None without one."""
+        return next((role for role in self.roles if role.name == name), None)
 
     def to_json(self) -> dict[str, Any]:
         """The keys that an answer gains: limit, roles, edges, locks, progress."""

@@ -15,7 +15,7 @@ import numpy as np
 from latlab.errors import UnavailableError
 from latlab.model.schedule import Wait
 from latlab.schedule.sockets import socket_ends
-from latlab.schedule.syscalls import BY_DESCRIPTOR, WAITS
+from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member, command_of, described, threads_of, tree_of
 from latlab.system.kernel.tracefs import known_events
 from latlab.system.kernel.tracing import BpfTracer, Events, EventTable, Tracer
@@ -259,5 +259,6 @@ class Collector:
 
 
 _FD_CALLS = np.array(
-    sorted(number for number, wait in WAITS.items() if wait in (BY_DESCRIPTOR, Wait.POLL)), np.int64
+    sorted({number for number, wait in WAITS.items() if wait in (BY_DESCRIPTOR, Wait.POLL)} | SYNCED),
+    np.int64,
 )

@@ -24,7 +24,7 @@ from latlab.model.schedule import (
     Wait,
 )
 from latlab.schedule.context import sources_of
-from latlab.schedule.syscalls import BY_DESCRIPTOR, WAITS
+from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member
 from latlab.system.kernel.tracing import Events
 
@@ -376,7 +376,7 @@ def _say_waits(
             _by_descriptor(rows, pid, argument, facts, numbers, wait, thing)
         elif kind is not None:
             wait[rows] = kind
-            if kind == Wait.POLL:
+            if kind == Wait.POLL or number in SYNCED:
                 _by_descriptor(rows, pid, argument, facts, numbers, np.zeros_like(wait), thing)
         elif number == -1:
             wait[rows] = np.where(state[rows] & 2, Wait.FAULT, Wait.UNKNOWN)

@@ -31,12 +31,13 @@ _LIBRARIES = re.compile(
     r"^(std::|__gnu_cxx::|__cxxabiv1::|core::|alloc::|<core::|<alloc::|<std::|runtime\.|sync\.|internal/|tokio::runtime)"
 )
 _MODULES = re.compile(
-    r"^(\[|ld-linux|ld-musl|libc[.-]|libpthread|libstdc\+\+|libc\+\+|libm[.-]|libgcc|libgomp|libglib-|vdso)"
+    r"^(\[|python[\d.]*$|libpython|ld-linux|ld-musl|libc[.-]|libpthread|libstdc\+\+|libc\+\+|libm[.-]|libgcc|libgomp|libglib-|vdso)"
 )
 _PYTHON = re.compile(
     r"/lib/(python|pypy)[\d.]+/(?!site-packages|dist-packages)|^<frozen |/latlab_injected/|"
     r"/site-packages/latlab/"
 )
+_PYTHON_NAME = re.compile(r"<(locals|lambda|module|\w+comp|genexpr)>")
 _VERSION = re.compile(r"@+[A-Z][\w.]*$")  # of a symbol, as in memcpy@@GLIBC_2.14
 _CLONE = re.compile(r"(\.(isra|part|constprop|cold|lto_priv)(\.\d+)*)+$|( \[clone [^]]*\])+$")
 _LAMBDA = re.compile(r"([\w~]+)(?:\([^()]*\))?(?: const)?::\{lambda\([^{}]*?\)#(\d+)\}")
@@ -44,7 +45,7 @@ _LAMBDA = re.compile(r"([\w~]+)(?:\([^()]*\))?(?: const)?::\{lambda\([^{}]*?\)#(
 
 def is_runtime(frame: Frame) -> bool:
     """Whether a frame lies in a library that every program has."""
-    return bool(_MODULES.match(frame.module.rsplit("/", 1)[-1]))
+    return "/lib-dynload/" in frame.module or bool(_MODULES.match(frame.module.rsplit("/", 1)[-1]))
 
 
 def is_own(frame: Frame) -> bool:
@@ -92,6 +93,8 @@ def plain(name: str) -> str:
 
     A lambda is told by where it stands: "lambda #2 in feed".
     """
+    if _PYTHON_NAME.search(name):
+        return name
     text = _CLONE.sub("", _VERSION.sub("", name))
     bare = _bare(text)
     return (_lambda_in(bare) or bare) if "{lambda" in bare else bare

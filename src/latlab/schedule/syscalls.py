@@ -73,4 +73,11 @@ def waits_of(machine: str) -> Mapping[int, int]:
     return {number: int(_NAMES[name]) for name, number in numbers.items()}
 
 
+def synced_of(machine: str) -> frozenset[int]:
+    """The numbers of those calls that make one file durable, whose first argument is its descriptor."""
+    numbers = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(machine, {})
+    return frozenset(numbers[name] for name in ("fsync", "fdatasync", "syncfs", "sync_file_range") if numbers)
+
+
 WAITS = waits_of(platform.machine())
+SYNCED = synced_of(platform.machine())

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from latlab.model.schedule import Schedule
-from latlab.model.threads import LockUse, ThreadFindings
+from latlab.model.threads import Code, LockUse, Role, ThreadFindings
 from latlab.threads._blame import Blame, Cause, blame_of
-from latlab.threads._code import entries_of, own_function, own_place, spinning
+from latlab.threads._code import entries_of, hottest, own_function, own_place, spinning, waiting_places
 from latlab.threads._edges import edges_of, roles_of, slices_of, times_of
 from latlab.threads._locks import Word, words_of
-from latlab.threads._roles import Group, forked_apart, groups_of, labelled, told_apart
+from latlab.threads._roles import Group, forked_apart, gathered, groups_of, labelled, told_apart
 from latlab.threads._tracks import Track, tracks_of
 from latlab.threads._verdict import Facts, judge
 
@@ -20,6 +21,7 @@ __all__ = ["analyse"]
 
 _PYTHON = re.compile(r"^(python[\d.]*|pypy[\d.]*|gunicorn.*|uvicorn.*)$")
 _MOST_LOCKS = 8
+_MOST_PLACED = 12  # roles of which it is told where in the code they are
 
 
 def analyse(
@@ -43,7 +45,7 @@ def analyse(
     """
     tracks = tracks_of(schedule)
     entries = entries_of(schedule)
-    groups = groups_of(schedule, entries)
+    groups = gathered(schedule, groups_of(schedule, entries))
     groups = told_apart(
         schedule, groups, _running(schedule, tracks), lambda threads: own_place(schedule, threads)
     )
@@ -54,12 +56,17 @@ def analyse(
     spins = spinning(schedule)
     words = words_of(schedule, tracks, role_of)
     times = times_of(schedule, tracks, role_of, words)
-    first = schedule.threads[0].pid if root is None and schedule.threads else (root or 0)
+    first = root or next((thread.pid for thread in schedule.threads if not thread.peer), 0)
     mine = _family(schedule, own or frozenset((first,)))
     strangers = frozenset(i for i, thread in enumerate(schedule.threads) if thread.pid not in mine)
     blame = blame_of(schedule, tracks, groups, spins | strangers, words)
     limits = [float(blame.shares[:, list(g.threads), :].sum()) / max(blame.total, 1e-9) for g in groups]
     roles = roles_of(schedule, groups, times, limits, spins)
+    told = sorted(range(len(roles)), key=lambda index: -roles[index].limits)[:_MOST_PLACED]
+    roles = tuple(
+        replace(role, code=_places(schedule, role)) if index in told else role
+        for index, role in enumerate(roles)
+    )
     python = frozenset(
         thread.pid
         for thread in schedule.threads
@@ -97,7 +104,12 @@ def analyse(
         notes=losses.notes,
         threads=tuple(_thread_name(schedule, groups, role_of, i) for i in range(len(schedule.threads))),
         slices=slices_of(schedule, tracks, times),
+        root=first,
     )
+
+
+def _places(schedule: Schedule, role: Role) -> tuple[Code, ...]:
+    return waiting_places(schedule, role.threads) if role.asleep else hottest(schedule, role.threads)
 
 
 def _running(schedule: Schedule, tracks: Sequence[Track]) -> list[float]:

@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from latlab.model.schedule import Schedule, ScheduledThread
 
-__all__ = ["Group", "forked_apart", "groups_of", "labelled", "process_name", "told_apart"]
+__all__ = ["Group", "forked_apart", "gathered", "groups_of", "labelled", "process_name", "told_apart"]
 
 _INTERPRETERS = re.compile(r"^(python[\d.]*|perl|ruby|node|bash|sh|dash|java|php[\d.]*|lua[\d.]*)$")
 _NUMBER = re.compile(r"[-_:#/. ]*\d+$")
@@ -20,6 +20,8 @@ _NO_ENTRY = frozenset(
     ("", "main", "_start", "start_thread", "__clone", "clone3", "<module>", "run", "operator()", "??")
 )
 _COMM = 15  # bytes of a name that the kernel keeps
+_MANY = 5
+_SHORT = 0.25  # of the observed time
 _GAP = 0.3  # of the time run, between threads that are not alike
 
 
@@ -151,6 +153,31 @@ def told_apart(
                 name += "'"
             out.append(Group(name, group.process, group.entry, part))
     return tuple(out)
+
+
+def gathered(schedule: Schedule, groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Threads that lived too shortly for anybody to see where they start, with their like that were seen.
+
+    Only where there is one such role in their process: a program that starts one kind of short threads.
+    """
+    window = max(1, schedule.ended_ns - schedule.began_ns)
+
+    def short(group: Group) -> bool:
+        lives = [schedule.threads[one].ended_ns - schedule.threads[one].began_ns for one in group.threads]
+        return len(lives) >= _MANY and max(lives) < _SHORT * window
+
+    known: dict[str, list[Group]] = defaultdict(list)
+    for group in groups:
+        if group.entry and short(group):
+            known[group.process].append(group)
+    homes = {process: found[0] for process, found in known.items() if len(found) == 1}
+    out: dict[Group, tuple[int, ...]] = {}
+    for group in groups:
+        nameless = not group.entry and group.name.endswith("thread") and short(group)
+        home = homes.get(group.process) if nameless else None
+        key = group if home is None else home
+        out[key] = tuple(sorted((*out.get(key, ()), *group.threads)))
+    return tuple(Group(one.name, one.process, one.entry, threads) for one, threads in out.items())
 
 
 def forked_apart(

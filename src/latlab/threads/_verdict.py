@@ -44,6 +44,7 @@ _THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CP
 _RESAMPLES = 400
 _SIGNATURE = re.compile(r"\(.*\)( const)?$")  # of a function in C++
 _IDLE = 0.02
+_FILE = 0.3  # of the waits for the disk: a file that has so much of them names them
 
 
 @dataclass(frozen=True)
@@ -359,7 +360,10 @@ def _sleeper(facts: Facts, role: Role) -> int | None:
         return None
     shares = [float(facts.blame.share(Cause.TIMER, [one]).sum()) for one in role.threads]
     best = int(np.argmax(shares))
-    return role.threads[best] if shares[best] > 0.9 * sum(shares) else None
+    slept = [facts.times[one].timer / facts.times[one].life for one in role.threads]
+    others = (sum(slept) - slept[best]) / (len(slept) - 1)
+    alone = shares[best] > 0.9 * sum(shares) and slept[best] > 1.25 * others
+    return role.threads[best] if alone else None
 
 
 def _described(facts: Facts, first: _Candidate, part: float, confidence: float) -> Limit:
@@ -371,12 +375,13 @@ def _described(facts: Facts, first: _Candidate, part: float, confidence: float) 
         threads = _threads_with(facts, Cause.DISK)
         roles = sorted({facts.role_of[thread] for thread in threads})
         said = f"{_roles(facts, roles)} waited for it"
+        where = "" if first.name == "disk" else f" ({first.name})"
         return Limit(
             LimitKind.DISK,
             first.name,
             confidence,
             part,
-            f"Bottleneck: the disk ({first.name}). Progress waited for it {share(part)} of the time.",
+            f"Bottleneck: the disk{where}. Progress waited for it {share(part)} of the time.",
             (said, *_blocked_of(facts, roles)),
             waiting_places(facts.schedule, threads),
         )
@@ -565,10 +570,14 @@ def _blocked_of(facts: Facts, roles: Sequence[int]) -> tuple[str, ...]:
 
 
 def _disk_name(facts: Facts) -> str:
-    if not facts.blame.disk:
-        return "disk"
-    (_, _, item), _ = max(facts.blame.disk.items(), key=lambda one: one[1])
-    return facts.schedule.objects.get(item, "disk") or "disk"
+    """The file that was waited for most, where one was known."""
+    by: dict[str, float] = {}
+    for (_, _, item), spent in facts.blame.disk.items():
+        name = facts.schedule.objects.get(item, "")
+        by[name] = by.get(name, 0.0) + spent
+    known = {name: spent for name, spent in by.items() if name.startswith("/")}
+    best = max(known, key=lambda name: known[name], default="")
+    return best if best and known[best] >= _FILE * sum(by.values()) else "disk"
 
 
 def _outside(facts: Facts) -> tuple[LimitKind, str]:

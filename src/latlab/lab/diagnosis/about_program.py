@@ -11,7 +11,7 @@ from latlab.model.answer import Answer, Floor, Step, Unknown
 from latlab.model.threads import LimitKind
 from latlab.words import count, plural
 
-__all__ = ["about_program"]
+__all__ = ["about_program", "stopped"]
 
 # By SIGINT, SIGKILL, SIGPIPE and SIGTERM as a shell tells it, and by timeout(1).
 _STOPPED = (124, 130, 137, 141, 143)
@@ -43,9 +43,7 @@ def about_program(
     distrust = list(found.distrust)
     evidence = list(limit.evidence)
     if run.status not in (0, None):
-        # Whoever is stopped from outside, as by `timeout`, did not fail.
-        stopped = run.status < 0 or run.status in _STOPPED
-        (evidence if stopped else distrust).append(f"the command ended with status {run.status}")
+        (evidence if stopped(run.status) else distrust).append(f"the command ended with status {run.status}")
     if limit.kind is LimitKind.UNKNOWN:
         distrust.append("no limit is named: " + "; ".join(limit.why_not))
     return Answer(
@@ -64,6 +62,11 @@ def about_program(
         seed=question.seed,
         threads=found,
     )
+
+
+def stopped(status: int) -> bool:
+    """Whether a command with this status was stopped from outside, as by `timeout`: it did not fail."""
+    return status < 0 or status in _STOPPED
 
 
 def _longer(question: Question) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter, open_recording
-from latlab.lab.diagnosis.about_program import about_program
+from latlab.lab.diagnosis.about_program import about_program, stopped
 from latlab.lab.diagnosis.budget import budget, mean_budget
 from latlab.lab.diagnosis.joined import joined
 from latlab.lab.diagnosis.lines import about_line, sentence_of
@@ -164,7 +164,7 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
             else:
                 answer = _about_command(question, watched, floor, findings, steps)
                 if program.threads is not None:
-                    answer = joined(answer, program.threads)
+                    answer = joined(answer, program.threads, _distrust(watched))
                 _save_answer(writer, answer)
                 left_s = begin + question.budget_s - _RESERVE_S - time.monotonic()
                 answer = _with_study(question, answer, watched, output / "study", left_s, steps)
@@ -517,7 +517,7 @@ def _about_command(
 
 def _distrust(run: CommandRun) -> tuple[str, ...]:
     reasons = []
-    if run.status not in (0, None):
+    if run.status not in (0, None) and not stopped(run.status):
         reasons.append(f"the command ended with status {run.status}")
     if run.observation.gaps:
         missed = int(run.observation.gaps["periods"].sum())

@@ -11,6 +11,7 @@ from dataclasses import replace
 from latlab.model.answer import Answer
 from latlab.model.queues.analysis import DoubtKind, Verdict
 from latlab.model.threads import LimitKind, ThreadFindings
+from latlab.words import share
 
 __all__ = ["joined"]
 
@@ -18,18 +19,37 @@ __all__ = ["joined"]
 _OPEN = frozenset((DoubtKind.RARELY_AT_WORK, DoubtKind.BACKED_UP, DoubtKind.BUSY_LOOP, DoubtKind.SHARED_LOOP))
 _NAMED = frozenset(LimitKind) - {LimitKind.UNKNOWN, LimitKind.LOAD}
 _SURE = 0.95
+_SHORT = frozenset((Verdict.CPU, Verdict.SCHEDULER))
+_RUNNABLE = 0.15  # of the progress: less is no lack of CPUs
 
 
-def joined(answer: Answer, threads: ThreadFindings) -> Answer:
-    """The answer by the queues, with what threads tell; by the threads where the queues name nothing."""
+def joined(answer: Answer, threads: ThreadFindings, distrust: tuple[str, ...] = ()) -> Answer:
+    """The answer by the queues, with what threads tell; by the threads where the queues name nothing.
+
+    Args:
+        distrust: what of the answer's is about the observation itself, and not about too few events.
+    """
     answer = replace(answer, threads=threads)
     limit = threads.limit
-    ended = [one for one in answer.distrust if one.startswith("the command ended")]
+    role = threads.role(answer.limiting_stage)
+    if role is not None and role.asleep:
+        answer = replace(answer, sentence=f"{answer.sentence} It sleeps {share(role.asleep)} of the time.")
+    waits = sum(part for what, part in threads.progress.items() if what.endswith(": runnable"))
+    if answer.verdict in _SHORT and threads.progress and waits < _RUNNABLE:
+        why = (
+            f"its queues say that CPUs are short, but its threads were without one only {share(waits)} of "
+            "the time that its progress took"
+        )
+        answer = replace(
+            answer, sentence=f"Cannot tell what limits: {why}.", limiting_stage=None, verdict=Verdict.UNKNOWN,
+            confidence=0.0, distrust=(*answer.distrust, why),
+        )  # fmt: skip
+    ended = [one for one in distrust if one.startswith("the command ended")]
     verdicts = {answer.verdict, *(line.verdict for line in answer.lines)}
     doubts = (*answer.doubts, *(doubt for line in answer.lines for doubt in line.doubts))
     if not verdicts <= {Verdict.UNKNOWN, Verdict.NONE} or any(doubt.kind not in _OPEN for doubt in doubts):
         return answer
-    if len(answer.distrust) > len(ended):  # too few events, a loaded machine: no reason for a name, either
+    if len(distrust) > len(ended):
         return answer
     if limit.kind not in _NAMED or limit.confidence < _SURE or threads.distrust:
         return answer

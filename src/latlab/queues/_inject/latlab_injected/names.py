@@ -22,6 +22,7 @@ _OURS = ("queue", "asyncio", "multiprocessing", "concurrent", "threading", __nam
 _ASSIGNED = re.compile(r"^\s*(?:self\.|cls\.)?([A-Za-z_][\w.]*)\s*(?::[^=]+)?=(?!=)")
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)\s*=\s*[\w.]*(?:Queue|Pool|Executor)\w*\s*\(")
 _BEFORE = re.compile(r"(?:self\.|cls\.)?([A-Za-z_][\w.]*)\s*(?::[^=;]+)?=\s*$")
+_TARGETS = re.compile(r"^\s*\(?((?:[A-Za-z_][\w.]*\s*,\s*)+[A-Za-z_][\w.]*)\)?\s*=(?!=)\s*\(?")
 _KEY = re.compile(r"""["']([\w .-]+)["']\s*\]?\s*[:=]""")
 _AFTER = re.compile(r"\s*as\s+([A-Za-z_]\w*)")
 _AS = re.compile(r"\bas\s+([A-Za-z_]\w*)\s*[:,]")
@@ -58,8 +59,21 @@ def _by_position(frame: Any) -> Any:
     last = linecache.getline(frame.f_code.co_filename, end_line).encode("utf-8")
     before = first[:begin].decode("utf-8", "replace")
     after = last[end:].decode("utf-8", "replace")
+    match = _TARGETS.match(before)
+    if match is not None:
+        return _target(match.group(1).split(","), before[match.end() :])
     match = _BEFORE.search(before) or _KEY.search(before) or _AFTER.match(after)
     return match.group(1) if match is not None else ""
+
+
+def _target(names: Any, before: Any) -> Any:
+    """The name that the call after this text is assigned to, of several on one line; "" where none is."""
+    depth = at = 0
+    for letter in before:
+        depth += (letter in "([{") - (letter in ")]}")
+        at += letter == "," and depth == 0
+    name = names[at].strip() if depth == 0 and at < len(names) else ""
+    return name.rpartition("self.")[2]
 
 
 def _by_line(file: Any, line: Any) -> Any:
@@ -139,6 +153,9 @@ def role_of(name: Any, function: Any) -> Any:
 
 def function_name(function: Any) -> Any:
     """As the source has it, without the class's module; of a partial the function inside."""
-    function = getattr(function, "func", function)
+    inner = getattr(function, "func", function)
+    if getattr(inner, "__name__", "") == "_process_chunk" and function.args:
+        inner = function.args[0]  # how concurrent.futures sends a part of what map is given
+    function = inner
     name = getattr(function, "__qualname__", None) or type(function).__name__
     return name.rpartition("<locals>.")[2]

@@ -1,0 +1,60 @@
+"""What queues are called by the code that makes them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from concurrent.futures.process import _process_chunk  # type: ignore[attr-defined]
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import latlab.queues
+
+FILE = Path(latlab.queues.__file__).parent / "_inject" / "latlab_injected" / "names.py"
+
+
+@pytest.fixture(scope="module")
+def names() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("latlab_injected_names", FILE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="columns of calls are known since 3.11")
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("a, b = make(1), make(2)", ["a", "b"]),
+        ("(a, b) = (make(1), make(max(2, 3)))", ["a", "b"]),
+        ("self.a, self.b, c = make(0), make(1), make(2)", ["a", "b", "c"]),
+        ("orders = make(5)", ["orders"]),
+        ("both = [make(1), make(2)]", ["both", "both #2"]),
+    ],
+)
+def test_each_of_several_queues_on_one_line_has_the_name_that_it_is_assigned_to(
+    names: ModuleType, tmp_path: Path, line: str, told: list[str]
+) -> None:
+    file = tmp_path / "feed.py"
+    file.write_text(line)
+    # As the class of a queue does: from a module that is not the program's own.
+    module: dict[str, Any] = {"__name__": "queue", "queue_name": names.queue_name, "made": []}
+    exec("def make(room):\n    made.append(queue_name('queue'))\n    return room", module)
+    space = {"make": module["make"], "self": SimpleNamespace(), "__name__": "feed"}
+    exec(compile(line, str(file), "exec"), space)
+    assert module["made"] == [f"{name} (feed.py:1)" for name in told]
+
+
+def render() -> None:
+    return None
+
+
+def test_a_part_of_a_map_is_called_after_the_function_that_is_mapped(names: ModuleType) -> None:
+    assert names.function_name(functools.partial(_process_chunk, render)) == "render"
+    assert names.function_name(functools.partial(render)) == "render"
