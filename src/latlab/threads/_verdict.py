@@ -168,6 +168,8 @@ def _candidates(facts: Facts) -> list[_Candidate]:
         idle = any(pid in facts.listens for pid in role.pids) and role.running < _LEAST and serving
         if idle:
             found.append(_Candidate(LimitKind.LOAD, "load", blocks, (index,)))
+        elif not facts.own & set(role.pids) and _kind_of(facts, role) is LimitKind.PROCESS:
+            found.append(_Candidate(LimitKind.PROCESS, role.name, blocks, (index,)))
         else:
             found.append(_Candidate(LimitKind.TIMER, role.name, blocks, (index,)))
     outside = blame.share(Cause.OUTSIDE) + blame.share(Cause.NETWORK) + blame.share(Cause.OPEN)
@@ -305,7 +307,9 @@ def _locked(facts: Facts, first: _Candidate, total: float) -> str | None:
         word = facts.words.get(key)
         if word is None or not word.lock or blocks.sum() < _LOCK_TOO * total:
             continue
-        if any(facts.role_of[thread] in first.roles for thread in word.waiters):
+        members = [thread for index in first.roles for thread in facts.roles[index].threads]
+        waited = sum(word.waiters[thread] for thread in members)
+        if waited >= _LOCK_TOO * sum(facts.times[thread].life for thread in members):
             return (
                 f"{first.name} works, and its threads wait for {word.name} in "
                 f"{share(float(blocks.sum()) / total)} of the time: either may limit"
@@ -438,11 +442,14 @@ def _of_role(facts: Facts, first: _Candidate, part: float, confidence: float) ->
     if held is not None:
         name = held.function
         shown = f"{name} ({PurePath(held.file).name}:{held.line}), which holds the event loop"
+    asleep = _mean(facts, threads, "timer")
+    others_had = max(0.0, 1 - sum(busy_of(facts.times[one]) for one in threads) / len(threads) - asleep)
+    slept = f", slept {share(asleep)}" if asleep > _IDLE else ""
     evidence = [
         f"progress waited for {name} {share(part)} of the time",
         f"{'each' if len(threads) > 1 else 'it'} ran {share(_mean(facts, threads, 'running'))} of the time, "
-        f"was runnable without a CPU {share(_mean(facts, threads, 'runnable'))}, and waited for others "
-        f"{share(1 - sum(busy_of(facts.times[one]) for one in threads) / len(threads))}",
+        f"was runnable without a CPU {share(_mean(facts, threads, 'runnable'))}{slept}, "
+        f"and waited for others {share(others_had)}",
     ]
     if late is not None:
         rest = [one for one in role.threads if one != late]
@@ -458,7 +465,9 @@ def _of_role(facts: Facts, first: _Candidate, part: float, confidence: float) ->
     spinning = [other for other in facts.roles if other.spins]
     evidence += [f"{_counted(other)} spins: it polls without progress" for other in spinning]
     code = hottest(facts.schedule, threads)
-    sentence = f"Bottleneck: {shown}. Progress waited for it {share(part)} of the time"
+    asks = "another process, " if not facts.own & set(role.pids) else ""
+    sleeps = f", which sleeps {share(asleep)} of the time" if asleep >= _LEAST else ""
+    sentence = f"Bottleneck: {asks}{shown}{sleeps}. Progress waited for it {share(part)} of the time"
     if code and code[0].share >= 0.3:
         sentence += f", mostly in {code[0].function} ({share(code[0].share, digits=0)} of its samples)"
     kind = first.kind
