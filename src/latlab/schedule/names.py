@@ -71,7 +71,7 @@ def entry_of(stack: Sequence[Frame]) -> str:
         # What runs a lambda has its type in its own name, also where the compiler has inlined it.
         if _LIBRARIES.match(_bare(frame.function)) and (found := _lambda_in(frame.function)):
             return found
-        if is_own(frame):
+        if is_own(frame) or (frame.function == "main" and not is_runtime(frame)):
             return plain(frame.function)
         if frame.function == "<module>" and not _PYTHON.search(frame.file):
             return os.path.basename(frame.file)  # noqa: PTH119

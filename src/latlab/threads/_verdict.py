@@ -118,7 +118,7 @@ def judge(facts: Facts) -> Limit:
     if second is not None and second.total > _CLEAR * first.total:
         return _withheld(facts, candidates, "two limit in turn: " + _listed(candidates, total))
     if first.kind in (LimitKind.THREAD, LimitKind.PROCESS):
-        alike = _alike(facts, first) or _locked(facts, first, total)
+        alike = _alike(facts, first) or _locked(facts, first, total) or _without_cpus(facts, first)
         if alike is not None:
             return _withheld(facts, candidates, alike)
     if confidence < _SURE:
@@ -315,6 +315,19 @@ def _locked(facts: Facts, first: _Candidate, total: float) -> str | None:
                 f"{share(float(blocks.sum()) / total)} of the time: either may limit"
             )
     return None
+
+
+def _without_cpus(facts: Facts, first: _Candidate) -> str | None:
+    """Threads of one role that take turns on too few CPUs: some one of them always runs, and yet all wait."""
+    if not first.roles:
+        return None
+    role = facts.roles[first.roles[0]]
+    if role.count < 2 or role.runnable < _CPU or role.runnable < role.running:
+        return None
+    return (
+        f"{_counted(role)} ran {share(role.running)} of the time and were runnable without a CPU "
+        f"{share(role.runnable)}: their work or the CPUs may limit"
+    )
 
 
 def _work(facts: Facts, role: Role) -> float:
