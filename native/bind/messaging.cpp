@@ -53,6 +53,7 @@ nb::dict side(const lm::Side& s) {
   d["major_faults"] = s.major_faults;
   d["voluntary_switches"] = s.voluntary_switches;
   d["involuntary_switches"] = s.involuntary_switches;
+  d["waited_ns"] = s.waited_ns;
   d["error"] = s.error;
   d["pinned"] = s.pinned;
   return d;
@@ -134,6 +135,10 @@ NB_MODULE(messaging, m) {
             return std::make_tuple(p.sent, p.received, p.sender_done, p.receiver_done);
           },
           "(sent, received, sender has ended, receiver has ended)")
+      .def(
+          "threads",
+          [](const lm::Run& run) { return std::make_tuple(run.threads().first, run.threads().second); },
+          "The kernel's numbers of the sending and the receiving thread; 0 of one that hasn't begun.")
       .def(
           "sender", [](const lm::Run& run) { return side(run.sender()); },
           nb::sig("def sender(self) -> dict[str, int]"))

@@ -129,15 +129,24 @@ def test_a_queue_that_grows_is_told_from_a_stable_run(slope: float, verdict: str
 
 
 def test_peaks_are_placed_at_start_end_and_load_changes() -> None:
-    sent = np.arange(10_000) * 100
-    sent[5000:] += 1_000_000
+    due = np.arange(10_000) * 1000
+    due[5000:] = due[5000] + np.arange(5000) * 100
     latency = np.full(10_000, 50)
     latency[[0, 5000, 9999]] = 5000
     latency[7000] = 4000
-    result = analyse(measured(sent.tolist(), (sent + latency).tolist()))
+    result = analyse(measured(due.tolist(), (due + latency).tolist(), due.tolist(), load="file"))
     assert [(p.first, p.where) for p in result.peaks] == [
         (0, "start"), (5000, "load change"), (7000, "middle"), (9999, "end"),
     ]  # fmt: skip
+
+
+def test_a_sender_that_is_held_up_is_no_change_of_the_load() -> None:
+    sent = np.arange(10_000) * 100
+    sent[5000:] += 1_000_000
+    latency = np.full(10_000, 50)
+    latency[5000] = 5000
+    result = analyse(measured(sent.tolist(), (sent + latency).tolist()))
+    assert [(p.first, p.where) for p in result.peaks] == [(5000, "middle")]
 
 
 @given(st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=100))

@@ -3,10 +3,12 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <new>
 #include <span>
 #include <stdexcept>
@@ -18,6 +20,14 @@
 namespace latlab::messaging {
 namespace {
 
+// How long this thread has been runnable without a CPU; 0 where the kernel doesn't say.
+std::uint64_t waited_ns() {
+  std::uint64_t ran = 0;
+  std::uint64_t waited = 0;
+  std::ifstream("/proc/thread-self/schedstat") >> ran >> waited;
+  return waited;
+}
+
 struct Usage {
   Usage() { getrusage(RUSAGE_THREAD, &start); }
   void add_to(Side& side) const {
@@ -28,8 +38,10 @@ struct Usage {
     side.major_faults = static_cast<std::uint64_t>(now.ru_majflt - start.ru_majflt);
     side.voluntary_switches = static_cast<std::uint64_t>(now.ru_nvcsw - start.ru_nvcsw);
     side.involuntary_switches = static_cast<std::uint64_t>(now.ru_nivcsw - start.ru_nivcsw);
+    side.waited_ns = waited_ns() - waited;
   }
   rusage start{};
+  std::uint64_t waited = waited_ns();
   std::uint64_t cpu = thread_cpu_ns();
 };
 
@@ -201,6 +213,7 @@ void Run::send_through(S& out) {
 }
 
 void Run::send() {
+  sending_tid_.store(gettid());
   sender_.pinned = pin_thread(plan_.sender_cpu);
   raise_priority(plan_.priority);
   prctl(PR_SET_TIMERSLACK, 1);
@@ -219,6 +232,7 @@ void Run::send() {
 }
 
 void Run::receive() {
+  receiving_tid_.store(gettid());
   receiver_.pinned = pin_thread(plan_.receiver_cpu);
   raise_priority(plan_.priority == 0 ? 0 : plan_.priority + 3);
   touch_stack();
@@ -239,6 +253,7 @@ void Run::receive() {
 }
 
 void Run::pingpong() {
+  sending_tid_.store(gettid());
   sender_.pinned = pin_thread(plan_.sender_cpu);
   raise_priority(plan_.priority);
   prctl(PR_SET_TIMERSLACK, 1);

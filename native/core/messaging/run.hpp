@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "messaging/channel.hpp"
@@ -73,7 +74,8 @@ struct Side {
   std::uint64_t major_faults = 0;
   std::uint64_t voluntary_switches = 0;
   std::uint64_t involuntary_switches = 0;
-  int error = 0;  // errno
+  std::uint64_t waited_ns = 0;  // runnable, and without a CPU
+  int error = 0;                // errno
   bool pinned = true;
   std::vector<Sample> samples;
 };
@@ -93,6 +95,8 @@ class Run {
   bool wait(double seconds);  // true: both loops have ended
   void stop();                // ends both loops wherever they wait
   Progress progress() const;
+  // The kernel's numbers of the sending and the receiving thread; 0 of one that hasn't begun.
+  std::pair<int, int> threads() const { return {sending_tid_.load(), receiving_tid_.load()}; }
 
   const Side& sender() const { return sender_; }
   const Side& receiver() const { return receiver_; }
@@ -136,6 +140,7 @@ class Run {
   alignas(128) std::atomic<std::uint64_t> received_count_{0};
   alignas(128) std::atomic<bool> receiver_ready_{false};
   std::atomic<bool> sender_done_{false}, receiver_done_{false};
+  std::atomic<int> sending_tid_{0}, receiving_tid_{0};
   std::mutex mutex_;
   std::condition_variable end_;
   int running_ = 0;

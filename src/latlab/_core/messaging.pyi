@@ -36,6 +36,11 @@ class Run:
     def progress(self) -> tuple[int, int, bool, bool]:
         """(sent, received, sender has ended, receiver has ended)"""
 
+    def threads(self) -> tuple[int, int]:
+        """
+        The kernel's numbers of the sending and the receiving thread; 0 of one that hasn't begun.
+        """
+
     def sender(self) -> dict[str, int]: ...
 
     def receiver(self) -> dict[str, int]: ...

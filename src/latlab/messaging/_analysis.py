@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
+from latlab.messaging.judging.verdict import cause_of, judge
 from latlab.model.messaging import Counter, Cpu, Hump, Measurement, Peak, Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.stats.humps import find_humps
@@ -75,6 +77,7 @@ def analyse(m: Measurement) -> Result:
         # A sender that is held up hides the queue from its own latency; the intended one shows it.
         waited = received_of - (due if complete else due[numbers])
         intended = summarise(waited)
+    due_of = sent_of if due is None else due if complete else due[numbers]
     harness = m.harness_ns[0] + m.harness_ns[1]
     summary = summarise(spread)
     near = summary is not None and summary.median <= 3 * harness
@@ -111,12 +114,16 @@ def analyse(m: Measurement) -> Result:
         cpu_windows=_cpu_windows(m, 0 if summary is None else int(summary.maximum)),
         humps=tuple(Hump(h.at, h.weight) for h in humps.humps),
         humps_p_value=humps.p_value if latency.size else None,
-        peaks=_peaks(
-            numbers,
-            waited,
-            spread if due is None else counted(waited),
-            sent_of if due is None else due[numbers],
-            s.messages,
+        peaks=_explained(
+            m,
+            _peaks(
+                numbers,
+                waited,
+                spread if due is None else counted(waited),
+                due_of,
+                s.messages,
+                changes=s.load == "file",
+            ),
         ),
         stability=verdict,
         drift=drift,
@@ -137,7 +144,21 @@ def analyse(m: Measurement) -> Result:
         idle=m.idle,
         stalls_ns=tuple((n, end - start) for n, start, end in m.stalls_ns),
         notes=tuple(notes),
+        verdict=judge(m, numbers=numbers, waited=waited, due=due_of, stability=verdict, clock_steps=steps),
     )
+
+
+def _explained(m: Measurement, peaks: tuple[Peak, ...]) -> tuple[Peak, ...]:
+    """The peaks with what stands behind the slowest message of each."""
+    warmup, found = m.settings.warmup, []
+    due = m.sent_ns if m.intended_ns is None else m.intended_ns
+    for peak in peaks:
+        part = slice(warmup + peak.first, warmup + peak.last + 1)
+        took = np.where(m.received_ns[part] >= 0, m.received_ns[part] - due[part], -1)
+        worst = warmup + peak.first + int(took.argmax())
+        begin, end, sent = int(due[worst]), int(m.received_ns[worst]), int(m.sent_ns[worst])
+        found.append(replace(peak, cause=cause_of(m, begin, end, sent)))
+    return tuple(found)
 
 
 def _steps(sent: Integers, received: Integers, latency: Integers) -> tuple[int, int, int, int]:
@@ -265,21 +286,34 @@ def stability(sent: Integers, latency: Integers, blocks: int = 40) -> tuple[str,
 
 
 def _peaks(
-    numbers: Integers, latency: Integers, spread: Counted, due: Integers, total: int
+    numbers: Integers,
+    latency: Integers,
+    spread: Counted,
+    due: Integers,
+    total: int,
+    *,
+    changes: bool,
 ) -> tuple[Peak, ...]:
-    """The ten highest groups of messages above p99.9 that stand at least ten robust deviations out."""
+    """The ten highest groups of messages above p99.9 that stand at least ten robust deviations out.
+
+    Args:
+        changes: whether the load changes by its schedule; what a sender does that is held up is no change of
+            the load.
+    """
     if latency.size < 10:
         return ()
-    middle, high, highest = spread.at([rank(q, latency.size) for q in (0.5, 0.9, 0.999)])
-    limit = max(highest, middle + 10 * (high - middle), middle + 1)
-    out = np.flatnonzero(latency >= limit)
-    if out.size == 0:
+    # A stall that delays more than every tenth message reaches into p90, and would hide itself.
+    for q in (0.9, 0.75):
+        middle, high, highest = spread.at([rank(x, latency.size) for x in (0.5, q, 0.999)])
+        limit = max(highest, middle + 10 * (high - middle), middle + 1)
+        out = np.flatnonzero(latency >= limit)
+        if out.size:
+            break
+    else:
         return ()
     near = max(1, total // 1000)
     groups = np.split(out, np.flatnonzero(np.diff(numbers[out]) > near) + 1)
     groups = sorted(groups, key=lambda g: -int(latency[g].max()))[:10]
-    gaps = np.diff(due)
-    usual = float(np.median(gaps[:100_000])) if gaps.size else 0.0
     found = []
     for group in sorted(groups, key=lambda g: int(g[0])):
         first, last = int(numbers[group[0]]), int(numbers[group[-1]])
@@ -288,8 +322,18 @@ def _peaks(
         elif last >= total - near:
             where = "end"
         else:
-            before = gaps[max(0, int(group[0]) - 2) : int(group[0]) + 1]
-            changed = before.size > 0 and usual > 0 and float(before.max()) > 4 * usual
-            where = "load change" if changed else "middle"
+            where = "load change" if changes and _changed(due, int(group[0])) else "middle"
         found.append(Peak(first, last, int(group.size), int(latency[group].max()), where))
     return tuple(found)
+
+
+_AROUND = 50  # messages
+
+
+def _changed(due: Integers, at: int) -> bool:
+    """Whether messages are due more than four times as often from here on, or as rarely, as before."""
+    before, after = due[max(0, at - _AROUND) : at + 1], due[at : at + _AROUND + 1]
+    if min(before.size, after.size) < 10:
+        return False
+    rates = [(part.size - 1) / max(int(part[-1] - part[0]), 1) for part in (before, after)]
+    return max(rates) > 4 * min(rates)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from latlab.errors import InputError
 from latlab.formats.recording import RecordingWriter, make_empty_folder, open_recording
-from latlab.model.messaging import Facts, Measurement, Settings, Side
+from latlab.model.messaging import Facts, Measurement, Part, Settings, Side, Throttled
 from latlab.system.environment import capture
 
 KIND = "messaging"
@@ -133,6 +133,11 @@ def load_run(path: str | os.PathLike[str]) -> Measurement:
             },
             idle=about.get("idle", {}),
             stalls_ns=tuple((n, a, b) for n, a, b in about.get("stalls_ns", ())),
+            parts={name: Part(**part) for name, part in about.get("parts", {}).items()},
+            looks={name: tuple(values) for name, values in about.get("looks", {}).items()},
+            throttled=tuple(Throttled(**one) for one in about.get("throttled", ())),
+            stolen_ns=about.get("stolen_ns", 0),
+            cpus=about.get("cpus", 0),
             notes=tuple(about["notes"]),
         )
     except (KeyError, TypeError, ValueError) as error:

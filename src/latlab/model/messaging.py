@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,20 @@ __all__ = [
     "INTERRUPTED",
     "Counter",
     "Cpu",
+    "Doubt",
     "Facts",
     "Hump",
+    "Limiting",
     "Measurement",
+    "Part",
     "Peak",
+    "Period",
     "Result",
     "Settings",
     "Side",
+    "Throttled",
     "Throughput",
+    "Verdict",
 ]
 
 INTERRUPTED = "interrupted"  # why a run is partial that its user ended
@@ -171,6 +178,29 @@ class Side:
     involuntary_switches: int = 0
     errno: int = 0
     error: str | None = None
+    waited_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the threads of a part got: the busiest one's time on a CPU, and all threads' time without one.
+
+    `cpu` is the core that they are held to; -1 for any.
+    """
+
+    busiest_ns: int
+    waited_ns: int
+    cpu: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """What a CPU quota did to "run" (the parts that are ours) or "broker". `time_ns`: summed over CPUs."""
+
+    who: str
+    quota: str
+    count: int
+    time_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +224,12 @@ class Measurement:
         counters: (messages received, ns, value) of every reading of an auxiliary counter, by its name.
         idle: how the machine's idle CPUs sleep (driver, governor), and which part of the time they did.
         notes: what the reader should know.
+        parts: what the threads of "sender", "broker", "receiver" and "library" got; without those unknown.
+        looks: by name ("at_ns", the parts, "throttled", "stopped"), what was read at every look: how long
+            each part had waited for a CPU by then, a quota had stopped it, and whether one stood still.
+        throttled: the quotas that stopped something meanwhile.
+        stolen_ns: that the hypervisor had the CPUs for others.
+        cpus: of the machine; 0 where it isn't known.
     """
 
     settings: Settings
@@ -221,6 +257,11 @@ class Measurement:
     counters: Mapping[str, tuple[tuple[int, int, int], ...]] = field(default_factory=dict)
     idle: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    looks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    throttled: tuple[Throttled, ...] = ()
+    stolen_ns: int = 0
+    cpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,13 +306,75 @@ class Hump:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """Messages close together that stand out. `where`: "start", "end", "load change" or "middle"."""
+    """Messages close together that stand out. `where`: "start", "end", "load change" or "middle".
+
+    `cause`: "planted stall", "stopped", "quota", "sender late", or a part that waited for a CPU; None where
+    nothing that was watched explains it.
+    """
 
     first: int
     last: int
     messages: int
     max_ns: int
     where: str
+    cause: str | None = None
+
+
+class Limiting(StrEnum):
+    """What limits a run."""
+
+    NOTHING = "nothing"  # the load is below what it takes
+    PART = "part"  # one part, or several, use a whole core each
+    CORE = "core"  # parts that share a core use all of it
+    MACHINE = "machine"  # everything together uses all cores
+    QUOTA = "quota"
+    ROUND_TRIP = "round trip"  # one message at a time
+    ELSEWHERE = "elsewhere"  # neither end does: a broker or a line that can't be watched
+    ASLEEP = "asleep"  # no part is busy: they wait for one another, or for a disk
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Slow messages at a period. `every`: in messages, None where it is one of time alone; `late_ns`: by how
+    much they are slower than the typical one; `seen`: how many there were."""
+
+    every: int | None
+    time_ns: int
+    late_ns: float
+    seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why the figures can't be trusted: "clock", "nothing", "others", "hypervisor", "quota" or "rising".
+
+    `amount`: of others, the CPUs that they used on average; of a quota, the share of the time.
+    """
+
+    kind: str
+    amount: float | None = None
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was measured, in one finding.
+
+    Attributes:
+        limiting: what limits. parts: which ones of "sender", "broker", "receiver", "library" it is about.
+        shares: the share of a core that each part's busiest thread used; without those unknown.
+        why: of UNKNOWN, what is missing: "short", "poll" or "unsure".
+        doubts: why the run isn't trustworthy; empty where it is.
+        period: in the slow messages; None where none is sure.
+    """
+
+    limiting: Limiting
+    parts: tuple[str, ...] = ()
+    shares: Mapping[str, float] = field(default_factory=dict)
+    why: str = ""
+    doubts: tuple[Doubt, ...] = ()
+    period: Period | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,3 +425,4 @@ class Result:
     idle: Mapping[str, Any]
     stalls_ns: tuple[tuple[int, int], ...]
     notes: tuple[str, ...]
+    verdict: Verdict

@@ -62,8 +62,11 @@ def _warned(result: Result) -> ExitCode:
     if result.partial is not None:
         click.echo(f"latlab: {result.partial}; {result.received} messages kept as partial", err=True)
         return ExitCode.FAILED
-    if result.clock_steps or result.received == 0:
-        click.echo("latlab: the result is not trustworthy: see its notes and counts", err=True)
+    if result.verdict.doubts:
+        from latlab.reports.messaging.verdict import doubts
+
+        for line in doubts(result):
+            click.echo(f"latlab: {line[0].lower()}{line[1:]}", err=True)
         return ExitCode.NOT_TRUSTWORTHY
     return ExitCode.OK
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.messaging._counters import Readings
+from latlab.messaging.judging.looks import Looks, looks_at_loops, parts_of_loops, stolen_ns
 from latlab.messaging.running import links as _links
 from latlab.messaging.running import processes as _processes
 from latlab.messaging.running.schedule import Schedule, patience_s, schedule
@@ -172,7 +173,7 @@ def run_native(settings: Settings, facts: Facts) -> Measurement:
         )
         if stage.library:
             time.sleep(0.1)  # its connections are made by a thread of its own
-        return _watch(run, stage, settings, facts, wait, plan)
+        return _watch(run, stage, settings, facts, wait, plan, cpus)
     except (ValueError, RuntimeError) as error:
         raise LatlabError(f"{settings.transport}: {error}") from None
     except MemoryError:
@@ -276,8 +277,16 @@ def _start_broker(
 
 
 def _watch(
-    run: Any, stage: _Stage, settings: Settings, facts: Facts, wait: str, plan: Schedule
+    run: Any,
+    stage: _Stage,
+    settings: Settings,
+    facts: Facts,
+    wait: str,
+    plan: Schedule,
+    cpus: tuple[int, int, int],
 ) -> Measurement:
+    looks, stolen = looks_at_loops(run, stage.child, library=bool(stage.library)), stolen_ns()
+    looks.take()
     broker_start, busy_start = stage.broker_cpu_ns(), _processes.machine_busy_ns()
     device = _device(stage, facts)
     network_start, idle_start = _processes.device_bytes(device), _processes.machine_idle_ns()
@@ -286,8 +295,9 @@ def _watch(
     readings = Readings(settings.counters)
     readings.take(0)
     run.start()
-    partial, broker_end = _until_the_end(run, stage, settings, readings)
+    partial, broker_end = _until_the_end(run, stage, settings, readings, looks)
     readings.take(run.progress()[1])
+    looks.take()
     elapsed = time.monotonic_ns() - started
     idle_end = _processes.machine_idle_ns()
     idle = None if idle_start is None or idle_end is None else idle_end - idle_start
@@ -311,7 +321,9 @@ def _watch(
         run, settings, facts, plan, stalls=stage.stalls() if settings.stalls else [], wait=wait,
         partial=partial, broker_cpu_ns=broker, process_cpu_ns=total, foreign_cpu_ns=foreign,
         elapsed_ns=elapsed, network_bytes=network, counters=readings.since(started),
-        idle=_processes.idle_state(idle, elapsed),
+        idle=_processes.idle_state(idle, elapsed), looks=looks, throttled=looks.throttled(),
+        parts=parts_of_loops(looks, run, broker, cpus), stolen_ns=stolen_ns() - stolen,
+        cpus=os.cpu_count() or 0,
         notes=() if stage.network is None else _about(stage.network.made_of, line, elapsed),
     )  # fmt: skip
 
@@ -335,7 +347,7 @@ def _device(stage: _Stage, facts: Facts) -> str | None:
 
 
 def _until_the_end(
-    run: Any, stage: _Stage, settings: Settings, readings: Readings
+    run: Any, stage: _Stage, settings: Settings, readings: Readings, looks: Looks
 ) -> tuple[str | None, int | None]:
     """Wait for both loops, or end them. Returns (why it is partial, the broker's CPU ns)."""
     moved, last, broker, complaint = time.monotonic(), -1, None, None
@@ -344,6 +356,7 @@ def _until_the_end(
         while not run.wait(_POLL_S):
             _, received, sender_done, _ = run.progress()
             readings.take(received)
+            looks.take()
             now = time.monotonic()
             if received != last:
                 moved, last = now, received
@@ -397,6 +410,7 @@ def _collect(
     plan: Schedule,
     *,
     stalls: list[tuple[int, int, int]],
+    looks: Looks,
     **known: Any,
 ) -> Measurement:
     from latlab._core import messaging as core
@@ -405,6 +419,7 @@ def _collect(
     hz = (t1 - t0) * 1e9 / (ns1 - ns0)
     base = run.base_ticks
     sender, receiver = run.sender(), run.receiver()
+    base_ns = int(ns0 + (base - t0) * 1e9 / hz)
     intended = None
     if plan.paced:
         due = (plan.due_ns(settings.total) * run.ticks_per_ns).astype(np.int64)
@@ -412,9 +427,8 @@ def _collect(
     kernel = run.kernel_ns()
     if kernel is not None:
         # CLOCK_REALTIME -> CLOCK_MONOTONIC -> since the base.
-        base_ns = ns0 + (base - t0) * 1e9 / hz
         known_stamps = kernel != 0
-        shifted = kernel.astype(np.int64) - run.realtime_offset_ns - int(base_ns)
+        shifted = kernel.astype(np.int64) - run.realtime_offset_ns - base_ns
         kernel = np.where(known_stamps, shifted, -1)
         known["notes"] += (f"the kernel stamped {int(known_stamps.sum())} of {settings.total} messages",)
     return Measurement(
@@ -432,6 +446,7 @@ def _collect(
         harness_ns=core.harness_cost(settings.size, rounds=15)[0],
         bytes_per_message=_memory(run, settings, plan),
         locked=run.locked,
+        looks=looks.since(base_ns),
         stalls_ns=tuple(
             (n, round((start - base) * 1e9 / hz), round((end - base) * 1e9 / hz)) for n, start, end in stalls
         ),
@@ -469,7 +484,7 @@ def _side(d: dict[str, Any]) -> Side:
     return Side(
         **{key: int(d[key]) for key in (
             "count", "duplicated", "reordered", "corrupted", "cpu_ns", "minor_faults", "major_faults",
-            "voluntary_switches", "involuntary_switches",
+            "voluntary_switches", "involuntary_switches", "waited_ns",
         )},
         errno=number,
         error=os.strerror(number) if number else None,

@@ -175,6 +175,14 @@ def cpu_ns(pid: int) -> int | None:
     return total
 
 
+def thread_name(path: str) -> str:
+    """The name of a thread, by a file in its folder of /proc; empty once it is gone."""
+    try:
+        return Path(path).with_name("comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def descendants(pid: int) -> list[int]:
     """A process and all that it started, now."""
     found = [pid]

@@ -12,11 +12,13 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging._counters import Readings
+from latlab.messaging.judging.looks import Looks, listener, stolen_ns, threads_of
 from latlab.messaging.products.broker_processes import started
 from latlab.messaging.running import processes as _processes
 from latlab.messaging.running import python_loop as loop
@@ -33,11 +35,26 @@ class _Cast:
 
     children: dict[str, _processes.Child] = field(default_factory=dict)
     server: _processes.Child | None = None
+    found: int | None = None  # a server that somebody else started on this machine
+
+    def pids(self, role: str) -> tuple[int, ...]:
+        """The processes of a role; those that they started are theirs, too."""
+        child = self.server if role == "broker" and self.server is not None else self.children.get(role)
+        if child is not None:
+            return (child.pid,)
+        return (self.found,) if role == "broker" and self.found is not None else ()
+
+    def looks(self) -> Looks:
+        """Looks at the threads of every role."""
+        roles = [role for role in ("sender", "broker", "receiver") if self.pids(role)]
+        parts = {role: partial(threads_of, *self.pids(role)) for role in roles}
+        groups = {"run": [*self.pids("sender"), *self.pids("receiver")], "broker": [*self.pids("broker")]}
+        return Looks(parts, groups, lambda: self.stopped() is not None)
 
     def cpu_ns(self, role: str) -> int | None:
         """CPU time so far of a role; a product's server with all that it started."""
-        if role == "broker" and self.server is not None:
-            found = [_processes.cpu_ns(pid) for pid in _processes.descendants(self.server.pid)]
+        if role == "broker" and role not in self.children and self.pids(role):
+            found = [_processes.cpu_ns(pid) for pid in _processes.descendants(*self.pids(role))]
             return sum(value or 0 for value in found)
         child = self.children.get(role)
         return None if child is None else _processes.cpu_ns(child.pid)
@@ -78,6 +95,7 @@ def run_python(settings: Settings, facts: Facts, target: str) -> Measurement:
         _cast() as cast,
     ):
         cast.server = server
+        cast.found = None if address is None or server is not None else listener(*address)
         where = [kind.prepare(settings, address)]
         if hasattr(kind, "clean_up"):
             rest.callback(lambda: [kind.clean_up(place) for place in where])
@@ -103,7 +121,7 @@ def run_python(settings: Settings, facts: Facts, target: str) -> Measurement:
                 command, pass_fds=[fd, *[f for w in where for f in w.get("fds", ())]], label=f"the {role}"
             )
             cast.children[role].expect("ready", 20.0)
-        return _watched(cast, words, settings, facts, wait, ticks_per_ns)
+        return _watched(cast, words, settings, facts, wait, ticks_per_ns, cpus)
 
 
 @contextlib.contextmanager
@@ -141,9 +159,18 @@ def _ticks_per_ns() -> float:
 
 
 def _watched(
-    cast: _Cast, words: memoryview, settings: Settings, facts: Facts, wait: str, ticks_per_ns: float
+    cast: _Cast,
+    words: memoryview,
+    settings: Settings,
+    facts: Facts,
+    wait: str,
+    ticks_per_ns: float,
+    cpus: tuple[int, int, int],
 ) -> Measurement:
     from latlab._core import clock
+
+    looks, stolen = cast.looks(), stolen_ns()
+    looks.take()
 
     roles = ("sender", "broker", "receiver")
     before = {role: cast.cpu_ns(role) for role in roles}
@@ -155,7 +182,8 @@ def _watched(
     words[loop.BASE] = clock.ticks() + int(2e6 * ticks_per_ns)
     words[loop.GO] = 1
     with _stopping(cast, words, settings):
-        partial = _until_the_end(cast, words, settings, readings)
+        broken = _until_the_end(cast, words, settings, readings, looks)
+    looks.take()
     t1, ns1 = clock.reference()[:2]
     readings.take(int(words[loop.RECEIVER + loop.COUNT]))
     idle_end = _processes.machine_idle_ns()
@@ -202,9 +230,14 @@ def _watched(
         bytes_per_message=16.0,
         locked=False,
         wait=wait,
-        partial=partial,
+        partial=broken,
         counters=readings.since(ns0),
         idle=_processes.idle_state(idle, ns1 - ns0),
+        looks=looks.since(round(ns0 + (base - t0) * 1e9 / hz)),
+        throttled=looks.throttled(),
+        parts=looks.parts(dict(zip(roles, cpus, strict=True))),
+        stolen_ns=stolen_ns() - stolen,
+        cpus=os.cpu_count() or 0,
         notes=("the Python loop costs microseconds a message: see the harness",),
     )
 
@@ -243,7 +276,9 @@ def _stopping(cast: _Cast, words: memoryview, settings: Settings) -> Iterator[No
         thread.join()
 
 
-def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings: Readings) -> str | None:
+def _until_the_end(
+    cast: _Cast, words: memoryview, settings: Settings, readings: Readings, looks: Looks
+) -> str | None:
     moved, last = time.monotonic(), -1
     patience = patience_s(settings)
     try:
@@ -252,6 +287,7 @@ def _until_the_end(cast: _Cast, words: memoryview, settings: Settings, readings:
             now = time.monotonic()
             received = words[loop.RECEIVER + loop.COUNT]
             readings.take(int(received))
+            looks.take()
             done = words[loop.SENDER + loop.DONE]
             if done and words[loop.RECEIVER + loop.DONE]:
                 break

@@ -53,6 +53,7 @@ def write(
             windows=sorted({*WINDOWS, s.window}),
             bins=bins,
             overlap=overlap,
+            due=None if m.intended_ns is None else m.intended_ns[s.warmup :][numbers],
             title=f"{s.transport}, {s.size} bytes",
         )
     if "csv" in formats:

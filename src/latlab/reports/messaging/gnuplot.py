@@ -92,15 +92,17 @@ def write_gnuplot(
     bins: int | None = None,
     overlap: float = 0.0,
     title: str = "",
+    due: Integers | None = None,
 ) -> list[Path]:
     """Write data files and `plot.gp`, which draws seven PNG files beside them.
 
     Args:
         sent, received: ns by message, those that arrived.
+        due: when each was due; latencies are from there. None for a load without a schedule.
         sizes: of a sweep; of one run: its one point.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    latency = received - sent
+    latency = received - (sent if due is None else due)
     rows = extremes(latency, _POINTS)
     _table(folder / "latency.dat", "n latency_us", rows, latency[rows] / 1e3)
     for window in windows:
@@ -185,8 +187,10 @@ set datafile missing 'nan'
 set title "{title}"
 set xlabel 'message'
 set ylabel 'messages/s'
+set logscale y
 set output '1-throughput.png'
 {_plot(throughput)}
+unset logscale y
 set ylabel 'latency, us'
 set output '2-average-median.png'
 {_plot(average if count else "")}
@@ -212,8 +216,10 @@ set output '5-histogram.png'
 {_plot(histogram if count else "")}
 set xlabel 'message'
 set ylabel 'messages/s'
+set logscale y
 set output '6-sender-receiver.png'
 {_plot(both)}
+unset logscale y
 set ylabel 'latency, us'
 set xrange [0:{zoom}]
 set output '7-zoom.png'

@@ -14,6 +14,7 @@ from latlab.model.messaging import Measurement, Result
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running, windowed
 from latlab.reports.messaging.text import rate
+from latlab.reports.messaging.verdict import verdict
 from latlab.stats.thinning import extremes
 from latlab.words import duration, share
 
@@ -49,10 +50,11 @@ def write_html(
         else f"half of all messages take {duration(r.latency.median)} or less"
     )
     tone: Literal["bad", "warn", "good"] = (
-        "bad" if r.partial or not r.received else "warn" if r.lost or r.stability == "rising" else "good"
+        "bad" if r.partial or not r.received else "warn" if r.lost or r.verdict.doubts else "good"
     )
     page.verdict(
-        f"{median[0].upper()}{median[1:]}; {r.lost} of {r.sent} were lost; the latency is {r.stability}.",
+        f"{' '.join(verdict(r))} {median[0].upper()}{median[1:]}; "
+        f"{r.lost} of {r.sent} were lost; the latency is {r.stability}.",
         tone,
     )
     page.section("Latency")
@@ -67,8 +69,14 @@ def write_html(
             rows.append([name, *[duration(value) for value in values]])
     page.table(["", *names], rows)
     numbers, latency = latencies(m)
+    since = ""
+    if m.intended_ns is not None:  # what the table's first line can hide: the wait for a sender held up
+        latency = m.received_ns[s.warmup :][numbers] - m.intended_ns[s.warmup :][numbers]
+        since = " from the intended sending"
     at, kept = _thinned(numbers, latency)
-    page.figure(_lines([("latency", at, kept / 1e3)], "message", "latency, us"), "Latency by message.")
+    page.figure(
+        _lines([("latency", at, kept / 1e3)], "message", "latency, us"), f"Latency{since} by message."
+    )
     at, average, median_ = running(latency)
     page.figure(
         _lines([("average", at, average), ("median", at, median_)], "message", "latency, us"),
@@ -79,7 +87,7 @@ def write_html(
     layout = {"xaxis": {"title": {"text": "latency, us"}}, "yaxis": {"title": {"text": "messages"}}}
     humps = ", ".join(f"{duration(h.at_ns)} ({share(h.weight, digits=0)})" for h in r.humps)
     page.figure(
-        {"data": [bars], "layout": layout}, f"Histogram up to p99.9; {len(r.humps)} hump(s): {humps}."
+        {"data": [bars], "layout": layout}, f"Histogram{since} up to p99.9; {len(r.humps)} hump(s): {humps}."
     )
     page.section("Throughput")
     both = (("sending", r.sending_throughput), ("receiving", r.receiving_throughput))
@@ -92,11 +100,14 @@ def write_html(
         both_ways = [
             _over(name, stamps, s.window) for name, stamps in (("sending", sent), ("receiving", received))
         ]
-        page.figure(_lines(both_ways, "message", "messages/s"), f"Over windows of {s.window} messages.")
+        page.figure(
+            _logarithmic(_lines(both_ways, "message", "messages/s")), f"Over windows of {s.window} messages."
+        )
     several = [_over(f"M = {w}", received, w) for w in WINDOWS if w < received.size]
     if several:
         page.figure(
-            _lines(several, "message", "messages/s"), "Receiving throughput over windows of M messages."
+            _logarithmic(_lines(several, "message", "messages/s")),
+            "Receiving throughput over windows of M messages.",
         )
     if len(sizes) > 1:
         bytes_, medians, messages_per_s, bytes_per_s = np.array(sizes, dtype=float).T
@@ -117,6 +128,12 @@ def _over(name: str, stamps: Any, window: int) -> tuple[str, Any, Any]:
     rates = windowed(stamps, window)
     at = extremes(rates, _POINTS)
     return name, at + window, [None if rate != rate else rate for rate in rates[at].tolist()]
+
+
+def _logarithmic(figure: dict[str, Any]) -> dict[str, Any]:
+    """Two messages that are found together make a rate over one of them that flattens all others."""
+    figure["layout"]["yaxis"]["type"] = "log"
+    return figure
 
 
 def _thinned(numbers: Any, latency: Any) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from latlab.model.messaging import Facts, Result, Throughput
 from latlab.model.statistics.summary import Summary
+from latlab.reports.messaging.verdict import finding
 
 __all__ = ["facts_json", "result_json", "summary_json"]
 
@@ -46,6 +47,11 @@ def result_json(r: Result) -> dict[str, Any]:
     )
     return {
         "schema": 1,
+        "verdict": {
+            "text": finding(r),
+            **asdict(r.verdict),
+            "trustworthy": not r.verdict.doubts,
+        },
         "transport": r.settings.transport,
         "topology": r.settings.topology,
         "wait": r.wait,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from latlab.model.messaging import Result, Throughput
 from latlab.model.statistics.summary import Summary
+from latlab.reports.messaging.verdict import cause, verdict
 from latlab.words import count, duration, share, table
 
 __all__ = ["rate", "render"]
@@ -42,6 +43,8 @@ def render(r: Result) -> str:
     s = r.settings
     trip = "round trip, " if s.topology == "pingpong" and not s.half else ""
     lines = [
+        *verdict(r),
+        "",
         f"{r.facts.title}: {s.messages} messages of {s.size} bytes, {s.topology}, {_load(r)}, {_waiting(r)}",
         f"sent {r.sent}, received {r.received}, lost {r.lost}, duplicated {r.duplicated}, "
         f"reordered {r.reordered}, corrupted {r.corrupted}",
@@ -82,7 +85,7 @@ def render(r: Result) -> str:
         which = (
             f"message {peak.first}" if peak.first == peak.last else f"messages {peak.first} to {peak.last}"
         )
-        lines.append(f"{'peak':<21}{duration(peak.max_ns)} at {which} ({peak.where})")
+        lines.append(f"{'peak':<21}{duration(peak.max_ns)} at {which} ({cause(peak)})")
     lines.append(
         f"{'harness':<21}{r.harness_ns[0]:.1f} ns a message in the sender, {r.harness_ns[1]:.1f} ns in the "
         f"receiver (clock {r.harness_ns[2]:.1f} ns), {r.bytes_per_message:.1f} bytes a message, "

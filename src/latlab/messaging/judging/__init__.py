@@ -1,0 +1,1 @@
+"""What limited a run, how far its figures can be trusted, and what stands behind its slow messages."""
