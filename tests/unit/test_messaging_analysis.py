@@ -242,4 +242,5 @@ def test_a_comparison_leaves_the_warm_up_out() -> None:
     for received in (quick, slow_start):
         m = measured(due, received, due)
         runs.append(replace(m, settings=m.settings.with_(messages=3000, warmup=1000)))
-    assert {change.verdict for change in compare(*runs)} == {"no difference shown"}
+    assert {change.verdict for change in compare(*runs)} == {"not decided"}
+    assert {change.ratio for change in compare(*runs)} == {1.0}

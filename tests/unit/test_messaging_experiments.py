@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from latlab.cli.messaging._options import axis_of
 from latlab.errors import InputError, UsageError
-from latlab.messaging import find_limit, parse_objective
+from latlab.messaging import find_limit, parse_objective, stability
 from latlab.messaging._experiments import Probe
 from latlab.messaging.running.feed import arrival_ns
 from latlab.messaging.running.python_loop import Body
@@ -30,6 +31,28 @@ def test_the_search_ends_within_its_precision_below_the_true_limit() -> None:
     assert found.rate_hz is not None  # type: ignore[attr-defined]
     assert 77_000 / 1.06 < found.rate_hz <= 77_000 < found.fails_at_hz  # type: ignore[attr-defined]
     assert (found.held, found.confidence) == (5, 1 - 1 / 32)  # type: ignore[attr-defined]
+
+
+def test_a_rate_at_which_a_queue_grows_does_not_hold_though_the_objective_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    capacity_hz = 5000.0
+
+    def served(settings: Settings) -> tuple[Any, Any]:
+        due = np.arange(settings.total) * 1e9 / settings.rate_hz
+        done = np.maximum.accumulate(due - np.arange(due.size) * 1e9 / capacity_hz)
+        received = done + (np.arange(due.size) + 1) * 1e9 / capacity_hz
+        m = SimpleNamespace(
+            settings=settings, intended_ns=due.astype(np.int64), received_ns=received.astype(np.int64)
+        )
+        rising, _ = stability(m.intended_ns, m.received_ns - m.intended_ns)
+        return m, SimpleNamespace(partial=None, lost=0, stability=rising)
+
+    monkeypatch.setattr("latlab.messaging._experiments.measure_and_analyse", served)
+    limit = find_limit(Settings("tcp"), parse_objective("p50<900ms"), repeats=1)
+    assert limit.rate_hz is not None
+    assert 4500 < limit.rate_hz <= 5000
+    assert {p.reason for p in limit.probes if not p.holds} == {"a queue grows: it would not hold for longer"}
 
 
 def test_an_objective_that_never_holds_has_no_limit() -> None:

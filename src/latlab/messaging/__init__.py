@@ -3,24 +3,29 @@
 from latlab.messaging._analysis import analyse, latencies, overheads, stability
 from latlab.messaging._experiments import calibrate, compare, find_limit, parse_objective, sweep
 from latlab.messaging._measure import check, conform, measure, measure_and_analyse
+from latlab.messaging._pairs import Comparison, compare_pairs
 from latlab.messaging._recording import load_run, reserved, save_run
 from latlab.messaging._registry import every_transport, facts_of, missing
+from latlab.messaging._workload import load_workload
 from latlab.messaging.running.remote import serve
 from latlab.messaging.running.transport import Transport, TransportClosed
 
 __all__ = [
+    "Comparison",
     "Transport",
     "TransportClosed",
     "analyse",
     "calibrate",
     "check",
     "compare",
+    "compare_pairs",
     "conform",
     "every_transport",
     "facts_of",
     "find_limit",
     "latencies",
     "load_run",
+    "load_workload",
     "measure",
     "measure_and_analyse",
     "missing",

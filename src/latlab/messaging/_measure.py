@@ -52,6 +52,8 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
     ):  # fmt: skip
         if value < least:
             raise UsageError(f"--{name} {value}", remedy=f"it is at least {least}")
+    if settings.duration_s is not None and not settings.duration_s > 0.0:
+        raise UsageError(f"--duration {settings.duration_s:g}", remedy="it is above 0 seconds")
     if not settings.timeout_s > 0.0:
         raise UsageError(f"--timeout {settings.timeout_s:g}", remedy="it is above 0 seconds")
     if settings.batch * settings.size > LARGEST_BATCH:
@@ -120,6 +122,8 @@ def measure(settings: Settings) -> Measurement:
         LatlabError: where nothing could be measured; a run that broke off is returned, as partial.
     """
     settings, facts = check(settings)
+    if settings.duration_s is not None:
+        settings = _lasting(settings)
     _check_memory(settings)
     _, target = _registry.resolve(settings.transport)
     if target is not None:
@@ -129,6 +133,26 @@ def measure(settings: Settings) -> Measurement:
     from latlab.messaging.running.native import run_native
 
     return run_native(settings, facts)
+
+
+def _lasting(settings: Settings) -> Settings:
+    """As many messages as take the wanted time: by the schedule, or by what a short run takes."""
+    seconds, load = settings.duration_s or 0.0, settings.load
+    plain = settings.with_(duration_s=None)
+    if load in ("rate", "poisson"):
+        rate_hz = settings.rate_hz
+    elif load == "bursts":
+        rate_hz = settings.burst * 1e9 / settings.burst_period_ns
+    else:
+        # Of a first run, so that a limit that is not known yet is met; twice, since buffers fill at first.
+        rate_hz, count = 0.0, 2000
+        for _ in range(2):
+            found = measure(plain.with_(messages=count, warmup=min(count // 10, 1000)))
+            span = int(found.received_ns.max()) - int(found.sent_ns[0])
+            rate_hz = found.receiver.count * 1e9 / max(span, 1)
+            count = max(2000, min(int(rate_hz * min(seconds, 0.3)), MOST // 2))
+    messages = max(1, min(round(rate_hz * seconds), MOST - settings.warmup))
+    return plain.with_(messages=messages, warmup=min(settings.warmup, max(1, messages // 10)))
 
 
 def conform(settings: Settings) -> list[tuple[str, str | None]]:

@@ -99,6 +99,7 @@ class Settings:
             receiver 3); 0 leaves the scheduling as it is.
         counters: names of auxiliary counters, read while the run goes on.
         broker: HOST:PORT of `latlab messaging broker` on another host; None for one of our own.
+        duration_s: about how long to measure, whatever `messages` says; None for that many.
         half: report half the round trip (topology "pingpong").
     """
 
@@ -137,6 +138,7 @@ class Settings:
     priority: int = 0
     counters: tuple[str, ...] = ()
     broker: str | None = None
+    duration_s: float | None = None
 
     @property
     def total(self) -> int:

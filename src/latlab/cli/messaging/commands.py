@@ -10,6 +10,7 @@ import click
 
 from latlab.cli._options import JSON, Seconds
 from latlab.cli.messaging._options import number_of, run_options, settings_from
+from latlab.cli.messaging.ab import ab_command
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 from latlab.words import share
@@ -103,7 +104,10 @@ def calibrate_command(size: str, as_json: bool) -> int:
 )
 @JSON
 def compare_command(before: str, after: str, threshold: float, as_json: bool) -> int:
-    """Compare two recordings; exit code 4 when the second is slower."""
+    """Compare two recordings; exit code 4 when the second is slower, 3 when one run of each can't tell.
+
+    `latlab messaging ab` compares workloads by interleaved runs, which decide about smaller changes.
+    """
     from latlab.formats.recording import open_recording
     from latlab.messaging import compare, load_run
     from latlab.model.machine.environment import differences
@@ -142,7 +146,17 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
             for c in changes
         ]
         click.echo(table(("", "before", "after", "ratio", "95 %", "verdict"), rows))
-    return ExitCode.REGRESSION if slower else ExitCode.OK
+    if slower:
+        return ExitCode.REGRESSION
+    decided = any(change.verdict == "faster" for change in changes)
+    if decided or all(change.verdict == "the same recording" for change in changes):
+        return ExitCode.OK
+    click.echo(
+        "latlab: not decided: one run of each doesn't show how much runs vary; "
+        "'latlab messaging ab A.toml B.toml' measures both in turn",
+        err=True,
+    )
+    return ExitCode.NOT_TRUSTWORTHY
 
 
 @click.command("export")
@@ -223,6 +237,7 @@ def broker_command(listen: str, runs: int | None) -> int:
 
 
 COMMANDS = (
+    ab_command,
     broker_command,
     find_limit_command,
     calibrate_command,

@@ -1,0 +1,70 @@
+"""`latlab messaging ab`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from latlab.cli._options import JSON, Seconds, Share
+from latlab.errors import ExitCode
+from latlab.reports.json import dumps
+
+_CODES = {
+    "slower": ExitCode.REGRESSION,
+    "mixed": ExitCode.REGRESSION,
+    "inconclusive": ExitCode.NOT_TRUSTWORTHY,
+    "refused": ExitCode.NOT_TRUSTWORTHY,
+}
+
+
+@click.command("ab")
+@click.argument("a", type=click.Path())
+@click.argument("b", type=click.Path())
+@click.option(
+    "--effect", type=Share(), default="5%", show_default=True, help="Smallest change that matters, as 5%."
+)
+@click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.02, show_default=True, help="Level.")
+@click.option(
+    "--seconds", type=Seconds(), default=120.0, show_default=True, help="Budget; a pair is finished."
+)
+@click.option("--pairs", type=click.IntRange(min=2), default=1000, show_default=True, help="Pairs at most.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the order.")
+@click.option("--duration", type=Seconds(), help="Of each run, whatever the files say.")
+@click.option("--no-control", is_flag=True, help="Don't measure A against itself.")
+@JSON
+def ab_command(a: str, b: str, as_json: bool, **options: Any) -> int:
+    """Is workload B slower than A? Interleaved runs of two workload files (TOML).
+
+    Exit code 4: slower; 3: not decided.
+    """
+    from latlab.messaging import compare_pairs, load_workload
+    from latlab.reports.messaging.pairs import comparison_json, render_comparison
+
+    sides = [load_workload(path, duration=options["duration"]) for path in (a, b)]
+
+    seen = 0
+
+    def told(pairs: int, left_s: float) -> None:
+        nonlocal seen
+        if pairs > seen:
+            seen = pairs
+            click.echo(f"{pairs} pairs; at most {max(0.0, left_s):.0f} s left", err=True)
+
+    found = compare_pairs(
+        *sides,
+        smallest_effect=options["effect"],
+        alpha=options["alpha"],
+        seconds=options["seconds"],
+        pairs=options["pairs"],
+        seed=options["seed"],
+        control=not options["no_control"],
+        told=told,
+    )
+    if as_json:
+        workloads = {"a": {"file": a, **asdict(sides[0])}, "b": {"file": b, **asdict(sides[1])}}
+        click.echo(dumps({"schema": 1, **comparison_json(found), "workloads": workloads}))
+    else:
+        click.echo(render_comparison(found, a, b))
+    return _CODES.get(found.verdict, ExitCode.OK)

@@ -1,0 +1,53 @@
+"""Workload files: a run's options in TOML, spelled as on the command line."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from latlab.errors import InputError, UsageError
+from latlab.model.messaging import Settings
+from latlab.model.messaging_options import OPTIONS, settings_of
+
+__all__ = ["load_workload"]
+
+
+def load_workload(path: str | os.PathLike[str], **more: Any) -> Settings:
+    """The settings that a workload file asks for.
+
+    Its keys are the options of `latlab messaging run`: `transport = "tcp"`, `rate = 10000`,
+    `duration = "10s"`, `fault = ["drop=100"]`, `half = true`.
+
+    Args:
+        path: of the file.
+        more: options that stand above those of the file, by their names with underscores.
+
+    Raises:
+        InputError: when it can't be read, is no TOML, or has a key that is no option.
+        UsageError: for values that mean nothing.
+    """
+    try:
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(path, f"can't be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(path, f"is not TOML ({error})") from None
+    known = {option.name for option in OPTIONS}
+    given = {}
+    for key, value in document.items():
+        name = key.replace("_", "-")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean '{near[0]}'? " if near else ""
+            remedy = f"{hint}keys are the options of 'latlab messaging run'"
+            raise InputError(path, "is not an option of a run", place=key, remedy=remedy)
+        if isinstance(value, dict):
+            raise InputError(path, "is a table, and options have values", place=key)
+        given[name.replace("-", "_")] = value
+    try:
+        return settings_of({**given, **{key: value for key, value in more.items() if value is not None}})
+    except UsageError as error:
+        raise UsageError(f"{os.fspath(path)}: {error}") from None

@@ -1,0 +1,281 @@
+"""Every option of a messaging run, once: command line, workload files and sweeps are made from this table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from latlab import words
+from latlab.errors import UsageError
+from latlab.model.messaging import Settings
+
+__all__ = ["OPTIONS", "SWEPT", "Option", "read_value", "settings_of", "swept"]
+
+_RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+
+
+def _by(reader: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A reader of `latlab.words` whose complaint is a usage error."""
+
+    def read(text: str) -> Any:
+        try:
+            return reader(text)
+        except ValueError as error:
+            what, _, remedy = str(error).partition("; ")
+            raise UsageError(what, remedy=remedy) from None
+
+    return read
+
+
+number_of = _by(words.count_of)
+ns_of = _by(words.duration_of)
+
+
+def bits_of(text: str) -> float:
+    """A network rate: 1gbit, 100mbit."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.strip().lower())
+    if found is None or found[2] not in _RATES:
+        raise UsageError(f"'{text}' is not a network rate", remedy="write 1gbit or 100mbit")
+    return float(found[1]) * _RATES[found[2]]
+
+
+def cpus_of(text: str) -> tuple[int, int, int]:
+    """Cores of sender, broker and receiver: 0,1,2, or 0+1+1 on an axis; - for any."""
+    parts = re.split(r"[,+]", text)
+    try:
+        found = [-1 if part.strip() == "-" else int(part) for part in parts]
+    except ValueError:
+        found = []
+    if len(found) == 2:  # sender and receiver
+        found.insert(1, -1)
+    if len(found) != 3:
+        raise UsageError(
+            f"'{text}' is not a list of cores", remedy="write 0,1,2 for sender, broker and receiver"
+        )
+    return found[0], found[1], found[2]
+
+
+def _rate(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float(number_of(text))
+
+
+def _share(text: str) -> float:
+    share: float = _by(words.share_of)(text)
+    if share >= 1.0:
+        raise UsageError(f"a share of {text} is everything", remedy="write less than 100 %, such as 0.1%")
+    return share
+
+
+def _stall(text: str) -> tuple[int, int]:
+    message, colon, time = text.partition(":")
+    if not colon or not message.isdigit():
+        raise UsageError(f"'{text}' is not a stall", remedy="write MESSAGE:TIME, such as 5000:300ms")
+    return int(message), ns_of(time)
+
+
+def _fault(text: str) -> tuple[str, int]:
+    name, equals, every = text.partition("=")
+    known = ("drop", "repeat", "swap", "damage")
+    if not equals or name not in known or not every.isdigit() or int(every) < 1:
+        raise UsageError(
+            f"'{text}' is not a fault", remedy="write drop=100, repeat=100, swap=100 or damage=100"
+        )
+    return name, int(every)
+
+
+def _seconds(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float(ns_of(text)) / 1e9
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return int(number_of(text))
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise UsageError(f"'{text}' is none of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    Attributes:
+        name: as it is spelled, without its dashes.
+        setting: the field of the settings; empty where `settings_of` makes it of several options.
+        read: a value's text as what the field takes.
+        help: for the command line.
+        default: as text; None for the field's own, or for none.
+        choices: the words that it takes; empty for any.
+        flag: it takes no value.
+        multiple: it may be given several times.
+        swept: it can be an axis of a sweep.
+        short: a second name.
+    """
+
+    name: str
+    setting: str
+    read: Callable[[str], Any]
+    help: str
+    default: str | None = None
+    choices: tuple[str, ...] = ()
+    flag: bool = False
+    multiple: bool = False
+    swept: bool = False
+    short: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name as an identifier."""
+        return self.name.replace("-", "_")
+
+
+_TOPOLOGIES, _WAITS = ("broker", "direct", "pingpong"), ("auto", "block", "poll", "both")
+OPTIONS: tuple[Option, ...] = (
+    Option("transport", "transport", str, "What carries the messages; see 'latlab messaging transports'.",
+           swept=True),
+    Option("size", "size", number_of, "Bytes a message: 1 to 64M.", "64", swept=True),
+    Option("messages", "messages", number_of, "Messages to measure.", "10000", swept=True),
+    Option("duration", "duration_s", _seconds, "Measure for about this long, instead of --messages: 10s."),
+    Option("warmup", "warmup", number_of,
+           "Messages before them, kept apart. [default: a tenth, at most 1000]", swept=True),
+    Option("topology", "topology", _one_of(*_TOPOLOGIES), "What is between sender and receiver.", "broker",
+           _TOPOLOGIES, swept=True),
+    Option("half", "half", bool, "Report half of a ping-pong's round trip.", flag=True),
+    Option("rate", "rate_hz", _rate,
+           "Messages a second, open loop; or, as 1gbit, what --network lets through.", multiple=True,
+           swept=True),
+    Option("poisson", "", bool, "Poisson arrivals at --rate.", flag=True),
+    Option("burst", "burst", _whole, "Messages a burst, with --every.", "1", swept=True),
+    Option("every", "burst_period_ns", ns_of, "From burst to burst, such as 10ms.", swept=True),
+    Option("load-file", "load_file", str, "Send at the times of a market-data file."),
+    Option("speed", "speed", _rate, "How many times faster than the file.", "1.0", swept=True),
+    Option("batch", "batch", _whole, "Messages handed over at once.", "1", swept=True),
+    Option("buffer", "buffer_bytes", number_of,
+           "Bytes of socket buffer, pipe or ring. [default: the transport's own]", swept=True),
+    Option("window", "window", _whole, "M of the overheads.", "100", swept=True, short="-M"),
+    Option("sample-every", "sample_every", _whole, "Read CPU clocks every k messages.", "1000", swept=True),
+    Option("wait", "wait", _one_of(*_WAITS), "How a thread waits.", "auto", _WAITS, swept=True),
+    Option("cpus", "cpus", cpus_of, "Cores of sender, broker and receiver: 0,1,2; - for any.", swept=True),
+    Option("seed", "seed", _whole, "Of Poisson arrivals.", "1", swept=True),
+    Option("stall", "stalls", _stall, "The broker stands still: MESSAGE:TIME, such as 5000:300ms.",
+           multiple=True),
+    Option("fault", "faults", _fault, "The broker errs on every k-th message: drop|repeat|swap|damage=K.",
+           multiple=True),
+    Option("receiver-delay", "receiver_delay_ns", ns_of,
+           "Time that the receiver spends on a message, such as 20us: the run lasts until it had them all.",
+           "0ns", swept=True),
+    Option("broker-delay", "broker_delay_ns", ns_of, "Time that the broker spends on a message.", "0ns",
+           swept=True),
+    Option("timeout", "timeout_s", _seconds, "Seconds without progress.", "10"),
+    Option("server", "server", str, "A product's server: HOST:PORT, or auto.", "auto"),
+    Option("network", "network", _one_of("host", "namespace"),
+           "Where the broker is: a network namespace of its own has a line of its own.", "host",
+           ("host", "namespace")),
+    Option("network-rate", "network_rate_bits", bits_of, "", swept=True),  # --rate 1gbit on the command line
+    Option("broker", "broker", str, "HOST:PORT of 'latlab messaging broker' on another host."),
+    Option("counter", "counters", str,
+           "Read this beside the messages: interrupts, net-bytes:eth0, file:PATH, a plug-in.", multiple=True),
+    Option("priority", "priority", _whole,
+           "Real-time priority (SCHED_FIFO) of the run's own threads, which block. [default: none]", "0",
+           swept=True),
+    Option("delay", "network_delay_ns", ns_of, "Of that line, one way, such as 50us.", "0ns", swept=True),
+    Option("jitter", "network_jitter_ns", ns_of, "Jitter of that line: up to this much more or less.", "0ns",
+           swept=True),
+    Option("loss", "network_loss", _share, "Of that line, such as 0.1%.", "0%", swept=True),
+    Option("kernel-stamps", "kernel_stamps", bool, "Split latencies at the kernel (SO_TIMESTAMPING).",
+           flag=True),
+)  # fmt: skip
+_BY_NAME = {option.name: option for option in OPTIONS}
+# What can be swept, and the setting behind it; the clock frequency is the machine's.
+SWEPT = {**{o.name: o.setting for o in OPTIONS if o.swept}, "frequency": "frequency"}
+
+
+def swept(name: str) -> Callable[[str], Any]:
+    """How the values of an axis are read; those of an unknown one are refused later, by the sweep."""
+    option = _BY_NAME.get(name)
+    return number_of if option is None else option.read
+
+
+def read_value(option: Option, value: Any) -> Any:
+    """A value as the settings take it: of a text, or of a list of them."""
+    if option.flag:
+        if not isinstance(value, bool):
+            raise UsageError(f"{option.name} is true or false, not '{value}'")
+        return value
+    if option.multiple:
+        return tuple(option.read(str(one)) for one in value)
+    return option.read(str(value))
+
+
+def settings_of(given: Mapping[str, Any]) -> Settings:
+    """The settings that options ask for.
+
+    Args:
+        given: by the options' keys, a text each (or a list of them, or true); None or nothing is not given.
+
+    Raises:
+        UsageError: for values that mean nothing, or that contradict one another.
+    """
+    texts = {option.key: option.default for option in OPTIONS if option.default is not None}
+    texts.update({key: value for key, value in given.items() if not _missing(value)})
+    rates = [str(text) for text in _list(texts.pop("rate", ()))]
+    paces = [text for text in rates if not text.lower().endswith("bit")]
+    lines = [text for text in rates if text.lower().endswith("bit")]
+    if len(paces) > 1 or len(lines) > 1:
+        raise UsageError("two rates of one kind", remedy="give one in messages a second, and one in bit")
+    poisson = bool(texts.pop("poisson", False))
+    values = {}
+    for option in OPTIONS:
+        if option.key in texts and option.setting:
+            value = texts[option.key]
+            values[option.setting] = read_value(option, _list(value) if option.multiple else value)
+    values["stalls"] = tuple(sorted(values.get("stalls", ())))
+    values["faults"] = dict(values.get("faults", ()))
+    values["rate_hz"] = _rate(paces[0]) if paces else 0.0
+    if lines:
+        values["network_rate_bits"] = bits_of(lines[0])
+    values["load"] = _load(values, paced=bool(paces), poisson=poisson)
+    if "transport" not in values:
+        raise UsageError("no transport is named", remedy="'latlab messaging transports' lists them")
+    values.setdefault("warmup", min(values["messages"] // 10, 1000))
+    return Settings(**values)
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value is False or value in ((), [])
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _load(values: Mapping[str, Any], *, paced: bool, poisson: bool) -> str:
+    if values.get("load_file") is not None:
+        return "file"
+    if "burst_period_ns" in values:
+        if paced or poisson:
+            raise UsageError("bursts have a period, not a rate", remedy="leave --rate or --every out")
+        return "bursts"
+    if paced:
+        return "poisson" if poisson else "rate"
+    if poisson:
+        raise UsageError("--poisson needs a rate", remedy="say --rate 10000 --poisson")
+    if values["burst"] != 1:
+        raise UsageError("--burst needs a period", remedy="say --burst 100 --every 10ms")
+    return "max"
