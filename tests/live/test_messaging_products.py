@@ -143,7 +143,7 @@ def test_a_server_elsewhere_needs_no_program_here(monkeypatch: pytest.MonkeyPatc
 
 
 PLUGIN = """
-import socket, time
+import socket, tempfile, time
 from latlab.messaging import TransportClosed
 from latlab.model.messaging import Facts
 
@@ -181,10 +181,29 @@ class Liar(Datagrams):
     facts = Facts("liar", "loses and says it doesn't", True, True, 60000, "nowhere")
     sent = 0
 
+    def connect(self, role, where):
+        super().connect(role, where)
+        tempfile.mkstemp(prefix="latlab-test-of-a-leak-")
+
     def send(self, message):
         Liar.sent += 1
         if Liar.sent % 10:
-            self.socket.send(message)
+            try:
+                self.socket.send(message)
+            except OSError:
+                pass
+
+    def receive(self, timeout_s):
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            if (message := super().receive(0.0001)) is not None:
+                return message
+            time.sleep(0.002)
+
+    def close(self):
+        self.kept = self.socket.dup()
+        Liar.all = [*getattr(Liar, "all", []), self.kept]
+        self.socket.close()
 """
 
 
@@ -200,20 +219,15 @@ def conform(tmp_path: Path, name: str, *more: str) -> subprocess.CompletedProces
         f"plugin_of_mine:{name}",
         *more,
     ]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "TMPDIR": str(tmp_path)}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=100)
 
 
 def test_a_plug_in_that_keeps_its_promises_conforms(tmp_path: Path) -> None:
     done = conform(tmp_path, "Datagrams")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("ok") == 4
-
-
-def test_a_plug_in_that_loses_what_it_promised_to_keep_does_not_conform(tmp_path: Path) -> None:
-    done = conform(tmp_path, "Liar")
-    assert done.returncode == 1
-    assert "promises to lose nothing and lost" in done.stdout
+    assert "over two hops" in done.stdout
+    assert "leaves no files behind" in done.stdout
 
 
 def test_whether_a_plug_in_conforms_is_told_to_machines(tmp_path: Path) -> None:
@@ -221,4 +235,10 @@ def test_whether_a_plug_in_conforms_is_told_to_machines(tmp_path: Path) -> None:
     document = json.loads(done.stdout)
     assert (done.returncode, document["schema"], document["conforms"]) == (1, 1, False)
     assert document["checks"][0]["wrong"] is None
-    assert "promises to lose nothing" in document["checks"][-1]["wrong"]
+    wrong = {check["what"]: check["wrong"] for check in document["checks"]}
+    assert "promises to lose nothing and lost" in wrong["carries 20,000 messages at full rate over one hop"]
+    # What ends polls when nothing arrives, and says nothing of its peer, is found without a message.
+    assert "it polls" in wrong["sleeps while nothing arrives"]
+    assert "more are open" in wrong["closes its descriptors"]
+    assert "such as" in wrong["leaves no files behind"]
+    assert "took" in wrong["tells, or waits, when its receiver was killed"]

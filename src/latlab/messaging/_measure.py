@@ -164,7 +164,7 @@ def conform(settings: Settings) -> list[tuple[str, str | None]]:
     facts, target = _registry.resolve(settings.transport)
     if target is None:
         raise UsageError(f"{facts.name} is native", remedy="this checks transports of the Python loop")
-    from latlab.messaging.running.python import conformity
+    from latlab.messaging.judging.conformity import conformity
 
     settings, facts = check(settings)
     return conformity(target, facts, settings)

@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from latlab.errors import LatlabError, UsageError
+from latlab.errors import UsageError
 from latlab.messaging._counters import Readings
 from latlab.messaging.judging.looks import Looks, listener, stolen_ns, threads_of
 from latlab.messaging.products.broker_processes import started
@@ -353,41 +353,3 @@ def _harness(size: int) -> tuple[float, float, float]:
         ticks()
     end = time.perf_counter_ns()
     return (sent - start) / rounds, (received - sent) / rounds, (end - received) / rounds
-
-
-def conformity(target: str, facts: Facts, settings: Settings) -> list[tuple[str, str | None]]:
-    """Check a transport's promises over real messages: (what was checked, what is wrong or None)."""
-    from latlab.messaging._analysis import analyse
-
-    found: list[tuple[str, str | None]] = []
-    kind = loop.load(target)
-    missing = [
-        name
-        for name in ("facts", "prepare", "connect", "send", "receive", "close")
-        if not hasattr(kind, name)
-    ]
-    found.append(
-        ("has facts, prepare, connect, send, receive and close", f"no {missing[0]}" if missing else None)
-    )
-    if missing:
-        return found
-    for size in (1, 64, min(4096, facts.max_bytes)):
-        one = settings.with_(size=size, messages=200, warmup=0, load="rate", rate_hz=1000.0)
-        try:
-            r = analyse(run_python(one, facts, target))
-        except LatlabError as error:
-            found.append((f"carries messages of {size} bytes", str(error)))
-            continue
-        wrong = None
-        if r.partial is not None:
-            wrong = r.partial
-        elif facts.lossless and r.lost:
-            wrong = f"promises to lose nothing and lost {r.lost} of {r.sent}"
-        elif facts.ordered and r.reordered:
-            wrong = f"promises order and reordered {r.reordered} of {r.sent}"
-        elif r.corrupted or r.duplicated:
-            wrong = f"{r.corrupted} corrupted, {r.duplicated} duplicated"
-        elif not r.received:
-            wrong = "nothing arrived"
-        found.append((f"carries messages of {size} bytes as promised", wrong))
-    return found

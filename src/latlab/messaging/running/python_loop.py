@@ -152,7 +152,11 @@ def forward_all(inward: Transport, outward: Transport, words: memoryview, settin
     made = words[stall_words(settings) :]
     n = 0
     while not words[STOP]:
-        message = inward.receive(0.05)
+        try:
+            message = inward.receive(0.05)
+        except TransportClosed:
+            _wait_for_the_end(words)  # a sender that has sent everything has gone; what it sent is forwarded
+            return
         if message is None:
             continue
         if n in stalls:
@@ -166,6 +170,23 @@ def forward_all(inward: Transport, outward: Transport, words: memoryview, settin
                 pass
         outward.send(memoryview(message))
         n += 1
+
+
+def _wait_for_the_end(words: memoryview) -> None:
+    """Stay until the run is over, if the sender has ended as it should: its count follows its connection.
+
+    Raises:
+        TransportClosed: when it hasn't.
+    """
+    end = time.monotonic() + 1.0
+    while not words[SENDER + DONE]:
+        if words[STOP]:
+            return
+        if time.monotonic() > end:
+            raise TransportClosed("the sender's connection broke")
+        time.sleep(0.001)
+    while not words[STOP]:
+        time.sleep(0.002)
 
 
 def load(target: str) -> Any:

@@ -1,0 +1,306 @@
+"""Whether a transport of the Python loop keeps its promises.
+
+Over one and two hops, small and large, slow and full, idle, and when its peer goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from latlab.errors import LatlabError
+from latlab.messaging.judging.probe import AFTER_S, IDLE_S
+from latlab.messaging.products.broker_processes import started
+from latlab.messaging.running import python_loop as loop
+from latlab.messaging.running.python import run_python
+from latlab.model.messaging import Facts, Settings
+from latlab.words import size
+
+__all__ = ["conformity"]
+
+Check = tuple[str, str | None]
+_LARGEST = 64 << 20
+# More often woken up in an idle second than this is looking again and again.
+_POLLS = 20
+_MANY = 20_000
+_PATIENCE_S = 12.0
+
+
+def conformity(target: str, facts: Facts, settings: Settings) -> list[Check]:
+    """Check a transport's promises: (what was checked, what is wrong or None)."""
+    kind = loop.load(target)
+    needed = ("facts", "prepare", "connect", "send", "receive", "close")
+    missing = [name for name in needed if not hasattr(kind, name)]
+    found: list[Check] = [
+        (f"has {', '.join(needed[:-1])} and close", f"no {missing[0]}" if missing else None)
+    ]
+    if missing:
+        return found
+    for topology in [t for t in ("direct", "broker") if t in facts.topologies]:
+        hops = "one hop" if topology == "direct" or facts.broker is not None else "two hops"
+        base = settings.with_(
+            topology=topology, warmup=0, load="max", rate_hz=0.0, timeout_s=min(settings.timeout_s, 10.0),
+            drain_s=0.5, duration_s=None, stalls=(), receiver_delay_ns=0, broker_delay_ns=0,
+        )  # fmt: skip
+        found += _carried(target, facts, base, hops)
+    found += _ends(target, kind, facts, settings)
+    return found
+
+
+def _carried(target: str, facts: Facts, base: Settings, hops: str) -> list[Check]:
+    """Messages of many sizes, at full rate, and faster than the receiver takes them."""
+    largest = min(facts.max_bytes, _LARGEST)
+    # What is cut short at any size is cut short at the largest.
+    sizes = sorted({min(s, largest) for s in (1, 4096, largest)})
+    found = []
+    for one in sizes:
+        count = max(3, min(400, (16 << 20) // one))
+        load = base.with_(size=one, messages=count)
+        if not facts.lossless:  # what may be lost is sent at a pace
+            load = load.with_(load="rate", rate_hz=500.0, messages=min(count, 150))
+        found.append((f"carries messages of {size(one)} over {hops}", _run(target, facts, load)))
+    if facts.lossless:
+        one = min(1024, largest)
+        full = base.with_(size=min(64, largest), messages=_MANY)
+        found.append((f"carries {_MANY:,} messages at full rate over {hops}", _run(target, facts, full)))
+        slow = base.with_(size=one, messages=_MANY, receiver_delay_ns=40_000)
+        what = f"keeps what a slow receiver has not taken yet, over {hops}"
+        found.append((what, _run(target, facts, slow)))
+    else:
+        paced = base.with_(size=min(64, largest), messages=2000, load="rate", rate_hz=2000.0)
+        found.append((f"carries 2,000 messages at a pace over {hops}", _run(target, facts, paced)))
+    return found
+
+
+def _run(target: str, facts: Facts, settings: Settings) -> str | None:
+    from latlab.messaging._analysis import analyse
+
+    try:
+        r = analyse(run_python(settings, facts, target))
+    except LatlabError as error:
+        return str(error)
+    if r.partial is not None:
+        return r.partial
+    if not r.received and r.corrupted:
+        return f"none of {r.sent} arrived whole"
+    if r.corrupted or r.duplicated:
+        return f"{r.corrupted} corrupted, {r.duplicated} duplicated"
+    if facts.lossless and r.lost:
+        return f"promises to lose nothing and lost {r.lost} of {r.sent}"
+    if facts.ordered and r.reordered:
+        return f"promises order and reordered {r.reordered} of {r.sent}"
+    # A few are what may be lost; as many at a slow pace are not what anybody expects.
+    if r.lost > r.sent // 2:
+        return f"lost {r.lost} of {r.sent} at a slow pace"
+    return None if r.received else "nothing arrived"
+
+
+class _Probe:
+    """A process with one end, which answers words."""
+
+    def __init__(self, target: str, role: str, where: list[Any], message_bytes: int) -> None:
+        order = json.dumps({"class": target, "role": role, "where": where, "size": message_bytes})
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "latlab.messaging.judging.probe", order],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            pass_fds=[fd for one in where for fd in one.get("fds", ())],
+        )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    def ask(self, word: str, patience_s: float = _PATIENCE_S) -> dict[str, Any] | None:
+        """The answer; None where none comes in time, or the process ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        late = threading.Timer(patience_s, self._process.kill)
+        late.start()
+        try:
+            self._process.stdin.write(word + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+            answer: dict[str, Any] | None = json.loads(line) if line else None
+            return answer
+        except (OSError, ValueError):
+            return None
+        finally:
+            late.cancel()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def _ends(target: str, kind: Any, facts: Facts, settings: Settings) -> list[Check]:
+    """An idle end, an end whose peer has gone, and what is left behind."""
+    one = settings.with_(size=min(64, facts.max_bytes), topology="direct")
+    found: list[Check] = []
+    try:
+        with started(facts, one) as (address, _):
+            found += _idle_and_over(target, kind, facts, one, address)
+            if facts.lossless and facts.broker is None:
+                found.append(_gone(target, kind, one, address))
+            found += _left_behind(target, kind, one, address)
+    except LatlabError as error:
+        found.append(("can be connected", str(error)))
+    return found
+
+
+@contextlib.contextmanager
+def _places(kind: Any, settings: Settings, address: Any, count: int = 1) -> Iterator[list[Any]]:
+    places = [kind.prepare(settings, address) for _ in range(count)]
+    try:
+        yield places
+    finally:
+        if hasattr(kind, "clean_up"):
+            for place in places:
+                kind.clean_up(place)
+
+
+def _idle_and_over(target: str, kind: Any, facts: Facts, settings: Settings, address: Any) -> list[Check]:
+    timeout, idle_check = "keeps to the time-out of an idle receive", "sleeps while nothing arrives"
+    over = "tells, or waits, when its sender has ended"
+    with _places(kind, settings, address) as where:
+        receiver, sender = (_Probe(target, role, where, settings.size) for role in ("receiver", "sender"))
+        try:
+            if receiver.ask("connect") is None or sender.ask("connect") is None:
+                return [("both ends connect", "one did not within 12 s, or ended")]
+            idle = receiver.ask("idle", 6.0 + IDLE_S)
+            if idle is None:
+                return [(timeout, f"a receive with a time-out of {IDLE_S:g} s did not return within 7 s")]
+            found = [(timeout, _time_out(idle)), (idle_check, _polling(idle, facts))]
+            if sender.ask("send") is None or sender.ask("close") is None:
+                return [*found, (over, "the sender could not send one message and close")]
+            sender.kill()
+            after = receiver.ask("after")
+            found.append((over, _swallowed(after) or (_unsaid(receiver.pid) if _nothing(after) else None)))
+            return found
+        finally:
+            for probe in (receiver, sender):
+                probe.kill()
+
+
+def _time_out(idle: dict[str, Any]) -> str | None:
+    if idle["what"] not in ("none", "closed"):
+        return f"an idle receive gave '{idle['what']}'"
+    if idle["what"] == "closed":
+        return "an idle receive said that the peer has gone"
+    if idle["took_s"] > 3 * IDLE_S:
+        return f"a receive with a time-out of {IDLE_S:g} s took {idle['took_s']:.1f} s"
+    if idle["took_s"] < 0.5 * IDLE_S:
+        return f"a receive with a time-out of {IDLE_S:g} s gave up after {idle['took_s']:.3f} s"
+    return None
+
+
+def _polling(idle: dict[str, Any], facts: Facts) -> str | None:
+    if "block" not in facts.waits:
+        return None
+    if idle["cpu_s"] > 0.5 * idle["took_s"]:
+        return f"an idle receive used {idle['cpu_s']:.2f} s of CPU in {idle['took_s']:.2f} s: it spins"
+    if idle["sleeps"] > _POLLS * max(idle["took_s"], 0.1):
+        return f"an idle receive woke up {idle['sleeps']} times in {idle['took_s']:.2f} s: it polls"
+    return None
+
+
+def _swallowed(after: dict[str, Any] | None) -> str | None:
+    if after is None:
+        return "a receive did not return within 12 s after the sender had ended"
+    if after["what"] == "closed":
+        return None
+    if after["what"] != "none":
+        return f"a receive gave '{after['what']}' after the sender had ended, not TransportClosed"
+    if after["took_s"] < 0.5 * AFTER_S or after["cpu_s"] > 0.5 * after["took_s"]:
+        return "a receive sees that the sender has ended, and says 'nothing yet' instead of TransportClosed"
+    return None
+
+
+def _nothing(after: dict[str, Any] | None) -> bool:
+    return after is not None and after["what"] == "none"
+
+
+def _unsaid(pid: int) -> str | None:
+    """Whether the kernel has told a process that a peer's connection is over, and it keeps it to itself."""
+    import psutil
+
+    try:
+        states = [one.status for one in psutil.Process(pid).net_connections("tcp")]
+    except psutil.Error:
+        return None
+    if psutil.CONN_CLOSE_WAIT in states:
+        return (
+            "the sender's connection is closed, and a receive says 'nothing yet' instead of TransportClosed"
+        )
+    return None
+
+
+def _gone(target: str, kind: Any, settings: Settings, address: Any) -> Check:
+    """A sender whose receiver was killed: it says so, or waits; it may not go on as if it were there."""
+    what = "tells, or waits, when its receiver was killed"
+    with _places(kind, settings, address) as where:
+        receiver, sender = (_Probe(target, role, where, settings.size) for role in ("receiver", "sender"))
+        try:
+            if receiver.ask("connect") is None or sender.ask("connect") is None or sender.ask("send") is None:
+                return what, "the ends did not connect"
+            receiver.ask("after")
+            receiver.kill()
+            flood = sender.ask("flood", 6.0)
+            # No answer: it waits for room, as it should.
+            if flood is None or flood["count"] < 5000 or flood["said"]:
+                return what, None
+            return (
+                what,
+                f"promises to lose nothing, and took {flood['count']:,} messages for nobody",
+            )
+        finally:
+            for probe in (receiver, sender):
+                probe.kill()
+
+
+def _left_behind(target: str, kind: Any, settings: Settings, address: Any) -> list[Check]:
+    files, descriptors = "leaves no files behind", "closes its descriptors"
+    left: list[set[str]] = []
+    counts: list[int] = []
+    for _ in range(2):  # others leave files, too, but hardly twice
+        before = _files()
+        with _places(kind, settings, address, 3) as where:
+            probe = _Probe(target, "receiver", where, settings.size)
+            try:
+                answer = probe.ask("cycles")
+            finally:
+                probe.kill()
+        left.append(_files() - before)
+        counts = [] if answer is None else answer["descriptors"]
+    wrong = None
+    if all(left):
+        wrong = f"{len(left[-1])} file(s) such as {sorted(left[-1])[0]}"
+    leaked = None
+    if len(counts) == 3 and counts[2] - counts[0] >= 2 and counts[1] > counts[0]:
+        leaked = f"{counts[2] - counts[0]} more are open after two more connections"
+    return [(files, wrong), (descriptors, leaked)]
+
+
+def _files() -> set[str]:
+    """Files of ours where programs leave them."""
+    found = set()
+    for folder in {tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", str(Path.cwd())}:
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(folder):
+                with contextlib.suppress(OSError):
+                    if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
+                        found.add(entry.path)
+    return found
