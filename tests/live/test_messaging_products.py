@@ -241,4 +241,4 @@ def test_whether_a_plug_in_conforms_is_told_to_machines(tmp_path: Path) -> None:
     assert "it polls" in wrong["sleeps while nothing arrives"]
     assert "more are open" in wrong["closes its descriptors"]
     assert "such as" in wrong["leaves no files behind"]
-    assert "took" in wrong["tells, or waits, when its receiver was killed"]
+    assert "and took" in wrong["tells, or waits, when its receiver was killed"]

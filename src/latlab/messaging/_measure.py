@@ -77,6 +77,7 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
         raise UsageError("there is no broker to plant something in", remedy="say --topology broker")
     if settings.kernel_stamps and facts.name not in ("tcp", "tcp-nagle", "udp", "multicast"):
         raise UsageError(f"{facts.name} has no kernel time stamps", remedy="tcp, udp and multicast have them")
+    _check_attached(settings, facts)
     if settings.broker is not None and facts.name not in ("tcp", "tcp-nagle", "udp"):
         raise UsageError(f"{facts.name} reaches no other host", remedy="tcp, tcp-nagle and udp do")
     if settings.broker is not None and settings.topology == "direct":
@@ -96,6 +97,28 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
         raise UsageError("the line of this host can't be changed", remedy="say --network namespace")
     _registry.require(facts, settings.server)
     return settings, facts
+
+
+def _check_attached(settings: Settings, facts: Facts) -> None:
+    """Whether somebody else's program can be the broker of such a run.
+
+    Raises:
+        UsageError: with what to change.
+    """
+    from latlab.messaging.running.links import ATTACHABLE
+
+    if settings.connect is None:
+        if settings.listen is not None:
+            raise UsageError("--listen is for a program that --connect reaches", remedy="say --connect, too")
+        return
+    if facts.name not in ATTACHABLE:
+        raise UsageError(f"{facts.name} can't be attached", remedy=f"{', '.join(ATTACHABLE)} can")
+    if settings.topology == "direct" or settings.broker is not None or settings.network == "namespace":
+        raise UsageError(
+            "the program at --connect is the broker", remedy="leave --topology, --broker and --network out"
+        )
+    if settings.stalls or settings.faults or settings.broker_delay_ns:
+        raise UsageError("nothing can be planted in somebody else's program", remedy="leave that out")
 
 
 def _check_memory(settings: Settings) -> None:

@@ -100,6 +100,7 @@ class Settings:
         counters: names of auxiliary counters, read while the run goes on.
         broker: HOST:PORT of `latlab messaging broker` on another host; None for one of our own.
         duration_s: about how long to measure, whatever `messages` says; None for that many.
+        connect: address of somebody else's program that forwards (to `listen`) or echoes; None for none.
         half: report half the round trip (topology "pingpong").
     """
 
@@ -139,6 +140,8 @@ class Settings:
     counters: tuple[str, ...] = ()
     broker: str | None = None
     duration_s: float | None = None
+    connect: str | None = None
+    listen: str | None = None
 
     @property
     def total(self) -> int:

@@ -189,6 +189,9 @@ OPTIONS: tuple[Option, ...] = (
            ("host", "namespace")),
     Option("network-rate", "network_rate_bits", bits_of, "", swept=True),  # --rate 1gbit on the command line
     Option("broker", "broker", str, "HOST:PORT of 'latlab messaging broker' on another host."),
+    Option("connect", "connect", str,
+           "HOST:PORT (or a Unix socket's path) of any program that forwards or echoes: it is the broker."),
+    Option("listen", "listen", str, "Where that program's connection is awaited. [default: it echoes]"),
     Option("counter", "counters", str,
            "Read this beside the messages: interrupts, net-bytes:eth0, file:PATH, a plug-in.", multiple=True),
     Option("priority", "priority", _whole,

@@ -264,7 +264,7 @@ def _gone(target: str, kind: Any, settings: Settings, address: Any) -> Check:
                 return what, None
             return (
                 what,
-                f"promises to lose nothing, and took {flood['count']:,} messages for nobody",
+                f"promises to lose nothing, and took {flood['count']:,} messages for a receiver that is gone",
             )
         finally:
             for probe in (receiver, sender):

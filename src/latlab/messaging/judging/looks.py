@@ -103,12 +103,13 @@ class Looks:
         return {**rows, "at_ns": tuple(at - start_ns for at in rows["at_ns"])}
 
 
-def looks_at_loops(run: Any, child: Child | None, *, library: bool) -> Looks:
+def looks_at_loops(run: Any, child: Child | None, *, library: bool, attached: int | None = None) -> Looks:
     """Looks at the native loops' threads, a broker of ours, and the threads of a library between them.
 
     Args:
         run: of the compiled core.
         child: the broker; None where there is none, or on a thread of ours.
+        attached: the process of somebody else's broker, where it runs here.
         library: whether libzmq carries the messages.
     """
 
@@ -121,6 +122,9 @@ def looks_at_loops(run: Any, child: Child | None, *, library: bool) -> Looks:
     if child is not None:
         parts["broker"] = lambda: threads_of(child.pid)
         groups["broker"] = (child.pid,)
+    elif attached is not None:
+        parts["broker"] = lambda: threads_of(attached)
+        groups["broker"] = (attached,)
     if library:
         parts["library"] = lambda: [p for p in threads_of(os.getpid()) if thread_name(p).startswith("ZMQ")]
     return Looks(parts, groups, lambda: child is not None and child.stopped())
@@ -151,21 +155,28 @@ def stolen_ns() -> int:
         return 0
 
 
-def listener(host: str, port: int) -> int | None:
-    """The process of this machine that listens there; None where it can't be known, or is only a relay."""
+def listener(host: str, port: int | None = None) -> int | None:
+    """The process of this machine that listens there; None where it can't be known, or is only a relay.
+
+    Args:
+        host: name or address; the path of a Unix socket, or its @NAME, without a port.
+        port: of TCP, or of UDP.
+    """
     import ipaddress
     import socket
 
     import psutil
 
     try:
+        if port is None:
+            return next((c.pid for c in psutil.net_connections("unix") if c.laddr == host and c.pid), None)
         addresses = {str(a[4][0]) for a in socket.getaddrinfo(host, port, proto=socket.IPPROTO_TCP)}
         ours = {a.address.split("%")[0] for each in psutil.net_if_addrs().values() for a in each}
         if not any(a in ours or ipaddress.ip_address(a).is_loopback for a in addresses):
             return None
-        for connection in psutil.net_connections("tcp"):
+        for connection in psutil.net_connections("inet"):
             local = connection.laddr
-            if connection.status != psutil.CONN_LISTEN or connection.pid is None or local.port != port:
+            if connection.raddr or connection.pid is None or not local or local.port != port:
                 continue
             if local.ip in addresses or local.ip in ("0.0.0.0", "::"):
                 # Docker's relay listens for a server in another namespace: its CPU time is not the server's.

@@ -148,7 +148,8 @@ def _wanting(m: Measurement, spans: Mapping[str, int], shares: Mapping[str, floa
 
 
 def _has_broker(m: Measurement) -> bool:
-    return m.settings.broker is not None or m.facts.broker is not None
+    s = m.settings
+    return s.broker is not None or s.connect is not None or m.facts.broker is not None
 
 
 def _behind(m: Measurement) -> bool:

@@ -13,6 +13,7 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from latlab.errors import UnavailableError, UsageError
 from latlab.model.messaging import Facts, Settings
@@ -228,6 +229,99 @@ def _mq(settings: Settings) -> Link:
         depth = max(1, settings.buffer_bytes // settings.size)
     receive, send = core.open_message_queue(settings.size, depth)
     return Link(f"queue:{send}", f"queue:{receive}", (send,), (receive,))
+
+
+ATTACHABLE = ("tcp", "tcp-nagle", "udp", "unix", "unix-datagram")
+_ATTACH_S = 5.0
+
+
+def attach(settings: Settings) -> tuple[Link, int | None]:
+    """Both ends of a way through somebody else's program, and its process where it runs here.
+
+    The sender connects to `settings.connect`. The program's own connection is awaited at `settings.listen`;
+    without one the messages come back on the sender's connection, as from an echo server.
+
+    Raises:
+        UsageError: for an address that is none.
+        UnavailableError: when no program listens there, or none connects here.
+    """
+    from latlab.messaging.judging.looks import listener
+
+    assert settings.connect is not None
+    stream = settings.transport not in ("udp", "unix-datagram")
+    with contextlib.ExitStack() as stack:
+        waiting = None
+        if settings.listen is not None:  # before the program is told to connect
+            waiting = stack.enter_context(_bound(settings, settings.listen, stream=stream))
+        family, address = _address(settings, settings.connect)
+        pid = listener(settings.connect) if family == socket.AF_UNIX else listener(*address[:2])
+        out = stack.enter_context(_socket_of(settings, family, stream=stream))
+        try:
+            out.settimeout(_ATTACH_S)
+            if family == socket.AF_UNIX and not stream:  # an answer needs an address to go to
+                out.bind("")
+            out.connect(address)
+        except OSError as error:
+            why = error.strerror or error
+            raise UnavailableError(
+                f"no program listens at {settings.connect}: {why}", remedy="start the program first"
+            ) from None
+        back = out
+        if waiting is not None:
+            back = waiting if not stream else stack.enter_context(_accepted(waiting, settings.listen or ""))
+        for one in (out, back):
+            one.settimeout(None)
+            if settings.transport.startswith("tcp"):
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(settings.transport == "tcp"))
+        fds = [os.dup(one.fileno()) for one in ((out,) if back is out else (out, back))]
+    kind = "stream" if stream else "datagram"
+    return Link(f"{kind}:{fds[0]}", f"{kind}:{fds[-1]}", (fds[0],), (fds[-1],)), pid
+
+
+def _address(settings: Settings, text: str) -> tuple[int, Any]:
+    """(family, address) of HOST:PORT, [IPv6]:PORT, a path, or @NAME of an abstract socket."""
+    if settings.transport.startswith("unix"):
+        return socket.AF_UNIX, f"\0{text[1:]}" if text.startswith("@") else text
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UsageError(f"'{text}' is not an address", remedy="write HOST:PORT or [::1]:PORT")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise UnavailableError(f"{host}: {error.strerror or error}") from None
+    return found[0][0], found[0][4]
+
+
+def _socket_of(settings: Settings, family: int, *, stream: bool) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM if stream else socket.SOCK_DGRAM)
+    _sized(settings, made)
+    return made
+
+
+def _bound(settings: Settings, text: str, *, stream: bool) -> socket.socket:
+    family, address = _address(settings, text)
+    made = _socket_of(settings, family, stream=stream)
+    try:
+        if family != socket.AF_UNIX:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+        if stream:
+            made.listen(1)
+    except OSError as error:
+        made.close()
+        raise UnavailableError(f"can't listen at {text}: {error.strerror or error}") from None
+    return made
+
+
+def _accepted(waiting: socket.socket, text: str) -> socket.socket:
+    waiting.settimeout(_ATTACH_S)
+    try:
+        return waiting.accept()[0]
+    except TimeoutError:
+        raise UnavailableError(
+            f"no program connected to {text} within {_ATTACH_S:.0f} s",
+            remedy="the program has to connect there once it is connected to; leave --listen out for an echo",
+        ) from None
 
 
 _OPENERS = {

@@ -34,11 +34,14 @@ class _Stage:
     library: str = ""
     network: Any = None
     remote: Any = None
+    attached: int | None = None
 
     def broker_cpu_ns(self) -> int | None:
         """So far; None where no broker is, or nobody can tell."""
         if self.forwarder is not None:
             return int(self.forwarder.cpu_ns())
+        if self.attached is not None:
+            return sum(_processes.cpu_ns(pid) or 0 for pid in _processes.descendants(self.attached))
         return None if self.child is None else _processes.cpu_ns(self.child.pid)
 
     def stalls(self) -> list[tuple[int, int, int]]:
@@ -89,7 +92,7 @@ def placement(settings: Settings) -> tuple[int, int, int]:
                 raise UsageError(f"CPU {cpu} is not ours", remedy=f"choose among {sorted(allowed)}")
         return settings.cpus
     cpus = sorted(os.sched_getaffinity(0))
-    if (settings.topology == "direct" or settings.broker is not None) and len(cpus) >= 2:
+    if (settings.topology == "direct" or settings.broker or settings.connect) and len(cpus) >= 2:
         return cpus[0], -1, cpus[1]
     if settings.topology == "broker" and len(cpus) >= 3:
         return cpus[0], cpus[1], cpus[2]
@@ -148,7 +151,7 @@ def run_native(settings: Settings, facts: Facts) -> Measurement:
     try:
         _set_up(stage, settings, facts, wait, cpus)
         # A spinning thread without a core of its own would keep the one from running that it waits for.
-        threads = 2 if settings.topology != "broker" or settings.broker is not None else 3
+        threads = 2 if settings.topology != "broker" or settings.broker or settings.connect else 3
         crowded = threads > len(os.sched_getaffinity(0))
         common: dict[str, Any] = {
             "size": settings.size, "poll": wait == "poll", "yield_": crowded, "library": stage.library,
@@ -193,6 +196,11 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
         return
     if settings.topology == "direct":
         link = _links.open_link(facts.name, settings)
+        stage.links = [link]
+        stage.out, stage.in_ = link.out, link.in_
+        return
+    if settings.connect is not None:
+        link, stage.attached = _links.attach(settings)
         stage.links = [link]
         stage.out, stage.in_ = link.out, link.in_
         return
@@ -285,7 +293,10 @@ def _watch(
     plan: Schedule,
     cpus: tuple[int, int, int],
 ) -> Measurement:
-    looks, stolen = looks_at_loops(run, stage.child, library=bool(stage.library)), stolen_ns()
+    looks, stolen = (
+        looks_at_loops(run, stage.child, library=bool(stage.library), attached=stage.attached),
+        stolen_ns(),
+    )
     looks.take()
     broker_start, busy_start = stage.broker_cpu_ns(), _processes.machine_busy_ns()
     device = _device(stage, facts)
@@ -309,7 +320,8 @@ def _watch(
     if stage.remote is not None:
         counted = stage.remote.end()
         broker = counted.get("cpu_ns")
-    own = run.process_cpu_ns + (broker or 0 if stage.child is not None else 0)
+    here = stage.child is not None or stage.attached is not None
+    own = run.process_cpu_ns + (broker or 0 if here else 0)
     # Of a broker on another host, nothing was used here.
     total = own + (broker or 0 if stage.remote is not None else 0)
     line = 0 if stage.network is None else stage.network.cpu_ns() - line_start
