@@ -76,14 +76,22 @@ def _plug_in(name: str) -> Callable[[], int]:
 
 
 class Readings:
-    """Counters read beside the count of received messages: (message, CLOCK_MONOTONIC ns, value) each."""
+    """Counters read beside the count of received messages: (message, CLOCK_MONOTONIC ns, value) each.
 
-    def __init__(self, names: Iterable[str]) -> None:
+    Args:
+        names: of the counters.
+        told: hears at every reading how many messages have been received.
+    """
+
+    def __init__(self, names: Iterable[str], told: Callable[[int], None] | None = None) -> None:
+        self._told = told
         self._read = {name: counter(name) for name in names}
         self._taken: dict[str, list[tuple[int, int, int]]] = {name: [] for name in self._read}
 
     def take(self, received: int) -> None:
         """Read them all."""
+        if self._told is not None:
+            self._told(received)
         for name, read in self._read.items():
             self._taken[name].append((received, time.monotonic_ns(), int(read())))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging import _registry
 from latlab.messaging._analysis import analyse
@@ -138,8 +140,11 @@ def _check_memory(settings: Settings) -> None:
         )
 
 
-def measure(settings: Settings) -> Measurement:
+def measure(settings: Settings, told: Callable[[int, int], None] | None = None) -> Measurement:
     """Run.
+
+    Args:
+        told: hears some ten times a second how many of how many messages have been received.
 
     Raises:
         LatlabError: where nothing could be measured; a run that broke off is returned, as partial.
@@ -149,13 +154,14 @@ def measure(settings: Settings) -> Measurement:
         settings = _lasting(settings)
     _check_memory(settings)
     _, target = _registry.resolve(settings.transport)
+    heard = None if told is None else lambda received: told(received, settings.total)
     if target is not None:
         from latlab.messaging.running.python import run_python
 
-        return run_python(settings, facts, target)
+        return run_python(settings, facts, target, heard)
     from latlab.messaging.running.native import run_native
 
-    return run_native(settings, facts)
+    return run_native(settings, facts, heard)
 
 
 def _lasting(settings: Settings) -> Settings:
@@ -193,7 +199,9 @@ def conform(settings: Settings) -> list[tuple[str, str | None]]:
     return conformity(target, facts, settings)
 
 
-def measure_and_analyse(settings: Settings) -> tuple[Measurement, Result]:
-    """Run and say what it means."""
-    measurement = measure(settings)
+def measure_and_analyse(
+    settings: Settings, told: Callable[[int, int], None] | None = None
+) -> tuple[Measurement, Result]:
+    """Run and say what it means; `told` as for `measure`."""
+    measurement = measure(settings, told)
     return measurement, analyse(measurement)

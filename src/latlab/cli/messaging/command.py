@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
@@ -42,19 +46,53 @@ def run(as_json: bool, output: str | None, axes: tuple[str, ...], **options: Any
     documents, code = [], ExitCode.OK
     with reserved(folder for folder in folders.values() if folder is not None):
         for wait in waits:
-            measurement, result = measure_and_analyse(wanted.with_(wait=wait))
+            with _progress() as told:
+                measurement, result = measure_and_analyse(wanted.with_(wait=wait), told)
             document = result_json(result)
             documents.append(document)
+            unsaved = None
             if (folder := folders.get(wait)) is not None:
-                save_run(folder, measurement, result=document)
+                try:
+                    save_run(folder, measurement, result=document)
+                except OSError as error:  # what was measured is shown nevertheless
+                    unsaved = f"{folder}: the recording is not whole ({error.strerror or error})"
             if not as_json:
                 click.echo(render(result) + ("\n" if len(waits) > 1 else ""))
             code = _warned(result) or code
+            if unsaved is not None:
+                click.echo(f"latlab: {unsaved}; every figure is printed, too", err=True)
+                code = ExitCode.FAILED
             if result.partial == INTERRUPTED:
                 break
     if as_json:
         click.echo(dumps(documents[0] if len(documents) == 1 else {"schema": 1, "variants": documents}))
     return code
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    """One line on a terminal while a run goes on, which is gone afterwards; None where stderr is none."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from latlab.reports.messaging.text import rate
+
+    begin, shown = time.monotonic(), [0.0]
+
+    def told(received: int, total: int) -> None:
+        now = time.monotonic()
+        if now - max(begin, shown[0]) >= 0.5:
+            shown[0] = now
+            speed = rate(received / (now - begin), "messages")
+            sys.stderr.write(f"\r\x1b[K{received:,} of {total:,} messages, {speed} so far")
+            sys.stderr.flush()
+
+    try:
+        yield told
+    finally:
+        if shown[0]:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def _warned(result: Result) -> ExitCode:
@@ -111,9 +149,14 @@ def _swept(settings: Settings, parsed: dict[str, list[Any]], *, as_json: bool, o
     for point, measurement, result in sweep(settings, parsed):
         document = {"point": point, **result_json(result)}
         points.append(document)
-        name = _named(point)
+        name, unsaved = _named(point), False
         if output is not None:
-            save_run(f"{output}/{name}", measurement, result=document)
+            try:
+                save_run(f"{output}/{name}", measurement, result=document)
+            except OSError as error:  # what was measured is shown nevertheless
+                why = error.strerror or error
+                click.echo(f"latlab: {output}/{name}: the recording is not whole ({why})", err=True)
+                unsaved = True
         latency, both = result.latency, (result.sending_throughput, result.receiving_throughput)
         rows.append(
             [
@@ -126,7 +169,7 @@ def _swept(settings: Settings, parsed: dict[str, list[Any]], *, as_json: bool, o
         )
         click.echo(f"{name}: {rows[-1][1]}, {rows[-1][4]}", err=True)
         # Neither a later point that went well nor one that is less bad makes an earlier one whole.
-        ended = _warned(result)
+        ended = ExitCode.FAILED if unsaved else _warned(result)
         code = ended if code in (ExitCode.OK, ended) or ended is ExitCode.FAILED else code
     if as_json:
         click.echo(dumps({"schema": 1, "sweep": list(parsed), "points": points}))

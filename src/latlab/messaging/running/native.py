@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -134,7 +135,7 @@ def _library_priority(settings: Settings) -> int:
     return settings.priority and settings.priority + 1
 
 
-def run_native(settings: Settings, facts: Facts) -> Measurement:
+def run_native(settings: Settings, facts: Facts, told: Callable[[int], None] | None = None) -> Measurement:
     """Measure.
 
     Raises:
@@ -176,7 +177,7 @@ def run_native(settings: Settings, facts: Facts) -> Measurement:
         )
         if stage.library:
             time.sleep(0.1)  # its connections are made by a thread of its own
-        return _watch(run, stage, settings, facts, wait, plan, cpus)
+        return _watch(run, stage, settings, facts, wait, plan, cpus, Readings(settings.counters, told))
     except (ValueError, RuntimeError) as error:
         raise LatlabError(f"{settings.transport}: {error}") from None
     except MemoryError:
@@ -292,6 +293,7 @@ def _watch(
     wait: str,
     plan: Schedule,
     cpus: tuple[int, int, int],
+    readings: Readings,
 ) -> Measurement:
     looks, stolen = (
         looks_at_loops(run, stage.child, library=bool(stage.library), attached=stage.attached),
@@ -303,7 +305,6 @@ def _watch(
     network_start, idle_start = _processes.device_bytes(device), _processes.machine_idle_ns()
     line_start = 0 if stage.network is None else stage.network.cpu_ns()
     started = time.monotonic_ns()
-    readings = Readings(settings.counters)
     readings.take(0)
     run.start()
     partial, broker_end = _until_the_end(run, stage, settings, readings, looks)

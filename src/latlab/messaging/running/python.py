@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -66,7 +66,9 @@ class _Cast:
         return next((f"the {role}" for role, child in self.children.items() if child.stopped()), None)
 
 
-def run_python(settings: Settings, facts: Facts, target: str) -> Measurement:
+def run_python(
+    settings: Settings, facts: Facts, target: str, told: Callable[[int], None] | None = None
+) -> Measurement:
     """Measure through the class behind `target` ("module:Class").
 
     Raises:
@@ -121,7 +123,8 @@ def run_python(settings: Settings, facts: Facts, target: str) -> Measurement:
                 command, pass_fds=[fd, *[f for w in where for f in w.get("fds", ())]], label=f"the {role}"
             )
             cast.children[role].expect("ready", 20.0)
-        return _watched(cast, words, settings, facts, wait, ticks_per_ns, cpus)
+        readings = Readings(settings.counters, told)
+        return _watched(cast, words, settings, facts, wait, ticks_per_ns, cpus, readings)
 
 
 @contextlib.contextmanager
@@ -166,6 +169,7 @@ def _watched(
     wait: str,
     ticks_per_ns: float,
     cpus: tuple[int, int, int],
+    readings: Readings,
 ) -> Measurement:
     from latlab._core import clock
 
@@ -176,7 +180,6 @@ def _watched(
     before = {role: cast.cpu_ns(role) for role in roles}
     busy, network = _processes.machine_busy_ns(), _processes.device_bytes()
     own_cpu, idle = time.process_time_ns(), _processes.machine_idle_ns()
-    readings = Readings(settings.counters)
     readings.take(0)
     t0, ns0 = clock.reference()[:2]
     words[loop.BASE] = clock.ticks() + int(2e6 * ticks_per_ns)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from latlab.cli.messaging import messaging
+from latlab.errors import ExitCode
+from latlab.messaging import analyse
+from latlab.model.messaging import Facts, Measurement, Settings, Side
+
+
+def measured(settings: Settings) -> Measurement:
+    sent = np.arange(settings.total) * 1000
+    return Measurement(
+        settings=settings, facts=Facts("ring", "a ring", True, True, 1 << 20, "here", "native"),
+        sent_ns=sent, received_ns=sent + 500, intended_ns=None, kernel_ns=None,
+        sender=Side(count=settings.total), receiver=Side(count=settings.total),
+        sender_samples=np.zeros((0, 3), dtype=np.int64), receiver_samples=np.zeros((0, 5), dtype=np.int64),
+        broker_cpu_ns=None, process_cpu_ns=0, foreign_cpu_ns=None, elapsed_ns=1, network_bytes=None,
+        ticks_hz=1e9, harness_ns=(1.0, 1.0, 1.0), bytes_per_message=16.0, locked=True, wait="poll",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [[], ["--sweep", "size=1,2"]])
+def test_a_full_disk_loses_no_figure_of_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: list[str]
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def run(settings: Settings, told: Any = None) -> Any:
+        m = measured(settings)
+        return m, analyse(m)
+
+    monkeypatch.setattr("latlab.messaging.save_run", full)
+    monkeypatch.setattr("latlab.messaging.measure_and_analyse", run)
+    monkeypatch.setattr("latlab.messaging._experiments.measure_and_analyse", run)
+    order = ["run", "--transport", "ring", "--messages", "50", "--json", "-o", str(tmp_path / "kept")]
+    done = CliRunner().invoke(messaging, [*order, *more], standalone_mode=False)
+    document = json.loads(done.stdout)
+    assert [one["received"] for one in document.get("points", [document])] == [50] * (2 if more else 1)
+    assert "No space left on device" in done.stderr
+    assert done.return_value == ExitCode.FAILED
