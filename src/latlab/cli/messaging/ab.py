@@ -1,14 +1,15 @@
-"""`latlab messaging ab`."""
+"""`latlab messaging ab, report`: several workloads, several recordings."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
 from latlab.cli._options import JSON, Seconds, Share
-from latlab.errors import ExitCode
+from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 
 _CODES = {
@@ -68,3 +69,28 @@ def ab_command(a: str, b: str, as_json: bool, **options: Any) -> int:
     else:
         click.echo(render_comparison(found, a, b))
     return _CODES.get(found.verdict, ExitCode.OK)
+
+
+@click.command("report")
+@click.argument("recordings", type=click.Path(), nargs=-1, required=True)
+@click.option("-o", "--output", type=click.Path(), required=True, help="The folder to write to.")
+def report_command(recordings: tuple[str, ...], output: str) -> int:
+    """Put recordings side by side: latency by nines and against load, throughput and CPU against size.
+
+    What differs in more than that one setting, or is from another machine, is a curve of its own.
+    """
+    from latlab.formats.recording import open_recording
+    from latlab.messaging import analyse, load_run
+    from latlab.reports.messaging.systems import Kept, write_systems
+
+    kept = []
+    for path in recordings:
+        measurement = load_run(path)
+        name = Path(path).name if len({Path(p).name for p in recordings}) == len(recordings) else path
+        kept.append(Kept.of(name, open_recording(path), measurement, analyse(measurement)))
+    try:
+        for written in write_systems(Path(output), kept):
+            click.echo(str(written))
+    except OSError as error:
+        raise UsageError(f"{output}: can't be written ({error.strerror})") from None
+    return ExitCode.OK

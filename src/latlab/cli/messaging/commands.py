@@ -10,7 +10,7 @@ import click
 
 from latlab.cli._options import JSON, Seconds
 from latlab.cli.messaging._options import number_of, run_options, settings_from
-from latlab.cli.messaging.ab import ab_command
+from latlab.cli.messaging.ab import ab_command, report_command
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 from latlab.words import share
@@ -238,6 +238,7 @@ def broker_command(listen: str, runs: int | None) -> int:
 
 COMMANDS = (
     ab_command,
+    report_command,
     broker_command,
     find_limit_command,
     calibrate_command,

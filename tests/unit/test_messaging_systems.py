@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from latlab.formats.recording import open_recording
+from latlab.messaging import analyse, load_run, save_run
+from latlab.model.machine.environment import Environment, Fact
+from latlab.model.messaging import Facts, Measurement, Settings, Side
+from latlab.reports.messaging.json import result_json
+from latlab.reports.messaging.systems import Kept, curves, nines, write_systems
+
+
+def measured(**changes: Any) -> Measurement:
+    settings = Settings("tcp", messages=2000, **changes)
+    due = np.arange(2000) * 1000
+    return Measurement(
+        settings=settings, facts=Facts("tcp", "TCP", True, True, 1 << 20, "here", "native"),
+        sent_ns=due + 100, received_ns=due + 50_000 + due % 7000,
+        intended_ns=due if settings.load == "rate" else None, kernel_ns=None,
+        sender=Side(count=2000), receiver=Side(count=2000), sender_samples=np.zeros((0, 3), dtype=np.int64),
+        receiver_samples=np.zeros((0, 5), dtype=np.int64), broker_cpu_ns=None, process_cpu_ns=5000,
+        foreign_cpu_ns=None, elapsed_ns=1, network_bytes=None, ticks_hz=1e9, harness_ns=(1.0, 1.0, 1.0),
+        bytes_per_message=16.0, locked=True, wait="block",
+    )  # fmt: skip
+
+
+def kept(name: str, cpu: str = "a", **changes: Any) -> Kept:
+    m = measured(**changes)
+    recording: Any = SimpleNamespace(environment=Environment({"cpu.model": Fact(cpu)}))
+    return Kept.of(name, recording, m, analyse(m))
+
+
+def test_only_recordings_that_differ_in_one_setting_are_joined() -> None:
+    runs = [kept("a", size=128), kept("b", size=64), kept("c", size=256, batch=2), kept("d", "b", size=512)]
+    assert [[one.name for one in group] for group in curves(runs, "size")] == [["b", "a"]]
+    assert curves(runs, "rate_hz") == []
+
+
+def test_nines_end_where_fewer_than_ten_messages_lie_above() -> None:
+    points = nines(np.arange(1, 1001))
+    assert points[0] == (2.0, 500)
+    assert points[-1] == (100.0, 990)
+    assert nines(np.arange(5)) == []
+
+
+def test_latencies_are_from_the_intended_time() -> None:
+    assert kept("a", load="rate", rate_hz=1e6).latency.min() == 50_000
+    assert kept("a").latency.min() == 49_900
+
+
+def test_a_report_names_every_recording_and_draws_what_belongs_together(tmp_path: Path) -> None:
+    all_kept = []
+    for rate in (1000.0, 2000.0):
+        m = measured(load="rate", rate_hz=rate)
+        folder = tmp_path / f"rate-{rate:.0f}"
+        save_run(folder, m, result=result_json(analyse(m)))
+        again = load_run(folder)
+        all_kept.append(Kept.of(folder.name, open_recording(folder), again, analyse(again)))
+    written = write_systems(tmp_path / "report", all_kept)
+    assert {path.name for path in written} >= {
+        "systems.html",
+        "systems.gp",
+        "nines.dat",
+        "p99-against-load.dat",
+    }
+    page = (tmp_path / "report" / "systems.html").read_text()
+    assert "rate-1000" in page
+    assert "rate-2000" in page
+    rows = (tmp_path / "report" / "p50-against-load.dat").read_text().splitlines()
+    assert [row.split()[0] for row in rows[1:]] == ["1000", "2000"]
