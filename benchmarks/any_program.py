@@ -6,8 +6,8 @@ servers, shell pipelines; in C++ and Python, with parameters drawn from the seed
 
     python -m benchmarks.any_program [--cases 73] [--seed 1] [--seconds 2] [--only TEXT] [--neighbour]
 
-Right: the kind and the name of what is planted. Withheld: kind unknown, or exit code 3. Beside: other programs
-had a quarter of the CPUs or more, and that is told. Wrong: anything else.
+Right: the kind and the name of what is planted. Withheld: kind unknown, or exit code 3. Beside: other
+programs had a quarter of the CPUs or more, and that is told. Wrong: anything else.
 Bars: right in at least 95 %, wrong in at most 2 %; one of two equal stages named in at most 1 %.
 """
 

@@ -121,21 +121,24 @@ def _bytes(path: str, begin: int, end: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _judged(capstone: Any, code: bytes, begin: int, offset: int) -> str:
-    """What the smallest loop around an address does."""
+    """What the smallest loop around an address does; one that looks, in one that takes, is part of that."""
     reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     reader.detail = True
     instructions = list(reader.disasm(code, begin))
-    best: tuple[int, int] | None = None
+    loops = set()
     for one in instructions:
         if capstone.CS_GRP_JUMP not in one.groups or one.operands[0].type != capstone.CS_OP_IMM:
             continue
         low, high = one.operands[0].imm, one.address
-        if low <= offset <= high and (best is None or high - low < best[1] - best[0]):
-            best = (low, high)
-    if best is None:
+        if low <= offset <= high:
+            loops.add((high - low, low, high))
+    kinds = []
+    for _, low, high in sorted(loops):
+        body = [one for one in instructions if low <= one.address <= high]
+        kinds.append(_kind_of(capstone, body) if len(body) <= _MOST_INSTRUCTIONS else "")
+    if not kinds or not kinds[0]:
         return ""
-    body = [one for one in instructions if best[0] <= one.address <= best[1]]
-    return _kind_of(capstone, body) if len(body) <= _MOST_INSTRUCTIONS else ""
+    return TAKES if TAKES in kinds else LOOKS
 
 
 def _kind_of(capstone: Any, body: list[Any]) -> str:
