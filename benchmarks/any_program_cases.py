@@ -287,7 +287,7 @@ def python_alone(draw: random.Random, folder: Path) -> Case:
 
 @maker
 def sort_behind(draw: random.Random, folder: Path) -> Case:
-    script = f"while :; do cat {folder}/words; done | timeout {{seconds}} gzip -9 > /dev/null"
+    script = f"while :; do cat {folder}/words || exit; done | timeout {{seconds}} gzip -9 > /dev/null"
     return Case("shell pipeline", ("bash", "-c", script), ("process",), "gzip")
 
 

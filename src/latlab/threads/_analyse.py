@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from latlab.model.schedule import Schedule
+from latlab.model.schedule import Schedule, State
 from latlab.model.threads import Code, LockUse, Role, ThreadFindings
 from latlab.threads._blame import Blame, Cause, blame_of
 from latlab.threads._code import entries_of, hottest, own_function, own_place, spinning, waiting_places
@@ -21,6 +21,8 @@ __all__ = ["analyse"]
 
 _PYTHON = re.compile(r"^(python[\d.]*|pypy[\d.]*|gunicorn.*|uvicorn.*)$")
 _MOST_LOCKS = 8
+_SUPERVISES = 0.02  # of the time: who runs more does work of its own
+_ALL_THE_TIME = 0.8
 _MOST_PLACED = 12  # roles of which it is told where in the code they are
 
 
@@ -56,8 +58,9 @@ def analyse(
     spins = spinning(schedule)
     words = words_of(schedule, tracks, role_of)
     times = times_of(schedule, tracks, role_of, words)
-    first = root or next((thread.pid for thread in schedule.threads if not thread.peer), 0)
-    mine = _family(schedule, own or frozenset((first,)))
+    started = root or next((thread.pid for thread in schedule.threads if not thread.peer), 0)
+    first = _at_work(schedule, tracks, started)
+    mine = _family(schedule, own or frozenset((started,)))
     strangers = frozenset(i for i, thread in enumerate(schedule.threads) if thread.pid not in mine)
     blame = blame_of(schedule, tracks, groups, spins | strangers, words)
     limits = [float(blame.shares[:, list(g.threads), :].sum()) / max(blame.total, 1e-9) for g in groups]
@@ -110,6 +113,34 @@ def analyse(
 
 def _places(schedule: Schedule, role: Role) -> tuple[Code, ...]:
     return waiting_places(schedule, role.threads) if role.asleep else hottest(schedule, role.threads)
+
+
+def _at_work(schedule: Schedule, tracks: Sequence[Track], first: int) -> int:
+    """The process itself; of one that only started another and waits for it, as a shell does, that other."""
+    window = max(1, schedule.ended_ns - schedule.began_ns)
+    while True:
+        ran = 0
+        children: dict[int, int] = {}
+        for track in tracks:
+            thread = schedule.threads[track.thread]
+            if thread.pid == first:
+                ran += sum(
+                    e - b
+                    for b, e, s in zip(track.begin, track.end, track.state, strict=True)
+                    if s == State.RUNNING
+                )
+            elif (
+                thread.tid == thread.pid
+                and thread.parent >= 0
+                and schedule.threads[thread.parent].pid == first
+            ):
+                children[thread.pid] = thread.ended_ns - thread.began_ns
+        if len(children) != 1 or ran > _SUPERVISES * window:
+            return first
+        ((child, life),) = children.items()
+        if life < _ALL_THE_TIME * window:
+            return first
+        first = child
 
 
 def _running(schedule: Schedule, tracks: Sequence[Track]) -> list[float]:

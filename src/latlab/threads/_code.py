@@ -11,7 +11,7 @@ import numpy as np
 
 from latlab.model.schedule import Frame, Schedule
 from latlab.model.threads import Code
-from latlab.schedule.names import is_own, plain
+from latlab.schedule.names import is_own, is_runtime, plain
 from latlab.system.kernel.polling import TAKES
 
 __all__ = [
@@ -75,7 +75,8 @@ def _telling(schedule: Schedule, stack: Sequence[int]) -> Frame | None:
     own = next((frame for frame in frames if is_own(frame)), None)
     if own is not None:
         return own
-    return next((frame for frame in frames if frame.function or frame.module), None)
+    strange = next((frame for frame in frames if frame.module and not is_runtime(frame)), None)
+    return strange or next((frame for frame in frames if frame.function or frame.module), None)
 
 
 def coroutine_of(schedule: Schedule, threads: Iterable[int]) -> Code | None:

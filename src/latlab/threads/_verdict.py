@@ -418,7 +418,9 @@ def _described(facts: Facts, first: _Candidate, part: float, confidence: float) 
             waiting_places(facts.schedule, asleep),
         )
     if first.kind is LimitKind.LOAD:
-        clients = sorted({facts.roles[index].name for index in first.roles})
+        clients = sorted(
+            {facts.roles[index].name for index in first.roles if not facts.own & set(facts.roles[index].pids)}
+        )
         told = f"It waits for its clients ({', '.join(clients[:3])})" if clients else "It waits for work"
         return _load(facts, told, part, confidence)
     if first.kind is LimitKind.NETWORK:
