@@ -229,6 +229,14 @@ def test_a_stage_whose_component_is_known_is_stubbed(tmp_path: Path) -> None:
     assert forecast["points"][-1]["time_ns"]["value"] < 0.8 * forecast["baseline"]["time_ns"]["value"]
 
 
+def test_a_diagnosis_is_printed_again_from_its_recording(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    said = latlab("diagnose", "--no-forecast", "-o", run, "--", "sleep", "0.5").stdout
+    assert latlab("show", run).stdout == said
+    again = json.loads(latlab("show", "--json", run).stdout)
+    assert again["sentence"].split() == said.split()[: len(again["sentence"].split())]
+
+
 def test_too_few_events_leave_the_answer_to_the_threads(tmp_path: Path) -> None:
     app = tmp_path / "app.py"
     app.write_text(APP.replace("0.002", "0.02"))  # few events, and long enough for its queues to be observed

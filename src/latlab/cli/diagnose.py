@@ -69,6 +69,7 @@ def diagnose(
     Exit code 3 says that what was observed is not trustworthy as it stands, and the output why. Events that
     the application lost are a finding, and counted: they alone don't make it 3.
     """
+    from latlab.cli.show import ANSWER
     from latlab.lab.diagnosis.diagnose import diagnose_question
     from latlab.lab.trading.layout import slowed_by
     from latlab.reports.diagnosis.html import write_report
@@ -88,6 +89,7 @@ def diagnose(
     with saying_what_stays(folder, tell):
         run = diagnose_question(question, folder, tell)
     answer = run.answer
+    (folder / ANSWER).write_text(text(answer, styled=False) + "\n", encoding="utf-8")
     return finish(
         folder,
         lambda report, command: write_report(report, run, command),

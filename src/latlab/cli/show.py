@@ -19,6 +19,7 @@ READERS = (
     "latlab.formats.views:HLOG",
     "latlab.formats.views:HGRM",
 )
+ANSWER = "answer.txt"  # in the recording of a diagnosis: what it printed
 _HEAD_BYTES = 4096
 
 
@@ -26,7 +27,13 @@ _HEAD_BYTES = 4096
 @click.argument("file", type=click.Path(path_type=Path))
 @JSON
 def show(file: Path, as_json: bool) -> None:
-    """Say what is in FILE: a recording, or any foreign file that latlab reads."""
+    """Say what is in FILE: a recording, or any foreign file that latlab reads.
+
+    Of a diagnosis it is the answer, as it was printed.
+    """
+    if (file / ANSWER).is_file():
+        _answer(file, as_json)
+        return
     found = reader_of(file).show(file)
     if as_json:
         from latlab.reports.json import document
@@ -39,6 +46,14 @@ def show(file: Path, as_json: bool) -> None:
     styled = wants_style(sys.stdout)
     for part in found.tables:
         click.echo("\n" + table(part.columns, part.rows, title=part.title or None, styled=styled))
+
+
+def _answer(folder: Path, as_json: bool) -> None:
+    """A diagnosis again, from its recording."""
+    try:
+        click.echo((folder / ("answer.json" if as_json else ANSWER)).read_text(encoding="utf-8").rstrip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(folder, f"its answer can't be read ({error})") from None
 
 
 def reader_of(file: Path) -> Reader:

@@ -72,11 +72,13 @@ def _function(frame: Frame) -> str:
 
 def _telling(schedule: Schedule, stack: Sequence[int]) -> Frame | None:
     frames = [schedule.frames[one] for one in stack]
-    own = next((frame for frame in frames if is_own(frame)), None)
-    if own is not None:
-        return own
-    strange = next((frame for frame in frames if frame.module and not is_runtime(frame)), None)
-    return strange or next((frame for frame in frames if frame.function or frame.module), None)
+    # A function without a name is the program's, too: the next one outside is not where it runs.
+    own = (frame for frame in frames if is_own(frame) or (_nameless(frame) and not is_runtime(frame)))
+    return next(own, next((frame for frame in frames if frame.function or frame.module), None))
+
+
+def _nameless(frame: Frame) -> bool:
+    return bool(frame.module) and not frame.function
 
 
 def coroutine_of(schedule: Schedule, threads: Iterable[int]) -> Code | None:
@@ -163,8 +165,8 @@ def own_place(schedule: Schedule, threads: Iterable[int]) -> str:
     stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
     found: Counter[str] = Counter()
     for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
-        names = (_own_name(schedule.frames[one]) for one in schedule.stacks[stack])
-        found[next((name for name in names if name), "")] += number
+        frame = _telling(schedule, schedule.stacks[stack])
+        found[_own_name(frame) if frame is not None else ""] += number
     name, number = found.most_common(1)[0] if found else ("", 0)
     return name if number > _PLACED * sum(found.values()) else ""
 
