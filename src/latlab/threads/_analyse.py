@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
-from latlab.model.schedule import Schedule, State
+from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.threads import Code, LockUse, Role, ThreadFindings
 from latlab.threads._blame import Blame, Cause, blame_of
 from latlab.threads._code import entries_of, hottest, own_function, own_place, spinning, waiting_places
@@ -21,8 +21,7 @@ __all__ = ["analyse"]
 
 _PYTHON = re.compile(r"^(python[\d.]*|pypy[\d.]*|gunicorn.*|uvicorn.*)$")
 _MOST_LOCKS = 8
-_SUPERVISES = 0.02  # of the time: who runs more does work of its own
-_ALL_THE_TIME = 0.8
+_SUPERVISES = 0.8  # of the time: who waits so long for the end of its only child has no work of its own
 _MOST_PLACED = 12  # roles of which it is told where in the code they are
 
 
@@ -119,28 +118,32 @@ def _at_work(schedule: Schedule, tracks: Sequence[Track], first: int) -> int:
     """The process itself; of one that only started another and waits for it, as a shell does, that other."""
     window = max(1, schedule.ended_ns - schedule.began_ns)
     while True:
-        ran = 0
+        waited = 0
         children: dict[int, int] = {}
         for track in tracks:
             thread = schedule.threads[track.thread]
             if thread.pid == first:
-                ran += sum(
-                    e - b
-                    for b, e, s in zip(track.begin, track.end, track.state, strict=True)
-                    if s == State.RUNNING
-                )
+                waited = max(waited, _for_children(track))
             elif (
                 thread.tid == thread.pid
                 and thread.parent >= 0
                 and schedule.threads[thread.parent].pid == first
             ):
                 children[thread.pid] = thread.ended_ns - thread.began_ns
-        if len(children) != 1 or ran > _SUPERVISES * window:
+        if len(children) != 1 or waited < _SUPERVISES * window:
             return first
         ((child, life),) = children.items()
-        if life < _ALL_THE_TIME * window:
+        if life < _SUPERVISES * window:
             return first
         first = child
+
+
+def _for_children(track: Track) -> int:
+    """How long a thread was blocked until a child ends, or a signal comes."""
+    rows = zip(track.begin, track.end, track.state, track.wait, strict=True)
+    return sum(
+        e - b for b, e, state, wait in rows if state == State.BLOCKED and wait in (Wait.CHILD, Wait.SIGNAL)
+    )
 
 
 def _running(schedule: Schedule, tracks: Sequence[Track]) -> list[float]:
