@@ -153,6 +153,7 @@ struct StackSampler::State {
   StackRequest request;
   std::vector<Ring> rings;
   SwitchGate gate;
+  std::unordered_set<pid_t> strangers;  // that the gate was told of
   std::uint64_t gap_ns = kGap;
   std::mutex lock;
   std::uint8_t* arena = nullptr;
@@ -208,8 +209,8 @@ struct StackSampler::State {
 
   // The mappings that were there before: as if they had been made at the beginning.
   void read_maps(pid_t pid) {
+    const std::uint64_t time_ns = now_ns();  // before: what is mapped meanwhile is told by an event, too
     std::ifstream file("/proc/" + std::to_string(pid) + "/maps");
-    const std::uint64_t time_ns = now_ns();
     std::string line;
     while (std::getline(file, line)) {
       std::istringstream words(line);
@@ -227,8 +228,12 @@ struct StackSampler::State {
     }
   }
 
+  void no_stranger(pid_t pid) {
+    if (strangers.erase(pid) > 0) gate.set_stranger(static_cast<std::uint32_t>(pid), false);
+  }
+
   void track(pid_t pid) {
-    gate.set_stranger(static_cast<std::uint32_t>(pid), false);
+    no_stranger(pid);
     if (!tracked.insert(pid).second) return;
     read_maps(pid);
     // Its children whose forks were read before anybody asked for it.
@@ -250,7 +255,7 @@ struct StackSampler::State {
         if (strangers_children.size() < kMostStrangers) strangers_children.emplace(parent, pid);
         return;
       }
-      gate.set_stranger(static_cast<std::uint32_t>(pid), false);  // its number may have been a stranger's
+      no_stranger(pid);  // its number may have been a stranger's
       if (tracked.insert(pid).second)
         processes.push_back({.kind = ProcessEvent::Kind::kFork,
                              .time_ns = time_ns,
@@ -295,7 +300,8 @@ struct StackSampler::State {
     const auto pid = at<std::int32_t>(body, 8);
     const auto tid = at<std::int32_t>(body, 12);
     if (!tracked.contains(pid)) {
-      gate.set_stranger(static_cast<std::uint32_t>(pid), true);
+      // Once: many of its samples are under way, and each call may cost the kernel some of our events.
+      if (strangers.insert(pid).second) gate.set_stranger(static_cast<std::uint32_t>(pid), true);
       return;
     }
     if (id == ring.switches_id) ++switches_taken;

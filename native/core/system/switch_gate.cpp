@@ -3,6 +3,7 @@
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,19 +15,25 @@ namespace {
 
 constexpr int kBurst = 4;  // as a power of two: samples of a thread that may follow each other at once
 constexpr std::uint32_t kProcesses = 4096;
+constexpr std::uint32_t kMappable = 1U << 10U;  // BPF_F_MMAPABLE (Linux 5.5)
 constexpr std::uint32_t kThreads = 16384;  // the least recently seen are forgotten, and sampled again
+
+std::size_t page() {
+  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
 
 int bpf(int command, bpf_attr& attributes) {
   return static_cast<int>(syscall(SYS_bpf, command, &attributes, sizeof(attributes)));
 }
 
-int make_map(std::uint32_t type, std::uint32_t entries) {
+int make_map(std::uint32_t type, std::uint32_t entries, std::uint32_t flags = 0) {
   bpf_attr attributes;
   std::memset(&attributes, 0, sizeof(attributes));
   attributes.map_type = type;
   attributes.key_size = sizeof(std::uint32_t);
   attributes.value_size = sizeof(std::uint64_t);
   attributes.max_entries = entries;
+  attributes.map_flags = flags;
   return bpf(BPF_MAP_CREATE, attributes);
 }
 
@@ -85,6 +92,8 @@ SwitchGate::~SwitchGate() {
 }
 
 void SwitchGate::close() {
+  if (gap_ns_ != nullptr) munmap(gap_ns_, page());
+  gap_ns_ = nullptr;
   for (int* descriptor : {&switches_, &clock_, &spent_, &gap_, &strangers_}) {
     if (*descriptor >= 0) ::close(*descriptor);
     *descriptor = -1;
@@ -141,7 +150,13 @@ int SwitchGate::load(bool with_gap) const {
 bool SwitchGate::open(std::uint64_t gap_ns) {
   strangers_ = make_map(BPF_MAP_TYPE_LRU_HASH, kProcesses);
   spent_ = make_map(BPF_MAP_TYPE_LRU_HASH, kThreads);
-  gap_ = make_map(BPF_MAP_TYPE_ARRAY, 1);
+  gap_ = make_map(BPF_MAP_TYPE_ARRAY, 1, kMappable);
+  if (gap_ >= 0) {
+    void* mapped = mmap(nullptr, page(), PROT_READ | PROT_WRITE, MAP_SHARED, gap_, 0);
+    if (mapped != MAP_FAILED) gap_ns_ = static_cast<std::uint64_t*>(mapped);
+  } else {
+    gap_ = make_map(BPF_MAP_TYPE_ARRAY, 1);  // an older kernel
+  }
   if (strangers_ >= 0 && spent_ >= 0 && gap_ >= 0 && update(gap_, 0, gap_ns)) {
     clock_ = load(false);
     switches_ = load(true);
@@ -160,7 +175,10 @@ bool SwitchGate::attach_to_switches(int perf_descriptor) const {
 
 // Should one of these fail, the old value does as well: it costs time, and nothing is missed.
 void SwitchGate::set_gap(std::uint64_t gap_ns) const {
-  if (gap_ >= 0) static_cast<void>(update(gap_, 0, gap_ns));
+  if (gap_ns_ != nullptr)
+    __atomic_store_n(gap_ns_, gap_ns, __ATOMIC_RELAXED);
+  else if (gap_ >= 0)
+    static_cast<void>(update(gap_, 0, gap_ns));
 }
 
 void SwitchGate::set_stranger(std::uint32_t process, bool stranger) const {

@@ -23,6 +23,7 @@ class SwitchGate {
   bool attach_to_clock(int perf_descriptor) const;
   bool attach_to_switches(int perf_descriptor) const;
   void set_gap(std::uint64_t gap_ns) const;
+  // A call of bpf(2) that is preempted holds up every program on its CPU: rarely is often enough.
   void set_stranger(std::uint32_t process, bool stranger) const;
   bool is_open() const { return switches_ >= 0; }
 
@@ -33,6 +34,7 @@ class SwitchGate {
   int strangers_ = -1;              // processes
   int spent_ = -1;                  // thread -> the time up to which its samples are spent
   int gap_ = -1;                    // one value
+  std::uint64_t* gap_ns_ = nullptr;  // the same, where the kernel maps it: written without a system call
   int clock_ = -1, switches_ = -1;  // the programs
 };
 
