@@ -100,9 +100,11 @@ def test_a_result_that_finds_no_room_is_told_in_the_last_line(command: tuple[str
     assert said.endswith("the output: No space left on device; make room, or write elsewhere\n")
 
 
-def test_a_full_stderr_leaves_the_exit_code() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_stderr_leaves_the_exit_code(unbuffered: str) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*LATLAB, "--version"], stdout=full, stderr=full, check=False)
+        done = subprocess.run([*LATLAB, "--version"], stdout=full, stderr=full, check=False, env=environment)
     assert done.returncode == 1
 
 

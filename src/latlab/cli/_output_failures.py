@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import sys
+from typing import TextIO
 
 import click
 
@@ -38,8 +39,10 @@ def say_failure(error: OSError | MemoryError) -> ExitCode:
         reason = error.strerror or str(error) or type(error).__name__
         where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "the output"
         what, remedy = f"{where}: {reason}", _REMEDIES.get(error.errno or 0, "")
-    with contextlib.suppress(OSError):  # stderr may be full, too: then the exit code says it alone
+    try:
         click.echo(f"latlab: {what}{'; ' + remedy if remedy else ''}", err=True)
+    except OSError:  # stderr is full, too: then the exit code says it alone
+        _forget(sys.stderr)
     _forget_output()
     return ExitCode.FAILED
 
@@ -56,9 +59,13 @@ def leave_closed_pipe() -> ExitCode:
 
 
 def _forget_output() -> None:
+    _forget(sys.stdout)
+
+
+def _forget(stream: TextIO) -> None:
     """What is still buffered can't be written: the interpreter must not complain of it at its end."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
-        sys.stdout.flush()
+        stream.flush()
