@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from latlab.model.schedule import FOREIGN, INTERVAL, SAMPLE, WAKE, Frame, Losses, Schedule, ScheduledThread
-from latlab.threads._code import coroutine_of, in_sync, own_function, own_place
+from latlab.threads._code import coroutine_of, hottest, in_sync, own_function, own_place
 
 LIBRARY = "/usr/lib/python3.11"
 RUN = Frame("Handle._run", f"{LIBRARY}/asyncio/events.py", 84)
@@ -78,3 +78,14 @@ def test_functions_of_libraries_name_no_thread() -> None:
     seen = schedule((0, (sleep, stage), 40), (1, (wait, stage), 40))
     assert (own_function(seen, 0, [1]), own_place(seen, [0]), own_place(seen, [1])) == ("", "stage", "stage")
     assert own_place(schedule((0, (sleep,), 40)), [0]) == ""
+
+
+def test_a_library_without_symbols_is_told_by_what_was_called_in_it() -> None:
+    inside = tuple(Frame("", module="/lib/libz.so.1", offset=0x4A00 + i) for i in range(8))
+    call, program = Frame("deflate", module="/lib/libz.so.1"), Frame("", module="/usr/bin/pigz", offset=0x900)
+    (code,) = hottest(schedule(*((0, (one, call, program), 10) for one in inside)), [0])
+    assert (code.function, code.file, code.share) == ("deflate", "/lib/libz.so.1", 1.0)
+    # What the program itself does has no name, whatever library's function has called it.
+    copy, caller = Frame("memmove", module="/lib/libc.so.6"), Frame("bsearch_r", module="/lib/libother.so")
+    (code,) = hottest(schedule((0, (copy, program, caller), 10)), [0])
+    assert code.function == "/usr/bin/pigz+0x900"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import numpy as np
 
@@ -71,10 +71,15 @@ def _function(frame: Frame) -> str:
 
 
 def _telling(schedule: Schedule, stack: Sequence[int]) -> Frame | None:
+    """The innermost of the program's own frames; of a library without symbols what was called in it."""
     frames = [schedule.frames[one] for one in stack]
-    # A function without a name is the program's, too: the next one outside is not where it runs.
-    own = (frame for frame in frames if is_own(frame) or (_nameless(frame) and not is_runtime(frame)))
-    return next(own, next((frame for frame in frames if frame.function or frame.module), None))
+    for at, frame in enumerate(frames):
+        if is_own(frame):
+            return frame
+        if _nameless(frame) and not is_runtime(frame):
+            inside = takewhile(lambda one: one.module == frame.module, frames[at:])  # noqa: B023 - used at once
+            return next((one for one in inside if is_own(one)), frame)
+    return next((frame for frame in frames if frame.function or frame.module), None)
 
 
 def _nameless(frame: Frame) -> bool:
