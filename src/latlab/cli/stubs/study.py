@@ -89,19 +89,35 @@ def _study_stage(file: Path, plan: StudyPlan, as_json: bool, output: Path | None
     return ExitCode.OK
 
 
+_MUTATES = click.option(
+    "--mutates",
+    multiple=True,
+    metavar="NAME",
+    help="Argument that a call changes, such as self; again for each.",
+)
+
+
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--component", "name", required=True, help="module:function or module:Class.method.")
 @click.option("--keyed", is_flag=True, help="Results are told apart by the arguments, not by their order.")
+@_MUTATES
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("stub.trace"), show_default=True
 )
 @JSON
 @_COMMAND
-def record(name: str, keyed: bool, output: Path, as_json: bool, command: tuple[str, ...]) -> int:
+def record(
+    name: str,
+    keyed: bool,
+    mutates: tuple[str, ...],
+    output: Path,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> int:
     """Run a Python COMMAND and record the component's results, without touching its code."""
     from latlab.stubs.studies import outside as _outside
 
-    count = _outside.record(name, list(command), output, keyed=keyed)
+    count = _outside.record(name, list(command), output, keyed=keyed, mutates=mutates)
     if as_json:
         click.echo(dumps({"schema": 1, "trace": str(output), "component": name, "results": count}))
     click.echo(f"{output}: {count} results of {name}", err=True)
@@ -158,19 +174,26 @@ def decode(trace: Path, labelled: bool) -> None:
 @click.option("--component", "name", required=True, help="As in STUDY.toml.")
 @click.option("--kind", type=click.Choice(["python", "c++", "command"]), default="python", show_default=True)
 @click.option("--keyed", is_flag=True, help="Results are told apart by the arguments, not by their order.")
+@_MUTATES
 @JSON
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File for a study's `validation`.")
 @_COMMAND
 def validate(
-    name: str, kind: str, keyed: bool, as_json: bool, output: Path | None, command: tuple[str, ...]
+    name: str,
+    kind: str,
+    keyed: bool,
+    mutates: tuple[str, ...],
+    as_json: bool,
+    output: Path | None,
+    command: tuple[str, ...],
 ) -> int:
     """Record the component twice while COMMAND (the system's own test) runs, then test its stub.
 
-    Exit code 1 where two recordings differ, or the test fails with the stub.
+    Exit code 1 where two recordings differ, or the test fails or says something else with the stub.
     """
     from latlab.stubs.studies import validate as _validate
 
-    result = _validate.validate(name, list(command), kind=kind, keyed=keyed)
+    result = _validate.validate(name, list(command), kind=kind, keyed=keyed, mutates=mutates)
     if output is not None:
         output.write_text(dumps(result) + "\n", encoding="utf-8")
     click.echo(dumps(result) if as_json else result["verdict"])

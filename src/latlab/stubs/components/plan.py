@@ -11,7 +11,8 @@ FLAGS are joined by commas, `-` where there are none: `released` (the component 
 deadline), `marks` (keep when each call began and ended: of programs with one thread), `opening` (keep when
 the first call began), `timed` (measure what each call of a busy stub takes), `lazy` and `views` (as in
 `replay`), `period=N` (the factor is of each call's Nth working period alone), `told` (PROCESS.held says how
-much memory the results hold). STATE is a folder. Without a trace of its own a process takes any.trace. Each
+much memory the results hold), `mutates=A+B` (arguments whose state after a call
+is part of its function). STATE is a folder. Without a trace of its own a process takes any.trace. Each
 process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.spent, PROCESS.spans,
 PROCESS.threads, PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its
 command line and its number among processes with the same one.
@@ -71,6 +72,11 @@ class Entry(NamedTuple):
     def period(self) -> int:
         """Of the flag `period=`; 0 where there is none."""
         return next((int(flag[7:]) for flag in self.flags if flag.startswith("period=")), 0)
+
+    def mutates(self) -> tuple[str | int, ...]:
+        """Of the flag `mutates=`; empty where there is none."""
+        named = next((flag[8:].split("+") for flag in self.flags if flag.startswith("mutates=")), [])
+        return tuple(int(name) if name.isdigit() else name for name in named)
 
     def line(self) -> str:
         """The entry as a line of the plan."""
@@ -206,6 +212,7 @@ def _set(hook: Hook, entry: Entry) -> None:
         _process = process_of(entry.state)
     hook.require_plain()
     hook.shared = "shared" in entry.flags
+    hook.mutates = entry.mutates() or hook.mutates
     hook.numbering = entry.mode == "measure"
     flags = entry.flags
     keep = ("marks" in flags, "opening" in flags, "timed" in flags)

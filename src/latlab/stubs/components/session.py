@@ -168,7 +168,10 @@ def load(
         hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
         return
     if not lazy:
-        hook.retained = set(filter(lambda n: n >= 0, map(_again, values)))
+        try:
+            hook.retained = set(filter(lambda n: n >= 0, map(_again, values)))
+        except AttributeError:  # of a class that is not defined yet, where its method is the component
+            hook.retained = None
     count = 1 if shared else len(about["threads"])
     sequences: list[tuple[list[Any], bytearray]] = [([], bytearray()) for _ in range(count)]
     for value in values:
@@ -202,7 +205,7 @@ def _prepare(blob: bytes | None, lazy: bool, views: bool, retained: set[int] | N
         return blob, _MAKE
     try:
         found = _values.Unpickler(blob, (), {}).load()
-    except (IndexError, KeyError):  # it refers to an argument
+    except (IndexError, KeyError, AttributeError):  # it refers to an argument, or to a class to come
         return blob, _MAKE
     value = found["v"]
     if found["k"] != "r" or found["fx"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from latlab.errors import LatlabError, UsageError
@@ -13,6 +14,10 @@ from latlab.stubs.components import trace as _trace
 from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies.question import StudyPlan
 
+#: What to do where a stub lets a change of state go.
+STATE = 'what a call changes is kept where it is named: @component(mutates=("self",)), or any other argument'
+_SHOWN = 60  # characters of a line that differs
+
 
 def run(lab: _lab.Lab, mode: str) -> subprocess.CompletedProcess[bytes]:
     """One run of the command, with what it says kept."""
@@ -20,6 +25,31 @@ def run(lab: _lab.Lab, mode: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         lab.command, env=lab.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
+
+
+def output_differs(lab: _lab.Lab, stub: subprocess.CompletedProcess[bytes]) -> str | None:
+    """What the command says with the stub and does not say without; None where it is the same.
+
+    It is run twice as it is: of what differs from run to run by itself, such as times, nothing can be told.
+
+    Args:
+        stub: the run with the stub, at full time.
+    """
+    first, second = (
+        subprocess.run(lab.command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        for _ in range(2)
+    )
+    if first.returncode != second.returncode:
+        return None
+    if first.returncode != stub.returncode:
+        return f"it ends with {stub.returncode} and not with {first.returncode}"
+    lines = [done.stdout.decode(errors="replace").splitlines() for done in (first, second, stub)]
+    if lines[0] == lines[1] and len(lines[2]) != len(lines[0]):
+        return f"it prints {len(lines[2])} lines and not {len(lines[0])}"
+    for number, (one, other, changed) in enumerate(zip(*lines, strict=False), 1):
+        if one == other != changed:
+            return f"its line {number} is {changed[:_SHOWN]!r} and not {one[:_SHOWN]!r}"
+    return None
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:
@@ -68,7 +98,9 @@ def _raise_swallowed(lab: _lab.Lab) -> None:
         raise LatlabError(path.read_text(encoding="utf-8"))
 
 
-def record(name: str, command: list[str], output: str | Path, *, keyed: bool = False) -> int:
+def record(
+    name: str, command: list[str], output: str | Path, *, keyed: bool = False, mutates: Sequence[str] = ()
+) -> int:
     """Record a component while a command runs; the number of results.
 
     Raises:
@@ -77,7 +109,8 @@ def record(name: str, command: list[str], output: str | Path, *, keyed: bool = F
     """
     _lab.check_command(command)
     with tempfile.TemporaryDirectory() as folder:
-        lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), Path(folder))
+        plan = StudyPlan(component=name, keyed=keyed, mutates=tuple(mutates))
+        lab = _lab.Lab(command, plan, Path(folder))
         found = recorded(lab)
         if len(found) > 1:
             raise UsageError(f"'{name}' is called by {len(found)} processes; a trace is of one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ class StudyPlan:
         rounds: most repetitions of each variant.
         released: the component works without Python's global lock.
         keyed: results are told apart by the arguments, not by their order (python).
+        mutates: names or positions of arguments, such as "self", whose state after a call is part of its
+            function (python).
         suspicion: first check, by a growing delay in front of the component, that it is a bottleneck at all.
         test: the system's own test, a command line: it has to pass with the stub too.
         layout: of the trading pipeline, for a stage; "": as it comes.
@@ -39,12 +42,16 @@ class StudyPlan:
     rounds: int = 40
     released: bool = False
     keyed: bool = False
+    mutates: tuple[str, ...] = ()
     suspicion: bool = False
     test: str = ""
     validation: str = ""
     layout: str = ""
     slow: tuple[str, ...] = ()
     seed: int = 1
+
+
+_ARGUMENT = re.compile(r"\w+")
 
 
 def load_plan(path: str | Path) -> StudyPlan:
@@ -61,7 +68,7 @@ def load_plan(path: str | Path) -> StudyPlan:
     kinds: dict[str, type | tuple[type, ...]] = {
         "component": str, "kind": str, "seconds": (int, float), "rounds": int, "released": bool,
         "keyed": bool, "suspicion": bool, "test": str, "validation": str, "seed": int,
-        "layout": str, "slow": list,
+        "layout": str, "slow": list, "mutates": list,
     }  # fmt: skip
     for key, value in document.items():
         if key not in kinds:
@@ -72,7 +79,12 @@ def load_plan(path: str | Path) -> StudyPlan:
         raise InputError(path, "names no component", place="component")
     if not all(isinstance(one, str) for one in document.get("slow", [])):
         raise InputError(path, "is a list of texts such as 'book=30000'", place="slow")
-    plan = StudyPlan(**{**document, "slow": tuple(document.get("slow", ()))})
+    named = document.get("mutates", [])
+    if not all(isinstance(one, str) and _ARGUMENT.fullmatch(one) for one in named):
+        raise InputError(path, "is a list of names of arguments, such as 'self'", place="mutates")
+    plan = StudyPlan(**{**document, "slow": tuple(document.get("slow", ())), "mutates": tuple(named)})
+    if plan.mutates and plan.kind != "python":
+        raise InputError(path, "belongs to a component in Python", place="mutates")
     if plan.kind != "stage" and (plan.layout or plan.slow):
         raise InputError(path, "belongs to a stage", place="layout" if plan.layout else "slow")
     if plan.kind not in KINDS:

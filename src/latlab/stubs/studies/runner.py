@@ -90,6 +90,8 @@ class Lab:
             self.flags = (*self.flags, "released")
         if self.plan.keyed:
             self.flags = (*self.flags, "keyed")
+        if self.plan.mutates:
+            self.flags = (*self.flags, f"mutates={'+'.join(self.plan.mutates)}")
         if self.plan.kind == "python":
             paths = [str(_INJECT), os.environ.get("PYTHONPATH", "")]
             self.environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)

@@ -20,6 +20,7 @@ from latlab.model.stubs import StudyPoint, StudyResult, StudyStep, WorkingPeriod
 from latlab.stubs.components import plan as _plan
 from latlab.stubs.studies import forecast as _forecast
 from latlab.stubs.studies import levels as _levels
+from latlab.stubs.studies import outside as _outside
 from latlab.stubs.studies import periods as _periods
 from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies import steps as _steps
@@ -93,6 +94,7 @@ def study(
             if not single:
                 _set_right(lab, units, begin + _SET_RIGHT * plan.seconds)
             lab.flags = (*lab.flags, "marks" if single else "opening")
+        _require_same(lab)
         suspicion = _suspicion(lab, units) if plan.suspicion else None
         _choose_waits(lab, units)
         periods = _periods_of(lab, units)
@@ -118,6 +120,21 @@ def study(
         if output is not None:
             _save(lab, result, output, command)
     return result
+
+
+def _require_same(lab: _lab.Lab) -> None:
+    """Refuse a stub with which the command says something else.
+
+    Raises:
+        LatlabError: it changes more than the component's time.
+    """
+    if lab.plan.kind != "python":
+        return
+    other = _outside.output_differs(lab, _outside.run(lab, "flat"))
+    if other is not None:
+        raise LatlabError(
+            f"the stub of {lab.plan.component} changes more than its time: {other}", remedy=_outside.STATE
+        )
 
 
 def _measure(lab: _lab.Lab, until: float) -> _lab.Units:
@@ -343,7 +360,9 @@ def _validated(plan: StudyPlan, command: Sequence[str], progress: Callable[[str]
     import shlex
 
     progress("running the system's own test with the stub")
-    found = _validate.validate(plan.component, shlex.split(plan.test), kind=plan.kind, keyed=plan.keyed)
+    found = _validate.validate(
+        plan.component, shlex.split(plan.test), kind=plan.kind, keyed=plan.keyed, mutates=plan.mutates
+    )
     return bool(found["valid"]), str(found["verdict"])
 
 

@@ -8,17 +8,25 @@ import json
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from latlab.errors import InputError, LatlabError
 from latlab.stubs.components import trace as _trace
 from latlab.stubs.studies import runner as _lab
-from latlab.stubs.studies.outside import last_said, recorded, run
+from latlab.stubs.studies.outside import STATE, last_said, output_differs, recorded, run
 from latlab.stubs.studies.question import StudyPlan
 
 
-def validate(name: str, command: list[str], *, kind: str = "python", keyed: bool = False) -> dict[str, Any]:
+def validate(
+    name: str,
+    command: list[str],
+    *,
+    kind: str = "python",
+    keyed: bool = False,
+    mutates: Sequence[str] = (),
+) -> dict[str, Any]:
     """Run the system's own test unchanged, recording (twice, and compare), and with the stub.
 
     Args:
@@ -26,13 +34,14 @@ def validate(name: str, command: list[str], *, kind: str = "python", keyed: bool
         command: the system's own test; exit code 0 says that it passed.
         kind: as in STUDY.toml.
         keyed: results by arguments.
+        mutates: arguments whose state after a call is part of its function.
     """
     _lab.check_command(command)
     result: dict[str, Any] = {
         "schema": 1, "component": name, "kind": kind, "test": command,
         "fingerprint": fingerprint(name, kind),
     }  # fmt: skip
-    plan = StudyPlan(component=name, kind=kind, keyed=keyed)
+    plan = StudyPlan(component=name, kind=kind, keyed=keyed, mutates=tuple(mutates))
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         lab, again = (_lab.Lab(command, plan, Path(folder)) for folder in (first, second))
         unchanged = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
@@ -47,8 +56,11 @@ def validate(name: str, command: list[str], *, kind: str = "python", keyed: bool
             return {**result, "valid": False, "verdict": f"{name} is not deterministic: {difference}"}
         done = run(lab, "flat")
         left = lab.left()
-    valid = done.returncode == 0 and not left
-    verdict = f"{name}: two recordings are the same, and the command passes with the stub"
+        other = output_differs(lab, done) if done.returncode == 0 and not left else None
+    valid = done.returncode == 0 and not left and other is None
+    verdict = f"{name}: two recordings are the same, and the command passes and says the same with the stub"
+    if other is not None:
+        verdict = f"{name}: the stub changes more than its time: {other}; {STATE}"
     if done.returncode != 0:
         verdict = f"{name}: the command fails with the stub (exit code {done.returncode}): {last_said(done)}"
     elif left:
