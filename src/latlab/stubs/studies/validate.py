@@ -58,7 +58,7 @@ def validate(
         left = lab.left()
         other = output_differs(lab, done) if done.returncode == 0 and not left else None
     valid = done.returncode == 0 and not left and other is None
-    verdict = f"{name}: two recordings are the same, and the command passes and says the same with the stub"
+    verdict = f"{name}: two recordings are the same, and the command passes with the stub, and says the same"
     if other is not None:
         verdict = f"{name}: the stub changes more than its time: {other}; {STATE}"
     if done.returncode != 0:
