@@ -1,5 +1,6 @@
-// Programs as people write them: lambdas in std::thread, methods, std::async, polling without a telling name, several
-// files, forked workers. Each with one planted limit; which one stands in benchmarks/any_program_idioms.py.
+// Programs as people write them: lambdas in std::thread, methods, std::async, polling without a telling name,
+// several files, forked workers. Each with one planted limit; which one stands in
+// benchmarks/any_program_idioms.py.
 //
 //     idioms MODE SECONDS [key=value ...]
 
@@ -41,7 +42,9 @@ long number(const std::string& key, long otherwise) {
   return found == options.end() ? otherwise : std::atol(found->second.c_str());
 }
 
-bool over() { return Clock::now() > until; }
+bool over() {
+  return Clock::now() > until;
+}
 
 // Work that a compiler cannot leave out, of about so many microseconds.
 [[gnu::noinline]] double churn(long us) {
@@ -82,9 +85,15 @@ class Mailbox {
 
 constexpr int kLast = -1;
 
-[[gnu::noinline]] void tokenize(long us) { kept = churn(us); }
-[[gnu::noinline]] void enrich(long us) { kept = churn(us + 1) + 1; }
-[[gnu::noinline]] void index_document(long us) { kept = churn(us + 2) + 2; }
+[[gnu::noinline]] void tokenize(long us) {
+  kept = churn(us);
+}
+[[gnu::noinline]] void enrich(long us) {
+  kept = churn(us + 1) + 1;
+}
+[[gnu::noinline]] void index_document(long us) {
+  kept = churn(us + 2) + 2;
+}
 
 // Stages as lambdas: nothing but what they call has a name.
 void lambdas() {
@@ -237,7 +246,9 @@ void many() {
 }
 
 // Forked workers that read from one pipe each; one of them is slow.
-[[gnu::noinline]] void digest_part(long us) { kept = churn(us) + 3; }
+[[gnu::noinline]] void digest_part(long us) {
+  kept = churn(us) + 3;
+}
 
 void workers() {
   const long count = number("workers", 2);
@@ -270,8 +281,12 @@ void workers() {
 }
 
 // Tasks of std::async, joined in rounds.
-[[gnu::noinline]] double fold_left(long us) { return churn(us) + 2; }
-[[gnu::noinline]] double fold_right(long us) { return churn(us) + 1; }
+[[gnu::noinline]] double fold_left(long us) {
+  return churn(us) + 2;
+}
+[[gnu::noinline]] double fold_right(long us) {
+  return churn(us) + 1;
+}
 
 void rounds() {
   while (!over()) {
@@ -318,7 +333,8 @@ void heartbeat() {
 
 void retries() {
   while (!over()) {
-    while (!try_reserve() && !over()) std::this_thread::sleep_for(std::chrono::microseconds(number("pause", 2000)));
+    while (!try_reserve() && !over())
+      std::this_thread::sleep_for(std::chrono::microseconds(number("pause", 2000)));
   }
 }
 
@@ -333,17 +349,30 @@ int main(int argc, char** argv) {
     const auto at = text.find('=');
     options[text.substr(0, at)] = text.substr(at + 1);
   }
-  if (mode == "lambdas") lambdas();
-  else if (mode == "methods") Crawler().run();
-  else if (mode == "polls") polls();
-  else if (mode == "spinlock") ledger(true);
-  else if (mode == "mutex") ledger(false);
-  else if (mode == "journal") journal();
-  else if (mode == "many") many();
-  else if (mode == "workers") workers();
-  else if (mode == "rounds") rounds();
-  else if (mode == "fan") semaphoreless();
-  else if (mode == "heartbeat") heartbeat();
-  else if (mode == "retries") retries();
-  else return 2;
+  if (mode == "lambdas")
+    lambdas();
+  else if (mode == "methods")
+    Crawler().run();
+  else if (mode == "polls")
+    polls();
+  else if (mode == "spinlock")
+    ledger(true);
+  else if (mode == "mutex")
+    ledger(false);
+  else if (mode == "journal")
+    journal();
+  else if (mode == "many")
+    many();
+  else if (mode == "workers")
+    workers();
+  else if (mode == "rounds")
+    rounds();
+  else if (mode == "fan")
+    semaphoreless();
+  else if (mode == "heartbeat")
+    heartbeat();
+  else if (mode == "retries")
+    retries();
+  else
+    return 2;
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr int kBurst = 4;  // as a power of two: samples of a thread that may follow each other at once
 constexpr std::uint32_t kProcesses = 4096;
 constexpr std::uint32_t kMappable = 1U << 10U;  // BPF_F_MMAPABLE (Linux 5.5)
-constexpr std::uint32_t kThreads = 16384;  // the least recently seen are forgotten, and sampled again
+constexpr std::uint32_t kThreads = 16384;       // the least recently seen are forgotten, and sampled again
 
 std::size_t page() {
   return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));

@@ -31,11 +31,11 @@ class SwitchGate {
   void close();
   int load(bool with_gap) const;
 
-  int strangers_ = -1;              // processes
-  int spent_ = -1;                  // thread -> the time up to which its samples are spent
-  int gap_ = -1;                    // one value
+  int strangers_ = -1;               // processes
+  int spent_ = -1;                   // thread -> the time up to which its samples are spent
+  int gap_ = -1;                     // one value
   std::uint64_t* gap_ns_ = nullptr;  // the same, where the kernel maps it: written without a system call
-  int clock_ = -1, switches_ = -1;  // the programs
+  int clock_ = -1, switches_ = -1;   // the programs
 };
 
 }  // namespace latlab::system
