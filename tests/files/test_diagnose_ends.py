@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import LatlabError
-from latlab.lab.diagnosis.observe_command import observe_command
+from latlab.lab.diagnosis.applications.queue_recording import observe_command
 from latlab.system.environment import capture
 
 CHILD = "import subprocess, sys, time; p = subprocess.Popen(['sleep', '99'])"

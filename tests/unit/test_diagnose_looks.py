@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from latlab.lab.diagnosis import diagnose
+from latlab.lab.diagnosis.applications import trading_pipeline
 from latlab.lab.trading.demo import DemoOptions
 from latlab.lab.trading.layout import parse_layout
 
@@ -26,15 +26,15 @@ def observe(
         output.mkdir()
         (output / "look").write_text(str(len(list(tmp_path.iterdir()))))
         found = SimpleNamespace(limiting_stage=one.pop("limiting_stage"), seconds=one.pop("seconds"))
-        return SimpleNamespace(diagnosis=found, **one)
+        return SimpleNamespace(watched=SimpleNamespace(diagnosis=found), **one)
 
-    monkeypatch.setattr(diagnose, "run_pipeline", run_pipeline)
+    monkeypatch.setattr(trading_pipeline, "run_pipeline", run_pipeline)
     options = DemoOptions(
         layout=parse_layout({}, "as it comes"), seconds=2.0, output=tmp_path / "observation"
     )
-    question: Any = SimpleNamespace(seconds=2.0, seed=1, symbols=8, input=None)
     told: list[str] = []
-    run = diagnose._observe_pipeline(question, options, [], None, told.append)  # type: ignore[arg-type]
+    place: Any = SimpleNamespace(environment=None, tell=told.append)
+    run = trading_pipeline.observe_pipeline(options, [], place)
     assert next(left, None) is None, "fewer looks than planned"
     return run, told
 

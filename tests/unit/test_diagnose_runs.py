@@ -12,7 +12,6 @@ from latlab.lab.judge.disturbances import losses_in_words
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.verdict import _uncounted
 from latlab.model.diagnosis import QueueView
-from latlab.model.queues.analysis import Analysis, Verdict
 from latlab.queues.trace.traces import _known_until
 
 
@@ -169,4 +168,9 @@ def test_what_was_offered_is_either_taken_or_counted_as_lost(taken: int, reasons
 
 
 def test_an_application_that_lost_nothing_has_no_losses() -> None:
-    assert losses_in_words(Analysis(None, Verdict.NONE, 1.0, (), (), (), (), 0, 1)) == ()
+    assert losses_in_words([feed(92, 0)], None) == ()
+
+
+def test_what_was_lost_is_told_with_its_share_and_whose_fault_it_is() -> None:
+    (said,) = losses_in_words([feed(75, 25), feed(9, 0)], "book")
+    assert said.startswith("25.0 % of feed-a's messages were dropped because book cannot keep up (25 of 100)")

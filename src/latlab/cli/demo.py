@@ -91,12 +91,20 @@ def demo(
         options, rate = search(options, tell)
     with saying_what_stays(options.output, tell):
         run = run_demo(options, tell)
-    found = run.diagnosis
+    found = run.watched.diagnosis
 
     def write(report: Path, command: str) -> None:
-        times = run.residence
+        times = run.watched.residence
         write_report(
-            report, found, run.observation, times.end_to_end, times.waiting, capture(), command, seed, rate
+            report,
+            found,
+            run.watched.observation,
+            times.end_to_end,
+            times.waiting,
+            capture(),
+            command,
+            seed,
+            rate,
         )
 
     def words() -> str:

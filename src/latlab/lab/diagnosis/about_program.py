@@ -1,26 +1,26 @@
-"""The answer on a program that publishes nothing: by what its threads were seen to do."""
+"""The answer on an application that publishes nothing: by what its threads were seen to do."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
 
-from latlab.lab.diagnosis.observe_threads import ProgramRun
+from latlab.lab.diagnosis.applications.application import Observed
+from latlab.lab.diagnosis.applications.queue_recording import stopped
 from latlab.lab.diagnosis.question import Question
 from latlab.model.answer import Answer, Floor, Step, Unknown
 from latlab.model.threads import LimitKind
 from latlab.words import count, plural
 
-__all__ = ["about_program", "stopped"]
+__all__ = ["about_program"]
 
-# By SIGINT, SIGKILL, SIGPIPE and SIGTERM as a shell tells it, and by timeout(1).
-_STOPPED = (124, 130, 137, 141, 143)
 _NAMELESS = (LimitKind.UNKNOWN, LimitKind.LOAD)
 
 
 def about_program(
     question: Question,
-    run: ProgramRun,
+    target: str,
+    run: Observed,
     floor: Floor | None,
     findings: tuple[tuple[str, str, str, str], ...],
     steps: Sequence[Step],
@@ -47,7 +47,7 @@ def about_program(
     if limit.kind is LimitKind.UNKNOWN:
         distrust.append("no limit is named: " + "; ".join(limit.why_not))
     return Answer(
-        target=" ".join(question.command) if question.command else f"process {question.pid}",
+        target=target,
         sentence=limit.sentence,
         limiting_stage=None if limit.kind in _NAMELESS else limit.name,
         verdict=str(limit.kind),
@@ -62,11 +62,6 @@ def about_program(
         seed=question.seed,
         threads=found,
     )
-
-
-def stopped(status: int) -> bool:
-    """Whether a command with this status was stopped from outside, as by `timeout`: it did not fail."""
-    return status < 0 or status in _STOPPED
 
 
 def _longer(question: Question) -> str:

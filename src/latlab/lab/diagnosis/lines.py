@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latlab.lab.diagnosis.budget import mean_budget
-from latlab.lab.judge.disturbances import command_sentence
+from latlab.lab.judge.verdict import sentence_of_line
 from latlab.model.answer import AnswerLine
 from latlab.model.queues.analysis import Analysis, LineResult
 
@@ -23,7 +23,7 @@ def about_line(found: Analysis, line: LineResult, floor_share: float) -> AnswerL
     )
     return AnswerLine(
         line.stages,
-        command_sentence(line, of_it.stages),
+        sentence_of_line(line, found),
         line.limiting_stage,
         str(line.verdict),
         line.confidence,
@@ -33,10 +33,8 @@ def about_line(found: Analysis, line: LineResult, floor_share: float) -> AnswerL
     )
 
 
-def sentence_of(found: Analysis, lines: tuple[AnswerLine, ...]) -> str:
-    """What limits; of several lines each."""
-    if not lines:
-        return command_sentence(found, found.stages)
+def sentence_of(lines: tuple[AnswerLine, ...]) -> str:
+    """What limits each of several lines."""
     told = lines[:_MOST_LINES]
     more = f" {len(lines) - len(told)} more lines are in the report." if len(told) < len(lines) else ""
     return " ".join(f"{', '.join(line.stages[:4])}: {line.sentence}" for line in told) + more

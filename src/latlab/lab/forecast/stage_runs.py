@@ -117,10 +117,10 @@ def run_paced(stubbing: Stubbing, layout: Layout, stage: str) -> Paced:
     """
     run = _run(stubbing, layout, stubbing.seconds)
     return Paced(
-        rate_hz=_rate(run.diagnosis, stage),
+        rate_hz=_rate(run.watched.diagnosis, stage),
         service_ns=_service(run, layout, stage),
-        latency=run.residence.end_to_end,
-        limits=_limits(run.diagnosis),
+        latency=run.watched.residence.end_to_end,
+        limits=_limits(run.watched.diagnosis),
         taken=run.taken,
     )
 
@@ -133,7 +133,7 @@ def run_fast(stubbing: Stubbing, layout: Layout, stage: str) -> Fast:
     """
     replay = dataclasses.replace(layout.replay, mode="fast", on_full="wait")
     run = _run(stubbing, dataclasses.replace(layout, replay=replay), CAPACITY_S)
-    return Fast(_rate(run.diagnosis, stage), _limits(run.diagnosis), run.taken)
+    return Fast(_rate(run.watched.diagnosis, stage), _limits(run.watched.diagnosis), run.taken)
 
 
 def _rate(diagnosis: Diagnosis, stage: str) -> float:
@@ -143,7 +143,7 @@ def _rate(diagnosis: Diagnosis, stage: str) -> float:
 def _service(run: PipelineRun, layout: Layout, stage: str) -> float:
     """The median service of the stage's traced events, of all of its instances."""
     names = layout.instances(stage) if stage in STAGES else [stage]
-    times = [run.residence.service[name] for name in names if name in run.residence.service]
+    times = [run.watched.residence.service[name] for name in names if name in run.watched.residence.service]
     if not times:
         raise CannotStubError(f"no traced event came through {stage}: set trace.every to a smaller number")
     return float(median(np.concatenate(times)))

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from latlab.errors import NotTrustworthyError
-from latlab.model.queues.analysis import Analysis, LineResult, StageResult, Stall, Verdict
+from latlab.model.diagnosis import QueueView
+from latlab.model.queues.analysis import Analysis, Stall, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import stalls
 from latlab.words import share
 
 __all__ = [
     "burst_in_words",
-    "command_sentence",
     "losses_in_words",
     "stalls_in_words",
     "unanswered",
@@ -24,36 +24,7 @@ __all__ = [
 _LOOKS = 11  # at a stall
 _FULL = 0.98  # of the capacity: a queue that is counted in batches may show a little less
 _BLOCKED = 0.5  # of the looks
-_READY = 0.5  # of the time: below, that a stage had input waiting is not why it limits
 _NO_CPU = 0.5  # of a stall: for so much of it the thread was ready and had none
-
-
-def command_sentence(found: Analysis | LineResult, stages: Sequence[StageResult]) -> str:
-    """What limits an application of one's own, or one of its lines.
-
-    Args:
-        stages: all that were observed.
-    """
-    if found.doubts:
-        return "What was observed contradicts itself: no verdict."
-    if found.verdict is Verdict.STOPPED:
-        return f"{found.limiting_stage} has stopped: {found.evidence[0]}."
-    if found.verdict is Verdict.POOL:
-        return f"The pool {found.limiting_stage} limits: {found.evidence[0]}."
-    if found.limiting_stage is not None:
-        stage = next((one for one in stages if one.label == found.limiting_stage), None)
-        if stage is not None and stage.ready is not None and stage.ready >= _READY:
-            ready = f"It had input waiting and was not blocked downstream {share(stage.ready)} of the time."
-            return f"Bottleneck: {found.limiting_stage}. {ready}"
-        # What it had in hand was not in front of it, or it held the others up: the evidence says how.
-        said = f": {found.evidence[0]}" if found.evidence and found.verdict is Verdict.STAGE else ""
-        return f"Bottleneck: {found.limiting_stage}{said}."
-    return {
-        "scheduler": "No stage limits: runnable threads waited for a CPU.",
-        "cpu": "The CPUs limit, no single stage.",
-        "burst": "No stage limits on average, but bursts are larger than a buffer.",
-        "none": "No stage limits.",
-    }.get(str(found.verdict), "What was observed does not carry an answer.")
 
 
 def unanswered(verdict: str, found: Analysis) -> tuple[str, ...]:
@@ -121,14 +92,15 @@ def _blocked(stall: Stall, observation: Observation) -> bool:
     return False
 
 
-def losses_in_words(found: Analysis) -> tuple[str, ...]:
+def losses_in_words(queues: Sequence[QueueView], limiting: str | None) -> tuple[str, ...]:
     """Queues that overran, and what they lost, the most first."""
-    since = f" since {found.limiting_stage} can't keep up" if found.limiting_stage is not None else ""
+    since = f" because {limiting} cannot keep up" if limiting is not None else ""
     return tuple(
-        f"{queue.name} overran{since}, and lost {queue.dropped:,} of "
-        f"{queue.total_in + queue.dropped:,} events"
-        for queue in sorted(found.queues, key=lambda queue: -queue.dropped)
-        if queue.dropped
+        f"{share(queue.drops / (queue.events_in + queue.drops))} of {queue.name}'s messages were dropped"
+        f"{since} ({queue.drops:,} of {queue.events_in + queue.drops:,}): latencies are those of delivered "
+        "messages only"
+        for queue in sorted(queues, key=lambda queue: -queue.drops)
+        if queue.drops
     )
 
 

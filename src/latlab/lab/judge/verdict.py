@@ -1,12 +1,13 @@
-"""Names the limiting stage of the demonstration's pipeline, and says whether the run can be trusted.
+"""Names what limits an application that publishes its queues, and says whether the run can be trusted.
 
-The queues' samples and the stages' own times give the stage (`latlab.queues.analyse`). What the demonstration
-adds: event traces, which say how long an event waited and was served, and the processes' own accounts.
+The queues' samples and the stages' own times give the stage (`latlab.queues.analyse`). What applications may
+add: event traces, which say how long an event waited and was served, and the processes' own accounts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,25 +15,26 @@ from numpy.typing import NDArray
 
 from latlab import words
 from latlab.errors import InputError
-from latlab.lab.judge.demand import all_of_type, most_work
-from latlab.lab.judge.disturbances import unanswered
+from latlab.lab.judge.demand import all_of_type, held_up, most_work
+from latlab.lab.judge.disturbances import losses_in_words, unanswered
 from latlab.lab.judge.foreign_load import Others
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.residence import Residence, TraceTable
 from latlab.model.diagnosis import Diagnosis, Discrepancy, Latency, QueueView, Sampler, StageView
-from latlab.model.queues.analysis import Analysis, StageResult, Verdict
+from latlab.model.queues.analysis import Analysis, LineResult, StageResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import verify_recording
 from latlab.stats.quantiles import quantiles
 from latlab.words import duration
 
-__all__ = ["diagnose", "discrepancy", "latency", "overloaded"]
+__all__ = ["diagnose", "discrepancy", "latency", "overloaded", "sentence_of_line"]
 
 _STARVED_PERIODS = 5  # the sampler is starved when its 99th percentile exceeds so many periods …
 _STARVED_SHARE = 0.2  # … or when it missed this share of them
 _KEPT_WAITING = 0.2  # of the time, a thread without a CPU: then its events wait for the scheduler
 _WORTH_NS = 2_000  # a service that is worth a word where nothing limits …
 _MOST_OF_IT = 3  # … if it takes so many times as long as any other
+_READY = 0.5  # of the time: below, that a stage had input waiting is not why it limits
 _FOREIGN = 0.15  # share of the machine that others may have used
 
 
@@ -53,8 +55,9 @@ def diagnose(
     outcomes: Sequence[Outcome],
     sampler: Mapping[str, Any],
     cores: int,
-    others: Others,
+    others: Others | None,
     every: int,
+    distrust: Sequence[str] = (),
 ) -> Diagnosis:
     """From everything that was seen to one answer.
 
@@ -67,8 +70,10 @@ def diagnose(
         outcomes: how the processes ended.
         sampler: the recording's document on the sampler.
         cores: CPUs that the pipeline could run on.
-        others: who else used the machine during the run.
+        others: who else used the machine during the run; None where that was not looked at, nor the sampler's
+            own starvation: then `distrust` speaks of that.
         every: one event in so many was traced.
+        distrust: what else makes the observation doubtful.
     """
     queue_views = _queue_views(analysis, times, observation)
     stage_views = _stage_views(analysis, times, traces, stages, observation)
@@ -77,7 +82,10 @@ def diagnose(
     evidence = list(analysis.evidence)
     # What contradicts itself is not made true by traces of the same queues.
     demand = None if analysis.doubts else most_work(analysis, stage_views, stages)
-    if demand is not None:
+    if traces.event.size == 0 and not analysis.lines and (holder := held_up(analysis)) is not None:
+        evidence.append(holder.evidence)
+        limiting = holder.name
+    elif demand is not None:
         evidence.append(demand.evidence)
         if limiting is None:
             verdict = Verdict.STAGE
@@ -91,13 +99,15 @@ def diagnose(
             evidence.append(alike.evidence)
     seconds = (analysis.to_ns - analysis.from_ns) / 1e9
     used = _cores_used(observation)
-    disturbed = _disturbed(stage_views, cores, others) if limiting is None else None
+    disturbed = None
+    if limiting is None and others is not None:
+        disturbed = _disturbed(stage_views, cores, others)
     if disturbed is not None and verdict in (Verdict.NONE, Verdict.BURST):
         verdict = Verdict.SCHEDULER
     end_to_end = latency(times.end_to_end)
     facts: dict[str, Any] = {
-        "foreign_cores": others.cpus,
-        "stolen_cores": others.stolen,
+        "foreign_cores": None if others is None else others.cpus,
+        "stolen_cores": None if others is None else others.stolen,
         "processes": [
             {"role": o.role, "pid": o.pid, "died": o.died, "signal": o.signal, "status": o.status}
             for o in outcomes
@@ -120,23 +130,24 @@ def diagnose(
         limiting_stage=limiting,
         verdict=str(verdict),
         confidence=confidence,
-        sentence=_sentence(limiting, verdict, disturbed, stage_views, end_to_end, used, cores),
+        sentence=_sentence(analysis, limiting, verdict, disturbed, stage_views, end_to_end, used, cores),
         evidence=(*evidence, *_trace_evidence(limiting, stage_views, queue_views)),
         queues=queue_views,
         stages=stage_views,
         end_to_end=end_to_end,
         sampler=found,
         discrepancy=check,
-        losses=tuple(_losses(queue_views, limiting)),
+        losses=losses_in_words(queue_views, limiting),
         distrust=(
             *unanswered(verdict, analysis),
             *_uncounted(queue_views, outcomes),
-            *_distrust(found, outcomes, cores, others),
+            *(() if others is None else _distrust(found, outcomes, cores, others)),
+            *distrust,
         ),
         cores_used=used,
         cores=cores,
         seconds=seconds,
-        events=sum(queue.events_in for queue in queue_views if queue.source.startswith("exchange")),
+        events=_entered(queue_views),
         analysis=analysis,
         facts=facts,
     )
@@ -215,17 +226,11 @@ def _stage_views(
             if result is None:
                 continue
             waits = (traces.pop_ns - traces.push_ns)[hops & (traces.drain == name)]
+            view = _stage_view(result, kind)
             views.append(
-                StageView(
-                    name=name,
-                    type=kind,
+                replace(
+                    view,
                     events=_events(name, observation),
-                    rate_hz=result.rate_hz,
-                    utilisation=_on_cpu(result),
-                    cpu_cores=result.cpu,
-                    ready=result.ready,
-                    blocked=result.blocked,
-                    run_queue=result.run_queue,
                     service_ns=latency(times.service.get(name)),
                     waiting_ns=latency(waits),
                 )
@@ -233,9 +238,30 @@ def _stage_views(
     return tuple(views)
 
 
+def _stage_view(result: StageResult, kind: str) -> StageView:
+    return StageView(
+        name=result.label,
+        type=kind,
+        events=0,
+        rate_hz=result.rate_hz,
+        utilisation=_on_cpu(result),
+        cpu_cores=result.cpu,
+        ready=result.ready,
+        blocked=result.blocked,
+        run_queue=result.run_queue,
+    )
+
+
+def _entered(queues: Sequence[QueueView]) -> int:
+    """Events that came in from outside: into queues whose source takes from none of the others."""
+    drains = {queue.drain for queue in queues if queue.drain}
+    entered = [queue.events_in for queue in queues if queue.kind != "pool" and queue.source not in drains]
+    return sum(entered) or max((queue.events_in for queue in queues), default=0)
+
+
 def _events(name: str, observation: Observation) -> int:
     for stage in observation.stages:
-        if stage.name == name:
+        if stage.label == name:
             mine = observation.stage_times["events"][observation.stage_times["stage"] == stage.number]
             return int(mine.max(initial=0))
     return 0
@@ -298,6 +324,7 @@ def _disturbed(stages: Sequence[StageView], cores: int, others: Others) -> str |
 
 
 def _sentence(
+    analysis: Analysis | LineResult,
     limiting: str | None,
     verdict: str,
     disturbed: str | None,
@@ -306,6 +333,12 @@ def _sentence(
     used: float | None,
     cores: int,
 ) -> str:
+    if analysis.doubts:
+        return "What was observed contradicts itself: no verdict."
+    if verdict == Verdict.STOPPED:
+        return f"{limiting} has stopped: {analysis.evidence[0]}."
+    if verdict == Verdict.POOL:
+        return f"The pool {limiting} limits: {analysis.evidence[0]}."
     tail = ""
     if end_to_end is not None:
         tail = (
@@ -314,7 +347,11 @@ def _sentence(
         )
     if limiting is not None:
         mine = [view for view in stages if limiting in (view.name, view.type)]
-        busiest = max(mine, key=lambda view: view.ready or 0.0)
+        busiest = max(mine, key=lambda view: view.ready or 0.0, default=None)
+        if busiest is None or (busiest.ready or 0.0) < _READY:
+            # What it had in hand was not in front of it, or it held the others up: the evidence says how.
+            said = f": {analysis.evidence[0]}" if analysis.evidence and verdict == Verdict.STAGE else ""
+            return f"Bottleneck: {limiting}{said}.{tail}"
         service = (
             f"; an event takes {duration(busiest.service_ns.p50)} there (p50)" if busiest.service_ns else ""
         )
@@ -330,7 +367,7 @@ def _sentence(
         share = f"; the busiest, {top.name}, has work {words.share(top.ready)} of the time"
     match verdict:
         case Verdict.CPU:
-            amount = "" if used is None else f": the pipeline used {used:.2f} of {cores}"
+            amount = "" if used is None else f": it used {used:.2f} of {cores}"
             return f"Bottleneck: the CPUs, no single stage{amount}{share}.{tail}"
         case Verdict.SCHEDULER if disturbed is not None:
             return f"No stage limits, but {disturbed}{share}.{tail}"
@@ -342,6 +379,12 @@ def _sentence(
             return f"What was observed does not carry an answer{share}.{tail}"
         case _:
             return f"No stage limits{share}.{tail}"
+
+
+def sentence_of_line(line: LineResult, analysis: Analysis) -> str:
+    """What limits one of several lines that no queue connects."""
+    views = [_stage_view(one, one.label) for one in analysis.stages if one.label in line.stages]
+    return _sentence(line, line.limiting_stage, line.verdict, None, views, None, None, 0)
 
 
 def _trace_evidence(
@@ -375,19 +418,6 @@ def _trace_evidence(
             f"events wait longest in {longest.name}: {duration(longest.waiting_ns.p50)} (p50, traced)"
         )
     return evidence
-
-
-def _losses(queues: Sequence[QueueView], limiting: str | None) -> list[str]:
-    """Queues that overran, in words."""
-    since = f" because {limiting} cannot keep up" if limiting is not None else ""
-    return [
-        f"{words.share(queue.drops / (queue.events_in + queue.drops))} of {queue.name}'s messages "
-        f"were dropped"
-        f"{since} ({queue.drops:,} of {queue.events_in + queue.drops:,}): latencies are those of delivered "
-        "messages only; 'latlab demo --find-rate' finds the rate that drops none"
-        for queue in queues
-        if queue.drops
-    ]
 
 
 def _uncounted(queues: Sequence[QueueView], outcomes: Sequence[Outcome]) -> list[str]:

@@ -88,15 +88,15 @@ def _paced(options: DemoOptions, delay_ns: int) -> Any:
 
 
 def _trial(run: PipelineRun, delay_ns: int, packet_messages: int) -> dict[str, Any]:
-    drops = sum(queue.drops for queue in run.diagnosis.queues)
-    rose, fill = rose_before(run.observation)
+    drops = sum(queue.drops for queue in run.watched.diagnosis.queues)
+    rose, fill = rose_before(run.watched.observation)
     return {
         "delay_ns": delay_ns,
         "rate_hz": round(1e9 / delay_ns * packet_messages),
         "drops": drops,
         "rose": rose,
         "fill_before_drop": fill,
-        "limiting_stage": run.diagnosis.limiting_stage,
+        "limiting_stage": run.watched.diagnosis.limiting_stage,
     }
 
 

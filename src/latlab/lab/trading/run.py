@@ -10,19 +10,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from latlab.formats.recording import RecordingWriter, open_recording
+from latlab.formats.recording import RecordingWriter
 from latlab.lab.judge.foreign_load import Others
 from latlab.lab.judge.outcome import Outcome
-from latlab.lab.judge.residence import Residence, TraceTable, residence
-from latlab.lab.judge.verdict import diagnose, overloaded
+from latlab.lab.judge.verdict import overloaded
+from latlab.lab.judge.watched import Watched, watched
 from latlab.lab.trading.plan import RunSettings, plan_text
 from latlab.lab.trading.processes import PipelineProcesses
-from latlab.lab.trading.traces import trace_files, trace_table
-from latlab.model.diagnosis import Diagnosis
+from latlab.lab.trading.traces import trace_files
 from latlab.model.layout import STAGES, Layout
 from latlab.model.machine.environment import Environment
-from latlab.model.queues.observation import Observation
-from latlab.queues import Recorder, analyse, keep_traces, load
+from latlab.queues import Recorder, load
 from latlab.system.scratch import scratch
 
 __all__ = ["KIND", "PipelineRun", "run_pipeline"]
@@ -41,10 +39,7 @@ class PipelineRun:
         taken: the share of the machine that processes that can be seen and the hypervisor took.
     """
 
-    observation: Observation
-    traces: TraceTable
-    residence: Residence
-    diagnosis: Diagnosis
+    watched: Watched
     outcomes: tuple[Outcome, ...]
     disturbed: str | None = None
     unseen: bool = False
@@ -94,29 +89,20 @@ def run_pipeline(
             others.end()
             writer.put("pipeline", {"schema": 1, "outcomes": [asdict(outcome) for outcome in outcomes]})
             observation = load(output)
-            clock = open_recording(writer.path).document("clock")
             files, lanes = trace_files(traces, layout)
-            columns, said = keep_traces(files, observation, clock, writer, lanes)
-            table = trace_table(columns, observation)
-            stages = {stage: layout.instances(stage) for stage in STAGES}
-            times = residence(table, stages)
             tell("diagnosing")
-            found = diagnose(
+            seen = watched(
+                writer,
                 observation,
-                analyse(observation),
-                times,
-                table,
-                stages,
-                outcomes,
-                open_recording(writer.path).document("sampler"),
-                len(cpus),
-                others,
-                0 if said["lost"] else layout.trace_every,
+                files,
+                lanes=lanes,
+                stages={stage: layout.instances(stage) for stage in STAGES},
+                outcomes=outcomes,
+                others=others,
             )
-            writer.put("diagnosis", found.to_json())
     disturbed = others.took(len(cpus)) if overloaded(others, len(cpus)) else None
     taken = others.seen / len(cpus)
-    return PipelineRun(observation, table, times, found, outcomes, disturbed, others.unseen, taken)
+    return PipelineRun(seen, outcomes, disturbed, others.unseen, taken)
 
 
 def _play(

@@ -1,19 +1,12 @@
-"""The trace files of the pipeline's two processes, and the table that the diagnosis works on."""
+"""The trace files of the pipeline's two processes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from latlab.lab.judge.residence import TraceTable
 from latlab.model.layout import STAGES, Layout
-from latlab.model.queues.observation import Observation
 
-__all__ = ["trace_files", "trace_table"]
+__all__ = ["trace_files"]
 
 
 def trace_files(path: Path, layout: Layout) -> tuple[list[Path], list[list[str]]]:
@@ -29,18 +22,3 @@ def trace_files(path: Path, layout: Layout) -> tuple[list[Path], list[list[str]]
     # Nothing is traced, or the process died before it came so far.
     there = [file for file in lanes if file.exists()]
     return there, [lanes[file] for file in there]
-
-
-def trace_table(columns: Mapping[str, NDArray[Any]], observation: Observation) -> TraceTable:
-    """The series "traces" with the queues' names and sources instead of their numbers."""
-    names = np.array([queue.name for queue in observation.queues] + [""])
-    sources = np.array([queue.source_type for queue in observation.queues] + [""])
-    return TraceTable(
-        event=columns["event"],
-        push_ns=columns["push_ns"],
-        pop_ns=columns["pop_ns"],
-        source=sources[columns["queue"]],
-        drain=columns["stage"],
-        queue=names[columns["queue"]],
-        end=columns["end"],
-    )

@@ -134,11 +134,11 @@ def _times(latency: Latency | None, *names: str) -> list[str]:
 def _latency(page: Page, diagnosis: Diagnosis, times: NDArray[np.int64]) -> None:
     page.section(
         "End-to-end latency",
-        "Traced events, from the exchange's line to the end of the execution.",
+        "Traced events, from the first queue to the end.",
         anchor="latency",
     )
     if times.size == 0:
-        page.paragraph("No traced event reached the end of the pipeline.")
+        page.paragraph("No traced event reached the end.")
         return
     quantiles = ("p50", "p90", "p99", "p99_9", "max")
     page.table(
@@ -188,21 +188,26 @@ def _stages(page: Page, diagnosis: Diagnosis) -> None:
     page.section(
         "Stages",
         "Ready: it has an event to work on and room for the result. Utilisation: busy and on a CPU. No CPU: "
-        "its thread could run and had none. Service and waiting are of traced events, by the wall clock.",
+        "its thread could run and had none. Traced service and waiting are by the wall clock.",
         anchor="stages",
     )
     columns = (
-        *("stage", "events/s", "ready", "blocked", "utilisation", "CPUs", "no CPU"),
-        *("service p50", "p99", "waiting p50", "p99"),
+        *("stage", "events/s", "ready", "starved", "blocked", "utilisation", "CPUs", "no CPU"),
+        *("service, mean", "traced p50", "p99", "waiting p50", "p99"),
     )
+    known = {stage.label: stage for stage in diagnosis.analysis.stages}
     rows = [
         [
             stage.name,
             round(stage.rate_hz),
             *(
-                share(v)
-                for v in (stage.ready, stage.blocked, stage.utilisation, stage.cpu_cores, stage.run_queue)
+                share(value)
+                for value in (
+                    *(stage.ready, known[stage.name].starved, stage.blocked),
+                    *(stage.utilisation, stage.cpu_cores, stage.run_queue),
+                )
             ),
+            duration(known[stage.name].service_ns),
             *_times(stage.service_ns, "p50", "p99"),
             *_times(stage.waiting_ns, "p50", "p99"),
         ]

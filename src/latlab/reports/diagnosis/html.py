@@ -6,9 +6,8 @@ import os
 
 from latlab.lab.diagnosis.diagnose import DiagnosisRun
 from latlab.model.answer import Answer, Budget, Forecast, Interval
-from latlab.model.queues.analysis import Analysis
 from latlab.model.queues.tail import Tail
-from latlab.reports.diagnosis.demo_html import add_fills, add_observation, add_topology
+from latlab.reports.diagnosis.demo_html import add_observation, add_topology
 from latlab.reports.diagnosis.text import forecast_rows, tail_rows
 from latlab.reports.diagnosis.threads_html import add_threads
 from latlab.reports.html import Page
@@ -42,8 +41,9 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
         page.verdict(f"Withheld: {doubt_in_words(doubt)}.", "warn")
     if answer.distrust:
         page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(answer.distrust), "warn")
-    if run.pipeline is not None:
-        add_topology(page, run.pipeline.diagnosis)
+    seen = run.seen.queues
+    if seen is not None:
+        add_topology(page, seen.diagnosis)
     if answer.budget is not None:
         _budget(page, answer.budget, _views(run))
     if answer.tail is not None and answer.tail.events:
@@ -63,14 +63,9 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
     for forecast in answer.forecasts:
         _forecast(page, forecast)
     _floor(page, answer)
-    if run.pipeline is not None:
-        found = run.pipeline
-        add_observation(
-            page, found.diagnosis, found.observation, found.residence.end_to_end, found.residence.waiting
-        )
-    elif run.command is not None:
-        _analysis(page, run.command.analysis)
-        add_fills(page, run.command.observation)
+    if seen is not None:
+        times = seen.residence
+        add_observation(page, seen.diagnosis, seen.observation, times.end_to_end, times.waiting)
     if answer.threads is not None:
         add_threads(page, answer.threads)
     _steps(page, answer)
@@ -83,18 +78,14 @@ def _views(run: DiagnosisRun) -> dict[str, str]:
     views = {"service": "stages", "waiting": "queues", "floor": "", "unexplained": ""}
     if run.answer.floor is not None:
         views["floor"] = "floor"
-    if run.pipeline is not None:
-        views |= {
-            "waiting": "waiting" if run.pipeline.residence.waiting else "queues",
-            "unexplained": "latency",
-        }
+    if run.seen.queues is not None and run.seen.queues.residence.end_to_end.size:
+        views |= {"waiting": "waiting", "unexplained": "latency"}
     return views
 
 
 def _queue_names(run: DiagnosisRun) -> list[str]:
-    if run.pipeline is not None:
-        return [queue.name for queue in run.pipeline.diagnosis.queues]
-    return [] if run.command is None else [queue.name for queue in run.command.analysis.queues if queue.name]
+    seen = run.seen.queues
+    return [] if seen is None else [queue.name for queue in seen.diagnosis.queues if queue.name]
 
 
 def _budget(page: Page, budget: Budget, views: dict[str, str]) -> None:
@@ -217,55 +208,6 @@ def _floor(page: Page, answer: Answer) -> None:
         page.table(
             ("setting", "is", "costs", "what mends it"), [list(finding) for finding in answer.findings]
         )
-
-
-def _analysis(page: Page, analysis: Analysis) -> None:
-    page.section("Stages", "By the samples of their queues and by their own times.", anchor="stages")
-    page.table(
-        ("stage", "events/s", "ready", "starved", "blocked", "utilisation", "service, mean", "no CPU"),
-        [
-            [
-                stage.label,
-                round(stage.rate_hz),
-                *(share(value) for value in (stage.ready, stage.starved, stage.blocked, stage.utilisation)),
-                duration(stage.service_ns),
-                share(stage.run_queue),
-            ]
-            for stage in analysis.stages
-        ],
-    )
-    page.section("Queues", "As they were sampled from outside.", anchor="queues")
-    page.table(
-        (
-            "queue",
-            "source",
-            "drain",
-            "kind",
-            "capacity",
-            "mean fill",
-            "p99",
-            "max",
-            "full",
-            "in",
-            "drops",
-            "mean time",
-        ),
-        [
-            [
-                *(queue.name, queue.source, queue.drain, queue.kind, queue.capacity or None),
-                *(
-                    queue.mean_fill,
-                    queue.fill_p99,
-                    queue.fill_max,
-                    share(queue.full),
-                    queue.total_in,
-                    queue.dropped,
-                ),
-                duration(queue.residence_ns),
-            ]
-            for queue in analysis.queues
-        ],
-    )
 
 
 def _steps(page: Page, answer: Answer) -> None:

@@ -15,28 +15,33 @@ from types import TracebackType
 from typing import Self
 
 from latlab.errors import InputError, LatlabError, UsageError
+from latlab.formats.live_traces import trace_files
 from latlab.formats.recording import RecordingWriter
+from latlab.lab.judge.watched import Watched, watched
 from latlab.model.machine.environment import Environment
-from latlab.model.queues.analysis import Analysis
-from latlab.model.queues.observation import Observation
-from latlab.queues import Recorder, analyse, applications, injected, load
+from latlab.queues import Recorder, applications, injected, load
 from latlab.system.scratch import scratch
 
 __all__ = [
-    "CommandRun",
+    "MappedTraces",
     "QueueRecording",
+    "QueueRun",
     "counters_in",
     "observe_command",
     "observe_pid",
     "program_of",
     "publishes",
     "require_counters",
+    "stopped",
 ]
 
 KIND = "queues"
 _APPEAR_S = 30.0  # an interpreter that imports half the world needs some seconds before its first queue
 _ENDS_S = 5.0  # for a command to end when it is asked to
 _PERIOD_NS = 200_000
+_MAPPED_S = 0.25  # between two looks for trace files
+# By SIGINT, SIGKILL, SIGPIPE and SIGTERM as a shell tells it, and by timeout(1).
+_STOPPED = (124, 130, 137, 141, 143)
 _TWO_LINES = (
     "Python's own queues are counted by themselves (not under python -I or -E); publish others "
     "(Python: latlab.queues.instrument, C++: latlab/counters.hpp; see docs/tutorials/python-pipeline.md)"
@@ -44,18 +49,19 @@ _TWO_LINES = (
 
 
 @dataclass(frozen=True, slots=True)
-class CommandRun:
-    """What observing an application gave.
+class QueueRun:
+    """What observing the queues of a program gave.
 
     Attributes:
         status: its exit status; None while it still runs.
         seconds: that it ran, or that it was observed.
+        distrust: why the observation is not trustworthy; empty when it is.
     """
 
-    observation: Observation
-    analysis: Analysis
+    watched: Watched
     status: int | None
     seconds: float
+    distrust: tuple[str, ...]
 
 
 def program_of(command: Sequence[str]) -> str:
@@ -97,7 +103,7 @@ def observe_command(
     seconds: float,
     environment: Environment,
     tell: Callable[[str], None],
-) -> CommandRun:
+) -> QueueRun:
     """Start a command, record the queues of all of its processes until it ends, analyse them.
 
     The command's output goes to our stderr. It is stopped after `seconds`, as a service that never ends is.
@@ -117,6 +123,31 @@ def observe_command(
             return recording.until_end_of(process)
 
 
+def stopped(status: int) -> bool:
+    """Whether a command with this status was stopped from outside, as by `timeout`: it did not fail."""
+    return status < 0 or status in _STOPPED
+
+
+class MappedTraces:
+    """The event traces that a program writes: files that its processes have mapped, seen while they run."""
+
+    def __init__(self) -> None:
+        self._found: dict[Path, None] = {}
+        self._next = 0.0
+
+    def look(self, *pids: int) -> None:
+        """Look for them, if the last look is long enough ago; without a process, of all that publish."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _MAPPED_S
+        for pid in pids or [one.pid for one in applications() if one.live]:
+            self._found |= dict.fromkeys(trace_files(pid))
+
+    def files(self) -> list[Path]:
+        """Those that are still there."""
+        return [path for path in self._found if path.exists()]
+
+
 class QueueRecording:
     """Records the queues of a command that was started, from when it publishes some.
 
@@ -130,8 +161,10 @@ class QueueRecording:
         self._output = output
         self._seconds = seconds
         self._environment = environment
-        self._stack = ExitStack()
+        self._stack, self._sampling = ExitStack(), ExitStack()
+        self._writer: RecordingWriter | None = None
         self._recorder: Recorder | None = None
+        self._traces = MappedTraces()
         self._begin = time.monotonic()
         self._end: float | None = None
 
@@ -141,25 +174,31 @@ class QueueRecording:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stack.__exit__(kind, error, trace)
+        try:
+            self._sampling.__exit__(kind, error, trace)
+        finally:
+            self._stack.__exit__(kind, error, trace)
 
     def begin(self) -> None:
         """Record from now on; more than once is once."""
         if self._recorder is None:
-            writer = self._stack.enter_context(
+            self._writer = self._stack.enter_context(
                 RecordingWriter(
                     self._output, KIND, parameters=self._parameters, environment=self._environment
                 )
             )
-            self._recorder = self._stack.enter_context(Recorder(["*"], writer, period_ns=_PERIOD_NS))
+            self._recorder = Recorder(["*"], self._writer, period_ns=_PERIOD_NS)
+            self._sampling.enter_context(self._recorder)
+        self._traces.look()
 
     def end(self) -> None:
         """Record no more: who is told to end stops taking, and that is nothing of his own."""
         if self._recorder is not None and self._end is None:
+            self._traces.look()
             self._end = time.monotonic() - self._begin
-            self._stack.close()
+            self._sampling.close()
 
-    def finished(self, status: int | None) -> CommandRun | None:
+    def finished(self, status: int | None) -> QueueRun | None:
         """What was recorded of a command that has ended meanwhile; None where it published no queue.
 
         Args:
@@ -169,10 +208,12 @@ class QueueRecording:
             return None
         self.end()
         assert self._end is not None
-        observation = load(self._output)
-        return CommandRun(observation, analyse(observation), status, self._end)
+        assert self._writer is not None
+        run = _judged(self._writer, self._traces, status, self._end)
+        self._stack.close()
+        return run
 
-    def until_end_of(self, process: subprocess.Popen[bytes]) -> CommandRun:
+    def until_end_of(self, process: subprocess.Popen[bytes]) -> QueueRun:
         """Until the command ends, or its time is over, when it is ended; then analyse.
 
         Raises:
@@ -185,6 +226,7 @@ class QueueRecording:
             assert self._recorder is not None
             until = self._begin + self._seconds
             while process.poll() is None and time.monotonic() < until and not self._recorder.failed:
+                self._traces.look()
                 time.sleep(0.01)
             self.end()
         finally:
@@ -203,7 +245,7 @@ def _ended(process: subprocess.Popen[bytes]) -> int | None:
 
 def observe_pid(
     pid: int, output: Path, *, seconds: float, environment: Environment, tell: Callable[[str], None]
-) -> CommandRun:
+) -> QueueRun:
     """Record the queues of a running process, analyse them; the process goes on.
 
     Raises:
@@ -212,16 +254,40 @@ def observe_pid(
     require_counters(pid)
     tell(f"observing process {pid} from outside for {seconds:g} s")
     begin = time.monotonic()
-    with (
-        RecordingWriter(
-            output, KIND, parameters={"pid": pid, "seconds": seconds}, environment=environment
-        ) as writer,
-        Recorder([pid], writer, period_ns=_PERIOD_NS) as recorder,
-    ):
-        while time.monotonic() < begin + seconds and recorder.anyone_alive and not recorder.failed:
-            time.sleep(0.02)
-    observation = load(output)
-    return CommandRun(observation, analyse(observation), None, time.monotonic() - begin)
+    traces = MappedTraces()
+    parameters = {"pid": pid, "seconds": seconds}
+    with RecordingWriter(output, KIND, parameters=parameters, environment=environment) as writer:
+        with Recorder([pid], writer, period_ns=_PERIOD_NS) as recorder:
+            while time.monotonic() < begin + seconds and recorder.anyone_alive and not recorder.failed:
+                traces.look(pid)
+                time.sleep(0.02)
+        return _judged(writer, traces, None, time.monotonic() - begin, of_window=True)
+
+
+def _judged(
+    writer: RecordingWriter,
+    traces: MappedTraces,
+    status: int | None,
+    seconds: float,
+    *,
+    of_window: bool = False,
+) -> QueueRun:
+    """What a recording says whose sampling is over.
+
+    Args:
+        of_window: of the traces only those of events that were under way within the recording.
+    """
+    observation = load(writer.path)
+    reasons = []
+    if status not in (0, None) and not stopped(status):
+        reasons.append(f"the command ended with status {status}")
+    if observation.gaps:
+        missed = int(observation.gaps["periods"].sum())
+        sweeps = int(observation.sweeps["t_ns"].size)
+        if missed > sweeps:
+            reasons.append(f"the sampler was starved: it missed {missed:,} of {missed + sweeps:,} periods")
+    seen = watched(writer, observation, traces.files(), of_window=of_window, distrust=reasons)
+    return QueueRun(seen, status, seconds, tuple(reasons))
 
 
 @contextmanager

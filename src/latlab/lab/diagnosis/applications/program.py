@@ -1,0 +1,162 @@
+"""Any program as an application: a command that is started, or a process that runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from latlab.errors import InputError, LatlabError, UnavailableError
+from latlab.formats.recording import RecordingWriter
+from latlab.lab.diagnosis.applications.application import CannotReplayError, Observed, Place, Replay, Tell
+from latlab.lab.diagnosis.applications.queue_recording import (
+    QueueRun,
+    observe_command,
+    observe_pid,
+    program_of,
+)
+from latlab.lab.diagnosis.applications.thread_capture import by_queues, capture_of_command, capture_of_pid
+from latlab.lab.diagnosis.next_commands import of_component, of_study, of_tail
+from latlab.lab.diagnosis.question import Question
+from latlab.lab.forecast.by_component_study import studied
+from latlab.lab.forecast.by_queue_model import modelled
+from latlab.lab.judge.residence import TraceTable
+from latlab.model.answer import Forecast, Unknown
+from latlab.stubs import require_component
+
+__all__ = ["Command", "Process"]
+
+_LEAST_STUDY_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What a command and a process have in common."""
+
+    question: Question
+
+    @property
+    def cpus(self) -> list[int]:
+        """All of ours: where it may run is not known before it does."""
+        return []
+
+    def traces(self, seen: Observed) -> TraceTable | None:
+        """Those that it has mapped (include/latlab/trace.hpp)."""
+        if seen.queues is None or not seen.queues.traces.event.size:
+            return None
+        return seen.queues.traces
+
+    def untraced(self, seen: Observed, place: Place) -> Unknown:
+        """Its tail."""
+        assert seen.queues is not None
+        return of_tail(seen.queues.observation, place.output)
+
+    def forecast(self, stage: str, seen: Observed, place: Place) -> Forecast:
+        """By a queueing model of its queues."""
+        assert seen.queues is not None
+        return modelled(seen.queues.observation, stage, seed=self.question.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Command(_Program):
+    """A command, run from its start until it ends, or its time is over."""
+
+    @property
+    def target(self) -> str:
+        """As one types it."""
+        return " ".join(self.question.command)
+
+    def require(self) -> None:
+        """There is such a program, and each component that a file names."""
+        program_of(self.question.command)
+        for stage, component in self.question.components.items():
+            where = f"diagnose.components.{stage}"
+            require_component(component, self.question.command, self.question.source, where)
+
+    def observe(self, place: Place) -> Observed:
+        """Start it; its output goes to our stderr. It is ended with all of its processes."""
+        command, seconds = self.question.command, self.question.seconds
+        return _by_threads_or_queues(
+            lambda: capture_of_command(command, seconds, place),
+            lambda: observe_command(
+                command, place.observation, seconds=seconds, environment=place.environment, tell=place.tell
+            ),
+            place.tell,
+        )
+
+    def replay(self, stage: str, place: Place) -> Replay:
+        """The whole command again, with the component stubbed that does the work of the stage."""
+        question = self.question
+        component = question.components.get(stage)
+        if component is None:
+            raise _unknown_component(stage, question.command)
+
+        def measure(deadline: float, writer: RecordingWriter, tell: Tell) -> Forecast:
+            seconds = max(deadline - time.monotonic(), _LEAST_STUDY_S)
+            output = place.output / "study"
+            return studied(
+                question.command, stage, component, output, seconds=seconds, seed=question.seed, tell=tell
+            )
+
+        how = f"of the whole command, {component} stubbed"
+        return Replay(measure, how, of_study(component, question.command))
+
+
+@dataclass(frozen=True, slots=True)
+class Process(_Program):
+    """A process that runs, and goes on afterwards."""
+
+    @property
+    def pid(self) -> int:
+        """Its id."""
+        assert self.question.pid is not None
+        return self.question.pid
+
+    @property
+    def target(self) -> str:
+        """By its id."""
+        return f"process {self.pid}"
+
+    def require(self) -> None:
+        """There is such a process."""
+        if not Path(f"/proc/{self.pid}").is_dir():
+            raise InputError(str(self.pid), "there is no process of this id", remedy="see `ps -e`")
+
+    def observe(self, place: Place) -> Observed:
+        """Look at it for as long as was asked."""
+        seconds = self.question.seconds
+        return _by_threads_or_queues(
+            lambda: capture_of_pid(self.pid, seconds, place),
+            lambda: observe_pid(
+                self.pid, place.observation, seconds=seconds, environment=place.environment, tell=place.tell
+            ),
+            place.tell,
+        )
+
+    def replay(self, stage: str, place: Place) -> Replay:
+        """What it works on comes only once."""
+        raise _unknown_component(stage, ())
+
+
+def _unknown_component(stage: str, command: Sequence[str]) -> CannotReplayError:
+    what = f"which function or class does the work of {stage} is not known"
+    return CannotReplayError(what, remedy=of_component(stage, command))
+
+
+def _by_threads_or_queues(
+    threads: Callable[[], Observed], queues: Callable[[], QueueRun], tell: Tell
+) -> Observed:
+    """Where the kernel's events may not be read, the queues that it publishes are all that is observed.
+
+    Raises:
+        UnavailableError: it publishes none either.
+    """
+    try:
+        return threads()
+    except UnavailableError as error:
+        tell(f"{error}; looking at its queues only")
+        try:
+            return by_queues(queues())
+        except LatlabError as second:
+            raise UnavailableError(f"{error}; and {second}") from second

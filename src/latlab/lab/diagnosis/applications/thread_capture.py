@@ -1,0 +1,192 @@
+"""Observes any program from outside: what its threads do; its queues instead, where it publishes counters."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from latlab.errors import InputError
+from latlab.lab.diagnosis.applications.application import Observed, Place
+from latlab.lab.diagnosis.applications.queue_recording import (
+    QueueRecording,
+    QueueRun,
+    counters_in,
+    observe_pid,
+    program_of,
+    publishes,
+)
+from latlab.model.queues.observation import Observation
+from latlab.model.schedule import Schedule
+from latlab.model.threads import Limit, LimitKind
+from latlab.queues import applications, injected
+from latlab.system.scratch import scratch
+from latlab.words import duration
+
+__all__ = ["by_queues", "capture_of_command", "capture_of_pid"]
+
+_LISTEN_LOOKS_S = (0.2, 0.6, 1.5, 4.0, 10.0, 30.0)
+
+
+@dataclass
+class _Watch:
+    """Asked while a program is captured: who of it accepts connections, and whether it publishes queues."""
+
+    recording: QueueRecording | None = None
+    missed: bool = False  # it published queues, and had ended before they could be recorded
+    pid: int | None = None
+    begin: float = field(default_factory=time.monotonic)
+    looks: list[float] = field(default_factory=lambda: list(_LISTEN_LOOKS_S))
+    listens: set[int] = field(default_factory=set)
+
+    def __call__(self) -> bool:
+        """Whether it publishes queues, which tell more than its threads."""
+        if self.looks and time.monotonic() > self.begin + self.looks[0]:
+            del self.looks[0]
+            self.listens |= _listening(self.pid)
+        if self.recording is None or not publishes():
+            return False
+        try:
+            self.recording.begin()
+        except InputError:  # it has ended between the two looks
+            self.recording, self.missed = None, True
+            return False
+        if all(_interpreted(one.pid) for one in applications() if one.live and one.queues):
+            # An interpreter's queues are slow enough for both to be watched; threads tell what queues don't.
+            self.recording = None
+            return False
+        return True
+
+
+def capture_of_pid(pid: int, seconds: float, place: Place) -> Observed:
+    """Look at a running process; at its queues alone where it publishes some.
+
+    Raises:
+        UnavailableError: the kernel's events may not be read.
+    """
+    from latlab.schedule import capture_pids
+
+    if publishes(pid):
+        return by_queues(
+            observe_pid(
+                pid, place.observation, seconds=seconds, environment=place.environment, tell=place.tell
+            )
+        )
+    place.tell(f"observing process {pid} from outside for {seconds:g} s")
+    watch = _Watch(pid=pid)
+    schedule = capture_pids([pid], seconds, stop=watch)
+    return _analysed(schedule, watch, None, place)
+
+
+def capture_of_command(command: Sequence[str], seconds: float, place: Place) -> Observed:
+    """Run a command; its queues instead, where it is a program in C++ that publishes some.
+
+    Raises:
+        UsageError: there is no such program.
+        UnavailableError: the kernel's events may not be read.
+    """
+    from latlab.schedule import GivenUpError, capture_command
+
+    program = program_of(command)
+    place.tell(f"observing `{' '.join(command)}` from outside, for {seconds:g} s at most")
+    with (
+        scratch("command", shared=True) as folder,
+        counters_in(str(folder)),
+        QueueRecording(
+            command, place.observation, seconds=seconds, environment=place.environment
+        ) as recording,
+    ):
+        watch = _Watch(recording=recording)
+        try:
+            schedule = capture_command(
+                [program, *command[1:]],
+                seconds,
+                output=2,
+                environment=injected(os.environ, folder),
+                give_up=watch,
+                over=recording.end,
+            )
+        except GivenUpError as given_up:
+            place.tell("it publishes its queues: observing these")
+            return by_queues(recording.until_end_of(given_up.process))
+        queues = recording.finished(schedule.exit_code)
+    return _analysed(schedule, watch, queues, place)
+
+
+def _analysed(schedule: Schedule, watch: _Watch, queues: QueueRun | None, place: Place) -> Observed:
+    from latlab.threads import analyse
+
+    place.tell("analysing what its threads did")
+    pid = watch.pid
+    labels = {} if queues is None else _labels(queues.watched.observation)
+    found = analyse(schedule, root=pid, own=_own(pid), listens=frozenset(watch.listens), labels=labels)
+    if watch.missed:
+        found = replace(found, limit=_too_short(found.limit, schedule.seconds))
+    status, seconds = schedule.exit_code, schedule.seconds
+    if queues is None:
+        return Observed(None, found, schedule, status, seconds)
+    return Observed(queues.watched, found, schedule, status, seconds, queues.distrust)
+
+
+def _labels(observation: Observation) -> dict[int, str]:
+    """Of each thread that puts or takes the stage that it runs, where it is one only."""
+    takes: dict[int, set[str]] = {}
+    puts: dict[int, set[str]] = {}
+    for queue in observation.queues:
+        takes.setdefault(queue.consumer_tid, set()).add(queue.drain)
+        puts.setdefault(queue.producer_tid, set()).add(queue.source)
+    known = {**puts, **takes}  # what it takes is what it works on
+    return {
+        tid: next(iter(names)) for tid, names in known.items() if tid and len(names) == 1 and "" not in names
+    }
+
+
+def _too_short(limit: Limit, seconds: float) -> Limit:
+    """Threads of a program that publishes queues say less than these: its name is withheld."""
+    why = f"it publishes queues, and ended after {duration(seconds * 1e9)}, before these were observed"
+    return replace(
+        limit, kind=LimitKind.UNKNOWN, name="", confidence=0.0, share=0.0,
+        sentence=f"Cannot tell what limits: {why}.", why_not=(f"{why}; a run of some seconds shows them",),
+    )  # fmt: skip
+
+
+def _interpreted(pid: int) -> bool:
+    """Whether a process is a Python interpreter; False where it can't be known."""
+    try:
+        return "python" in os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH119, PTH115
+    except OSError:
+        return False
+
+
+def by_queues(run: QueueRun) -> Observed:
+    """Its queues were all that was looked at."""
+    return Observed(run.watched, None, None, run.status, run.seconds, run.distrust)
+
+
+def _own(pid: int | None) -> frozenset[int] | None:
+    if pid is None:
+        return None
+    from latlab.schedule.tree import tree_of
+
+    return frozenset((pid, *tree_of([pid])))
+
+
+def _listening(pid: int | None) -> set[int]:
+    """Processes of the program that accept connections."""
+    import psutil
+
+    found: set[int] = set()
+    try:
+        root = psutil.Process(pid)
+        family = [*([root] if pid is not None else []), *root.children(recursive=True)]
+    except psutil.Error:
+        return found
+    for one in family:
+        try:
+            connections = one.net_connections(kind="all")
+        except psutil.Error:
+            continue  # it has ended
+        if any(connection.status == psutil.CONN_LISTEN for connection in connections):
+            found.add(one.pid)
+    return found
