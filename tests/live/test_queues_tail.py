@@ -85,6 +85,31 @@ pytestmark = [
 ]
 
 
+def locked(folder: Path) -> Path:
+    """The program above, built."""
+    source, program = folder / "a.cpp", folder / "a"
+    source.write_text(LOCKED)
+    include = Path(latlab.__file__).parent / "include"
+    command = ["g++", "-std=c++20", "-O1", "-pthread", f"-I{include}", str(source), "-o", str(program)]
+    try:
+        subprocess.run(command, check=True)
+    except FileNotFoundError:
+        pytest.skip("g++ is not installed")
+    return program
+
+
+def test_a_diagnosis_finds_the_event_traces_of_a_program_and_takes_its_tail_apart(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "latlab", "diagnose", "--no-forecast", "--json", "--seconds", "3"]
+    command += ["-o", str(tmp_path / "run"), "--", str(locked(tmp_path)), str(tmp_path / "traces")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 3), done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["end_to_end_ns"]["count"] > 0
+    assert answer["budget"]["quantile"] == 0.999
+    assert answer["tail"]["events"]
+    assert not any("no event traces" in one["what"] for one in answer["unknown"])
+
+
 def tail_of(run: Path, *options: str) -> dict:
     command = [sys.executable, "-m", "latlab", "queues", "tail", str(run), "--json", *options]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
@@ -127,16 +152,8 @@ def test_a_stage_whose_cpu_a_real_time_thread_takes_is_told_with_who_took_it(tmp
 def test_a_stage_that_waits_for_a_lock_is_told_to_sleep_in_a_futex_until_its_holder_wakes_it(
     tmp_path: Path,
 ) -> None:
-    source, program, traces, run = (tmp_path / name for name in ("a.cpp", "a", "traces", "run"))
-    source.write_text(LOCKED)
-    include = Path(latlab.__file__).parent / "include"
-    try:
-        subprocess.run(
-            ["g++", "-std=c++20", "-O1", "-pthread", f"-I{include}", str(source), "-o", str(program)],
-            check=True,
-        )
-    except FileNotFoundError:
-        pytest.skip("g++ is not installed")
+    traces, run = (tmp_path / name for name in ("traces", "run"))
+    program = locked(tmp_path)
     environment = {**os.environ, "LATLAB_COUNTERS": str(tmp_path)}
     with subprocess.Popen(
         [str(program), str(traces)], stdout=subprocess.PIPE, text=True, env=environment
