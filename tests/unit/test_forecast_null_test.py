@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from latlab.lab.forecast.null_test import null_test, withheld
+from latlab.lab.forecast.null_test import null_test, with_drift, withheld
 from latlab.model.answer import Forecast, ForecastPoint, Interval
 
 
@@ -46,3 +46,39 @@ def test_a_commands_time_is_tested_by_its_inverse() -> None:
     times = [ForecastPoint(s, s, 5, time_ns=Interval(t)) for s, t in ((0.0, 1.11), (0.2, 0.98))]
     base = ForecastPoint(None, None, 5, time_ns=Interval(1.04))
     assert null_test(replace(found, baseline=base, points=tuple(times)), 0.0) is not None
+
+
+def known(value: float, half: float) -> Interval:
+    return Interval(value, value * (1 - half), value * (1 + half))
+
+
+def test_a_drift_that_more_runs_would_tell_names_the_budget_that_does() -> None:
+    found = made(100, 97, 102)
+    points = (ForecastPoint(0.0, 0.0, 5, capacity_hz=known(97, 0.05)), *found.points[1:])
+    base = ForecastPoint(None, None, 5, capacity_hz=known(100, 0.05))
+    text = withheld(replace(found, baseline=base, points=points), 0.02, 10)
+    assert text is not None
+    # Both known to 5 %, the difference to 7.1; to know it to half of 2 % takes 50 times the runs, at most 40.
+    assert "--budget 400" in text
+
+
+def test_a_stub_that_changes_the_system_is_not_cured_by_more_runs() -> None:
+    found = made(100, 80, 105)
+    points = (ForecastPoint(0.0, 0.0, 5, capacity_hz=known(80, 0.01)), *found.points[1:])
+    base = ForecastPoint(None, None, 5, capacity_hz=known(100, 0.01))
+    text = withheld(replace(found, baseline=base, points=points), 0.02, 10)
+    assert text is not None
+    assert "more runs would not settle it" in text
+
+
+def test_what_passes_holds_the_drift_in_its_intervals() -> None:
+    found = made(100, 95, 130)
+    better = replace(found.points[1], capacity_hz=known(130, 0.02))
+    found = with_drift(replace(found, points=(found.points[0], better, found.points[2])))
+    held = found.points[1].capacity_hz
+    assert held is not None
+    assert held.low is not None
+    assert held.high is not None
+    assert held.low <= 130 * 0.98
+    assert held.high >= 130 / 0.95
+    assert "the intervals hold that difference" in found.warnings[-1]

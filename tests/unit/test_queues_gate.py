@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from latlab.lab.judge.disturbances import losses_in_words
 from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
 from latlab.model.queues.observation import Observation, Queue, QueueKind, SocketBuffer
 from latlab.queues import analyse
@@ -288,15 +289,40 @@ def idle() -> Observation:
     return line(-1, slower=0.0, load=0.5, variation=0.5)
 
 
+def with_socket(observation: Observation, drain: str, full: float) -> Observation:
+    """The same beside a receive buffer that dropped 971 datagrams and was nearly full so often."""
+    t_ns = np.linspace(*observation.sweeps["t_ns"][[0, -1]], 50).astype(np.int64)
+    fill = np.where(np.arange(50) < 50 * full, 4000, 100).astype(np.uint64)
+    samples = {"t_ns": t_ns, "socket": np.zeros(50, np.uint32), "fill_bytes": fill}
+    samples |= {"capacity_bytes": np.full(50, 4096, np.uint64)}
+    samples["dropped"] = np.linspace(0, 971, 50).astype(np.uint64)
+    socket = SocketBuffer(0, "udp", "127.0.0.1:9", "", 1, 0, drain=drain)
+    return replace(observation, sockets=(socket,), socket_samples=samples)
+
+
 def test_nothing_limits_is_withheld_where_the_kernel_dropped_datagrams() -> None:
-    observation = idle()
-    assert analyse(observation).verdict is Verdict.NONE
-    t_ns = observation.sweeps["t_ns"][[0, -1]]
-    samples = {"t_ns": t_ns, "socket": np.zeros(2, np.uint32), "fill_bytes": np.zeros(2, np.uint64)}
-    samples |= {"capacity_bytes": np.full(2, 4096, np.uint64), "dropped": np.array([0, 971], np.uint64)}
-    socket = SocketBuffer(0, "udp", "127.0.0.1:9", "", 1, 0)
-    found = analyse(replace(observation, sockets=(socket,), socket_samples=samples))
+    assert analyse(idle()).verdict is Verdict.NONE
+    found = analyse(with_socket(idle(), "", 0.9))
     assert (found.verdict, [doubt.value for doubt in found.doubts]) == (Verdict.UNKNOWN, [971.0])
+    assert any("971" in said for said in losses_in_words((), None, found.sockets))
+
+
+def test_who_reads_a_socket_that_stands_full_and_drops_is_named() -> None:
+    found = analyse(with_socket(idle(), "source", 0.9))
+    assert (found.verdict, found.limiting_stage, found.doubts) == (Verdict.STAGE, "source", ())
+    assert found.evidence[0].startswith("the kernel dropped 971 datagrams in front of source")
+
+
+def test_a_socket_that_drops_and_mostly_has_room_meets_bursts() -> None:
+    found = analyse(with_socket(idle(), "source", 0.1))
+    assert (found.verdict, found.limiting_stage) == (Verdict.BURST, None)
+
+
+def test_a_stage_that_limits_stays_named_beside_what_its_socket_lost() -> None:
+    found = analyse(with_socket(line(2), "source", 0.9))
+    assert found.limiting_stage == "stage-2"
+    (said,) = losses_in_words((), found.limiting_stage, found.sockets)
+    assert said.endswith("because stage-2 cannot keep up")
 
 
 def judged(verdict: Verdict, **queue: Any) -> tuple[Doubt, ...]:

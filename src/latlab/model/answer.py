@@ -151,7 +151,8 @@ class Forecast:
     Attributes:
         method: "stub": measured on the running system with the stage stubbed; "model": computed by a queue
             simulation fitted to the observation, which is not a measurement.
-        kind: of bottleneck: total (every speed-up pays), limited (up to the knee), none.
+        kind: of bottleneck: total (every speed-up pays), limited (up to the knee), none; open: how far it
+            pays is not known, and every rate is a lower bound (its interval has no upper one).
         service_ns: of an event at the stage, p50, as it is.
         flat_ns: with the stub of function only; None in a model.
         baseline: the unmodified system, interleaved with the points.
@@ -159,11 +160,12 @@ class Forecast:
         takes_over: the stage or resource that limits from there.
         drift: of the stub at speed-up 0 against the baseline, as a relative difference of the time per
             event; None in a model.
+        uneven: share of the looks at the CPUs that found one slower than it can be; None: too few looks.
     """
 
     method: Literal["stub", "model"]
     stage: str
-    kind: Literal["total", "limited", "none"]
+    kind: Literal["total", "limited", "none", "open"]
     service_ns: float
     flat_ns: float | None
     baseline: ForecastPoint
@@ -174,6 +176,7 @@ class Forecast:
     rounds: int
     sentence: str
     warnings: tuple[str, ...] = ()
+    uneven: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["Member", "children_of", "command_of", "described", "member", "threads_of", "tree_of"]
+__all__ = ["Member", "children_of", "command_of", "descends", "described", "member", "threads_of", "tree_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,18 @@ def threads_of(pid: int) -> list[Member]:
     except OSError:
         return []
     return [found for tid in sorted(tids) if (found := member(pid, tid)) is not None]
+
+
+def descends(pid: int, ancestor: int) -> bool:
+    """Whether a process is a child of another, or of one of its children; False where one has gone."""
+    while pid > 1:
+        rest = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        if len(rest) < 2:
+            return False
+        pid = int(rest[1])
+        if pid == ancestor:
+            return True
+    return False
 
 
 def children_of(pid: int) -> list[int]:

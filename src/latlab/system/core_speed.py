@@ -45,8 +45,8 @@ class CoreSpeed:
         finally:
             os.sched_setaffinity(0, allowed)
 
-    def in_words(self) -> str | None:
-        """That the speed changed, and by how much; None where it did not, or too little was seen."""
+    def slow(self) -> tuple[float, float] | None:
+        """The share of the looks at which work took longer, and how many times; None: too few looks."""
         slowness = [
             np.array(took) / np.quantile(took, _USUAL, method="inverted_cdf")
             for took in self.looks.values()
@@ -56,11 +56,17 @@ class CoreSpeed:
             return None
         ratios = np.concatenate(slowness)
         slow = float(np.mean(ratios > _SLOW))
-        if slow * ratios.size < 2:  # one look may have met whatever it met
+        return slow, float(np.median(ratios[ratios > _SLOW])) if slow else 1.0
+
+    def in_words(self) -> str | None:
+        """That the speed changed, and by how much; None where it did not, or too little was seen."""
+        found = self.slow()
+        looks = sum(len(took) for took in self.looks.values() if len(took) >= _FEWEST)
+        if found is None or found[0] * looks < 2:  # one look may have met whatever it met
             return None
-        times = float(np.median(ratios[ratios > _SLOW]))
+        slow, times = found
         return (
             f"CPU speed varied: the same calibration loop took {times:.1f} × longer in "
-            f"{max(1, round(100 * slow))} % of {ratios.size} checks (noisy neighbour or clock change); "
+            f"{max(1, round(100 * slow))} % of {looks} checks (noisy neighbour or clock change); "
             "throughput figures are affected"
         )

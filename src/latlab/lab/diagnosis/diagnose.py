@@ -5,6 +5,7 @@ fixing it would buy. Each step is saved as it ends, and one that can't run says 
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,8 +27,8 @@ from latlab.lab.diagnosis.joined import joined
 from latlab.lab.diagnosis.next_commands import of_model
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
-from latlab.lab.forecast.null_test import withheld
-from latlab.model.answer import Answer, Floor, Forecast
+from latlab.lab.forecast.null_test import with_drift, withheld
+from latlab.model.answer import Answer, Floor, Forecast, Unknown
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Verdict
 from latlab.system.environment import capture
@@ -38,6 +39,8 @@ __all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
 
 KIND = "diagnosis"
 _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
+_LEAST_OBSERVED_S = 1.0
+_UNEVEN = 0.5  # of the looks at the CPUs' speed: then runs are compared that no one speed made
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,9 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
         if floor is not None:
             writer.put("floor", {"schema": 1, **asdict(floor)})
         findings = steps.run("settings", _settings, "latlab system check") or ()
+        if question.layout is None:
+            left_s = begin + question.budget_s - _RESERVE_S - time.monotonic()
+            application = _application(_within(question, left_s, steps))
         seen = application.observe(place)
         if seen.queues is None:
             answer = about_program(
@@ -87,6 +93,21 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
             answer = _with_forecast(question, application, answer, seen, place, deadline, steps)
         _save_answer(writer, answer)
     return DiagnosisRun(answer, environment, seen)
+
+
+def _within(question: Question, left_s: float, steps: Steps) -> Question:
+    """The question with an observation that the budget carries; what is left out of it is named."""
+    if question.seconds <= left_s:
+        return question
+    seconds = max(left_s, _LEAST_OBSERVED_S)
+    again = ["latlab", "diagnose", "--seconds", f"{question.seconds:g}"]
+    again += ["--budget", f"{2 * question.seconds + _RESERVE_S:.0f}"]
+    again += ["--", *question.command] if question.command else ["--pid", str(question.pid)]
+    why = f"the budget of {duration(question.budget_s * 1e9)} carries no more"
+    steps.tell(f"observing for {duration(seconds * 1e9)}, since {why}")
+    what = f"what the program does after {duration(seconds * 1e9)}: {why}"
+    steps.unknown.append(Unknown(what, shlex.join(again)))
+    return replace(question, seconds=seconds)
 
 
 def _application(question: Question) -> Application:
@@ -194,11 +215,14 @@ def _forecasted(question: Question, answer: Answer, made: Forecast | None, steps
     if why is not None:
         steps.tell(why)
         answer, made = replace(answer, distrust=(*answer.distrust, why)), None
+    if made is not None and made.uneven is not None and made.uneven >= _UNEVEN:
+        why = f"CPUs changed speed in {share(made.uneven, digits=0)} of the looks between the forecast's runs"
+        answer = replace(answer, distrust=(*answer.distrust, why))
     return replace(
         answer,
         steps=tuple(steps.steps),
         unknown=tuple(steps.unknown),
-        forecasts=(made,) if made is not None else (),
+        forecasts=(with_drift(made),) if made is not None else (),
     )
 
 

@@ -6,6 +6,8 @@ neither CPUs that stages share nor caches that they spoil for each other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from latlab import queues, stubs
@@ -13,13 +15,15 @@ from latlab.model.answer import Forecast, ForecastPoint, Interval
 from latlab.model.queues.observation import Observation
 from latlab.model.queues.queueing import Forecast as Simulated
 from latlab.model.queues.queueing import QueueingModel
-from latlab.words import duration
+from latlab.words import count, duration, share
 
 __all__ = ["modelled"]
 
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _SEEDS = 2
 _EVENTS = 800  # from outside, without blocking: a saturated pipeline serves some thousands in that time
+_SAME = 0.05  # of the throughput: what two bounds may differ by, and still tell the same
+_MOST_NAMED = 3
 _LEAST_SHARE = 0.02  # of the service, which stands for none: a stage without any makes no finite model
 
 
@@ -39,22 +43,32 @@ def modelled(observation: Observation, stage: str, *, seed: int, events: int = _
     services = [one.service_ns for one in model.stages if stage in (one.name, one.type)]
     if not services:
         raise queues_error(model, stage)
-    runs: dict[float, list[Simulated]] = {speedup: [] for speedup in SPEEDUPS}
-    for number in range(_SEEDS):
-        for speedup in SPEEDUPS:
-            faster = model if speedup == 0 else _faster(model, stage, speedup)
-            runs[speedup].append(queues.forecast(faster, events=events, seed=seed + number))
+    bounds = {
+        one.name: bound
+        for one in model.stages
+        if stage not in (one.name, one.type)
+        and (bound := queues.service_bounds(observation).get(one.name)) is not None
+    }
+    slowest, fastest = _bounded(model, bounds, 1.0), _bounded(model, bounds, _LEAST_SHARE)
+    least = _simulated(slowest, stage, events, seed)
+    most = _simulated(fastest, stage, events, seed) if bounds else least
+    open_ = bool(bounds) and any(_apart(least[speedup], most[speedup]) for speedup in SPEEDUPS)
+    if open_:
+        return _at_least(stage, float(np.mean(services)), least, tuple(bounds))
     found = stubs.forecast(
-        [{speedup: max(runs[speedup][i].throughput_hz, 1e-9) for speedup in SPEEDUPS} for i in range(_SEEDS)],
+        [
+            {speedup: max(least[speedup][i].throughput_hz, 1e-9) for speedup in SPEEDUPS}
+            for i in range(_SEEDS)
+        ],
         name=stage,
         better="more",
         what="throughput",
     )
-    after = _busiest(runs[1.0][0], stage)
+    after = _busiest(least[1.0][0], stage)
     knee = None
     if found.t_limit is not None:
         knee = Interval(found.t_limit, *(found.t_limit_interval or (None, None)))
-    points = {speedup: _point(speedup, runs[speedup]) for speedup in SPEEDUPS}
+    points = {speedup: _point(speedup, least[speedup]) for speedup in SPEEDUPS}
     return Forecast(
         method="model",
         stage=stage,
@@ -69,6 +83,74 @@ def modelled(observation: Observation, stage: str, *, seed: int, events: int = _
         rounds=_SEEDS,
         sentence=_sentence(stage, points, knee, after),
     )
+
+
+def _bounded(model: QueueingModel, bounds: Mapping[str, float], share: float) -> QueueingModel:
+    """The model with every stage whose service is only bounded at so much of its bound."""
+    for name, bound in bounds.items():
+        model = model.with_stage(name, service_ns=share * bound)
+    return model
+
+
+def _simulated(model: QueueingModel, stage: str, events: int, seed: int) -> dict[float, list[Simulated]]:
+    """Every speed with every seed: each sees the same arrivals."""
+    return {
+        speedup: [
+            queues.forecast(
+                model if speedup == 0 else _faster(model, stage, speedup), events=events, seed=seed + number
+            )
+            for number in range(_SEEDS)
+        ]
+        for speedup in SPEEDUPS
+    }
+
+
+def _apart(least: Sequence[Simulated], most: Sequence[Simulated]) -> bool:
+    low, high = (float(np.mean([run.throughput_hz for run in runs])) for runs in (least, most))
+    return high > (1 + _SAME) * low
+
+
+def _at_least(
+    stage: str, service_ns: float, least: Mapping[float, Sequence[Simulated]], unknown: tuple[str, ...]
+) -> Forecast:
+    """What holds however slow the others are that the counts only bound; nothing on what lies beyond it."""
+    points = {
+        speedup: ForecastPoint(
+            speedup=None if speedup == 0 else speedup,
+            achieved=None if speedup == 0 else speedup,
+            runs=0,
+            rate_hz=_from(float(np.mean([run.throughput_hz for run in runs]))),
+        )
+        for speedup, runs in least.items()
+    }
+    base, better = points[0.0].rate_hz, points[0.2].rate_hz
+    assert base is not None
+    assert better is not None
+    who = " and ".join(f"`{name}`" for name in unknown[:_MOST_NAMED])
+    who += f" and {len(unknown) - _MOST_NAMED} more" if len(unknown) > _MOST_NAMED else ""
+    return Forecast(
+        method="model",
+        stage=stage,
+        kind="open",
+        service_ns=service_ns,
+        flat_ns=None,
+        baseline=points[0.0],
+        points=tuple(points[speedup] for speedup in SPEEDUPS[1:]),
+        knee=None,
+        takes_over=None,
+        drift=None,
+        rounds=_SEEDS,
+        sentence=(
+            f"by a model, making `{stage}` 20 % faster would take the throughput from "
+            f"{count(base.value)} to at least {count(better.value)} events/s; how far it pays is unknown, "
+            f"since the counts only bound the service of {who}"
+        ),
+    )
+
+
+def _from(value: float) -> Interval:
+    """At least so much."""
+    return Interval(value, value, None)
 
 
 def queues_error(model: QueueingModel, stage: str) -> Exception:
@@ -106,7 +188,6 @@ def _point(speedup: float, runs: list[Simulated]) -> ForecastPoint:
 def _sentence(
     stage: str, points: dict[float, ForecastPoint], knee: Interval | None, after: str | None
 ) -> str:
-
     base, better = points[0.0], points[0.2]
     assert base.p99_9_ns is not None
     assert better.p99_9_ns is not None
@@ -114,10 +195,10 @@ def _sentence(
     assert better.rate_hz is not None
     said = (
         f"by a model, making `{stage}` 20 % faster would take p99.9 from {duration(base.p99_9_ns.value)} to "
-        f"{duration(better.p99_9_ns.value)}, and the throughput from {base.rate_hz.value:,.0f} to "
-        f"{better.rate_hz.value:,.0f} events/s"
+        f"{duration(better.p99_9_ns.value)}, and the throughput from {count(base.rate_hz.value)} to "
+        f"{count(better.rate_hz.value)} events/s"
     )
     if knee is None:
         return said
     since = f", since `{after}` takes over" if after else ""
-    return f"{said}; beyond {100 * knee.value:.0f} % nothing{since}"
+    return f"{said}; beyond {share(knee.value, digits=0)} nothing more{since}"

@@ -20,6 +20,7 @@ from typing import Literal
 import numpy as np
 
 from latlab import words
+from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.forecast.stage_runs import (
     CAPACITY_S,
@@ -49,6 +50,7 @@ _FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of a
 _OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
 _LEAST_ROUNDS = 2
+_SHORTEST_S = 0.8  # of a run at the input's own pace: its tail is still of thousands of events
 _FLAT_RUNS = 4  # in each round after those
 _FLAT_FAST = 3  # in each round, as fast as the input is taken: nothing else in the pipeline is as uneven
 _TAIL_KNOWN, _RATE_KNOWN = 0.05, 0.025  # standard errors (of p99.9, of the throughput) that are good enough
@@ -61,7 +63,13 @@ _KINDS: dict[str, Literal["total", "limited", "none"]] = {
 
 
 def forecast(
-    stubbing: Stubbing, stage: str, deadline: float, writer: RecordingWriter, tell: Callable[[str], None]
+    stubbing: Stubbing,
+    stage: str,
+    deadline: float,
+    writer: RecordingWriter,
+    tell: Callable[[str], None],
+    *,
+    over: bool = False,
 ) -> Forecast:
     """Measure the curve of a stage.
 
@@ -70,15 +78,23 @@ def forecast(
         deadline: on the clock of time.monotonic: no round begins that would end after it.
         writer: keeps each run's numbers as the series "forecast".
         tell: takes a line on each round as it begins. What it takes for that is not the forecast's time.
+        over: make two rounds in any case.
 
     Raises:
         CannotStubError: nothing of the stage's service can be stubbed.
-        LatlabError: the pipeline could not be run.
+        LatlabError: the pipeline could not be run, or two rounds don't fit.
     """
     left_s = deadline - time.monotonic()
     round_s = (len(SPEEDUPS) + 1) * (stubbing.seconds + CAPACITY_S + 2 * _OVERHEAD_S)
     round_s += (_FLAT_FAST - 1) * (CAPACITY_S + _OVERHEAD_S)
     speedups = SPEEDUPS if _LEAST_ROUNDS * round_s < left_s else _FEW_SPEEDUPS
+    lean = _least_s(stubbing.seconds) > left_s  # then the runs are shorter, and there are no more than needed
+    if lean and not over:
+        shortest = min(stubbing.seconds, _SHORTEST_S)
+        _require_time(_least_s(shortest), deadline)
+        fits = (left_s - _least_s(0.0)) / (_least_s(1.0) - _least_s(0.0))
+        stubbing = dataclasses.replace(stubbing, seconds=max(shortest, fits))
+        tell(f"forecast: runs of {stubbing.seconds:.1f} s, so that it fits the budget")
     base = run_paced(stubbing, stubbing.layout, stage)
     flat = run_paced(stubbing, stubbed(stubbing.layout, stage, 0), stage)
     removable = 1 - flat.service_ns / base.service_ns
@@ -99,8 +115,10 @@ def forecast(
     rounds = 0
     speed = CoreSpeed(sorted(os.sched_getaffinity(0)))
     while True:
-        runs = _agenda(rounds, *undisturbed(paced, capacity))
+        runs = _agenda(rounds, *undisturbed(paced, capacity), lean=lean)
         left_s = deadline - time.monotonic()
+        if not over and 0 < rounds < _LEAST_ROUNDS:
+            _require_time(sum(took[run] for run in runs), deadline)
         if rounds >= _LEAST_ROUNDS and sum(took[run] for run in runs) > left_s:
             runs = [(None, True), (1.0, True)]  # what may fit where a whole round does not
             if sum(took[run] for run in runs) > left_s:
@@ -129,15 +147,38 @@ def forecast(
     points = {key: _point(key, reference, runs, kept_fast[key]) for key, runs in kept.items()}
     found = _judged(stage, reference, flat.service_ns, points, kept_fast, rounds)
     made, used = count(paced) + count(capacity), count(kept) + count(kept_fast)
-    changed = speed.in_words()
+    changed, uneven = speed.in_words(), speed.slow()
     more = (*([left_out(made, used)] if used < made else []), *([changed] if changed else []))
-    return dataclasses.replace(found, warnings=(*found.warnings, *more))
+    return dataclasses.replace(
+        found, warnings=(*found.warnings, *more), uneven=None if uneven is None else uneven[0]
+    )
+
+
+def _least_s(seconds: float) -> float:
+    """What two runs that say what can be stubbed, and two rounds of the fewest points, take.
+
+    Args:
+        seconds: of a run at the input's own pace.
+    """
+    paced, fast = seconds + _OVERHEAD_S, CAPACITY_S + _OVERHEAD_S
+    return 2 * paced + _LEAST_ROUNDS * (len(_FEW_SPEEDUPS) + 1) * (paced + fast)
+
+
+def _require_time(needed_s: float, deadline: float) -> None:
+    left_s = deadline - time.monotonic()
+    if needed_s > left_s:
+        raise LatlabError(
+            f"it does not fit: its runs take some {words.duration(needed_s * 1e9)}, and "
+            f"{words.duration(max(0.0, left_s) * 1e9)} of the budget are left"
+        )
 
 
 def _agenda(
     rounds: int,
     paced: Mapping[float | None, Sequence[Paced]],
     capacity: Mapping[float | None, Sequence[Fast]],
+    *,
+    lean: bool = False,
 ) -> list[tuple[float | None, bool]]:
     """(layout, whether at the input's own pace) of each run of the next round.
 
@@ -148,7 +189,7 @@ def _agenda(
     """
     if rounds < _LEAST_ROUNDS:
         both = [(key, at_pace) for key in paced for at_pace in (True, False)]
-        return both + [(1.0, False)] * (_FLAT_FAST - 1)
+        return both if lean else both + [(1.0, False)] * (_FLAT_FAST - 1)
     slow = {key for key, known in paced.items() if _unsure(tails(known), _TAIL_KNOWN)}
     uneven = {key for key, known in capacity.items() if _unsure([one.rate_hz for one in known], _RATE_KNOWN)}
     uneven |= {key for key in (None, 1.0) if len(capacity[key]) < FEWEST}

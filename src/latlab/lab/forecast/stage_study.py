@@ -66,7 +66,8 @@ def study_stage(
         writer = stack.enter_context(
             RecordingWriter(folder, "stubs-study", parameters=parameters, environment=environment, seed=seed)
         )
-        found = forecast(Stubbing(planted, feeds, _RUN_S, environment, seed), stage, deadline, writer, tell)
+        stubbing = Stubbing(planted, feeds, _RUN_S, environment, seed)
+        found = forecast(stubbing, stage, deadline, writer, tell, over=True)
         writer.put("study", as_json(found))
     return found
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from latlab.errors import NotTrustworthyError
 from latlab.model.diagnosis import QueueView
-from latlab.model.queues.analysis import Analysis, Stall, Verdict
+from latlab.model.queues.analysis import Analysis, SocketResult, Stall, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import stalls
-from latlab.words import share
+from latlab.words import count, share
 
 __all__ = [
     "burst_in_words",
@@ -92,10 +92,17 @@ def _blocked(stall: Stall, observation: Observation) -> bool:
     return False
 
 
-def losses_in_words(queues: Sequence[QueueView], limiting: str | None) -> tuple[str, ...]:
-    """Queues that overran, and what they lost, the most first."""
+def losses_in_words(
+    queues: Sequence[QueueView], limiting: str | None, sockets: Sequence[SocketResult] = ()
+) -> tuple[str, ...]:
+    """Queues that overran, and what they lost, the most first; before them what the kernel dropped."""
     since = f" because {limiting} cannot keep up" if limiting is not None else ""
-    return tuple(
+    kernel = tuple(
+        f"the kernel dropped {count(socket.dropped)} datagrams in front of {socket.name}{since}"
+        for socket in sockets
+        if socket.dropped
+    )
+    return kernel + tuple(
         f"{share(queue.drops / (queue.events_in + queue.drops))} of {queue.name}'s messages were dropped"
         f"{since} ({queue.drops:,} of {queue.events_in + queue.drops:,}): latencies are those of delivered "
         "messages only"

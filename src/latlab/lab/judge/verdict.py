@@ -137,7 +137,7 @@ def diagnose(
         end_to_end=end_to_end,
         sampler=found,
         discrepancy=check,
-        losses=losses_in_words(queue_views, limiting),
+        losses=losses_in_words(queue_views, limiting, analysis.sockets),
         distrust=(
             *unanswered(verdict, analysis),
             *_uncounted(queue_views, outcomes),

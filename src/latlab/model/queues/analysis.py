@@ -16,6 +16,7 @@ __all__ = [
     "LineResult",
     "Period",
     "QueueResult",
+    "SocketResult",
     "StageResult",
     "Stall",
     "Verdict",
@@ -205,6 +206,25 @@ class StageResult:
 
 
 @dataclass(frozen=True)
+class SocketResult:
+    """A receive buffer of the kernel over the observed time.
+
+    Attributes:
+        drain: the stage that reads it; "" where several could.
+        dropped: datagrams for which it had no room.
+        full: share of the looks that found it nearly full.
+        mean_bytes, capacity_bytes: what it held, and what fits.
+    """
+
+    name: str
+    drain: str
+    dropped: int
+    full: float
+    mean_bytes: float
+    capacity_bytes: int
+
+
+@dataclass(frozen=True)
 class Analysis:
     """What limits an application.
 
@@ -224,6 +244,7 @@ class Analysis:
         doubts: what contradicts a name, which is withheld then (the verdict is "cannot tell").
         lines: one verdict each, where there are several lines that no queue connects; else empty. Those above
             are of the line that took the most events among those that say anything.
+        sockets: the kernel's receive buffers, the one that dropped most first.
     """
 
     limiting_stage: str | None
@@ -238,6 +259,7 @@ class Analysis:
     landmarks: tuple[Landmark, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     lines: tuple[LineResult, ...] = ()
+    sockets: tuple[SocketResult, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab queues analyse --json`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from latlab.model.queues.analysis import Doubt, DoubtKind, QueueResult, Verdict
+from latlab.model.queues.analysis import Doubt, DoubtKind, QueueResult, SocketResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues.judge.measured import Measured
 from latlab.queues.judge.series import Series, is_limited, is_pool
@@ -33,6 +33,7 @@ def doubts_about(
     series: Series,
     queues: tuple[QueueResult, ...],
     moving: float,
+    sockets: tuple[SocketResult, ...] = (),
 ) -> tuple[Doubt, ...]:
     """All contradictions, the worst first.
 
@@ -40,13 +41,14 @@ def doubts_about(
         named: the stage that would be named, or a type of stages.
         queues: of the same line as the series.
         moving: share of the time that the named stage limits, where several do in turn; else 1.
+        sockets: the kernel's receive buffers.
     """
     found = [*_swapped(series), *_above_capacity(series), *_more_out_than_in(series), *_above_whole(measured)]
     if verdict is Verdict.STAGE and named is not None:
         found += _rarely_at_work(named, measured, moving)
     if verdict is Verdict.NONE:
         found += _backed_up(queues)
-        found += _socket_drops(observation, measured, series)
+        found += _socket_drops(sockets)
         found += _busy_loop(observation, series)
     return tuple(found)
 
@@ -157,18 +159,10 @@ def _busy_loop(observation: Observation, series: Series) -> list[Doubt]:
     ]
 
 
-def _socket_drops(observation: Observation, measured: Measured, series: Series) -> list[Doubt]:
-    """The kernel dropped what a stage of this line did not read in time."""
-    columns = observation.socket_samples
-    if not columns or not len(columns["t_ns"]):
-        return []
-    ends = {end for queue in series.queues for end in (queue.source, queue.drain) if end}
-    found = []
-    for socket in observation.sockets:
-        if socket.drain and socket.drain not in ends:
-            continue
-        dropped = columns["dropped"][columns["socket"] == socket.number]
-        lost = int(dropped[-1]) - int(dropped[0]) if len(dropped) > 1 else 0
-        if lost > 0:
-            found.append(Doubt(DoubtKind.SOCKET_DROPS, socket.name, socket.drain, float(lost)))
-    return found
+def _socket_drops(sockets: tuple[SocketResult, ...]) -> list[Doubt]:
+    """The kernel dropped what nobody knows who should have read it in time."""
+    return [
+        Doubt(DoubtKind.SOCKET_DROPS, socket.name, socket.drain, float(socket.dropped))
+        for socket in sockets
+        if socket.dropped > 0 and not socket.drain
+    ]

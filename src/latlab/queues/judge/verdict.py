@@ -14,6 +14,7 @@ from latlab.model.queues.analysis import (
     LineResult,
     Period,
     QueueResult,
+    SocketResult,
     StageResult,
     Verdict,
 )
@@ -39,6 +40,7 @@ from latlab.queues.judge.sentences import (
     without_cpu,
 )
 from latlab.queues.judge.series import Series, expand, steady_window
+from latlab.queues.judge.sockets import overrun, socket_results
 from latlab.queues.judge.stopped import stopped_stage
 from latlab.queues.judge.types import rank_types, type_of_alike
 from latlab.words import share
@@ -84,8 +86,17 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
     queues = queue_results(series)
     rows = lines_of(series) or [list(range(len(series.queues)))]
     unseen = unseen_queues(series, rows) if len(rows) > 1 else []
+    sockets = socket_results(observation, window)
     lines = [
-        _line(observation, series.of(some), tuple(queues[row] for row in some), window, over_time, unseen)
+        _line(
+            observation,
+            series.of(some),
+            tuple(queues[row] for row in some),
+            window,
+            over_time,
+            unseen,
+            sockets,
+        )
         for some in rows
     ]
     said = [line for line in lines if line.verdict is not Verdict.UNKNOWN or line.doubts] or lines
@@ -103,6 +114,7 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
         *window,
         doubts=tuple(doubt for line in lines for doubt in line.doubts),
         lines=tuple(line.result() for line in lines) if len(lines) > 1 else (),
+        sockets=sockets,
     )
 
 
@@ -139,6 +151,7 @@ def _line(
     window: tuple[int, int],
     over_time: bool,
     unseen: list[Doubt],
+    sockets: tuple[SocketResult, ...],
 ) -> _Judged:
     """Judge stages and queues that hang together."""
     measured = measure(observation, series, window)
@@ -170,10 +183,16 @@ def _line(
     pool, waits = _pools(measured, series, stage, verdict)
     if pool is not None:
         stage, verdict, evidence = pool[0], Verdict.POOL, [pool[1]]
+    ends = {end for queue in series.queues for end in (queue.source, queue.drain) if end}
+    over = overrun(sockets, ends) if verdict in (Verdict.NONE, Verdict.BURST) else None
+    if over is not None:
+        socket, slow, said = over
+        stage, verdict = (socket.drain, Verdict.STAGE) if slow else (None, Verdict.BURST)
+        confidence, evidence = (1.0 if slow else confidence), [said, *evidence]
     several = stage is not None and moving_sentence(timeline) is not None
     share = longest_period(timeline)[1] if several else 1.0
     doubts = doubts_about(
-        None if loop is not None else stage, verdict, observation, measured, series, queues, share
+        None if loop is not None else stage, verdict, observation, measured, series, queues, share, sockets
     )
     doubts += tuple(doubt for doubt in unseen if doubt.where == stage)
     if doubts:

@@ -10,14 +10,16 @@ from latlab.model.queues.observation import Observation, QueueKind
 from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
 from latlab.queues.judge.measured import Measured, measure
 from latlab.queues.judge.series import Series, expand, is_limited, steady_window
+from latlab.queues.judge.stages import Manner, StageView, manner_of
 
-__all__ = ["fit_model"]
+__all__ = ["fit_model", "service_bounds"]
 
 _MOST_COUNTS = 50_000  # 5 s at 100 µs: bursts are shorter than a longer period
 _MOST_VARIATION = 10.0
 _FEWEST_EVENTS, _FEWEST_BLOCKS = 500, 20  # to tell interruptions from what services vary
 _BEYOND = 4.0  # standard deviations
 _OFTEN_FULL = 0.05  # of the time: then its source, unless it drops, had more to give
+_TIGHT = 0.9  # of its upper bound: a service that is known to be so long is known
 
 
 def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> QueueingModel:
@@ -63,6 +65,57 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
         if source not in known:
             sources.append(_source(series, row, names[row]))
     return QueueingModel(tuple(sources), tuple(stages), tuple(queues))
+
+
+def service_bounds(observation: Observation, *, exclude: tuple[str, ...] = ()) -> dict[str, float]:
+    """The stages of the model whose service is not known, with the longest that it may be, in ns.
+
+    A stage that publishes its own times is known. Counts alone bound one that takes an event out before it
+    serves it and puts none on, and one whose output is full for long: it may serve, or wait for room.
+
+    Raises:
+        NotTrustworthyError: when next to nothing was sampled.
+    """
+    window = steady_window(observation)
+    series = expand(observation, window, exclude=exclude)
+    measured = measure(observation, series, window)
+    manner = manner_of(measured.views, series)
+    nodes = _nodes(observation, measured, series)
+    seconds = float(measured.time.sum())
+    longest: dict[str, float] = {}
+    taken: dict[str, int] = {}
+    unknown = set()
+    for i, view in enumerate(measured.views):
+        most, node = seconds * _most_at_work(view, series, manner), nodes[view.label]
+        known = float(measured.busy[i].sum())
+        tight = view.label in measured.own or float(measured.ready[i]) * seconds >= _TIGHT * most
+        if tight or _is_counted(i, view, series, manner, measured):
+            most = known
+        else:
+            unknown.add(node)
+        longest[node] = longest.get(node, 0.0) + max(most, known)
+        taken[node] = taken.get(node, 0) + int(measured.taken[i].sum())
+    return {node: longest[node] / taken[node] * 1e9 for node in longest if node in unknown and taken[node]}
+
+
+def _most_at_work(view: StageView, series: Series, manner: Manner) -> float:
+    """The share of the time in which a stage may have had an event in hand, as far as its counts say."""
+    waiting = series.low[list(view.inputs)] >= 1
+    work = waiting.all(axis=0) if view.joins else waiting.any(axis=0)
+    if manner.holds:
+        some = work
+    elif view.held is None:
+        return 1.0
+    else:
+        some = work | (view.held > 0)
+    return float((some * series.weights).sum() / max(series.seconds, 1e-12))
+
+
+def _is_counted(i: int, view: StageView, series: Series, manner: Manner, measured: Measured) -> bool:
+    """The counts around a stage tell when it was at work, and not only when it may have been."""
+    if not manner.holds and (view.held is None or manner.holds is None):
+        return False
+    return float(measured.blocked[i]) < _OFTEN_FULL or (not manner.holds and manner.waits_first)
 
 
 def _names(series: Series) -> list[str]:

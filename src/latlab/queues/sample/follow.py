@@ -19,6 +19,7 @@ from latlab.errors import InputError
 from latlab.model.queues.observation import Process, Queue, QueueKind, Stage
 from latlab.queues.sample.files import PHASES, counter_files, refused_folder, unread_users
 from latlab.queues.sample.follow_files import File, Side, Watch
+from latlab.schedule.tree import descends
 
 __all__ = ["Event", "Follower", "Target"]
 
@@ -54,7 +55,7 @@ class Follower:
 
     Args:
         targets: process ids, names of applications (also patterns, as "feed-*"), or both; every process that
-            matches any is followed, also those that start later.
+            matches any is followed, also those that start later; of a process id its descendants, too.
         readers: of queues by address (`readers_by_address`), followed beside the counter files.
         files: lists the counter files; for tests.
         now_ns: the clock; for tests.
@@ -467,9 +468,10 @@ class Follower:
 
 
 def _fits(target: Target, reader: core.Reader) -> bool:
-    """A process id is that of the file; a name may be a pattern."""
+    """A process id is that of the file, or of a process that it descends from; a name may be a pattern."""
     if isinstance(target, int):
-        return bool(target == reader.header()["pid"])
+        pid = int(reader.header()["pid"])
+        return target == pid or descends(pid, target)
     return fnmatchcase(reader.application, target)
 
 

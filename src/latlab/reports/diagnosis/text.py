@@ -205,7 +205,9 @@ def forecast_rows(forecast: Forecast) -> tuple[list[str], list[list[str]]]:
 
 
 def _count(value: Interval | None) -> str:
-    return "–" if value is None else f"{value.value:,.0f}"
+    if value is None:
+        return "–"
+    return f"{'≥ ' if value.low is not None and value.high is None else ''}{count(value.value)}"
 
 
 def _spread(value: Interval | None) -> str:

@@ -24,6 +24,7 @@ from latlab.lab.forecast.by_queue_model import modelled
 from latlab.lab.judge.residence import TraceTable
 from latlab.model.answer import Forecast, Unknown
 from latlab.stubs import require_component
+from latlab.words import duration
 
 __all__ = ["Command", "Process"]
 
@@ -93,7 +94,12 @@ class Command(_Program):
             raise _unknown_component(stage, question.command)
 
         def measure(deadline: float, writer: RecordingWriter, tell: Tell) -> Forecast:
-            seconds = max(deadline - time.monotonic(), _LEAST_STUDY_S)
+            seconds = deadline - time.monotonic()
+            if seconds < _LEAST_STUDY_S:
+                raise LatlabError(
+                    f"it does not fit: a study takes {duration(_LEAST_STUDY_S * 1e9)} at least, and "
+                    f"{duration(max(0.0, seconds) * 1e9)} of the budget are left"
+                )
             output = place.output / "study"
             return studied(
                 question.command, stage, component, output, seconds=seconds, seed=question.seed, tell=tell

@@ -20,6 +20,7 @@ from latlab.formats.recording import RecordingWriter
 from latlab.lab.judge.watched import Watched, watched
 from latlab.model.machine.environment import Environment
 from latlab.queues import Recorder, applications, injected, load
+from latlab.schedule.tree import descends
 from latlab.system.scratch import scratch
 
 __all__ = [
@@ -80,8 +81,11 @@ def program_of(command: Sequence[str]) -> str:
 
 
 def publishes(pid: int | None = None) -> bool:
-    """Whether a process, or any at all, publishes the counters of its queues."""
-    return any(one.live and one.queues and pid in (None, one.pid) for one in applications())
+    """Whether a process or a child of it, or any at all, publishes the counters of its queues."""
+    return any(
+        one.live and one.queues and (pid in (None, one.pid) or descends(one.pid, pid or 0))
+        for one in applications()
+    )
 
 
 def require_counters(pid: int) -> None:

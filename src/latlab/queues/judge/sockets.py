@@ -1,0 +1,58 @@
+"""The kernel's receive buffers: queues in front of the stages that read them, and what was dropped there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from latlab.model.queues.analysis import SocketResult
+from latlab.model.queues.observation import Observation
+from latlab.words import count, share
+
+__all__ = ["overrun", "socket_results"]
+
+_NEARLY_FULL = 0.8  # of the buffer: a datagram that is larger than what is left is dropped
+_MOSTLY = 0.5  # of the looks: then the reader is too slow; less is a burst
+
+
+def socket_results(observation: Observation, window: tuple[int, int]) -> tuple[SocketResult, ...]:
+    """Every buffer that was looked at twice within a window, the one that dropped most first."""
+    columns = observation.socket_samples
+    if not columns or not len(columns["t_ns"]):
+        return ()
+    inside = (columns["t_ns"] >= window[0]) & (columns["t_ns"] <= window[1])
+    found = []
+    for socket in observation.sockets:
+        rows = np.flatnonzero((columns["socket"] == socket.number) & inside)
+        if len(rows) < 2:
+            continue
+        fill = columns["fill_bytes"][rows].astype(float)
+        capacity = np.maximum(columns["capacity_bytes"][rows].astype(float), 1.0)
+        dropped = columns["dropped"][rows]
+        found.append(
+            SocketResult(
+                socket.name,
+                socket.drain,
+                int(dropped[-1]) - int(dropped[0]),
+                float((fill >= _NEARLY_FULL * capacity).mean()),
+                float(fill.mean()),
+                int(capacity[-1]),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -one.dropped))
+
+
+def overrun(sockets: tuple[SocketResult, ...], stages: set[str]) -> tuple[SocketResult, bool, str] | None:
+    """The buffer in front of one of these stages that dropped most; None where none did.
+
+    Returns:
+        The buffer, whether its reader is too slow (else bursts are larger than it), and a sentence.
+    """
+    worst = next((one for one in sockets if one.dropped > 0 and one.drain in stages), None)
+    if worst is None:
+        return None
+    slow = worst.full >= _MOSTLY
+    text = (
+        f"the kernel dropped {count(worst.dropped)} datagrams in front of {worst.drain}, and its receive "
+        f"buffer {worst.name} was nearly full {share(worst.full)} of the time"
+    )
+    return worst, slow, text

@@ -1,0 +1,80 @@
+"""A forecast by a queue model states what its data carry: a lower bound where a service is only bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from latlab.lab.forecast.by_queue_model import modelled
+from latlab.model.queues.observation import Observation, Stage
+from latlab.queues import service_bounds
+from latlab.queues._tandem import Line, observe, simulate
+from latlab.reports.diagnosis.text import forecast_rows
+
+pytest.importorskip("ciw", reason="needs the extra 'simulate'")
+
+# The middle stage takes 40 µs, the others 20: made faster it pays until it takes as long as they, at 50 %.
+LINE = Line(stages=3, slower=1.0, load=1.5, capacity=32, variation=0.3)
+
+
+def by_counts(seed: int = 1) -> Observation:
+    return observe(LINE, simulate(LINE, np.array([1]), 6_000, seed), 0, 100_000.0)
+
+
+def with_own_times(seed: int = 1) -> Observation:
+    """The same line, whose stages publish when they are at work."""
+    seen = by_counts(seed)
+    at = seen.sweeps["t_ns"]
+    rows: dict[str, list[np.ndarray]] = {"t_ns": [], "stage": [], "busy_ns": [], "events": []}
+    for stage, service in enumerate((20_000, 40_000, 20_000)):
+        took = seen.samples["out_high"][seen.samples["queue"] == stage].astype(np.int64)
+        rows["t_ns"].append(at)
+        rows["stage"].append(np.full(len(at), stage))
+        rows["busy_ns"].append(took * service)
+        rows["events"].append(took.astype(np.uint64))
+    times = {name: np.concatenate(parts) for name, parts in rows.items()}
+    times |= {"transitions": times["events"], "blocked_ns": np.zeros_like(times["busy_ns"])}
+    stages = tuple(Stage(i, "", f"stage-{i}") for i in range(3))
+    return replace(seen, stages=stages, stage_times=times)
+
+
+def test_a_last_stage_that_says_nothing_of_itself_may_be_as_slow_as_the_line() -> None:
+    bounds = service_bounds(by_counts())
+    # 40 µs an event is the line's pace, and nobody knows how long the last stage really works for it.
+    assert bounds["stage-2"] == pytest.approx(40_000, rel=0.05)
+    assert "stage-1" not in bounds
+
+
+def test_stages_that_publish_their_times_are_known() -> None:
+    assert service_bounds(with_own_times()) == {}
+
+
+def test_what_the_counts_only_bound_gives_a_lower_bound_and_no_knee() -> None:
+    found = modelled(by_counts(), "stage-1", seed=1)
+    assert found.kind == "open"
+    assert found.knee is None
+    assert found.takes_over is None
+    assert "at least" in found.sentence
+    assert "`stage-2`" in found.sentence
+    truth = {0.2: 1e9 / 32_000, 0.6: 1e9 / 20_000, 1.0: 1e9 / 20_000}
+    for point in found.points:
+        assert point.rate_hz is not None
+        assert point.rate_hz.high is None
+        assert point.p99_9_ns is None
+        assert point.rate_hz.value <= 1.05 * truth.get(point.speedup or 0.0, 1e9)
+    columns, rows = forecast_rows(found)
+    assert rows[1][1 + columns.index("events/s")].startswith("≥ ")
+
+
+def test_published_times_give_the_rates_and_the_knee() -> None:
+    found = modelled(with_own_times(), "stage-1", seed=1)
+    assert found.kind == "limited"
+    assert found.takes_over in ("stage-0", "stage-2")
+    for point in found.points:
+        assert point.rate_hz is not None
+        truth = 1e9 / max(20_000, 40_000 * (1 - (point.speedup or 0.0)))
+        assert point.rate_hz.value == pytest.approx(truth, rel=0.06)
+    assert found.knee is not None
+    assert 0.4 <= found.knee.value <= 0.62
