@@ -14,12 +14,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 __all__ = ["LOOKS", "TAKES", "Polling"]
 
 LOOKS = "looks"
 TAKES = "takes"
 
 _MOST_INSTRUCTIONS = 48  # of a loop that only looks
+_MOST_LONG = 15 * _MOST_INSTRUCTIONS  # bytes of it
 _MOST_BYTES = 1 << 16  # of a function
 # Who reads the clock again and again may look, or be at work for so long: that is left open.
 _FREE = ("cmp", "test", "nop", "pause", "endbr64", "lfence", "mfence", "tpause")
@@ -30,6 +33,11 @@ _ATOMIC = (
     "cmpxchg",
     *(f"lock {name}" for name in ("cmpxchg", "bts", "btr", "or", "and", "xadd", "xchg")),
 )
+# Elf64_Sym, little-endian: elf(5).
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+_STT_FUNC = 2
 
 
 class Polling:
@@ -93,12 +101,19 @@ class _File:
                 for section in elf.iter_sections():
                     if not isinstance(section, SymbolTableSection):
                         continue
-                    for symbol in section.iter_symbols():
-                        address, size = symbol["st_value"], symbol["st_size"]
-                        if symbol["st_info"]["type"] == "STT_FUNC" and 0 < size <= _MOST_BYTES:
-                            for low, high, at in loads:
-                                if low <= address < high:
-                                    bounds.append((address - low + at, address - low + at + size))
+                    symbols = np.frombuffer(section.data(), _SYMBOL)
+                    of_code = symbols["info"] & 15 == _STT_FUNC
+                    symbols = symbols[of_code & (symbols["size"] > 0) & (symbols["size"] <= _MOST_BYTES)]
+                    for low, high, at in loads:
+                        inside = symbols[(symbols["value"] >= low) & (symbols["value"] < high)]
+                        begins = inside["value"].astype(np.int64) - low + at
+                        bounds += list(
+                            zip(
+                                begins.tolist(),
+                                (begins + inside["size"].astype(np.int64)).tolist(),
+                                strict=True,
+                            )
+                        )
                 return cls(path, bounds)
         except (OSError, ELFError, ValueError):
             return None  # gone, or no ELF file: nothing is known of its loops
@@ -122,23 +137,39 @@ def _bytes(path: str, begin: int, end: int) -> bytes:
 @lru_cache(maxsize=4096)
 def _judged(capstone: Any, code: bytes, begin: int, offset: int) -> str:
     """What the smallest loop around an address does; one that looks, in one that takes, is part of that."""
+    around = sorted(
+        (high - low, low, high) for low, high in _loops(capstone, code, begin) if low <= offset <= high
+    )
+    kinds = []
+    for length, low, high in around:
+        kinds.append(_kind_of_loop(capstone, code, begin, low, high) if length <= _MOST_LONG else "")
+        if not kinds[0]:
+            return ""
+    return "" if not kinds else TAKES if TAKES in kinds else LOOKS
+
+
+@lru_cache(maxsize=512)
+def _loops(capstone: Any, code: bytes, begin: int) -> tuple[tuple[int, int], ...]:
+    """Where each loop of a function begins, and the jump that ends it.
+
+    Read without details: a function of an interpreter has ten thousand instructions, and a detailed one
+    costs as much as twenty plain ones.
+    """
+    reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    found = set()
+    for address, _, name, operands in reader.disasm_lite(code, begin):
+        if name.startswith(("j", "loop")) and operands.startswith("0x") and int(operands, 16) <= address:
+            found.add((int(operands, 16), address))
+    return tuple(sorted(found))
+
+
+@lru_cache(maxsize=4096)
+def _kind_of_loop(capstone: Any, code: bytes, begin: int, low: int, high: int) -> str:
     reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     reader.detail = True
-    instructions = list(reader.disasm(code, begin))
-    loops = set()
-    for one in instructions:
-        if capstone.CS_GRP_JUMP not in one.groups or one.operands[0].type != capstone.CS_OP_IMM:
-            continue
-        low, high = one.operands[0].imm, one.address
-        if low <= offset <= high:
-            loops.add((high - low, low, high))
-    kinds = []
-    for _, low, high in sorted(loops):
-        body = [one for one in instructions if low <= one.address <= high]
-        kinds.append(_kind_of(capstone, body) if len(body) <= _MOST_INSTRUCTIONS else "")
-    if not kinds or not kinds[0]:
-        return ""
-    return TAKES if TAKES in kinds else LOOKS
+    # The jump itself is up to six bytes long.
+    body = [one for one in reader.disasm(code[low - begin : high - begin + 15], low) if one.address <= high]
+    return _kind_of(capstone, body) if len(body) <= _MOST_INSTRUCTIONS else ""
 
 
 def _kind_of(capstone: Any, body: list[Any]) -> str:
