@@ -22,7 +22,7 @@ import numpy as np
 from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.simulation import Scenario
 from latlab.schedule import capture_command
-from latlab.schedule.simulate import SPEEDUPS, forecast, kind_of
+from latlab.schedule.simulation.forecast import SPEEDUPS, forecast, kind_of
 
 # Runs go before other programs where that is allowed, so that a busy machine disturbs both sides less.
 FIRST = """

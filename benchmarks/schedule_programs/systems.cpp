@@ -1,86 +1,20 @@
 // Threads: as the system's name says; every wait is a mutex, a condition variable, a pipe or a nap.
 //
 // Systems whose parts can really be made faster: systems NAME SEED PART SHARE. Part PART does only 1 - SHARE
-// of its work (or of its nap), which is the truth that a forecast is held against. The work is counted, not
-// timed.
+// of its work (or of its nap), which is the truth that a forecast is held against.
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <barrier>
-#include <chrono>
-#include <condition_variable>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <deque>
-#include <functional>
-#include <map>
-#include <mutex>
-#include <random>
-#include <string>
-#include <thread>
 #include <vector>
+
+#include "parts.hpp"
 
 namespace {
 
-std::string part;
-double share = 0;
-std::mt19937 dice;
-
-double between(double low, double high) {
-  return std::uniform_real_distribution<double>(low, high)(dice);
-}
-
-double left(const char* name) {
-  return part == name ? 1.0 - share : 1.0;
-}
-
-void work(const char* name, double us) {
-  volatile std::uint64_t x = 88172645463325252ULL;
-  // Some 900 turns of this loop take a microsecond.
-  for (auto i = static_cast<std::int64_t>(us * left(name) * 900); i > 0; --i)
-    x = x + static_cast<std::uint64_t>(i);
-}
-
-void nap(const char* name, double us) {
-  std::this_thread::sleep_for(std::chrono::nanoseconds(static_cast<std::int64_t>(us * left(name) * 1000)));
-}
-
-class Queue {
- public:
-  explicit Queue(std::size_t most) : most_(most) {}
-  void put(int value) {
-    std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return items_.size() < most_; });
-    items_.push_back(value);
-    filled_.notify_one();
-  }
-  int get() {
-    std::unique_lock lock(mutex_);
-    filled_.wait(lock, [&] { return !items_.empty(); });
-    const int value = items_.front();
-    items_.pop_front();
-    room_.notify_one();
-    return value;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable room_, filled_;
-  std::deque<int> items_;
-  std::size_t most_;
-};
-
-std::thread run(const char* name, std::function<void()> body) {
-  return std::thread([name, body = std::move(body)] {
-    pthread_setname_np(pthread_self(), name);
-    body();
-  });
-}
+using namespace systems;
 
 void line(std::vector<double> costs, int items, std::size_t room) {
   static const char* names[] = {"first", "middle", "last"};
@@ -291,22 +225,18 @@ void disk() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, void (*)()> systems = {{"line_middle", line_middle},
-                                                     {"line_cpus", line_cpus},
-                                                     {"line_last", line_last},
-                                                     {"fork_join", fork_join},
-                                                     {"rounds", rounds},
-                                                     {"locked", locked},
-                                                     {"pool", pool},
-                                                     {"paced", paced},
-                                                     {"napping", napping},
-                                                     {"crowd", crowd},
-                                                     {"asking", asking},
-                                                     {"pipes", pipes},
-                                                     {"disk", disk}};
-  if (argc < 3 || systems.find(argv[1]) == systems.end()) return 2;
-  dice.seed(static_cast<unsigned>(std::atoi(argv[2])));
-  if (argc > 4) part = argv[3], share = std::atof(argv[4]);
-  systems.at(argv[1])();
-  return 0;
+  return choose(argc, argv,
+                {{"line_middle", line_middle},
+                 {"line_cpus", line_cpus},
+                 {"line_last", line_last},
+                 {"fork_join", fork_join},
+                 {"rounds", rounds},
+                 {"locked", locked},
+                 {"pool", pool},
+                 {"paced", paced},
+                 {"napping", napping},
+                 {"crowd", crowd},
+                 {"asking", asking},
+                 {"pipes", pipes},
+                 {"disk", disk}});
 }

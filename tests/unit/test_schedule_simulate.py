@@ -17,7 +17,8 @@ from latlab.model.schedule import (
     Wait,
 )
 from latlab.model.simulation import Scenario
-from latlab.schedule.simulate import forecast, kind_of, simulate
+from latlab.schedule.simulation.forecast import forecast, kind_of
+from latlab.schedule.simulation.simulate import simulate
 
 MS = 1_000_000
 RUN, READY, BLOCKED = State.RUNNING, State.RUNNABLE, State.BLOCKED

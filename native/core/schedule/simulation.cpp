@@ -31,7 +31,7 @@ struct Thread {
   State state = State::unborn;
   bool halted = false;
   bool exited = false;
-  bool woken = false;  // and not run since
+  std::int64_t wakes_ns = 0;  // when it may run at the earliest
   std::vector<int> joiners;
 };
 
@@ -104,7 +104,8 @@ class Simulation {
                        steps_.argument.size() == steps &&
                        (steps_.recorded_ns.empty() || steps_.recorded_ns.size() == steps) &&
                        (steps_.cost.empty() || steps_.cost.size() == threads) &&
-                       (steps_.allowed.empty() || steps_.allowed.size() == threads);
+                       (steps_.allowed.empty() || steps_.allowed.size() == threads) &&
+                       (steps_.delay_ns.empty() || steps_.delay_ns.size() == steps);
     if (!sizes) throw std::invalid_argument("the columns of a simulation differ in length");
     if (machine_.cpus < 1) throw std::invalid_argument("a simulation needs a CPU");
     if (steps_.first.front() != 0 || steps_.first.back() != static_cast<std::int64_t>(steps) ||
@@ -162,6 +163,7 @@ class Simulation {
     if (one.state != State::unborn) return;
     load(one);
     one.virtual_ns = least();
+    one.wakes_ns = now_;
     enqueue(who);
   }
 
@@ -201,13 +203,18 @@ class Simulation {
     Thread& one = threads_[static_cast<std::size_t>(who)];
     out_.blocked_ns[static_cast<std::size_t>(who)] += now_ - one.since_ns;
     ++one.turn;
+    one.wakes_ns = now_ + delay(one.at);
     ++one.at;
     load(one);
-    one.woken = true;
     // Who slept gets ahead by half a slice at most.
     one.virtual_ns = std::max(one.virtual_ns, least() - machine_.slice_ns / 2);
     enqueue(who);
     displace(who);
+  }
+
+  std::int64_t delay(std::int64_t step) const {
+    const std::int64_t own = steps_.delay_ns.empty() ? -1 : steps_.delay_ns[static_cast<std::size_t>(step)];
+    return own < 0 ? machine_.wake_ns : own;
   }
 
   bool may(const Thread& one, std::size_t cpu) const { return cpu >= 64 || (one.allowed >> cpu & 1U) != 0; }
@@ -254,12 +261,11 @@ class Simulation {
     Cpu& cpu = cpus_[number];
     Thread& one = threads_[static_cast<std::size_t>(who)];
     cpu.thread = who;
-    cpu.since_ns = now_ + (one.woken ? machine_.wake_ns : 0);
+    cpu.since_ns = std::max(now_, one.wakes_ns);
     cpu.slice_end_ns = cpu.since_ns + machine_.slice_ns;
     const std::int64_t waited = cpu.since_ns - one.since_ns;
     out_.ready_ns[static_cast<std::size_t>(who)] += waited;
     if (one.at < one.last) out_.step_ready_ns[static_cast<std::size_t>(one.at)] += waited;
-    one.woken = false;
     one.state = State::running;
     one.cpu = static_cast<int>(number);
     plan(cpu, static_cast<int>(number));

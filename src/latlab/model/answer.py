@@ -150,10 +150,11 @@ class Forecast:
 
     Attributes:
         method: "stub": measured on the running system with the stage stubbed; "model": computed by a queue
-            simulation fitted to the observation, which is not a measurement.
+            simulation fitted to the observation, "schedule": by a simulation of what the threads were seen to
+            do; which are no measurements.
         kind: of bottleneck: total (every speed-up pays), limited (up to the knee), none; open: how far it
             pays is not known, and every rate is a lower bound (its interval has no upper one).
-        service_ns: of an event at the stage, p50, as it is.
+        service_ns: of an event at the stage, p50, as it is; by the schedule of all that is made faster.
         flat_ns: with the stub of function only; None in a model.
         baseline: the unmodified system, interleaved with the points.
         knee: the speed-up beyond which nothing is gained; None where there is none.
@@ -163,7 +164,7 @@ class Forecast:
         uneven: share of the looks at the CPUs that found one slower than it can be; None: too few looks.
     """
 
-    method: Literal["stub", "model"]
+    method: Literal["stub", "model", "schedule"]
     stage: str
     kind: Literal["total", "limited", "none", "open"]
     service_ns: float

@@ -2,7 +2,7 @@
 
 Three states follow each other in a thread from its beginning to its end: running, runnable without a CPU, and
 blocked. Each blocked interval says on what, and who ended it. `latlab.threads` finds what limits in it,
-`latlab.requests` takes slow requests apart with it, and `latlab.schedule.simulate` replays it changed.
+`latlab.requests` takes slow requests apart with it, and `latlab.schedule.simulation` replays it changed.
 """
 
 from __future__ import annotations
@@ -186,7 +186,9 @@ class Schedule:
         intervals: of INTERVAL. wakes: of WAKE. foreign: of FOREIGN.
         objects: index of a pipe, socket or file -> what it is, as "pipe:[4711]", "tcp 127.0.0.1:6379 ->
             127.0.0.1:40112", "/var/lib/x". Two ends of one pipe or of one local connection are one object.
+        watching: of FOREIGN, turns of those who observed: the program by itself would have had them.
         foreign_names: tid -> comm of those in `foreign`.
+        priorities: tid -> the kernel's priority: under 100 real-time, else 120 and the nice value.
         samples: of SAMPLE; `stacks` their frames as indices into `frames`, innermost first.
         quota: the CPU quota of its control group, where that stopped it, as "50 ms in each 100 ms".
         throttled_ns: for how long it stopped it, summed over CPUs.
@@ -209,6 +211,8 @@ class Schedule:
     exit_code: int | None = None
     quota: str = ""
     throttled_ns: int = 0
+    watching: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, FOREIGN))
+    priorities: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:

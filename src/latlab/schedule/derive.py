@@ -102,10 +102,10 @@ def derive(
         ((began_ns, ended_ns),),
         () if "call" in switches.columns else (_BLIND,),
     )
-    foreign, foreign_names = _foreign(switches, lookup, facts.observers, began_ns, ended_ns)
+    foreign, watching, foreign_names = _foreign(switches, lookup, facts.observers, began_ns, ended_ns)
     return Schedule(
         began_ns, ended_ns, events.cpus, threads, intervals, wakes, foreign, losses,
-        objects, foreign_names, exit_code=exit_code,
+        objects, foreign_names, exit_code=exit_code, watching=watching, priorities=_priorities(switches),
     )  # fmt: skip
 
 
@@ -451,27 +451,37 @@ def _threads(
 
 def _foreign(
     switches: Any, lookup: _Lookup, observers: frozenset[int], began_ns: int, ended_ns: int
-) -> tuple[Array, dict[int, str]]:
-    """Who else had the CPUs, and how they are called; who observes is left out."""
-    parts, names = [], {}
+) -> tuple[Array, Array, dict[int, str]]:
+    """Who else had the CPUs, apart from those of them who observe, and how they are called."""
+    parts, names = [np.zeros(0, FOREIGN)], {}
     ours = np.unique(switches["tid"][np.isin(switches["pid"], np.fromiter(observers, np.int64))])
     for cpu in np.unique(switches["cpu"]).tolist():
         rows = np.flatnonzero(switches["cpu"] == cpu)
         time, coming = switches["time_ns"][rows], switches["next_pid"][rows].astype(np.int64)
         end = np.concatenate([time[1:], [ended_ns]])
         keep = (coming != 0) & (lookup(coming) < 0) & (end > began_ns) & (time < ended_ns)
-        keep &= ~np.isin(coming, ours)
         part = np.zeros(int(keep.sum()), FOREIGN)
         part["cpu"], part["tid"] = cpu, coming[keep]
         part["begin"], part["end"] = np.maximum(time[keep], began_ns), np.minimum(end[keep], ended_ns)
         parts.append(part)
-    foreign = np.concatenate(parts) if parts else np.zeros(0, FOREIGN)
+    everybody = np.concatenate(parts)
+    observes = np.isin(everybody["tid"], ours)
+    foreign, watching = everybody[~observes], everybody[observes]
     ids, first = np.unique(switches["next_pid"], return_index=True)
     wanted = set(np.unique(foreign["tid"]).tolist())
     for tid, at in zip(ids.tolist(), first.tolist(), strict=True):
         if tid in wanted:
             names[tid] = switches["next_comm"][at].decode(errors="replace")
-    return foreign, names
+    return foreign, watching, names
+
+
+def _priorities(switches: Any) -> dict[int, int]:
+    """Of each thread the last that was seen."""
+    if "prev_prio" not in switches.columns:
+        return {}
+    ids, last = np.unique(switches["prev_pid"][::-1], return_index=True)
+    found = switches["prev_prio"][::-1][last]
+    return dict(zip(ids.tolist(), found.astype(np.int64).tolist(), strict=True))
 
 
 def _breaks(switches: Any) -> int:

@@ -24,16 +24,17 @@ from latlab.lab.diagnosis.applications.application import (
 from latlab.lab.diagnosis.applications.program import Command, Process
 from latlab.lab.diagnosis.applications.trading_pipeline import TradingPipeline
 from latlab.lab.diagnosis.joined import joined
-from latlab.lab.diagnosis.next_commands import of_model
+from latlab.lab.diagnosis.next_commands import of_model, of_schedule
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
+from latlab.lab.forecast.by_schedule import by_schedule
 from latlab.lab.forecast.null_test import with_drift, withheld
-from latlab.model.answer import Answer, Floor, Forecast, Unknown
+from latlab.model.answer import Answer, Floor, Forecast, Step, Unknown
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Verdict
 from latlab.system.environment import capture
 from latlab.system.scratch import scratch
-from latlab.words import duration, share
+from latlab.words import duration, plural, share
 
 __all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
 
@@ -84,6 +85,8 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
             answer = about_program(
                 question, application.target, seen, floor, findings, steps.steps, steps.unknown
             )
+            _save_answer(writer, answer)
+            answer = _with_schedule(question, answer, seen, steps)
         else:
             answer = about_queues(question, application, seen, place, floor, findings, steps)
             if seen.threads is not None:
@@ -179,6 +182,22 @@ def _with_forecast(
         if made is None:
             made = _by_model(application, stage, seen, place, steps)
     return _forecasted(question, answer, made, steps)
+
+
+def _with_schedule(question: Question, answer: Answer, seen: Observed, steps: Steps) -> Answer:
+    """The forecasts by what its threads were seen to do, as far as their simulation can be trusted."""
+    steps.steps[:], steps.unknown[:] = answer.steps, answer.unknown
+    if not question.forecast or seen.schedule is None or seen.threads is None:
+        steps.skip("forecast", "it was not asked for", None)
+        return replace(answer, steps=tuple(steps.steps))
+    begin = time.monotonic()
+    made, why = by_schedule(seen.schedule, seen.threads, steps.tell)
+    if made:
+        detail = f"of {plural(len(made), 'part')}, by simulation"
+        steps.steps.append(Step("forecast", "done", time.monotonic() - begin, detail))
+    else:
+        steps.skip("forecast", f"withheld, since {why}", of_schedule(question), time.monotonic() - begin)
+    return replace(answer, forecasts=made, steps=tuple(steps.steps), unknown=tuple(steps.unknown))
 
 
 def _replayed(

@@ -10,7 +10,16 @@ from latlab.lab.diagnosis.question import Question
 from latlab.model.answer import Unknown
 from latlab.model.queues.observation import Observation
 
-__all__ = ["forecast_again", "of_component", "of_model", "of_stages", "of_study", "of_tail", "of_traces"]
+__all__ = [
+    "forecast_again",
+    "of_component",
+    "of_model",
+    "of_schedule",
+    "of_stages",
+    "of_study",
+    "of_tail",
+    "of_traces",
+]
 
 
 def of_tail(observation: Observation, output: Path) -> Unknown:
@@ -71,3 +80,10 @@ def of_component(stage: str, command: Sequence[str]) -> str:
     again = shlex.join(["latlab", "diagnose", "known.toml", "--", *(command or ["COMMAND"])])
     file = shlex.quote(f'[diagnose.components]\\n"{stage}" = "module:function"\\n')
     return f"printf {file} > known.toml && {again}  # with what {stage} calls for module:function"
+
+
+def of_schedule(question: Question) -> str:
+    """What measures that which no simulation can tell: a stub in its place; a process seen for longer."""
+    if question.pid is None:
+        return of_study("module:function", question.command)
+    return shlex.join(["latlab", "diagnose", "--seconds", "10", "--pid", str(question.pid)])

@@ -17,6 +17,12 @@ from latlab.words import duration, share, unit_of
 
 __all__ = ["write_report"]
 
+_HOW = {
+    "model": "Computed by a queue model that was fitted to the observation; nothing of it was measured.",
+    "schedule": "Computed by a simulation of what the threads were seen to do, in all ways that give back "
+    "the program's own time; nothing of it was measured.",
+}
+
 
 def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) -> None:
     """Write the page.
@@ -132,11 +138,10 @@ def _slowest(page: Page, tail: Tail) -> None:
 
 
 def _forecast(page: Page, forecast: Forecast) -> None:
-    how = (
-        "Computed by a queue model that was fitted to the observation; nothing of it was measured."
-        if forecast.method == "model"
-        else f"Measured: {forecast.rounds} rounds, the unmodified pipeline in each and the stubs where "
-        "more runs tell more, in an order drawn anew, on the same input."
+    how = _HOW.get(
+        forecast.method,
+        f"Measured: {forecast.rounds} rounds, the unmodified pipeline in each and the stubs where "
+        "more runs tell more, in an order drawn anew, on the same input.",
     )
     page.section(f"If {forecast.stage} were faster", how, anchor="forecast")
     if forecast.warnings:

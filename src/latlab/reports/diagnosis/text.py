@@ -91,6 +91,8 @@ def _capital(sentence: str) -> str:
 def _labelled(forecast: Forecast) -> str:
     if forecast.method == "model":
         return " (By a queue model fitted to the observation: computed, not measured.)"
+    if forecast.method == "schedule":
+        return " (Computed by a simulation of what its threads were seen to do, not measured.)"
     return f" (Measured: the stage stubbed, {forecast.rounds} rounds beside the unmodified pipeline.)"
 
 
@@ -182,9 +184,15 @@ def _forecast(forecast: Forecast, styled: bool) -> str:
     return table(
         (forecast.stage, *columns),
         rows,
-        title=f"If {forecast.stage} were faster (its service takes {duration(forecast.service_ns)})",
+        title=f"If {forecast.stage} were faster ({_takes(forecast)})",
         styled=styled,
     )
+
+
+def _takes(forecast: Forecast) -> str:
+    if forecast.method == "schedule":
+        return f"{duration(forecast.service_ns)} in all"
+    return f"its service takes {duration(forecast.service_ns)}"
 
 
 def forecast_rows(forecast: Forecast) -> tuple[list[str], list[list[str]]]:

@@ -1,0 +1,96 @@
+// Threads: whoever includes it; each system says its own.
+//
+// What all systems are made of: work as so much CPU time, naps, a bounded queue, and the choice of
+// the part that does only 1 - SHARE of its work.
+#pragma once
+
+#include <pthread.h>
+#include <time.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace systems {
+
+inline std::string part;
+inline double share = 0;
+inline std::mt19937 dice;
+
+inline double between(double low, double high) {
+  return std::uniform_real_distribution<double>(low, high)(dice);
+}
+
+inline double left(const char* name) {
+  return part == name ? 1.0 - share : 1.0;
+}
+
+// So much CPU time of the calling thread: however fast the machine is at the moment, it takes the same.
+inline void work(const char* name, double us) {
+  const auto now = [] {
+    timespec at{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &at);
+    return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
+  };
+  const auto length = static_cast<std::int64_t>(us * left(name) * 1000);
+  if (length <= 0) return;
+  volatile std::uint64_t x = 0;
+  for (const std::int64_t begin = now(); now() - begin < length;)
+    for (std::uint64_t i = 0; i < 500; ++i) x = x + i;
+}
+
+inline void nap(const char* name, double us) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(static_cast<std::int64_t>(us * left(name) * 1000)));
+}
+
+class Queue {
+ public:
+  explicit Queue(std::size_t most) : most_(most) {}
+  void put(int value) {
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [&] { return items_.size() < most_; });
+    items_.push_back(value);
+    filled_.notify_one();
+  }
+  int get() {
+    std::unique_lock lock(mutex_);
+    filled_.wait(lock, [&] { return !items_.empty(); });
+    const int value = items_.front();
+    items_.pop_front();
+    room_.notify_one();
+    return value;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable room_, filled_;
+  std::deque<int> items_;
+  std::size_t most_;
+};
+
+inline std::thread run(const char* name, std::function<void()> body) {
+  return std::thread([name, body = std::move(body)] {
+    pthread_setname_np(pthread_self(), name);
+    body();
+  });
+}
+
+// Runs the system that the command line names: NAME SEED [PART SHARE].
+inline int choose(int argc, char** argv, const std::map<std::string, void (*)()>& systems) {
+  if (argc < 3 || systems.find(argv[1]) == systems.end()) return 2;
+  dice.seed(static_cast<unsigned>(std::atoi(argv[2])));
+  if (argc > 4) part = argv[3], share = std::atof(argv[4]);
+  systems.at(argv[1])();
+  return 0;
+}
+
+}  // namespace systems

@@ -1,0 +1,117 @@
+"""What making a part of any program faster would buy, by a simulation of the schedule that was captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.schedule import Schedule, State, Wait
+from latlab.model.simulation import Scenario, ScheduleForecast, Simulated
+from latlab.model.threads import LimitKind, Role, ThreadFindings
+from latlab.schedule.simulation.forecast import forecast
+from latlab.schedule.simulation.steps import word_of
+from latlab.words import duration, share
+
+__all__ = ["by_schedule", "scenarios_of"]
+
+_WORTH = 0.03  # of the time of the observation: a part that takes less is not asked
+_MOST_ROLES = 2
+_MOST_FUNCTION = 0.95  # of its role: who is nearly all of it is told as the role
+
+
+def by_schedule(
+    schedule: Schedule, found: ThreadFindings, tell: Callable[[str], None]
+) -> tuple[tuple[Forecast, ...], str]:
+    """Forecasts that can be trusted, what limits first; and why there are none, or not all."""
+    asked = scenarios_of(schedule, found)
+    if not asked:
+        return (), "nothing that could be made faster takes its time"
+    tell("simulating what its threads did, unchanged and with parts of it faster")
+    base, made = forecast(schedule, asked)
+    good = tuple(_told(one, base, schedule, found) for one in made if not one.withheld)
+    bad = [f"{one.scenario.name}: {one.withheld}" for one in made if one.withheld]
+    return good, base.withheld or "; ".join(bad)
+
+
+def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:
+    """What is asked: the parts that the program's progress waited for."""
+    asked: list[Scenario] = []
+    for lock in found.locks:
+        if found.limit.kind is LimitKind.LOCK and lock.name == found.limit.name:
+            asked.append(Scenario("lock", f"the work under {lock.name}", object=word_of(lock.address)))
+    roles = [role for role in found.roles if not role.spins and _own(schedule, role)]
+    for role in roles[:_MOST_ROLES]:
+        if role.asleep:
+            asked.append(Scenario("timer", f"the sleeps of {role.name}", role.threads))
+        elif role.running * role.count > _WORTH:
+            asked.append(Scenario("role", role.name, role.threads))
+            asked += _hottest(role)
+    if _disk_ns(schedule) > _WORTH * (schedule.ended_ns - schedule.began_ns):
+        asked.append(Scenario("disk", "the disk"))
+    return asked
+
+
+def _own(schedule: Schedule, role: Role) -> bool:
+    return bool(role.threads) and not any(schedule.threads[one].peer for one in role.threads)
+
+
+def _hottest(role: Role) -> list[Scenario]:
+    """Its hottest function, where it is a part of the role's work."""
+    code = role.code[0] if role.code and not role.asleep else None
+    if code is None or not code.function or not _WORTH < code.share < _MOST_FUNCTION:
+        return []
+    return [
+        Scenario("function", f"{code.function} in {role.name}", role.threads, function=code.function),
+    ]
+
+
+def _disk_ns(schedule: Schedule) -> float:
+    rows = schedule.intervals
+    waits = rows[(rows["state"] == State.BLOCKED) & np.isin(rows["wait"], (Wait.DISK, Wait.SYNC))]
+    return float((waits["end"] - waits["begin"]).sum())
+
+
+def _told(one: ScheduleForecast, base: Simulated, schedule: Schedule, found: ThreadFindings) -> Forecast:
+    assert one.kind is not None
+    takes_over = _name(one.takes_over, found)
+    knee = None if one.knee is None else Interval(one.knee)
+    points = tuple(ForecastPoint(point.speedup, None, 0, time_ns=point.time_ns) for point in one.points)
+    return Forecast(
+        method="schedule",
+        stage=one.scenario.name,
+        kind=one.kind,
+        service_ns=one.spent_ns,
+        flat_ns=None,
+        baseline=ForecastPoint(None, None, 0, time_ns=Interval(float(base.recorded_ns))),
+        points=points,
+        knee=knee,
+        takes_over=takes_over,
+        drift=Interval(base.error),
+        rounds=0,
+        sentence=_sentence(one, base, takes_over),
+    )
+
+
+def _name(who: int | str | None, found: ThreadFindings) -> str | None:
+    if who is None or who == "cpus":
+        return None if who is None else "the CPUs"
+    return next((role.name for role in found.roles if who in role.threads), None)
+
+
+def _sentence(one: ScheduleForecast, base: Simulated, takes_over: str | None) -> str:
+    name, own, least = one.scenario.name, float(base.recorded_ns), one.points[-1].time_ns.value
+    saved = share(max(0.0, 1.0 - least / own))
+    times = f"{duration(least)} in place of {duration(own)}, {saved} less"
+    if one.kind == "none":
+        return (
+            f"Making {name} faster buys nothing: without it the program takes {duration(least)} all the same"
+        )
+    if one.kind == "total":
+        return f"Making {name} faster pays off all the way: without it the program takes {times}"
+    then = "" if takes_over is None or takes_over == name else f"; then {takes_over} limits"
+    return (
+        f"Making {name} faster pays off up to {share(one.knee or 1.0, digits=0)} faster{then}: "
+        f"without it the program takes {times}"
+    )

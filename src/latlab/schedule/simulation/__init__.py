@@ -1,0 +1,1 @@
+"""The captured schedule simulated again, unchanged and with a part of it made faster."""

@@ -1,0 +1,239 @@
+"""What would it buy: the captured schedule with a part of it made faster, in every simulation that fits.
+
+Virtual speed-ups of a schedule rather than of the running program (Coz: Curtsinger and Berger, SOSP 2015;
+waiting as well as working, as in BCOZ: Ahn et al., OSDI 2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from latlab.model.answer import Interval
+from latlab.model.schedule import Schedule, Wait
+from latlab.model.simulation import Scenario, ScenarioPoint, ScheduleForecast, Simulated
+from latlab.schedule.simulation.simulate import Fit, fits_of, run_steps, total_of, unwatched
+from latlab.schedule.simulation.steps import Deed, Steps, word_of
+from latlab.words import share
+
+__all__ = ["SPEEDUPS", "forecast", "kind_of"]
+
+Array = np.ndarray[Any, Any]
+
+SPEEDUPS = (0.2, 0.5, 0.8, 1.0)
+_LEAST = 0.03  # of the whole time; a smaller gain is none
+_SLOPE = 0.5  # of the first gain, left at the end: it pays all the way
+_SEEDS = 4
+_FITS = 6  # of those that fit best, so many answer
+_JITTER = 0.05  # of each piece of work
+_OPEN = 0.06  # of the whole time: simulations that fit alike and differ by more forecast nothing
+_DISK = (int(Wait.DISK), int(Wait.SYNC), int(Wait.FAULT))
+
+
+def forecast(
+    schedule: Schedule,
+    scenarios: Sequence[Scenario],
+    *,
+    speedups: Sequence[float] = SPEEDUPS,
+    seeds: int = _SEEDS,
+) -> tuple[Simulated, tuple[ScheduleForecast, ...]]:
+    """What each scenario would buy, of the program's whole time."""
+    base, fits = fits_of(schedule)
+    if not fits:
+        return base, tuple(_nothing(one, base.withheld) for one in scenarios)
+    chosen = [unwatched(schedule, fit) for fit in _chosen(fits)]
+    variants = [
+        _Variant(fit, _jittered(fit.steps, seed) if seed else fit.steps)
+        for place, fit in enumerate(chosen)
+        for seed in range(seeds if place == 0 else 1)
+    ]
+    return base, tuple(_one(schedule, variants, base, one, speedups) for one in scenarios)
+
+
+def _nothing(scenario: Scenario, why: str) -> ScheduleForecast:
+    return ScheduleForecast(scenario, why, None, None, (), 0.0, None, None)
+
+
+def _chosen(fits: Sequence[Fit]) -> list[Fit]:
+    """The best, and of both ways to wait the next best."""
+    ways = [[fit for fit in fits if fit.meets == meets][: _FITS // 2] for meets in (False, True)]
+    return sorted((fit for way in ways for fit in way), key=lambda fit: fit.misfit)
+
+
+class _Variant:
+    """A simulation that is asked, and its time as it is."""
+
+    def __init__(self, fit: Fit, steps: Steps) -> None:
+        self.fit, self.steps = fit, steps
+        self.plain = max(1, total_of(run_steps(steps), fit.watched))
+
+
+def _jittered(steps: Steps, seed: int) -> Steps:
+    """Other turns of the same program: each piece of work a little longer or shorter."""
+    random = np.random.default_rng(seed)
+    factor = np.exp(random.normal(0.0, _JITTER, len(steps.work)) - _JITTER**2 / 2)
+    return steps.changed(work=np.rint(steps.work * factor).astype(np.int64))
+
+
+def _one(
+    schedule: Schedule,
+    variants: Sequence[_Variant],
+    base: Simulated,
+    scenario: Scenario,
+    speedups: Sequence[float],
+) -> ScheduleForecast:
+    own = base.recorded_ns
+    if scenario.kind == "lock":  # who holds it has waited for nobody who wants it
+        variants = [one for one in variants if not one.fit.meets]
+    if not variants:
+        return _nothing(scenario, "no simulation in which it is a lock gives back the program's own time")
+    parts = [_part(schedule, one.steps, scenario) for one in variants]
+    asked = speedups if scenario.kind != "cpus" else (1.0,)
+    shares = np.array(
+        [
+            [_share(one, weight, naps, speedup, scenario) for speedup in asked]
+            for one, (weight, naps, _) in zip(variants, parts, strict=True)
+        ]
+    )
+    middle = shares[0]
+    low, high = shares.min(axis=0), shares.max(axis=0)
+    slack = abs(base.error) + np.std(shares[[one.fit is variants[0].fit for one in variants]], axis=0)
+    points = tuple(
+        ScenarioPoint(
+            speedup,
+            Interval(float(own * value), max(0.0, float(own * (a - more))), float(own * (b + more))),
+        )
+        for speedup, value, a, b, more in zip(asked, middle, low, high, slack, strict=True)
+    )
+    if float((high - low).max()) > _OPEN:
+        why = (
+            "ways to wait that explain what was recorded equally well differ by "
+            f"{share(float((high - low).max()))} of its time"
+        )
+        return _nothing(scenario, why)
+    at = [0.0, *asked]
+    told = [1.0, *middle.tolist()]
+    kind = kind_of(at, told)
+    if any(kind_of(at, [1.0, *row]) != kind for row in shares.tolist()):
+        return _nothing(scenario, "whether it pays to the end is not the same in all ways that explain it")
+    knee = _knee(at, told) if kind == "limited" else None
+    takes_over = None
+    best, (weight, naps, spent) = variants[0], parts[0]
+    if kind != "total":
+        out = run_steps(_faster(best.steps, weight, naps, 1.0))
+        takes_over = _takes_over(out, best.steps, weight, best.fit.watched)
+    return ScheduleForecast(scenario, "", kind, Interval(float(own)), points, spent, knee, takes_over)
+
+
+def _share(one: _Variant, weight: Array, naps: Array, speedup: float, scenario: Scenario) -> float:
+    """Of its whole time, with the part so much faster."""
+    changed = _faster(one.steps, weight, naps, speedup)
+    cpus = changed.cpus + 1 if scenario.kind == "cpus" else None
+    return total_of(run_steps(changed, cpus=cpus), one.fit.watched) / one.plain
+
+
+def kind_of(speedups: Sequence[float], shares: Sequence[float]) -> Literal["total", "limited", "none"]:
+    """Which kind of gain: shares of the whole time at growing speed-ups, from (0, 1) on."""
+    if shares[0] - min(shares) < _LEAST:
+        return "none"
+    first = (shares[0] - shares[1]) / (speedups[1] - speedups[0])
+    last = (shares[-2] - shares[-1]) / (speedups[-1] - speedups[-2])
+    return "total" if last >= _SLOPE * first else "limited"
+
+
+def _knee(speedups: Sequence[float], shares: Sequence[float]) -> float:
+    """Where the line of the first gains meets the least time."""
+    slope = (shares[0] - shares[1]) / (speedups[1] - speedups[0])
+    return min(1.0, (shares[0] - min(shares)) / slope) if slope > 0 else 1.0
+
+
+def _part(schedule: Schedule, steps: Steps, scenario: Scenario) -> tuple[Array, Array, float]:
+    """By step the share of its work that gets faster, and whether its nap does; and their time in all."""
+    work, naps = np.zeros(len(steps.work)), np.zeros(len(steps.work), bool)
+    thread = steps.thread
+    mine = np.isin(thread, scenario.threads) if scenario.threads else thread < steps.own
+    nap = np.isin(steps.deed, (Deed.SLEEP, Deed.UNTIL))
+    if scenario.kind == "role":
+        work = mine.astype(float)
+    elif scenario.kind == "function":
+        work = np.where(mine, _share_of_function(schedule, scenario.function, len(steps.born))[thread], 0.0)
+    elif scenario.kind == "lock":
+        work = _held(steps, scenario.object)
+    elif scenario.kind == "disk":
+        naps = nap & np.isin(steps.wait, _DISK) & mine
+    elif scenario.kind == "timer":
+        naps = nap & (steps.wait == int(Wait.TIMER)) & mine
+    slept = np.where(steps.deed == Deed.SLEEP, steps.argument, 0)
+    return work, naps, float((steps.work * work).sum() + slept[naps].sum())
+
+
+def _faster(steps: Steps, weight: Array, naps: Array, speedup: float) -> Steps:
+    work = np.rint(steps.work * (1.0 - speedup * weight)).astype(np.int64)
+    argument = steps.argument
+    if naps.any():
+        slept = naps & (steps.deed == Deed.SLEEP)
+        argument = np.where(slept, np.rint(argument * (1.0 - speedup)).astype(np.int64), argument)
+        paced = naps & (steps.deed == Deed.UNTIL)
+        argument = np.where(paced, np.rint(argument * (1.0 - speedup)).astype(np.int64), argument)
+    return steps.changed(work=work, argument=argument)
+
+
+def _share_of_function(schedule: Schedule, function: str, threads: int) -> Array:
+    """By thread: the share of its running samples that have the function on their stack."""
+    shares = np.zeros(threads)
+    within = np.array(
+        [any(schedule.frames[frame].function == function for frame in stack) for stack in schedule.stacks],
+        bool,
+    )
+    samples = schedule.samples[(schedule.samples["running"] == 1) & (schedule.samples["stack"] >= 0)]
+    if not len(samples):
+        return shares
+    for thread in np.unique(samples["thread"]).tolist():
+        mine = samples["stack"][samples["thread"] == thread]
+        shares[thread] = float(np.mean(within[mine]))
+    return shares
+
+
+def _held(steps: Steps, lock: int) -> Array:
+    """By step the share of its work that is done while the lock is held.
+
+    From getting it, waited for, to handing it on. Who hands it on and had not waited for it had it before, for
+    as long as such holds usually last.
+    """
+    held = np.zeros(len(steps.work))
+    on_lock = (word_of(steps.object) == word_of(lock)) & (steps.wait == int(Wait.FUTEX))
+    waits, posts = on_lock & (steps.deed == Deed.WAIT), on_lock & (steps.deed == Deed.POST)
+    done = np.cumsum(steps.work)
+    known: list[int] = []
+    without: list[int] = []
+    for begin, end in zip(steps.first.tolist(), steps.first.tolist()[1:], strict=False):
+        got: int | None = None
+        for at in (begin + np.flatnonzero((waits | posts)[begin:end])).tolist():
+            if waits[at]:
+                got = at
+            elif got is not None:
+                held[got + 1 : at + 1] = 1.0
+                known.append(int(done[at] - done[got]))
+                got = None
+            else:
+                without.append(at)
+    usual = float(np.median(known)) if known else 0.0
+    for at in without:
+        held[at] = max(held[at], min(1.0, usual / max(1.0, float(steps.work[at]))))
+    return held
+
+
+def _takes_over(
+    out: dict[str, Any], steps: Steps, weight: Array, watched: Sequence[int]
+) -> int | Literal["cpus"] | None:
+    """What limits when the thing takes no time at all."""
+    whole = max(total_of(out, watched), 1)
+    ran = np.zeros(len(steps.born))
+    np.add.at(ran, steps.thread, steps.work * (1.0 - weight))
+    waited = float(out["ready_ns"][: steps.own].sum())
+    if ran.sum() / whole > 0.95 * steps.cpus and waited > 0.2 * whole:
+        return "cpus"
+    best = int(np.argmax(ran[: steps.own]))
+    return best if ran[best] > 0.5 * whole else None
