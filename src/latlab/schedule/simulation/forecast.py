@@ -199,8 +199,8 @@ def _share_of_function(schedule: Schedule, function: str, threads: int) -> Array
 def _held(steps: Steps, lock: int) -> Array:
     """By step the share of its work that is done while the lock is held.
 
-    From getting it, waited for, to handing it on. Who hands it on and had not waited for it had it before, for
-    as long as such holds usually last.
+    From getting it, waited for, to handing it on. Who hands it on and had not waited for it had it before,
+    for as long as such holds usually last.
     """
     held = np.zeros(len(steps.work))
     on_lock = (word_of(steps.object) == word_of(lock)) & (steps.wait == int(Wait.FUTEX))

@@ -28,6 +28,8 @@ TOLERANCE = 0.02  # of the program's own time
 _ALIKE = 0.1  # of the threads' time may be waited for more or less than it was
 _UNSEEN = 0.05  # of all threads' time
 _FORCED = 0.01  # of all waits
+_TIMED_OUT = 0.05  # of the time
+_AWAKE = 0.05  # of its life a thread works that is no heartbeat
 # Slice, and how far behind a woken thread must be to take a CPU at once: a fair scheduler's, one that prefers
 # who wakes, and one that lets run who runs (SCHED_RR, SCHED_BATCH). Which of them it was isn't
 # seen, so it is fitted.
@@ -191,6 +193,21 @@ def _told_to_end(schedule: Schedule, thread: int, leader: int) -> bool:
     return bool(late and last["waker"] == leader and last["source"] == Source.THREAD)
 
 
+def _open_ended(schedule: Schedule, steps: Steps) -> float:
+    """Waits for a futex that their time-out ended, of threads that don't mostly sleep: the most of any."""
+    slept = np.isin(steps.deed, (Deed.SLEEP, Deed.UNTIL)) & (steps.wait == int(Wait.FUTEX))
+    rows = schedule.intervals
+    rows = rows[
+        (rows["state"] == State.BLOCKED) & (rows["wait"] == Wait.FUTEX) & (rows["source"] == Source.TIMER)
+    ]
+    waited = np.bincount(rows["thread"], rows["end"] - rows["begin"], minlength=steps.own)
+    worked = np.bincount(steps.thread, steps.work, minlength=len(steps.born))[: steps.own]
+    lives = np.array([one.ended_ns - one.began_ns for one in schedule.threads], float)
+    sleeps = np.bincount(steps.thread[slept], minlength=len(steps.born))[: steps.own]
+    counts = (sleeps > 0) & (worked > _AWAKE * lives)
+    return float(waited[counts].max(initial=0.0))
+
+
 def total_of(out: dict[str, Any], watched: Sequence[int]) -> int:
     """When the last of these threads ended."""
     return int(max((out["ended_ns"][one] for one in watched), default=0))
@@ -210,6 +227,12 @@ def _reason(
     throttled = rows[(rows["state"] == State.BLOCKED) & (rows["wait"] == Wait.THROTTLED)]
     if float((throttled["end"] - throttled["begin"]).sum()) > 0.01 * recorded:
         return "a CPU quota stopped the program, which the simulation does not know"
+    open_ended = _open_ended(schedule, steps) / recorded
+    if open_ended > _TIMED_OUT:
+        return (
+            f"a thread waited {share(open_ended)} of the time until its time-out: when what it waited for "
+            "comes in a faster program isn't known"
+        )
     waits = max(1, int(np.isin(steps.deed, (Deed.WAIT, Deed.JOIN)).sum()))
     if out["forced"] > max(2, _FORCED * waits):
         return f"{out['forced']} of {waits} waits came in an order in which all would have waited"

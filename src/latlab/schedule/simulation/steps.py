@@ -77,5 +77,5 @@ class Steps:
 
 
 def word_of(address: Any) -> Any:
-    """A futex word, or a column of them: a condition variable of glibc waits on two of them by turns, 4 bytes apart."""
+    """A futex word, or a column: glibc's condition variable waits on two by turns, 4 bytes apart."""
     return address & ~7
