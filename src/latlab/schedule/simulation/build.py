@@ -120,7 +120,7 @@ def _costs(schedule: Schedule, strangers: Array) -> Array:
     beside = [schedule.priorities.get(tid, _NICE_0) for tid in strangers.tolist()]
     weights = np.array([_REAL_TIME if one < 100 else 1.25 ** (_NICE_0 - one) for one in (*own, *beside)])
     most = weights[: len(own)].max(initial=1e-9)
-    return np.clip(np.rint(most / weights), 1, _MOST_COST).astype(np.int64)
+    return np.asarray(np.clip(np.rint(most / weights), 1, _MOST_COST), np.int64)
 
 
 def _wake_ns(schedule: Schedule) -> int:

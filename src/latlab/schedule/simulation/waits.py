@@ -57,7 +57,7 @@ class Places:
         return np.where(self._rows["state"][row] == State.RUNNABLE, found, 0)
 
     def _until(self, time: Array) -> Array:
-        return np.rint(np.interp(time, self._edges, self._idle)).astype(np.int64)
+        return np.asarray(np.rint(np.interp(time, self._edges, self._idle)), np.int64)
 
     def interval(self, thread: Array, time: Array) -> Array:
         """The row of the interval that a thread is in at a time; -1 before its first."""
@@ -143,18 +143,17 @@ def _joins(schedule: Schedule, rows: Array, by_thread: Array) -> list[Part]:
     ends = np.array([one.ended_ns if one.ended else np.iinfo(np.int64).max for one in schedule.threads])
     waker = np.maximum(rows["waker"], 0)
     for_end = by_thread & (parents[waker] == rows["thread"]) & (np.abs(ends[waker] - rows["end"]) < _LAST_NS)
-    who: list[int] = []
-    when: list[int] = []
-    whom: list[int] = []
+    found: list[tuple[int, int, int]] = []
     before: dict[int, int] = {}
     for at in np.flatnonzero(for_end).tolist():
         parent, end = int(rows["thread"][at]), int(rows["end"][at])
         over = np.flatnonzero((parents == parent) & (ends > before.get(parent, 0)) & (ends <= end))
         for child in over.tolist():
             if child != rows["waker"][at]:
-                who.append(parent), when.append(end), whom.append(child)
+                found.append((parent, end, child))
         before[parent] = end
-    return [Part(np.array(who, np.int64), np.array(when, np.int64), Deed.JOIN, np.array(whom, np.int64), 0)]
+    who, when, whom = np.array(found, np.int64).reshape(-1, 3).T
+    return [Part(who, when, Deed.JOIN, whom, 0)]
 
 
 def _meetings(schedule: Schedule, rows: Array, by_thread: Array, giver: Array, when: Array) -> list[Part]:
