@@ -37,15 +37,15 @@ Columns simulated(const Column<std::int64_t>& first, const Column<std::int64_t>&
                   const Column<std::uint8_t>& deed, const Column<std::int64_t>& argument,
                   const Column<std::int64_t>& recorded_ns, const Column<std::int64_t>& born_ns,
                   const Column<std::uint64_t>& allowed, const Column<std::int64_t>& cost,
-                  const Column<std::int64_t>& delay_ns, int cpus,
-                  std::int64_t wake_ns, std::int64_t slice_ns, std::int64_t behind_ns) {
+                  const Column<std::int64_t>& delay_ns, int cpus, std::int64_t wake_ns, std::int64_t slice_ns,
+                  std::int64_t behind_ns) {
   latlab::schedule::Outcome outcome;
   {
     const nb::gil_scoped_release release;
-    outcome =
-        latlab::schedule::simulate({span_of(first), span_of(work_ns), span_of(deed), span_of(argument),
-                                    span_of(recorded_ns), span_of(born_ns), span_of(allowed), span_of(cost), span_of(delay_ns)},
-                                   {cpus, wake_ns, slice_ns, behind_ns});
+    outcome = latlab::schedule::simulate(
+        {span_of(first), span_of(work_ns), span_of(deed), span_of(argument), span_of(recorded_ns),
+         span_of(born_ns), span_of(allowed), span_of(cost), span_of(delay_ns)},
+        {cpus, wake_ns, slice_ns, behind_ns});
   }
   nb::dict columns;
   columns["ended_ns"] = column(std::move(outcome.ended_ns));
@@ -62,7 +62,8 @@ Columns simulated(const Column<std::int64_t>& first, const Column<std::int64_t>&
 NB_MODULE(schedule, m) {
   m.doc() = "The simulation of threads that compete for CPUs.";
   m.def("simulate", &simulated, "first"_a, "work_ns"_a, "deed"_a, "argument"_a, "recorded_ns"_a, "born_ns"_a,
-        "allowed"_a, "cost"_a, "delay_ns"_a, nb::kw_only(), "cpus"_a, "wake_ns"_a, "slice_ns"_a, "behind_ns"_a,
+        "allowed"_a, "cost"_a, "delay_ns"_a, nb::kw_only(), "cpus"_a, "wake_ns"_a, "slice_ns"_a,
+        "behind_ns"_a,
         "Let threads' steps compete for CPUs; columns by thread and by step. See "
         "native/core/schedule/simulation.hpp.");
 }
