@@ -41,8 +41,8 @@ struct Steps {
   std::span<const std::int64_t> born_ns;      // by thread: when it begins; -1: by another's `start`
   std::span<const std::uint64_t> allowed;     // by thread: a bit for each of the first 64 CPUs; 0: all
   std::span<const std::int64_t> cost;         // by thread: virtual ns a ns of run time; empty: 1
-  std::span<const std::int64_t> delay_ns;     // by step: from its wake-up to running on an idle CPU; -1 or
-                                           // empty: as the machine's `wake_ns`
+  // By step: from its wake-up to running on an idle CPU; -1 or empty: as the machine's `wake_ns`.
+  std::span<const std::int64_t> delay_ns;
 };
 
 struct Machine {
