@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-__all__ = ["BURST", "EQUAL", "HIDDEN", "NONE", "STAGE", "STOPPED", "Case", "cases"]
+__all__ = ["BURST", "EQUAL", "HIDDEN", "NONE", "STAGE", "STOPPED", "WRITTEN", "Case", "cases", "strangers"]
 
 STAGE, NONE, BURST, STOPPED, HIDDEN, EQUAL = "stage", "none", "burst", "stopped", "hidden", "equal"
+WRITTEN = "as written"  # a program of `shapes_strangers`, whose first line says what limits it
+STRANGERS = Path(__file__).parent / "shapes_strangers"
 
 
 @dataclass
@@ -21,6 +24,7 @@ class Case:
         truth: kind of what limits; HIDDEN: the counts do not carry it, so that only silence is right; EQUAL:
             all stages are as slow, so that no name is right.
         names: the stages that may be named (one for each line of several).
+        program: a file that is run as it is; `names` is then a pattern of "verdict: name".
     """
 
     shape: str
@@ -28,7 +32,7 @@ class Case:
     truth: str
     names: tuple[str, ...]
     spec: dict[str, Any]
-    right_when_named: bool = field(default=False)
+    program: Path | None = None
 
 
 def stage(name: str, into: str = "", out: str = "", ms: float = 0.0, **more: Any) -> dict[str, Any]:
@@ -359,6 +363,42 @@ def of_two_groups(draw: random.Random, runtime: str) -> Case:
     return Case("two groups", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
 
 
+def lent(draw: random.Random, runtime: str) -> Case:
+    """Buffers of a pool travel with the events, from `fill` to `write`; a slow stage keeps most of them."""
+    times = dict.fromkeys(("fill", "encode", "write"), draw.uniform(0.5, 0.9))
+    slow = draw.choice(list(times))
+    times[slow] *= draw.uniform(2.5, 4)
+    count = draw.choice([6, 12])
+    stages = [
+        stage("source", "", "jobs", every_ms=0.2),
+        stage("fill", "jobs", "full", times["fill"], pool="buffers", lends=True),
+        stage("encode", "full", "done", times["encode"]),
+        stage("write", "done", "", times["write"], returns="buffers"),
+    ]
+    queues = [
+        queue("jobs", "source", "fill"),
+        queue("full", "fill", "encode"),
+        queue("done", "encode", "write"),
+        queue("buffers", "write", "fill", count, initial=count),
+    ]
+    return Case("lent buffers", runtime, STAGE, (slow,), {"stages": stages, "queues": queues})
+
+
+def computing_all(draw: random.Random, runtime: str) -> Case:
+    """All stages compute, one more than twice as much: in threads of Python for the interpreter's lock."""
+    spec, slow = line(draw, 32)
+    for one in spec["stages"][1:]:
+        one.update(work="spin", ms=0.5 * one["ms"])
+    return Case("all compute", runtime, STAGE, (slow,), spec)
+
+
+def strangers() -> Iterator[Case]:
+    """Programs that somebody else might have written, uninstrumented, each of some four seconds."""
+    for path in sorted(STRANGERS.glob("*.py")):
+        pattern = path.read_text(encoding="utf-8").splitlines()[0].partition("limits:")[2].strip()
+        yield Case(path.stem, WRITTEN, EQUAL if pattern == "unnamed" else STAGE, (pattern,), {}, path)
+
+
 MAKERS: list[tuple[Callable[[random.Random, str], Case], tuple[str, ...]]] = [
     (plain, ("threads", "coroutines", "processes", "cpp")),
     (of_one, ("threads", "coroutines", "cpp")),
@@ -393,14 +433,17 @@ MAKERS: list[tuple[Callable[[random.Random, str], Case], tuple[str, ...]]] = [
     (last_slow, ("threads", "plain threads", "coroutines")),
     (diamond, ("threads", "processes", "cpp")),
     (of_two_groups, ("threads", "plain threads", "processes")),
+    (lent, ("threads", "plain threads")),
+    (computing_all, ("threads", "processes", "plain threads")),
 ]
 
 
 def cases(count: int, seed: int) -> Iterator[Case]:
-    """So many pipelines: every shape in every runtime in turn, with parameters of their own."""
+    """So many pipelines: every shape in every runtime in turn, with its own parameters; then strangers."""
     kinds = [(make, runtime) for make, runtimes in MAKERS for runtime in runtimes]
     for number in range(count):
         make, runtime = kinds[number % len(kinds)]
         case = make(random.Random(f"{seed} {number}"), runtime)
         case.spec["seed"] = number
         yield case
+    yield from strangers()

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from latlab.errors import InputError, UsageError
 from latlab.formats import _arrow_stream, documents
+from latlab.formats.arrow_columns import as_arrow
 from latlab.formats.trusted import TrustedFile, is_trusted_owner
 from latlab.model.machine.environment import Environment
 from latlab.words import size as size_text
@@ -466,7 +467,7 @@ def _batch(batch: pa.RecordBatch | Mapping[str, Any]) -> pa.RecordBatch:
 
     if isinstance(batch, pa.RecordBatch):
         return batch
-    return pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in batch.items()})
+    return pa.RecordBatch.from_arrays([as_arrow(column) for column in batch.values()], list(batch))
 
 
 def make_empty_folder(path: Path) -> None:

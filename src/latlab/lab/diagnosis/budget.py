@@ -162,7 +162,10 @@ def mean_budget(found: Analysis, floor_share: float) -> Budget | None:
 
 
 def _ran(stage: StageResult) -> float:
-    """The share of a stage's busy time that its thread ran: the machine takes nothing from who sleeps."""
+    """The share of a stage's busy time that its thread ran: the machine takes nothing from who sleeps.
+
+    0 where nobody knows: the budget's service is then the one that is stated everywhere else.
+    """
     if stage.cpu is None or not stage.utilisation:
-        return 1.0
+        return 0.0
     return min(1.0, (stage.cpu + (stage.run_queue or 0.0)) / stage.utilisation)

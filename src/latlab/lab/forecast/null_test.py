@@ -62,7 +62,12 @@ def with_drift(found: Forecast) -> Forecast:
     points = tuple(
         point
         if point.speedup == 0.0
-        else replace(point, **{name: _widened(getattr(point, name), by) for name, by in factors.items()})
+        else replace(
+            point,
+            rate_hz=_widened(point.rate_hz, factors["rate_hz"]),
+            capacity_hz=_widened(point.capacity_hz, factors["capacity_hz"]),
+            time_ns=_widened(point.time_ns, factors["time_ns"]),
+        )
         for point in found.points
     )
     drift = _relative(found.baseline, stubbed) or 0.0

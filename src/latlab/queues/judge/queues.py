@@ -120,6 +120,8 @@ def bursts_of(series: Series, row: int) -> tuple[Burst, ...]:
 
 def _travelled(series: Series, row: int, bursts: dict[int, tuple[Burst, ...]]) -> tuple[Burst, ...]:
     """The bursts of a queue, each with the following queue in which one began while it lasted."""
+    if not bursts[row]:
+        return ()
     drain = series.queues[row].drain
     following = [r for r, queue in enumerate(series.queues) if drain and queue.source == drain and r != row]
     joined = []

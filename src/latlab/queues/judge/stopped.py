@@ -16,6 +16,8 @@ __all__ = ["Stopped", "stopped_stage"]
 _LEAST_NS = 400_000_000  # a thread that is taken off, or a collection of garbage, is back by then
 _FACTOR = 20.0  # times the usual time between two events
 _GONE_NS = 200_000_000  # a thread that was not seen for so long, while others were, has ended
+_WAITS = 0.9  # of the stretch
+_UNSEEN = 0.5  # of the stretch, between two looks
 _NO_CPU = 0.3  # of the stretch: then it did not stop, it was kept from running
 
 
@@ -52,6 +54,10 @@ def stopped_stage(observation: Observation, series: Series, views: list[StageVie
         begin = first + int(stretch[0])
         lasted = int(series.t_ns[-1] - series.t_ns[begin])
         if lasted < max(_LEAST_NS, _FACTOR * usual) or _kept_from_it(view, series, begin):
+            continue
+        # Events wait until the end, and that was seen: a starved sampler sees a stretch by its two ends.
+        unseen = int(np.diff(series.t_ns[begin:]).max(initial=0))
+        if not has_work[-1] or has_work[begin:].mean() < _WAITS or unseen > _UNSEEN * lasted:
             continue
         state = _thread(observation, thread_ids(observation).get(view.label, 0), int(series.t_ns[begin]))
         if state is not None and state[1] >= _NO_CPU:

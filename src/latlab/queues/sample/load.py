@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import InputError
+from latlab.formats.arrow_columns import as_numpy
 from latlab.formats.recording import Recording, open_recording
 from latlab.model.queues.observation import Observation, Process, Queue, QueueKind, SocketBuffer, Stage
 from latlab.queues.sample.recorder import COLUMNS, NOT_RECORDED
@@ -119,6 +120,4 @@ def _columns(recording: Recording, name: str, names: list[str]) -> dict[str, Any
     missing = [column for column in kinds if column not in table.column_names]
     if missing:
         raise InputError(recording.path / f"{name}.arrows", f"has no column '{missing[0]}'")
-    return {
-        column: table.column(column).to_numpy().astype(kind, copy=False) for column, kind in kinds.items()
-    }
+    return {column: as_numpy(table.column(column)).astype(kind, copy=False) for column, kind in kinds.items()}

@@ -1,0 +1,33 @@
+# limits: receive
+import queue
+import socket
+import threading
+import time
+
+rx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+rx.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+rx.bind(("127.0.0.1", 0))
+q = queue.Queue(100)
+stop = []
+
+
+def receive():
+    while not stop:
+        d = rx.recv(2000)
+        time.sleep(0.002)
+        q.put(d)
+
+
+def book():
+    while not stop:
+        q.get()
+        time.sleep(0.0003)
+
+
+for f in (receive, book):
+    threading.Thread(target=f, daemon=True).start()
+tx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+end = time.time() + 4
+while time.time() < end:
+    tx.sendto(b"x" * 200, rx.getsockname())
+    time.sleep(0.001)
