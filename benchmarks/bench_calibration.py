@@ -33,7 +33,7 @@ import numpy as np
 import latlab
 from latlab import bench
 from latlab.model.statistics.paired import PairedResult
-from latlab.stats.multiple import proportion_bounds
+from latlab.stats.experiments.multiple import proportion_bounds
 
 HERE = Path(__file__).parent
 ALPHA = 0.05

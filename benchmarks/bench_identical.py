@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.bench_calibration import load
 from latlab import bench
 from latlab.errors import LatlabError
-from latlab.stats.multiple import proportion_bounds
+from latlab.stats.experiments.multiple import proportion_bounds
 
 # What a run begins with, what it does so many times (which grows by the planted change), and whether it is
 # steady: those that allocate, hash or reach into memory scatter. TABLE and SAMPLE are made once a process, or

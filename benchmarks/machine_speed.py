@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from latlab.lab.forecast.stage_runs import Stubbing, measure_unmodified
 from latlab.lab.trading.demo import DemoOptions, feeds_for
-from latlab.model.layout import Layout
+from latlab.model.diagnosis.layout import Layout
 from latlab.system.core_speed import CoreSpeed
 from latlab.system.environment import capture
 

@@ -11,7 +11,7 @@ import time
 
 from latlab._core import messaging as core
 from latlab.messaging import analyse, measure
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 
 def main() -> int:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging import analyse, latencies, measure
-from latlab.model.messaging import Settings
-from latlab.stats.humps import find_humps
+from latlab.model.messaging.results import Settings
+from latlab.stats.shapes.humps import find_humps
 
 RUNS, MESSAGES = 200, 2000
 LEVEL = 0.01  # of the analysis

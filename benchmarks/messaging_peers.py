@@ -21,7 +21,7 @@ from pathlib import Path
 from latlab.messaging import analyse, measure
 from latlab.messaging.running.processes import free_port
 from latlab.messaging.running.zeromq import addresses, library
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 
 def on_cpu(cpu: int) -> list[str]:

@@ -40,7 +40,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging import every_transport, facts_of, measure, missing
-from latlab.model.messaging import Measurement, Settings
+from latlab.model.messaging.results import Measurement, Settings
 from latlab.stats.quantiles import nearest_rank
 
 BAR = 0.02

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks._proof_cases import Case, cases
 
 if TYPE_CHECKING:
-    from latlab.model.answer import Answer
+    from latlab.model.diagnosis.answer import Answer
 
 _CAUSES, _NONE = 0.95, 0.98  # the bars: a planted cause named, nothing named where nothing was planted
 # What of a forecast is held against the truth, and the bars: p99.9 and throughput of a pipeline without the

@@ -1,8 +1,8 @@
-"""Print the table of latlab.stats._dip again: quantiles of sqrt(n) * dip (takes minutes)."""
+"""Print the table of latlab.stats.shapes.dip again: quantiles of sqrt(n) * dip (takes minutes)."""
 
 import numpy as np
 
-from latlab.stats._dip import PROBABILITIES, SIZES, dip_statistic
+from latlab.stats.shapes.dip import PROBABILITIES, SIZES, dip_statistic
 
 
 def main() -> None:

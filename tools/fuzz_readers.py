@@ -88,7 +88,7 @@ def _read_recording(path: Path) -> None:
 
 
 def _hlog(folder: Path) -> Path:
-    from latlab.formats.hlog import LogWriter
+    from latlab.formats.hdr.hlog import LogWriter
     from latlab.model.statistics.histogram import Histogram
 
     path = folder / "a.hlog"
@@ -114,7 +114,7 @@ def _read_payload(path: Path) -> None:
     import struct
     import zlib
 
-    from latlab.formats.hlog import merged, read_log
+    from latlab.formats.hdr.hlog import merged, read_log
 
     packed = zlib.compress(path.read_bytes())
     field = base64.b64encode(struct.pack(">II", 0x1C849304 | 0x10, len(packed)) + packed).decode()
@@ -124,7 +124,7 @@ def _read_payload(path: Path) -> None:
 
 
 def _hgrm(folder: Path) -> Path:
-    from latlab.formats.hlog import write_hgrm
+    from latlab.formats.hdr.hlog import write_hgrm
     from latlab.model.statistics.histogram import Histogram
 
     write_hgrm(folder / "a.hgrm", Histogram.of(np.arange(1, 2000)))
@@ -141,7 +141,7 @@ def _perf_script(folder: Path) -> Path:
 
 
 def _trace(folder: Path) -> Path:
-    from latlab.formats import traces
+    from latlab.formats.event_traces import files as traces
 
     records = np.zeros(4, traces.RECORD)
     head = np.zeros(1, traces._HEADER)
@@ -215,17 +215,17 @@ READERS: dict[str, Reader] = {
     "recording-end": Reader(_recording("complete.json", complete=True), _read_recording),
     "recording-series": Reader(_recording("fills.arrows", complete=True), _read_recording),
     "recording-cut-series": Reader(_recording("fills.arrows", complete=False), _read_recording),
-    "traces": Reader(_trace, _module("latlab.formats.traces", "read_traces")),
-    "hlog": Reader(_hlog, _module("latlab.formats.hlog", "read_log")),
+    "traces": Reader(_trace, _module("latlab.formats.event_traces.files", "read_traces")),
+    "hlog": Reader(_hlog, _module("latlab.formats.hdr.hlog", "read_log")),
     "hlog-payload": Reader(_payload, _read_payload),
-    "hgrm": Reader(_hgrm, _module("latlab.formats.hlog", "read_hgrm")),
+    "hgrm": Reader(_hgrm, _module("latlab.formats.hdr.hlog", "read_hgrm")),
     "sample-blocks": Reader(
         _text(
             "a.txt",
             "timestamp = 1\ninCount = 5\noutCount = 3\nqueueId = 0\n---\n"
             "timestamp = 2\ninCount = 7\noutCount = 3\n---\n",
         ),
-        _module("latlab.formats.queue_texts", "read_sample_blocks"),
+        _module("latlab.formats.event_traces.texts", "read_sample_blocks"),
     ),
     "perf-script": Reader(_perf_script, _module("latlab.stubs.timelines.events", "from_perf_script")),
     "baseline": Reader(
@@ -237,7 +237,9 @@ READERS: dict[str, Reader] = {
         ),
         _module("latlab.bench.results.imports", "load"),
     ),
-    "pairs": Reader(_text("a.txt", "1,2\n3,4\n# x\n"), _module("latlab.formats.queue_texts", "read_pairs")),
+    "pairs": Reader(
+        _text("a.txt", "1,2\n3,4\n# x\n"), _module("latlab.formats.event_traces.texts", "read_pairs")
+    ),
     "queue-model": Reader(_text("a.toml", _MODEL), _module("latlab.formats.queue_model", "read_model")),
     "layout": Reader(_text("a.toml", _LAYOUT), _module("latlab.lab.trading.layout", "load_layout")),
     "study": Reader(_text("a.toml", _STUDY), _module("latlab.stubs.studies.question", "load_plan")),

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from latlab.errors import InputError
-from latlab.formats import hlog
-from latlab.formats._hdr_encoding import EncodingError, decode, encode
+from latlab.formats.hdr import hlog
+from latlab.formats.hdr.encoding import EncodingError, decode, encode
 from latlab.stats.histogram import HOUR_NS, Histogram
 
 SHARED = Path(os.environ.get("LATLAB_SHARED", Path(__file__).parents[3] / "shared"))

@@ -14,7 +14,7 @@ import pytest
 from latlab.errors import ExitCode, InputError, UsageError
 from latlab.formats.recording import RecordingWriter
 from latlab.formats.runs import export_run, find_runs, remove_run
-from latlab.model.answer import Answer
+from latlab.model.diagnosis.answer import Answer
 from latlab.model.machine.environment import Environment
 from latlab.system.environment import capture
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from latlab.formats import hlog
+from latlab.formats.hdr import hlog
 from latlab.model.statistics.histogram import Histogram
 
 FIXTURE = Path(__file__).parents[1] / "data" / "recordings" / "v1"

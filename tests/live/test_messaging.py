@@ -13,7 +13,7 @@ import pytest
 
 from latlab.messaging import analyse, load_run, measure, overheads
 from latlab.messaging.running.links import NATIVE
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 from latlab.reports.messaging.gnuplot import write_gnuplot
 
 KEYS = {

@@ -12,7 +12,7 @@ import pytest
 from latlab.errors import UnavailableError, UsageError
 from latlab.messaging import analyse, check, measure
 from latlab.messaging.running.processes import free_port
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 # A program of somebody else: it echoes, or forwards to the address behind its own.
 PROGRAM = """

@@ -15,7 +15,7 @@ import pytest
 
 from latlab.messaging import analyse, load_run, measure
 from latlab.messaging.running.network import sweep
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 
 def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,7 @@ import pytest
 from latlab.errors import UnavailableError
 from latlab.messaging import _registry, analyse, every_transport, measure, missing
 from latlab.messaging.products.table import PRODUCTS
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 ZEROMQ = [name for name in every_transport() if name.startswith("zeromq")]
 
@@ -145,7 +145,7 @@ def test_a_server_elsewhere_needs_no_program_here(monkeypatch: pytest.MonkeyPatc
 PLUGIN = """
 import socket, tempfile, time
 from latlab.messaging import TransportClosed
-from latlab.model.messaging import Facts
+from latlab.model.messaging.results import Facts
 
 class Datagrams:
     facts = Facts("my-datagrams", "datagrams of mine", False, True, 60000, "application, after recv",

@@ -14,7 +14,7 @@ import pytest
 from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.messaging import analyse, measure
 from latlab.messaging._counters import counter
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 from latlab._core import clock as core_clock
 from latlab.cli import main
 from latlab.errors import InputError
+from latlab.formats.event_traces.files import HEADER_BYTES, LANE_HEAD_BYTES, MAGIC, RECORD, VERSION
 from latlab.formats.recording import open_recording
-from latlab.formats.traces import HEADER_BYTES, LANE_HEAD_BYTES, MAGIC, RECORD, VERSION
 from latlab.queues import Recorder, applications, load
 
 APPLICATION = """

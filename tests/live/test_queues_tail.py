@@ -85,7 +85,7 @@ pytestmark = [
 ]
 
 
-def locked(folder: Path) -> Path:
+def built(folder: Path) -> Path:
     """The program above, built."""
     source, program = folder / "a.cpp", folder / "a"
     source.write_text(LOCKED)
@@ -100,7 +100,7 @@ def locked(folder: Path) -> Path:
 
 def test_a_diagnosis_finds_the_event_traces_of_a_program_and_takes_its_tail_apart(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "latlab", "diagnose", "--no-forecast", "--json", "--seconds", "3"]
-    command += ["-o", str(tmp_path / "run"), "--", str(locked(tmp_path)), str(tmp_path / "traces")]
+    command += ["-o", str(tmp_path / "run"), "--", str(built(tmp_path)), str(tmp_path / "traces")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 3), done.stderr
     answer = json.loads(done.stdout)
@@ -153,7 +153,7 @@ def test_a_stage_that_waits_for_a_lock_is_told_to_sleep_in_a_futex_until_its_hol
     tmp_path: Path,
 ) -> None:
     traces, run = (tmp_path / name for name in ("traces", "run"))
-    program = locked(tmp_path)
+    program = built(tmp_path)
     environment = {**os.environ, "LATLAB_COUNTERS": str(tmp_path)}
     with subprocess.Popen(
         [str(program), str(traces)], stdout=subprocess.PIPE, text=True, env=environment

@@ -10,7 +10,7 @@ import pytest
 
 from latlab.errors import UnavailableError
 from latlab.model.schedule import Frame
-from latlab.schedule.names import entry_of
+from latlab.schedule.code.names import entry_of
 from latlab.system.kernel.python_stacks import find_py_spy
 from latlab.system.kernel.stacks import Sampler, Stacks, unwinds_by_dwarf
 

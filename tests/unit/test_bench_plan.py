@@ -10,7 +10,7 @@ from latlab.bench.measuring.pilot import Pilot
 from latlab.bench.measuring.plan import make_plan, plan_from
 from latlab.model.bench import Plan, Settings
 from latlab.model.statistics.paired import Verdict
-from latlab.stats import paired
+from latlab.stats.experiments import paired
 from latlab.stats.variance import Components, one_way
 
 

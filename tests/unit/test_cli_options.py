@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from latlab.cli._options import CPUS, Count, Duration, Seconds, Share
+from latlab.cli.kit.options import CPUS, Count, Duration, Seconds, Share
 
 
 def read(kind: click.ParamType[Any], written: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latlab.formats.traces import FILTERED, FINISHED
+from latlab.formats.event_traces.files import FILTERED, FINISHED
 from latlab.lab.diagnosis.budget import budget
 from latlab.lab.judge.residence import TraceTable
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from latlab.lab.judge.demand import all_of_type, held_up, most_work
-from latlab.model.diagnosis import Latency, StageView
+from latlab.model.diagnosis.pipeline import Latency, StageView
 from latlab.model.queues.analysis import Analysis, StageResult, Verdict
 
 STAGES = {"market": ("market-a", "market-b"), "strategy": ("strategy-0",), "execution": ("execution-0",)}

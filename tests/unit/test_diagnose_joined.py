@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from latlab.lab.diagnosis.joined import joined
-from latlab.model.answer import Answer, AnswerLine
+from latlab.model.diagnosis.answer import Answer, AnswerLine
 from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
 from latlab.model.threads import Code, Limit, LimitKind, Role, ThreadFindings
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latlab.formats.traces import RECORD, TraceFile
+from latlab.formats.event_traces.files import RECORD, TraceFile
 from latlab.lab.forecast.by_stage_stub import _agenda, _quantile
 from latlab.lab.forecast.stage_runs import Fast, Paced, undisturbed
 from latlab.lab.judge.disturbances import losses_in_words
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.verdict import _uncounted
-from latlab.model.diagnosis import QueueView
+from latlab.model.diagnosis.pipeline import QueueView
 from latlab.queues.trace.traces import _known_until
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latlab.lab.forecast.null_test import null_test, with_drift, withheld
-from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 
 
 def point(speedup: float | None, rate: float) -> ForecastPoint:

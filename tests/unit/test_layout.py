@@ -7,7 +7,7 @@ import pytest
 from latlab.errors import InputError, UsageError
 from latlab.lab.trading.layout import load_layout, parse_layout, slowed
 from latlab.lab.trading.plan import RunSettings, plan_text
-from latlab.model.layout import Layout
+from latlab.model.diagnosis.layout import Layout
 
 ROOT = Path(__file__).parents[2]
 

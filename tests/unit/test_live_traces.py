@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import InputError
-from latlab.formats.live_traces import GrowingTraces, trace_files
-from latlab.formats.traces import FINISHED, MAGIC, NO_QUEUE
+from latlab.formats.event_traces.files import FINISHED, MAGIC, NO_QUEUE
+from latlab.formats.event_traces.growing import GrowingTraces, trace_files
 
 LANES, RECORDS = 2, 8
 LANE_BYTES = 64 + 32 * RECORDS

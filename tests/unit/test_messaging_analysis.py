@@ -12,7 +12,7 @@ from latlab.errors import LatlabError, UsageError
 from latlab.messaging import analyse, check, compare, measure, overheads, stability
 from latlab.messaging._summaries import summarise
 from latlab.messaging.running.schedule import schedule
-from latlab.model.messaging import Facts, Measurement, Settings, Side
+from latlab.model.messaging.results import Facts, Measurement, Settings, Side
 from latlab.reports.messaging.json import result_json
 from latlab.stats.quantiles import summary
 

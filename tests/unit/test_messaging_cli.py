@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from latlab.cli.messaging import messaging
 from latlab.errors import ExitCode
 from latlab.messaging import analyse
-from latlab.model.messaging import Facts, Measurement, Settings, Side
+from latlab.model.messaging.results import Facts, Measurement, Settings, Side
 
 
 def measured(settings: Settings) -> Measurement:

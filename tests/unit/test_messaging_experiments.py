@@ -15,7 +15,7 @@ from latlab.messaging._experiments import Probe
 from latlab.messaging.running.feed import arrival_ns
 from latlab.messaging.running.python_loop import Body
 from latlab.messaging.running.schedule import patience_s
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 from latlab.reports.messaging.gnuplot import histogram, per_message, write_gnuplot
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from latlab.errors import InputError, LatlabError, UsageError
 from latlab.messaging import compare_pairs, load_workload
-from latlab.model.messaging import Doubt, Settings
-from latlab.model.messaging_options import OPTIONS, settings_of
+from latlab.model.messaging.options import OPTIONS, settings_of
+from latlab.model.messaging.results import Doubt, Settings
 from latlab.model.statistics.paired import Verdict
 from latlab.reports.messaging.pairs import comparison_json, render_comparison
 

@@ -9,7 +9,7 @@ import numpy as np
 from latlab.formats.recording import open_recording
 from latlab.messaging import analyse, load_run, save_run
 from latlab.model.machine.environment import Environment, Fact
-from latlab.model.messaging import Facts, Measurement, Settings, Side
+from latlab.model.messaging.results import Facts, Measurement, Settings, Side
 from latlab.reports.messaging.json import result_json
 from latlab.reports.messaging.systems import Kept, curves, nines, write_systems
 

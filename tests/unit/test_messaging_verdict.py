@@ -8,7 +8,7 @@ import pytest
 
 from latlab.messaging import analyse
 from latlab.messaging.judging.periods import find_period
-from latlab.model.messaging import Facts, Limiting, Measurement, Part, Settings, Side, Throttled
+from latlab.model.messaging.results import Facts, Limiting, Measurement, Part, Settings, Side, Throttled
 from latlab.reports.messaging.verdict import finding, verdict
 
 FACTS = Facts("tcp", "TCP", True, True, 1 << 20, "here", "native")

@@ -9,7 +9,7 @@ from latlab.model.queues.analysis import Verdict
 from latlab.model.queues.observation import Observation, Process, Queue, QueueKind, Stage
 from latlab.queues import analyse
 from latlab.queues._tandem import Line, Times, observe, simulate
-from latlab.queues.judge.series import expand, steady_window
+from latlab.queues.judge.measures.series import expand, steady_window
 from latlab.reports.queues.text import answer
 
 PERIOD = 100_000.0

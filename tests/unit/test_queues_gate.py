@@ -16,10 +16,10 @@ from latlab.queues._tandem import Line, observe, simulate
 from latlab.queues.judge.gate import doubts_about
 from latlab.queues.judge.lines import lines_of
 from latlab.queues.judge.lock import takes_one_cpu
-from latlab.queues.judge.measured import measure
-from latlab.queues.judge.queues import queue_results
+from latlab.queues.judge.measures.measured import measure
+from latlab.queues.judge.measures.queues import queue_results
+from latlab.queues.judge.measures.series import expand, steady_window
 from latlab.queues.judge.sentences import burst_sentence
-from latlab.queues.judge.series import expand, steady_window
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.queues.text import analysis_lines
 

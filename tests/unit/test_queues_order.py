@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latlab.queues.judge.stages import _in_order
+from latlab.queues.judge.measures.stages import _in_order
 
 EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=14)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from latlab.cli import main
 from latlab.errors import InputError
-from latlab.formats.queue_texts import read_pairs, read_sample_blocks
+from latlab.formats.event_traces.texts import read_pairs, read_sample_blocks
 from latlab.queues.trace.verify import QueueSamples, verify
 
 
@@ -148,7 +148,7 @@ def test_the_command_prints_the_traditional_text_and_the_contract_s_json(tmp_pat
 
 
 def test_comment_lines_are_no_part_of_the_text_formats(tmp_path):
-    from latlab.formats import queue_texts
+    from latlab.formats.event_traces import texts as queue_texts
 
     path = tmp_path / "pairs.txt"
     path.write_text("# push,pop\n100,200\n\n# the end\n")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latlab.model.answer import Budget, Part
+from latlab.model.diagnosis.answer import Budget, Part
 from latlab.model.machine.environment import Environment, Fact
 from latlab.model.statistics.histogram import Histogram
 from latlab.reports.diagnosis.html import _budget

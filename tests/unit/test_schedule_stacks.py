@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from latlab.model.schedule import INTERVAL, WAKE, Frame, Losses, Schedule, ScheduledThread, State, Wait
-from latlab.schedule.names import entry_of, plain
-from latlab.schedule.stacks import with_stacks
+from latlab.schedule.code.names import entry_of, plain
+from latlab.schedule.code.stacks import with_stacks
 from latlab.system.kernel.jit_map import jit_name, parse_jit_map, read_jit_map
 from latlab.system.kernel.python_graft import graft
 from latlab.system.kernel.python_stacks import PythonSamples, parse_chrome_trace

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latlab.stats.change_points import change_points
-from latlab.stats.multiple import benjamini_hochberg, proportion_bounds
+from latlab.stats.experiments.multiple import benjamini_hochberg, proportion_bounds
 from latlab.stats.variance import (
     autocorrelation,
     best_iterations,

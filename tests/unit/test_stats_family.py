@@ -8,8 +8,8 @@ import pytest
 
 from latlab.bench.judging.measures import combined, judge_measures
 from latlab.model.statistics.paired import PairedResult, Verdict
-from latlab.stats import family, paired
-from latlab.stats.multiple import benjamini_hochberg
+from latlab.stats.experiments import family, paired
+from latlab.stats.experiments.multiple import benjamini_hochberg
 
 DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
 

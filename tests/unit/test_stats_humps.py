@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from latlab.stats.humps import dip_p_value, dip_statistic, find_humps
+from latlab.stats.shapes.humps import dip_p_value, dip_statistic, find_humps
 
 UNIMODAL = {
     "normal": lambda random, n: random.normal(size=n),

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latlab.model.statistics.paired import PairedResult, Verdict
-from latlab.stats import _betting, family, paired
+from latlab.stats.experiments import betting as _betting
+from latlab.stats.experiments import family, paired
 
 Floats = npt.NDArray[np.float64]
 EXPERIMENTS, PAIRS = 120, 80

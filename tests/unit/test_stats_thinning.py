@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from latlab.messaging._analysis import hump_sample
-from latlab.stats.humps import find_humps
+from latlab.stats.shapes.humps import find_humps
 from latlab.stats.thinning import drawn, extremes
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from latlab.errors import InputError
 from latlab.lab.forecast.stage_study import as_json
-from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.machine.environment import Environment
 from latlab.reports.stubs import text as stubs_text
 from latlab.reports.stubs.study_html import stage_page

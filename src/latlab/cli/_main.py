@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import click
 
 from latlab import __version__
-from latlab.cli._lazy import LazyGroup
-from latlab.cli._output_failures import is_closed_pipe, leave_closed_pipe, say_failure
+from latlab.cli.kit.lazy import LazyGroup
+from latlab.cli.kit.output_failures import is_closed_pipe, leave_closed_pipe, say_failure
 from latlab.errors import ExitCode, LatlabError
 from latlab.words import printable
 

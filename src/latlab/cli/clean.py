@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from latlab import words
-from latlab.cli._options import JSON
+from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode
 
 __all__ = ["clean"]

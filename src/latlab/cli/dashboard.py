@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import ALL_USERS, Duration
+from latlab.cli.kit.options import ALL_USERS, Duration
 from latlab.cli.queues.live import is_local, one_thread_for_algebra
 from latlab.cli.queues.observe import targets
 from latlab.errors import UsageError

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from latlab.cli._options import Duration, Seconds
-from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
+from latlab.cli.kit.options import Duration, Seconds
+from latlab.cli.kit.pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
 
 
 @click.command()
@@ -120,7 +120,7 @@ def _layout(file: Path | None, slow: tuple[str, ...], delay: int | None, period:
     import dataclasses
 
     from latlab.lab.trading.layout import load_layout, slowed_by
-    from latlab.model.layout import Layout
+    from latlab.model.diagnosis.layout import Layout
 
     layout = load_layout(file) if file is not None else Layout()
     layout = slowed_by(layout, slow)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import ALL_USERS, Seconds
-from latlab.cli._pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
+from latlab.cli.kit.options import ALL_USERS, Seconds
+from latlab.cli.kit.pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _question(
     """The file's, or the default, with what the options change."""
     from latlab.lab.diagnosis.question import OBSERVED_S, Question, read_question
     from latlab.lab.trading.layout import slowed_by
-    from latlab.model.layout import Layout
+    from latlab.model.diagnosis.layout import Layout
 
     file, command = (target[0], target[1:]) if target and target[0].endswith(".toml") else (None, target)
     question = Question() if file is None else read_question(file)

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from latlab.cli._lazy import SuggestingGroup
-from latlab.cli._options import JSON
+from latlab.cli.kit.lazy import SuggestingGroup
+from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from latlab.cli._options import JSON
+from latlab.cli.kit.options import JSON
 from latlab.errors import InputError
 from latlab.model.shown import Reader
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli._lazy import SuggestingGroup
-from latlab.cli._options import JSON
+from latlab.cli.kit.lazy import SuggestingGroup
+from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

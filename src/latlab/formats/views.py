@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from latlab.formats import hlog
+from latlab.formats.hdr import hlog
 from latlab.formats.recording import is_recording, open_recording
 from latlab.model.shown import Reader, Shown, Table
 from latlab.model.statistics.histogram import Histogram

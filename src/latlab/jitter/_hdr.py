@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from latlab.errors import UsageError
-from latlab.formats.hlog import LogWriter, write_hgrm
+from latlab.formats.hdr.hlog import LogWriter, write_hgrm
 from latlab.model.machine.jitter import CoreJitter, JitterResult
 from latlab.model.statistics.histogram import Histogram
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
 from latlab.messaging.judging.verdict import cause_of, judge
-from latlab.model.messaging import Counter, Cpu, Hump, Measurement, Peak, Result, Throughput
+from latlab.model.messaging.results import Counter, Cpu, Hump, Measurement, Peak, Result, Throughput
 from latlab.model.statistics.summary import Summary
-from latlab.stats.humps import find_humps
 from latlab.stats.quantiles import rank
+from latlab.stats.shapes.humps import find_humps
 from latlab.stats.thinning import drawn
 
 __all__ = ["analyse", "latencies", "overheads", "stability"]

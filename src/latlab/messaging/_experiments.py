@@ -15,8 +15,8 @@ from latlab import words
 from latlab.errors import UsageError
 from latlab.messaging._analysis import latencies
 from latlab.messaging._measure import check, measure_and_analyse
-from latlab.model.messaging import INTERRUPTED, Measurement, Result, Settings
-from latlab.model.messaging_options import SWEPT
+from latlab.model.messaging.options import SWEPT
+from latlab.model.messaging.results import INTERRUPTED, Measurement, Result, Settings
 from latlab.stats.quantiles import nearest_rank
 
 __all__ = [

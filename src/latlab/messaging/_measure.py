@@ -7,7 +7,7 @@ from collections.abc import Callable
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging import _registry
 from latlab.messaging._analysis import analyse
-from latlab.model.messaging import Facts, Measurement, Result, Settings
+from latlab.model.messaging.results import Facts, Measurement, Result, Settings
 
 __all__ = ["check", "measure", "measure_and_analyse"]
 

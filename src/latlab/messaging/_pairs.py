@@ -2,7 +2,7 @@
 
 The unit is a run, since messages of one run have one start, one placement and one mood of the machine in
 common. Which of a pair's runs comes first is drawn by a coin, so that identical workloads give a fair game
-whatever drifts (see `latlab.stats.paired`).
+whatever drifts (see `latlab.stats.experiments.paired`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging._measure import check, measure_and_analyse
-from latlab.model.messaging import INTERRUPTED, Result, Settings
+from latlab.model.messaging.results import INTERRUPTED, Result, Settings
 from latlab.model.statistics.paired import PairedResult, Verdict
-from latlab.stats import family, paired
-from latlab.stats.paired import Difference, Side
+from latlab.stats.experiments import family, paired
+from latlab.stats.experiments.paired import Difference, Side
 
 __all__ = ["Comparison", "PairedChange", "compare_pairs"]
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from latlab.errors import InputError
 from latlab.formats.recording import RecordingWriter, make_empty_folder, open_recording
-from latlab.model.messaging import Facts, Measurement, Part, Settings, Side, Throttled
+from latlab.model.messaging.results import Facts, Measurement, Part, Settings, Side, Throttled
 from latlab.system.environment import capture
 
 KIND = "messaging"

@@ -9,7 +9,7 @@ import shutil
 from latlab.errors import MissingExtraError, UnavailableError, UsageError
 from latlab.messaging.products.table import PRODUCTS
 from latlab.messaging.running.links import ALIASES, BOTH, NATIVE
-from latlab.model.messaging import Facts
+from latlab.model.messaging.results import Facts
 
 _ZEROMQ = {
     f"zeromq-{how}": Facts(

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import InputError, UsageError
-from latlab.model.messaging import Settings
-from latlab.model.messaging_options import OPTIONS, settings_of
+from latlab.model.messaging.options import OPTIONS, settings_of
+from latlab.model.messaging.results import Settings
 
 __all__ = ["load_workload"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from latlab.model.answer import Interval
+from latlab.model.diagnosis.answer import Interval
 
 __all__ = ["Scenario", "ScenarioPoint", "ScheduleForecast", "Simulated"]
 

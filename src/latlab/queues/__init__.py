@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from latlab.queues.count.tasks import AsyncQueue
     from latlab.queues.flight import CAUSES, Detector, Flight
     from latlab.queues.happenings import Happening, Happenings
-    from latlab.queues.judge.landmarks import landmarks
+    from latlab.queues.judge.measures.landmarks import landmarks
     from latlab.queues.judge.stalls import stalls
     from latlab.queues.judge.verdict import analyse
     from latlab.queues.live import Live
@@ -107,7 +107,7 @@ _MODULES = {
     "count.tasks": ("AsyncQueue",),
     "flight": ("CAUSES", "Detector", "Flight"),
     "happenings": ("Happening", "Happenings"),
-    "judge.landmarks": ("landmarks",),
+    "judge.measures.landmarks": ("landmarks",),
     "judge.stalls": ("stalls",),
     "judge.verdict": ("analyse",),
     "live": ("Live",),

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from latlab.model.requests import QuantileChange, Requests, RequestsComparison
 from latlab.model.statistics.paired import Verdict
-from latlab.stats.paired import fewest_blocks, judge
+from latlab.stats.experiments.paired import fewest_blocks, judge
 
 __all__ = ["compare"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from latlab.model.requests import PartKind, RequestPart
 from latlab.model.schedule import Schedule, Source, State, Wait
-from latlab.schedule.names import plain
+from latlab.schedule.code.names import plain
 
 __all__ = ["Account", "Spent", "merged"]
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from latlab.errors import InputError, UsageError
 from latlab.model.schedule import Schedule
+from latlab.schedule.code.sampling import Sampling
 from latlab.schedule.collect import SOCKETS, Collector
 from latlab.schedule.derive import Facts, derive, kin_of
-from latlab.schedule.sampling import Sampling
 from latlab.schedule.sockets import local_sockets
 from latlab.schedule.tree import Member, command_of, member, threads_of, tree_of
 from latlab.system.kernel.tracing import Events

@@ -11,7 +11,7 @@ import numpy as np
 
 from latlab.model.schedule import Frame, Schedule
 from latlab.model.threads import Code
-from latlab.schedule.names import is_own, is_runtime, plain
+from latlab.schedule.code.names import is_own, is_runtime, plain
 from latlab.system.kernel.polling import TAKES
 
 __all__ = [

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from latlab.model.schedule import Schedule, Source, State, Wait
-from latlab.schedule.names import is_own, plain
+from latlab.schedule.code.names import is_own, plain
 from latlab.threads._tracks import Track, address_of
 
 __all__ = ["Word", "words_of"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.model.bench import Sample
-from latlab.stats.humps import find_humps
+from latlab.stats.shapes.humps import find_humps
 from latlab.stats.variance import effective_size
 
 __all__ = ["iteration_humps"]

@@ -20,8 +20,8 @@ from latlab.bench.judging.measures import (
 )
 from latlab.model.bench import Judgement, Sample, Shift
 from latlab.model.statistics.paired import PairedResult, Verdict
-from latlab.stats import paired
 from latlab.stats.change_points import change_points
+from latlab.stats.experiments import paired
 from latlab.stats.quantiles import nearest_rank
 from latlab.stats.variance import effective_size, midmean, midmean_error
 
@@ -240,7 +240,7 @@ def _humps(typical: np.ndarray[Any, np.dtype[np.float64]]) -> int:
     """Humps of the distribution over processes; 1 where too few to tell."""
     if len(typical) < 20:
         return 1
-    from latlab.stats import humps
+    from latlab.stats.shapes import humps
 
     return len(humps.find_humps(typical, alpha=0.01).humps)
 

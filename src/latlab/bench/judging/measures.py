@@ -16,7 +16,7 @@ import numpy as np
 
 from latlab.model.bench import Measure, Sample
 from latlab.model.statistics.paired import PairedResult, Verdict
-from latlab.stats import paired
+from latlab.stats.experiments import paired
 from latlab.stats.quantiles import nearest_rank
 from latlab.words import share
 

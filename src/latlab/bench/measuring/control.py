@@ -17,7 +17,7 @@ __all__ = ["control_of", "host", "refusal", "remember"]
 
 def control_of(comparisons: int, called_different: int, alpha: float) -> Control:
     """The control's rate with its bounds."""
-    from latlab.stats.multiple import proportion_bounds
+    from latlab.stats.experiments.multiple import proportion_bounds
 
     low, high = proportion_bounds(called_different, comparisons)
     return Control(comparisons, called_different, high, low, alpha)

@@ -26,7 +26,7 @@ from latlab.errors import LatlabError
 from latlab.formats.recording import Recording, RecordingWriter, open_recording
 from latlab.model.bench import Control, Judgement, Plan, Sample, Settings
 from latlab.model.statistics.paired import PairedResult, Verdict
-from latlab.stats import family, paired
+from latlab.stats.experiments import family, paired
 from latlab.stats.variance import midmean
 from latlab.words import share
 

@@ -7,7 +7,7 @@ import math
 
 from latlab.bench.measuring.pilot import FEWEST_TURNS, PILOT_BUILDS, PILOT_PAIRS, Pilot
 from latlab.model.bench import Plan, Settings
-from latlab.stats import paired
+from latlab.stats.experiments import paired
 from latlab.stats.variance import best_iterations
 from latlab.words import share
 

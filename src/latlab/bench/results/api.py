@@ -18,8 +18,8 @@ from latlab.bench.results.targets import Target, named, parse
 from latlab.errors import InputError, UsageError
 from latlab.model.bench import Judgement
 from latlab.model.statistics.paired import Verdict
-from latlab.stats import paired
-from latlab.stats.multiple import benjamini_hochberg
+from latlab.stats.experiments import paired
+from latlab.stats.experiments.multiple import benjamini_hochberg
 from latlab.words import share
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from latlab.cli._lazy import LazyGroup
+from latlab.cli.kit.lazy import LazyGroup
 
 # Where each subcommand lives, and its help, so that `latlab bench --help` imports none of them.
 SUBCOMMANDS = {

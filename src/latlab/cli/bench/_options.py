@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab import words
-from latlab.cli._options import CPUS, JSON
+from latlab.cli.kit.options import CPUS, JSON
 from latlab.errors import UsageError
 from latlab.model.bench import Settings
 

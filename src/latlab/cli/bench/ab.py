@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli._options import Seconds
 from latlab.cli.bench._options import (
     check_outputs,
     for_ci,
@@ -26,6 +25,7 @@ from latlab.cli.bench._options import (
     write_for_ci,
     write_reports,
 )
+from latlab.cli.kit.options import Seconds
 from latlab.errors import ExitCode, UsageError
 from latlab.words import share
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from latlab.cli._options import JSON
 from latlab.cli.bench._options import for_ci, fraction, reporting, write_for_ci, write_reports
 from latlab.cli.bench.ab import exit_code, show
+from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode, UsageError
 
 FILE = click.Path(path_type=Path, exists=True)

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from latlab.cli._options import Seconds
 from latlab.cli.bench._options import check_outputs, for_ci, parameters_of, reporting
 from latlab.cli.bench.ab import compare_couples, judging
+from latlab.cli.kit.options import Seconds
 from latlab.errors import UsageError
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab import words
-from latlab.cli._options import Seconds
 from latlab.cli.bench._options import (
     check_outputs,
     for_ci,
@@ -25,6 +24,7 @@ from latlab.cli.bench._options import (
     write_for_ci,
 )
 from latlab.cli.bench.ab import exit_code, show
+from latlab.cli.kit.options import Seconds
 from latlab.errors import ExitCode, LatlabError, UsageError
 
 if TYPE_CHECKING:

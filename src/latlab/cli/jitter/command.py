@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli._lazy import SuggestingGroup
-from latlab.cli._options import JSON, Seconds
 from latlab.cli.jitter.files import compare, merge, periods, study
+from latlab.cli.kit.lazy import SuggestingGroup
+from latlab.cli.kit.options import JSON, Seconds
 from latlab.errors import ExitCode, LatlabError, UnavailableError, UsageError
 
 if TYPE_CHECKING:

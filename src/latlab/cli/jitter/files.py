@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli._options import JSON, Seconds
+from latlab.cli.kit.options import JSON, Seconds
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

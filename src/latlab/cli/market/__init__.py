@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from latlab.cli._lazy import LazyGroup
+from latlab.cli.kit.lazy import LazyGroup
 
 # Each subcommand's module in latlab.cli, and its help: nothing is imported before it is called.
 SUBCOMMANDS = {

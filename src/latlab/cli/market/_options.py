@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli._options import JSON, Duration
+from latlab.cli.kit.options import JSON, Duration
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:

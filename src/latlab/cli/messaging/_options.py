@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from latlab.cli._options import Seconds
+from latlab.cli.kit.options import Seconds
 from latlab.errors import UsageError
-from latlab.model.messaging import Settings
-from latlab.model.messaging_options import OPTIONS, Option, number_of, settings_of, swept
+from latlab.model.messaging.options import OPTIONS, Option, number_of, settings_of, swept
+from latlab.model.messaging.results import Settings
 
 __all__ = ["axis_of", "number_of", "run_options", "settings_from"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from latlab.cli._options import JSON, Seconds, Share
+from latlab.cli.kit.options import JSON, Seconds, Share
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 

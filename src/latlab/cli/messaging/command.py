@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 
-from latlab.cli._lazy import SuggestingGroup
-from latlab.cli._options import JSON
+from latlab.cli.kit.lazy import SuggestingGroup
+from latlab.cli.kit.options import JSON
 from latlab.cli.messaging._options import axis_of, run_options, settings_from
 from latlab.cli.messaging.commands import COMMANDS
 from latlab.errors import ExitCode, UsageError
-from latlab.model.messaging import INTERRUPTED, Result, Settings
+from latlab.model.messaging.results import INTERRUPTED, Result, Settings
 from latlab.reports.json import dumps
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from latlab.cli._options import JSON, Seconds
+from latlab.cli.kit.options import JSON, Seconds
 from latlab.cli.messaging._options import number_of, run_options, settings_from
 from latlab.cli.messaging.ab import ab_command, report_command
 from latlab.errors import ExitCode, UsageError

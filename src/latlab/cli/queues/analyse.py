@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from latlab.cli._options import JSON
+from latlab.cli.kit.options import JSON
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 from latlab.reports.json import dumps
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import ALL_USERS, DURATION_NS
+from latlab.cli.kit.options import ALL_USERS, DURATION_NS
 from latlab.cli.queues._exclude import EXCLUDE
 from latlab.cli.queues.observe import targets
 from latlab.errors import MissingExtraError, UsageError

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from latlab.cli._options import JSON
+from latlab.cli.kit.options import JSON
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 from latlab.errors import UsageError
 from latlab.reports.json import dumps
@@ -59,7 +59,7 @@ def simulate_(
 
     STAGE is a stage, or a type of stages: all of them.
     """
-    from latlab.cli._options import DURATION_NS
+    from latlab.cli.kit.options import DURATION_NS
     from latlab.formats.queue_model import read_model
     from latlab.queues import forecast
     from latlab.reports.queues.text import forecast_lines

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import ALL_USERS, DURATION_NS, JSON, Seconds, Share
+from latlab.cli.kit.options import ALL_USERS, DURATION_NS, JSON, Seconds, Share
 from latlab.cli.queues._flight import fly
 from latlab.errors import ExitCode, InputError, UsageError
 from latlab.reports.json import dumps

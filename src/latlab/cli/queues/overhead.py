@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from latlab.cli._options import JSON, Duration, Seconds
+from latlab.cli.kit.options import JSON, Duration, Seconds
 from latlab.errors import ExitCode
 from latlab.reports.json import dumps
 
@@ -47,7 +47,7 @@ def overhead_(
     """
     from latlab.lab.trading.layout import load_layout
     from latlab.lab.trading.overhead import measure_overhead
-    from latlab.model.layout import Layout
+    from latlab.model.diagnosis.layout import Layout
     from latlab.reports.queues.overhead_text import overhead_lines
 
     found = measure_overhead(

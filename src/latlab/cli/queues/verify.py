@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import JSON
+from latlab.cli.kit.options import JSON
 from latlab.cli.queues._exclude import tell_unknown
 from latlab.errors import ExitCode, InputError, UsageError
 from latlab.reports.json import dumps
@@ -99,7 +99,7 @@ def verify_(
 def _verify_texts(traces: Path, samples: Path, queue_id: int | None, control_events: int) -> Verification:
     import numpy as np
 
-    from latlab.formats.queue_texts import read_pairs, read_sample_blocks
+    from latlab.formats.event_traces.texts import read_pairs, read_sample_blocks
     from latlab.queues.trace.verify import QueueSamples, verify
 
     push, pop = read_pairs(traces)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from latlab.cli._lazy import LazyGroup
+from latlab.cli.kit.lazy import LazyGroup
 
 SUBCOMMANDS = {
     "record": (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli._options import JSON, Seconds, Share, output
+from latlab.cli.kit.options import JSON, Seconds, Share, output
 from latlab.errors import ExitCode, InputError, UsageError
 
 if TYPE_CHECKING:

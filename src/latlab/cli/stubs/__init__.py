@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from latlab.cli._lazy import LazyGroup
+from latlab.cli.kit.lazy import LazyGroup
 
 # One line a subcommand: the module of latlab.cli with a click command of that name, and its help.
 SUBCOMMANDS: dict[str, tuple[str, str]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from latlab.cli._options import JSON, Seconds
+from latlab.cli.kit.options import JSON, Seconds
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import JSON, Seconds
+from latlab.cli.kit.options import JSON, Seconds
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 

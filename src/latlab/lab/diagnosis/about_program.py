@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from latlab.lab.diagnosis.applications.application import Observed
 from latlab.lab.diagnosis.applications.queue_recording import stopped
 from latlab.lab.diagnosis.question import Question
-from latlab.model.answer import Answer, Floor, Step, Unknown
+from latlab.model.diagnosis.answer import Answer, Floor, Step, Unknown
 from latlab.model.threads import LimitKind
 from latlab.words import count, plural
 

@@ -12,7 +12,7 @@ from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
 from latlab.lab.judge.disturbances import burst_in_words, stalls_in_words, with_cause
 from latlab.lab.judge.watched import Watched
-from latlab.model.answer import Answer, Budget, Floor, Step
+from latlab.model.diagnosis.answer import Answer, Budget, Floor, Step
 from latlab.model.queues.tail import Tail
 from latlab.queues import tail
 from latlab.stats.quantiles import nearest_rank

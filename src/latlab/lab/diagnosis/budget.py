@@ -13,9 +13,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.formats.traces import FINISHED
+from latlab.formats.event_traces.files import FINISHED
 from latlab.lab.judge.residence import TraceTable
-from latlab.model.answer import Budget, Part
+from latlab.model.diagnosis.answer import Budget, Part
 from latlab.model.queues.analysis import Analysis, StageResult
 from latlab.stats.quantiles import rank
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from latlab.errors import InputError
 from latlab.formats.recording import Recording, open_recording
-from latlab.model.answer import AnswerComparison, Change
+from latlab.model.diagnosis.answer import AnswerComparison, Change
 from latlab.model.machine.environment import differences
 
 __all__ = ["compare_answers"]

@@ -29,7 +29,7 @@ from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
 from latlab.lab.forecast.by_schedule import by_schedule
 from latlab.lab.forecast.null_test import with_drift, withheld
-from latlab.model.answer import Answer, Floor, Forecast, Step, Unknown
+from latlab.model.diagnosis.answer import Answer, Floor, Forecast, Step, Unknown
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Verdict
 from latlab.system.environment import capture

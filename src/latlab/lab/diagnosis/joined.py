@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from latlab.model.answer import Answer
+from latlab.model.diagnosis.answer import Answer
 from latlab.model.queues.analysis import DoubtKind, Verdict
 from latlab.model.threads import LimitKind, ThreadFindings
 from latlab.words import share

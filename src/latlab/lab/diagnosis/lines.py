@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from latlab.lab.diagnosis.budget import mean_budget
 from latlab.lab.judge.verdict import sentence_of_line
-from latlab.model.answer import AnswerLine
+from latlab.model.diagnosis.answer import AnswerLine
 from latlab.model.queues.analysis import Analysis, LineResult
 
 __all__ = ["about_line", "sentence_of"]

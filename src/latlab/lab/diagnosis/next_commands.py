@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from latlab.lab.diagnosis.question import Question
-from latlab.model.answer import Unknown
+from latlab.model.diagnosis.answer import Unknown
 from latlab.model.queues.observation import Observation
 
 __all__ = [

@@ -15,8 +15,8 @@ from typing import Any
 from latlab.errors import InputError
 from latlab.formats.checked_toml import as_table, checked, only, read_document, table
 from latlab.lab.trading.layout import parse_layout
-from latlab.model.answer import Objective
-from latlab.model.layout import STAGES, Layout
+from latlab.model.diagnosis.answer import Objective
+from latlab.model.diagnosis.layout import STAGES, Layout
 
 __all__ = ["OBSERVED_S", "QUANTILES", "Question", "read_question"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.diagnosis.applications.application import CannotReplayError, Tell
-from latlab.model.answer import Step, Unknown
+from latlab.model.diagnosis.answer import Step, Unknown
 
 __all__ = ["Steps"]
 

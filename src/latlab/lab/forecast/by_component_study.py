@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from latlab import stubs
-from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.stubs import StudyResult
 
 __all__ = ["studied"]

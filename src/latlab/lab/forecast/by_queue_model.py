@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from latlab import queues, stubs
-from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.queues.observation import Observation
 from latlab.model.queues.queueing import Forecast as Simulated
 from latlab.model.queues.queueing import QueueingModel

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.simulation import Scenario, ScheduleForecast, Simulated
 from latlab.model.threads import LimitKind, Role, ThreadFindings

@@ -37,8 +37,8 @@ from latlab.lab.forecast.stage_runs import (
     tails,
     undisturbed,
 )
-from latlab.model.answer import Forecast, ForecastPoint, Interval
-from latlab.model.layout import Layout
+from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
+from latlab.model.diagnosis.layout import Layout
 from latlab.stats.quantiles import nearest_rank
 from latlab.system.core_speed import CoreSpeed
 from latlab.words import duration, duration_interval, share

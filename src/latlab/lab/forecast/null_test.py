@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from latlab.model.answer import Forecast, ForecastPoint, Interval
+from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.words import share
 
 __all__ = ["NullTest", "null_test", "with_drift", "withheld"]

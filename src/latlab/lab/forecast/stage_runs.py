@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from latlab.errors import LatlabError
 from latlab.lab.trading.layout import slowed
 from latlab.lab.trading.run import PipelineRun, run_pipeline
-from latlab.model.diagnosis import Diagnosis
-from latlab.model.layout import STAGES, Layout
+from latlab.model.diagnosis.layout import STAGES, Layout
+from latlab.model.diagnosis.pipeline import Diagnosis
 from latlab.model.machine.environment import Environment
 from latlab.stats.quantiles import median, nearest_rank
 from latlab.system.scratch import scratch

@@ -14,8 +14,8 @@ from latlab.lab.forecast.by_stage_stub import forecast
 from latlab.lab.forecast.stage_runs import Stubbing
 from latlab.lab.trading.demo import DemoOptions, feeds_for
 from latlab.lab.trading.layout import load_layout, slowed_by
-from latlab.model.answer import Forecast, ForecastPoint, Interval
-from latlab.model.layout import Layout
+from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
+from latlab.model.diagnosis.layout import Layout
 from latlab.system.environment import capture
 from latlab.system.scratch import scratch
 

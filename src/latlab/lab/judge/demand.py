@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from latlab.model.diagnosis import StageView
+from latlab.model.diagnosis.pipeline import StageView
 from latlab.model.queues.analysis import Analysis, StageResult, Verdict
 from latlab.queues.judge.lock import takes_one_cpu
 from latlab.words import share

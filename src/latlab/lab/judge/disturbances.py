@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from latlab.errors import NotTrustworthyError
-from latlab.model.diagnosis import QueueView
+from latlab.model.diagnosis.pipeline import QueueView
 from latlab.model.queues.analysis import Analysis, SocketResult, Stall, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import stalls

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.formats.traces import FINISHED
+from latlab.formats.event_traces.files import FINISHED
 
 __all__ = ["Residence", "TraceTable", "residence"]
 
@@ -30,7 +30,7 @@ class TraceTable:
         source: type of the stage that put it in ("" where unknown); of an end, "".
         drain: label of the stage instance that took it out, or at which it ended.
         queue: the queue's name; "" of an end.
-        end: 0, or how the event ended (`formats.traces.FINISHED`, `FILTERED`).
+        end: 0, or how the event ended (`formats.event_traces.files.FINISHED`, `FILTERED`).
     """
 
     event: NDArray[np.uint64]

@@ -20,7 +20,7 @@ from latlab.lab.judge.disturbances import losses_in_words, unanswered
 from latlab.lab.judge.foreign_load import Others
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.residence import Residence, TraceTable
-from latlab.model.diagnosis import Diagnosis, Discrepancy, Latency, QueueView, Sampler, StageView
+from latlab.model.diagnosis.pipeline import Diagnosis, Discrepancy, Latency, QueueView, Sampler, StageView
 from latlab.model.queues.analysis import Analysis, LineResult, StageResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import verify_recording

@@ -16,7 +16,7 @@ from latlab.lab.judge.foreign_load import Others
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.residence import Residence, TraceTable, residence
 from latlab.lab.judge.verdict import diagnose
-from latlab.model.diagnosis import Diagnosis
+from latlab.model.diagnosis.pipeline import Diagnosis
 from latlab.model.queues.analysis import Analysis
 from latlab.model.queues.observation import Observation
 from latlab.queues import analyse, keep_traces

@@ -9,7 +9,7 @@ from pathlib import Path
 from latlab.errors import InputError, LatlabError
 from latlab.lab.trading.feeds import generated_feeds, given_feeds
 from latlab.lab.trading.run import PipelineRun, run_pipeline
-from latlab.model.layout import Layout
+from latlab.model.diagnosis.layout import Layout
 from latlab.system.environment import capture
 from latlab.system.scratch import scratch
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from latlab.errors import InputError
 from latlab.market import generate
-from latlab.model.layout import Layout
+from latlab.model.diagnosis.layout import Layout
 
 __all__ = ["generated_feeds", "given_feeds", "require_file"]
 

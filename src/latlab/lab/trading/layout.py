@@ -10,7 +10,7 @@ from typing import Any
 
 from latlab.errors import InputError, UsageError
 from latlab.formats.checked_toml import as_table, checked, filled, member, only, read_document, table
-from latlab.model.layout import STAGES, Layout, ReplayLayout, StageLayout, ThreadLayout
+from latlab.model.diagnosis.layout import STAGES, Layout, ReplayLayout, StageLayout, ThreadLayout
 
 __all__ = ["load_layout", "parse_layout", "slowed", "slowed_by"]
 

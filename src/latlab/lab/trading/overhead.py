@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.errors import LatlabError, UnavailableError
+from latlab.formats.event_traces.files import FINISHED
 from latlab.formats.recording import RecordingWriter
-from latlab.formats.traces import FINISHED
 from latlab.lab.trading.demo import DemoOptions, feeds_for
 from latlab.lab.trading.plan import RunSettings, plan_text
 from latlab.lab.trading.processes import PipelineProcesses
 from latlab.lab.trading.traces import trace_files
-from latlab.model.layout import Layout
+from latlab.model.diagnosis.layout import Layout
 from latlab.model.queues.overhead import Overhead, QueueCost, SampleTime, Watched
 from latlab.queues import Recorder, sample_times, trace_columns
 from latlab.stats.quantiles import median, median_bounds, quantiles

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from latlab.model.layout import STAGES, Layout
+from latlab.model.diagnosis.layout import STAGES, Layout
 
 __all__ = ["RunSettings", "plan_text"]
 

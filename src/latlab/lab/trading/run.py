@@ -18,7 +18,7 @@ from latlab.lab.judge.watched import Watched, watched
 from latlab.lab.trading.plan import RunSettings, plan_text
 from latlab.lab.trading.processes import PipelineProcesses
 from latlab.lab.trading.traces import trace_files
-from latlab.model.layout import STAGES, Layout
+from latlab.model.diagnosis.layout import STAGES, Layout
 from latlab.model.machine.environment import Environment
 from latlab.queues import Recorder, load
 from latlab.system.scratch import scratch

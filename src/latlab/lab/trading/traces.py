@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from latlab.model.layout import STAGES, Layout
+from latlab.model.diagnosis.layout import STAGES, Layout
 
 __all__ = ["trace_files"]
 

@@ -21,7 +21,7 @@ from latlab.messaging.judging.probe import AFTER_S, IDLE_S
 from latlab.messaging.products.broker_processes import started
 from latlab.messaging.running import python_loop as loop
 from latlab.messaging.running.python import run_python
-from latlab.model.messaging import Facts, Settings
+from latlab.model.messaging.results import Facts, Settings
 from latlab.words import size
 
 __all__ = ["conformity"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.messaging.running.processes import Child, descendants, thread_name
-from latlab.model.messaging import Part, Throttled
+from latlab.model.messaging.results import Part, Throttled
 from latlab.system.quota import QuotaWatch, cpu_throttling
 
 __all__ = ["Looks", "listener", "looks_at_loops", "parts_of_loops", "stolen_ns", "threads_of"]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from latlab.model.messaging import Period
+from latlab.model.messaging.results import Period
 
 Integers = npt.NDArray[np.int64]
 _FEWEST = 8  # slow messages, or a chance agreement could look like a period

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging.judging.periods import find_period
-from latlab.model.messaging import Doubt, Limiting, Measurement, Verdict
+from latlab.model.messaging.results import Doubt, Limiting, Measurement, Verdict
 
 __all__ = ["cause_of", "judge"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from latlab.errors import UnavailableError, UsageError
 from latlab.messaging._registry import server_program
 from latlab.messaging.running import processes as _processes
-from latlab.model.messaging import Facts, Settings
+from latlab.model.messaging.results import Facts, Settings
 
 Address = tuple[str, int]
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from latlab.messaging.products.product import DIRECT, describe, module, unique_name
 from latlab.messaging.running.processes import free_port
 from latlab.messaging.running.transport import TransportClosed
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 
 class Zenoh:

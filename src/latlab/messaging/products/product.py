@@ -7,7 +7,7 @@ import itertools
 import os
 from typing import Any
 
-from latlab.model.messaging import Facts
+from latlab.model.messaging.results import Facts
 
 _SERIAL = itertools.count()
 DIRECT = ("broker", "direct")

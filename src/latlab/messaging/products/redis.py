@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from latlab.messaging.products.product import describe, module, unique_name
 from latlab.messaging.running.transport import TransportClosed
-from latlab.model.messaging import Facts, Settings
+from latlab.model.messaging.results import Facts, Settings
 
 
 class _Redis:

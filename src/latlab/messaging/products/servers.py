@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from latlab.messaging.products.product import describe, module, unique_name
 from latlab.messaging.running.transport import TransportClosed
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 
 class _Asynchronous:

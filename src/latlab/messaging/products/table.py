@@ -6,7 +6,7 @@ from latlab.messaging.products.buses import CycloneDds, Iceoryx2, Zenoh
 from latlab.messaging.products.queues import Nng, ProcessQueue
 from latlab.messaging.products.redis import RedisList, RedisPubsub, RedisStream
 from latlab.messaging.products.servers import Mqtt, Nats, RabbitMq
-from latlab.model.messaging import Facts
+from latlab.model.messaging.results import Facts
 
 PRODUCTS: dict[str, tuple[str, Facts]] = {
     kind.facts.name: (f"{kind.__module__}:{kind.__name__}", kind.facts)

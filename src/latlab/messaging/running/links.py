@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import UnavailableError, UsageError
-from latlab.model.messaging import Facts, Settings
+from latlab.model.messaging.results import Facts, Settings
 
 AFTER_READ = "application, after the read that brought it"
 

@@ -17,7 +17,7 @@ from latlab.messaging.judging.looks import Looks, looks_at_loops, parts_of_loops
 from latlab.messaging.running import links as _links
 from latlab.messaging.running import processes as _processes
 from latlab.messaging.running.schedule import Schedule, patience_s, schedule
-from latlab.model.messaging import INTERRUPTED, Facts, Measurement, Settings, Side
+from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings, Side
 from latlab.words import share
 
 _POLL_S = 0.1  # the watcher's own CPU time is some 50 us a look

@@ -26,7 +26,7 @@ from typing import Any
 from latlab.errors import LatlabError, UnavailableError
 from latlab.messaging.running import processes as _processes
 from latlab.messaging.running.links import Link
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 _CLONE_NEWNET = 0x40000000
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000

@@ -24,7 +24,7 @@ from latlab.messaging.running import processes as _processes
 from latlab.messaging.running import python_loop as loop
 from latlab.messaging.running.native import placement, since, waiting
 from latlab.messaging.running.schedule import patience_s, schedule
-from latlab.model.messaging import INTERRUPTED, Facts, Measurement, Settings, Side
+from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings, Side
 
 _POLL_S = 0.05
 

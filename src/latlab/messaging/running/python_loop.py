@@ -19,7 +19,7 @@ from typing import Any
 
 from latlab.messaging.running.processes import end_with_parent
 from latlab.messaging.running.transport import Transport, TransportClosed
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 # Words of the header; each has one writer.
 GO, BASE, STOP = 0, 1, 2

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import UsageError
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 # A gap is stored in 32 bits, so that a message costs 20 bytes at most: two stamps and its gap.
 LONGEST_GAP_NS = 2**32 - 1

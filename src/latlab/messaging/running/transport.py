@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from latlab.model.messaging import Facts, Settings
+from latlab.model.messaging.results import Facts, Settings
 
 __all__ = ["Transport", "TransportClosed"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from latlab.errors import MissingExtraError
 from latlab.messaging.running.processes import free_port
-from latlab.model.messaging import Facts, Settings
+from latlab.model.messaging.results import Facts, Settings
 
 _SERIAL = itertools.count()
 

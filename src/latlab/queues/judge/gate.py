@@ -9,9 +9,9 @@ import numpy as np
 
 from latlab.model.queues.analysis import Doubt, DoubtKind, QueueResult, SocketResult, Verdict
 from latlab.model.queues.observation import Observation
-from latlab.queues.judge.measured import Measured
-from latlab.queues.judge.series import Series, is_limited, is_pool
-from latlab.queues.judge.threads import every_thread
+from latlab.queues.judge.measures.measured import Measured
+from latlab.queues.judge.measures.series import Series, is_limited, is_pool
+from latlab.queues.judge.measures.threads import every_thread
 
 __all__ = ["doubts_about"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.model.queues.analysis import Doubt, DoubtKind
-from latlab.queues.judge.series import Series
+from latlab.queues.judge.measures.series import Series
 
 __all__ = ["lines_of", "unseen_queues"]
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.model.queues.observation import HOLDS_LOOP, Observation
-from latlab.queues.judge.series import Series, is_limited
-from latlab.queues.judge.stages import StageView
+from latlab.queues.judge.measures.series import Series, is_limited
+from latlab.queues.judge.measures.stages import StageView
 
 __all__ = ["LoopHold", "loop_holds", "published_holds"]
 

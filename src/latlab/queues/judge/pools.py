@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latlab.queues.judge.series import Series
-from latlab.queues.judge.stages import StageView
+from latlab.queues.judge.measures.series import Series
+from latlab.queues.judge.measures.stages import StageView
 
 __all__ = ["PoolWait", "pool_waits"]
 

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from latlab.model.queues.analysis import Period, QueueResult
 from latlab.model.queues.observation import Observation, QueueKind
 from latlab.queues.judge.lock import takes_one_cpu
-from latlab.queues.judge.measured import Measured
+from latlab.queues.judge.measures.measured import Measured
+from latlab.queues.judge.measures.stages import StageView
+from latlab.queues.judge.measures.threads import every_thread
 from latlab.queues.judge.ranking import Ranking
-from latlab.queues.judge.stages import StageView
 from latlab.queues.judge.stopped import Stopped
-from latlab.queues.judge.threads import every_thread
 from latlab.words import count, share
 
 __all__ = [

@@ -13,8 +13,8 @@ import numpy as np
 
 from latlab.model.queues.analysis import Stall
 from latlab.model.queues.observation import Observation, QueueKind
-from latlab.queues.judge.series import expand, steady_window
-from latlab.queues.judge.threads import thread_ids
+from latlab.queues.judge.measures.series import expand, steady_window
+from latlab.queues.judge.measures.threads import thread_ids
 
 __all__ = ["stalls"]
 

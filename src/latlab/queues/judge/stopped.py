@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from latlab.model.queues.observation import Observation
-from latlab.queues.judge.series import Series, is_limited
-from latlab.queues.judge.stages import StageView
-from latlab.queues.judge.threads import thread_ids
+from latlab.queues.judge.measures.series import Series, is_limited
+from latlab.queues.judge.measures.stages import StageView
+from latlab.queues.judge.measures.threads import thread_ids
 
 __all__ = ["Stopped", "stopped_stage"]
 

@@ -20,12 +20,14 @@ from latlab.model.queues.analysis import (
 )
 from latlab.model.queues.observation import HOLDS_LOOP, Observation
 from latlab.queues.judge.gate import doubts_about
-from latlab.queues.judge.landmarks import landmarks
 from latlab.queues.judge.lines import lines_of, unseen_queues
 from latlab.queues.judge.loops import loop_holds, published_holds
-from latlab.queues.judge.measured import Measured, measure
+from latlab.queues.judge.measures.landmarks import landmarks
+from latlab.queues.judge.measures.measured import Measured, measure
+from latlab.queues.judge.measures.queues import queue_results
+from latlab.queues.judge.measures.series import Series, expand, steady_window
+from latlab.queues.judge.measures.types import rank_types, type_of_alike
 from latlab.queues.judge.pools import pool_waits
-from latlab.queues.judge.queues import queue_results
 from latlab.queues.judge.ranking import LOADED, Ranking, rank
 from latlab.queues.judge.sentences import (
     around,
@@ -39,10 +41,8 @@ from latlab.queues.judge.sentences import (
     thread_sentence,
     without_cpu,
 )
-from latlab.queues.judge.series import Series, expand, steady_window
 from latlab.queues.judge.sockets import overrun, socket_results
 from latlab.queues.judge.stopped import stopped_stage
-from latlab.queues.judge.types import rank_types, type_of_alike
 from latlab.words import share
 
 __all__ = ["analyse"]
@@ -64,9 +64,9 @@ def analyse(observation: Observation, *, exclude: tuple[str, ...] = (), over_tim
 
     Start-up and shutdown are left out where the application marked them. Stages are compared by the share of
     time that they were at work: busy, by their own times where they publish any, else by the counts of the
-    queues around them (see `latlab.queues.judge.stages`), but for the time in which the kernel says that
-    their threads had no CPU. A name is given where some stage has an event in hand for 80 % of the time, and
-    one stands out (see `latlab.queues.judge.ranking`); the confidence says how surely it is the slowest.
+    queues around them (see `latlab.queues.judge.measures.stages`), but for the time in which the kernel says
+    that their threads had no CPU. A name is given where some stage has an event in hand for 80 % of the time,
+    and one stands out (see `latlab.queues.judge.ranking`); the confidence says how surely it is the slowest.
 
     Args:
         exclude: names of queues to leave out of everything.

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from latlab.errors import NotTrustworthyError
 from latlab.model.queues.observation import Observation, QueueKind
 from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
-from latlab.queues.judge.measured import Measured, measure
-from latlab.queues.judge.series import Series, expand, is_limited, steady_window
-from latlab.queues.judge.stages import Manner, StageView, manner_of
+from latlab.queues.judge.measures.measured import Measured, measure
+from latlab.queues.judge.measures.series import Series, expand, is_limited, steady_window
+from latlab.queues.judge.measures.stages import Manner, StageView, manner_of
 
 __all__ = ["fit_model", "service_bounds"]
 

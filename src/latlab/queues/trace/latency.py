@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from latlab._core import clock as core_clock
 from latlab.errors import InputError
-from latlab.formats.live_traces import GrowingTraces, trace_files
-from latlab.formats.traces import FINISHED
+from latlab.formats.event_traces.files import FINISHED
+from latlab.formats.event_traces.growing import GrowingTraces, trace_files
 from latlab.model.queues.live import LatencyNow
 from latlab.stats.quantiles import nearest_rank
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from latlab.errors import InputError, UsageError
 from latlab.model.queues.observation import Columns, Observation
 from latlab.model.queues.tail import Tail, TailEvent, TailHop
-from latlab.queues.judge.threads import thread_ids
+from latlab.queues.judge.measures.threads import thread_ids
 from latlab.queues.sample.scheduler import Threads
 from latlab.stats.quantiles import nearest_rank
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.formats.traces import NO_QUEUE, TraceFile, read_traces
+from latlab.formats.event_traces.files import NO_QUEUE, TraceFile, read_traces
 from latlab.model.queues.observation import Observation
 from latlab.queues.sample.recorder import Sink
 

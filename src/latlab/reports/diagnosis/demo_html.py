@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.model.diagnosis import Diagnosis, Latency
+from latlab.model.diagnosis.pipeline import Diagnosis, Latency
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.observation import Landmark, Observation, Queue, QueueKind
 from latlab.reports.html import Page

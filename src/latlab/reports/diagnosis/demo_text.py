@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from latlab.model.diagnosis import Diagnosis, Latency
+from latlab.model.diagnosis.pipeline import Diagnosis, Latency
 from latlab.words import duration, share, table
 
 __all__ = ["text"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from latlab.lab.diagnosis.diagnose import DiagnosisRun
-from latlab.model.answer import Answer, Budget, Forecast, Interval
+from latlab.model.diagnosis.answer import Answer, Budget, Forecast, Interval
 from latlab.model.queues.tail import Tail
 from latlab.reports.diagnosis.demo_html import add_observation, add_topology
 from latlab.reports.diagnosis.text import forecast_rows, tail_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 
-from latlab.model.answer import Answer, AnswerComparison, Budget, Forecast, Interval
+from latlab.model.diagnosis.answer import Answer, AnswerComparison, Budget, Forecast, Interval
 from latlab.model.queues.tail import Tail, TailHop
 from latlab.reports.diagnosis.threads_text import thread_blocks
 from latlab.reports.queues.doubts import doubt_in_words

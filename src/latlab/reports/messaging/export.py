@@ -9,7 +9,7 @@ import numpy as np
 
 from latlab.formats import documents
 from latlab.messaging import latencies
-from latlab.model.messaging import Measurement, Result
+from latlab.model.messaging.results import Measurement, Result
 from latlab.reports.messaging.gnuplot import WINDOWS, Size, per_message, write_csv, write_gnuplot
 from latlab.reports.messaging.json import result_json
 
@@ -74,7 +74,7 @@ def write(
 
 
 def _hlog(m: Measurement, latency: np.ndarray[tuple[int], np.dtype[np.int64]], path: Path) -> Path:
-    from latlab.formats.hlog import LogWriter
+    from latlab.formats.hdr.hlog import LogWriter
     from latlab.model.statistics.histogram import Histogram
 
     with LogWriter(path, comment=f"latlab messaging: {m.settings.transport}") as log:

@@ -10,7 +10,7 @@ import numpy as np
 
 from latlab.formats.recording import Recording
 from latlab.messaging import latencies
-from latlab.model.messaging import Measurement, Result
+from latlab.model.messaging.results import Measurement, Result
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import WINDOWS, Size, histogram, running, windowed
 from latlab.reports.messaging.text import rate

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from latlab.model.messaging import Facts, Result, Throughput
+from latlab.model.messaging.results import Facts, Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.reports.messaging.verdict import finding
 

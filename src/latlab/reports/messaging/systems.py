@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from latlab.formats.recording import Recording
 from latlab.model.machine.environment import differences
-from latlab.model.messaging import Measurement, Result
+from latlab.model.messaging.results import Measurement, Result
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import histogram
 from latlab.reports.messaging.text import rate

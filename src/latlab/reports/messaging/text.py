@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latlab.model.messaging import Result, Throughput
+from latlab.model.messaging.results import Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.reports.messaging.verdict import cause, verdict
 from latlab.words import count, duration, share, table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from latlab.model.messaging import Doubt, Limiting, Peak, Period, Result
+from latlab.model.messaging.results import Doubt, Limiting, Peak, Period, Result
 from latlab.words import duration, share
 
 __all__ = ["cause", "doubts", "finding", "verdict"]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from latlab.model.answer import Interval
+from latlab.model.diagnosis.answer import Interval
 from latlab.model.schedule import Schedule, Wait
 from latlab.model.simulation import Scenario, ScenarioPoint, ScheduleForecast, Simulated
 from latlab.schedule.simulation.simulate import Fit, fits_of, run_steps, total_of, unwatched

@@ -15,7 +15,7 @@ from typing import Any
 
 from latlab.errors import LatlabError, UsageError
 from latlab.model.statistics.paired import PairedResult, Verdict
-from latlab.stats.paired import interleaving, judge
+from latlab.stats.experiments.paired import interleaving, judge
 from latlab.system.settings.probe import MEASURES
 from latlab.system.settings.saved import Saved, state_file
 from latlab.system.settings.setting import Setting

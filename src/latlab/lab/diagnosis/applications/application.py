@@ -11,7 +11,7 @@ from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.judge.residence import TraceTable
 from latlab.lab.judge.watched import Watched
-from latlab.model.answer import Forecast, Unknown
+from latlab.model.diagnosis.answer import Forecast, Unknown
 from latlab.model.machine.environment import Environment
 from latlab.model.schedule import Schedule
 from latlab.model.threads import ThreadFindings

@@ -22,7 +22,7 @@ from latlab.lab.diagnosis.question import Question
 from latlab.lab.forecast.by_component_study import studied
 from latlab.lab.forecast.by_queue_model import modelled
 from latlab.lab.judge.residence import TraceTable
-from latlab.model.answer import Forecast, Unknown
+from latlab.model.diagnosis.answer import Forecast, Unknown
 from latlab.stubs import require_component
 from latlab.words import duration
 

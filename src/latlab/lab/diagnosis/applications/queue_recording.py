@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from latlab.errors import InputError, LatlabError, UsageError
-from latlab.formats.live_traces import trace_files
+from latlab.formats.event_traces.growing import trace_files
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.judge.watched import Watched, watched
 from latlab.model.machine.environment import Environment

@@ -18,8 +18,8 @@ from latlab.lab.judge.residence import TraceTable
 from latlab.lab.trading.demo import DemoOptions, feeds_for, in_the_users_words
 from latlab.lab.trading.feeds import require_file
 from latlab.lab.trading.run import PipelineRun, run_pipeline
-from latlab.model.answer import Forecast, Unknown
-from latlab.model.layout import STAGES, Layout
+from latlab.model.diagnosis.answer import Forecast, Unknown
+from latlab.model.diagnosis.layout import STAGES, Layout
 
 __all__ = ["TradingPipeline"]
 

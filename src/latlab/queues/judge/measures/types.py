@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from latlab.queues.judge.measured import Measured
+from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.ranking import Ranking, rank
 
 __all__ = ["rank_types", "type_of_alike"]

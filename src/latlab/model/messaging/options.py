@@ -9,7 +9,7 @@ from typing import Any
 
 from latlab import words
 from latlab.errors import UsageError
-from latlab.model.messaging import Settings
+from latlab.model.messaging.results import Settings
 
 __all__ = ["OPTIONS", "SWEPT", "Option", "read_value", "settings_of", "swept"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from latlab.model.queues.observation import Landmark, Observation, QueueKind
-from latlab.queues.judge.series import is_limited
+from latlab.queues.judge.measures.series import is_limited
 
 __all__ = ["landmarks"]
 

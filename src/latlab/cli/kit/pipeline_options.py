@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from latlab.cli._options import JSON
+from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode, MissingExtraError
 from latlab.reports.json import dumps
 

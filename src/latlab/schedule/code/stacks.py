@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import SAMPLE, Schedule, ScheduledThread, State
-from latlab.schedule.names import entry_of
+from latlab.schedule.code.names import entry_of
 from latlab.system.kernel.stacks import Stacks
 
 __all__ = ["with_stacks"]

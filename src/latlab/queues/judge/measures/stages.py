@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.model.queues.observation import Observation
-from latlab.queues.judge.series import Series, is_limited, is_pool
+from latlab.queues.judge.measures.series import Series, is_limited, is_pool
 
 __all__ = ["Manner", "StageView", "busy_share", "chains", "manner_of", "stage_views"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from latlab.model.diagnosis import Latency
+from latlab.model.diagnosis.pipeline import Latency
 from latlab.model.queues.analysis import Doubt, Verdict
 from latlab.model.queues.tail import Tail
 from latlab.model.threads import LimitKind, ThreadFindings

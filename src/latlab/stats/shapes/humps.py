@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from latlab.stats._dip import critical_dip, dip_p_value, dip_statistic
+from latlab.stats.shapes.dip import critical_dip, dip_p_value, dip_statistic
 
 __all__ = ["Hump", "Humps", "dip_p_value", "dip_statistic", "find_humps"]
 

@@ -24,8 +24,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from latlab.model.statistics.paired import PairedResult, Verdict
-from latlab.stats import _betting, paired
-from latlab.stats.paired import Difference, Side
+from latlab.stats.experiments import betting as _betting
+from latlab.stats.experiments import paired
+from latlab.stats.experiments.paired import Difference, Side
 
 __all__ = ["Trial", "run", "standing_log_threshold"]
 

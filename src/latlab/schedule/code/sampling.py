@@ -9,7 +9,7 @@ from typing import Self
 
 from latlab.errors import UnavailableError
 from latlab.model.schedule import Schedule
-from latlab.schedule.stacks import with_stacks
+from latlab.schedule.code.stacks import with_stacks
 from latlab.schedule.tree import tree_of
 from latlab.system.kernel.stacks import Sampler
 

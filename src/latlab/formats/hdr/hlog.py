@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.errors import InputError
-from latlab.formats._hdr_encoding import EncodingError, decode, encode
+from latlab.formats.hdr.encoding import EncodingError, decode, encode
 from latlab.model.statistics.histogram import MAX_VALUE, Histogram
 
 __all__ = [

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from latlab.model.queues.analysis import Burst, QueueResult
 from latlab.model.queues.observation import QueueKind
-from latlab.queues.judge.series import Series, is_limited
+from latlab.queues.judge.measures.series import Series, is_limited
 
 __all__ = ["bursts_of", "queue_results"]
 

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.model.queues.observation import Observation
-from latlab.queues.judge.ranking import BLOCKS
-from latlab.queues.judge.series import Series
-from latlab.queues.judge.stages import StageView, busy_share, chains, manner_of, stage_views
-from latlab.queues.judge.threads import (
+from latlab.queues.judge.measures.series import Series
+from latlab.queues.judge.measures.stages import StageView, busy_share, chains, manner_of, stage_views
+from latlab.queues.judge.measures.threads import (
     ThreadShares,
     stage_times,
     thread_blocks,
     thread_ids,
     thread_shares,
 )
+from latlab.queues.judge.ranking import BLOCKS
 
 __all__ = ["Measured", "measure"]
 

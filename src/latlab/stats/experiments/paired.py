@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.model.statistics.paired import PairedResult, Verdict
-from latlab.stats import _betting
+from latlab.stats.experiments import betting as _betting
 from latlab.words import share
 
 __all__ = [

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.errors import InputError
-from latlab.formats.traces import TraceHeader, header_of, lane_counts, records_of
+from latlab.formats.event_traces.files import TraceHeader, header_of, lane_counts, records_of
 from latlab.formats.trusted import TrustedFile
 
 __all__ = ["GrowingTraces", "trace_files"]

@@ -1,0 +1,1 @@
+"""What commands share: options, groups that import lazily, what is said when output fails."""

@@ -1,0 +1,1 @@
+"""Event traces and samples of queues as applications write them."""

@@ -1,0 +1,1 @@
+"""HdrHistogram's encodings and files."""

@@ -1,0 +1,1 @@
+"""What is diagnosed, and the answer: layout, findings, forecasts."""

@@ -1,0 +1,1 @@
+"""What a messaging run is asked, and what it gave."""

@@ -1,0 +1,1 @@
+"""What is measured of queues, stages and threads over a window: that all judgement is made of."""

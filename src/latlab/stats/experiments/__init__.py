@@ -1,0 +1,1 @@
+"""Experiments of two sides and more: pairs, families of comparisons, what may be said of many at once."""

@@ -1,0 +1,1 @@
+"""The shape of a distribution: its humps."""
