@@ -166,12 +166,12 @@ def test_a_stage_that_waits_for_a_lock_is_told_to_sleep_in_a_futex_until_its_hol
         app.kill()
         assert done.returncode == 0, done.stderr
     found = tail_of(run, "--quantile", "0.5", "--most", "500")
-    locked = [
+    blocked = [
         hop["serving"]
         for event in found["events"]
         for hop in event["hops"]
         if hop["serving"] is not None and hop["serving"]["futex_ns"] > 20_000_000
     ]
-    assert locked
-    assert any(share["woken_by"].startswith("audit (") for share in locked)
+    assert blocked
+    assert any(share["woken_by"].startswith("audit (") for share in blocked)
     assert all(hop["stage"] == "book" for event in found["events"] for hop in event["hops"])

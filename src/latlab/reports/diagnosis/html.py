@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from latlab.lab.diagnosis.diagnose import DiagnosisRun
 from latlab.model.diagnosis.answer import Answer, Budget, Forecast, Interval
@@ -13,6 +17,7 @@ from latlab.reports.diagnosis.threads_html import add_threads
 from latlab.reports.html import Page
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.sections import figures
+from latlab.stats.stub_law import rates_between, times_between
 from latlab.words import duration, share, unit_of
 
 __all__ = ["write_report"]
@@ -155,8 +160,10 @@ def _forecast(page: Page, forecast: Forecast) -> None:
             "yaxis": {"title": {"text": "events/s"}, "rangemode": "tozero"},
         }
         page.figure(
-            {"data": [_curve(at, carries, 1.0, "maximum throughput")], "layout": layout},
-            "Maximum throughput, with the input as fast as it is taken.",
+            {"data": _by_law(at, carries, 1.0, "maximum throughput", rates_between), "layout": layout},
+            "Maximum throughput, with the input as fast as it is taken. Points are measured; between them "
+            "the service falls linearly, as a stub's does, and the throughput is its inverse up to the next "
+            "limit.",
             height=320,
         )
     tails = {
@@ -183,18 +190,67 @@ def _forecast(page: Page, forecast: Forecast) -> None:
             "yaxis": {"title": {"text": unit}, "rangemode": "tozero"},
         }
         page.figure(
-            {"data": [_curve(at, times, scale, "time")], "layout": layout},
-            "Time of the whole command.",
+            {"data": _by_law(at, times, scale, "time", times_between), "layout": layout},
+            "Time of the whole command. Points are measured; between them the stub's law: it falls linearly "
+            "up to the next limit.",
             height=320,
         )
 
 
 def _curve(x: list[float], values: list[Interval], scale: float, name: str) -> figures.Figure:
     y = [value.value / scale for value in values]
-    up = [((value.high if value.high is not None else value.value) - value.value) / scale for value in values]
-    down = [(value.value - (value.low if value.low is not None else value.value)) / scale for value in values]
+    up = [(_high(value) - value.value) / scale for value in values]
+    down = [(value.value - _low(value)) / scale for value in values]
     bars = {"type": "data", "array": up, "arrayminus": down, "symmetric": False, "visible": True}
-    return {"type": "scatter", "mode": "lines+markers", "x": x, "y": y, "name": name, "error_y": bars}
+    return {"type": "scatter", "mode": "markers", "x": x, "y": y, "name": name, "error_y": bars}
+
+
+def _value(found: Interval) -> float:
+    return found.value
+
+
+def _low(found: Interval) -> float:
+    return found.value if found.low is None else found.low
+
+
+def _high(found: Interval) -> float:
+    return found.value if found.high is None else found.high
+
+
+def _by_law(
+    at: list[float],
+    values: list[Interval],
+    scale: float,
+    name: str,
+    law: Callable[[Sequence[float], Sequence[float], Sequence[float]], NDArray[np.float64]],
+) -> list[figures.Figure]:
+    """The measured points, and what lies between them by the stub's law, with a band from their intervals."""
+    points = _curve(at, values, scale, name)
+    if len(at) < 2 or at[0] != 0:
+        return [points]
+    x = list(range(101))
+    speedups, dense = [one / 100 for one in at], [one / 100 for one in x]
+    low, middle, high = (
+        (law(speedups, [bound(value) for value in values], dense) / scale).tolist()
+        for bound in (
+            _low,
+            _value,
+            _high,
+        )
+    )
+    plain = {
+        "type": "scatter",
+        "mode": "lines",
+        "line": {"width": 0},
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+    return [
+        {**plain, "x": x, "y": low},
+        {**plain, "x": x, "y": high, "fill": "tonexty"},
+        {"type": "scatter", "mode": "lines", "x": x, "y": middle, "name": "between, by law"},
+        points,
+    ]
 
 
 def _floor(page: Page, answer: Answer) -> None:
