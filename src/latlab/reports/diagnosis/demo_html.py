@@ -14,9 +14,12 @@ from latlab.model.machine.environment import Environment
 from latlab.model.queues.observation import Landmark, Observation, Queue, QueueKind
 from latlab.reports.html import Page
 from latlab.reports.sections import figures, topology
-from latlab.words import duration, share
+from latlab.words import count, duration, share
 
 __all__ = ["add_fills", "add_observation", "add_topology", "fill_series", "write_report"]
+
+_MOST_TWINS = 4  # edges between the same two stages; more are drawn as one
+_MOST_FILLS = 40  # queues over time: a page of thousands shows nothing, and takes seconds to make
 
 
 def write_report(
@@ -124,7 +127,27 @@ def _topology(diagnosis: Diagnosis) -> str:
         label = f"{queue.drops:,} lost" if queue.drops else fills
         fill = queue.fill_p50 / queue.capacity if queue.capacity else None
         edges += [topology.Edge(source, queue.drain, label, fill) for source in sources]
-    return topology.draw(nodes, edges)
+    for socket in diagnosis.analysis.sockets:
+        if socket.drain and (socket.dropped or socket.full):
+            label = f"{count(socket.dropped)} lost" if socket.dropped else f"full {share(socket.full)}"
+            fill = socket.mean_bytes / max(socket.capacity_bytes, 1)
+            edges.append(topology.Edge(socket.name, socket.drain, label, min(1.0, fill)))
+    return topology.draw(nodes, _joined(edges))
+
+
+def _joined(edges: list[topology.Edge]) -> list[topology.Edge]:
+    """The same with one edge in place of many between the same two stages, coloured by the fullest."""
+    between: dict[tuple[str, str], list[topology.Edge]] = {}
+    for edge in edges:
+        between.setdefault((edge.source, edge.drain), []).append(edge)
+    found = []
+    for (source, drain), twins in between.items():
+        if len(twins) <= _MOST_TWINS:
+            found += twins
+        else:
+            fill = max((one.fill for one in twins if one.fill is not None), default=None)
+            found.append(topology.Edge(source, drain, f"{count(len(twins))} queues", fill))
+    return found
 
 
 def _times(latency: Latency | None, *names: str) -> list[str]:
@@ -259,7 +282,10 @@ def add_fills(page: Page, observation: Observation, landmarks: Sequence[Landmark
     )
     begin = int(observation.sweeps["t_ns"].min()) if observation.sweeps["t_ns"].size else 0
     fills, sums = {}, {}
-    for queue in observation.queues:
+    shown = _fullest(observation)
+    if len(shown) < len(observation.queues):
+        page.paragraph(f"The {count(len(shown))} of {count(len(observation.queues))} queues that held most.")
+    for queue in shown:
         t, fill = fill_series(observation, queue)
         if t.size == 0 or queue.kind == QueueKind.POOL:
             continue
@@ -278,6 +304,19 @@ def add_fills(page: Page, observation: Observation, landmarks: Sequence[Landmark
         "Cumulative fill: where a curve is steep, events wait.",
         height=360,
     )
+
+
+def _fullest(observation: Observation) -> list[Queue]:
+    """The queues that are drawn over time: all, or those of many that held most at their samples."""
+    if len(observation.queues) <= _MOST_FILLS:
+        return list(observation.queues)
+    samples = observation.samples
+    fill = np.maximum(samples["in"].astype(np.int64) - samples["out_high"].astype(np.int64), 0)
+    sums = np.bincount(samples["queue"], fill, len(observation.queues))
+    times = np.bincount(samples["queue"], minlength=len(observation.queues))
+    order = np.argsort(-sums / np.maximum(times, 1), kind="stable")[:_MOST_FILLS]
+    chosen = set(order.tolist())
+    return [queue for queue in observation.queues if queue.number in chosen]
 
 
 def _marks(observation: Observation, landmarks: Sequence[Landmark]) -> dict[str, float]:

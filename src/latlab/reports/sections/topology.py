@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -81,10 +82,14 @@ def draw(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
             y = _MARGIN + room * (row + 0.5) - _BOX_HEIGHT / 2
             place[name] = (_MARGIN + column * (_BOX_WIDTH + gap), y)
     wires, labels = [], []
-    for index, edge in enumerate(edges):
-        twins = [i for i, e in enumerate(edges) if (e.source, e.drain) == (edge.source, edge.drain)]
-        gathers = sum(e.drain == edge.drain for e in edges) > sum(e.source == edge.source for e in edges)
-        wire, label = _edge(edge, place, (twins.index(index) - (len(twins) - 1) / 2) * 20, gathers)
+    twins = Counter((edge.source, edge.drain) for edge in edges)
+    into, out_of = Counter(edge.drain for edge in edges), Counter(edge.source for edge in edges)
+    drawn: Counter[tuple[str, str]] = Counter()
+    for edge in edges:
+        ends = (edge.source, edge.drain)
+        apart = (drawn[ends] - (twins[ends] - 1) / 2) * 20
+        drawn[ends] += 1
+        wire, label = _edge(edge, place, apart, into[edge.drain] > out_of[edge.source])
         wires.append(wire)
         labels.append(label)
     boxes = [_box(node, *place[name]) for name, node in known.items()]
