@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -210,3 +212,79 @@ def test_one_more_cpu_lets_threads_that_shared_one_run_beside_each_other() -> No
 )
 def test_what_pays_is_told_by_the_slopes(kind: str, gains: list[float]) -> None:
     assert kind_of([0.0, 0.2, 0.5, 0.8, 1.0], gains) == kind
+
+
+def rounds() -> tuple[list[Row], list[Row]]:
+    """Rounds that end when both are through: 10 ms of one, 4 ms of the other, which waits."""
+    slow = [run(10 * i, 10 * i + 10) for i in range(10)]
+    quick = [part for i in range(10) for part in (run(10 * i, 10 * i + 4), woken(10 * i + 4, 10 * i + 10, 1))]
+    return slow, quick
+
+
+def test_who_meets_another_one_every_time_waits_for_it_when_it_gets_faster() -> None:
+    slow, quick = rounds()
+    schedule = schedule_of([woken(0, 100, 1), run(100, 102)], slow, [*quick, run(100, 101)], cpus=3)
+
+    assert shares(schedule, Scenario("role", "slow", (1,))) == pytest.approx(
+        [0.81, 0.51, 0.42, 0.41], abs=0.03
+    )
+
+
+def test_ways_to_wait_that_fit_alike_and_forecast_apart_withhold_it() -> None:
+    # Whether the slow one waits for the other was never seen, and its end is the program's.
+    slow, quick = rounds()
+    quick = [replace_waker(row, 0) for row in quick]
+
+    base, (found,) = forecast(schedule_of([*slow, run(100, 101)], quick), [Scenario("role", "slow", (0,))])
+
+    assert base.withheld == ""
+    assert "ways to wait" in found.withheld
+
+
+def replace_waker(row: Row, waker: int) -> Row:
+    return (*row[:3], waker if row[3] >= 0 else -1, *row[4:])
+
+
+def test_who_observes_is_in_the_null_test_and_not_in_the_forecast() -> None:
+    # The program has the only CPU for 6 ms of every 10, who observes it for the rest.
+    rows = [part for i in range(10) for part in (run(10 * i, 10 * i + 6), ready(10 * i + 6, 10 * i + 10))]
+    watched = schedule_of([*rows, run(100, 101)], cpus=1)
+    turns = np.array([(0, (10 * i + 6) * MS, (10 * i + 10) * MS, 9) for i in range(10)], FOREIGN)
+    schedule = replace(watched, watching=turns)
+
+    assert abs(simulate(schedule).error) < 0.02
+    assert shares(schedule, Scenario("role", "t0", (0,)))[1] == pytest.approx(0.5, abs=0.01)
+
+
+def test_strangers_of_idle_priority_do_not_take_a_cpu_from_the_program() -> None:
+    # They have the CPU while it naps; without its naps it has it all the time.
+    rows = [part for i in range(20) for part in (run(10 * i, 10 * i + 2), nap(10 * i + 2, 10 * i + 10))]
+    others = tuple((0, 10 * i + 2, 10 * i + 10) for i in range(20))
+    schedule = schedule_of([*rows, run(200, 202)], cpus=1, foreign=others)
+    schedule = replace(schedule, priorities={100: 98, 9: 120})
+
+    assert shares(schedule, Scenario("timer", "naps", (0,)))[-1] == pytest.approx(0.21, abs=0.02)
+
+
+def test_a_wait_until_a_time_out_withholds_the_forecast() -> None:
+    rows = []
+    for i in range(10):
+        rows += [run(10 * i, 10 * i + 5), (BLOCKED, 10 * i + 5, 10 * i + 10, -1, Source.TIMER, Wait.FUTEX)]
+
+    assert "until its time-out" in simulate(schedule_of([*rows, run(100, 101)])).withheld
+
+
+def test_who_joins_one_thread_waits_for_those_that_ended_meanwhile() -> None:
+    # The longer one is waited for; when that one is faster the other one is the last.
+    main = [run(0, 1), woken(1, 20, 1), run(20, 60)]
+
+    found = shares(schedule_of(main, [run(1, 20)], [run(1, 15)], cpus=3), Scenario("role", "t1", (1,)))
+
+    assert found[-1] == pytest.approx(55 / 60, abs=0.01)
+
+
+def test_what_is_held_while_nobody_waits_is_not_forecast() -> None:
+    base, (found,) = forecast(handed_on(20, 2, 5), [Scenario("lock", "the lock", object=77)])
+
+    assert base.withheld == ""
+    assert "isn't seen from outside" in found.withheld

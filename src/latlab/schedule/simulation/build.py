@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 _MOST_WAKE_NS = 100_000  # more is not a wake-up, but a wait for a CPU
 _NICE_0 = 120
 _REAL_TIME = 1e9  # weight
-_MOST_COST = 100_000
+_MOST_COST = 1_000_000
 _PINNED_TURNS = 20
 _PINNED_SHARE = 0.5  # of its waiting for a CPU another one was idle
 

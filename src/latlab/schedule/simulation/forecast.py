@@ -15,7 +15,7 @@ from latlab.model.diagnosis.answer import Interval
 from latlab.model.schedule import Schedule, Wait
 from latlab.model.simulation import Scenario, ScenarioPoint, ScheduleForecast, Simulated
 from latlab.schedule.simulation.simulate import Fit, fits_of, run_steps, total_of, unwatched
-from latlab.schedule.simulation.steps import Deed, Steps, word_of
+from latlab.schedule.simulation.steps import Deed, Steps
 from latlab.words import share
 
 __all__ = ["SPEEDUPS", "forecast", "kind_of"]
@@ -25,6 +25,7 @@ Array = np.ndarray[Any, Any]
 SPEEDUPS = (0.2, 0.5, 0.8, 1.0)
 _LEAST = 0.03  # of the whole time; a smaller gain is none
 _SLOPE = 0.5  # of the first gain, left at the end: it pays all the way
+_MARGIN = 1.4  # by which a kind is away from its border
 _SEEDS = 4
 _FITS = 6  # of those that fit best, so many answer
 _JITTER = 0.05  # of each piece of work
@@ -85,10 +86,8 @@ def _one(
     speedups: Sequence[float],
 ) -> ScheduleForecast:
     own = base.recorded_ns
-    if scenario.kind == "lock":  # who holds it has waited for nobody who wants it
-        variants = [one for one in variants if not one.fit.meets]
-    if not variants:
-        return _nothing(scenario, "no simulation in which it is a lock gives back the program's own time")
+    if scenario.kind == "lock":
+        return _nothing(scenario, "how long it is held while nobody waits for it isn't seen from outside")
     parts = [_part(schedule, one.steps, scenario) for one in variants]
     asked = speedups if scenario.kind != "cpus" else (1.0,)
     shares = np.array(
@@ -116,7 +115,7 @@ def _one(
     at = [0.0, *asked]
     told = [1.0, *middle.tolist()]
     kind = kind_of(at, told)
-    if any(kind_of(at, [1.0, *row]) != kind for row in shares.tolist()):
+    if any(one != kind for row in shares.tolist() for one in _kinds(at, [1.0, *row])):
         return _nothing(scenario, "whether it pays to the end is not the same in all ways that explain it")
     knee = _knee(at, told) if kind == "limited" else None
     takes_over = None
@@ -134,13 +133,22 @@ def _share(one: _Variant, weight: Array, naps: Array, speedup: float, scenario: 
     return total_of(run_steps(changed, cpus=cpus), one.fit.watched) / one.plain
 
 
-def kind_of(speedups: Sequence[float], shares: Sequence[float]) -> Literal["total", "limited", "none"]:
+def _kinds(speedups: Sequence[float], shares: Sequence[float]) -> list[str]:
+    """The kind by thresholds a little lower and higher: one that is near to its border is not known."""
+    if len(speedups) < 3:
+        return [kind_of(speedups, shares)]
+    return [kind_of(speedups, shares, _LEAST * by, _SLOPE * by) for by in (1 / _MARGIN, _MARGIN)]
+
+
+def kind_of(
+    speedups: Sequence[float], shares: Sequence[float], least: float = _LEAST, slope: float = _SLOPE
+) -> Literal["total", "limited", "none"]:
     """Which kind of gain: shares of the whole time at growing speed-ups, from (0, 1) on."""
-    if shares[0] - min(shares) < _LEAST:
+    if shares[0] - min(shares) < least:
         return "none"
     first = (shares[0] - shares[1]) / (speedups[1] - speedups[0])
     last = (shares[-2] - shares[-1]) / (speedups[-1] - speedups[-2])
-    return "total" if last >= _SLOPE * first else "limited"
+    return "total" if last >= slope * first else "limited"
 
 
 def _knee(speedups: Sequence[float], shares: Sequence[float]) -> float:
@@ -159,8 +167,6 @@ def _part(schedule: Schedule, steps: Steps, scenario: Scenario) -> tuple[Array, 
         work = mine.astype(float)
     elif scenario.kind == "function":
         work = np.where(mine, _share_of_function(schedule, scenario.function, len(steps.born))[thread], 0.0)
-    elif scenario.kind == "lock":
-        work = _held(steps, scenario.object)
     elif scenario.kind == "disk":
         naps = nap & np.isin(steps.wait, _DISK) & mine
     elif scenario.kind == "timer":
@@ -194,35 +200,6 @@ def _share_of_function(schedule: Schedule, function: str, threads: int) -> Array
         mine = samples["stack"][samples["thread"] == thread]
         shares[thread] = float(np.mean(within[mine]))
     return shares
-
-
-def _held(steps: Steps, lock: int) -> Array:
-    """By step the share of its work that is done while the lock is held.
-
-    From getting it, waited for, to handing it on. Who hands it on and had not waited for it had it before,
-    for as long as such holds usually last.
-    """
-    held = np.zeros(len(steps.work))
-    on_lock = (word_of(steps.object) == word_of(lock)) & (steps.wait == int(Wait.FUTEX))
-    waits, posts = on_lock & (steps.deed == Deed.WAIT), on_lock & (steps.deed == Deed.POST)
-    done = np.cumsum(steps.work)
-    known: list[int] = []
-    without: list[int] = []
-    for begin, end in zip(steps.first.tolist(), steps.first.tolist()[1:], strict=False):
-        got: int | None = None
-        for at in (begin + np.flatnonzero((waits | posts)[begin:end])).tolist():
-            if waits[at]:
-                got = at
-            elif got is not None:
-                held[got + 1 : at + 1] = 1.0
-                known.append(int(done[at] - done[got]))
-                got = None
-            else:
-                without.append(at)
-    usual = float(np.median(known)) if known else 0.0
-    for at in without:
-        held[at] = max(held[at], min(1.0, usual / max(1.0, float(steps.work[at]))))
-    return held
 
 
 def _takes_over(

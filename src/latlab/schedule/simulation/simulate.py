@@ -31,9 +31,9 @@ _FORCED = 0.01  # of all waits
 _TIMED_OUT = 0.05  # of the time
 _AWAKE = 0.05  # of its life a thread works that is no heartbeat
 # Slice, and how far behind a woken thread must be to take a CPU at once: a fair scheduler's, one that prefers
-# who wakes, and one that lets run who runs (SCHED_RR, SCHED_BATCH). Which of them it was isn't
-# seen, so it is fitted.
+# who wakes, and one that lets run who runs (SCHED_BATCH). Which of them it was isn't seen, so it is fitted.
 _POLICIES = ((3_000_000, 1_000_000), (3_000_000, 100_000), (100_000_000, 1_000_000_000_000))
+_REAL_TIME = ((100_000_000, 10_000_000_000),)  # SCHED_FIFO, SCHED_RR: nobody takes the CPU of an equal
 # Of ours and of strangers: alike, strangers more and more out of the way of ours, at last wholly (a real-time
 # policy of ours, idle priority of theirs), and ours out of the way.
 _COSTS = ((1, 1), (1, 7), (1, 50), (1, 100_000), (4, 1))
@@ -91,7 +91,7 @@ def fits_of(schedule: Schedule) -> tuple[Simulated, tuple[Fit, ...]]:
         watched = _watched(schedule, steps)
         recorded = _recorded(schedule, steps)
         for ours, others in _costs(schedule, steps):
-            for slice_ns, behind_ns in _POLICIES:
+            for slice_ns, behind_ns in _REAL_TIME if _goes_first(schedule) else _POLICIES:
                 beside = steps.beside(ours, others).changed(slice_ns=slice_ns, behind_ns=behind_ns)
                 one, fit = _unchanged(schedule, beside, meets, watched, recorded)
                 found.append((one, replace(fit, costs=(ours, others))))
@@ -107,8 +107,13 @@ def _costs(schedule: Schedule, steps: Steps) -> Sequence[tuple[int, int]]:
 
     Nothing where there are none, or where it goes before them by a real-time policy.
     """
-    first = all(schedule.priorities.get(one.tid, 120) < 100 for one in schedule.threads[:1])
-    return _COSTS[:1] if first or len(steps.born) == steps.own else _COSTS
+    return _COSTS[:1] if _goes_first(schedule) or len(steps.born) == steps.own else _COSTS
+
+
+def _goes_first(schedule: Schedule) -> bool:
+    """All of its threads have a real-time priority."""
+    prior = [schedule.priorities.get(one.tid, 120) for one in schedule.threads]
+    return bool(prior) and max(prior) < 100
 
 
 def _recorded(schedule: Schedule, steps: Steps) -> tuple[Array, Array]:

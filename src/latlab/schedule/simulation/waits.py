@@ -237,7 +237,8 @@ def _halts(schedule: Schedule, rows: Array, timed: Array, by_thread: Array) -> P
         row = rows[place]
         other = int(row["waker"])
         end = schedule.threads[other].ended_ns
-        if not schedule.threads[other].ended or abs(end - int(row["end"])) > 1_000_000:
+        joined = schedule.threads[other].parent == row["thread"]
+        if not joined or not schedule.threads[other].ended or abs(end - int(row["end"])) > 1_000_000:
             continue
         its = timed & (rows["thread"] == other)
         nap = float(np.median((rows["end"] - rows["begin"])[its]))
