@@ -13,6 +13,7 @@
 
 #include "messaging/channel.hpp"
 #include "messaging/forward.hpp"
+#include "messaging/plugin.hpp"
 #include "messaging/run.hpp"
 #include "messaging/series.hpp"
 
@@ -201,6 +202,20 @@ NB_MODULE(messaging, m) {
           "Wait for the end: (messages forwarded, CPU ns, errno, stalls as (message, from, to) in ticks).")
       .def("cpu_ns", &lm::Forwarder::cpu_ns);
 
+  m.def(
+      "plugin",
+      [](const std::string& path) {
+        const latlab_messaging& found = lm::load_plugin(path);
+        nb::dict d;
+        d["name"] = found.name;
+        d["title"] = found.title;
+        d["max_bytes"] = found.max_bytes;
+        d["may_lose"] = (found.traits & LATLAB_MAY_LOSE) != 0;
+        d["may_reorder"] = (found.traits & LATLAB_MAY_REORDER) != 0;
+        d["can_block"] = (found.traits & LATLAB_CAN_BLOCK) != 0;
+        return d;
+      },
+      "path"_a, "What a shared object says of itself as a transport; ValueError where it is none.");
   m.def("ring_create", &lm::ring_create, "fd"_a, "size"_a, "slots"_a,
         "Lay a ring out in a memory descriptor.");
   m.def("ring_bytes", &lm::ring_bytes, "size"_a, "slots"_a);

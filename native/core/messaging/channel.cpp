@@ -18,6 +18,7 @@
 #include <system_error>
 #include <vector>
 
+#include "messaging/plugin.hpp"
 #include "messaging/ring.hpp"
 
 namespace latlab::messaging {
@@ -305,6 +306,7 @@ void check(const ChannelSpec& spec) {
 
 std::unique_ptr<Sender> make_sender(const ChannelSpec& spec, const StopFlag& stop) {
   check(spec);
+  if (spec.text.starts_with("plugin:")) return make_plugin_sender(spec, stop);
   const Parts p = parts(spec);
   if (p.kind == "ring") return std::make_unique<RingSender>(p.fd, spec, stop);
   if (p.kind == "stream") return std::make_unique<StreamSender>(p.fd, spec, stop);
@@ -316,6 +318,7 @@ std::unique_ptr<Sender> make_sender(const ChannelSpec& spec, const StopFlag& sto
 
 std::unique_ptr<Receiver> make_receiver(const ChannelSpec& spec, const StopFlag& stop) {
   check(spec);
+  if (spec.text.starts_with("plugin:")) return make_plugin_receiver(spec, stop);
   const Parts p = parts(spec);
   if (p.kind == "ring") return std::make_unique<RingReceiver>(p.fd, spec, stop);
   if (p.kind == "stream") return std::make_unique<StreamReceiver>(p.fd, spec, stop);

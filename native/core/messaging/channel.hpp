@@ -58,7 +58,7 @@ class Receiver {
 };
 
 // What a channel is made of: "ring:FD", "stream:FD", "datagram:FD", "queue:FD" (POSIX mq) or
-// "zeromq:push|pull|pub|sub|pair:bind|connect:ADDRESS".
+// "zeromq:push|pull|pub|sub|pair:bind|connect:ADDRESS", or a plug-in's (plugin.hpp).
 struct ChannelSpec {
   std::string text{};
   std::size_t size = 64;  // bytes a message

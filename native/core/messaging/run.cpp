@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "messaging/loops.hpp"
+#include "messaging/plugin.hpp"
 #include "messaging/ring.hpp"
 
 namespace latlab::messaging {
@@ -93,7 +94,7 @@ Run::Run(const ChannelSpec& out, const ChannelSpec& in, RunPlan plan)
     side->samples.resize(samples);
     side->samples.clear();
   }
-  // A receiver that binds must be there before a sender connects.
+  // A receiver that binds must be there before a sender connects; a plug-in's opens the way for both.
   in_ = make_receiver(in_spec_, stop_);
   out_ = make_sender(out_spec_, stop_);
 }
@@ -223,6 +224,8 @@ void Run::send() {
   const Usage usage;
   if (auto* ring = dynamic_cast<RingSender*>(out_.get()))
     send_through(*ring);  // no virtual call a message
+  else if (auto* plugin = dynamic_cast<PluginSender*>(out_.get()))
+    send_through(*plugin);
   else
     send_through(*out_);
   usage.add_to(sender_);

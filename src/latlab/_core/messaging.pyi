@@ -92,6 +92,11 @@ class Forwarder:
 
     def cpu_ns(self) -> int: ...
 
+def plugin(path: str) -> dict:
+    """
+    What a shared object says of itself as a transport; ValueError where it is none.
+    """
+
 def ring_create(fd: int, size: int, slots: int) -> None:
     """Lay a ring out in a memory descriptor."""
 

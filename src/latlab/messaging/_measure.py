@@ -26,7 +26,7 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
         MissingExtraError, UnavailableError: for what isn't installed.
     """
     facts, _ = _registry.resolve(settings.transport)
-    if ":" not in settings.transport:
+    if ":" not in settings.transport and not facts.plugin:
         settings = settings.with_(transport=facts.name)
     if settings.messages < 1:
         raise UsageError("a run needs at least 1 message", remedy="say --messages 1000")
@@ -185,17 +185,19 @@ def _lasting(settings: Settings) -> Settings:
 
 
 def conform(settings: Settings) -> list[tuple[str, str | None]]:
-    """Check a transport of the Python loop against its own promises: (what, what is wrong or None).
+    """Check a plug-in, native or of the Python loop, against its promises: (what, what is wrong or None).
 
     Raises:
-        UsageError: for a native transport, which has tests of its own.
+        UsageError: for latlab's own native transports, which have tests of their own.
     """
     facts, target = _registry.resolve(settings.transport)
-    if target is None:
-        raise UsageError(f"{facts.name} is native", remedy="this checks transports of the Python loop")
-    from latlab.messaging.judging.conformity import conformity
+    if target is None and not facts.plugin:
+        raise UsageError(f"{facts.name} is latlab's own", remedy="this checks plug-ins and clients")
+    from latlab.messaging.judging.conformity import conformity, conformity_of_plugin
 
     settings, facts = check(settings)
+    if target is None:
+        return conformity_of_plugin(facts, settings)
     return conformity(target, facts, settings)
 
 

@@ -9,6 +9,7 @@ import shutil
 from latlab.errors import MissingExtraError, UnavailableError, UsageError
 from latlab.messaging.products.table import PRODUCTS
 from latlab.messaging.running.links import ALIASES, BOTH, NATIVE
+from latlab.messaging.running.plugin import facts_of_plugin, is_plugin
 from latlab.model.messaging.results import Facts
 
 _ZEROMQ = {
@@ -56,6 +57,8 @@ def resolve(name: str) -> tuple[Facts, str | None]:
     Raises:
         UsageError: for a name that nobody knows, or a "module:Class" that is none.
     """
+    if is_plugin(name):
+        return facts_of_plugin(name), None
     if ":" in name:  # a plug-in that isn't installed
         import importlib
 

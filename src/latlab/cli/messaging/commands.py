@@ -206,7 +206,7 @@ def export_command(
 @run_options
 @JSON
 def conform_command(as_json: bool, **options: Any) -> int:
-    """Check that a transport of the Python loop (a plug-in, say) keeps its promises."""
+    """Check that a plug-in, native or Python, keeps its promises."""
     from latlab.messaging import conform
 
     checks = conform(settings_from(options))

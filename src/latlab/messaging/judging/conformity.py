@@ -1,4 +1,4 @@
-"""Whether a transport of the Python loop keeps its promises.
+"""Whether a transport of the Python loop, or a native plug-in, keeps its promises.
 
 Over one and two hops, small and large, slow and full, idle, and when its peer goes.
 """
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,15 @@ from latlab.errors import LatlabError
 from latlab.messaging.judging.probe import AFTER_S, IDLE_S
 from latlab.messaging.products.broker_processes import started
 from latlab.messaging.running import python_loop as loop
+from latlab.messaging.running.native import run_native
 from latlab.messaging.running.python import run_python
-from latlab.model.messaging.results import Facts, Settings
+from latlab.model.messaging.results import Facts, Measurement, Settings
 from latlab.words import size
 
-__all__ = ["conformity"]
+__all__ = ["conformity", "conformity_of_plugin"]
 
 Check = tuple[str, str | None]
+Runner = Callable[[Settings], Measurement]
 _LARGEST = 64 << 20
 # More often woken up in an idle second than this is looking again and again.
 _POLLS = 20
@@ -44,18 +46,51 @@ def conformity(target: str, facts: Facts, settings: Settings) -> list[Check]:
     ]
     if missing:
         return found
+    found += _over_hops(lambda load: run_python(load, facts, target), facts, settings)
+    found += _ends(target, kind, facts, settings)
+    return found
+
+
+def conformity_of_plugin(facts: Facts, settings: Settings) -> list[Check]:
+    """Check a native plug-in's promises; its ends in a process of their own, which it may crash."""
+    path, _, options = settings.transport.partition("?")
+    found: list[Check] = []
+    for waits in facts.waits:
+        order = [
+            str(Path(path).resolve()),
+            options,
+            str(min(64, facts.max_bytes)),
+            str(int(waits == "block")),
+        ]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "latlab.messaging.judging.plugin_probe", *order],
+                capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return [*found, (f"its ends answer ({waits})", "not within 60 s")]
+        if done.returncode != 0:
+            said = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+            return [*found, (f"its ends answer ({waits})", f"the process with them ended: {said}")]
+        found += [(f"{what} ({waits})", wrong) for what, wrong in json.loads(done.stdout)]
+    if all(wrong is None for _, wrong in found):  # who fails alone would take this process along
+        found += _over_hops(lambda load: run_native(load, facts), facts, settings)
+    return found
+
+
+def _over_hops(run: Runner, facts: Facts, settings: Settings) -> list[Check]:
+    found: list[Check] = []
     for topology in [t for t in ("direct", "broker") if t in facts.topologies]:
         hops = "one hop" if topology == "direct" or facts.broker is not None else "two hops"
         base = settings.with_(
             topology=topology, warmup=0, load="max", rate_hz=0.0, timeout_s=min(settings.timeout_s, 10.0),
             drain_s=0.5, duration_s=None, stalls=(), receiver_delay_ns=0, broker_delay_ns=0,
         )  # fmt: skip
-        found += _carried(target, facts, base, hops)
-    found += _ends(target, kind, facts, settings)
+        found += _carried(run, facts, base, hops)
     return found
 
 
-def _carried(target: str, facts: Facts, base: Settings, hops: str) -> list[Check]:
+def _carried(run: Runner, facts: Facts, base: Settings, hops: str) -> list[Check]:
     """Messages of many sizes, at full rate, and faster than the receiver takes them."""
     largest = min(facts.max_bytes, _LARGEST)
     # What is cut short at any size is cut short at the largest.
@@ -66,25 +101,25 @@ def _carried(target: str, facts: Facts, base: Settings, hops: str) -> list[Check
         load = base.with_(size=one, messages=count)
         if not facts.lossless:  # what may be lost is sent at a pace
             load = load.with_(load="rate", rate_hz=500.0, messages=min(count, 150))
-        found.append((f"carries messages of {size(one)} over {hops}", _run(target, facts, load)))
+        found.append((f"carries messages of {size(one)} over {hops}", _run(run, facts, load)))
     if facts.lossless:
         one = min(1024, largest)
         full = base.with_(size=min(64, largest), messages=_MANY)
-        found.append((f"carries {_MANY:,} messages at full rate over {hops}", _run(target, facts, full)))
+        found.append((f"carries {_MANY:,} messages at full rate over {hops}", _run(run, facts, full)))
         slow = base.with_(size=one, messages=_MANY, receiver_delay_ns=40_000)
         what = f"keeps what a slow receiver has not taken yet, over {hops}"
-        found.append((what, _run(target, facts, slow)))
+        found.append((what, _run(run, facts, slow)))
     else:
         paced = base.with_(size=min(64, largest), messages=2000, load="rate", rate_hz=2000.0)
-        found.append((f"carries 2,000 messages at a pace over {hops}", _run(target, facts, paced)))
+        found.append((f"carries 2,000 messages at a pace over {hops}", _run(run, facts, paced)))
     return found
 
 
-def _run(target: str, facts: Facts, settings: Settings) -> str | None:
+def _run(run: Runner, facts: Facts, settings: Settings) -> str | None:
     from latlab.messaging._analysis import analyse
 
     try:
-        r = analyse(run_python(settings, facts, target))
+        r = analyse(run(settings))
     except LatlabError as error:
         return str(error)
     if r.partial is not None:

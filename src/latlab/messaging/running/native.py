@@ -16,6 +16,7 @@ from latlab.messaging._counters import Readings
 from latlab.messaging.judging.looks import Looks, looks_at_loops, parts_of_loops, stolen_ns
 from latlab.messaging.running import links as _links
 from latlab.messaging.running import processes as _processes
+from latlab.messaging.running.plugin import open_plugin
 from latlab.messaging.running.schedule import Schedule, patience_s, schedule
 from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings, Side
 from latlab.words import share
@@ -74,7 +75,9 @@ def waiting(settings: Settings, facts: Facts) -> str:
     """How the loops wait: rings spin unless told otherwise, everything else sleeps in the kernel."""
     wanted = settings.wait
     if wanted == "auto":
-        wanted = "poll" if facts.name in ("ring", "shm") or "block" not in facts.waits else "block"
+        wanted = (
+            "poll" if facts.plugin or facts.name in ("ring", "shm") or "block" not in facts.waits else "block"
+        )
     if wanted not in facts.waits:
         raise UsageError(f"{facts.name} can't {wanted}", remedy=f"say --wait {facts.waits[0]}")
     return wanted
@@ -196,7 +199,7 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
         set_up(stage, settings, facts, lambda *ends: _start_broker(stage, settings, wait, cpus, *ends))
         return
     if settings.topology == "direct":
-        link = _links.open_link(facts.name, settings)
+        link = _hop(stage, settings, facts, inward=True)
         stage.links = [link]
         stage.out, stage.in_ = link.out, link.in_
         return
@@ -227,7 +230,7 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
     stage.links.append(back)
     stage.out, stage.in_ = there.out, back.in_
     fds = (*there.in_fds, *back.out_fds)
-    _start_broker(stage, settings, wait, cpus, there.in_, back.out, fds)
+    _start_broker(stage, settings, wait, cpus, there.in_, back.out, fds, thread=facts.plugin)
     if stage.child is not None and not there.in_.startswith("ring"):
         there.close(out=False)
         back.close(in_=False)
@@ -237,6 +240,8 @@ def _hop(stage: _Stage, settings: Settings, facts: Facts, *, inward: bool) -> _l
     if stage.network is not None:
         hop: _links.Link = stage.network.link(inward=inward)
         return hop
+    if facts.plugin:
+        return open_plugin(settings)
     return _links.open_link(facts.name, settings)
 
 

@@ -55,6 +55,7 @@ class Facts:
         extra: latlab's extra that brings the package.
         program: the server's program; None where none is needed.
         debian: the distribution's package that brings the program.
+        plugin: a shared object of the user's, which latlab's native loops drive.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Facts:
     extra: str | None = None
     program: str | None = None
     debian: str | None = None
+    plugin: bool = False
 
 
 @dataclass(frozen=True, slots=True)

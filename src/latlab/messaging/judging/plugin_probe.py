@@ -1,0 +1,200 @@
+"""Whether the ends of a native plug-in keep their promises, asked in a process that it may crash.
+
+`python -m latlab.messaging.judging.plugin_probe PATH OPTIONS SIZE BLOCK` prints a JSON list of (what, wrong).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["probe"]
+
+Check = tuple[str, str | None]
+_LONGEST_S = 0.3  # a wait in receive or send is at most 100 ms; a busy machine may add to it
+_TIMES = 40
+_MANY = 100_000
+_POINTER = ctypes.c_void_p
+_LONG, _SIZE = ctypes.c_long, ctypes.c_size_t
+
+
+class _Settings(ctypes.Structure):
+    """`struct latlab_messaging_settings`, version 1."""
+
+    _fields_ = (
+        ("abi", ctypes.c_uint32), ("role", ctypes.c_uint32), ("size", ctypes.c_uint64),
+        ("batch", ctypes.c_uint64), ("capacity", ctypes.c_uint64), ("block", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32), ("options", ctypes.c_char_p), ("peer", _POINTER),
+    )  # fmt: skip
+
+
+class _Plugin(ctypes.Structure):
+    """`struct latlab_messaging`, version 1."""
+
+    _fields_ = (
+        ("abi", ctypes.c_uint32), ("traits", ctypes.c_uint32), ("max_bytes", ctypes.c_uint64),
+        ("name", ctypes.c_char_p), ("title", ctypes.c_char_p),
+        ("open", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Settings), ctypes.POINTER(_POINTER))),
+        ("send", ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER, _SIZE, _SIZE)),
+        ("receive", ctypes.CFUNCTYPE(_LONG, _POINTER, _POINTER, _SIZE, _SIZE)),
+        ("close", ctypes.CFUNCTYPE(None, _POINTER)),
+    )  # fmt: skip
+
+
+class _Way:
+    """Both ends of a way through a plug-in, used by one thread."""
+
+    def __init__(self, plugin: _Plugin, options: bytes, size: int, block: bool) -> None:
+        self._plugin, self.size = plugin, size
+        self._settings = _Settings(1, 0, size, 1, 0, int(block), 0, options, None)
+        self._receiver, self._sender = _POINTER(), _POINTER()
+        self._open(self._receiver)
+        self._settings.role, self._settings.peer = 1, self._receiver
+        self._open(self._sender)
+        self._room = ctypes.create_string_buffer(size)
+
+    def _open(self, end: ctypes.c_void_p) -> None:
+        number = self._plugin.open(ctypes.byref(self._settings), ctypes.byref(end))
+        if number:
+            raise OSError(number, os.strerror(number))
+
+    def send(self, message: bytes) -> int:
+        return int(self._plugin.send(self._sender, message, self.size, 1))
+
+    def receive(self) -> tuple[int, bytes]:
+        count = int(self._plugin.receive(self._receiver, self._room, self.size, 1))
+        return count, self._room.raw
+
+    def awaited(self) -> tuple[int, bytes]:
+        """The next message, of which it is known that it was taken; a slow one is none."""
+        begin = time.monotonic()
+        count, message = self.receive()
+        while count == 0 and time.monotonic() - begin < _LONGEST_S:
+            count, message = self.receive()
+        return (count, message) if time.monotonic() - begin < 2 * _LONGEST_S else (0, message)
+
+    def close_sender(self) -> None:
+        if self._sender.value != self._receiver.value:
+            self._plugin.close(self._sender)
+        self._sender = self._receiver
+
+    def close(self) -> None:
+        self.close_sender()
+        self._plugin.close(self._receiver)
+
+
+def probe(path: str, options: str, size: int, block: bool) -> list[Check]:
+    """Ask a plug-in's ends, one check after the other, to the first that fails."""
+    entry = ctypes.CDLL(path, mode=os.RTLD_NOW).latlab_messaging_plugin
+    entry.restype = ctypes.POINTER(_Plugin)
+    plugin = entry().contents
+
+    def way() -> _Way:
+        return _Way(plugin, options.encode(), size, block)
+
+    lossless = not plugin.traits & 1
+    found: list[Check] = []
+    for what, check in (
+        ("an idle receive returns within 100 ms, with nothing", _idle),
+        ("a full way says so, and keeps what it took", _full),
+        ("nothing is left behind by opening and closing", _left),
+        ("the receiver hears the rest, then nothing, after its sender has closed", _over),
+    ):
+        if check is _full and not lossless:
+            continue
+        try:
+            found.append((what, check(way)))
+        except OSError as error:
+            found.append((what, f"could not be opened: {error.strerror}"))
+        if found[-1][1] is not None:
+            break
+    return found
+
+
+def _idle(way: Callable[[], _Way]) -> str | None:
+    one = way()
+    begin = time.monotonic()
+    count, _ = one.receive()
+    took = time.monotonic() - begin
+    one.close()
+    if count != 0:
+        return f"returned {count}"
+    return f"took {took:.2f} s" if took > _LONGEST_S else None
+
+
+def _full(way: Callable[[], _Way]) -> str | None:
+    one = way()
+    taken = 0
+    width = min(one.size, 4)
+    body = bytes(one.size - width)
+    while taken < _MANY:
+        begin = time.monotonic()
+        answer = one.send(taken.to_bytes(4, "little")[:width] + body)
+        if time.monotonic() - begin > _LONGEST_S:
+            return "a send that has no room does not return within 100 ms"
+        if answer < 0:
+            return f"send refused with {errno.errorcode.get(-answer, -answer)} where it should say 0"
+        if answer == 0:
+            break
+        taken += 1
+    for number in range(taken):
+        count, message = one.awaited()
+        if count != 1:
+            return f"took {taken} messages and brought {number}"
+        if message[:width] != number.to_bytes(4, "little")[:width]:
+            return f"message {number} of {taken} came back as another one"
+    one.close()
+    return None
+
+
+def _left(way: Callable[[], _Way]) -> str | None:
+    for _ in range(3):  # what is made once and kept is no leak
+        way().close()
+    before, grown = _held(), _memory_kib()
+    for _ in range(_TIMES):
+        way().close()
+    after = _held()
+    for name, (had, has) in {n: (before[n], after[n]) for n in before}.items():
+        if has >= had + _TIMES // 2:
+            return f"{has - had} {name} after {_TIMES} times"
+    more = _memory_kib() - grown
+    return f"{more} KiB after {_TIMES} times" if more > _TIMES * 64 else None
+
+
+def _held() -> dict[str, int]:
+    return {
+        "descriptors": len(os.listdir("/proc/self/fd")),  # noqa: PTH208 (counted, not walked)
+        "threads": len(os.listdir("/proc/self/task")),  # noqa: PTH208
+    }
+
+
+def _memory_kib() -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1])
+    return 0
+
+
+def _over(way: Callable[[], _Way]) -> str | None:
+    one = way()
+    sent = bytes(one.size)
+    if one.send(sent) != 1:
+        return "an empty way had no room for one message"
+    one.close_sender()
+    count, _ = one.awaited()
+    after, _ = one.receive()
+    one.close()
+    if count != 1:
+        return "the last message did not arrive"
+    return None if after in (0, -errno.EPIPE) else f"then returned {after}"
+
+
+if __name__ == "__main__":
+    where, how, wide, waits = sys.argv[1:]
+    print(json.dumps(probe(where, how, int(wide), waits == "1")))  # noqa: T201 (its answer)

@@ -1,0 +1,155 @@
+"""A queue of one's own, as a shared object, is a transport; and one that breaks its promises is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import latlab
+from latlab.cli import main
+from latlab.errors import UsageError
+from latlab.messaging import conform, measure_and_analyse
+from latlab.model.messaging.results import Settings
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "messaging" / "spsc_queue.cpp"
+FAULTY = r"""
+#include <latlab/messaging_queue.hpp>
+#include <mutex>
+#include <deque>
+#include <unistd.h>
+#include <string>
+struct Adapter {
+  explicit Adapter(const latlab_messaging_settings& asked) {
+    if (FAULT == 1) leaked = dup(0);
+    if (FAULT == 5) throw 1;
+    (void)asked;
+  }
+  template <class W> bool try_push(std::size_t size, W&& write) {
+    std::lock_guard hold(mutex);
+    if (held.size() >= 256) return FAULT == 2;  // full, and silently dropped
+    std::string one(size, 0);
+    write(one.data());
+    if (FAULT == 3 && ++count % 256 == 0) return true;
+    held.push_back(one);
+    return true;
+  }
+  template <class R> bool try_pop(std::size_t, R&& read) {
+    if (FAULT == 4) usleep(500'000);
+    std::lock_guard hold(mutex);
+    if (held.empty()) return false;
+    read(held.front().data());
+    held.pop_front();
+    return true;
+  }
+  std::mutex mutex;
+  std::deque<std::string> held;
+  int leaked = -1;
+  long count = 0;
+};
+LATLAB_MESSAGING_QUEUE(Adapter, "faulty", "a queue with a planted fault")
+"""
+
+
+def built(source: Path, into: Path, *options: str) -> Path:
+    """The shared object of a plug-in's source, against the installed headers."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler here")
+    command = [compiler, "-std=c++20", "-O2", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]
+    done = subprocess.run(
+        [*command, *options, f"-I{latlab.get_include()}", str(source), "-o", str(into)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return into
+
+
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(EXAMPLE, tmp_path_factory.mktemp("plugin") / "spsc_queue.so")
+
+
+def settings(plugin: Path, **more: object) -> Settings:
+    return Settings(transport=str(plugin)).with_(messages=20_000, warmup=100, **more)
+
+
+@pytest.mark.parametrize("topology", ["direct", "broker", "pingpong"])
+def test_the_examples_queue_carries_every_message_once_and_in_order(queue: Path, topology: str) -> None:
+    measurement, result = measure_and_analyse(settings(queue, topology=topology, size=64))
+
+    assert measurement.facts.name == "spsc-queue"
+    assert result.partial is None
+    found = (result.received, result.lost, result.duplicated, result.reordered, result.corrupted)
+    assert found == (20_000, 0, 0, 0, 0)
+    assert (measurement.received_ns >= measurement.sent_ns).all()
+
+
+def test_a_batch_of_messages_is_handed_over_at_once_and_a_short_queue_is_filled_and_emptied(
+    queue: Path,
+) -> None:
+    _, result = measure_and_analyse(settings(queue, topology="direct", size=256, batch=32, buffer_bytes=4096))
+
+    assert (result.received, result.lost, result.reordered) == (20_000, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        (1, "nothing is left behind"),
+        (2, "a full way says so"),
+        (3, "a full way says so"),
+        (4, "an idle receive returns"),
+        (5, "could not be opened"),
+    ],
+)
+def test_a_planted_fault_of_a_queue_is_found(tmp_path: Path, fault: int, what: str) -> None:
+    (tmp_path / "faulty.cpp").write_text(FAULTY)
+    plugin = built(tmp_path / "faulty.cpp", tmp_path / "faulty.so", f"-DFAULT={fault}")
+
+    wrong = [f"{name}: {why}" for name, why in conform(settings(plugin)) if why is not None]
+
+    assert any(what in one for one in wrong), wrong
+
+
+def test_a_plug_in_that_crashes_is_told_and_takes_nobody_along(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = FAULTY.replace("if (FAULT == 1) leaked = dup(0);", "*static_cast<volatile int*>(nullptr) = 1;")
+    (tmp_path / "faulty.cpp").write_text(source)
+    plugin = built(tmp_path / "faulty.cpp", tmp_path / "faulty.so", "-DFAULT=0")
+
+    with pytest.raises(SystemExit) as left:
+        main(["messaging", "conform", "--transport", str(plugin), "--json"])
+
+    assert left.value.code == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["conforms"] is False
+    assert "ended" in answer["checks"][-1]["wrong"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "there is no file"), (b"no object", "not a messaging plug-in")]
+)
+def test_what_is_no_plug_in_is_refused_with_what_to_do(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
+    path = tmp_path / "other.so"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=said):
+        measure_and_analyse(settings(path))
+
+
+def test_a_plug_in_of_another_version_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "old.cpp").write_text(
+        "#include <latlab/messaging_plugin.h>\n"
+        'extern "C" const latlab_messaging* latlab_messaging_plugin() {\n'
+        "  static latlab_messaging old{};\n  old.abi = 7;\n  return &old;\n}\n"
+    )
+    plugin = built(tmp_path / "old.cpp", tmp_path / "old.so")
+    with pytest.raises(UsageError, match="version 7"):
+        measure_and_analyse(settings(plugin))
