@@ -103,7 +103,7 @@ def test_the_floor_of_the_last_jitter_run_stands_in_every_environment(
         0.1,
         20.0,
     )
-    assert found.get("floor.cores") == ["CPU 3: p50 10ns, p99.9 5us, max 5us, 20 gaps/s"]
+    assert found.get("floor.cores") == ["CPU 3: p50 10 ns, p99.9 5 µs, max 5 µs, 20 gaps/s"]
     assert "longest 5 µs" in found.floor()
     assert [one for one in differences(absent, found) if one.name.startswith("floor")] == []
     path.write_text(path.read_text().replace('"kernel": "', '"kernel": "0.'))

@@ -440,7 +440,7 @@ def test_a_program_is_recorded_and_replayed_from_outside(
     for lazy in ([], ["--lazy"]):
         code, out, err = run("replay", "t", *named, *lazy, "--", sys.executable, "app.py", "5")
         assert (code, out) == (0, "20\n")
-        assert re.search(r"5 calls of priced:price replayed, .* MB of memory", err)
+        assert re.search(r"5 calls of priced:price replayed, .* of memory", err)
     code, _, err = run("replay", "t", *named, "--", sys.executable, "app.py", "4")
     assert (code, "1 results are left" in err) == (1, True)
     code, _, err = run("replay", "t", *named, "--", sys.executable, "app.py", "6")

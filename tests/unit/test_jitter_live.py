@@ -61,7 +61,7 @@ def test_the_live_view_shows_each_run_and_keeps_the_worst() -> None:
                 await pilot.pause(0.01)
             await pilot.pause()
             row = app.query_one("#cores", DataTable).get_row_at(0)
-            assert (row[0], row[2], row[3], row[-2], row[-1]) == ("3", "96.15 %", "1.000 %", "1us", "10us")
+            assert (row[0], row[2], row[3], row[-2], row[-1]) == ("3", "96.15 %", "1.000 %", "1 µs", "10 µs")
             assert app.query_one("#sources", DataTable).get_row_at(0)[-1] == "thread: vandal"
             assert app.query_one("#history", Sparkline).data == [10_000.0, 1_000.0]
             assert "10.000 ms: vandal" in str(app.query_one("#beat", Static).render())

@@ -7,6 +7,7 @@ import click
 from latlab import words
 from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode
+from latlab.reports.json import document as json_of
 
 __all__ = ["clean"]
 
@@ -19,7 +20,6 @@ def clean(only_list: bool, as_json: bool) -> int:
 
     Only files and folders of your own dead processes go: their names hold the process's id and start time.
     """
-    import json
 
     from latlab.system.scratch import leftovers, remove
 
@@ -36,7 +36,7 @@ def clean(only_list: bool, as_json: bool) -> int:
             }
             for left in found
         ]
-        click.echo(json.dumps({"schema": 1, "leftovers": rows}, indent=2))
+        click.echo(json_of({"leftovers": rows}))
     else:
         for left in found:
             click.echo(f"{words.size(left.size_bytes):>10}  {left.purpose:10}  {left.path}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 from latlab.cli.kit.options import ALL_USERS, Seconds
 from latlab.cli.kit.pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
 from latlab.errors import ExitCode, UsageError
+from latlab.reports.json import document as json_of
 
 if TYPE_CHECKING:
     from latlab.lab.diagnosis.question import Question
@@ -142,5 +142,5 @@ def _compare(folders: tuple[str, ...], as_json: bool) -> int:
             "compare holds two diagnoses against each other", remedy="latlab diagnose compare A B"
         )
     found = compare_answers(Path(folders[0]), Path(folders[1]))
-    click.echo(json.dumps(found.to_json(), allow_nan=False) if as_json else comparison(found))
+    click.echo(json_of(found.to_json()) if as_json else comparison(found))
     return ExitCode.REGRESSION if found.regression else ExitCode.OK

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from latlab import words
 from latlab.cli.kit.lazy import SuggestingGroup
 from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode, UsageError
@@ -51,7 +52,7 @@ def list_(folder: Path, kind: str | None, as_json: bool) -> None:
             run.started_at[:19],
             # Why it can't be read is a sentence, too wide for a table: it is told below.
             run.state if run.kind else "damaged",
-            f"{run.bytes / 1e6:.1f} MB",
+            words.size(run.bytes),
             _short(run.answer),
         ]
         for run in found
@@ -142,5 +143,5 @@ def remove(run: tuple[Path, ...], yes: bool, as_json: bool) -> int:
         click.echo(dumps({"schema": 1, "removed": gone}))
         return ExitCode.OK
     for path, size in removed:
-        click.echo(f"removed {path}: {size / 1e6:.1f} MB")
+        click.echo(f"removed {path}: {words.size(size)}")
     return ExitCode.OK

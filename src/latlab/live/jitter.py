@@ -15,7 +15,8 @@ from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import DataTable, Footer, Header, Sparkline, Static
 
-from latlab.model.machine.jitter import JitterResult, human
+from latlab.model.machine.jitter import JitterResult
+from latlab.words import duration, share
 
 __all__ = ["LiveView"]
 
@@ -98,13 +99,13 @@ class LiveView(App[str | None]):
         self._longest.append(longest)
         self.query_one("#history", Sparkline).data = list(self._longest)
         self.query_one("#caption", Static).update(
-            f"longest gap of each run: now {human(longest)}, at most {human(max(self._longest))}"
+            f"longest gap of each run: now {duration(longest)}, at most {duration(max(self._longest))}"
             f" in the last {len(self._longest)}"
         )
         sources = self.query_one("#sources", DataTable)
         sources.clear()
         for one in result.sources[:40]:
-            times = ["?" if ns is None else human(ns) for ns in (one.total_ns, one.max_ns)]
+            times = ["?" if ns is None else duration(ns) for ns in (one.total_ns, one.max_ns)]
             sources.add_row(*times, str(one.count), str(one.cpu), one.layer, f"{one.kind}: {one.name}")
         lines = [f"Periodic on CPU {one.cpu}, every {one.cause}" for one in result.periods] or [
             "no period found"
@@ -123,13 +124,13 @@ class LiveView(App[str | None]):
             cells: list[Any] = [
                 core.cpu,
                 f"{core.deltas / seconds / 1e6:.1f} M",
-                f"{100 * core.pure_ticks / wall:.2f} %",
-                f"{100 * core.gap_ticks / wall:.3f} %",
+                share(core.pure_ticks / wall, digits=2),
+                share(core.gap_ticks / wall, digits=3),
                 f"{core.outliers / seconds:.0f}",
-                human(core.ns(core.percentile_ticks(50))),
-                human(core.ns(core.percentile_ticks(99.9))),
-                human(longest),
-                human(self._worst_ns[core.cpu]),
+                duration(core.ns(core.percentile_ticks(50))),
+                duration(core.ns(core.percentile_ticks(99.9))),
+                duration(longest),
+                duration(self._worst_ns[core.cpu]),
             ]
             cores.add_row(*map(str, cells))
 

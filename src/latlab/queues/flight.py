@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from latlab.model.queues.observation import Queue, QueueKind
 from latlab.queues.sample.recorder import Sink
 from latlab.queues.sample.window import Window
+from latlab.words import duration
 
 __all__ = ["CAUSES", "Detector", "Flight", "Trigger"]
 
@@ -42,7 +43,7 @@ class Trigger:
         return {
             "drop": f"{what} dropped {self.value} events",
             "full": f"{what} was full with {self.value} events" if self.value else f"{what} was empty",
-            "latency": f"an event waited {self.value / 1e6:.3f} ms in {what}",
+            "latency": f"an event waited {duration(self.value)} in {what}",
         }[self.cause]
 
 

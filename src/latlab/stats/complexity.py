@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latlab.words import share
+
 __all__ = ["FEWEST", "Growth", "growth"]
 
 FEWEST = 4  # sizes
@@ -64,7 +66,7 @@ def growth(sizes: Sequence[float], times: Sequence[float]) -> Growth:
         errors[name] = float(distance) / math.sqrt(len(weights))
     best = min(errors.values())
     if best > _FITS:
-        return Growth((), best, f"no law fits: the best is off by {best:.0%}")
+        return Growth((), best, f"no law fits: the best is off by {share(best, digits=0)}")
     limit = _CLEAR * max(best, _FLOOR)
     # A constant is the other laws with b = 0: it is named before they are.
     laws = ("1",) if errors["1"] <= limit else tuple(n for n, e in errors.items() if e <= limit)

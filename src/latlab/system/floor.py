@@ -17,7 +17,8 @@ from typing import Any
 from latlab.errors import InputError, UnavailableError
 from latlab.formats import documents
 from latlab.model.machine.environment import Fact
-from latlab.model.machine.jitter import CoreJitter, human
+from latlab.model.machine.jitter import CoreJitter
+from latlab.words import duration
 
 __all__ = ["FACTS", "facts", "floor_files", "remember"]
 
@@ -59,8 +60,9 @@ def remember(cores: Sequence[CoreJitter], root: Path = Path("/")) -> Path:
         "gap_share": max(core.gap_ticks / (core.wall_ticks or 1) for core in cores),
         "gaps_hz": max(core.outliers / s for core, s in zip(cores, seconds, strict=True)),
         "cores": [
-            f"CPU {core.cpu}: p50 {human(core.ns(core.percentile_ticks(50)))}, "
-            f"p99.9 {human(core.ns(core.percentile_ticks(99.9)))}, max {human(core.ns(core.max_ticks))}, "
+            f"CPU {core.cpu}: p50 {duration(core.ns(core.percentile_ticks(50)))}, "
+            f"p99.9 {duration(core.ns(core.percentile_ticks(99.9)))}, "
+            f"max {duration(core.ns(core.max_ticks))}, "
             f"{core.outliers / s:.0f} gaps/s"
             for core, s in zip(cores, seconds, strict=True)
         ],

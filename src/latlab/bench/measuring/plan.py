@@ -192,4 +192,4 @@ def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
 
 
 def _share(effect: float) -> str:
-    return f"{share(effect, digits=3)}" if effect >= 1e-5 else f"{100 * effect:.2g}%"
+    return f"{share(effect, digits=3)}" if effect >= 1e-5 else f"{100 * effect:.2g} %"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import shutil
 import sys
@@ -27,6 +26,7 @@ from latlab.cli.bench._options import (
 )
 from latlab.cli.kit.options import Seconds
 from latlab.errors import ExitCode, UsageError
+from latlab.reports.json import document as json_of
 from latlab.words import share
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def show(documents: Sequence[dict[str, Any]], result: dict[str, Any], *, as_json
     from latlab.reports.bench import text as bench_text
 
     if as_json:
-        click.echo(json.dumps(result, indent=2))
+        click.echo(json_of(result))
     else:
         click.echo("\n".join(map(bench_text.judgement_text, documents)))
     for document in documents:
@@ -292,7 +292,7 @@ def aa(fixture: str, comparisons: int, **options: Any) -> int:
     bench.remember(control, target.name)
     document = bench_text.control_json(control)
     if options["as_json"]:
-        click.echo(json.dumps({"schema": 1, **document}, indent=2))
+        click.echo(json_of(document))
     else:
         click.echo(
             f"{target.name}: called different {control.called_different} of {control.comparisons} times "

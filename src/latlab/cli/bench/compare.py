@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from latlab.cli.bench._options import for_ci, fraction, reporting, write_for_ci,
 from latlab.cli.bench.ab import exit_code, show
 from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode, UsageError
+from latlab.reports.json import document as json_of
 
 FILE = click.Path(path_type=Path, exists=True)
 
@@ -122,7 +122,7 @@ def history(
         accepted=bench.accepted(accepted),
     )
     if as_json:
-        click.echo(json.dumps({"schema": 1, "benchmarks": found}, indent=2))
+        click.echo(json_of({"benchmarks": found}))
     else:
         for one in found:
             click.echo(f"{one['name']}: {one['verdict']}: {one['why']}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import json
 import os
 import sys
 from pathlib import Path
@@ -26,6 +25,7 @@ from latlab.cli.bench._options import (
 from latlab.cli.bench.ab import exit_code, show
 from latlab.cli.kit.options import Seconds
 from latlab.errors import ExitCode, LatlabError, UsageError
+from latlab.reports.json import document as json_of
 
 if TYPE_CHECKING:
     from latlab.bench import Results
@@ -95,12 +95,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
     if options["as_csv"]:
         click.echo(bench_text.csv_lines(environment, asked, tests), nl=False)
     elif options["as_json"]:
-        click.echo(
-            json.dumps(
-                {"schema": 1, "benchmarks": documents, **swept, "environment": environment.to_json()},
-                indent=2,
-            )
-        )
+        click.echo(json_of({"benchmarks": documents, **swept, "environment": environment.to_json()}))
     else:
         click.echo(bench_text.summary_text(documents))
         if any(swept.values()):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import click
 
 from latlab.cli.bench._options import check_outputs, measuring, parameters_of, settings_of
 from latlab.errors import UsageError
+from latlab.reports.json import document as json_of
 
 
 @click.command()
@@ -73,9 +73,7 @@ def study(fixture: str, blocks: int, factors: str | None, **options: Any) -> Non
         names = [",".join(f"{k}={v}" for k, v in row["levels"].items()) for row in found["combinations"]]
         times = {name: np.concatenate([s.times_ns for s in raw.samples(name)]) for name in names}
         study_page(found, times, facts).write(options["html"])
-    click.echo(
-        json.dumps({"schema": 1, **found}, indent=2) if options["as_json"] else bench_text.study_text(found)
-    )
+    click.echo(json_of(found) if options["as_json"] else bench_text.study_text(found))
     for factor, why in found["unavailable"].items():
         click.echo(f"latlab: {factor}: unavailable: {why}", err=True)
     for factor, seen in found["probes"].items():

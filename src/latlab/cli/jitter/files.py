@@ -14,6 +14,7 @@ import click
 
 from latlab.cli.kit.options import JSON, Seconds
 from latlab.errors import ExitCode, UsageError
+from latlab.words import duration
 
 if TYPE_CHECKING:
     from latlab.reports.html import Page
@@ -62,10 +63,10 @@ def periods(file: str, as_json: bool) -> int:
         )
     elif found:
         for one in found:
-            click.echo(f"{one.cause} (phase {one.phase_ns / 1e6:.3f} ms, p {one.p_value:.1g})")
+            click.echo(f"{one.cause} (phase {duration(one.phase_ns)}, p {one.p_value:.1g})")
     else:
         click.echo(
-            f"no period in {len(times)} outliers (the longest took {max(lengths, default=0) / 1e3:g} µs)"
+            f"no period in {len(times)} outliers (the longest took {duration(max(lengths, default=0))})"
         )
     return ExitCode.OK
 

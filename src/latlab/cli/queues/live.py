@@ -15,7 +15,7 @@ from latlab.cli.queues._exclude import EXCLUDE
 from latlab.cli.queues.observe import targets
 from latlab.errors import MissingExtraError, UsageError
 from latlab.reports.json import dumps
-from latlab.words import share
+from latlab.words import duration, share
 
 if TYPE_CHECKING:
     from latlab.model.queues.live import Snapshot
@@ -166,7 +166,7 @@ def _send(attachment: Attachment, url: str, period: int, most_series: int) -> No
     reader = PeriodicExportingMetricReader(OTLPMetricExporter(url), export_interval_millis=period / 1e6)
     provider = MeterProvider([reader])
     instruments(provider.get_meter("latlab.queues"), attachment, most_series=most_series)
-    click.echo(f"sending to {url} every {period / 1e9:g} s", err=True)
+    click.echo(f"sending to {url} every {duration(period)}", err=True)
     try:
         while attachment.alive:
             time.sleep(min(1.0, period / 1e9))

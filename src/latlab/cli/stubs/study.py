@@ -11,6 +11,7 @@ import click
 from latlab.cli.kit.options import JSON, Seconds
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
+from latlab.words import size
 
 if TYPE_CHECKING:
     from latlab.stubs.studies.question import StudyPlan
@@ -150,7 +151,7 @@ def replay(
         document = {"schema": 1, "trace": str(trace), "component": name, "calls": calls}
         click.echo(dumps({**document, "memory_bytes": held, "exit_code": code}))
     how = "made as they were asked for" if lazy else "preloaded"
-    click.echo(f"{trace}: {calls} calls of {name} replayed, {how}, {held / 1e6:.1f} MB of memory", err=True)
+    click.echo(f"{trace}: {calls} calls of {name} replayed, {how}, {size(held)} of memory", err=True)
     if code:
         click.echo(f"latlab: the command ended with exit code {code}", err=True)
     return ExitCode.FAILED if code else ExitCode.OK

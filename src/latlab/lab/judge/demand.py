@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from latlab.model.diagnosis.pipeline import StageView
 from latlab.model.queues.analysis import Analysis, StageResult, Verdict
 from latlab.queues.judge.lock import takes_one_cpu
-from latlab.words import share
+from latlab.words import duration, share
 
 __all__ = ["Demand", "all_of_type", "held_up", "most_work"]
 
@@ -80,8 +80,8 @@ def all_of_type(label: str, views: Sequence[StageView], stages: Mapping[str, Seq
     if len(times) < len(stages[kind]) or min(times) < _ALIKE * max(times):
         return None
     text = (
-        f"all {len(times)} stages of type {kind} need about as long for an event: {min(times) / 1e3:,.1f} to "
-        f"{max(times) / 1e3:,.1f} µs (p50, traced)"
+        f"all {len(times)} stages of type {kind} need about as long for an event: {duration(min(times))} to "
+        f"{duration(max(times))} (p50, traced)"
     )
     return Demand(kind, text)
 

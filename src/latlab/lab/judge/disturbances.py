@@ -11,7 +11,7 @@ from latlab.model.diagnosis.pipeline import QueueView
 from latlab.model.queues.analysis import Analysis, SocketResult, Stall, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import stalls
-from latlab.words import count, share
+from latlab.words import count, duration, share
 
 __all__ = [
     "burst_in_words",
@@ -69,8 +69,8 @@ def stalls_in_words(observation: Observation) -> tuple[str, ...]:
     # One that nobody kept from running is somebody's doing; the others are the scheduler's, and come after.
     found = tuple(sorted(found, key=lambda stall: (stall.without_cpu or 0.0) >= _NO_CPU))
     return tuple(
-        f"{stall.stage} stood still for {(stall.to_ns - stall.from_ns) / 1e6:,.0f} ms, "
-        f"{(stall.from_ns - begin) / 1e9:.2f} s into the run, with up to {stall.fill:,} events waiting in "
+        f"{stall.stage} stood still for {duration(stall.to_ns - stall.from_ns)}, "
+        f"{duration(stall.from_ns - begin)} into the run, with up to {stall.fill:,} events waiting in "
         f"{stall.queue} ({_why(stall)})"
         for stall in found[:5]
     )
@@ -140,6 +140,6 @@ def burst_in_words(found: Analysis) -> str | None:
     after = f", and went on to {', '.join(way[1:])}" if len(way) > 1 else ""
     return (
         f"the largest burst filled {queue.name} to {burst.height:,} events for "
-        f"{(burst.to_ns - burst.from_ns) / 1e6:,.1f} ms, "
-        f"{(burst.from_ns - found.from_ns) / 1e9:.2f} s into the run{after}"
+        f"{duration(burst.to_ns - burst.from_ns)}, "
+        f"{duration(burst.from_ns - found.from_ns)} into the run{after}"
     )

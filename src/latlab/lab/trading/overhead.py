@@ -25,6 +25,7 @@ from latlab.system import clock
 from latlab.system.environment import capture
 from latlab.system.kernel.counters import CacheCount, CacheCounter
 from latlab.system.scratch import scratch
+from latlab.words import duration
 
 __all__ = ["Run", "compared", "measure_overhead"]
 
@@ -107,7 +108,7 @@ def measure_overhead(
             made = {}
             for index in drawn:
                 period = conditions[index]
-                name = f"sampled every {period / 1e3:g} µs" if period else "unobserved"
+                name = f"sampled every {duration(period)}" if period else "unobserved"
                 tell(f"round {number + 1} of {rounds}: {name}")
                 made[index], unavailable = _run(layout, feeds, seconds, period)
                 _keep(writer, number, made[index])
@@ -259,7 +260,7 @@ def _warnings(runs: Sequence[Sequence[Run]], watched: Sequence[Watched]) -> list
     for one in watched:
         if one.achieved_p99_ns is not None and one.achieved_p99_ns > 5 * one.period_ns:
             found.append(
-                f"asked for a sweep every {one.period_ns / 1e3:g} µs, the sampler came every "
-                f"{one.achieved_p99_ns / 1e3:,.0f} µs (p99): it lacked a CPU"
+                f"asked for a sweep every {duration(one.period_ns)}, the sampler came every "
+                f"{duration(one.achieved_p99_ns)} (p99): it lacked a CPU"
             )
     return found

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from latlab.errors import UsageError
 from latlab.model.messaging.results import Settings
+from latlab.words import duration
 
 # A gap is stored in 32 bits, so that a message costs 20 bytes at most: two stamps and its gap.
 LONGEST_GAP_NS = 2**32 - 1
@@ -96,7 +97,7 @@ def _gaps_of_file(settings: Settings) -> npt.NDArray[np.uint32]:
         raise UsageError(f"{settings.load_file}: one message has no timing", remedy="choose a longer file")
     if gaps.max() > LONGEST_GAP_NS:
         raise UsageError(
-            f"{settings.load_file}: a pause of {gaps.max() / 1e9:.1f} s, and a run waits for 4.2 s at most",
+            f"{settings.load_file}: a pause of {duration(gaps.max())}, and a run waits for 4.2 s at most",
             remedy=f"say --speed {gaps.max() / LONGEST_GAP_NS * settings.speed + 1:.0f}",
         )
     return np.resize(gaps, settings.total).astype(np.uint32)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from latlab.words import duration, share
+
 __all__ = ["SCHEMA", "Difference", "Environment", "Fact", "differences"]
 
 # 1: facts by dotted name, each {"value": …} or {"unavailable": why}.
@@ -145,8 +147,8 @@ class Environment:
             return fact.unavailable
         return (
             f"p99.9 {self.get('floor.p99.9_ns', 0):.0f} ns, "
-            f"longest {self.get('floor.max_ns', 0) / 1e3:.0f} µs, "
-            f"{100 * self.get('floor.gap_share', 0):.2f} % of the time "
+            f"longest {duration(self.get('floor.max_ns', 0))}, "
+            f"{share(self.get('floor.gap_share', 0), digits=2)} of the time "
             f"(`latlab jitter`, {self.get('floor.measured_at')})"
         )
 

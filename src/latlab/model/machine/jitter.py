@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-__all__ = ["SCHEMA", "CoreJitter", "JitterResult", "Period", "Source", "human"]
+__all__ = ["SCHEMA", "CoreJitter", "JitterResult", "Period", "Source"]
 
 SCHEMA = 1
-
-
-def human(ns: float) -> str:
-    """A time in three digits and its unit."""
-    for limit, scale, unit in ((1e3, 1.0, "ns"), (1e6, 1e3, "us"), (1e9, 1e6, "ms"), (math.inf, 1e9, "s")):
-        if ns < limit * 0.9995:
-            return f"{ns / scale:.3g}{unit}"
-    raise AssertionError("inf is above every time")
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ def study_text(document: Mapping[str, Any]) -> str:
     lines = [f"{'IQR':>8} {'of processes':>13} {'p50 ns':>12}  conditions"]
     for row in document["combinations"]:
         conditions = ", ".join(f"{k} {v}" for k, v in row["levels"].items())
-        scatter = f"{row['iqr']:>8.2%} {row['process_iqr']:>13.2%}"
+        scatter = f"{share(row['iqr'], digits=2):>8} {share(row['process_iqr'], digits=2):>13}"
         lines.append(f"{scatter} {_number(row['p50_ns']):>12}  {conditions}")
     for factor, levels in document["effects"].items():
         lines.append(

@@ -198,7 +198,7 @@ def _takes(forecast: Forecast) -> str:
 def forecast_rows(forecast: Forecast) -> tuple[list[str], list[list[str]]]:
     """The headings and rows of a forecast's points; columns that no point has are left out."""
     points = [forecast.baseline, *forecast.points]
-    names = ["as it is", *(f"{100 * (point.speedup or 0):.0f} % faster" for point in forecast.points)]
+    names = ["as it is", *(f"{share(point.speedup or 0, digits=0)} faster" for point in forecast.points)]
     columns: dict[str, list[str]] = {
         "time": [_spread(point.time_ns) for point in points],
         "events/s": [_count(point.rate_hz) for point in points],

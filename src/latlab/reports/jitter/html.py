@@ -8,8 +8,9 @@ import numpy as np
 
 from latlab.jitter import Study, automatic_range, clearest_spectrum
 from latlab.model.machine.environment import Environment
-from latlab.model.machine.jitter import CoreJitter, JitterResult, human
+from latlab.model.machine.jitter import CoreJitter, JitterResult
 from latlab.reports.html import Page
+from latlab.words import duration, share
 
 __all__ = ["report", "study_report"]
 
@@ -20,12 +21,12 @@ def report(result: JitterResult, environment: Environment, command: str | None =
     """The page of one run."""
     page = Page("How quiet is this machine?", environment.summary())
     worst = max(result.cores, key=lambda core: core.ns(core.max_ticks))
-    share = sum(core.gap_ticks for core in result.cores) / max(
+    lost = sum(core.gap_ticks for core in result.cores) / max(
         1, sum(core.wall_ticks for core in result.cores)
     )
     page.verdict(
-        f"{100 * share:.3f} % of the time went to gaps; "
-        f"the longest took {human(worst.ns(worst.max_ticks))} on CPU {worst.cpu}."
+        f"{share(lost, digits=3)} of the time went to gaps; "
+        f"the longest took {duration(worst.ns(worst.max_ticks))} on CPU {worst.cpu}."
     )
     for warning in result.warnings:
         page.paragraph(warning)
@@ -121,7 +122,7 @@ def _cumulative(result: JitterResult) -> dict[str, Any]:
         "y1": 1,
         "line": {"dash": "dot"},
     }
-    label = {"x": float(np.log10(knee)), "y": 0.02, "yref": "paper", "text": f"knee {human(knee)}",
+    label = {"x": float(np.log10(knee)), "y": 0.02, "yref": "paper", "text": f"knee {duration(knee)}",
              "showarrow": False, "xanchor": "left", "xshift": 4}  # fmt: skip
     return _figure(
         data, "ns between two readings", "share that took as long or longer", log_x=True, log_y=True,

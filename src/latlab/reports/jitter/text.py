@@ -20,8 +20,8 @@ from latlab.jitter import (
     histogram,
     recommendations,
 )
-from latlab.model.machine.jitter import CoreJitter, JitterResult, human
-from latlab.words import share
+from latlab.model.machine.jitter import CoreJitter, JitterResult
+from latlab.words import duration, share
 
 __all__ = [
     "above_floor",
@@ -33,7 +33,7 @@ __all__ = [
     "summary",
 ]
 
-_HEAD = "Time     Ticks      {what:<13} Percent  Cumulative  "
+_HEAD = "Time     Ticks      {what:<13}   Percent  Cumulative  "
 
 
 def classic(
@@ -56,15 +56,17 @@ def classic(
     wall = core.wall_ticks or 1
     lines += [
         "",
-        f"Timing was measured for {human(core.ns(core.pure_ticks))}, {100 * core.pure_ticks / wall:.2f}% of"
-        f" runtime ({100 * core.gap_ticks / wall:.2f}% gaps)",
+        f"Timing was measured for {duration(core.ns(core.pure_ticks))}, "
+        f"{share(core.pure_ticks / wall, digits=2)} of runtime "
+        f"({share(core.gap_ticks / wall, digits=2)} gaps)",
         f"CPU {core.cpu}: counter {core.counter_hz / 1e6:.2f} MHz in steps of {core.quantum_ticks} ticks"
         f" over {core.deltas} deltas",
         "Min / Average / Std Dev / Max : "
         f"{core.min_ticks} / {core.mean_ticks:.0f} / {core.std_dev_ticks:.0f} / {core.max_ticks} ticks",
         "Min / Average / Std Dev / Max : "
         + " / ".join(
-            human(core.ns(x)) for x in (core.min_ticks, core.mean_ticks, core.std_dev_ticks, core.max_ticks)
+            duration(core.ns(x))
+            for x in (core.min_ticks, core.mean_ticks, core.std_dev_ticks, core.max_ticks)
         ),
     ]
     advice = [] if automatic else recommendations(seen, core.min_ticks)
@@ -82,10 +84,13 @@ def _rows(core: CoreJitter, seen: Histogram, width: int, sums: bool) -> list[str
     for index, (bound, value) in enumerate(zip(seen.bounds_ticks, values, strict=True)):
         running += value
         stars = max(round(scale * _log(value)), 1 if value else 0)
-        time, ticks = ("Infinite", "Infinite") if bound == INFINITE else (human(core.ns(bound)), str(bound))
-        shown = human(value) if sums else str(int(value))
+        time, ticks = (
+            ("Infinite", "Infinite") if bound == INFINITE else (duration(core.ns(bound)), str(bound))
+        )
+        shown = duration(value) if sums else str(int(value))
         lines.append(
-            f"{time:<8} {ticks:<10} {shown:<13} {100 * value / total:7.3f}% {100 * running / total:9.4f}%  "
+            f"{time:<8} {ticks:<10} {shown:<13} {share(value / total, digits=3):>9} "
+            f"{share(running / total, digits=4):>11}  "
             f"{'*' * stars}".rstrip()
         )
         if index + 1 == len(values) // 2:
@@ -103,12 +108,12 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
     lines = ["cpu  deltas/s   pure    gaps/s   min      p50      p99      p99.9    max"]
     for core in result.cores:
         seconds = core.ns(core.wall_ticks) / 1e9 or 1.0
-        points = " ".join(f"{human(core.ns(core.percentile_ticks(p))):<8}" for p in (50, 99, 99.9))
-        pure = 100 * core.pure_ticks / (core.wall_ticks or 1)
+        points = " ".join(f"{duration(core.ns(core.percentile_ticks(p))):<8}" for p in (50, 99, 99.9))
+        pure = share(core.pure_ticks / (core.wall_ticks or 1), digits=2)
         lines.append(
-            f"{core.cpu:<4} {core.deltas / seconds / 1e6:6.1f} M  {pure:6.2f}% "
-            f"{core.outliers / seconds:8.1f}   {human(core.ns(core.min_ticks)):<8} {points} "
-            f"{human(core.ns(core.max_ticks))}"
+            f"{core.cpu:<4} {core.deltas / seconds / 1e6:6.1f} M  {pure:>8} "
+            f"{core.outliers / seconds:8.1f}   {duration(core.ns(core.min_ticks)):<8} {points} "
+            f"{duration(core.ns(core.max_ticks))}"
         )
     if result.sources:
         lines += [
@@ -117,8 +122,8 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
             "total     worst     count   rate/s   cpu  layer                   source",
         ]
         for one in result.sources[:most]:
-            total = "?" if one.total_ns is None else human(one.total_ns)
-            worst = "?" if one.max_ns is None else human(one.max_ns)
+            total = "?" if one.total_ns is None else duration(one.total_ns)
+            worst = "?" if one.max_ns is None else duration(one.max_ns)
             lines.append(
                 f"{total:<9} {worst:<9} {one.count:<7} {one.rate_hz:<8.1f} {one.cpu:<4} {one.layer:<23} "
                 f"{one.kind}: {one.name}"
@@ -127,7 +132,7 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
             lines.append(f"… and {len(result.sources) - most} more (--json lists them all)")
     if result.layers_ns:
         each = sorted(result.layers_ns.items(), key=lambda item: -item[1])
-        lines += ["", "by layer: " + ", ".join(f"{name} {human(ns)}" for name, ns in each)]
+        lines += ["", "by layer: " + ", ".join(f"{name} {duration(ns)}" for name, ns in each)]
     if result.attributed is not None:
         joined = result.attributed if result.joined is None else result.joined
         every = "All" if result.attributed > 0.9995 else share(result.attributed)
@@ -140,7 +145,7 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
         lines.append(text)
     for period in result.periods:
         lines.append(
-            f"Periodic on CPU {period.cpu}, every {period.cause} (phase {human(period.phase_ns)},"
+            f"Periodic on CPU {period.cpu}, every {period.cause} (phase {duration(period.phase_ns)},"
             f" p = {period.p_value:.1g}, {share(period.share, digits=0)} of its beats came)"
         )
     return "\n".join(lines) + "\n"
@@ -177,12 +182,13 @@ def above_floor(result: JitterResult, width: int = 80) -> str:
     bar = max(8, (width - 34) // 2)
     lines = [f"{'up to':<9} {'machine':<{bar + 10}} task: {result.task}"[:width]]
     for bound, own, tasks in zip(bounds, *shares, strict=True):
-        cells = [f"{100 * share:8.3f}% {'*' * math.ceil(bar * share):<{bar}}" for share in (own, tasks)]
-        lines.append(f"{human(bound):<9}{cells[0]} {cells[1]}".rstrip()[:width])
+        cells = [f"{share(part, digits=3):>9} {'*' * math.ceil(bar * part):<{bar}}" for part in (own, tasks)]
+        lines.append(f"{duration(bound):<9}{cells[0]} {cells[1]}".rstrip()[:width])
     floor, own50 = machine.ns(machine.percentile_ticks(99.9)), task.ns(task.percentile_ticks(50))
     spread = task.ns(task.percentile_ticks(99.9)) - own50
     lines.append(
-        f"the task's p99.9 lies {human(spread)} above its p50; the machine's own p99.9 is {human(floor)}"
+        f"the task's p99.9 lies {duration(spread)} above its p50; "
+        f"the machine's own p99.9 is {duration(floor)}"
     )
     return "\n".join(lines) + "\n"
 
@@ -206,10 +212,10 @@ def study_table(found: Study) -> str:
             key: sorted(getattr(row, key) for row in rows)[(len(rows) - 1) // 2]
             for key in ("p50_ns", "p999_ns", "max_ns", "gaps_per_second", "gap_share")
         }
-        times = " ".join(f"{human(middle[key]):<8}" for key in ("p50_ns", "p999_ns", "max_ns"))
+        times = " ".join(f"{duration(middle[key]):<8}" for key in ("p50_ns", "p999_ns", "max_ns"))
         lines.append(
             f"{name:<22} {times} {middle['gaps_per_second']:<10.1f} "
-            f"{100 * middle['gap_share']:8.3f}%  {len(rows)}"
+            f"{share(middle['gap_share'], digits=3):>9}  {len(rows)}"
         )
     return "\n".join(lines) + "\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from latlab.model.market import Census, Depth
+from latlab.words import share
 
 
 def census_text(census: Census) -> str:
@@ -12,7 +13,7 @@ def census_text(census: Census) -> str:
         f"{clock(census.first_ns)} to {clock(census.last_ns)}"
     ]
     for kind, count in sorted(census.by_type.items(), key=lambda item: -item[1]):
-        lines.append(f"  {kind:<5}{count:>14,}  {count / max(census.messages, 1):7.2%}")
+        lines.append(f"  {kind:<5}{count:>14,}  {share(count / max(census.messages, 1), digits=2):>8}")
     facts = {"unknown type": census.unknown, "empty frames": census.empty, "malformed": census.malformed}
     facts |= {"go back in time": census.out_of_order}
     facts |= {f"book: {kind}": n for kind, n in census.anomalies.items()}

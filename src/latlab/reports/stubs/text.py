@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from latlab.model.stubs import StubCalibration, StudyResult, Timeline, TimelineComparison
-from latlab.words import share
+from latlab.words import duration, share
 
 _SYMBOLS = {"running": "█", "ready": "▒", "blocked": "·"}
 
@@ -19,13 +19,14 @@ def calibration(result: StubCalibration) -> str:
         f"{result.cpu_clock_cost_ns:.0f} ns; preemption is "
         f"{'known exactly' if result.exact_preemption else 'guessed from gaps'}",
         "",
-        f"{'stub':18} {'condition':10} {'requested':>12} {'p50 error':>12} {'p99 error':>12} {'mean':>8}  "
+        f"{'stub':18} {'condition':10} {'requested':>12} {'p50 error':>12} {'p99 error':>12} {'mean':>9}  "
         f"preempted  held",
     ]
     for row in result.rows:
         lines.append(
-            f"{row.kind:18} {row.condition:10} {row.requested_ns / 1e3:9.0f} us "
-            f"{row.p50_error_ns / 1e3:9.2f} us {row.p99_error_ns / 1e3:9.2f} us {row.mean_error_ratio:8.2%}  "
+            f"{row.kind:18} {row.condition:10} {duration(row.requested_ns):>12} "
+            f"{duration(row.p50_error_ns):>12} {duration(row.p99_error_ns):>12} "
+            f"{share(row.mean_error_ratio, digits=2):>9}  "
             f"{row.preempted:4}/{row.repetitions:<4}  {'yes' if row.holds else 'no'}"
         )
     for each in result.caches:
@@ -42,7 +43,7 @@ def calibration(result: StubCalibration) -> str:
 def timeline(result: Timeline, width: int = 100) -> str:
     """One row a thread: running, ready and blocked over time."""
     total = max(result.total_ns, 1)
-    lines = [f"{result.kind}: {result.total_ns / 1e6:.3f} ms, {len(result.threads)} threads"]
+    lines = [f"{result.kind}: {duration(result.total_ns)}, {len(result.threads)} threads"]
     for thread in result.threads:
         cells = [" "] * width
         for begin, end, state in thread.slices:
@@ -55,7 +56,7 @@ def timeline(result: Timeline, width: int = 100) -> str:
         parent = "-" if thread.parent is None else str(thread.parent)
         lines.append(
             f"{thread.id:4} {thread.name[:12]:12} {thread.pid or '':>7} <{parent:>4} "
-            f"{thread.run_ns / 1e6:9.3f} run {thread.blocked_ns / 1e6:9.3f} blocked |{''.join(cells)}|"
+            f"{duration(thread.run_ns):>9} run {duration(thread.blocked_ns):>9} blocked |{''.join(cells)}|"
         )
     lines += [f"note: {note}" for note in result.notes]
     return "\n".join(lines)
@@ -69,8 +70,11 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, width: int 
     )
     for thread in result.threads:
         lines.append(
-            f"{thread.id:6} {thread.run_error:9.3%} {thread.blocked_error:9.3%} {thread.start_error:9.3%} "
-            f"{thread.end_error:9.3%}"
+            f"{thread.id:6} "
+            + " ".join(
+                f"{share(error, digits=3):>9}"
+                for error in (thread.run_error, thread.blocked_error, thread.start_error, thread.end_error)
+            )
         )
     order = "the same" if result.order_same else "NOT the same"
     lines.append(
@@ -86,15 +90,15 @@ def study(result: StudyResult) -> str:
     """The sentence, what each step said, and the cost-benefit table."""
     lines = [result.sentence, ""]
     lines += [f"  {step.number}. {step.text}" for step in result.steps if step.name != "conclusion"]
-    lines += ["", f"{'faster by':>9} {'saves':>10} {'system':>10} {'gain':>7}  {'95 % interval':16} pays"]
+    lines += ["", f"{'faster by':>9} {'saves':>10} {'system':>10} {'gain':>8}  {'95 % interval':18}   pays"]
     for point in result.curve:
         saved = point.speedup * result.t_cus_ns
-        pays = f"{point.gain * result.t_sut_ns / saved:5.0%}" if saved else "     "
+        pays = share(point.gain * result.t_sut_ns / saved, digits=0) if saved else ""
         bar = "█" * max(0, round(point.gain * 50))
         low, high = point.interval
         lines.append(
-            f"{point.speedup:9.0%} {saved / 1e6:7.2f} ms {point.value / 1e6:7.2f} ms {point.gain:7.1%}  "
-            f"{low:6.1%} to {high:6.1%} {pays} {bar}".rstrip()
+            f"{share(point.speedup, digits=0):>9} {duration(saved):>10} {duration(point.value):>10} "
+            f"{share(point.gain):>8}  {share(low):>7} to {share(high):>7} {pays:>6} {bar}".rstrip()
         )
     if result.t_limit is not None and result.t_limit_interval is not None:
         low, high = result.t_limit_interval
@@ -102,9 +106,9 @@ def study(result: StudyResult) -> str:
             f"limit: {share(result.t_limit, digits=0)} faster ({share(low, digits=0)} to "
             f"{share(high, digits=0)})"
         )
-    least = " to ".join(f"{value / 1e6:.2f}" for value in result.t_min_interval_ns)
+    least = " to ".join(duration(value) for value in result.t_min_interval_ns)
     lines.append(
-        f"bottleneck: {result.component_class}; least time {result.t_min_sut_ns / 1e6:.2f} ms ({least}); "
+        f"bottleneck: {result.component_class}; least time {duration(result.t_min_sut_ns)} ({least}); "
         f"baseline by stub {share(result.drift, digits=2, signed=True)}; {result.calls} calls, "
         f"{result.rounds} rounds, "
         f"{result.seconds:.0f} s"
@@ -116,12 +120,13 @@ def study(result: StudyResult) -> str:
 def stage(study: Mapping[str, Any]) -> str:
     """What a faster stage of the pipeline buys: throughput and tail latency, a line a speedup."""
     lines = [study["sentence"], ""]
-    lines.append(f"{'faster by':>9} {'events/s':>12} {'gain':>7} {'p50':>10} {'p99':>10} {'p99.9':>10}")
+    lines.append(f"{'faster by':>9} {'events/s':>12} {'gain':>8} {'p50':>10} {'p99':>10} {'p99.9':>10}")
     for point in study["curve"]:
         times = [point[f"{name}_ns"] for name in ("p50", "p99", "p99.9")]
-        shown = [f"{one['value'] / 1e3:7.1f} us" if one is not None else f"{'-':>10}" for one in times]
+        shown = [f"{duration(None if one is None else one['value']):>10}" for one in times]
         lines.append(
-            f"{point['speedup']:9.0%} {point['capacity_hz']:12,.0f} {point['gain']:7.1%} {' '.join(shown)}"
+            f"{share(point['speedup'], digits=0):>9} {point['capacity_hz']:12,.0f} {share(point['gain']):>8} "
+            f"{' '.join(shown)}"
         )
     limit = "" if study["t_limit"] is None else f"; limit: {share(study['t_limit'], digits=0)} faster"
     drift = (

@@ -6,7 +6,7 @@ import html
 
 from latlab.model.stubs import Timeline, TimelineComparison, TimelineThread
 from latlab.reports.html import Page
-from latlab.words import share
+from latlab.words import duration, share
 
 __all__ = ["comparison", "draw"]
 
@@ -39,7 +39,7 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, names: tupl
     )
     span_ns = max(a.total_ns, b.total_ns, 1)
     for letter, timeline, name in (("A", a, names[0]), ("B", b, names[1])):
-        threads = f"{len(timeline.threads)} threads, {timeline.total_ns / 1e6:.3f} ms, {timeline.kind}"
+        threads = f"{len(timeline.threads)} threads, {duration(timeline.total_ns)}, {timeline.kind}"
         page.section(f"{letter}: {name}", threads)
         page.svg(draw(timeline, span_ns), _legend())
         for note in timeline.notes:
@@ -47,8 +47,8 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, names: tupl
     page.section("Errors of B against A")
     rows = [
         [
-            thread.id, a.thread(thread.id).name, f"{a.thread(thread.id).run_ns / 1e6:.3f}",
-            f"{b.thread(thread.id).run_ns / 1e6:.3f}", _signed(thread.run_error),
+            thread.id, a.thread(thread.id).name, duration(a.thread(thread.id).run_ns),
+            duration(b.thread(thread.id).run_ns), _signed(thread.run_error),
             _signed(thread.blocked_error), _signed(thread.start_error), _signed(thread.end_error),
         ]
         for thread in result.threads
@@ -98,7 +98,7 @@ def _axis(span_ns: int, scale: float, height: float) -> str:
         lines.append(
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{_HEAD - 6:.0f}" y2="{height - _FOOT:.0f}" '
             f'stroke="var(--line)"/>'
-            f'<text x="{x:.1f}" y="{height - 8:.0f}" text-anchor="middle">{at / 1e6:g} ms</text>'
+            f'<text x="{x:.1f}" y="{height - 8:.0f}" text-anchor="middle">{duration(at)}</text>'
         )
     return "".join(lines)
 
@@ -115,7 +115,7 @@ def _row(thread: TimelineThread, y: float, scale: float) -> str:
         if x1 - drawn_to[state] < _NARROWEST:
             continue
         thick = 14.0 if state == "running" else 8.0 if state == "ready" else 3.0
-        told = f"{state} {(end - begin) / 1e3:.1f} us, {begin / 1e6:.4f} to {end / 1e6:.4f} ms"
+        told = f"{state} {duration(end - begin)}, {duration(begin)} to {duration(end)}"
         parts.append(
             f'<rect x="{x0:.2f}" y="{y + 11 - thick / 2:.1f}" width="{max(x1 - x0, _NARROWEST):.2f}" '
             f'height="{thick:.0f}" fill="{_COLOURS[state]}"><title>{told}</title></rect>'
@@ -132,7 +132,7 @@ def _row(thread: TimelineThread, y: float, scale: float) -> str:
         top = 19.0 if kind == "page fault" else 1.0
         parts.append(
             f'<line x1="{x:.2f}" x2="{x:.2f}" y1="{y + top:.1f}" y2="{y + 23:.1f}" stroke="{_MARKS[kind]}">'
-            f"<title>{html.escape(what)} at {at / 1e6:.4f} ms</title></line>"
+            f"<title>{html.escape(what)} at {duration(at)}</title></line>"
         )
     return "".join(parts)
 

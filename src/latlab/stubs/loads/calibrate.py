@@ -16,6 +16,7 @@ import numpy as np
 from latlab._core import stubs as native
 from latlab.errors import UsageError
 from latlab.model.stubs import CacheAccess, StubAccuracy, StubCalibration
+from latlab.words import duration
 
 SPINS = {
     "spin-wall": (native.SpinMode.WALL, "wall_ns"),
@@ -275,13 +276,13 @@ def _refusals(rows: Sequence[StubAccuracy]) -> Iterator[str]:
         same = [other.requested_ns for other in held if other.kind == row.kind]
         instead = sorted({other.kind for other in held if other.requested_ns == row.requested_ns})
         can = (
-            f"held from {min(same) / 1e3:g} us on"
+            f"held from {duration(min(same))} on"
             if same and min(same) > row.requested_ns
             else f"use {instead[0]}"
             if instead
             else "no stub of this family holds it here"
         )
         yield (
-            f"{row.kind} of {row.requested_ns / 1e3:g} us ({row.condition}): "
-            f"off by {row.p50_error_ns / 1e3:.1f} us at the median; {can}"
+            f"{row.kind} of {duration(row.requested_ns)} ({row.condition}): "
+            f"off by {duration(row.p50_error_ns)} at the median; {can}"
         )

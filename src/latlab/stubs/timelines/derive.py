@@ -10,6 +10,7 @@ from latlab.errors import InputError
 from latlab.model.stubs import Timeline, TimelineThread
 from latlab.stubs.timelines.actions import Action, Program, blocked
 from latlab.stubs.timelines.events import DEAD, Event, EventLog
+from latlab.words import duration
 
 # A shorter blocked slice can't be slept (the kernel's own wake-up takes about as long): it becomes a run.
 MERGE_NS = 20_000
@@ -396,7 +397,7 @@ def _row(thread: _Thread, ids: dict[int, int], zero: int, log: EventLog, budget:
 def _notes(
     threads: list[_Thread], ids: dict[int, int], log: EventLog, merge_ns: int, merged: int
 ) -> Iterable[str]:
-    yield f"blocked slices below {merge_ns / 1e3:g} us are part of the runs around them ({merged} of them)"
+    yield f"blocked slices below {duration(merge_ns)} are part of the runs around them ({merged} of them)"
     if log.lost:
         yield f"the kernel lost {log.lost} events"
     for thread in threads:
@@ -406,6 +407,6 @@ def _notes(
         # Below a millisecond the kernel's own accounting of forks and exits is the difference.
         if thread.runtime and abs(run - thread.runtime) > max(RUNTIME_TOLERANCE * run, 1_000_000):
             yield (
-                f"thread {ids[thread.tid]}: {run / 1e6:.3f} ms by its switches, "
-                f"{thread.runtime / 1e6:.3f} ms by sched_stat_runtime"
+                f"thread {ids[thread.tid]}: {duration(run)} by its switches, "
+                f"{duration(thread.runtime)} by sched_stat_runtime"
             )
