@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 300
 SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
 CXX_FILES = $(shell find include native benchmarks examples 2>/dev/null -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help demo test test-all test-core test-types test-imports test-sanitizers fuzz fuzz-readers lint format stubs docs proof bench clean install
+.PHONY: help changelog demo test test-all test-core test-types test-imports test-sanitizers fuzz fuzz-readers lint format stubs docs proof bench clean install
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
@@ -102,6 +102,9 @@ docs: install ## the documentation site and the man pages, in build/site and bui
 
 bench: install ## every benchmark, in ratios
 	$(BIN)/python -m benchmarks
+
+changelog: ## CHANGELOG.md from the fragments in changelog.d, which are removed: make changelog VERSION=1.0.0
+	$(BIN)/python -m towncrier build --yes --version $(VERSION)
 
 proof: install ## the long series of planted bottlenecks (hours)
 	$(BIN)/python -m benchmarks.queues_threads
