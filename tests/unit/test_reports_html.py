@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 from html.parser import HTMLParser
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from latlab.model.diagnosis.answer import Budget, Part
 from latlab.model.machine.environment import Environment, Fact
 from latlab.model.statistics.histogram import Histogram
+from latlab.reports.diagnosis.demo_html import _joined
 from latlab.reports.diagnosis.html import _budget
 from latlab.reports.html import Page
 from latlab.reports.sections import figures, topology
@@ -138,6 +141,25 @@ def test_a_topology_names_every_stage_and_queue_and_escapes_them() -> None:
     assert [drawn.count(f">{name}</text>") for name in ("feed", "book", "97 %")] == [1, 1, 1]
     assert 'class="wire f4"' in drawn
     assert topology.draw([], []).startswith("<svg")
+
+
+def test_many_queues_between_two_stages_are_drawn_as_one_edge() -> None:
+    few = [Edge("a", "b", f"q{i}", 0.1 * i) for i in range(4)]
+    assert _joined(few) == few
+    many = [*few, Edge("a", "b", "q4", 0.9), Edge("b", "c", "one")]
+    assert _joined(many) == [Edge("a", "b", "5 queues", 0.9), Edge("b", "c", "one")]
+
+
+def test_a_page_with_figures_carries_plotly_packed_and_one_without_does_not() -> None:
+    pytest.importorskip("plotly", reason="plotly is not installed (extra plots)")
+    made = Page("t")
+    assert 'id="library"' not in made.html()
+    made.figure({"data": [], "layout": {}}, "nothing")
+    page = made.html()
+    assert len(page) < 3_000_000
+    packed = re.search(r'id="library">([^<]*)</script>', page)
+    assert packed is not None
+    assert "plotly.js" in gzip.decompress(base64.b64decode(packed[1])).decode()[:200]
 
 
 @given(st.floats(0.1, 1e9), st.floats(1.01, 1e6))

@@ -91,6 +91,7 @@ SCRIPT = """
     return styled;
   }
   function draw() {
+    if (!window.Plotly) { return; }
     document.querySelectorAll('script.figure').forEach(function (source) {
       var figure = JSON.parse(source.textContent);
       Plotly.react(source.previousElementSibling, figure.data, style(figure.layout),
@@ -103,6 +104,21 @@ SCRIPT = """
     try { localStorage.setItem('latlab-theme', root.dataset.theme); } catch (e) { root.dataset.saved = 'no'; }
     draw();
   });
-  draw();
+  var packed = document.getElementById('library');
+  if (!packed) { return; }
+  if (!window.DecompressionStream) {
+    document.querySelectorAll('.caption').forEach(function (caption) {
+      caption.textContent += ' (A browser of 2023 or later draws the figure.)';
+    });
+    return;
+  }
+  var bytes = Uint8Array.from(atob(packed.textContent), function (one) { return one.charCodeAt(0); });
+  var plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+  new Response(plain).text().then(function (text) {
+    var script = document.createElement('script');
+    script.textContent = text;
+    document.head.appendChild(script);
+    draw();
+  });
 })();
 """
