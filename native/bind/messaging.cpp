@@ -215,7 +215,8 @@ NB_MODULE(messaging, m) {
         d["can_block"] = (found.traits & LATLAB_CAN_BLOCK) != 0;
         return d;
       },
-      "path"_a, "What a shared object says of itself as a transport; ValueError where it is none.");
+      "path"_a, nb::sig("def plugin(path: str) -> dict[str, typing.Any]"),
+      "What a shared object says of itself as a transport; ValueError where it is none.");
   m.def("ring_create", &lm::ring_create, "fd"_a, "size"_a, "slots"_a,
         "Lay a ring out in a memory descriptor.");
   m.def("ring_bytes", &lm::ring_bytes, "size"_a, "slots"_a);
