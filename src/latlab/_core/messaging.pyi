@@ -4,7 +4,7 @@ Sends, forwards and receives numbered messages, and keeps when each was sent and
 """
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ class Forwarder:
 
     def cpu_ns(self) -> int: ...
 
-def plugin(path: str) -> dict:
+def plugin(path: str) -> dict[str, Any]:
     """
     What a shared object says of itself as a transport; ValueError where it is none.
     """
