@@ -29,6 +29,7 @@ enum : std::int32_t {
 };
 constexpr std::int32_t kNoWakeup = 1;           // BPF_RB_NO_WAKEUP: the reader looks by itself
 constexpr std::uint32_t kRingMap = 27;          // BPF_MAP_TYPE_RINGBUF
+constexpr std::uint32_t kPerCpuArray = 6;       // BPF_MAP_TYPE_PERCPU_ARRAY
 constexpr std::uint32_t kMappable = 1U << 10U;  // BPF_F_MMAPABLE
 constexpr std::uint8_t kMapValue = 2;           // BPF_PSEUDO_MAP_VALUE
 constexpr std::int32_t kMostPositive = 0x7FFFFFFF;
@@ -70,6 +71,9 @@ class Assembler {
   }
   void store32(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
     add(BPF_STX | BPF_MEM | BPF_W, base, from, offset, 0);
+  }
+  void store16(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
+    add(BPF_STX | BPF_MEM | BPF_H, base, from, offset, 0);
   }
   void load64(std::uint8_t to, std::uint8_t base, std::int16_t offset) {
     add(BPF_LDX | BPF_MEM | BPF_DW, to, base, offset, 0);
@@ -207,9 +211,37 @@ void leave_unless_sampled(Assembler& a, int sampling, std::uint32_t key_at) {
   a.land(wanted);
 }
 
+// r0 becomes the address of this CPU's word of contexts, or 0.
+void find_context(Assembler& a, int contexts) {
+  a.store32_value(BPF_REG_10, -4, 0);
+  a.map(BPF_REG_1, contexts);
+  a.move(BPF_REG_2, BPF_REG_10);
+  a.plus(BPF_REG_2, -4);
+  a.helper(kMapLookup);
+}
+
+// Of an interrupt that begins or ends: says so to those that come meanwhile.
+std::vector<bpf_insn> keeper(const Program& wanted) {
+  Assembler a;
+  a.move(BPF_REG_6, BPF_REG_1);
+  find_context(a, wanted.contexts);
+  const std::size_t none = a.if_zero(BPF_REG_0);
+  if (wanted.word_at > 0) {
+    a.load32(BPF_REG_1, BPF_REG_6, static_cast<std::int16_t>(wanted.word_at));
+    a.plus(BPF_REG_1, 1);
+  } else {
+    a.set(BPF_REG_1, wanted.clears ? 0 : 1);
+  }
+  a.store16(BPF_REG_0, static_cast<std::int16_t>(wanted.keeps_at), BPF_REG_1);
+  a.land(none);
+  a.leave();
+  return a.code();
+}
+
 std::vector<bpf_insn> program(const Program& wanted) {
+  if (wanted.keeps_at >= 0) return keeper(wanted);
   const auto [ring, counters, event, raw_bytes, registers, payload_bytes, length_at, processes, key_at,
-              sampling] = wanted;
+              sampling, contexts, keeps_at, word_at, clears, reports] = wanted;
   const auto payload_at = static_cast<std::int32_t>(sizeof(RecordHead) + (registers ? kRegisterBytes : 0));
   const bool has_payload = registers && payload_bytes > 0;
   const std::int32_t behind = payload_at + (has_payload ? static_cast<std::int32_t>(payload_bytes) + 8 : 0);
@@ -256,6 +288,14 @@ std::vector<bpf_insn> program(const Program& wanted) {
   a.helper(kCpu);
   a.store32(BPF_REG_7, 16, BPF_REG_0);
   a.store32_value(BPF_REG_7, 20, static_cast<std::int32_t>(event));
+  a.set(BPF_REG_8, 0);
+  if (reports) {
+    find_context(a, contexts);
+    const std::size_t unknown = a.if_zero(BPF_REG_0);
+    a.load64(BPF_REG_8, BPF_REG_0, 0);
+    a.land(unknown);
+  }
+  a.store64(BPF_REG_7, 24, BPF_REG_8);
   if (registers) {
     a.helper(kCurrentTask);
     a.move(BPF_REG_1, BPF_REG_0);
@@ -320,6 +360,17 @@ int make_sampling() {
   attributes.map_flags = kMappable;
   const int made = call(BPF_MAP_CREATE, attributes);
   if (made < 0) fail("making the sampling of the BPF programs");
+  return made;
+}
+
+int make_contexts() {
+  bpf_attr attributes{};
+  attributes.map_type = kPerCpuArray;
+  attributes.key_size = 4;
+  attributes.value_size = 8;
+  attributes.max_entries = 1;
+  const int made = call(BPF_MAP_CREATE, attributes);
+  if (made < 0) fail("making the contexts of the BPF programs");
   return made;
 }
 

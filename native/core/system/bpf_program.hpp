@@ -18,9 +18,10 @@ struct RecordHead {
   std::uint64_t time_ns;   // CLOCK_MONOTONIC
   std::uint64_t pid_tgid;  // of the current task: process << 32 | thread
   std::uint32_t cpu;
-  std::uint32_t event;  // index in the request
+  std::uint32_t event;    // index in the request
+  std::uint64_t context;  // of the CPU, where asked for: the interrupts that it is in, see Program::reports
 };
-static_assert(sizeof(RecordHead) == 24);
+static_assert(sizeof(RecordHead) == 32);
 
 #if defined(__x86_64__)
 inline constexpr std::size_t kRegisterBytes = 168;  // struct pt_regs
@@ -38,6 +39,8 @@ std::uint64_t read_counter(int counters, std::uint32_t index);
 // hashes' salt. A key's hash is the upper half of (key ^ salt) * kSpread.
 int make_sampling();
 inline constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 by the golden ratio (Knuth, 6.4)
+// A map of one value a CPU, which no reader sees: the interrupts that it is in, 16 bits each.
+int make_contexts();
 // A map of the processes whose events are wanted, and a process into it.
 int make_processes();
 void add_process(int processes, std::uint32_t pid);
@@ -56,6 +59,14 @@ struct Program {
   int processes = -1;           // of these alone; -1: of all
   std::uint32_t key_at = 0;     // where the record has a word by which events are sampled; 0: all are wanted
   int sampling = -1;
+  int contexts = -1;  // of make_contexts, for the two that follow
+  // Makes no record, but says in which interrupt its CPU is: the 16 bits at this byte of the CPU's word
+  // become the int at word_at of the record and 1; 1 where word_at is 0; 0 where it `clears`. -1: it makes a
+  // record.
+  int keeps_at = -1;
+  std::uint32_t word_at = 0;
+  bool clears = false;
+  bool reports = false;  // its record has the CPU's word
 };
 
 // Loads it, and returns its descriptor.

@@ -104,7 +104,7 @@ struct BpfTrace::State {
   std::size_t ring_bytes = 0;
   std::size_t most_bytes = 0;
   std::vector<BpfEvent> events;
-  Descriptor ring, counters, processes, sampling;
+  Descriptor ring, counters, processes, sampling, contexts;
   std::uint64_t* sampled = nullptr;  // one page: the threshold and the salt
   std::uint64_t salt = 0;
   std::vector<Descriptor> programs, tracepoints;
@@ -175,6 +175,7 @@ struct BpfTrace::State {
     samples.tid.push_back(static_cast<std::int32_t>(head.pid_tgid & 0xFFFFFFFFU));
     samples.raw_bytes.push_back(event.raw_bytes);
     samples.raw.insert(samples.raw.end(), record + before, record + before + event.raw_bytes);
+    if (event.reports) samples.context.push_back(static_cast<std::int64_t>(head.context));
     if (has_registers) keep_registers(record + sizeof(head), samples.registers);
     if (payload > 0)
       samples.payload.insert(samples.payload.end(), record + before - payload, record + before);
@@ -235,6 +236,7 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
     event.payload_bytes = (event.payload_bytes + 7U) & ~7U;
   }
   state.processes = Descriptor(bpf::make_processes());
+  state.contexts = Descriptor(bpf::make_contexts());
   state.sampling = Descriptor(bpf::make_sampling());
   state.map_sampling();
   state.with_registers = bpf::kRegisterBytes > 0;
@@ -251,7 +253,12 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
                         event.length_at,
                         event.chosen ? state.processes.get() : -1,
                         event.key_at,
-                        event.key_at > 0 ? state.sampling.get() : -1};
+                        event.key_at > 0 ? state.sampling.get() : -1,
+                        state.contexts.get(),
+                        event.keeps_at,
+                        event.word_at,
+                        event.clears,
+                        event.reports};
     int program = -1;
     try {
       program = bpf::load(wanted);

@@ -29,6 +29,12 @@ struct BpfEvent {
   std::uint32_t length_at = 0;
   bool chosen = false;       // of the processes alone that `add_process` names
   std::uint32_t key_at = 0;  // where the record has the word by which `sample` chooses; 0: all are wanted
+  // An interrupt that begins (keeps: its byte in the CPU's word, and where its record has its number, or 0)
+  // or ends (clears): no sample comes of it. Events that report have the CPU's word of when they came.
+  int keeps_at = -1;
+  std::uint32_t word_at = 0;
+  bool clears = false;
+  bool reports = false;
 };
 
 struct BpfRequest {
@@ -44,6 +50,7 @@ enum : std::size_t { kBpfCall, kBpfFirst, kBpfSecond, kBpfThird, kBpfIp, kBpfSp,
 
 struct BpfSamples : TraceSamples {
   std::vector<std::int64_t> registers;  // time_ns.size() rows of kBpfRegisters, or none
+  std::vector<std::int64_t> context;    // of events that report, else none: 16 bits an interrupt, 0 outside
   std::size_t payload_stride = 0;
   std::vector<std::uint8_t> payload;  // as many rows of payload_stride: a word, how many bytes, and these
 };

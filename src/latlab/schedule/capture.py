@@ -280,7 +280,7 @@ def _peers(events: Events, members: Mapping[int, Member], began: int, ended: int
     rows = np.flatnonzero(
         inside & np.isin(woken, ours) & ~np.isin(wakings["tid"], ours) & (wakings["tid"] != 0)
     )
-    source = sources_of(events, wakings["cpu"][rows], wakings["time_ns"][rows])
+    source = sources_of(events, rows)
     rows = rows[(source == Source.THREAD) | (source == Source.NETWORK)]
     found: dict[int, int] = {}
     processes: Any = wakings.columns["pid"] if "event_pid" in wakings.columns else wakings["tid"]

@@ -14,6 +14,7 @@ import numpy as np
 
 from latlab.errors import UnavailableError
 from latlab.model.schedule import Wait
+from latlab.schedule.context import CONTEXTS
 from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member, command_of, described, threads_of, tree_of
@@ -24,7 +25,8 @@ from latlab.system.quota import QuotaWatch
 __all__ = ["PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoints"]
 
 _SWITCH = "sched:sched_switch"
-_NEEDED = (_SWITCH, "sched:sched_waking", "sched:sched_process_fork", "sched:sched_process_exit")
+_WAKING = "sched:sched_waking"
+_NEEDED = (_SWITCH, _WAKING, "sched:sched_process_fork", "sched:sched_process_exit")
 # In whose context a wake-up came: of a thread, or of an interrupt. Those that this kernel has.
 _CONTEXT = (
     "irq:softirq_entry",
@@ -101,6 +103,8 @@ class Collector:
                     payload_bytes=dict.fromkeys(transfers, PAYLOAD_BYTES),
                     chosen=transfers,
                     keys=_KEYS if sockets else {},
+                    contexts={name: one for name, one in CONTEXTS.items() if name in names},
+                    reports=[_WAKING],
                 )
                 self.method = "bpf"
             except UnavailableError:

@@ -10,7 +10,7 @@ import numpy as np
 from latlab.model.schedule import Source
 from latlab.system.kernel.tracing import Events
 
-__all__ = ["sources_of"]
+__all__ = ["CONTEXTS", "sources_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -18,6 +18,20 @@ Array = np.ndarray[Any, Any]
 _SOFT = {1: Source.TIMER, 2: Source.NETWORK, 3: Source.NETWORK, 4: Source.DISK, 8: Source.TIMER}
 _DISK_WORDS = ("nvme", "virtio", "vd", "ahci", "mmc", "scsi", "sd")
 _NET_WORDS = ("eth", "ens", "enp", "mlx", "ixgbe", "ice", "virtio-net", "input", "output")
+
+
+#: Of what a BPF program keeps a CPU's context by: its place in the word, the field with the interrupt's number,
+#: and whether it ends there. A hard interrupt may come into a soft one, and so has the higher place.
+CONTEXTS: dict[str, tuple[int, str, bool]] = {
+    "irq:softirq_entry": (0, "vec", False),
+    "irq:softirq_exit": (0, "", True),
+    "irq:irq_handler_entry": (1, "irq", False),
+    "irq:irq_handler_exit": (1, "", True),
+    "irq_vectors:local_timer_entry": (2, "", False),
+    "irq_vectors:local_timer_exit": (2, "", True),
+    "timer:hrtimer_expire_entry": (2, "", False),
+    "timer:hrtimer_expire_exit": (2, "", True),
+}
 
 
 class _Layer:
@@ -57,8 +71,12 @@ class _Layer:
         return found
 
 
-def sources_of(events: Events, cpu: Array, time: Array) -> Array:
-    """The `Source` of wake-ups at these instants; THREAD where no interrupt was served on that CPU."""
+def sources_of(events: Events, rows: Array) -> Array:
+    """The `Source` of these rows of the wake-ups; THREAD where no interrupt was served on that CPU."""
+    wakings = events["sched:sched_waking"]
+    if "context" in wakings.columns:
+        return _by_context(wakings["context"][rows])
+    cpu, time = wakings["cpu"][rows], wakings["time_ns"][rows]
     found = np.full(len(time), int(Source.THREAD), np.int64)
     handlers: dict[int, int] = {}
     if "irq:irq_handler_entry" in events:
@@ -75,6 +93,15 @@ def sources_of(events: Events, cpu: Array, time: Array) -> Array:
         inside = layer.at(cpu, time)
         found = np.where(inside >= 0, inside, found)
     return found
+
+
+def _by_context(context: Array) -> Array:
+    found = np.full(len(context), int(Source.THREAD), np.int64)
+    soft, hard, timer = ((context >> (16 * place)) & 0xFFFF for place in range(3))
+    for numbers, what in ((soft, {k: int(v) for k, v in _SOFT.items()}), (hard, _handlers() if hard.any() else {})):
+        for one in np.unique(numbers[numbers > 0]).tolist():
+            found[numbers == one] = what.get(one - 1, int(Source.INTERRUPT))
+    return np.where(timer > 0, int(Source.TIMER), found)
 
 
 def _handlers() -> dict[int, int]:

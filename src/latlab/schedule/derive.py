@@ -143,7 +143,7 @@ def _rows(
     leaving = _part(going[ours], switches["time_ns"][ours], kinds, switches["cpu"][ours], ours)
     woken = lookup(wakings["event_pid"] if "event_pid" in wakings.columns else wakings["pid"])
     ours = np.flatnonzero(woken >= 0)
-    source = sources_of(events, wakings["cpu"][ours], wakings["time_ns"][ours])
+    source = sources_of(events, ours)
     who = lookup(wakings["tid"][ours])
     told = (source == Source.THREAD) | (source == Source.NETWORK)
     nobody = (wakings["tid"][ours] == 0) & (source == Source.THREAD)

@@ -268,6 +268,10 @@ class BpfTracer:
             ``payload``, of which ``captured`` are its; the event has the call's result as its field ``ret``.
         chosen: events that come of the processes alone that `add_process` names.
         keys: an event's field by which `sample` chooses.
+        contexts: events that begin and end an interrupt: (place 0 to 3, the field with its number or "", whether
+            it ends). They are not collected; the events of `reports` have the column ``context`` instead: 16 bits
+            a place, the number and 1 inside of it, 0 outside.
+        reports: see `contexts`.
         ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
 
     Raises:
@@ -282,6 +286,8 @@ class BpfTracer:
         payload_bytes: Mapping[str, int] | None = None,
         chosen: Iterable[str] = (),
         keys: Mapping[str, str] | None = None,
+        contexts: Mapping[str, tuple[int, str, bool]] | None = None,
+        reports: Iterable[str] = (),
         ring_bytes: int = 1 << 25,
         most_bytes: int = 1 << 30,
     ) -> None:
@@ -293,6 +299,8 @@ class BpfTracer:
         lengths = [
             _offset(form, "ret") if form.name in (payload_bytes or {}) else 0 for form in self._formats
         ]
+        kept = [(contexts or {}).get(form.name, (-1, "", False)) for form in self._formats]
+        telling = set(reports)
         payloads = [(payload_bytes or {}).get(form.name, 0) for form in self._formats]
         try:
             self._trace: BpfTrace | None = BpfTrace(
@@ -300,6 +308,10 @@ class BpfTracer:
                 lengths,
                 [form.name in only for form in self._formats],
                 [_offset(form, (keys or {}).get(form.name, "")) for form in self._formats],
+                [2 * place if place >= 0 else -1 for place, _, _ in kept],
+                [_offset(form, field) for form, (_, field, _) in zip(self._formats, kept, strict=True)],
+                [ends for _, _, ends in kept],
+                [form.name in telling for form in self._formats],
                 ring_bytes, most_bytes,
             )  # fmt: skip
         except OSError as error:
@@ -416,6 +428,8 @@ def decode(form: EventFormat, parts: Sequence[Mapping[str, Any]]) -> EventTable:
     if any(len(part.get("registers", ())) for part in parts):
         registers = np.concatenate([part["registers"].reshape(-1, len(_REGISTERS)) for part in parts])[order]
         columns.update((name, registers[:, i]) for i, name in enumerate(_REGISTERS))
+    if any(len(part.get("context", ())) for part in parts):
+        columns["context"] = np.concatenate([part["context"] for part in parts])[order]
     width = max((int(part.get("payload_stride", 0)) for part in parts), default=0)
     if width and len(order):
         payload = np.concatenate([part["payload"] for part in parts]).reshape(-1, width)[order]
