@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from latlab.requests.framing import candidates
+from latlab.requests.lives import Life, Lives
 from latlab.requests.pairing import Call, Pair, paired
 from latlab.schedule import Transfers
 
@@ -35,6 +36,8 @@ REQUEST = np.dtype(
 
 NEVER = np.iinfo(np.int64).max
 _PEEK = 2  # MSG_PEEK: what is looked at is read again
+_UNIX = 1  # AF_UNIX
+_ONE_WAY = 5  # calls
 _BEGINNINGS = 8  # of requests, by which protocols are proposed
 
 Array = np.ndarray[Any, Any]
@@ -75,24 +78,31 @@ class _Connection:
 
 def find_requests(transfers: Transfers) -> Found:
     """Pair what came in with what went out, connection by connection."""
-    ready = _by_socket(transfers.ready["skaddr"], transfers.ready["time_ns"])
+    ready = _by_socket(*_arrivals_of(transfers))
+    lives = Lives(transfers.lives)
     rows: list[tuple[Any, ...]] = []
     names: list[str] = []
     kinds: dict[str, int] = {}
     framings: Counter[str] = Counter()
     uncounted = 0
-    for sk, parts in _connections(transfers, ready).items():
+    for sk, parts in _connections(transfers, ready, lives).items():
         for number, one in enumerate(parts):
-            name, serves = _named(transfers, one)
-            if not serves:
+            name, serves = _named(transfers, one, lives.of(sk, one.calls[0].time_ns))
+            if not serves or _one_way(one.calls):
                 continue
             names.append(name)
             found = paired(one.calls, candidates(_beginnings(one.calls)))
             framings[found.framing] += len(found.pairs) + len(found.open)
             uncounted += found.uncounted
-            waiting = [] if number < len(parts) - 1 else _waiting(one, ready.get(sk), found.open)
+            waiting = (
+                [] if number < len(parts) - 1 else _waiting(one, ready.get(sk), found.open, lives.end(sk))
+            )
             for pair in (*found.pairs, *found.open, *waiting):
                 rows.append(_row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds))))
+    for name, when in _not_accepted(transfers, ready, lives):
+        names.append(name)
+        pair = Pair(Call(when, True, -1, 0, b"", when, True), "not accepted yet", 0)
+        rows.append(_row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds))))
     table = np.array(rows, REQUEST) if rows else np.zeros(0, REQUEST)
     return Found(
         table[np.argsort(table["arrived"], kind="stable")], tuple(names), tuple(kinds),
@@ -111,8 +121,44 @@ def _row(pair: Pair, connection: int, kind: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _waiting(one: _Connection, arrivals: Array | None, still: list[Pair]) -> list[Pair]:
+def _arrivals_of(transfers: Transfers) -> tuple[Array, Array]:
+    """The sockets and times of arrivals, but for what an observed process itself put into a unix socket.
+
+    That is its answer, in the client's end, whose address may become another connection's.
+    """
+    ready = transfers.ready
+    kept = np.ones(len(ready["time_ns"]), bool)
+    if "family" in ready and "pid" in ready:
+        own = np.isin(ready["pid"], np.fromiter(transfers.pids, np.int64))
+        kept = ~(own & (ready["family"] == _UNIX))
+    return ready["skaddr"][kept], ready["time_ns"][kept]
+
+
+def _one_way(calls: list[Call]) -> bool:
+    """Whether nobody is asked here: bytes come again and again, and nothing ever goes out."""
+    return len(calls) >= _ONE_WAY and all(call.inward for call in calls)
+
+
+def _not_accepted(
+    transfers: Transfers, ready: Mapping[int, Array], lives: Lives
+) -> Iterable[tuple[str, int]]:
+    """Connections to a port of these processes on which bytes came, and that nobody has read from."""
+    read = set(np.unique(transfers.received["sk"]).tolist())
+    ports = {lives.port(sk) for sk in read} - {0}
+    for sk in lives.waiting(ports):
+        arrivals = ready.get(sk)
+        began = lives.of(sk, NEVER)
+        if sk in read or arrivals is None or began is None or lives.end(sk) is not None:
+            continue
+        after = int(np.searchsorted(arrivals, began.time_ns))
+        if after < len(arrivals):
+            yield f"port {began.port}, not accepted", int(arrivals[after])
+
+
+def _waiting(one: _Connection, arrivals: Array | None, still: list[Pair], ended_ns: int | None) -> list[Pair]:
     """What arrived after the last look into the receive queue: nobody has read it."""
+    if ended_ns is not None:
+        return []  # closed unread; the address may be another socket's since
     if arrivals is None or not one.calls or any(not pair.answered for pair in still):
         return []  # of the connection a request is open already, for longer
     after = int(np.searchsorted(arrivals, one.looked_ns, side="right"))
@@ -123,7 +169,9 @@ def _waiting(one: _Connection, arrivals: Array | None, still: list[Pair]) -> lis
     return [Pair(Call(when, True, -1, reader, b"", when, True), "not read yet", 0)]
 
 
-def _connections(transfers: Transfers, ready: Mapping[int, Array]) -> dict[int, list[_Connection]]:
+def _connections(
+    transfers: Transfers, ready: Mapping[int, Array], lives: Lives
+) -> dict[int, list[_Connection]]:
     """The connections that each socket stood for, one after the other: one ends where its end was read."""
     rows: dict[int, list[tuple[Any, ...]]] = {}
     for table, inward in ((transfers.received, True), (transfers.sent, False)):
@@ -139,14 +187,24 @@ def _connections(transfers: Transfers, ready: Mapping[int, Array]) -> dict[int, 
                 begin = at * width
                 known = bytes_of[begin : begin + min(captured[at], max(0, size))]
                 rows.setdefault(sk, []).append((time, inward, size, tid, pid, descriptor, known))
-    return {sk: _split(sorted(calls, key=lambda call: call[0]), ready.get(sk)) for sk, calls in rows.items()}
+    return {
+        sk: _split(sorted(calls, key=lambda call: call[0]), ready.get(sk), lives.births(sk))
+        for sk, calls in rows.items()
+    }
 
 
-def _split(calls: list[tuple[Any, ...]], arrivals: Array | None) -> list[_Connection]:
+def _split(calls: list[tuple[Any, ...]], arrivals: Array | None, births: list[int]) -> list[_Connection]:
     found: list[_Connection] = []
     current: _Connection | None = None
     last_read, reading = 0, False
+    coming = deque(births)
     for time, inward, size, tid, pid, descriptor, known in calls:
+        while coming and coming[0] <= time:
+            # Another connection at this address: nothing of it arrived before.
+            last_read, reading = coming.popleft() - 1, False
+            if current is not None and current.calls:
+                found.append(current)
+            current = None
         if current is None:
             current = _Connection([], pid, descriptor)
         if inward:
@@ -205,11 +263,13 @@ def _beginnings(calls: list[Call]) -> list[bytes]:
     return found
 
 
-def _named(transfers: Transfers, one: _Connection) -> tuple[str, bool]:
+def _named(transfers: Transfers, one: _Connection, life: Life | None) -> tuple[str, bool]:
     """Its name, and whether the observed process is the one that is asked on it."""
     link = transfers.descriptors.get((one.pid, one.descriptor), "")
     match = re.fullmatch(r"socket:\[(\d+)\]", link)
     end = transfers.ends.get(int(match[1])) if match else None
     place = f"descriptor {one.descriptor} of {one.pid}"
+    if life is not None:  # who was called serves
+        return (f"{end[0]} ({place})" if end is not None else f"port {life.port} ({place})"), life.called
     # A server's end has the port on which somebody listens; else who gets bytes first is asked.
     return (f"{end[0]} ({place})", end[1]) if end is not None else (place, one.calls[0].inward)

@@ -16,6 +16,7 @@ __all__ = ["Account", "Spent", "merged"]
 Array = np.ndarray[Any, Any]
 Spent = dict[tuple[PartKind, str], float]
 
+_IDLE_READING = (Wait.POLL, Wait.SOCKET, Wait.PIPE)
 _IDLE = (Wait.POLL, Wait.FUTEX, Wait.EVENTFD, Wait.PIPE, Wait.SOCKET)
 
 
@@ -79,7 +80,7 @@ class Account:
             known += ns
             if row["state"] == State.RUNNING:
                 self._busy(spent, reader, since, since + ns)
-            elif row["state"] == State.BLOCKED and int(row["wait"]) in (Wait.POLL, Wait.SOCKET):
+            elif row["state"] == State.BLOCKED and int(row["wait"]) in _IDLE_READING:
                 self._add(spent, "receive-queue", "", ns)  # it is being woken
             else:
                 self._account(spent, row, since, ns)

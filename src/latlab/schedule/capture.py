@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ import numpy as np
 from latlab.errors import InputError, UsageError
 from latlab.model.schedule import Schedule
 from latlab.schedule.code.sampling import Sampling
-from latlab.schedule.collect import SOCKETS, Collector
+from latlab.schedule.collect import LIVES, PAYLOAD_BYTES, SOCKETS, Collector
 from latlab.schedule.derive import Facts, derive, kin_of
+from latlab.schedule.pipes import PIPES, inherits_pipes, joined, pipe_transfers, pipes_of
 from latlab.schedule.sockets import local_sockets
 from latlab.schedule.tree import Member, command_of, member, threads_of, tree_of
 from latlab.system.kernel.tracing import Events
@@ -52,6 +53,8 @@ class Transfers:
         ends: inode of a socket -> its own address, and whether somebody listens there.
         pids: the observed processes.
         lost: events that found no room.
+        lives: one row a TCP socket that begins or ends: `time_ns`, `skaddr`, `oldstate`, `newstate`, `sport`;
+            as the kernel numbers states (include/net/tcp_states.h). Empty where it doesn't tell.
         sampled_share: of the sockets, those of which this tells; what others did is left out.
     """
 
@@ -63,6 +66,7 @@ class Transfers:
     pids: frozenset[int]
     lost: int
     sampled_share: float = 1.0
+    lives: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
 
 def capture_command(
@@ -102,7 +106,8 @@ def capture_command(
         raise UsageError(
             f"unknown command '{command[0] if command else ''}'", remedy="give a program on the PATH"
         )
-    collector = Collector(method, sockets=transfers is not None)
+    asked = transfers is not None
+    collector = Collector(method, sockets=asked, pipes=asked and inherits_pipes(output))
     with collector, Sampling(stacks) as sampling:
         process = subprocess.Popen(list(command), stdout=output, env=environment, start_new_session=True)
         began = time.monotonic_ns()
@@ -155,7 +160,8 @@ def capture_pids(
     for pid in pids:
         if not threads_of(pid):
             raise InputError(f"process {pid}", "there is no such process, or it has ended")
-    collector = Collector(method, sockets=transfers is not None)
+    asked = transfers is not None
+    collector = Collector(method, sockets=asked, pipes=asked and bool(pipes_of(tree_of(pids))))
     with collector, Sampling(stacks) as sampling:
         sampling.follow(pids)
         collector.follow(pids)
@@ -179,9 +185,16 @@ def _transfers(collector: Collector, events: Events) -> Transfers:
         collector.sampled(events[name], key)
         for name, key in zip(SOCKETS, ("sk", "sk", "skaddr"), strict=True)
     )
+    if collector.with_pipes:
+        tables = {name: events[name].columns for name in PIPES}
+        piped = pipe_transfers(tables, collector.descriptors, collector.pids, PAYLOAD_BYTES)
+        sent, received, ready = (
+            joined(one, other) for one, other in zip((sent, received, ready), piped, strict=True)
+        )
+    lives = collector.sampled(events[LIVES], "skaddr") if LIVES in events else {}
     return Transfers(
         sent, received, ready, dict(collector.descriptors), dict(collector.ends), collector.pids, events.lost,
-        collector.sampled_share,
+        collector.sampled_share, lives,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from latlab.errors import UnavailableError
 from latlab.model.schedule import Wait
 from latlab.schedule.context import CONTEXTS
+from latlab.schedule.pipes import PIPES, peers_of, pipes_of
 from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member, command_of, described, threads_of, tree_of
@@ -22,7 +23,7 @@ from latlab.system.kernel.tracefs import known_events
 from latlab.system.kernel.tracing import BpfTracer, Events, EventTable, Tracer
 from latlab.system.quota import QuotaWatch
 
-__all__ = ["PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoints"]
+__all__ = ["LIVES", "PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoints"]
 
 _SWITCH = "sched:sched_switch"
 _WAKING = "sched:sched_waking"
@@ -40,15 +41,18 @@ _CONTEXT = (
 # socket's queue.
 SOCKETS = ("sock:sock_send_length", "sock:sock_recv_length", "sock:sk_data_ready")
 PAYLOAD_BYTES = 256
+# TCP connections that begin and end: the next socket may have the address of the last.
+LIVES = "sock:inet_sock_set_state"
 # Above so many calls a second, in or out, some of the connections are let go.
 _MOST_CALLS_HZ = 20_000
 _RATE_S = 0.2  # over which the rate is taken
-_KEYS = {SOCKETS[0]: "sk", SOCKETS[1]: "sk", SOCKETS[2]: "skaddr"}
+_KEYS = {SOCKETS[0]: "sk", SOCKETS[1]: "sk", SOCKETS[2]: "skaddr", LIVES: "skaddr"}
 _LOOK_S = 0.03
-_LOOKED_AT = ("sched:sched_process_fork", _SWITCH, *SOCKETS[:2])
+_LOOKED_AT = {"sched:sched_process_fork": ("child_pid",), _SWITCH: ("call", "argument", "prev_state")}
 _ENDS_S = 0.5
 _QUOTAS_S = 0.1
 _MOST_QUOTAS = 50  # processes whose groups are looked at each time
+_MOST_DESCRIPTORS = 1 << 20  # of a process
 _AGAIN_S = 1.0  # a descriptor may be closed, and its number used again
 
 
@@ -74,6 +78,7 @@ class Collector:
     Args:
         method: "bpf", "perf", or "auto" for the first that is allowed.
         sockets: collect what goes in and out of the processes' sockets too, which only BPF can.
+        pipes: and of their pipes.
 
     Attributes:
         method: the one that is used.
@@ -87,20 +92,26 @@ class Collector:
         UnavailableError: neither is allowed.
     """
 
-    def __init__(self, method: str = "auto", *, sockets: bool = False) -> None:
+    def __init__(self, method: str = "auto", *, sockets: bool = False, pipes: bool = False) -> None:
         names = tracepoints()
+        transfers: tuple[str, ...] = ()
         if sockets:
-            names, method = (*names, *SOCKETS), "bpf"
-        self._with_sockets = sockets
+            lives = known_events(LIVES)
+            pipes = pipes and all(known_events(name) for name in PIPES)
+            transfers = (*SOCKETS[:2], *(PIPES if pipes else ()))
+            names, method = (*names, *SOCKETS, *lives, *transfers[2:]), "bpf"
+        self._with_sockets, self.with_pipes = sockets, pipes and sockets
+        self._transfers_of = dict.fromkeys(transfers, ("argument",)) | dict.fromkeys(
+            transfers[:2], ("argument", "sk")
+        )
         self.method = method
         self._tracer: BpfTracer | Tracer
         if method in ("auto", "bpf"):
             try:
-                transfers = SOCKETS[:2] if sockets else ()
                 self._tracer = BpfTracer(
                     names,
                     registers=[_SWITCH, *transfers],
-                    payload_bytes=dict.fromkeys(transfers, PAYLOAD_BYTES),
+                    payload_bytes=dict.fromkeys((*transfers[:2], *PIPES[:2]), PAYLOAD_BYTES),
                     chosen=transfers,
                     keys=_KEYS if sockets else {},
                     contexts={name: one for name, one in CONTEXTS.items() if name in names},
@@ -138,6 +149,10 @@ class Collector:
                 self.members.setdefault(one.tid, one)
                 if one.call and WAITS.get(one.call[0]) in (BY_DESCRIPTOR, Wait.POLL) and len(one.call) > 1:
                     self._look(pid, one.call[1])
+
+        if self.with_pipes and isinstance(self._tracer, BpfTracer):
+            for pid in peers_of(pipes_of(self.pids), self.pids):
+                self._tracer.add_process(pid)  # who is at the other end tells when something arrived
 
     def _add(self, pid: int) -> None:
         with self._lock:
@@ -185,7 +200,7 @@ class Collector:
             if time.monotonic() - quotas_at > _QUOTAS_S:
                 self.quotas.look(sorted(self.pids)[:_MOST_QUOTAS])
                 quotas_at = time.monotonic()
-            events = self._tracer.look(_LOOKED_AT if self._with_sockets else _LOOKED_AT[:2])
+            events = self._tracer.look(_LOOKED_AT | self._transfers_of)
             self._forks(events)
             self._waits(events)
             if self._with_sockets:
@@ -215,13 +230,10 @@ class Collector:
                 self.commands[pid] = command
 
     def _transfers(self, events: Events) -> None:
-        for name in SOCKETS[:2]:
+        for name in self._transfers_of:
             table = events[name]
             if len(table):
-                pairs = np.unique(np.stack([table["pid"], table["argument"]], axis=1), axis=0)
-                for pid, descriptor in pairs.tolist():
-                    if 0 <= descriptor < 1 << 20:
-                        self._look(pid, descriptor)
+                self._look_at(table["pid"], table["argument"])
 
     def _thin(self, events: Events) -> None:
         """Let whole connections go while there are too many calls: what remains is complete, and unbiased."""
@@ -256,10 +268,13 @@ class Collector:
         rows &= np.isin(switches["pid"], np.fromiter(self.pids, np.int64))
         if not rows.any():
             return
-        pairs = np.unique(np.stack([switches["pid"][rows], switches["argument"][rows]], axis=1), axis=0)
-        for pid, descriptor in pairs.tolist():
-            if 0 <= descriptor < 1 << 20:
-                self._look(pid, descriptor)
+        self._look_at(switches["pid"][rows], switches["argument"][rows])
+
+    def _look_at(self, pids: np.ndarray[Any, Any], descriptors: np.ndarray[Any, Any]) -> None:
+        plausible = (descriptors >= 0) & (descriptors < _MOST_DESCRIPTORS)
+        pairs = np.unique(pids[plausible].astype(np.int64) * _MOST_DESCRIPTORS + descriptors[plausible])
+        for pair in pairs.tolist():
+            self._look(pair // _MOST_DESCRIPTORS, pair % _MOST_DESCRIPTORS)
 
 
 _FD_CALLS = np.array(

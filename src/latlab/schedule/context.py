@@ -20,7 +20,7 @@ _DISK_WORDS = ("nvme", "virtio", "vd", "ahci", "mmc", "scsi", "sd")
 _NET_WORDS = ("eth", "ens", "enp", "mlx", "ixgbe", "ice", "virtio-net", "input", "output")
 
 
-#: Of what a BPF program keeps a CPU's context by: its place in the word, the field with the interrupt's number,
+#: By what a BPF program keeps a CPU's context: the place in the word, the field with the interrupt's number,
 #: and whether it ends there. A hard interrupt may come into a soft one, and so has the higher place.
 CONTEXTS: dict[str, tuple[int, str, bool]] = {
     "irq:softirq_entry": (0, "vec", False),
@@ -98,7 +98,8 @@ def sources_of(events: Events, rows: Array) -> Array:
 def _by_context(context: Array) -> Array:
     found = np.full(len(context), int(Source.THREAD), np.int64)
     soft, hard, timer = ((context >> (16 * place)) & 0xFFFF for place in range(3))
-    for numbers, what in ((soft, {k: int(v) for k, v in _SOFT.items()}), (hard, _handlers() if hard.any() else {})):
+    known = {number: int(source) for number, source in _SOFT.items()}
+    for numbers, what in ((soft, known), (hard, _handlers() if hard.any() else {})):
         for one in np.unique(numbers[numbers > 0]).tolist():
             found[numbers == one] = what.get(one - 1, int(Source.INTERRUPT))
     return np.where(timer > 0, int(Source.TIMER), found)

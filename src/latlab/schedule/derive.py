@@ -315,7 +315,7 @@ def _name_of(link: str, sockets: Mapping[int, str]) -> str:
 
 
 def _wait_of_link(link: str) -> int:
-    if link.startswith("pipe:") or "fifo" in link:
+    if link.startswith(("pipe:", "fifo:")):
         return Wait.PIPE
     if link.startswith("socket:"):
         return Wait.SOCKET

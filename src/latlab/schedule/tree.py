@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -88,8 +89,10 @@ def command_of(pid: int) -> tuple[str, ...]:
 
 
 def described(pid: int, descriptor: int) -> str:
-    """What a descriptor is: "pipe:[12]", "socket:[34]", "anon_inode:[eventpoll]", a path; "" if gone."""
+    """What a descriptor is: "pipe:[12]", "socket:[34]", "anon_inode:[…]", "fifo:PATH", a path; "" if gone."""
     try:
-        return os.readlink(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH115
+        link = os.readlink(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH115
+        named = link.startswith("/") and stat.S_ISFIFO(os.stat(f"/proc/{pid}/fd/{descriptor}").st_mode)  # noqa: PTH116
+        return f"fifo:{link}" if named else link
     except OSError:
         return ""

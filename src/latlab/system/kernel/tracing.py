@@ -268,9 +268,9 @@ class BpfTracer:
             ``payload``, of which ``captured`` are its; the event has the call's result as its field ``ret``.
         chosen: events that come of the processes alone that `add_process` names.
         keys: an event's field by which `sample` chooses.
-        contexts: events that begin and end an interrupt: (place 0 to 3, the field with its number or "", whether
-            it ends). They are not collected; the events of `reports` have the column ``context`` instead: 16 bits
-            a place, the number and 1 inside of it, 0 outside.
+        contexts: events that begin and end an interrupt: (place 0 to 3, the field with its number or "",
+            whether it ends). They are not collected; the events of `reports` have the column ``context``
+            instead: 16 bits a place, the number and 1 inside of it, 0 outside.
         reports: see `contexts`.
         ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
 
@@ -373,19 +373,20 @@ class BpfTracer:
         """Samples that found no room so far."""
         return self._lost if self._trace is None else int(self._trace.lost())
 
-    def look(self, names: Iterable[str]) -> Events:
-        """What came of these events since the last look; works while tracing, and is kept for `events`.
+    def look(self, columns: Mapping[str, Sequence[str]]) -> Events:
+        """What came of these events since the last look, by CPU and time; it is kept for `events`.
+
+        Only these columns are made of it: the program that is observed needs the CPU itself.
 
         How many found no room isn't asked: bpf(2) suspends all programs on its CPU, and a thread that is
         preempted in it would keep them suspended.
         """
-        wanted = set(names)
         new = [] if self._trace is None else [self._trace.take()]
         self._taken += new
         tables = {
-            form.name: decode(form, [parts[index] for parts in new])
+            form.name: decode(form, [parts[index] for parts in new], columns[form.name])
             for index, form in enumerate(self._formats)
-            if form.name in wanted
+            if form.name in columns
         }
         return Events(tables, 0, ())
 
@@ -403,23 +404,26 @@ class BpfTracer:
         return Events(tables, self.lost, tuple(online_cpus()))
 
 
-def decode(form: EventFormat, parts: Sequence[Mapping[str, Any]]) -> EventTable:
+def decode(
+    form: EventFormat, parts: Sequence[Mapping[str, Any]], only: Sequence[str] | None = None
+) -> EventTable:
     """Turn raw samples into columns, sorted by time.
 
     Args:
         form: the layout that the kernel gave.
         parts: what `PerfTrace.take` returned for this event, once or more.
+        only: these columns, beside those that every event has, in the order of their coming; all when None.
     """
     stride = max((int(part["stride"]) for part in parts), default=0)
     rows = []
     for part in parts:
         one = part["raw"].reshape(len(part["time_ns"]), int(part["stride"]))
-        rows.append(np.pad(one, ((0, 0), (0, stride - one.shape[1]))))
+        rows.append(np.pad(one, ((0, 0), (0, stride - one.shape[1]))) if one.shape[1] < stride else one)
     raw = np.concatenate(rows) if rows else np.zeros((0, 0), np.uint8)
     columns: dict[str, np.ndarray[Any, Any]] = {}
     for key, kind in (("time_ns", np.uint64), ("cpu", np.int32), ("pid", np.int32), ("tid", np.int32)):
         columns[key] = np.concatenate([part[key] for part in parts]) if parts else np.zeros(0, kind)
-    order = np.argsort(columns["time_ns"], kind="stable")
+    order: Any = np.argsort(columns["time_ns"], kind="stable") if only is None else slice(None)
     columns = {
         key: value[order].astype(np.int64) if key == "time_ns" else value[order]
         for key, value in columns.items()
@@ -427,18 +431,21 @@ def decode(form: EventFormat, parts: Sequence[Mapping[str, Any]]) -> EventTable:
     raw = raw[order]
     if any(len(part.get("registers", ())) for part in parts):
         registers = np.concatenate([part["registers"].reshape(-1, len(_REGISTERS)) for part in parts])[order]
-        columns.update((name, registers[:, i]) for i, name in enumerate(_REGISTERS))
+        columns.update(
+            (name, registers[:, i]) for i, name in enumerate(_REGISTERS) if only is None or name in only
+        )
     if any(len(part.get("context", ())) for part in parts):
         columns["context"] = np.concatenate([part["context"] for part in parts])[order]
     width = max((int(part.get("payload_stride", 0)) for part in parts), default=0)
-    if width and len(order):
+    if width and len(raw) and only is None:
         payload = np.concatenate([part["payload"] for part in parts]).reshape(-1, width)[order]
         columns["captured"] = payload[:, :8].copy().view(np.int64).reshape(-1)
         columns["payload"] = payload[:, 8:].copy().view(f"V{width - 8}").reshape(-1)
     for one in form.fields:
         # An event's own `pid` is not the current task's: sched_wakeup's is the task that was woken.
         name = f"event_{one.name}" if one.name in columns else one.name
-        columns[name] = _field(raw, one)
+        if only is None or name in only:
+            columns[name] = _field(raw, one)
     return EventTable(form.name, columns)
 
 
