@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.requests_servers import nginx, postgresql, redis, run
 from latlab.words import duration, share, table
 
 _SECONDS = 4
@@ -33,80 +32,32 @@ _ROUNDS = 3
 Run = Callable[[], tuple[float, float, float]]  # p50 and p99 in ns, requests a second
 
 
-def _port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-def _run(*command: str, **options: object) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, **options).stdout  # type: ignore[call-overload, no-any-return]
-
-
-def _wait_for(port: int) -> None:
-    for _ in range(100):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except OSError:
-            time.sleep(0.1)
-
-
 @contextmanager
 def _redis(folder: Path) -> Iterator[tuple[int, Run]]:
-    port = _port()
-    server = subprocess.Popen(
-        ["redis-server", "--port", str(port), "--save", "", "--dir", str(folder)], stdout=subprocess.DEVNULL
-    )
+    with redis(folder) as (pid, port):
+        common = ("-p", str(port), "-c", str(_CLIENTS), "-n", str(_SECONDS * 25_000))
 
-    def load() -> tuple[float, float, float]:
-        out = _run(
-            "redis-benchmark",
-            "-p",
-            str(port),
-            "-c",
-            str(_CLIENTS),
-            "-n",
-            str(_SECONDS * 25_000),
-            "-t",
-            "get",
-            "--csv",
-        )
-        row = next(iter(csv.DictReader(out.splitlines())))
-        return float(row["p50_latency_ms"]) * 1e6, float(row["p99_latency_ms"]) * 1e6, float(row["rps"])
+        def load() -> tuple[float, float, float]:
+            out = run("redis-benchmark", *common, "-t", "get", "--csv")
+            row = next(iter(csv.DictReader(out.splitlines())))
+            return float(row["p50_latency_ms"]) * 1e6, float(row["p99_latency_ms"]) * 1e6, float(row["rps"])
 
-    try:
-        _wait_for(port)
-        yield server.pid, load
-    finally:
-        server.terminate()
-        server.wait()
+        yield pid, load
 
 
 @contextmanager
 def _nginx(folder: Path) -> Iterator[tuple[int, Run]]:
-    port = _port()
-    (folder / "index.html").write_text("hello\n" * 100)
-    (folder / "nginx.conf").write_text(
-        f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/log;\n"
-        "events {}\n"
-        "http { access_log off; keepalive_requests 100000000;\n"
-        f"server {{ listen 127.0.0.1:{port}; root {folder}; }} }}\n"
-    )
-    server = subprocess.Popen(["nginx", "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL)
+    with nginx(folder) as (pid, port):
+        asked = ("-t1", f"-c{_CLIENTS}", f"-d{_SECONDS}s", "--latency", f"http://127.0.0.1:{port}/")
 
-    def load() -> tuple[float, float, float]:
-        out = _run("wrk", "-t1", f"-c{_CLIENTS}", f"-d{_SECONDS}s", "--latency", f"http://127.0.0.1:{port}/")
-        found = {name: float(value) * _UNITS[unit] for name, value, unit in _WRK.findall(out)}
-        rate = re.search(r"Requests/sec:\s*([\d.]+)", out)
-        assert rate is not None
-        return found["50"], found["99"], float(rate[1])
+        def load() -> tuple[float, float, float]:
+            out = run("wrk", *asked)
+            found = {name: float(value) * _UNITS[unit] for name, value, unit in _WRK.findall(out)}
+            rate = re.search(r"Requests/sec:\s*([\d.]+)", out)
+            assert rate is not None
+            return found["50"], found["99"], float(rate[1])
 
-    try:
-        _wait_for(port)
-        yield server.pid, load
-    finally:
-        server.terminate()
-        server.wait()
+        yield pid, load
 
 
 _WRK = re.compile(r"(\d+)%\s+([\d.]+)(us|ms|s)\b")
@@ -115,55 +66,20 @@ _UNITS = {"us": 1e3, "ms": 1e6, "s": 1e9}
 
 @contextmanager
 def _postgresql(folder: Path) -> Iterator[tuple[int, Run]]:
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
-    port, data = _port(), folder / "data"
-    user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    if user:
-        shutil.chown(folder, "postgres")
-        folder.chmod(0o755)
-    _run(*user, str(programs / "initdb"), "-D", str(data), "-A", "trust", cwd="/")
-    server = subprocess.Popen(
-        [*user, str(programs / "postgres"), "-D", str(data), "-p", str(port), "-k", str(folder)],
-        stderr=subprocess.DEVNULL, cwd="/",
-    )  # fmt: skip
-    _wait_for(port)
-    common = ("-h", "127.0.0.1", "-p", str(port), *(("-U", "postgres") if user else ()), "postgres")
-    for _ in range(50):
-        if (
-            subprocess.run(
-                ["pgbench", "-i", "-q", "-s", "2", *common], capture_output=True, check=False
-            ).returncode
-            == 0
-        ):
-            break
-        time.sleep(0.2)
+    with postgresql(folder) as (pid, port):
+        common = ("-h", "127.0.0.1", "-p", str(port), "-U", "postgres", "postgres")
+        run("pgbench", "-i", "-q", "-s", "2", *common)
 
-    def load() -> tuple[float, float, float]:
-        log = folder / f"log{time.monotonic_ns()}"
-        log.mkdir()
-        _run(
-            "pgbench",
-            "-S",
-            "-n",
-            "-c",
-            "4",
-            "-T",
-            str(_SECONDS),
-            "-l",
-            "--log-prefix",
-            str(log / "p"),
-            *common,
-        )
-        times = sorted(
-            int(line.split()[2]) * 1_000 for file in log.iterdir() for line in file.read_text().splitlines()
-        )
-        return times[len(times) // 2], times[int(0.99 * len(times))], len(times) / _SECONDS
+        def load() -> tuple[float, float, float]:
+            log = folder / f"log{time.monotonic_ns()}"
+            log.mkdir()
+            logged = ("-l", "--log-prefix", str(log / "p"))
+            run("pgbench", "-S", "-n", "-c", "4", "-T", str(_SECONDS), *logged, *common)
+            lines = [line for file in log.iterdir() for line in file.read_text().splitlines()]
+            times = sorted(int(line.split()[2]) * 1_000 for line in lines)
+            return times[len(times) // 2], times[int(0.99 * len(times))], len(times) / _SECONDS
 
-    try:
-        yield server.pid, load
-    finally:
-        server.terminate()
-        server.wait()
+        yield pid, load
 
 
 SERVERS = {

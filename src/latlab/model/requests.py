@@ -14,6 +14,8 @@ __all__ = [
     "QuantileChange",
     "RequestKind",
     "RequestPart",
+    "RequestSpan",
+    "RequestWake",
     "Requests",
     "RequestsComparison",
     "SlowRequest",
@@ -73,6 +75,30 @@ class RequestKind:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestSpan:
+    """A stretch of a request's time, from its arrival: what the thread did that was to serve it.
+
+    Attributes:
+        thread: its name and number; "" where none was known.
+    """
+
+    thread: str
+    kind: PartKind
+    where: str
+    from_ns: int
+    until_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestWake:
+    """A wake-up of a thread that served a request, at a time from its arrival. `waker`: thread and number."""
+
+    at_ns: int
+    waker: str
+    thread: str
+
+
+@dataclass(frozen=True, slots=True)
 class SlowRequest:
     """One of the slowest.
 
@@ -80,6 +106,7 @@ class SlowRequest:
         began_ns: its arrival, CLOCK_MONOTONIC.
         connection: the socket, as far as it is known.
         still_open: it was not answered while it was observed: it took at least `ns`.
+        timeline: its parts in their order; short ones of a long timeline are left out. wakes: in it.
     """
 
     ns: int
@@ -88,6 +115,8 @@ class SlowRequest:
     kind: str
     parts: tuple[RequestPart, ...]
     still_open: bool = False
+    timeline: tuple[RequestSpan, ...] = ()
+    wakes: tuple[RequestWake, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +182,7 @@ class Requests:
         answer: what makes the slow ones slow.
         over_time: by arrival, in stretches of equal length; those without a request are left out.
         distrust: why this isn't trustworthy; empty when it is.
+        began_ns: of the observation, CLOCK_MONOTONIC.
     """
 
     seconds: float
@@ -181,6 +211,7 @@ class Requests:
     pooled_kinds: int = 0
     answer: TailAnswer = field(default_factory=lambda: TailAnswer("it was not asked for"))
     over_time: tuple[TimeSlice, ...] = ()
+    began_ns: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab requests show --json`, schema 1."""

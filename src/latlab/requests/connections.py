@@ -175,6 +175,8 @@ def _connections(
     """The connections that each socket stood for, one after the other: one ends where its end was read."""
     rows: dict[int, list[tuple[Any, ...]]] = {}
     for table, inward in ((transfers.received, True), (transfers.sent, False)):
+        if not len(table["time_ns"]):
+            continue  # of nothing, no registers were read either
         payload = table.get("payload")
         width = payload.dtype.itemsize if payload is not None else 0
         bytes_of = payload.tobytes() if payload is not None else b""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from latlab.model.requests import PartKind, RequestPart
+from latlab.model.requests import PartKind, RequestPart, RequestSpan, RequestWake
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.schedule.code.names import plain
 
@@ -16,6 +17,9 @@ __all__ = ["Account", "Spent", "merged"]
 Array = np.ndarray[Any, Any]
 Spent = dict[tuple[PartKind, str], float]
 
+_ONE_CONDITION = 64  # bytes
+_AGAIN_NS = 1_000_000
+_MOST_SPANS = 300  # of one request's timeline
 _IDLE_READING = (Wait.POLL, Wait.SOCKET, Wait.PIPE)
 _IDLE = (Wait.POLL, Wait.FUTEX, Wait.EVENTFD, Wait.PIPE, Wait.SOCKET)
 
@@ -37,6 +41,8 @@ class Account:
         self._rows = {index: schedule.of_thread(index) for index in self._index.values()}
         self._turns = _turns(schedule)
         self._samples = _samples(schedule)
+        self._spans: list[RequestSpan] = []
+        self._lane, self._at = "", 0
 
     def of(self, index: int) -> Spent:
         """Nanoseconds of each part of one request; they sum to its time."""
@@ -45,22 +51,55 @@ class Account:
         arrived, read = int(request["arrived"]), int(request["read"])
         answered, sent = int(request["answered"]), int(request["sent"])
         reader, sender = (self._index.get(int(request[key]), -1) for key in ("reader", "sender"))
+        self._spans, self._lane, self._at = [], self._numbered(reader), 0
         self._waiting(spent, reader, arrived, read)
         begun = read
         if sender != reader and sender >= 0:
             begun = self._taken_up(sender, read, answered, done_before)
+            self._lane = self._numbered(sender)
             self._add(spent, "thread", self._name(sender), begun - read)
         self._working(spent, sender if sender >= 0 else reader, begun, answered)
         self._add(spent, "send", "", sent - answered)
         return spent
 
+    def timeline(self, index: int) -> tuple[tuple[RequestSpan, ...], tuple[RequestWake, ...]]:
+        """The parts of one request in their order, and who woke the threads that served it."""
+        spent = self.of(index)
+        spans = self._spans
+        if len(spans) > _MOST_SPANS:
+            longest = sorted(range(len(spans)), key=lambda at: spans[at].from_ns - spans[at].until_ns)
+            spans = [spans[at] for at in sorted(longest[:_MOST_SPANS])]
+        request = self._requests[index]
+        serving = {self._index.get(int(request[key]), -1) for key in ("reader", "sender")}
+        arrived, wakes = int(request["arrived"]), self._schedule.wakes
+        low, high = np.searchsorted(wakes["time"], [arrived, arrived + int(sum(spent.values())) + 1])
+        found = [
+            RequestWake(
+                int(row["time"]) - arrived,
+                self._numbered(int(row["waker"])),
+                self._numbered(int(row["wakee"])),
+            )
+            for row in wakes[low:high]
+            if int(row["wakee"]) in serving and row["waker"] >= 0
+        ]
+        return tuple(spans), tuple(found[:_MOST_SPANS])
+
     def _name(self, index: int) -> str:
         return self._schedule.threads[index].name
 
-    @staticmethod
-    def _add(spent: Spent, kind: PartKind, where: str, ns: int) -> None:
-        if ns > 0:
-            spent[kind, where] = spent.get((kind, where), 0.0) + ns
+    def _numbered(self, index: int) -> str:
+        return f"{self._name(index)} {self._schedule.threads[index].tid}" if index >= 0 else ""
+
+    def _add(self, spent: Spent, kind: PartKind, where: str, ns: int) -> None:
+        if ns <= 0:
+            return
+        spent[kind, where] = spent.get((kind, where), 0.0) + ns
+        last = self._spans[-1] if self._spans else None
+        begin, self._at = self._at, self._at + ns
+        if last is not None and (last.thread, last.kind, last.where) == (self._lane, kind, where):
+            self._spans[-1] = replace(last, until_ns=self._at)
+        else:
+            self._spans.append(RequestSpan(self._lane, kind, where, begin, self._at))
 
     def _cut(self, index: int, begin: int, end: int) -> Iterable[tuple[Any, int, int]]:
         """The intervals of a thread between two instants, with since when and how long each is."""
@@ -146,7 +185,7 @@ class Account:
         wait, waker, source = int(row["wait"]), int(row["waker"]), int(row["source"])
         thing = self._schedule.objects.get(int(row["object"]), "")
         woke = self._name(waker) if waker >= 0 else ""
-        if wait == Wait.FUTEX and source != Source.TIMER:
+        if wait == Wait.FUTEX and (source != Source.TIMER or self._waits_on(row)):
             return "lock", f"futex {int(row['object']):#x}" + (f", released by {woke}" if woke else "")
         if wait in (Wait.DISK, Wait.SYNC):
             return "disk", "fsync" if wait == Wait.SYNC else thing
@@ -163,6 +202,22 @@ class Account:
         if source == Source.DISK:
             return "disk", thing
         return "unexplained", ""
+
+    def _waits_on(self, row: Any) -> bool:
+        """Whether a wait that its time-out ended goes on: who only looks up waits for the same word again.
+
+        A condition variable's words lie beside each other, and take turns (glibc's has two groups).
+        """
+        rows = self._rows[int(row["thread"])]
+        at = int(np.searchsorted(rows["begin"], int(row["begin"])))
+        for other in rows[at + 1 : at + 4]:
+            if other["state"] == State.BLOCKED:
+                return (
+                    int(other["wait"]) == Wait.FUTEX
+                    and abs(int(other["object"]) - int(row["object"])) < _ONE_CONDITION
+                    and int(other["begin"]) - int(row["end"]) < _AGAIN_NS
+                )
+        return False
 
     def _who_ran(self, row: Any) -> str:
         """Who had the CPU that a thread of ours waited for, longest; "" where that isn't known."""

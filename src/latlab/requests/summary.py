@@ -67,6 +67,7 @@ def summarise(found: Found, schedule: Schedule, lost: int, sampled_share: float 
                 int(times[index]), int(rows["arrived"][index]),
                 found.connections[int(rows["connection"][index])],
                 found.kinds[int(rows["kind"][index])], merged(apart([index])), bool(still[index]),
+                *account.timeline(index),
             )
             for index in order[::-1][:_SLOWEST].tolist()
         ),
@@ -80,6 +81,7 @@ def summarise(found: Found, schedule: Schedule, lost: int, sampled_share: float 
         framings=dict(found.framings),
         pooled_kinds=pooled,
         answer=tail_answer(tail, median),
+        began_ns=schedule.began_ns,
         over_time=_over_time(rows["arrived"] - schedule.began_ns, times, still, schedule.seconds),
     )  # fmt: skip
 

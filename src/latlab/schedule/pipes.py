@@ -99,6 +99,8 @@ _Rows = tuple[Table, list[str]]
 
 
 def _through_pipes(table: Mapping[str, Array], descriptors: Mapping[tuple[int, int], str]) -> _Rows:
+    if not len(table["time_ns"]):
+        return {"argument": np.zeros(0, np.int64), **table}, []
     names = [
         descriptors.get(key, "")
         for key in zip(table["pid"].tolist(), table["argument"].tolist(), strict=True)

@@ -62,8 +62,9 @@ def record(
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page that needs nothing else.")
+@click.option("--perfetto", type=click.Path(path_type=Path), help="Write the slowest for ui.perfetto.dev.")
 @JSON
-def show(run: Path, html: Path | None, as_json: bool) -> ExitCode:
+def show(run: Path, html: Path | None, perfetto: Path | None, as_json: bool) -> ExitCode:
     """Print the requests that were recorded in RUN."""
     recording = _opened(run)
     result = _read(recording.document(_DOCUMENT))
@@ -72,6 +73,11 @@ def show(run: Path, html: Path | None, as_json: bool) -> ExitCode:
 
         report(result, recording.environment, recording.command).write(html)
         click.echo(f"latlab requests: wrote {html}", err=True)
+    if perfetto is not None:
+        from latlab.reports.requests.perfetto import trace
+
+        perfetto.write_text(trace(result), encoding="utf-8")
+        click.echo(f"latlab requests: wrote {perfetto}", err=True)
     return _tell(result, as_json)
 
 
@@ -122,7 +128,21 @@ def _tell(result: Requests, as_json: bool) -> ExitCode:
 
 
 def _read(document: dict[str, Any]) -> Requests:
-    from latlab.model.requests import RequestKind, RequestPart, Requests, SlowRequest, TailAnswer, TimeSlice
+    from latlab.model.requests import (
+        RequestKind,
+        RequestPart,
+        Requests,
+        RequestSpan,
+        RequestWake,
+        SlowRequest,
+        TailAnswer,
+        TimeSlice,
+    )
+
+    def slow(one: dict[str, Any]) -> SlowRequest:
+        spans = tuple(RequestSpan(**span) for span in one.get("timeline", ()))
+        wakes = tuple(RequestWake(**wake) for wake in one.get("wakes", ()))
+        return SlowRequest(**{**one, "parts": parts(one["parts"]), "timeline": spans, "wakes": wakes})
 
     def parts(key: list[dict[str, Any]]) -> tuple[RequestPart, ...]:
         return tuple(RequestPart(**one) for one in key)
@@ -132,7 +152,7 @@ def _read(document: dict[str, Any]) -> Requests:
         RequestKind(**{**one, "at_least": tuple(one.get("at_least", ()))}) for one in given["kinds"]
     )
     given["parts"], given["median_parts"] = parts(given["parts"]), parts(given["median_parts"])
-    given["slowest"] = tuple(SlowRequest(**{**one, "parts": parts(one["parts"])}) for one in given["slowest"])
+    given["slowest"] = tuple(slow(one) for one in given["slowest"])
     for key in ("distrust", "at_least"):
         given[key] = tuple(given.get(key, ()))
     given["over_time"] = tuple(TimeSlice(**one) for one in given.get("over_time", ()))

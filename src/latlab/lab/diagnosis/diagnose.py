@@ -94,6 +94,7 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
             _save_answer(writer, answer)
             deadline = begin + question.budget_s - _RESERVE_S
             answer = _with_forecast(question, application, answer, seen, place, deadline, steps)
+        answer = replace(answer, requests=seen.requests)
         _save_answer(writer, answer)
     return DiagnosisRun(answer, environment, seen)
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from latlab.model.diagnosis.pipeline import Latency
 from latlab.model.queues.analysis import Doubt, Verdict
 from latlab.model.queues.tail import Tail
+from latlab.model.requests import Requests
 from latlab.model.threads import LimitKind, ThreadFindings
 
 __all__ = [
@@ -246,6 +247,7 @@ class Answer:
         findings: settings of the machine that disturb, as (name, value, cost, command).
         threads: what its threads do, seen from outside; None where that was not looked at.
         doubts: what contradicts a verdict, which is withheld then.
+        requests: what it answered, where it serves any; None else.
         lines: a verdict and a budget each, where no queue connects several lines of stages; else empty.
     """
 
@@ -273,6 +275,7 @@ class Answer:
     threads: ThreadFindings | None = None
     doubts: tuple[Doubt, ...] = ()
     lines: tuple[AnswerLine, ...] = ()
+    requests: Requests | None = None
 
     @property
     def trustworthy(self) -> bool:
@@ -281,8 +284,9 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab diagnose --json`, schema 1."""
-        document = asdict(replace(self, threads=None))
+        document = asdict(replace(self, threads=None, requests=None))
         del document["threads"]
+        document["requests"] = None if self.requests is None else self.requests.to_json()
         seen = {} if self.threads is None else self.threads.to_json()
         by_threads = self.threads is not None and self.verdict == self.threads.limit.kind
         document |= seen if by_threads else {"roles": [], "edges": [], **seen, "limit": self._limit()}

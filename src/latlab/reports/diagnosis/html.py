@@ -16,6 +16,7 @@ from latlab.reports.diagnosis.text import forecast_rows, tail_rows
 from latlab.reports.diagnosis.threads_html import add_threads
 from latlab.reports.html import Page
 from latlab.reports.queues.doubts import doubt_in_words
+from latlab.reports.requests.html import add_requests
 from latlab.reports.sections import figures
 from latlab.stats.stub_law import rates_between, times_between
 from latlab.words import duration, share, unit_of
@@ -79,6 +80,8 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
         add_observation(page, seen.diagnosis, seen.observation, times.end_to_end, times.waiting)
     if answer.threads is not None:
         add_threads(page, answer.threads)
+    if answer.requests is not None:
+        add_requests(page, answer.requests)
     _steps(page, answer)
     page.reproduce(command, run.environment, answer.seed)
     page.write(path)

@@ -9,6 +9,7 @@ from latlab.model.diagnosis.answer import Answer, AnswerComparison, Budget, Fore
 from latlab.model.queues.tail import Tail, TailHop
 from latlab.reports.diagnosis.threads_text import thread_blocks
 from latlab.reports.queues.doubts import doubt_in_words
+from latlab.reports.requests.text import finding, tail_blocks
 from latlab.words import count, duration, plural, share, table
 
 __all__ = ["comparison", "forecast_rows", "tail_rows", "text"]
@@ -49,6 +50,8 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
         blocks += thread_blocks(answer.threads, styled)
         if answer.threads.notes:
             blocks.append("\n".join(wrapped(f"{note}.", "  ! ", "    ") for note in answer.threads.notes))
+    if answer.requests is not None:
+        blocks += [wrapped(f"Requests: {finding(answer.requests)}"), *tail_blocks(answer.requests, styled)]
     if answer.lines:
         for line in answer.lines:
             if line.budget is not None:

@@ -16,10 +16,11 @@ from latlab.reports.requests.text import (
     part_rows,
     slow_rows,
 )
+from latlab.reports.requests.timeline import timelines
 from latlab.reports.sections import figures
 from latlab.words import plural
 
-__all__ = ["report"]
+__all__ = ["add_requests", "report"]
 
 
 def report(found: Requests, environment: Environment, command: str | None = None) -> Page:
@@ -33,6 +34,13 @@ def report(found: Requests, environment: Environment, command: str | None = None
         _sections(page, found)
     page.reproduce(command, environment)
     return page
+
+
+def add_requests(page: Page, found: Requests) -> None:
+    """The requests of a diagnosis: a section of its page."""
+    page.section("Requests", finding(found), anchor="requests")
+    page.paragraph("\n\n".join(counted(found)))
+    _sections(page, found)
 
 
 def _sections(page: Page, found: Requests) -> None:
@@ -69,3 +77,6 @@ def _sections(page: Page, found: Requests) -> None:
     page.table(PART_COLUMNS, part_rows(found.parts, found.median_parts))
     page.section("The slowest")
     page.table(SLOW_COLUMNS, slow_rows(found))
+    drawn = timelines(found.slowest)
+    if drawn:
+        page.svg(drawn, "What the threads did that were to serve each; arrows: who woke them.")

@@ -19,6 +19,7 @@ __all__ = [
     "part_rows",
     "requests_lines",
     "slow_rows",
+    "tail_blocks",
 ]
 
 SAYS = {
@@ -125,6 +126,13 @@ def requests_lines(found: Requests) -> list[str]:
     lines += [table(PART_COLUMNS, part_rows(found.parts, found.median_parts)), "", "The slowest:"]
     lines.append(table(SLOW_COLUMNS, slow_rows(found)))
     return lines
+
+
+def tail_blocks(found: Requests, styled: bool) -> list[str]:
+    """How many there were, and the slow ones' parts: what a diagnosis shows of them."""
+    title = f"Where {plural(found.band, 'slow request')} spend their time, beside the median ones"
+    rows = part_rows(found.parts, found.median_parts)
+    return [*counted(found), table(PART_COLUMNS, rows, title=title, styled=styled)]
 
 
 KIND_COLUMNS = ("kind", "requests", "p50", "p99", "p99.9", "max")

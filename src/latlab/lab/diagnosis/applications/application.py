@@ -13,6 +13,7 @@ from latlab.lab.judge.residence import TraceTable
 from latlab.lab.judge.watched import Watched
 from latlab.model.diagnosis.answer import Forecast, Unknown
 from latlab.model.machine.environment import Environment
+from latlab.model.requests import Requests
 from latlab.model.schedule import Schedule
 from latlab.model.threads import ThreadFindings
 
@@ -58,6 +59,7 @@ class Observed:
             not be read.
         status: its exit status; None while it runs, or when it was stopped.
         distrust: why the observation itself is not trustworthy; empty when it is.
+        requests: what it answered; None of one that answered too few to speak of.
         looks: names of earlier looks that were kept beside the observation, since they were disturbed.
     """
 
@@ -68,6 +70,7 @@ class Observed:
     seconds: float
     distrust: tuple[str, ...] = ()
     looks: tuple[str, ...] = ()
+    requests: Requests | None = None
 
 
 @dataclass(frozen=True, slots=True)

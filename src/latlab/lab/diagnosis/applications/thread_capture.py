@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from latlab.errors import InputError
+from latlab.errors import InputError, UnavailableError
 from latlab.lab.diagnosis.applications.application import Observed, Place
 from latlab.lab.diagnosis.applications.queue_recording import (
     QueueRecording,
@@ -18,14 +19,19 @@ from latlab.lab.diagnosis.applications.queue_recording import (
     publishes,
 )
 from latlab.model.queues.observation import Observation
+from latlab.model.requests import Requests
 from latlab.model.schedule import Schedule
 from latlab.model.threads import Limit, LimitKind
 from latlab.queues import applications, injected
 from latlab.system.scratch import scratch
 from latlab.words import duration
 
+if TYPE_CHECKING:
+    from latlab.schedule import Transfers
+
 __all__ = ["by_queues", "capture_of_command", "capture_of_pid"]
 
+_LEAST_REQUESTS = 20
 _LISTEN_LOOKS_S = (0.2, 0.6, 1.5, 4.0, 10.0, 30.0)
 
 
@@ -75,8 +81,9 @@ def capture_of_pid(pid: int, seconds: float, place: Place) -> Observed:
         )
     place.tell(f"observing process {pid} from outside for {seconds:g} s")
     watch = _Watch(pid=pid)
-    schedule = capture_pids([pid], seconds, stop=watch)
-    return _analysed(schedule, watch, None, place)
+    moved: list[Transfers] = []
+    schedule = _with_transfers(moved, lambda keep: capture_pids([pid], seconds, stop=watch, transfers=keep))
+    return replace(_analysed(schedule, watch, None, place), requests=_requests(moved, schedule))
 
 
 def capture_of_command(command: Sequence[str], seconds: float, place: Place) -> Observed:
@@ -88,6 +95,7 @@ def capture_of_command(command: Sequence[str], seconds: float, place: Place) -> 
     """
     from latlab.schedule import GivenUpError, capture_command
 
+    moved: list[Transfers] = []
     program = program_of(command)
     place.tell(f"observing `{' '.join(command)}` from outside, for {seconds:g} s at most")
     with (
@@ -99,19 +107,41 @@ def capture_of_command(command: Sequence[str], seconds: float, place: Place) -> 
     ):
         watch = _Watch(recording=recording)
         try:
-            schedule = capture_command(
-                [program, *command[1:]],
-                seconds,
-                output=2,
-                environment=injected(os.environ, folder),
-                give_up=watch,
-                over=recording.end,
+            schedule = _with_transfers(
+                moved,
+                lambda keep: capture_command(
+                    [program, *command[1:]],
+                    seconds,
+                    output=2,
+                    environment=injected(os.environ, folder),
+                    give_up=watch,
+                    over=recording.end,
+                    transfers=keep,
+                ),
             )
         except GivenUpError as given_up:
             place.tell("it publishes its queues: observing these")
             return by_queues(recording.until_end_of(given_up.process))
         queues = recording.finished(schedule.exit_code)
-    return _analysed(schedule, watch, queues, place)
+    return replace(_analysed(schedule, watch, queues, place), requests=_requests(moved, schedule))
+
+
+def _with_transfers(
+    moved: list[Transfers], capture: Callable[[Callable[[Transfers], None] | None], Schedule]
+) -> Schedule:
+    """A capture with what went through sockets; without it where BPF isn't allowed."""
+    try:
+        return capture(moved.append)
+    except UnavailableError:
+        return capture(None)
+
+
+def _requests(moved: Sequence[Transfers], schedule: Schedule) -> Requests | None:
+    """What the program answered; None where these are too few to speak of."""
+    from latlab.requests import of_transfers
+
+    found = of_transfers(moved[0], schedule)[1] if moved else None
+    return found if found is not None and found.requests >= _LEAST_REQUESTS else None
 
 
 def _analysed(schedule: Schedule, watch: _Watch, queues: QueueRun | None, place: Place) -> Observed:

@@ -1,0 +1,104 @@
+// Asks and times: client PORT CONNECTIONS INTERVAL_US SECONDS FILE [EVERY FILE], a request a file.
+//
+// Each connection asks at its instants, or as soon as the answer before has come; EVERY nth request is the
+// second file's. How long an answer is, is found at the beginning. Prints a line a request: begun and taken, in
+// ns of CLOCK_MONOTONIC.
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+std::int64_t now() {
+  timespec at{};
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
+}
+
+std::string content(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int dial(int port) {
+  const int made = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<std::uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(made, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) std::exit(1);
+  const int on = 1;
+  setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return made;
+}
+
+std::size_t length_of_answer(int connection, const std::string& request) {
+  static char buffer[1 << 20];
+  if (send(connection, request.data(), request.size(), 0) < 0) std::exit(1);
+  const timeval patience{0, 300'000};
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  std::size_t length = 0;
+  for (ssize_t got = 0; (got = recv(connection, buffer, sizeof(buffer), 0)) > 0;)
+    length += static_cast<std::size_t>(got);
+  const timeval none{0, 0};
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none));
+  return length;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 6) return 2;
+  const int port = std::atoi(arguments[1]), connections = std::atoi(arguments[2]);
+  const std::int64_t interval = std::atoll(arguments[3]) * 1'000;
+  const std::int64_t seconds = std::atoll(arguments[4]) * 1'000'000'000;
+  const std::string usual = content(arguments[5]), other = count > 7 ? content(arguments[7]) : "";
+  const long every = count > 7 ? std::atol(arguments[6]) : 0;
+  const bool line = usual.back() == '\n' && usual.find('\r') == std::string::npos;
+  const int first = dial(port);
+  const std::size_t usual_bytes = line ? 0 : length_of_answer(first, usual);
+  const std::size_t other_bytes = other.empty() || line ? 0 : length_of_answer(first, other);
+  const std::int64_t begin = now() + 50'000'000;
+  std::vector<std::vector<std::int64_t>> begun(static_cast<std::size_t>(connections)), taken = begun;
+  std::vector<std::thread> all;
+  for (int i = 0; i < connections; ++i)
+    all.emplace_back([&, i] {
+      const int connection = dial(port);
+      std::vector<char> buffer(1 << 20);
+      std::int64_t next = begin + (every < 0 ? 0 : interval * i / connections);
+      for (long number = 1; next < begin + seconds; ++number) {
+        const timespec until{next / 1'000'000'000, next % 1'000'000'000};
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+        const bool second = every > 0 && (number + i * 7) % every == 0;
+        const std::string& request = second ? other : usual;
+        std::size_t left = second ? other_bytes : usual_bytes;
+        const std::int64_t from = now();
+        if (send(connection, request.data(), request.size(), MSG_NOSIGNAL) < 0) return;
+        for (bool ended = false; !ended;) {
+          const ssize_t got = recv(connection, buffer.data(), buffer.size(), 0);
+          if (got <= 0) return;
+          left -= line ? 0 : static_cast<std::size_t>(got);
+          ended = line ? buffer[static_cast<std::size_t>(got) - 1] == '\n' : left == 0;
+        }
+        begun[static_cast<std::size_t>(i)].push_back(from);
+        taken[static_cast<std::size_t>(i)].push_back(now() - from);
+        next = std::max(next + interval, now());
+        if (every < 0) next = begin + ((now() - begin) / interval + 1) * interval;  // all at once
+      }
+    });
+  for (std::thread& one : all) one.join();
+  for (std::size_t i = 0; i < begun.size(); ++i)
+    for (std::size_t k = 0; k < begun[i].size(); ++k)
+      std::printf("%lld %lld\n", static_cast<long long>(begun[i][k]), static_cast<long long>(taken[i][k]));
+}

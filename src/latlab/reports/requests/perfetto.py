@@ -1,0 +1,52 @@
+"""The slowest requests as a trace that ui.perfetto.dev opens (trace event format)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from latlab.model.requests import Requests, SlowRequest
+from latlab.reports.json import dumps
+from latlab.reports.requests.text import SAYS
+
+__all__ = ["trace"]
+
+
+def trace(found: Requests) -> str:
+    """A process a request, a track a thread, a slice a part, an arrow a wake-up; µs of CLOCK_MONOTONIC."""
+    events = [event for number, one in enumerate(found.slowest, 1) for event in _events(number, one)]
+    return dumps({"displayTimeUnit": "ns", "traceEvents": events})
+
+
+def _events(number: int, one: SlowRequest) -> Iterator[dict[str, Any]]:
+    name = f"{number}. {one.kind} on {one.connection}"
+    yield {"ph": "M", "name": "process_name", "pid": number, "tid": 0, "args": {"name": name}}
+    threads = {"": 0}
+    for thread in (*(span.thread for span in one.timeline), *(wake.waker for wake in one.wakes)):
+        threads.setdefault(thread, len(threads))
+    for thread, track in threads.items():
+        label = thread or "request"
+        yield {"ph": "M", "name": "thread_name", "pid": number, "tid": track, "args": {"name": label}}
+    whole = {
+        "ph": "X",
+        "name": one.kind,
+        "pid": number,
+        "tid": 0,
+        "ts": one.began_ns / 1e3,
+        "dur": one.ns / 1e3,
+    }
+    yield {**whole, "args": {"connection": one.connection, "still_open": one.still_open}}
+    for span in one.timeline:
+        yield {
+            "ph": "X", "name": SAYS[span.kind], "pid": number, "tid": threads[span.thread],
+            "ts": (one.began_ns + span.from_ns) / 1e3, "dur": (span.until_ns - span.from_ns) / 1e3,
+            "args": {"where": span.where},
+        }  # fmt: skip
+    for index, wake in enumerate(one.wakes):
+        shared = {"name": "wakes", "cat": "wake", "id": f"{number}.{index}", "pid": number}
+        at = (one.began_ns + wake.at_ns) / 1e3
+        # An arrow begins and ends in a slice: a short one for the waker.
+        yield {"ph": "X", "name": "wakes", "pid": number, "tid": threads[wake.waker], "ts": at - 1, "dur": 1}
+        yield {"ph": "s", "tid": threads[wake.waker], "ts": at - 0.5, **shared}
+        if wake.thread in threads:
+            yield {"ph": "f", "bp": "e", "tid": threads[wake.thread], "ts": at + 0.001, **shared}
