@@ -12,6 +12,7 @@ from latlab.model.schedule import (
     FOREIGN,
     INTERVAL,
     SAMPLE,
+    WAKE,
     Frame,
     Losses,
     Schedule,
@@ -37,7 +38,7 @@ def schedule(intervals: list[Any], foreign: list[Any] = [], ended: int = 1_000) 
     threads = tuple(ScheduledThread(tid, 10, name, "server", 0, ended) for tid, name in
                     ((SERVER, "server"), (WORKER, "worker")))  # fmt: skip
     return Schedule(
-        0, ended, (0, 1), threads, np.array(sorted(intervals), INTERVAL), np.zeros(0),
+        0, ended, (0, 1), threads, np.array(sorted(intervals), INTERVAL), np.zeros(0, WAKE),
         np.array(foreign, FOREIGN),
         Losses("bpf"), foreign_names={77: "bystander", 78: "neighbour"},
     )  # fmt: skip
@@ -150,3 +151,30 @@ def test_the_part_that_makes_slow_requests_longer_is_the_answer() -> None:
 )
 def test_an_answer_that_does_not_hold_is_withheld(tail: Any, median: Any, why: str) -> None:
     assert why in tail_answer(tail, median).withheld
+
+
+def test_a_timeline_has_the_parts_in_their_order_and_who_woke_its_thread() -> None:
+    made = replace(
+        schedule([interval(0, State.RUNNING, 100, 130), interval(0, State.BLOCKED, 130, 190, wait=Wait.TIMER),
+                  interval(0, State.RUNNING, 190, 200)]),
+        wakes=np.array([(190, 1, 0, 0, 0), (500, 1, 0, 0, 0)], WAKE),
+    )  # fmt: skip
+    rows = np.array([request(100, 100, 200)], REQUEST)
+    spans, wakes = Account(made, rows, ("GET",)).timeline(0)
+    assert [(one.kind, one.from_ns, one.until_ns) for one in spans] == [
+        ("running", 0, 30), ("timer", 30, 90), ("running", 90, 100),
+    ]  # fmt: skip
+    assert {one.thread for one in spans} == {"server 11"}
+    assert [(one.at_ns, one.waker, one.thread) for one in wakes] == [(90, "worker 12", "server 11")]
+
+
+def futex(begin: int, end: int, word: int, source: Source) -> Any:
+    return (0, State.BLOCKED, Wait.FUTEX, source, -1, begin, end, -1, word, -1)
+
+
+def test_a_lock_that_is_asked_for_again_after_a_time_out_is_waited_for() -> None:
+    again = [futex(100, 150, 64, Source.TIMER), futex(160, 200, 68, Source.THREAD)]
+    assert set(spent(again, [], request(100, 100, 200))) == {("lock", "futex 0x40"), ("lock", "futex 0x44"),
+                                                             ("unexplained", "")}  # fmt: skip
+    alone = [futex(100, 200, 64, Source.TIMER)]
+    assert set(spent(alone, [], request(100, 100, 200))) == {("timer", "")}

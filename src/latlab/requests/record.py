@@ -18,8 +18,13 @@ def record(
     seconds: float = 10.0,
     *,
     stop: Callable[[], bool] = lambda: False,
+    stacks: bool = True,
 ) -> tuple[Found, Requests]:
     """Observe processes, or a command, with their children.
+
+    Args:
+        stop: asked several times a second; True ends the observation of processes.
+        stacks: sample in which functions they run.
 
     Returns:
         every request, and what they say.
@@ -29,8 +34,8 @@ def record(
     """
     seen: list[Transfers] = []
     if command:
-        schedule = capture_command(command, seconds, transfers=seen.append)
+        schedule = capture_command(command, seconds, stacks=stacks, transfers=seen.append)
     else:
-        schedule = capture_pids(pids, seconds, stop=stop, transfers=seen.append)
+        schedule = capture_pids(pids, seconds, stop=stop, stacks=stacks, transfers=seen.append)
     found = find_requests(seen[0])
     return found, summarise(found, schedule, seen[0].lost, seen[0].sampled_share)

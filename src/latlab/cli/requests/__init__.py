@@ -14,6 +14,7 @@ SUBCOMMANDS = {
         "Observe a server's requests, and say where the slow ones spend their time.",
     ),
     "compare": ("requests.record", "Judge recordings after a change against those before it."),
+    "top": ("requests.top", "Show a running server's requests live."),
     "show": ("requests.record", "Print a recording of requests again."),
 }
 
