@@ -23,6 +23,7 @@ from latlab.model.schedule import (
 )
 from latlab.requests.answer import tail_answer
 from latlab.requests.connections import NEVER, REQUEST, Found
+from latlab.requests.faults import Faults
 from latlab.requests.parts import Account
 from latlab.requests.summary import summarise
 from latlab.stats.censored import censored_quantiles
@@ -178,3 +179,29 @@ def test_a_lock_that_is_asked_for_again_after_a_time_out_is_waited_for() -> None
                                                              ("unexplained", "")}  # fmt: skip
     alone = [futex(100, 200, 64, Source.TIMER)]
     assert set(spent(alone, [], request(100, 100, 200))) == {("timer", "")}
+
+
+def test_pages_that_a_running_thread_touches_first_are_a_part_at_their_usual_price() -> None:
+    rows = np.array([request(100, 100, 200)], REQUEST)
+    running = schedule([interval(0, State.RUNNING, 100, 200)])
+    many = Faults({SERVER: np.arange(100, 200, 10)}, cost_ns=7.0)
+    place = "pages that were touched for the first time"
+    assert Account(running, rows, ("GET",), many).of(0) == {("fault", place): 70, ("running", "server"): 30}
+    few = Faults({SERVER: np.array([150]), WORKER: np.arange(100, 200)}, cost_ns=5.0)
+    assert Account(running, rows, ("GET",), few).of(0) == {("running", "server"): 100}
+
+
+def test_what_missing_pages_cost_is_never_more_than_the_time_in_which_they_came() -> None:
+    assert Faults({SERVER: np.arange(50)}, cost_ns=1_000.0).ns(SERVER, 0, 60) == 60
+    assert Faults({SERVER: np.arange(50)}, cost_ns=1_000.0).ns(WORKER, 0, 60) == 0
+
+
+def test_a_collection_of_garbage_is_named_where_the_interpreter_has_symbols() -> None:
+    made = replace(
+        schedule([interval(0, State.RUNNING, 100, 200)]),
+        samples=np.array([(150, 0, 1, 0)], SAMPLE),
+        stacks=((0, 1),),
+        frames=(Frame("gc_collect_main"), Frame("handle", "app.py", 3)),
+    )
+    found = Account(made, np.array([request(100, 100, 200)], REQUEST), ("GET",)).of(0)
+    assert found == {("running", "server in the interpreter's garbage collection"): 100}

@@ -2,7 +2,7 @@
 
 from latlab.requests.compare import compare
 from latlab.requests.connections import Found, find_requests
-from latlab.requests.record import record
+from latlab.requests.record import of_transfers, record
 from latlab.requests.summary import summarise
 
-__all__ = ["Found", "compare", "find_requests", "record", "summarise"]
+__all__ = ["Found", "compare", "find_requests", "of_transfers", "record", "summarise"]

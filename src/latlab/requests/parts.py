@@ -10,6 +10,7 @@ import numpy as np
 
 from latlab.model.requests import PartKind, RequestPart, RequestSpan, RequestWake
 from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.requests.faults import Faults
 from latlab.schedule.code.names import plain
 
 __all__ = ["Account", "Spent", "merged"]
@@ -17,6 +18,13 @@ __all__ = ["Account", "Spent", "merged"]
 Array = np.ndarray[Any, Any]
 Spent = dict[tuple[PartKind, str], float]
 
+_FEW_FAULTS = 0.05  # of the time that a thread ran, below which missing pages are not told apart
+_COLLECTS = (
+    "gc_collect_",
+    "_PyGC_Collect",
+    "PyGC_Collect",
+    "_PyGC_CollectNoFail",
+)  # CPython, Modules/gcmodule.c
 _ONE_CONDITION = 64  # bytes
 _AGAIN_NS = 1_000_000
 _MOST_SPANS = 300  # of one request's timeline
@@ -30,10 +38,14 @@ class Account:
     Args:
         schedule: of the server while it answered them.
         rows: of REQUEST, all of them. kinds: the names of their kinds.
+        faults: pages that were missing to its threads.
     """
 
-    def __init__(self, schedule: Schedule, rows: Array, kinds: Sequence[str]) -> None:
+    def __init__(
+        self, schedule: Schedule, rows: Array, kinds: Sequence[str], faults: Faults | None = None
+    ) -> None:
         self._schedule = schedule
+        self._faults = faults if faults is not None else Faults()
         self._requests, self._kinds = rows, kinds
         self._before = _done_before(rows)
         self._reads = _reads(rows)
@@ -156,6 +168,10 @@ class Account:
     def _running(self, spent: Spent, thread: int, begin: int, ns: int) -> None:
         """By the functions in which it was sampled meanwhile; without a sample none is named."""
         name = self._name(thread)
+        missing = self._faults.ns(self._schedule.threads[thread].tid, begin, ns)
+        if missing > _FEW_FAULTS * ns:
+            self._add(spent, "fault", "pages that were touched for the first time", missing)
+            ns -= missing
         times, stacks = self._samples.get(thread, (_NONE, _NONE))
         low, high = np.searchsorted(times, [begin, begin + ns])
         for stack in stacks[low:high].tolist():
@@ -166,6 +182,8 @@ class Account:
     def _function(self, stack: int) -> str:
         """The innermost function of the program's own language."""
         frames = [self._schedule.frames[index] for index in self._schedule.stacks[stack]]
+        if any(one.function.startswith(_COLLECTS) for one in frames):
+            return "the interpreter's garbage collection"
         python = [one for one in frames if one.file.endswith(".py")]
         return next((plain(one.function) for one in python or frames if one.function), "")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from latlab.model.requests import Requests
+from latlab.model.schedule import Schedule
 from latlab.requests.connections import Found, find_requests
+from latlab.requests.faults import Faults, cost_of_a_fault_ns
 from latlab.requests.summary import summarise
 from latlab.schedule import Transfers, capture_command, capture_pids
 
-__all__ = ["record"]
+__all__ = ["of_transfers", "record"]
 
 
 def record(
@@ -37,5 +39,11 @@ def record(
         schedule = capture_command(command, seconds, stacks=stacks, transfers=seen.append)
     else:
         schedule = capture_pids(pids, seconds, stop=stop, stacks=stacks, transfers=seen.append)
-    found = find_requests(seen[0])
-    return found, summarise(found, schedule, seen[0].lost, seen[0].sampled_share)
+    return of_transfers(seen[0], schedule)
+
+
+def of_transfers(moved: Transfers, schedule: Schedule) -> tuple[Found, Requests]:
+    """The requests in what was moved, and what they say."""
+    found = find_requests(moved)
+    faults = Faults(moved.faults, cost_of_a_fault_ns()) if moved.faults else None
+    return found, summarise(found, schedule, moved.lost, moved.sampled_share, faults)

@@ -11,6 +11,7 @@ from latlab.model.requests import RequestKind, Requests, SlowRequest, TimeSlice
 from latlab.model.schedule import Schedule
 from latlab.requests.answer import tail_answer
 from latlab.requests.connections import NEVER, Found
+from latlab.requests.faults import Faults
 from latlab.requests.parts import Account, merged
 from latlab.stats.censored import censored_quantiles
 
@@ -28,7 +29,9 @@ _QUANTILES = {"p50_ns": 0.5, "p99_ns": 0.99, "p999_ns": 0.999}
 Array = np.ndarray[Any, Any]
 
 
-def summarise(found: Found, schedule: Schedule, lost: int, sampled_share: float = 1.0) -> Requests:
+def summarise(
+    found: Found, schedule: Schedule, lost: int, sampled_share: float = 1.0, faults: Faults | None = None
+) -> Requests:
     """What the requests say; with distrust where too little was seen."""
     rows = found.rows[
         (found.rows["arrived"] >= schedule.began_ns)
@@ -43,7 +46,7 @@ def summarise(found: Found, schedule: Schedule, lost: int, sampled_share: float 
     whole, at_least = _percentiles(times, still)
     kinds, pooled = _kinds(found, rows, times, still)
     order = np.argsort(times, kind="stable")
-    account = Account(schedule, rows, found.kinds)
+    account = Account(schedule, rows, found.kinds, faults)
 
     def apart(which: Sequence[int]) -> list[dict[Any, float]]:
         return [account.of(index) for index in which]

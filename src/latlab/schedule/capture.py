@@ -16,7 +16,7 @@ import numpy as np
 from latlab.errors import InputError, UsageError
 from latlab.model.schedule import Schedule
 from latlab.schedule.code.sampling import Sampling
-from latlab.schedule.collect import LIVES, PAYLOAD_BYTES, SOCKETS, Collector
+from latlab.schedule.collect import FAULTS, LIVES, PAYLOAD_BYTES, SOCKETS, Collector
 from latlab.schedule.derive import Facts, derive, kin_of
 from latlab.schedule.pipes import PIPES, inherits_pipes, joined, pipe_transfers, pipes_of
 from latlab.schedule.sockets import local_sockets
@@ -55,6 +55,7 @@ class Transfers:
         lost: events that found no room.
         lives: one row a TCP socket that begins or ends: `time_ns`, `skaddr`, `oldstate`, `newstate`, `sport`;
             as the kernel numbers states (include/net/tcp_states.h). Empty where it doesn't tell.
+        faults: thread -> when a page was missing to it, in order.
         sampled_share: of the sockets, those of which this tells; what others did is left out.
     """
 
@@ -67,6 +68,7 @@ class Transfers:
     lost: int
     sampled_share: float = 1.0
     lives: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    faults: Mapping[int, np.ndarray[Any, Any]] = field(default_factory=dict)
 
 
 def capture_command(
@@ -194,8 +196,19 @@ def _transfers(collector: Collector, events: Events) -> Transfers:
     lives = collector.sampled(events[LIVES], "skaddr") if LIVES in events else {}
     return Transfers(
         sent, received, ready, dict(collector.descriptors), dict(collector.ends), collector.pids, events.lost,
-        collector.sampled_share, lives,
+        collector.sampled_share, lives, _faults(events),
     )  # fmt: skip
+
+
+def _faults(events: Events) -> dict[int, np.ndarray[Any, Any]]:
+    tables = [events[name] for name in FAULTS if name in events]
+    if not tables:
+        return {}
+    tids, times = (np.concatenate([one[key] for one in tables]) for key in ("tid", "time_ns"))
+    order = np.lexsort((times, tids))
+    ids, starts = np.unique(tids[order], return_index=True)
+    parts = np.split(times[order], starts[1:]) if len(ids) else []
+    return dict(zip(ids.tolist(), parts, strict=True))
 
 
 def _own(pid: int) -> Member:

@@ -23,7 +23,7 @@ from latlab.system.kernel.tracefs import known_events
 from latlab.system.kernel.tracing import BpfTracer, Events, EventTable, Tracer
 from latlab.system.quota import QuotaWatch
 
-__all__ = ["LIVES", "PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoints"]
+__all__ = ["FAULTS", "LIVES", "PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoints"]
 
 _SWITCH = "sched:sched_switch"
 _WAKING = "sched:sched_waking"
@@ -43,6 +43,8 @@ SOCKETS = ("sock:sock_send_length", "sock:sock_recv_length", "sock:sk_data_ready
 PAYLOAD_BYTES = 256
 # TCP connections that begin and end: the next socket may have the address of the last.
 LIVES = "sock:inet_sock_set_state"
+# Pages that were missing, also those that the kernel makes at once: a thread that takes many runs meanwhile.
+FAULTS = ("exceptions:page_fault_user", "exceptions:page_fault_kernel")
 # Above so many calls a second, in or out, some of the connections are let go.
 _MOST_CALLS_HZ = 20_000
 _RATE_S = 0.2  # over which the rate is taken
@@ -99,7 +101,8 @@ class Collector:
             lives = known_events(LIVES)
             pipes = pipes and all(known_events(name) for name in PIPES)
             transfers = (*SOCKETS[:2], *(PIPES if pipes else ()))
-            names, method = (*names, *SOCKETS, *lives, *transfers[2:]), "bpf"
+            faults = [name for name in FAULTS if known_events(name)]
+            names, method = (*names, *SOCKETS, *lives, *faults, *transfers[2:]), "bpf"
         self._with_sockets, self.with_pipes = sockets, pipes and sockets
         self._transfers_of = dict.fromkeys(transfers, ("argument",)) | dict.fromkeys(
             transfers[:2], ("argument", "sk")
@@ -112,7 +115,7 @@ class Collector:
                     names,
                     registers=[_SWITCH, *transfers],
                     payload_bytes=dict.fromkeys((*transfers[:2], *PIPES[:2]), PAYLOAD_BYTES),
-                    chosen=transfers,
+                    chosen=(*transfers, *FAULTS),
                     keys=_KEYS if sockets else {},
                     contexts={name: one for name, one in CONTEXTS.items() if name in names},
                     reports=[_WAKING],
