@@ -24,6 +24,6 @@ def screen(console: Console | None = None) -> Iterator[Callable[[Requests], None
 
         def show(found: Requests) -> None:
             unsure = [f"Not trustworthy: {reason}." for reason in found.distrust]
-            live.update(Text("\n".join((*requests_lines(found), *unsure)), no_wrap=True), refresh=True)
+            live.update(Text("\n".join((*requests_lines(found), *unsure))), refresh=True)
 
         yield show

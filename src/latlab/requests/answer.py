@@ -13,7 +13,7 @@ __all__ = ["tail_answer"]
 _FEWEST = 5  # slow requests of which something is said
 _LONGER = 1.5  # times as long as the median ones, for there to be a tail
 _MAIN = 0.5  # of the difference
-_AGREE = 2 / 3  # of the slow ones
+_AGREE = 0.55  # of those slow ones that are really long
 _USUAL = 0.1  # of the median ones may show the same
 _RARE = 1e-3  # p value
 
@@ -39,7 +39,7 @@ def tail_answer(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
     withheld = ""
     if kind == "unexplained":
         withheld = "most of what makes them longer was not seen"
-    elif more[kind] < _MAIN * extra or slow < _AGREE * len(tail):
+    elif more[kind] < _MAIN * extra or not _agree(tail, kind, usual, usually, extra):
         withheld = "no single part makes most of them longer"
     elif p_value > _RARE or few > _USUAL * len(median):
         withheld = "median requests show the same"
@@ -47,6 +47,22 @@ def tail_answer(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
         withheld, kind, _where(tail, median, kind, more[kind]), extra, more[kind] / extra,
         slow, len(tail), few, len(median), p_value, said,
     )  # fmt: skip
+
+
+def _agree(
+    tail: Sequence[Spent], kind: PartKind, usual: Mapping[PartKind, float], usually: float, extra: float
+) -> bool:
+    """Whether this part is the main one in most of the long requests, and stays it without the longest.
+
+    Some of the slow ones are hardly longer than the median: what they spend their time on decides nothing.
+    """
+    long = [one for one in tail if sum(one.values()) - usually > _MAIN * extra]
+    agreeing = sum(_mostly(one, kind, usual, usually, extra) for one in long)
+    rest = sorted(tail, key=lambda one: sum(one.values()))[:-1]
+    means = _means(rest)
+    remaining = sum(means.values()) - usually
+    own = means.get(kind, 0.0) - usual.get(kind, 0.0)
+    return agreeing >= _AGREE * len(long) and own >= _MAIN * remaining
 
 
 def _means(group: Sequence[Spent]) -> dict[PartKind, float]:

@@ -143,7 +143,7 @@ def _not_accepted(
     transfers: Transfers, ready: Mapping[int, Array], lives: Lives
 ) -> Iterable[tuple[str, int]]:
     """Connections to a port of these processes on which bytes came, and that nobody has read from."""
-    read = set(np.unique(transfers.received["sk"]).tolist())
+    read = set(np.unique(transfers.received["sk"]).tolist()) if len(transfers.received["time_ns"]) else set()
     ports = {lives.port(sk) for sk in read} - {0}
     for sk in lives.waiting(ports):
         arrivals = ready.get(sk)
