@@ -38,8 +38,9 @@ def interval(thread: int, state: State, begin: int, end: int, cpu: int = -1, wai
 def schedule(intervals: list[Any], foreign: list[Any] = [], ended: int = 1_000) -> Schedule:  # noqa: B006
     threads = tuple(ScheduledThread(tid, 10, name, "server", 0, ended) for tid, name in
                     ((SERVER, "server"), (WORKER, "worker")))  # fmt: skip
+    rows = np.array(sorted(intervals, key=lambda one: (one[0], one[5])), INTERVAL)
     return Schedule(
-        0, ended, (0, 1), threads, np.array(sorted(intervals, key=lambda one: (one[0], one[5])), INTERVAL), np.zeros(0, WAKE),
+        0, ended, (0, 1), threads, rows, np.zeros(0, WAKE),
         np.array(foreign, FOREIGN),
         Losses("bpf"), foreign_names={77: "bystander", 78: "neighbour"},
     )  # fmt: skip

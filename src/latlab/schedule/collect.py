@@ -104,9 +104,9 @@ class Collector:
             faults = [name for name in FAULTS if known_events(name)]
             names, method = (*names, *SOCKETS, *lives, *faults, *transfers[2:]), "bpf"
         self._with_sockets, self.with_pipes = sockets, pipes and sockets
-        self._transfers_of = dict.fromkeys(transfers, ("argument",)) | dict.fromkeys(
-            transfers[:2], ("argument", "sk")
-        )
+        self._transfers_of: dict[str, tuple[str, ...]] = {
+            name: ("argument", "sk") if name in SOCKETS else ("argument",) for name in transfers
+        }
         self.method = method
         self._tracer: BpfTracer | Tracer
         if method in ("auto", "bpf"):
