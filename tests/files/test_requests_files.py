@@ -12,7 +12,7 @@ import pytest
 
 from latlab.formats.recording import RecordingWriter
 from latlab.model.machine.environment import Environment
-from latlab.model.schedule import FOREIGN, INTERVAL, Losses, Schedule, ScheduledThread, State
+from latlab.model.schedule import FOREIGN, INTERVAL, WAKE, Losses, Schedule, ScheduledThread, State
 from latlab.requests import Found, summarise
 from latlab.requests.connections import NEVER, REQUEST
 
@@ -29,7 +29,8 @@ def run(tmp_path: Path) -> Path:
     ended = 10_000_000
     intervals = np.array([(0, State.RUNNING, 0, 0, 0, 0, ended, -1, -1, -1)], INTERVAL)
     schedule = Schedule(
-        0, ended, (0,), (ScheduledThread(11, 10, "<server>", "server", 0, ended),), intervals, np.zeros(0),
+        0, ended, (0,), (ScheduledThread(11, 10, "<server>", "server", 0, ended),), intervals,
+        np.zeros(0, WAKE),
         np.zeros(0, FOREIGN), Losses("bpf"),
     )  # fmt: skip
     rows = [
@@ -68,6 +69,19 @@ def test_a_page_escapes_what_comes_from_the_server(run: Path, tmp_path: Path) ->
     text = page.read_text()
     assert "GET /&lt;b&gt;" in text
     assert "GET /<b>" not in text
+
+
+def test_the_slowest_are_written_for_perfetto(run: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    done = latlab("show", str(run), "--perfetto", str(trace))
+    assert done.returncode == 0, done.stderr
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert max(one["dur"] for one in events if one["ph"] == "X") == 9_500.0
+
+
+def test_a_live_view_needs_a_terminal() -> None:
+    done = latlab("top", "--pid", "1")
+    assert (done.returncode, "needs a terminal" in done.stderr) == (2, True)
 
 
 def test_recordings_are_compared_in_pairs(run: Path) -> None:

@@ -197,6 +197,41 @@ def test_every_request_of_pipelined_batches_is_counted(tmp_path: Path) -> None:
     assert (found["requests"], found["framing"], found["uncounted"]) == (1000, "resp", 0)
 
 
+PIPED = """
+import os, time
+count = 0
+while data := os.read(0, 4096):
+    count += 1
+    if count % 20 == 0: time.sleep(0.03)
+    os.write(1, data.upper())
+"""
+
+
+def test_a_server_over_pipes_has_requests_too() -> None:
+    skip_without_bpf()
+    process = subprocess.Popen([sys.executable, "-c", PIPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        recorder = subprocess.Popen(
+            [sys.executable, "-m", "latlab", "requests", "top", "--pid", str(process.pid), "--period", "2s",
+             "--count", "1", "--json"],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        with recorder:
+            while recorder.poll() is None:
+                os.write(process.stdin.fileno(), b"hello\n")
+                os.read(process.stdout.fileno(), 100)
+                time.sleep(0.002)
+            assert recorder.stdout is not None
+            found = json.loads(recorder.stdout.read())
+        process.stdin.close()
+    assert (found["connections"], found["framing"]) == (1, "lines")
+    assert found["requests"] > 50
+    assert found["without_arrival"] <= 1
+    assert found["parts"][0]["kind"] == "timer"
+
+
 def test_a_stall_at_the_end_of_a_recording_is_seen(tmp_path: Path) -> None:
     skip_without_bpf()
     with server("plain") as (process, port):
