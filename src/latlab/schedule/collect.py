@@ -135,8 +135,7 @@ class Collector:
         self.quotas = QuotaWatch()
         self.sampled_share = 1.0
         self._below = 1 << 32
-        self._window: list[Events] = []
-        self._window_began = time.monotonic()
+        self._looked, self._looked_at = 0, time.monotonic()
         self._seen_at: dict[tuple[int, int], float] = {}
         self._pids: set[int] = set()
         self._lock = threading.Lock()
@@ -203,12 +202,18 @@ class Collector:
             if time.monotonic() - quotas_at > _QUOTAS_S:
                 self.quotas.look(sorted(self.pids)[:_MOST_QUOTAS])
                 quotas_at = time.monotonic()
-            events = self._tracer.look(_LOOKED_AT | self._transfers_of)
+            events = self._tracer.look(_LOOKED_AT)
             self._forks(events)
             self._waits(events)
             if self._with_sockets:
-                self._transfers(events)
-                self._thin(events)
+                # Less often: the program that is observed may need the CPU itself.
+                seconds = time.monotonic() - self._looked_at
+                if last or seconds > _RATE_S:
+                    moved = self._tracer.looked(self._transfers_of, self._looked)
+                    self._looked, self._looked_at = self._tracer.looks, time.monotonic()
+                    self._transfers(moved)
+                    if seconds > _RATE_S:
+                        self._thin(moved, seconds)
                 if last or time.monotonic() - at > _ENDS_S:
                     self.ends.update(socket_ends())
                     at = time.monotonic()
@@ -238,15 +243,11 @@ class Collector:
             if len(table):
                 self._look_at(table["pid"], table["argument"])
 
-    def _thin(self, events: Events) -> None:
+    def _thin(self, moved: Events, seconds: float) -> None:
         """Let whole connections go while there are too many calls: what remains is complete, and unbiased."""
-        self._window.append(events)
-        now = time.monotonic()
-        seconds = now - self._window_began
-        if seconds < _RATE_S or not isinstance(self._tracer, BpfTracer):
+        if not isinstance(self._tracer, BpfTracer):
             return
-        calls = [np.concatenate([one[name]["sk"] for one in self._window]) for name in SOCKETS[:2]]
-        self._window, self._window_began = [], now
+        calls = [moved[name]["sk"] for name in SOCKETS[:2]]
         calls = [one[self._tracer.hashes(one) < self._below] for one in calls]
         sockets = np.unique(np.concatenate(calls))
         rate = max(len(one) for one in calls) / seconds

@@ -381,14 +381,24 @@ class BpfTracer:
         How many found no room isn't asked: bpf(2) suspends all programs on its CPU, and a thread that is
         preempted in it would keep them suspended.
         """
-        new = [] if self._trace is None else [self._trace.take()]
-        self._taken += new
+        if self._trace is not None:
+            self._taken.append(self._trace.take())
+        return self.looked(columns, len(self._taken) - 1)
+
+    def looked(self, columns: Mapping[str, Sequence[str]], since: int) -> Events:
+        """What came since the look of this number, as `look` gives it; `looks` is the next one's number."""
+        parts = self._taken[since:]
         tables = {
-            form.name: decode(form, [parts[index] for parts in new], columns[form.name])
+            form.name: decode(form, [part[index] for part in parts], columns[form.name])
             for index, form in enumerate(self._formats)
             if form.name in columns
         }
         return Events(tables, 0, ())
+
+    @property
+    def looks(self) -> int:
+        """How many there were."""
+        return len(self._taken)
 
     def events(self) -> Events:
         """Everything so far."""
