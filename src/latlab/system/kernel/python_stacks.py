@@ -12,10 +12,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import Frame
+from latlab.system.scratch import scratch
 
 __all__ = ["PythonSamples", "PythonStacks", "Seen", "parse_chrome_trace", "process_tree"]
 
@@ -77,6 +78,7 @@ class PythonStacks:
         self._recorders: list[tuple[bool, int, subprocess.Popen[bytes], Path]] = []
         self._attached: set[int] = set()
         self._folder = ""
+        self._folders = ExitStack()
         self._texts: dict[Path, str] = {}
         self._end = threading.Event()
         self._watcher: threading.Thread | None = None
@@ -97,23 +99,13 @@ class PythonStacks:
         self._end.set()
         if self._watcher is not None:
             self._watcher.join()
-        for _, _, process, _ in self._recorders:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-        for _, _, process, _ in self._recorders:
-            try:
-                process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
         for _, _, _, path in self._recorders:
             try:
                 self._texts[path] = path.read_text()
             except OSError:
                 continue  # the program ended before py-spy had seen anything
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = ""
+        self._folders.close()
+        self._folder = ""
 
     def samples(self) -> PythonSamples:
         """What was recorded, after `stop`."""
@@ -139,16 +131,34 @@ class PythonStacks:
                     self._attached.add(pid)
                     self._attach(pid)
             self._end.wait(_SOON if time.monotonic() - began < 3 else _LATER)
+        # In this thread, which has started them: the kernel takes its end for that of their parent.
+        for _, _, process, _ in self._recorders:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+        for _, _, process, _ in self._recorders:
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
     def _attach(self, pid: int) -> None:
         if self._program is None:
             self.notes = ("the frames of Python are not read: pip install 'latlab[python]'",)
             return
         if not self._folder:
-            self._folder = tempfile.mkdtemp(prefix="latlab-python-")
+            self._folder = str(self._folders.enter_context(scratch("python")))
         for idle in (False, True):
             path = Path(self._folder) / f"{pid}-{int(idle)}.json"
-            command = [self._program, "record", "--nonblocking", "--threads", "--format", "chrometrace"]
+            command = [
+                *_ends_with_us(),
+                self._program,
+                "record",
+                "--nonblocking",
+                "--threads",
+                "--format",
+                "chrometrace",
+            ]
             command += ["--rate", str(self._hz), "--duration", str(_LONGEST_S), "--output", str(path)]
             command += ["--pid", str(pid), *(["--idle"] if idle else [])]
             began_ns = time.monotonic_ns()
@@ -160,6 +170,12 @@ class PythonStacks:
                 start_new_session=True,  # a ^C is ours to pass on
             )
             self._recorders.append((idle, began_ns, process, path))
+
+
+def _ends_with_us() -> list[str]:
+    """What a command begins with whose process the kernel is to end when we are killed (prctl(2))."""
+    program = shutil.which("setpriv")  # util-linux; without it, it ends by itself after a while
+    return [program, "--pdeathsig", "KILL"] if program is not None else []
 
 
 def process_tree(roots: Iterable[int]) -> list[int]:
