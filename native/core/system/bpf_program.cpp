@@ -42,6 +42,19 @@ int call(int command, bpf_attr& attributes) {
   return static_cast<int>(syscall(SYS_bpf, command, &attributes, sizeof(attributes)));
 }
 
+int make_map(std::uint32_t type, std::uint32_t key_bytes, std::uint32_t value_bytes, std::uint32_t entries,
+             const char* what, std::uint32_t flags = 0) {
+  bpf_attr attributes{};
+  attributes.map_type = type;
+  attributes.key_size = key_bytes;
+  attributes.value_size = value_bytes;
+  attributes.max_entries = entries;
+  attributes.map_flags = flags;
+  const int made = call(BPF_MAP_CREATE, attributes);
+  if (made < 0) fail(what);
+  return made;
+}
+
 class Assembler {
  public:
   void move(std::uint8_t to, std::uint8_t from) { add(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0); }
@@ -322,23 +335,11 @@ std::vector<bpf_insn> program(const Program& wanted) {
 }  // namespace
 
 int make_ring(std::size_t bytes) {
-  bpf_attr attributes{};
-  attributes.map_type = kRingMap;
-  attributes.max_entries = static_cast<std::uint32_t>(bytes);
-  const int made = call(BPF_MAP_CREATE, attributes);
-  if (made < 0) fail("making the ring of the BPF programs");
-  return made;
+  return make_map(kRingMap, 0, 0, static_cast<std::uint32_t>(bytes), "making the ring of the BPF programs");
 }
 
 int make_counters(std::uint32_t count) {
-  bpf_attr attributes{};
-  attributes.map_type = BPF_MAP_TYPE_ARRAY;
-  attributes.key_size = 4;
-  attributes.value_size = 8;
-  attributes.max_entries = count;
-  const int made = call(BPF_MAP_CREATE, attributes);
-  if (made < 0) fail("making the counters of the BPF programs");
-  return made;
+  return make_map(BPF_MAP_TYPE_ARRAY, 4, 8, count, "making the counters of the BPF programs");
 }
 
 std::uint64_t read_counter(int counters, std::uint32_t index) {
@@ -352,37 +353,15 @@ std::uint64_t read_counter(int counters, std::uint32_t index) {
 }
 
 int make_sampling() {
-  bpf_attr attributes{};
-  attributes.map_type = BPF_MAP_TYPE_ARRAY;
-  attributes.key_size = 4;
-  attributes.value_size = 16;
-  attributes.max_entries = 1;
-  attributes.map_flags = kMappable;
-  const int made = call(BPF_MAP_CREATE, attributes);
-  if (made < 0) fail("making the sampling of the BPF programs");
-  return made;
+  return make_map(BPF_MAP_TYPE_ARRAY, 4, 16, 1, "making the sampling of the BPF programs", kMappable);
 }
 
 int make_contexts() {
-  bpf_attr attributes{};
-  attributes.map_type = kPerCpuArray;
-  attributes.key_size = 4;
-  attributes.value_size = 8;
-  attributes.max_entries = 1;
-  const int made = call(BPF_MAP_CREATE, attributes);
-  if (made < 0) fail("making the contexts of the BPF programs");
-  return made;
+  return make_map(kPerCpuArray, 4, 8, 1, "making the contexts of the BPF programs");
 }
 
 int make_processes() {
-  bpf_attr attributes{};
-  attributes.map_type = BPF_MAP_TYPE_HASH;
-  attributes.key_size = 4;
-  attributes.value_size = 4;
-  attributes.max_entries = 65536;
-  const int made = call(BPF_MAP_CREATE, attributes);
-  if (made < 0) fail("making the map of processes of the BPF programs");
-  return made;
+  return make_map(BPF_MAP_TYPE_HASH, 4, 4, 65536, "making the map of processes of the BPF programs");
 }
 
 void add_process(int processes, std::uint32_t pid) {
