@@ -9,7 +9,7 @@ from io import StringIO
 from rich.console import Console
 
 from latlab.live.requests_top import screen
-from latlab.model.answer import Answer
+from latlab.model.diagnosis.answer import Answer
 from latlab.model.requests import (
     RequestKind,
     RequestPart,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli._options import DURATION_NS, JSON
+from latlab.cli.kit.options import DURATION_NS, JSON
 from latlab.errors import InputError, UsageError
 
 if TYPE_CHECKING:
