@@ -154,10 +154,10 @@ def test_parts_sum_to_the_whole_and_the_median_is_the_clients(tmp_path: Path) ->
     assert (shown.returncode, "Where the slow ones spend it" in shown.stdout) == (0, True)
 
 
-def asked(port: int, batches: int) -> None:
+def asked(port: int, ended: threading.Event) -> None:
     """Commands in batches of forty, each batch in one write: more than is captured of a call."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-        for _ in range(batches):
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        while not ended.is_set():
             connection.sendall(b"*2\r\n$8\r\nJSON.GET\r\n$3\r\nkey\r\n" * 40)
             left = 5 * 40
             while left:
@@ -185,16 +185,20 @@ def test_every_request_of_pipelined_batches_is_counted(tmp_path: Path) -> None:
     assert process.stdout is not None
     try:
         port = int(process.stdout.readline())
-        client = threading.Timer(1.5, asked, (port, 25))
+        ended = threading.Event()
+        client = threading.Thread(target=asked, args=(port, ended))
         client.start()
-        done = latlab("record", "--pid", str(process.pid), "--seconds", "4", "--json")
+        done = latlab("record", "--pid", str(process.pid), "--seconds", "2", "--json")
+        ended.set()
         client.join()
     finally:
         process.kill()
         process.wait()
         process.stdout.close()
     found = json.loads(done.stdout)
-    assert (found["requests"], found["framing"], found["uncounted"]) == (1000, "resp", 0)
+    # A batch arrives as a whole, and is answered as one: as one request each there would be some hundred.
+    assert (found["requests"] % 40, found["framing"], found["uncounted"]) == (0, "resp", 0)
+    assert found["requests"] > 400
 
 
 PIPED = """
