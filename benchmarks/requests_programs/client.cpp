@@ -1,8 +1,8 @@
 // Asks and times: client PORT CONNECTIONS INTERVAL_US SECONDS FILE [EVERY FILE], a request a file.
 //
 // Each connection asks at its instants, or as soon as the answer before has come; EVERY nth request is the
-// second file's. How long an answer is, is found at the beginning. Prints a line a request: begun and taken, in
-// ns of CLOCK_MONOTONIC.
+// second file's. How long an answer is, is found at the beginning. Prints a line a request: begun and taken,
+// in ns of CLOCK_MONOTONIC.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>

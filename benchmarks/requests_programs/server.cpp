@@ -38,8 +38,8 @@ void write_durably(int file) {
 
 void touch_pages() {
   constexpr std::size_t kBytes = 96 << 20;
-  auto* pages = static_cast<char*>(
-      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* pages =
+      static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   for (std::size_t at = 0; at < kBytes; at += 4096) pages[at] = 1;
   munmap(pages, kBytes);
 }
