@@ -4,8 +4,8 @@
 
 Each system is captured once; what its part's being 20, 50, 80 and 100 % faster would buy is forecast; then
 the program with the work taken out is run, in turn with the unchanged one. The least time of the rounds
-counts: others make a run longer, never shorter. Work is CPU time, which a changing speed does not touch.
-As root all runs have a real-time policy, so that a busy machine disturbs them less.
+counts: others make a run longer, never shorter. Work is CPU time, so that a machine whose speed changes
+doesn't matter. As root all runs have a real-time policy, so that a busy machine disturbs them less.
 """
 
 from __future__ import annotations

@@ -15,6 +15,9 @@ from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import document as json_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from latlab.lab.diagnosis.diagnose import DiagnosisRun
     from latlab.lab.diagnosis.question import Question
 
 _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, against each other."
@@ -45,6 +48,12 @@ _EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, 
     default=True,
     help="Say what a faster stage would buy, which takes the most time.",
 )
+@click.option(
+    "--perfetto",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write what all threads did as a trace for ui.perfetto.dev.",
+)
 def diagnose(
     target: tuple[str, ...],
     pid: int | None,
@@ -56,6 +65,7 @@ def diagnose(
     output: Path | None,
     stage: str | None,
     forecast: bool,
+    perfetto: Path | None,
     as_json: bool,
 ) -> int:
     """Name what limits, where the time goes, and what fixing it would buy.
@@ -85,10 +95,17 @@ def diagnose(
         if question.layout is None:
             raise UsageError("--input is for the demonstration's pipeline, not for an application of yours")
         question = replace(question, input=feed, input_from="")
+    if perfetto is not None and question.layout is not None:
+        raise UsageError(
+            "--perfetto is for what threads of a command or a process did",
+            remedy="`latlab queues export --to perfetto` writes a recording of the pipeline",
+        )
     folder, tell = folder_of("diagnose", output), teller("diagnose")
     with saying_what_stays(folder, tell):
         run = diagnose_question(question, folder, tell)
     answer = run.answer
+    if perfetto is not None:
+        _trace(perfetto, run, tell)
     (folder / ANSWER).write_text(text(answer, styled=False) + "\n", encoding="utf-8")
     return finish(
         folder,
@@ -131,6 +148,18 @@ def _question(
     if seed is not None:
         question = replace(question, seed=seed)
     return question
+
+
+def _trace(path: Path, run: DiagnosisRun, tell: Callable[[str], None]) -> None:
+    from latlab.reports.diagnosis.perfetto import write_perfetto
+
+    if run.seen.schedule is None or run.seen.threads is None:
+        tell(
+            "--perfetto: what its threads did was not looked at, since its queues tell more; nothing is written"
+        )
+        return
+    write_perfetto(path, run.seen.schedule, run.seen.threads)
+    tell(f"trace for ui.perfetto.dev: {path}")
 
 
 def _compare(folders: tuple[str, ...], as_json: bool) -> int:

@@ -12,8 +12,10 @@ from latlab.lab.diagnosis.diagnose import DiagnosisRun
 from latlab.model.diagnosis.answer import Answer, Budget, Forecast, Interval
 from latlab.model.queues.tail import Tail
 from latlab.reports.diagnosis.demo_html import add_observation, add_topology
+from latlab.reports.diagnosis.flame import add_flame
 from latlab.reports.diagnosis.text import forecast_rows, tail_rows
 from latlab.reports.diagnosis.threads_html import add_threads
+from latlab.reports.diagnosis.turns import add_turns
 from latlab.reports.html import Page
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.requests.html import add_requests
@@ -80,6 +82,9 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
         add_observation(page, seen.diagnosis, seen.observation, times.end_to_end, times.waiting)
     if answer.threads is not None:
         add_threads(page, answer.threads)
+        if run.seen.schedule is not None:
+            add_flame(page, run.seen.schedule, answer.threads)
+            add_turns(page, run.seen.schedule, answer.threads)
     if answer.requests is not None:
         add_requests(page, answer.requests)
     _steps(page, answer)
