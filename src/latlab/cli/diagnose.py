@@ -154,9 +154,7 @@ def _trace(path: Path, run: DiagnosisRun, tell: Callable[[str], None]) -> None:
     from latlab.reports.diagnosis.perfetto import write_perfetto
 
     if run.seen.schedule is None or run.seen.threads is None:
-        tell(
-            "--perfetto: what its threads did was not looked at, since its queues tell more; nothing is written"
-        )
+        tell("--perfetto: nothing is written, since its queues were looked at and not its threads")
         return
     write_perfetto(path, run.seen.schedule, run.seen.threads)
     tell(f"trace for ui.perfetto.dev: {path}")

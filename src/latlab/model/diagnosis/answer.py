@@ -326,14 +326,15 @@ class Change:
     """One quantity of two diagnoses.
 
     Attributes:
-        verdict: "better", "worse" or "same"; "part" of a budget's part, which explains and is not judged.
+        verdict: "better", "worse" or "same"; "open" where one run each doesn't decide it; "part" of what
+            explains and is not judged: a budget's part, what a role limits.
     """
 
     what: str
     unit: str
     before: float
     after: float
-    verdict: Literal["better", "worse", "same", "part"]
+    verdict: Literal["better", "worse", "same", "open", "part"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +343,7 @@ class AnswerComparison:
 
     Attributes:
         warnings: differences of the environments.
+        decides: the command that would decide what is open; "" where nothing is.
     """
 
     before: str
@@ -350,6 +352,7 @@ class AnswerComparison:
     limiting_after: str | None
     changes: tuple[Change, ...]
     warnings: tuple[str, ...] = ()
+    decides: str = ""
 
     @property
     def regression(self) -> bool:

@@ -1,12 +1,12 @@
 // Draws every flame graph of the page: <div class="flame-graph"> with a JSON tree in a script of its own.
 // A node is [name, running ns, waiting ns, [children]]; its width is what the chosen kinds of time sum to.
 (() => {
-  const ROW = 20, LEAST = 0.0012;
+  const ROW = 20, LEAST = 0.0012, RAN = [246, 170, 82], WAITED = [131, 179, 226];
   const unit = (ns) => ns >= 1e9 ? `${(ns / 1e9).toPrecision(3)} s` : ns >= 1e6 ? `${(ns / 1e6).toPrecision(3)} ms`
     : `${(ns / 1e3).toPrecision(3)} µs`;
   const colour = (node) => {
     const off = node[2] / Math.max(1, node[1] + node[2]);
-    return `hsl(${Math.round(32 + 176 * off)} ${Math.round(88 - 26 * off)}% ${Math.round(64 + 6 * off)}%)`;
+    return `rgb(${RAN.map((on, i) => Math.round(on + (WAITED[i] - on) * off)).join(" ")})`;
   };
   for (const graph of document.querySelectorAll(".flame-graph")) {
     const root = JSON.parse(graph.querySelector("script").textContent);

@@ -25,8 +25,8 @@ _NOT_SAMPLED = "(stack not sampled)"
 _BAR = """<div class="flame-bar"><label>Time: <select><option value="both">running and waiting</option>
 <option value="on">running</option><option value="off">waiting</option></select></label>
 <label>Find: <input type="search" placeholder="function"></label><button type="button">Whole graph</button>
-<span><i class="flame-key" style="background:hsl(32 88% 64%)"></i>running</span>
-<span><i class="flame-key" style="background:hsl(208 62% 70%)"></i>waiting</span></div>"""
+<span><i class="flame-key" style="background:rgb(246 170 82)"></i>running</span>
+<span><i class="flame-key" style="background:rgb(131 179 226)"></i>waiting</span></div>"""
 
 
 def flame_of(schedule: Schedule, found: ThreadFindings) -> Node:

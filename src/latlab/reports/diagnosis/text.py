@@ -233,8 +233,11 @@ def comparison(found: AnswerComparison) -> str:
     """Two diagnoses beside each other."""
 
     def shown(value: float, unit: str) -> str:
+        if unit == "share":
+            return share(value)
         return duration(value) if unit == "ns" else f"{value:,.0f} {unit}"
 
+    verdicts = {"part": "", "open": "not decided"}
     before, after = (name or "none" for name in (found.limiting_before, found.limiting_after))
     moved = f"What limits: {before}" + ("" if before == after else f" before, {after} after") + "."
     rows = [
@@ -243,13 +246,15 @@ def comparison(found: AnswerComparison) -> str:
             shown(change.before, change.unit),
             shown(change.after, change.unit),
             "–"
-            if not change.before
+            if not change.before or change.unit == "share"
             else f"{share(change.after / change.before - 1, signed=True)}".replace("%", " %"),
-            "" if change.verdict == "part" else change.verdict,
+            verdicts.get(change.verdict, change.verdict),
         ]
         for change in found.changes
     ]
     lines = [moved, "", table(("", "before", "after", "change", ""), rows)]
+    if found.decides:
+        lines += ["", f"One run each doesn't decide how long the program takes: {found.decides}"]
     if found.warnings:
         lines += ["", "The environments differ: " + "; ".join(found.warnings) + "."]
     return "\n".join(lines)
