@@ -9,7 +9,7 @@ import pytest
 from latlab.lab.diagnosis.joined import joined
 from latlab.model.diagnosis.answer import Answer, AnswerLine
 from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
-from latlab.model.threads import Code, Limit, LimitKind, Role, ThreadFindings
+from latlab.model.threads import Code, Limit, LimitKind, LockUse, Role, ThreadFindings
 
 SLEEP = Limit(LimitKind.TIMER, "loader", 0.99, 0.8, "Bottleneck: the sleeps of loader.", ("it slept 80 %",))
 
@@ -114,3 +114,17 @@ def test_a_lack_of_cpus_that_no_thread_felt_is_not_told() -> None:
     told = joined(cpu, unsure)
     assert (told.verdict, told.trustworthy) == (Verdict.UNKNOWN, False)
     assert "only 5.0 % of the time" in told.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "told"), [("lock 0x1", 10.0, True), ("lock 0x1", 2.0, False), ("GIL", 10.0, False)]
+)
+def test_a_stage_whose_threads_keep_a_lock_from_one_another_is_told_with_it(
+    name: str, held: float, told: bool
+) -> None:
+    workers = Role("handle", 4, (1,), 0.01, 0.0, {"futex": 0.65}, 0.3, 0.9)
+    lock = LockUse(name, 1, 1000, int(held * 1e9), 20_000_000, 0.9, ("handle",), ("handle", "main"))
+    threads = replace(findings(), roles=(workers,), locks=(lock,))
+    sentence = joined(answer(Verdict.STAGE, stage="handle"), threads).sentence
+    assert ("wait for one another's lock 0x1" in sentence) == told
+    assert ("50.0 % of the time" in sentence) == told

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.queues.analysis import DoubtKind, Verdict
-from latlab.model.threads import LimitKind, ThreadFindings
-from latlab.words import share
+from latlab.model.threads import LimitKind, Role, ThreadFindings
+from latlab.words import plural, share
 
 __all__ = ["joined"]
 
@@ -19,6 +19,8 @@ __all__ = ["joined"]
 _OPEN = frozenset((DoubtKind.RARELY_AT_WORK, DoubtKind.BACKED_UP, DoubtKind.BUSY_LOOP, DoubtKind.SHARED_LOOP))
 _NAMED = frozenset(LimitKind) - {LimitKind.UNKNOWN, LimitKind.LOAD}
 _SURE = 0.95
+_HELD = 0.25  # of its threads' time, they wait for a lock that one of them holds
+_OF_PYTHON = "GIL"
 _SHORT = frozenset((Verdict.CPU, Verdict.SCHEDULER))
 _RUNNABLE = 0.15  # of the progress: less is no lack of CPUs
 
@@ -34,6 +36,10 @@ def joined(answer: Answer, threads: ThreadFindings, distrust: tuple[str, ...] = 
     role = threads.role(answer.limiting_stage)
     if role is not None and role.asleep:
         answer = replace(answer, sentence=f"{answer.sentence} It sleeps {share(role.asleep)} of the time.")
+    if role is not None and (lock := _lock_between(role, threads)) is not None:
+        name, waits = lock
+        said = f"Its {plural(role.count, 'thread')} wait for one another's {name} {share(waits)} of the time."
+        answer = replace(answer, sentence=f"{answer.sentence} {said}")
     waits = sum(part for what, part in threads.progress.items() if what.endswith(": runnable"))
     if answer.verdict in _SHORT and threads.progress and waits < _RUNNABLE:
         why = (
@@ -64,3 +70,17 @@ def joined(answer: Answer, threads: ThreadFindings, distrust: tuple[str, ...] = 
         doubts=(),
         lines=(),
     )
+
+
+def _lock_between(role: Role, threads: ThreadFindings) -> tuple[str, float] | None:
+    """The lock that threads of one role keep from one another, and the share of their time that this takes.
+
+    A stage that is slow by that is made faster by holding the lock for less, and not by more threads.
+    """
+    mine = [
+        (lock.wait_ns / (role.count * threads.seconds * 1e9), lock.name)
+        for lock in threads.locks
+        if lock.name != _OF_PYTHON and role.name in lock.waiters and role.name in lock.holders
+    ]
+    waits, name = max(mine, default=(0.0, ""))
+    return (name, min(1.0, waits)) if role.count > 1 and waits >= _HELD else None
