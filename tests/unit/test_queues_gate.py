@@ -20,6 +20,7 @@ from latlab.queues.judge.measures.measured import measure
 from latlab.queues.judge.measures.queues import queue_results
 from latlab.queues.judge.measures.series import expand, steady_window
 from latlab.queues.judge.sentences import burst_sentence
+from latlab.queues.judge.verdict import _explained, _Judged
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.queues.text import analysis_lines
 
@@ -387,3 +388,15 @@ def test_nothing_is_said_to_limit_where_the_event_loop_always_runs(share: float,
     threads = {"t_ns": at, "tid": np.array([7, 7]), "cpu_ns": ran, "wait_ns": none}
     found = analyse(replace(seen, threads={**threads, "voluntary": none, "involuntary": none}))
     assert (DoubtKind.BUSY_LOOP in {doubt.kind for doubt in found.doubts}) == withheld
+
+
+def test_a_task_that_waits_for_an_executor_leaves_the_name_to_the_executors_stage() -> None:
+    (queue, *_) = queue_results(expand(line(2)))
+    unseen = Doubt(DoubtKind.UNSEEN_QUEUE, "work", "loop")
+    outer = _Judged(None, Verdict.UNKNOWN, 0.0, ["?"], (), (), (), (unseen,))
+    inner = _Judged("resize", Verdict.STAGE, 1.0, ["!"], (), (replace(queue, source="loop"),), ())
+    told, same = _explained([outer, inner])
+    assert (told.doubts, told.evidence) == ((), ["what work takes goes on to resize, which limits"])
+    assert same is inner
+    idle = replace(inner, stage=None, verdict=Verdict.NONE)
+    assert _explained([outer, idle])[0].doubts == (unseen,)

@@ -16,11 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from latlab.model.queues.analysis import Doubt, DoubtKind
 from latlab.model.queues.observation import HOLDS_LOOP, Observation
+from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.series import Series, is_limited
 from latlab.queues.judge.measures.stages import StageView
+from latlab.queues.judge.ranking import LOADED
+from latlab.words import share
 
-__all__ = ["LoopHold", "loop_holds", "published_holds"]
+__all__ = ["LoopHold", "loop_holder", "loop_holds", "published_holds"]
+
+_LEAD = 0.1  # of the task that is named over the second
 
 _STILL = 0.1  # of their usual pace: then the others stand still
 
@@ -116,3 +122,25 @@ def _steps(series: Series, view: StageView) -> NDArray[np.int64]:
     moved = series.out[list(view.inputs)].sum(axis=0) + series.in_[list(view.outputs)].sum(axis=0)
     steps: NDArray[np.int64] = np.diff(moved)
     return steps
+
+
+def loop_holder(
+    observation: Observation, measured: Measured, series: Series
+) -> tuple[str, str] | Doubt | None:
+    """The task that holds the event loop with the sentence that says so; a doubt where several do."""
+    told = any(stage.type == HOLDS_LOOP for stage in observation.stages)
+    if told or (measured.own and all(view.label in measured.own for view in measured.views)):
+        holds = published_holds(observation, measured.edges)
+    else:
+        holds = loop_holds(measured.views, series) or []
+    if not holds or sum(hold.share for hold in holds) < LOADED:
+        return None
+    first = holds[0]
+    if len(holds) > 1 and first.share < (1 + _LEAD) * holds[1].share:
+        return Doubt(DoubtKind.SHARED_LOOP, first.label, holds[1].label, sum(hold.share for hold in holds))
+    where = f", after the await at {first.line}" if first.line else ""
+    text = (
+        f"{first.label} holds the event loop {share(first.share)} of the time{where}: no other task moves "
+        f"while it works"
+    )
+    return first.label, text

@@ -10,10 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latlab.model.queues.analysis import Verdict
+from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.series import Series
 from latlab.queues.judge.measures.stages import StageView
+from latlab.queues.judge.ranking import LOADED
+from latlab.words import share
 
-__all__ = ["PoolWait", "pool_waits"]
+__all__ = ["PoolWait", "pool_that_limits", "pool_waits"]
+
+_WAITERS = 0.5  # events in hand that wait for an object, on average
 
 
 @dataclass(frozen=True)
@@ -51,3 +57,27 @@ def pool_waits(view: StageView, series: Series) -> list[PoolWait]:
             wait_ns = waiting * seconds / taken * 1e9 if taken else None
         found.append(PoolWait(row, empty, waiting, wait_ns, own))
     return found
+
+
+def pool_that_limits(
+    measured: Measured, series: Series, stage: str | None, verdict: Verdict
+) -> tuple[tuple[str, str] | None, dict[int, float]]:
+    """The pool that limits with the sentence that says so, and how long events wait for each pool."""
+    worst: tuple[float, str, str] | None = None
+    waits: dict[int, float] = {}
+    for i, view in enumerate(measured.views):
+        has_work = float(measured.ready[i] + measured.blocked[i])
+        for wait in pool_waits(view, series):
+            queue = series.queues[wait.row]
+            if wait.wait_ns is not None:
+                waits[queue.number] = wait.wait_ns
+            short = wait.empty >= LOADED and has_work >= LOADED
+            # A stage that gives its objects back itself is slow by them where others of its threads wait.
+            mine = wait.own and (wait.waiting or 0.0) >= _WAITERS and stage in (view.label, view.type)
+            others = not wait.own and verdict in (Verdict.NONE, Verdict.UNKNOWN, Verdict.BURST)
+            if short and (mine or others) and (worst is None or wait.empty > worst[0]):
+                text = f"{queue.name} is empty {share(wait.empty)} of the time, while {view.label} has work"
+                if wait.waiting is not None:
+                    text += f": {wait.waiting:.1f} of those in hand wait for an object on average"
+                worst = (wait.empty, queue.name, text)
+    return (worst[1:] if worst is not None else None), waits

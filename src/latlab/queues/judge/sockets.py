@@ -10,8 +10,8 @@ from latlab.words import count, share
 
 __all__ = ["overrun", "socket_results"]
 
-# Of the buffer. A datagram that is larger than what is left is dropped, and what was read is given back to the
-# buffer by quarters only (udp_rmem_release in net/ipv4/udp.c), while what is shown is without that.
+# Of the buffer. A datagram that is larger than what is left is dropped, and what was read is given back to
+# the buffer by quarters only (udp_rmem_release in net/ipv4/udp.c), while what is shown is without that.
 _NEARLY_FULL = 0.6
 _MOSTLY = 0.5  # of the looks: then the reader is too slow; less is a burst
 

@@ -18,16 +18,16 @@ from latlab.model.queues.analysis import (
     StageResult,
     Verdict,
 )
-from latlab.model.queues.observation import HOLDS_LOOP, Observation
+from latlab.model.queues.observation import Observation
 from latlab.queues.judge.gate import doubts_about
 from latlab.queues.judge.lines import lines_of, unseen_queues
-from latlab.queues.judge.loops import loop_holds, published_holds
+from latlab.queues.judge.loops import loop_holder
 from latlab.queues.judge.measures.landmarks import landmarks
 from latlab.queues.judge.measures.measured import Measured, measure
 from latlab.queues.judge.measures.queues import queue_results
 from latlab.queues.judge.measures.series import Series, expand, steady_window
 from latlab.queues.judge.measures.types import rank_types, type_of_alike
-from latlab.queues.judge.pools import pool_waits
+from latlab.queues.judge.pools import pool_that_limits
 from latlab.queues.judge.ranking import LOADED, Ranking, rank
 from latlab.queues.judge.sentences import (
     around,
@@ -56,7 +56,6 @@ _ALL_THE_TIME = 0.95  # a stage that is busy for so long limits, however much of
 _NEARLY_ALL = 0.9  # of the time
 _COMES_NEAR = 0.5  # of what the slowest needs
 _FULL_LEAD = 0.1  # where all CPUs are in use, a stage has to need so much more than any other to limit
-_POOL_WAITERS = 0.5  # events in hand that wait for an object, on average
 
 
 def analyse(observation: Observation, *, exclude: tuple[str, ...] = (), over_time: bool = True) -> Analysis:
@@ -99,6 +98,7 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
         )
         for some in rows
     ]
+    lines = _explained(lines)
     said = [line for line in lines if line.verdict is not Verdict.UNKNOWN or line.doubts] or lines
     # The one that stopped first, then the first with a name: the lines come by how much moved on them.
     first = min(said, key=lambda line: (line.verdict is not Verdict.STOPPED, line.stage is None))
@@ -144,6 +144,30 @@ class _Judged:
         )
 
 
+def _explained(lines: list[_Judged]) -> list[_Judged]:
+    """The same without the doubts about a stage that waits for what another line does, where that is named.
+
+    A task that hands its event to an executor and waits for the result is at work all the while; who limits
+    it is the executor's stage, or none that is seen.
+    """
+    feeds = {
+        queue.source: line.stage
+        for line in lines
+        if line.verdict is Verdict.STAGE and not line.doubts
+        for queue in line.queues
+    }
+    found = []
+    for line in lines:
+        waits = [
+            doubt for doubt in line.doubts if doubt.kind is DoubtKind.UNSEEN_QUEUE and doubt.other in feeds
+        ]
+        if waits and len(waits) == len(line.doubts):
+            text = f"what {waits[0].where} takes goes on to {feeds[waits[0].other]}, which limits"
+            line = replace(line, doubts=(), evidence=[text])
+        found.append(line)
+    return found
+
+
 def _line(
     observation: Observation,
     series: Series,
@@ -175,12 +199,12 @@ def _line(
     loaded = lock is not None or _is_loaded(measured, full=cpu is not None)
     timeline = _timeline(measured, loaded) if over_time else ()
     stage, verdict, confidence, evidence = _judge(measured, timeline, queues, loaded, cpu, lock)
-    loop = _loop(observation, measured, series)
+    loop = loop_holder(observation, measured, series)
     if isinstance(loop, Doubt):
         return _Judged(None, Verdict.UNKNOWN, 0.0, evidence, timeline, queues, stages, (loop,))
     if loop is not None:
         stage, verdict, confidence, evidence = loop[0], Verdict.STAGE, 1.0, [loop[1]]
-    pool, waits = _pools(measured, series, stage, verdict)
+    pool, waits = pool_that_limits(measured, series, stage, verdict)
     if pool is not None:
         stage, verdict, evidence = pool[0], Verdict.POOL, [pool[1]]
     ends = {end for queue in series.queues for end in (queue.source, queue.drain) if end}
@@ -198,50 +222,6 @@ def _line(
     if doubts:
         stage, verdict, confidence = None, Verdict.UNKNOWN, 0.0
     return _Judged(stage, verdict, confidence, evidence, timeline, queues, stages, doubts, waits)
-
-
-def _pools(
-    measured: Measured, series: Series, stage: str | None, verdict: Verdict
-) -> tuple[tuple[str, str] | None, dict[int, float]]:
-    """The pool that limits with the sentence that says so, and how long events wait for each pool."""
-    worst: tuple[float, str, str] | None = None
-    waits: dict[int, float] = {}
-    for i, view in enumerate(measured.views):
-        has_work = float(measured.ready[i] + measured.blocked[i])
-        for wait in pool_waits(view, series):
-            queue = series.queues[wait.row]
-            if wait.wait_ns is not None:
-                waits[queue.number] = wait.wait_ns
-            short = wait.empty >= LOADED and has_work >= LOADED
-            # A stage that gives its objects back itself is slow by them where others of its threads wait.
-            mine = wait.own and (wait.waiting or 0.0) >= _POOL_WAITERS and stage in (view.label, view.type)
-            others = not wait.own and verdict in (Verdict.NONE, Verdict.UNKNOWN, Verdict.BURST)
-            if short and (mine or others) and (worst is None or wait.empty > worst[0]):
-                text = f"{queue.name} is empty {share(wait.empty)} of the time, while {view.label} has work"
-                if wait.waiting is not None:
-                    text += f": {wait.waiting:.1f} of those in hand wait for an object on average"
-                worst = (wait.empty, queue.name, text)
-    return (worst[1:] if worst is not None else None), waits
-
-
-def _loop(observation: Observation, measured: Measured, series: Series) -> tuple[str, str] | Doubt | None:
-    """The task that holds the event loop with the sentence that says so; a doubt where several do."""
-    told = any(stage.type == HOLDS_LOOP for stage in observation.stages)
-    if told or (measured.own and all(view.label in measured.own for view in measured.views)):
-        holds = published_holds(observation, measured.edges)
-    else:
-        holds = loop_holds(measured.views, series) or []
-    if not holds or sum(hold.share for hold in holds) < LOADED:
-        return None
-    first = holds[0]
-    if len(holds) > 1 and first.share < (1 + _FULL_LEAD) * holds[1].share:
-        return Doubt(DoubtKind.SHARED_LOOP, first.label, holds[1].label, sum(hold.share for hold in holds))
-    where = f", after the await at {first.line}" if first.line else ""
-    text = (
-        f"{first.label} holds the event loop {share(first.share)} of the time{where}: no other task moves "
-        f"while it works"
-    )
-    return first.label, text
 
 
 _UNKNOWN_ENDS = (
