@@ -206,3 +206,24 @@ def test_a_collection_of_garbage_is_named_where_the_interpreter_has_symbols() ->
     )
     found = Account(made, np.array([request(100, 100, 200)], REQUEST), ("GET",)).of(0)
     assert found == {("running", "server in the interpreter's garbage collection"): 100}
+
+
+def test_a_wait_for_a_cpu_is_an_answer_only_where_who_had_it_is_known() -> None:
+    usual: Any = [{("running", ""): 10.0}] * 50
+    known: Any = [{("running", ""): 10.0, ("runnable", "neighbour had the CPU"): 100.0}] * 10
+    unknown: Any = [{("running", ""): 10.0, ("runnable", ""): 100.0}] * 10
+    assert (tail_answer(known, usual).withheld, tail_answer(known, usual).where) == (
+        "",
+        "neighbour had the CPU",
+    )
+    assert "latlab's own work" in tail_answer(unknown, usual).withheld
+
+
+def test_of_the_slow_ones_only_those_that_are_long_must_agree() -> None:
+    usual: Any = [{("running", ""): 10.0}] * 50
+    hardly: Any = [{("running", ""): 14.0}] * 8
+    assert tail_answer([{("running", ""): 10.0, ("lock", "a"): 500.0}] * 8 + hardly, usual).kind == "lock"
+    longest: Any = [{("running", ""): 10.0, ("lock", "a"): 9_000.0}] + [
+        {("running", ""): 10.0, ("disk", "b"): 300.0}
+    ] * 9
+    assert tail_answer(longest, usual).withheld == "no single part makes most of them longer"

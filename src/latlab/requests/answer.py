@@ -36,6 +36,7 @@ def tail_answer(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
     kind = ranked[0]
     slow, few = (sum(_mostly(one, kind, usual, usually, extra) for one in group) for group in (tail, median))
     p_value = _fisher(slow, len(tail), few, len(median))
+    where = _where(tail, median, kind, more[kind])
     withheld = ""
     if kind == "unexplained":
         withheld = "most of what makes them longer was not seen"
@@ -43,8 +44,14 @@ def tail_answer(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
         withheld = "no single part makes most of them longer"
     elif p_value > _RARE or few > _USUAL * len(median):
         withheld = "median requests show the same"
+    elif kind == "runnable" and not where:
+        # What observes takes CPU time as well, and is nobody's neighbour in the schedule.
+        withheld = (
+            "they waited for CPUs, and no single thread had these most of the time; latlab's own work may be "
+            "a part of it, so observe on a machine with a CPU to spare"
+        )
     return TailAnswer(
-        withheld, kind, _where(tail, median, kind, more[kind]), extra, more[kind] / extra,
+        withheld, kind, where, extra, more[kind] / extra,
         slow, len(tail), few, len(median), p_value, said,
     )  # fmt: skip
 
