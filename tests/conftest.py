@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
 # A shell starts what it sends to the background with SIGINT ignored, and all below it inherit that:
 # what the tests interrupt would never hear of it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What several test files share stands beside them.
+sys.path.append(str(Path(__file__).parent / "files"))
 
 _LIVE = Path(__file__).parent / "live"
 

@@ -10,7 +10,7 @@ pytest.importorskip("distributed", reason="distributed is not installed (extra c
 from latlab.cli._main import main
 from latlab.errors import InputError
 from latlab.market import generate, stats_archive
-from latlab.market._stats import COLUMNS
+from latlab.market.statistics.stats import COLUMNS
 
 # dask leaves sockets to the garbage collector when its workers go.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -1,19 +1,18 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import os
 import random
 import struct
 from pathlib import Path
-from types import ModuleType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from market_oracle import slow_inside
 
 from latlab.cli._main import main
 from latlab.errors import InputError, UsageError
@@ -22,18 +21,6 @@ from latlab.market import census, depth, generate, inside, snapshot, trades
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("LATLAB_SHARED", ROOT.parent / "shared"))
 SAMPLES = sorted(p for folder in ("itch", "moldudp64", "pitch") for p in (SHARED / "data" / folder).glob("*"))
-
-
-def _oracle() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("market_oracle", Path(__file__).parent / "market_oracle.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-slow_inside = _oracle().slow_inside
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +184,7 @@ def test_a_killed_run_is_resumed_at_its_last_whole_line(day: Path, tmp_path: Pat
 def test_a_killed_table_of_changes_is_resumed(
     day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("latlab.market._output._PART_ROWS", 500)
+    monkeypatch.setattr("latlab.market.files.parts._PART_ROWS", 500)
     inside(day, tmp_path / "whole.parquet")
     rows = pq.read_table(tmp_path / "whole.parquet")
     assert rows.num_rows > 2_000

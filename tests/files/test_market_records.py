@@ -26,7 +26,7 @@ from latlab.market import (
     stats_archive,
     stats_csv,
 )
-from latlab.market._record_tables import Records
+from latlab.market.records.layouts import Records
 
 SHARED = Path(os.environ.get("LATLAB_SHARED", Path(__file__).parents[3] / "shared"))
 
@@ -249,8 +249,8 @@ class Killed(BaseException):
 def test_a_killed_decoding_is_resumed_without_a_row_lost_or_doubled(
     day: Path, tmp_path: Path, per: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("latlab.market._output._PART_ROWS", 700)
-    monkeypatch.setattr("latlab.market._open._PIECE_BYTES", 4_000)
+    monkeypatch.setattr("latlab.market.files.parts._PART_ROWS", 700)
+    monkeypatch.setattr("latlab.market.files.open._PIECE_BYTES", 4_000)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     decode(day, whole, per=per)
     calls, arrow = 0, _record_tables.table_of

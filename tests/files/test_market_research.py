@@ -222,7 +222,7 @@ def test_bars_by_volume_are_full_but_the_last_and_bars_by_trades_have_as_many(da
 
 
 def test_streams_hold_what_the_tables_hold(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("latlab.market._open._PIECE_BYTES", 1_000)
+    monkeypatch.setattr("latlab.market.files.open._PIECE_BYTES", 1_000)
     assert inside_stream(day).read().to_pylist() == inside(day).to_pylist()
     assert len(list(inside_stream(day))) > 5
     assert trade_stream(day).reader().read_all().to_pylist() == trades(day).to_pylist()

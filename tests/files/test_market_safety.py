@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
+from market_framings import capture, mold
 
 from latlab.cli._main import main
 from latlab.market import census, generate, inside, read, read_events, snapshot, stats, trades
@@ -143,7 +144,7 @@ def test_an_interrupted_generation_leaves_what_was_there(
 ) -> None:
     out = tmp_path / "day.itch"
     out.write_bytes(b"before")
-    monkeypatch.setattr("latlab.market._generate._CHUNK_BYTES", 4_000)
+    monkeypatch.setattr("latlab.market.files.generate._CHUNK_BYTES", 4_000)
     calls = 0
 
     class Dying:
@@ -157,7 +158,7 @@ def test_an_interrupted_generation_leaves_what_was_there(
                 raise Stopped
             return bytes(size)
 
-    monkeypatch.setattr("latlab.market._generate.Generator", Dying)
+    monkeypatch.setattr("latlab.market.files.generate.Generator", Dying)
     with pytest.raises(Stopped):
         generate(out)
     assert out.read_bytes() == b"before"
@@ -228,21 +229,6 @@ def test_a_damaged_compression_leaves_with_3_when_lenient_and_with_1_when_strict
     assert run(command, tmp_path / "day.gz", tmp_path) == 1
     assert run(command, tmp_path / "day.gz", tmp_path, "--lenient") == 3
     assert "torn or damaged" in capsys.readouterr().err
-
-
-def mold(first: int, *messages: bytes) -> bytes:
-    blocks = b"".join(struct.pack(">H", len(m)) + m for m in messages)
-    return b"SESSION001" + struct.pack(">QH", first, len(messages)) + blocks
-
-
-def capture(link: int, header: bytes, payloads: list[bytes]) -> bytes:
-    out = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, link)
-    for payload in payloads:
-        udp = struct.pack(">HHHH", 1, 2, 8 + len(payload), 0) + payload
-        ip = struct.pack(">BBHHHBBHII", 0x45, 0, 20 + len(udp), 0, 0, 9, 17, 0, 1, 2) + udp
-        packet = header + ip
-        out += struct.pack("<IIII", 1, 0, len(packet), len(packet)) + packet
-    return out
 
 
 def event(ts: int) -> bytes:
@@ -353,95 +339,6 @@ def test_tables_are_written_as_feather_and_csv_too(day: Path, tmp_path: Path) ->
     text = gzip.decompress((tmp_path / "a.csv.gz").read_bytes()).decode().splitlines()
     assert text[0].replace('"', "").split(",") == rows.column_names
     assert len(text) == rows.num_rows + 1
-
-
-def soup(data: bytes) -> bytes:
-    out, at = b"\x00\x01H", 0
-    while at < len(data):
-        size = int.from_bytes(data[at : at + 2], "big")
-        out += struct.pack(">H", size + 1) + b"S" + data[at + 2 : at + 2 + size]
-        at += 2 + size
-    return out
-
-
-def units(count: int) -> bytes:
-    out = b""
-    for n in range(count):
-        body = struct.pack("<BBI", 6, 0x20, 34_200 + n)
-        body += struct.pack("<BBIQcI6sQB", 34, 0x21, n, n + 1, b"B", 100, b"ZVZZT ", 10_000 + 100 * n, 1)
-        out += struct.pack("<HBBI", 8 + len(body), 2, 1, 1 + 2 * n) + body
-    return out
-
-
-def lines(count: int) -> bytes:
-    return b"".join(
-        b"S%08dA%012dB%06dSH    %010dY\n" % (28_800_000 + n, n, 100, 619_200) for n in range(count)
-    )
-
-
-def packed_capture(data: bytes) -> bytes:
-    messages, at = [], 0
-    while at < len(data):
-        size = int.from_bytes(data[at : at + 2], "big")
-        messages.append(data[at + 2 : at + 2 + size])
-        at += 2 + size
-    ether = bytes(12) + b"\x08\x00"
-    return capture(1, ether, [mold(1 + i, *messages[i : i + 20]) for i in range(0, len(messages), 20)])
-
-
-@pytest.mark.parametrize("framing", ["binary", "soup", "pcap", "units", "lines", "gz"])
-def test_no_hostile_input_is_a_silent_success_a_traceback_or_a_loss(
-    tmp_path: Path, framing: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    generate(tmp_path / "day.itch", seed=4, messages=400, symbols=5)
-    data = (tmp_path / "day.itch").read_bytes()
-    sound = {
-        "binary": data,
-        "soup": soup(data),
-        "pcap": packed_capture(data),
-        "units": units(200),
-        "lines": lines(300),
-        "gz": gzip.compress(data),
-    }[framing]
-    (tmp_path / "sound").write_bytes(sound)
-    inside(tmp_path / "sound", tmp_path / "sound.txt")
-    right = (tmp_path / "sound.txt").read_bytes()
-    rng = random.Random(framing)
-    for case in range(36):
-        hurt = bytearray(sound)
-        how = ("cut", "flip", "splice", "swap", "insert", "drop")[case % 6]
-        at = rng.randrange(30, len(hurt) - 30)
-        if how == "cut":
-            del hurt[at:]
-        elif how == "flip":
-            hurt[at] ^= 1 << rng.randrange(8)
-        elif how == "splice":
-            hurt[at:] = hurt[rng.randrange(len(hurt)) :]
-        elif how == "swap":
-            other = rng.randrange(30, len(hurt) - 60)
-            hurt[at : at + 30], hurt[other : other + 30] = hurt[other : other + 30], hurt[at : at + 30]
-        elif how == "insert":
-            hurt[at:at] = rng.randbytes(rng.randrange(1, 60))
-        else:
-            del hurt[at : at + rng.randrange(1, 60)]
-        file = tmp_path / "hurt"
-        file.write_bytes(hurt)
-        for more in ((), ("--lenient",)):
-            (tmp_path / "OUT.txt").unlink(missing_ok=True)
-            capsys.readouterr()
-            status = run("inside", file, tmp_path, *more)
-            said = capsys.readouterr().err
-            assert file.read_bytes() == bytes(hurt)
-            assert "Traceback" not in said
-            assert status in (0, 1, 3)
-            assert status != 1 or more == () or "holds neither" in said
-            if status == 0:
-                # What a field of a message says can't be known to be wrong; that one is missing can.
-                same = (tmp_path / "OUT.txt").read_bytes() == right
-                whole = census(file, lenient=True).messages >= census(tmp_path / "sound").messages
-                # Nor that lines are missing, which have no numbers, or the end of a file.
-                lost = how == "cut" or (framing, how) in (("lines", "splice"), ("lines", "drop"))
-                assert same or whole or lost, (framing, case, how, more)
 
 
 @pytest.mark.parametrize("damage", ["torn", "flipped"])

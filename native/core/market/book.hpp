@@ -244,6 +244,7 @@ class Books {
   void apply(std::span<const Event> events, F&& on, C&& chunk) {
     for (const Event& event : events.first(std::min(kChunk, events.size()))) orders_.prefetch(event.ref);
     std::array<detail::Move, kChunk> moves;
+    std::array<S*, kChunk> sides;
     while (!events.empty()) {
       const auto some = events.first(std::min(kChunk, events.size()));
       const std::size_t ahead = std::min(2 * kChunk, events.size());
@@ -251,10 +252,15 @@ class Books {
       for (; count < some.size() && some[count].kind < Kind::clear; ++count) {
         if (count + kChunk < ahead) orders_.prefetch(events[count + kChunk].ref);
         moves[count] = detail::settle_order(some[count], orders_, anomalies_);
-        fetch_levels(moves[count]);
+        sides[count] = fetch_levels(moves[count]);
       }
       chunk(count);
-      for (std::size_t i = 0; i < count; ++i) on(some[i], levels(moves[i]));
+      for (std::size_t i = 0; i < count; ++i) {
+        if (i + kNear < count) fetch_rest(moves[i + kNear], *sides[i + kNear]);
+        Effect effect = moves[i].effect;
+        if (effect.applied) effect.changed = detail::settle_levels(moves[i], *sides[i]);
+        on(some[i], effect);
+      }
       if (count < some.size()) {  // it empties books: rare
         on(some[count], apply(some[count]));
         ++count;
@@ -287,19 +293,23 @@ class Books {
  private:
   static constexpr std::size_t kBooks = 1024;  // that are made at once: locates are given in sequence
   static constexpr std::size_t kChunk = 64;    // events
+  static constexpr std::size_t kNear = 12;     // events ahead of which a side itself has come
 
   [[gnu::always_inline]] Effect levels(const detail::Move& move) {
     Effect effect = move.effect;
     if (effect.applied) effect.changed = detail::settle_levels(move, at(effect.locate).side(effect.side));
     return effect;
   }
-  [[gnu::always_inline]] void fetch_levels(const detail::Move& move) const noexcept {
-    const auto& chunk = chunks_[move.effect.locate / kBooks];
-    if (chunk.empty()) return;
-    const auto& side = chunk[move.effect.locate % kBooks].side(move.effect.side);
+  [[gnu::always_inline]] S* fetch_levels(const detail::Move& move) {
+    S& side = at(move.effect.locate).side(move.effect.side);
     side.prefetch(move.effect.side, move.effect.price);
     if (move.effect.old_qty != 0 && move.entering != 0)
       side.prefetch(move.effect.side, move.effect.old_price);
+    return &side;
+  }
+  [[gnu::always_inline]] static void fetch_rest(const detail::Move& move, const S& side) noexcept {
+    if constexpr (requires { side.prefetch_rest(Side::bid, 0U); })
+      side.prefetch_rest(move.effect.side, move.effect.price);
   }
 
   SymbolBook<S>& at(std::uint16_t locate) {

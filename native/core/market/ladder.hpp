@@ -23,10 +23,7 @@ namespace latlab::market {
 class alignas(64) LadderSide {
  public:
   explicit LadderSide(Side side, const SideOptions& options = {})
-      : mirror_(side == Side::bid ? 0 : detail::kLastTick),
-        flip_(detail::flip(side)),
-        far_(Side::bid, options),
-        options_(options) {}
+      : mirror_(side == Side::bid ? 0 : detail::kLastTick), rest_(std::make_unique<Rest>(side, options)) {}
 
   void add(std::uint32_t price, std::uint64_t qty) {
     const std::uint32_t tick = detail::tick_of(price);
@@ -52,7 +49,7 @@ class alignas(64) LadderSide {
     }
     standing = 0;
     word(key) &= ~bit(key);
-    if (key == best_) fall();
+    if (static_cast<std::int32_t>(key) == best_) fall();
   }
 
   // Without a branch for what can't be foretold: whether shares join or leave, on which level, and, but for
@@ -61,54 +58,54 @@ class alignas(64) LadderSide {
     const std::uint32_t tick = detail::tick_of(price);
     const std::uint32_t key = key_of(tick);
     const bool elsewhere = detail::price_of(tick) != price || top_ - key >= kTicks;
-    if (elsewhere || between_ != nullptr || best_ < 0) [[unlikely]]
+    if (elsewhere || between_ || best_ < 0) [[unlikely]]
       return change_elsewhere(price, shares);
     std::uint64_t& standing = qty_[key % kTicks];
-    const bool behind = key < best_;
+    const bool behind = static_cast<std::int32_t>(key) < best_;
     const std::uint64_t left = standing + static_cast<std::uint64_t>(shares);
     standing = shares < 0 && left > standing ? 0 : left;
     word(key) = (word(key) & ~bit(key)) | (std::uint64_t{standing != 0} << (key % 64));
-    best_ = std::max(best_, std::int64_t{key});
-    if (standing == 0 && key == best_) fall();
+    best_ = std::max(best_, static_cast<std::int32_t>(key));
+    if (standing == 0 && !behind) fall();
     return !behind;
   }
 
   // True when a level stands that is better than the price: nothing that happens there changes the inside.
   [[nodiscard, gnu::always_inline]] bool behind(std::uint32_t price) const noexcept {
-    return key_of(detail::tick_of(price)) < best_;
+    return static_cast<std::int32_t>(key_of(detail::tick_of(price))) < best_;
   }
 
   [[nodiscard, gnu::always_inline]] Level best() const {
     Level level;
     if (best_ >= 0) level = level_at(static_cast<std::uint32_t>(best_));
-    if (between_ == nullptr) [[likely]]
+    if (!between_) [[likely]]
       return level;
-    const Level odd = between_->best();
-    return odd.qty != 0 && (level.qty == 0 || (odd.price ^ flip_) > (level.price ^ flip_)) ? odd : level;
+    const Level odd = rest_->between.best();
+    return odd.qty != 0 && (level.qty == 0 || better(odd, level)) ? odd : level;
   }
 
   [[nodiscard]] std::size_t levels() const {
-    std::size_t count = far_.levels() + (between_ == nullptr ? 0 : between_->levels());
+    std::size_t count = rest_->far.levels() + rest_->between.levels();
     for (const auto word : bits_) count += static_cast<std::size_t>(std::popcount(word));
     return count;
   }
 
   template <class F>
   void visit(F&& f) const {
-    if (between_ == nullptr) {
+    if (!between_) {
       visit_ticks(f);
       return;
     }
     // Levels between two ticks are merged in: they are few.
     std::vector<Level> odd;
-    between_->visit([&](const Level& level) {
+    rest_->between.visit([&](const Level& level) {
       odd.push_back(level);
       return true;
     });
     auto next = odd.begin();
     bool more = true;
     visit_ticks([&](const Level& level) {
-      for (; more && next != odd.end() && (next->price ^ flip_) > (level.price ^ flip_); ++next) {
+      for (; more && next != odd.end() && better(*next, level); ++next) {
         more = f(*next);
       }
       return more = more && f(level);
@@ -120,15 +117,22 @@ class alignas(64) LadderSide {
     qty_.fill(0);
     bits_.fill(0);
     best_ = -1;
-    far_.clear();
-    between_.reset();
+    rest_->far.clear();
+    rest_->between.clear();
+    between_ = false;
   }
   void prefetch(Side which, std::uint32_t price) const noexcept {
     const std::uint32_t tick = detail::tick_of(price);
     prefetch_line(this);
     prefetch_line(&qty_[(which == Side::bid ? tick : detail::kLastTick - tick) % kTicks]);
   }
-  [[nodiscard]] SideCounts counts() const noexcept { return counts_; }
+  // Later, when what prefetch() asked for has come: a level that is not in the ladder.
+  void prefetch_rest(Side which, std::uint32_t price) const noexcept {
+    const std::uint32_t tick = detail::tick_of(price);
+    if (top_ - (which == Side::bid ? tick : detail::kLastTick - tick) >= kTicks) [[unlikely]]
+      prefetch_line(rest_.get());
+  }
+  [[nodiscard]] SideCounts counts() const noexcept { return rest_->counts; }
 
  private:
   static constexpr std::uint32_t kTicks = 256;
@@ -136,7 +140,16 @@ class alignas(64) LadderSide {
   static constexpr std::uint32_t kAbove = 32;   // ticks that are kept free above a new best
   static constexpr std::uint32_t kDrift = 128;  // how far below the top the best may fall
 
-  [[nodiscard]] Side side() const noexcept { return mirror_ == 0 ? Side::bid : Side::offer; }
+  struct Rest {  // what few messages touch
+    Rest(Side side, const SideOptions& options) : far(Side::bid, options), between(side, options) {}
+    SortedSide far;      // by key: worse than all of the ladder
+    SortedSide between;  // by price: what is between two ticks
+    SideCounts counts;
+  };
+
+  [[nodiscard]] bool better(const Level& a, const Level& b) const noexcept {
+    return mirror_ == 0 ? a.price > b.price : a.price < b.price;
+  }
   // Ticks as keys of which the greater is the better, on both sides.
   [[nodiscard]] std::uint32_t key_of(std::uint32_t tick) const noexcept {
     return mirror_ == 0 ? tick : mirror_ - tick;
@@ -149,7 +162,7 @@ class alignas(64) LadderSide {
   }
   [[nodiscard]] std::uint64_t& word(std::uint32_t key) noexcept { return bits_[key % kTicks / 64]; }
   // The next occupied key that is worse, or -1.
-  [[nodiscard]] std::int64_t below(std::int64_t key) const noexcept {
+  [[nodiscard]] std::int32_t below(std::int32_t key) const noexcept {
     const auto place = static_cast<std::uint32_t>(key) % kTicks;
     const std::uint64_t worse = (std::uint64_t{1} << (place % 64)) - 1;  // in the key's own word
     std::uint32_t at = place / 64;
@@ -161,23 +174,24 @@ class alignas(64) LadderSide {
     }
     if (left == 0) return -1;
     const auto found = at * 64 + 63 - static_cast<std::uint32_t>(std::countl_zero(left));
-    const std::int64_t next = key - (place - found) % kTicks;
-    return next + kTicks > top_ ? next : -1;  // further round than the ladder's end are the better ones
+    const std::int64_t next = std::int64_t{key} - (place - found) % kTicks;
+    return next + kTicks > top_ ? static_cast<std::int32_t>(next)
+                                : -1;  // further round than the ladder's end are the better ones
   }
 
   void put(std::uint32_t key, std::uint64_t qty) noexcept {
     if (qty == 0) return;
     qty_[key % kTicks] += qty;
     word(key) |= bit(key);
-    best_ = std::max(best_, std::int64_t{key});
+    best_ = std::max(best_, static_cast<std::int32_t>(key));
   }
 
   template <class F>
   void visit_ticks(F&& f) const {
-    for (std::int64_t key = best_; key >= 0; key = below(key)) {
+    for (std::int32_t key = best_; key >= 0; key = below(key)) {
       if (!f(level_at(static_cast<std::uint32_t>(key)))) return;
     }
-    far_.visit(
+    rest_->far.visit(
         [&](const Level& level) { return f(Level{detail::price_of(key_of(level.price)), level.qty}); });
   }
 
@@ -187,12 +201,12 @@ class alignas(64) LadderSide {
 
   [[gnu::noinline]] void add_elsewhere(std::uint32_t price, std::uint32_t key, std::uint64_t qty) {
     if (detail::price_of(key_of(key)) != price) {
-      if (between_ == nullptr) between_ = std::make_unique<SortedSide>(side(), options_);
-      between_->add(price, qty);
-      ++counts_.off_tick;
+      between_ = true;
+      rest_->between.add(price, qty);
+      ++rest_->counts.off_tick;
     } else if (key < top_ && best_ >= 0) {
-      far_.add(key, qty);
-      ++counts_.far;
+      rest_->far.add(key, qty);
+      ++rest_->counts.far;
     } else {
       // Where nothing stands, the ladder is put around the newcomer.
       move_up(std::max(key + kAbove, kTicks - 1));
@@ -202,22 +216,23 @@ class alignas(64) LadderSide {
 
   [[gnu::noinline]] void remove_elsewhere(std::uint32_t price, std::uint32_t key, std::uint64_t qty) {
     if (detail::price_of(key_of(key)) != price) {
-      if (between_ != nullptr) between_->remove(price, qty);
+      rest_->between.remove(price, qty);
     } else if (key < top_) {
-      far_.remove(key, qty);
+      rest_->far.remove(key, qty);
     }
   }
 
   // A better price than the ladder holds, or an empty ladder: what falls out at its end is far.
   [[gnu::noinline]] void move_up(std::uint32_t top) {
     if (best_ >= 0) {
-      ++counts_.flushes;
-      for (std::uint32_t key = top_ - kTicks + 1; key + kTicks <= top && key <= best_; ++key) {
+      ++rest_->counts.flushes;
+      for (std::uint32_t key = top_ - kTicks + 1;
+           key + kTicks <= top && static_cast<std::int32_t>(key) <= best_; ++key) {
         if ((word(key) & bit(key)) == 0) continue;
-        far_.add(key, std::exchange(qty_[key % kTicks], 0));
+        rest_->far.add(key, std::exchange(qty_[key % kTicks], 0));
         word(key) &= ~bit(key);
       }
-      if (best_ + kTicks <= top) best_ = -1;
+      if (static_cast<std::uint32_t>(best_) + kTicks <= top) best_ = -1;
     }
     top_ = top;
   }
@@ -225,32 +240,33 @@ class alignas(64) LadderSide {
   // The best level is gone.
   [[gnu::noinline]] void fall() {
     best_ = below(best_);
-    if ((best_ < 0 || top_ - best_ > kDrift) && far_.levels() != 0) move_down();
+    if ((best_ < 0 || top_ - static_cast<std::uint32_t>(best_) > kDrift) && rest_->far.levels() != 0)
+      move_down();
   }
 
   // The best has fallen: take back what the ladder now reaches.
   void move_down() {
-    ++counts_.refills;
-    const auto best = best_ >= 0 ? static_cast<std::uint32_t>(best_) : far_.best().price;
+    ++rest_->counts.refills;
+    const auto best = best_ >= 0 ? static_cast<std::uint32_t>(best_) : rest_->far.best().price;
     top_ = std::max(best + kAbove, kTicks - 1);
-    while (far_.levels() != 0) {
-      const Level level = far_.best();
+    while (rest_->far.levels() != 0) {
+      const Level level = rest_->far.best();
       if (top_ - level.price >= kTicks) break;
       put(level.price, level.qty);
-      far_.remove(level.price, level.qty);
+      rest_->far.remove(level.price, level.qty);
     }
   }
 
-  std::int64_t best_ = -1;          // the key of the best level, or -1
+  // One line that every message reads, then the quantities. 33 lines in all: with an even number of them, the
+  // first lines of a market's sides would share a fraction of the caches' sets.
+  std::int32_t best_ = -1;          // the key of the best level, or -1
   std::uint32_t top_ = kTicks - 1;  // the key of the best tick that the ladder holds
   std::uint32_t mirror_;
-  std::uint32_t flip_;
+  bool between_ = false;  // a level between two ticks stood since the side was cleared
   std::array<std::uint64_t, kWords> bits_{};
-  std::unique_ptr<SortedSide> between_;  // by price: what is between two ticks
+  std::unique_ptr<Rest> rest_;
   alignas(64) std::array<std::uint64_t, kTicks> qty_{};
-  SortedSide far_;  // by key: worse than all of the ladder
-  SideCounts counts_;
-  SideOptions options_;
 };
+static_assert(sizeof(LadderSide) == 33 * 64);
 
 }  // namespace latlab::market

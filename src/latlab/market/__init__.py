@@ -3,40 +3,10 @@
 from __future__ import annotations
 
 from latlab.market import signals
-from latlab.market._bars import bar_stream, bars, bars_of
-from latlab.market._delay import (
-    Calibration,
-    DelayEstimate,
-    DelayEstimator,
-    calibrate,
-)
-from latlab.market._feed_delay import FeedDelay, delay, delay_windows, lag_histogram, window_delay
-from latlab.market._generate import generate
-from latlab.market._laws import fit_counts, microbursts, read_statistics, without_aggregate
-from latlab.market._lobster import lobster
-from latlab.market._open import UdpAddress, parse_udp
-from latlab.market._output import TableOutput, guard, table_kind, write_table
-from latlab.market._passes import census, depth, write_inside
-from latlab.market._receive import LiveSource, MoldReceiver
-from latlab.market._record_feed import receive
-from latlab.market._record_tables import (
-    EVENT_KINDS,
-    PITCH_ASCII_RECORD_TYPES,
-    PITCH_RECORD_TYPES,
-    RECORD_TYPES,
-)
-from latlab.market._records import decode, read, read_events
-from latlab.market._replay import (
-    MoldTarget,
-    PitchTarget,
-    ReplayReport,
-    RequestServer,
-    replay,
-    target_of,
-)
-from latlab.market._session_date import date_of
-from latlab.market._stats import stats, stats_archive, stats_csv, write_stats
-from latlab.market._tables import (
+from latlab.market.books.bars import bar_stream, bars, bars_of
+from latlab.market.books.lobster import lobster
+from latlab.market.books.passes import census, depth, write_inside
+from latlab.market.books.tables import (
     TableStream,
     inside,
     inside_stream,
@@ -46,6 +16,32 @@ from latlab.market._tables import (
     trade_stream,
     trades,
 )
+from latlab.market.delays.estimator import (
+    Calibration,
+    DelayEstimate,
+    DelayEstimator,
+    calibrate,
+)
+from latlab.market.delays.feed_delay import FeedDelay, delay, delay_windows
+from latlab.market.delays.lags import lag_histogram, window_delay
+from latlab.market.files.generate import generate
+from latlab.market.files.open import UdpAddress, host_and_port, parse_udp
+from latlab.market.files.output import guard
+from latlab.market.files.session_date import date_of
+from latlab.market.files.table_output import TableOutput, table_kind, write_table
+from latlab.market.records.decoding import decode, read, read_events
+from latlab.market.records.layouts import (
+    EVENT_KINDS,
+    PITCH_ASCII_RECORD_TYPES,
+    PITCH_RECORD_TYPES,
+    RECORD_TYPES,
+)
+from latlab.market.statistics.laws import fit_counts, microbursts, read_statistics, without_aggregate
+from latlab.market.statistics.stats import stats, stats_archive, stats_csv, write_stats
+from latlab.market.wire.receive import LiveSource, MoldReceiver
+from latlab.market.wire.record import receive
+from latlab.market.wire.replay import ReplayReport, replay
+from latlab.market.wire.targets import MoldTarget, PitchTarget, RequestServer, target_of
 from latlab.model.market import DamagedInputWarning
 
 __all__ = [
@@ -80,6 +76,7 @@ __all__ = [
     "fit_counts",
     "generate",
     "guard",
+    "host_and_port",
     "inside",
     "inside_stream",
     "lag_histogram",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from latlab.cli.market._options import FILE, JSON, OUTPUT, conclude
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
+
+if TYPE_CHECKING:
+    from latlab.model.market import Census
 
 
 @click.command()
@@ -58,10 +62,10 @@ def replay(
     """Send the messages of FILE, ITCH or binary PITCH, at planned times, and report how late they went."""
     from dataclasses import asdict
 
-    from latlab.market import MoldTarget, RequestServer, guard, target_of
+    from latlab.market import MoldTarget, RequestServer, guard, host_and_port, target_of
     from latlab.market import replay as send
-    from latlab.market._open import host_and_port
 
+    census: list[Census] = []
     pair = None
     if burst is not None:
         count, _, period = burst.partition(":")
@@ -86,7 +90,9 @@ def replay(
             loss=loss,
             seed=seed,
             limit=messages,
+            tell=census.append,
         )
+    status = conclude(census[0], books=False) if census else ExitCode.OK
     if as_json:
         click.echo(dumps({"schema": 1} | asdict(report)))
     else:
@@ -95,7 +101,7 @@ def replay(
             f"late by p50 {report.error_p50_ns / 1e3:.1f} us, p99 {report.error_p99_ns / 1e3:.1f} us, "
             f"max {report.error_max_ns / 1e3:.1f} us"
         )
-    return ExitCode.OK
+    return status
 
 
 @click.command()

@@ -14,148 +14,14 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market._open import FollowedSource, Piece, Source, source_of
-from latlab.market._passes import MAX_NS, Input, census_of
-from latlab.market._tables import Tell, tell_census
+from latlab.market.books.passes import MAX_NS, Input, census_of
+from latlab.market.books.tables import Tell, tell_census
+from latlab.market.delays.lags import Times, pairs_within, window_delay
+from latlab.market.files.open import FollowedSource, Piece, Source, source_of
 from latlab.model.market import FeedError
 
-_MAX_PAIRS = 64  # for each event, in a burst
-_RESAMPLES = 64
-_TOLERANCE_NS = 1_000
 _TIME_BITS = 46  # of a key: 19 hours; the symbol and the side stand above them
 _PIECES_AHEAD = 4
-Times = npt.NDArray[np.int64]
-
-
-def lag_histogram(
-    a_ns: npt.NDArray[np.int64],
-    b_ns: npt.NDArray[np.int64],
-    *,
-    a_steps: npt.NDArray[np.float64] | None = None,
-    b_steps: npt.NDArray[np.float64] | None = None,
-    max_delay_ns: int = 1_000_000,
-    bin_ns: int = 1_000,
-) -> tuple[float, float]:
-    """The delay of events b behind events a, without sampling them: the mode of their lags.
-
-    With steps, pairs are weighted by the product of their price steps, which is the Hayashi-Yoshida
-    covariance of
-    the shifted series in the limit of point events (Hoffmann, Rosenbaum and Yoshida, Estimation of the
-    lead-lag
-    parameter from non-synchronous data, Bernoulli 19 (2013)); without, each pair counts once.
-
-    Args:
-        a_ns: times of a's events, rising.
-        b_ns: times of b's.
-        max_delay_ns: pairs further apart don't count.
-        bin_ns: the resolution of the histogram; the result is the mean of the lags around its mode.
-
-    Returns:
-        The delay in ns and a confidence between 0 and 1; (0, 0) when no pair is near enough.
-    """
-    first, lags = _pairs(a_ns, b_ns, max_delay_ns)
-    weight = np.ones(len(lags))
-    if a_steps is not None and b_steps is not None:
-        weight = a_steps[first[0]] * b_steps[first[1]]
-    return _mode(lags, weight, max_delay_ns, bin_ns)
-
-
-def _pairs(
-    a: npt.NDArray[np.int64], b: npt.NDArray[np.int64], reach: int
-) -> tuple[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]], npt.NDArray[np.int64]]:
-    """All pairs of times within reach (at most _MAX_PAIRS for each of a), as indices, and their lags."""
-    first = np.searchsorted(b, a - reach)
-    count = np.minimum(np.searchsorted(b, a + reach, side="right") - first, _MAX_PAIRS)
-    at_a = np.repeat(np.arange(len(a)), count)
-    starts = np.cumsum(count) - count
-    at_b = np.arange(len(at_a)) - np.repeat(starts, count) + np.repeat(first, count)
-    return (at_a, at_b), b[at_b] - a[at_a]
-
-
-def _mode(
-    lags: npt.NDArray[np.int64], weight: npt.NDArray[np.float64], reach: int, bin_ns: int
-) -> tuple[float, float]:
-    """The mean lag around the histogram's mode, and by how much the mode exceeds what lies elsewhere."""
-    histogram = _Lags(lags, weight, reach, bin_ns)
-    return histogram.centre(), histogram.prominence()
-
-
-class _Lags:
-    """A histogram of lags, and its mode: as wide as jitter makes it."""
-
-    def __init__(
-        self, lags: npt.NDArray[np.int64], weight: npt.NDArray[np.float64], reach: int, bin_ns: int
-    ) -> None:
-        bins = 2 * reach // bin_ns + 1
-        place = (lags + reach) // bin_ns
-        self._weights = np.bincount(place, weight, bins)
-        self._sums = np.bincount(place, weight * lags, bins)
-        # Sums up to each bin: a stretch of any width is one subtraction.
-        self._upto = np.concatenate([[0.0], np.cumsum(self._weights)])
-        self._floor = float(self._weights.mean())
-        self._at, self._half = int(np.argmax(self._weights)), 1
-        self._mass = self._around(self._at, 1)
-        while self._half < bins // 8:
-            # Until twice the width brings little but background.
-            wider = self._around(self._at, 2 * self._half)
-            if wider - self._mass < 0.25 * self._mass + 2 * self._half * self._floor:
-                break
-            self._half, self._mass = 2 * self._half, wider
-
-    def _around(self, at: int, half: int) -> float:
-        low, high = max(0, at - half), min(len(self._weights), at + half + 1)
-        return float(self._upto[high] - self._upto[low])
-
-    def centre(self) -> float:
-        """The mean lag of the mode, less the background; 0 when there is nothing."""
-        low, high = max(0, self._at - self._half), self._at + self._half + 1
-        inside = self._weights[low:high] - self._floor
-        kept = inside > 0
-        if not kept.any() or self._mass <= 0:
-            return 0.0
-        means = self._sums[low:high][kept] / self._weights[low:high][kept]
-        return float(np.average(means, weights=inside[kept]))
-
-    def prominence(self) -> float:
-        """By how much the mode exceeds the same width anywhere else, between 0 and 1."""
-        if self._mass <= 0:
-            return 0.0
-        width = 2 * self._half + 1
-        smooth = np.pad(self._weights, self._half)
-        upto = np.concatenate([[0.0], np.cumsum(smooth)])
-        smooth = upto[width:] - upto[:-width]
-        smooth[max(0, self._at - width) : self._at + width + 1] = 0
-        return float(np.clip(1 - smooth.max(initial=0.0) / self._mass, 0.0, 1.0))
-
-
-# The share of resamplings of a window's lags that move its estimate by no more than 1 us, and the share of
-# estimates that were then within 1 us of a planted delay: 2,500 windows of 10 to 2,000 pairs, 5 % to 100 % of
-# them true, with normal, Laplace or uniform jitter of 30 ns to 300 us (benchmarks/market_calibration.py).
-_STEADY = (0.0, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93, 1.0)
-_WITHIN = (0.03, 0.07, 0.17, 0.33, 0.44, 0.62, 0.78, 0.87, 0.96, 0.98, 0.999)
-
-
-def window_delay(lags: Times, *, max_delay_ns: int = 5_000_000, bin_ns: int = 1_000) -> tuple[float, float]:
-    """The delay that the lags of a window's matched moves tell.
-
-    Args:
-        lags: in ns, of b's moves behind a's.
-        max_delay_ns: the greatest lag among them.
-        bin_ns: resolution of the histogram.
-
-    Returns:
-        The delay in ns, and the calibrated confidence: the share of estimates of such a confidence that are
-        within 1 us of the truth. It is found by resampling the lags (a Poisson bootstrap), so that few pairs,
-        jitter and rival modes all lower it.
-    """
-    found = _Lags(lags, np.ones(len(lags)), max_delay_ns, bin_ns).centre()
-    random = np.random.default_rng(len(lags))
-    steady = 0
-    for _ in range(_RESAMPLES):
-        weight = random.poisson(1.0, len(lags)).astype(float)
-        again = _Lags(lags, weight, max_delay_ns, bin_ns).centre()
-        steady += abs(again - found) <= _TOLERANCE_NS
-    return found, float(np.interp(steady / _RESAMPLES, _STEADY, _WITHIN))
 
 
 @dataclass(frozen=True)
@@ -281,7 +147,7 @@ def _matched(one: _Moves, other: _Moves, base: int, reach: int) -> Times:
     """Lags of the moves to the same price."""
     a, prices_a = one.by_key(base)
     b, prices_b = other.by_key(base)
-    (at_a, at_b), lags = _pairs(a, b, reach)
+    (at_a, at_b), lags = pairs_within(a, b, reach)
     same: Times = lags[prices_a[at_a] == prices_b[at_b]]
     return same
 

@@ -9,10 +9,10 @@ from os import PathLike
 from pathlib import Path
 
 from latlab.errors import InputError
-from latlab.market._open import UdpAddress
-from latlab.market._output import create, guard
-from latlab.market._passes import census, write_inside
-from latlab.market._receive import LiveSource
+from latlab.market.books.passes import census, write_inside
+from latlab.market.files.open import UdpAddress
+from latlab.market.files.output import create, guard
+from latlab.market.wire.receive import LiveSource
 from latlab.model.market import Census
 
 _FLUSH_S = 1.0

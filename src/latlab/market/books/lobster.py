@@ -15,11 +15,11 @@ import numpy as np
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market._open import source_of
-from latlab.market._output import create, guard
-from latlab.market._passes import MAX_NS, Input, absent, check_period, refuse, run
-from latlab.market._session_date import date_of
-from latlab.market._tables import Tell, tell_census
+from latlab.market.books.passes import MAX_NS, Input, absent, check_period, refuse, run
+from latlab.market.books.tables import Tell, tell_census
+from latlab.market.files.open import source_of
+from latlab.market.files.output import create, guard
+from latlab.market.files.session_date import date_of
 
 _MOST_LEVELS = 1000
 

@@ -12,10 +12,13 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline, RecordDecoder, Transport
 from latlab.errors import InputError, UsageError
-from latlab.market._open import Source, source_of
-from latlab.market._output import OneParquet, PartsByKind, guard, table_kind
-from latlab.market._passes import DIALECTS, Input, census_of, refuse
-from latlab.market._record_tables import (
+from latlab.market.books.passes import DIALECTS, Input, census_of, refuse
+from latlab.market.books.tables import Tell, tell_census
+from latlab.market.files.open import Source, source_of
+from latlab.market.files.output import guard
+from latlab.market.files.parts import OneParquet, PartsByKind
+from latlab.market.files.table_output import table_kind
+from latlab.market.records.layouts import (
     EVENT_KINDS,
     PITCH_ASCII_RECORD_TYPES,
     PITCH_RECORD_TYPES,
@@ -24,7 +27,6 @@ from latlab.market._record_tables import (
     Symbols,
     event_table,
 )
-from latlab.market._tables import Tell, tell_census
 from latlab.model.market import Census, FeedError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from latlab._core.market import MAX_SYMBOLS, Generator
 from latlab.errors import InputError, UsageError
-from latlab.market._output import create
+from latlab.market.files.output import create
 
 _CHUNK_BYTES = 4 << 20
 

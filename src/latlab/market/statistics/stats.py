@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, MissingExtraError, UnavailableError, UsageError
-from latlab.market._open import source_of
-from latlab.market._output import create
-from latlab.market._passes import refuse, run
+from latlab.market.books.passes import refuse, run
+from latlab.market.files.open import source_of
+from latlab.market.files.output import create
 
 if TYPE_CHECKING:
     from latlab.model.market import Census

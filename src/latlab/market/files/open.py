@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import InputError, UsageError
-from latlab.market._decompress import COMPRESSIONS, DAMAGES, compression_of, decompressed
+from latlab.market.files.decompress import COMPRESSIONS, DAMAGES, compression_of, decompressed
 
 Piece = npt.NDArray[np.uint8]
 
@@ -285,7 +285,7 @@ def source_of(path: str | PathLike[str] | Source) -> Source:
     if isinstance(path, Source):
         return path
     if isinstance(path, str) and path.startswith("udp://"):
-        from latlab.market._receive import LiveSource
+        from latlab.market.wire.receive import LiveSource
 
         return LiveSource(path)
     return Source(path)

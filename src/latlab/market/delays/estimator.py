@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import UsageError
-from latlab.market._transforms import Conditions, Transforms, lanes
+from latlab.market.delays.transforms import Conditions, Transforms, lanes
 
 Signals = npt.NDArray[np.floating[Any]]
 Conditioning = Literal["difference", "whiten", "none"]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab._core.market import Pipeline, record_layouts
-from latlab.market._passes import symbol_column
+from latlab.market.books.passes import symbol_column
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,8 +14,7 @@ import numpy as np
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market._open import Source, source_of
-from latlab.market._passes import (
+from latlab.market.books.passes import (
     MAX_NS,
     Input,
     absent,
@@ -26,7 +25,8 @@ from latlab.market._passes import (
     symbol_column,
     write_inside,
 )
-from latlab.market._session_date import date_of, with_time
+from latlab.market.files.open import Source, source_of
+from latlab.market.files.session_date import date_of, with_time
 from latlab.model.market import Census, DamagedInputWarning, FeedError, Written
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import InputError, UsageError
-from latlab.market._records import read_events
-from latlab.market._stats import AGGREGATE, COLUMNS
+from latlab.market.records.decoding import read_events
+from latlab.market.statistics.stats import AGGREGATE, COLUMNS
 from latlab.model.market import CountFit, CountLaw, Microbursts, StatisticsTable
 
 Counts = npt.NDArray[np.float64]

@@ -1,0 +1,1 @@
+"""What books give: the inside, depth, snapshots, trades, bars, LOBSTER's files."""

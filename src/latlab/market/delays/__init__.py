@@ -1,0 +1,1 @@
+"""By how much one signal or feed is behind another."""

@@ -1,0 +1,1 @@
+"""Inputs of any kind and compression, and outputs that are written aside."""

@@ -1,0 +1,1 @@
+"""Every field of every message, as arrays and tables."""

@@ -1,0 +1,1 @@
+"""Statistics of symbols, and the laws that fit them."""

@@ -1,0 +1,1 @@
+"""Feeds on the wire: received, recorded, sent."""
