@@ -149,17 +149,25 @@ def delays() -> None:
                 best, median = times(run, 20, time.perf_counter)["many"]
                 what = f"delay, 16384 points, 20 x 4, {name}, {threads} threads"
                 say(what, best * 1e3, median * 1e3, "ms", float("inf") if engine == "scipy" else 16)
+    # Delays between two samples, of ten events and of a hundred in a window.
     estimator = DelayEstimator(2048, 1e5, engine="auto")
+    for events in (10, 100):
+        errors = []
+        for seed in range(300):
+            price = signals.steps(2048, rate=events / 2048, seed=seed)
+            delay = np.random.default_rng(seed).uniform(0, 60)
+            found = estimator.estimate(price, signals.delayed(price, delay, mode="hold", seed=seed))
+            errors.append(abs(found.delay_s - delay / 1e5))
+        middle = float(np.median(errors)) * 1e6
+        say(f"delay, {events} events, median error at 10 us sampling", middle, middle, "us", 1)
     errors = []
     for seed in range(300):
         price = signals.steps(2048, seed=seed)
-        delay = seed % 60
-        found = estimator.estimate(
-            price, signals.delayed(price, delay, mode="hold", drop=0.05, jitter=0.3, seed=seed)
-        )
-        errors.append(abs(found.delay_s - delay / 1e5))
+        delay = seed % 60 + seed / 300
+        late = signals.delayed(price, delay, mode="hold", drop=0.05, jitter=0.3, seed=seed)
+        errors.append(abs(estimator.estimate(price, late).delay_s - delay / 1e5))
     middle = float(np.median(errors)) * 1e6
-    say("delay, median error at 10 us sampling", middle, middle, "us", 1)
+    say("delay, drops and jitter of 3 us, median error", middle, middle, "us", 1)
     gross = float(np.mean(np.array(errors) > 1e-4)) * 100
     say("delay, gross errors (over 100 us)", gross, gross, "%", 1)
 

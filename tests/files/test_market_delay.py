@@ -60,6 +60,25 @@ def test_a_delay_between_two_samples_is_interpolated() -> None:
     assert estimator.estimate(bump, late).delay_s == pytest.approx(5.4, abs=0.01)
 
 
+def test_a_delay_between_two_samples_is_found_to_a_tenth_of_a_sample_by_ten_steps() -> None:
+    estimator = DelayEstimator(2048, 1.0, engine="scipy")
+    errors = []
+    for seed in range(200):
+        price = signals.steps(2048, rate=10 / 2048, seed=seed)
+        planted = float(np.random.default_rng(seed).uniform(-40, 60))
+        found = estimator.estimate(price, signals.delayed(price, planted, mode="hold", seed=seed))
+        errors.append(abs(found.delay_s - planted))
+    assert np.median(errors) <= 0.1
+
+
+def test_a_wider_reach_gives_the_delay_and_the_confidence_of_a_narrow_one() -> None:
+    random = np.random.default_rng(7)
+    lags = np.rint(random.normal(120_000, 300, 400)).astype(np.int64)
+    narrow = window_delay(lags, max_delay_ns=1_000_000)
+    assert window_delay(lags, max_delay_ns=1_000_000_000) == pytest.approx(narrow, abs=1)
+    assert narrow[0] == pytest.approx(120_000, abs=100)
+
+
 def test_two_signals_that_have_nothing_in_common_give_no_confidence() -> None:
     estimator = DelayEstimator(2048, 1.0, engine="scipy")
     found = [

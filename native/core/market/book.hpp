@@ -23,6 +23,7 @@
 #include <memory>
 #include <memory_resource>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "market/event.hpp"
@@ -173,14 +174,38 @@ template <class Table>
   return move;
 }
 
-// The second half: the levels. True when the side's best price, or its quantity, is another than before.
+// At which price shares leave, or enter where none leave.
+[[nodiscard, gnu::always_inline]] inline std::uint32_t first_price(const Move& move) noexcept {
+  return move.effect.old_qty == 0 ? move.effect.price : move.effect.old_price;
+}
+[[nodiscard, gnu::always_inline]] inline bool twofold(const Move& move) noexcept {
+  return move.effect.old_qty != 0 && move.entering != 0;
+}
+
+// What a side may know of a price before it is looked at (see LadderSide).
 template <class S>
-[[gnu::always_inline]] inline bool settle_levels(const Move& move, S& side) {
+[[nodiscard, gnu::always_inline]] inline std::uint32_t spot_of(Side which, std::uint32_t price) noexcept {
+  if constexpr (requires { S::spot(which, price); }) {
+    return S::spot(which, price);
+  } else {
+    return price;
+  }
+}
+
+// The second half: the levels. True when the side's best price, or its quantity, is another than before.
+// spot: of the first price.
+template <class S>
+[[gnu::always_inline]] inline bool settle_levels(const Move& move, S& side, std::uint32_t spot) {
   const Effect& effect = move.effect;
   const std::uint32_t leaving = effect.old_qty;
-  if (leaving == 0 || move.entering == 0) [[likely]] {
+  if (!twofold(move)) [[likely]] {
     if (leaving == move.entering) return false;  // no shares at all
-    return side.change(leaving == 0 ? effect.price : effect.old_price, std::int64_t{move.entering} - leaving);
+    const std::int64_t shares = std::int64_t{move.entering} - leaving;
+    if constexpr (requires { S::spot(effect.side, 0U); }) {
+      return side.change(spot, first_price(move), shares);
+    } else {
+      return side.change(first_price(move), shares);
+    }
   }
   // What happens behind the inside, as most does, can't change it: nothing is compared then.
   const bool behind = side.behind(effect.old_price) && side.behind(effect.price);
@@ -188,6 +213,10 @@ template <class S>
   side.remove(effect.old_price, leaving);
   side.add(effect.price, move.entering);
   return !behind && before != side.best();
+}
+template <class S>
+[[gnu::always_inline]] inline bool settle_levels(const Move& move, S& side) {
+  return settle_levels(move, side, spot_of<S>(move.effect.side, first_price(move)));
 }
 
 }  // namespace detail
@@ -244,7 +273,7 @@ class Books {
   void apply(std::span<const Event> events, F&& on, C&& chunk) {
     for (const Event& event : events.first(std::min(kChunk, events.size()))) orders_.prefetch(event.ref);
     std::array<detail::Move, kChunk> moves;
-    std::array<S*, kChunk> sides;
+    std::array<Place, kChunk> places;
     while (!events.empty()) {
       const auto some = events.first(std::min(kChunk, events.size()));
       const std::size_t ahead = std::min(2 * kChunk, events.size());
@@ -252,14 +281,14 @@ class Books {
       for (; count < some.size() && some[count].kind < Kind::clear; ++count) {
         if (count + kChunk < ahead) orders_.prefetch(events[count + kChunk].ref);
         moves[count] = detail::settle_order(some[count], orders_, anomalies_);
-        sides[count] = fetch_levels(moves[count]);
+        places[count] = fetch_levels(moves[count]);
       }
       chunk(count);
       for (std::size_t i = 0; i < count; ++i) {
-        if (i + kNear < count) fetch_rest(moves[i + kNear], *sides[i + kNear]);
-        Effect effect = moves[i].effect;
-        if (effect.applied) effect.changed = detail::settle_levels(moves[i], *sides[i]);
-        on(some[i], effect);
+        if (i + kNear < count) fetch_rest(places[i + kNear]);
+        Effect& effect = moves[i].effect;
+        if (effect.applied) effect.changed = detail::settle_levels(moves[i], *places[i].side, places[i].spot);
+        on(some[i], std::as_const(effect));
       }
       if (count < some.size()) {  // it empties books: rare
         on(some[count], apply(some[count]));
@@ -300,16 +329,25 @@ class Books {
     if (effect.applied) effect.changed = detail::settle_levels(move, at(effect.locate).side(effect.side));
     return effect;
   }
-  [[gnu::always_inline]] S* fetch_levels(const detail::Move& move) {
-    S& side = at(move.effect.locate).side(move.effect.side);
-    side.prefetch(move.effect.side, move.effect.price);
-    if (move.effect.old_qty != 0 && move.entering != 0)
-      side.prefetch(move.effect.side, move.effect.old_price);
-    return &side;
+  struct Place {  // where a message's shares leave or enter
+    S* side;
+    std::uint32_t spot;
+  };
+
+  [[gnu::always_inline]] Place fetch_levels(const detail::Move& move) {
+    const Side which = move.effect.side;
+    S& side = at(move.effect.locate).side(which);
+    const std::uint32_t spot = detail::spot_of<S>(which, detail::first_price(move));
+    if constexpr (requires { side.prefetch(spot); }) {
+      side.prefetch(spot);
+    } else {
+      side.prefetch(which, spot);
+    }
+    if (detail::twofold(move)) side.prefetch(which, move.effect.price);
+    return {&side, spot};
   }
-  [[gnu::always_inline]] static void fetch_rest(const detail::Move& move, const S& side) noexcept {
-    if constexpr (requires { side.prefetch_rest(Side::bid, 0U); })
-      side.prefetch_rest(move.effect.side, move.effect.price);
+  [[gnu::always_inline]] static void fetch_rest(const Place& place) noexcept {
+    if constexpr (requires { place.side->prefetch_rest(place.spot); }) place.side->prefetch_rest(place.spot);
   }
 
   SymbolBook<S>& at(std::uint16_t locate) {

@@ -52,13 +52,20 @@ class alignas(64) LadderSide {
     if (static_cast<std::int32_t>(key) == best_) fall();
   }
 
+  // Where a price stands in any side's ladder, which needs no look at one: its key, or one that no ladder
+  // reaches where it is between two ticks.
+  [[nodiscard, gnu::always_inline]] static std::uint32_t spot(Side which, std::uint32_t price) noexcept {
+    const std::uint32_t tick = detail::tick_of(price);
+    if (detail::price_of(tick) != price) [[unlikely]]
+      return kNowhere;
+    return which == Side::bid ? tick : detail::kLastTick - tick;
+  }
+  bool change(std::uint32_t price, std::int64_t shares) { return change(spot(side(), price), price, shares); }
+
   // Without a branch for what can't be foretold: whether shares join or leave, on which level, and, but for
   // the best, whether it is empty afterwards.
-  [[gnu::always_inline]] bool change(std::uint32_t price, std::int64_t shares) {
-    const std::uint32_t tick = detail::tick_of(price);
-    const std::uint32_t key = key_of(tick);
-    const bool elsewhere = detail::price_of(tick) != price || top_ - key >= kTicks;
-    if (elsewhere || between_ || best_ < 0) [[unlikely]]
+  [[gnu::always_inline]] bool change(std::uint32_t key, std::uint32_t price, std::int64_t shares) {
+    if (top_ - key >= kTicks || between_ || best_ < 0) [[unlikely]]
       return change_elsewhere(price, shares);
     std::uint64_t& standing = qty_[key % kTicks];
     const bool behind = static_cast<std::int32_t>(key) < best_;
@@ -121,15 +128,14 @@ class alignas(64) LadderSide {
     rest_->between.clear();
     between_ = false;
   }
-  void prefetch(Side which, std::uint32_t price) const noexcept {
-    const std::uint32_t tick = detail::tick_of(price);
+  void prefetch(Side which, std::uint32_t price) const noexcept { prefetch(spot(which, price)); }
+  [[gnu::always_inline]] void prefetch(std::uint32_t spot) const noexcept {
     prefetch_line(this);
-    prefetch_line(&qty_[(which == Side::bid ? tick : detail::kLastTick - tick) % kTicks]);
+    prefetch_line(&qty_[spot % kTicks]);
   }
-  // Later, when what prefetch() asked for has come: a level that is not in the ladder.
-  void prefetch_rest(Side which, std::uint32_t price) const noexcept {
-    const std::uint32_t tick = detail::tick_of(price);
-    if (top_ - (which == Side::bid ? tick : detail::kLastTick - tick) >= kTicks) [[unlikely]]
+  // Later, when that has come: a level that is not in the ladder.
+  [[gnu::always_inline]] void prefetch_rest(std::uint32_t spot) const noexcept {
+    if (top_ - spot >= kTicks) [[unlikely]]
       prefetch_line(rest_.get());
   }
   [[nodiscard]] SideCounts counts() const noexcept { return rest_->counts; }
@@ -137,9 +143,11 @@ class alignas(64) LadderSide {
  private:
   static constexpr std::uint32_t kTicks = 256;
   static constexpr std::uint32_t kWords = kTicks / 64;
-  static constexpr std::uint32_t kAbove = 32;   // ticks that are kept free above a new best
-  static constexpr std::uint32_t kDrift = 128;  // how far below the top the best may fall
+  static constexpr std::uint32_t kAbove = 32;            // ticks that are kept free above a new best
+  static constexpr std::uint32_t kDrift = 128;           // how far below the top the best may fall
+  static constexpr std::uint32_t kNowhere = UINT32_MAX;  // top_ is at least kTicks - 1: it is out of reach
 
+  [[nodiscard]] Side side() const noexcept { return mirror_ == 0 ? Side::bid : Side::offer; }
   struct Rest {  // what few messages touch
     Rest(Side side, const SideOptions& options) : far(Side::bid, options), between(side, options) {}
     SortedSide far;      // by key: worse than all of the ladder

@@ -30,7 +30,7 @@ def steps(n: int, *, rate: float = 0.05, tick: float = 0.01, seed: int = 0) -> S
 
 def delayed(
     signal: Signal,
-    samples: int,
+    samples: float,
     *,
     mode: str = "zero",
     drop: float = 0.0,
@@ -41,7 +41,8 @@ def delayed(
 
     Args:
         signal: shape (n,).
-        samples: of delay; may be negative.
+        samples: of delay; may be negative. Of a fraction each step is later by the whole number before it or
+            after it, as it would be seen if it had come at any time between two samples.
         mode: what comes in at the edge: ``periodic``: the other end; ``zero``: zeros; ``hold``: the end's
         value.
         drop: the share of steps that are lost (and made up for by the next one).
@@ -53,17 +54,20 @@ def delayed(
     """
     if mode not in ("periodic", "zero", "hold"):
         raise ValueError(f"the mode must be periodic, zero or hold, not '{mode}'")
-    if drop or jitter:
+    whole = int(np.floor(samples))
+    part = samples - whole
+    if drop or jitter or part:
         random = np.random.default_rng(seed)
         at = np.flatnonzero(np.diff(signal, prepend=signal[0]))
         at = at[random.random(len(at)) >= drop]
-        moved = np.sort(np.clip(at + np.rint(random.normal(0, jitter, len(at))), 0, len(signal) - 1)).astype(
-            np.intp
-        )
+        later = np.rint(random.normal(0, jitter, len(at)))
+        if part:
+            later += random.random(len(at)) < part
+        moved = np.sort(np.clip(at + later, 0, len(signal) - 1)).astype(np.intp)
         levels = np.concatenate([signal[:1], signal[at]])
         signal = levels[np.searchsorted(moved, np.arange(len(signal)), side="right")]
-    out = np.roll(signal, samples)
-    if mode != "periodic" and samples:
-        edge = slice(None, samples) if samples > 0 else slice(samples, None)
-        out[edge] = 0.0 if mode == "zero" else (signal[0] if samples > 0 else signal[-1])
+    out = np.roll(signal, whole)
+    if mode != "periodic" and whole:
+        edge = slice(None, whole) if whole > 0 else slice(whole, None)
+        out[edge] = 0.0 if mode == "zero" else (signal[0] if whole > 0 else signal[-1])
     return out

@@ -60,41 +60,75 @@ def _mode(
     lags: npt.NDArray[np.int64], weight: npt.NDArray[np.float64], reach: int, bin_ns: int
 ) -> tuple[float, float]:
     """The mean lag around the histogram's mode, and by how much the mode exceeds what lies elsewhere."""
-    histogram = _Lags(lags, weight, reach, bin_ns)
-    return histogram.centre(), histogram.prominence()
+    found = _Lags(lags, reach, bin_ns).mode(weight)
+    return found.centre(), found.prominence()
 
 
 class _Lags:
-    """A histogram of lags, and its mode: as wide as jitter makes it."""
+    """A histogram of lags: of its bins only those that hold any, so that a wider reach costs nothing.
+
+    Args:
+        lags: in ns.
+        reach: the greatest lag among them.
+        bin_ns: the width of a bin.
+    """
+
+    def __init__(self, lags: npt.NDArray[np.int64], reach: int, bin_ns: int) -> None:
+        self._lags = lags
+        self._bins = 2 * reach // bin_ns + 1
+        self._places, self._which = np.unique((lags + reach) // bin_ns, return_inverse=True)
+
+    def mode(self, weight: npt.NDArray[np.float64]) -> _Mode:
+        """The mode of the lags with these weights."""
+        weights = np.bincount(self._which, weight, len(self._places))
+        sums = np.bincount(self._which, weight * self._lags, len(self._places))
+        return _Mode(self._places, weights, sums, self._bins)
+
+
+class _Mode:
+    """The mode of a histogram, as wide as jitter makes it.
+
+    Args:
+        places: of the bins that hold lags, rising.
+        weights: in each.
+        sums: of weight times lag in each.
+        bins: how many there are, with those that hold none.
+    """
 
     def __init__(
-        self, lags: npt.NDArray[np.int64], weight: npt.NDArray[np.float64], reach: int, bin_ns: int
+        self,
+        places: npt.NDArray[np.int64],
+        weights: npt.NDArray[np.float64],
+        sums: npt.NDArray[np.float64],
+        bins: int,
     ) -> None:
-        bins = 2 * reach // bin_ns + 1
-        place = (lags + reach) // bin_ns
-        self._weights = np.bincount(place, weight, bins)
-        self._sums = np.bincount(place, weight * lags, bins)
+        self._places, self._weights, self._sums, self._bins = places, weights, sums, bins
         # Sums up to each bin: a stretch of any width is one subtraction.
-        self._upto = np.concatenate([[0.0], np.cumsum(self._weights)])
-        self._floor = float(self._weights.mean())
-        self._at, self._half = int(np.argmax(self._weights)), 1
-        self._mass = self._around(self._at, 1)
+        self._upto = np.concatenate([[0.0], np.cumsum(weights)])
+        self._floor = float(self._upto[-1]) / bins
+        self._at, self._half = int(places[np.argmax(weights)]) if len(places) else 0, 1
+        self._mass = self._around(1)
         while self._half < bins // 8:
             # Until twice the width brings little but background.
-            wider = self._around(self._at, 2 * self._half)
+            wider = self._around(2 * self._half)
             if wider - self._mass < 0.25 * self._mass + 2 * self._half * self._floor:
                 break
             self._half, self._mass = 2 * self._half, wider
 
-    def _around(self, at: int, half: int) -> float:
-        low, high = max(0, at - half), min(len(self._weights), at + half + 1)
+    def _stretch(self, half: int) -> tuple[int, int]:
+        """Which of the bins that hold lags are at most so far from the mode."""
+        low, high = np.searchsorted(self._places, (self._at - half, self._at + half + 1))
+        return int(low), int(high)
+
+    def _around(self, half: int) -> float:
+        low, high = self._stretch(half)
         return float(self._upto[high] - self._upto[low])
 
     def centre(self) -> float:
         """The mean lag of the mode, less the background; 0 when there is nothing."""
-        low, high = max(0, self._at - self._half), self._at + self._half + 1
+        low, high = self._stretch(self._half)
         inside = self._weights[low:high] - self._floor
-        kept = inside > 0
+        kept = (inside > 0) & (self._weights[low:high] > 0)
         if not kept.any() or self._mass <= 0:
             return 0.0
         means = self._sums[low:high][kept] / self._weights[low:high][kept]
@@ -105,7 +139,8 @@ class _Lags:
         if self._mass <= 0:
             return 0.0
         width = 2 * self._half + 1
-        smooth = np.pad(self._weights, self._half)
+        smooth = np.zeros(self._bins + 2 * self._half)
+        smooth[self._places + self._half] = self._weights
         upto = np.concatenate([[0.0], np.cumsum(smooth)])
         smooth = upto[width:] - upto[:-width]
         smooth[max(0, self._at - width) : self._at + width + 1] = 0
@@ -132,11 +167,12 @@ def window_delay(lags: Times, *, max_delay_ns: int = 5_000_000, bin_ns: int = 1_
         within 1 us of the truth. It is found by resampling the lags (a Poisson bootstrap), so that few pairs,
         jitter and rival modes all lower it.
     """
-    found = _Lags(lags, np.ones(len(lags)), max_delay_ns, bin_ns).centre()
+    histogram = _Lags(lags, max_delay_ns, bin_ns)
+    found = histogram.mode(np.ones(len(lags))).centre()
     random = np.random.default_rng(len(lags))
     steady = 0
     for _ in range(_RESAMPLES):
         weight = random.poisson(1.0, len(lags)).astype(float)
-        again = _Lags(lags, weight, max_delay_ns, bin_ns).centre()
+        again = histogram.mode(weight).centre()
         steady += abs(again - found) <= _TOLERANCE_NS
     return found, float(np.interp(steady / _RESAMPLES, _STEADY, _WITHIN))
