@@ -70,7 +70,7 @@ std::pair<double, double> place_pair(const T* a, const T* b, std::size_t n, bool
 // Of steps that are seen at the next sample, those whose delay reaches one sample further are the fraction
 // that is sought: the correlation is a triangle of one sample to either side, and the lesser neighbour is
 // background. What is wider, by jitter or a smooth signal, is round at its top: a parabola. A neighbour of
-// less than an sixteenth is told from background by neither.
+// less than a sixteenth is told from background by neither.
 inline double top_between(double left, double top, double right) noexcept {
   const double low = std::max(std::min(left, right), 0.0);
   const double high = std::max(left, right);

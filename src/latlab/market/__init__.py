@@ -40,7 +40,7 @@ from latlab.market.statistics.laws import fit_counts, microbursts, read_statisti
 from latlab.market.statistics.stats import stats, stats_archive, stats_csv, write_stats
 from latlab.market.wire.receive import LiveSource, MoldReceiver
 from latlab.market.wire.record import receive
-from latlab.market.wire.replay import ReplayReport, replay
+from latlab.market.wire.replay import ReplayReport, machine_floor_ns, replay
 from latlab.market.wire.targets import MoldTarget, PitchTarget, RequestServer, target_of
 from latlab.model.market import DamagedInputWarning
 
@@ -81,6 +81,7 @@ __all__ = [
     "inside_stream",
     "lag_histogram",
     "lobster",
+    "machine_floor_ns",
     "microbursts",
     "parse_udp",
     "read",

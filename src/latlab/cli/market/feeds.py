@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from latlab import words
 from latlab.cli.market._options import FILE, JSON, OUTPUT, conclude
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 
 if TYPE_CHECKING:
     from latlab.model.market import Census
+
+_LATE_NS = 100_000  # of p99, from which on the machine's own stillness is told beside it
 
 
 @click.command()
@@ -62,7 +65,7 @@ def replay(
     """Send the messages of FILE, ITCH or binary PITCH, at planned times, and report how late they went."""
     from dataclasses import asdict
 
-    from latlab.market import MoldTarget, RequestServer, guard, host_and_port, target_of
+    from latlab.market import MoldTarget, RequestServer, guard, host_and_port, machine_floor_ns, target_of
     from latlab.market import replay as send
 
     census: list[Census] = []
@@ -96,10 +99,17 @@ def replay(
     if as_json:
         click.echo(dumps({"schema": 1} | asdict(report)))
     else:
+        late = (report.error_p50_ns, report.error_p99_ns, report.error_max_ns)
+        p50, p99, most = map(words.duration, late)
         click.echo(
-            f"{report.messages:,} messages in {report.seconds:.3f} s, {report.dropped:,} dropped on purpose; "
-            f"late by p50 {report.error_p50_ns / 1e3:.1f} us, p99 {report.error_p99_ns / 1e3:.1f} us, "
-            f"max {report.error_max_ns / 1e3:.1f} us"
+            f"{words.count(report.messages)} messages in {words.duration(report.seconds * 1e9)}, "
+            f"{words.count(report.dropped)} dropped on purpose; late by p50 {p50}, p99 {p99}, max {most}"
+        )
+    if report.error_p99_ns > _LATE_NS:
+        floor = words.duration(machine_floor_ns())
+        click.echo(
+            f"latlab: the machine stands still for up to {floor} at a time; `latlab jitter` tells why",
+            err=True,
         )
     return status
 

@@ -19,6 +19,7 @@ from latlab.market.files.open import source_of
 from latlab.market.files.output import guard
 from latlab.market.wire.targets import PITCH_TIME, FileTarget, Target
 
+_PIECE_BYTES = 1 << 13
 _SPIN_NS = 300_000  # sleep up to here before a message is due, then spin: a sleep ends some 60 us late
 
 
@@ -91,13 +92,14 @@ def replay(
         chance = random.Random(seed)
         late: list[int] = []
         sent = dropped = 0
-        begin = clock()
+        begin: int | None = None
         first_ns: int | None = None
         for ts_ns, message in _messages(path, target.speak, tell):
             count = sent + dropped
             if limit is not None and count >= limit:
                 break
-            first_ns = ts_ns if first_ns is None else first_ns
+            if begin is None or first_ns is None:  # when the first message is ready, not when it is asked for
+                begin, first_ns = clock(), ts_ns
             due = 0
             if fixed_ns is not None:
                 due = count * fixed_ns
@@ -119,10 +121,20 @@ def replay(
             sent += 1
             if due or fixed_ns is not None or burst is not None or speed is not None:
                 late.append(now - due)
-        seconds = (clock() - begin) / 1e9
+        seconds = 0.0 if begin is None else (clock() - begin) / 1e9
         errors = np.sort(np.array(late or [0]))
         p50, p99 = (int(errors[max(0, -int(-q * len(errors) // 1) - 1)]) for q in (0.5, 0.99))
         return ReplayReport(sent, dropped, seconds, p50, p99, int(errors[-1]))
+
+
+def machine_floor_ns(seconds: float = 0.1, clock: Callable[[], int] = time.perf_counter_ns) -> int:
+    """The longest time in which a thread that does nothing but read the clock was not running."""
+    longest, last = 0, clock()
+    end = last + int(seconds * 1e9)
+    while last < end:
+        now = clock()
+        longest, last = max(longest, now - last), now
+    return longest
 
 
 @contextmanager
@@ -156,7 +168,8 @@ def _messages(
         rest = yield from _timed(data, seconds if dialect == "P" else None)
         return rest
 
-    with source.pieces() as pieces:
+    # Small pieces: what is read and looked at in one go makes the next message late.
+    with source.pieces(_PIECE_BYTES) as pieces:
         for piece in pieces:
             judge.feed(piece)
             if found := judge.take_errors():
