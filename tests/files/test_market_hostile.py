@@ -117,8 +117,8 @@ def attack(
         file = folder / "hurt"
         file.write_bytes(hurt)
         for command in commands(case):
-            if command == "replay" and framing == "lines":
-                continue  # ASCII PITCH is not sent
+            if framing == "lines" and command in ("replay", "delay"):
+                continue  # ASCII PITCH is not sent, and these lines move the inside once
             if command not in right:
                 said_by()
                 status = run(command, sound, sound, symbol, folder / f"right-{command}")
