@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 import latlab
-from latlab.model.stubs import Forecast
+from latlab.model.stubs import SpeedupForecast
 from latlab.stubs import StudyPlan, forecast, study
 from latlab.stubs.studies.levels import SINGLE
 
@@ -123,7 +123,7 @@ def truth(command: list[str], seconds: float, seed: int) -> list[dict[float, flo
         found.append(walls)
 
 
-def _half_width(found: Forecast) -> float:
+def _half_width(found: SpeedupForecast) -> float:
     return max(point.interval[1] - point.interval[0] for point in found.curve) / 2
 
 

@@ -22,7 +22,7 @@ from latlab.bench import (
     load,
 )
 from latlab.errors import InputError
-from latlab.model.statistics.paired import Verdict
+from latlab.model.statistics.paired import Ruling
 from latlab.stats.sequential import level_changes
 
 RANDOM = np.random.default_rng(1)
@@ -90,7 +90,7 @@ def test_a_fifth_more_time_in_another_tools_results_is_slower(tool: str, tmp_pat
     b = load(written(tmp_path / "b.json", TOOLS[tool](1.2)))
     assert a.tool == tool
     (judgement,) = compare_results(a, b, smallest_effect=None, alpha=0.05).values()
-    assert judgement.result.verdict is Verdict.SLOWER
+    assert judgement.result.verdict is Ruling.SLOWER
     assert judgement.result.effect == pytest.approx(0.2, abs=0.02)
     low, high = judgement.result.interval
     assert low is not None
@@ -99,14 +99,14 @@ def test_a_fifth_more_time_in_another_tools_results_is_slower(tool: str, tmp_pat
     assert 0.195 < high < 0.32
     assert judgement.typical_ns[0] == pytest.approx(1e6, rel=0.02)
     (other,) = compare_results(a, a, smallest_effect=None, alpha=0.05).values()
-    assert other.result.verdict in (Verdict.EQUIVALENT, Verdict.INCONCLUSIVE)
+    assert other.result.verdict in (Ruling.EQUIVALENT, Ruling.INCONCLUSIVE)
 
 
 def test_one_process_a_side_says_that_the_variance_between_processes_is_assumed(tmp_path: Path) -> None:
     a = load(written(tmp_path / "a.json", google()))
     b = load(written(tmp_path / "b.json", google(1.02)))
     (judgement,) = compare_results(a, b, smallest_effect=None, alpha=0.05).values()
-    assert judgement.result.verdict is Verdict.INCONCLUSIVE
+    assert judgement.result.verdict is Ruling.INCONCLUSIVE
     assert any("one process" in w for w in judgement.warnings)
 
 
@@ -155,14 +155,14 @@ def test_apart_measured_sides_that_are_alike_are_called_different_no_more_often_
         random = np.random.default_rng(seed)
         a, b = ([np.exp(0.02 * random.standard_t(3, size=1)) for _ in range(12)] for _ in range(2))
         result, _, _ = judge_unpaired(a, b, smallest_effect=0.0, alpha=0.05)
-        called += result.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        called += result.verdict in (Ruling.FASTER, Ruling.SLOWER)
     assert called <= 24  # 8 %: at a true rate of 5 % passed with probability 0.99; the seeds are fixed
 
 
 def test_too_few_processes_are_inconclusive() -> None:
     few = [np.array([1.0]), np.array([1.01])]
     result, _, _ = judge_unpaired(few, [np.array([9.0]), np.array([9.1])], smallest_effect=0.01, alpha=0.05)
-    assert (result.verdict, result.interval) == (Verdict.INCONCLUSIVE, (None, None))
+    assert (result.verdict, result.interval) == (Ruling.INCONCLUSIVE, (None, None))
 
 
 @given(
@@ -238,7 +238,7 @@ def test_a_machine_that_shifts_by_one_percent_between_two_runs_is_no_change(corr
                 noise[i] = correlated * noise[i - 1] + 0.004 * random.normal()
             sides.append([np.array([np.exp(shift + x)]) for x in noise])
         result, _, warnings = judge_unpaired(*sides, smallest_effect=0.005, alpha=0.05)
-        called += result.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        called += result.verdict in (Ruling.FASTER, Ruling.SLOWER)
         assert "run them interleaved" in result.why
     assert called <= 1
     assert any("between runs is assumed" in w for w in warnings)
@@ -250,7 +250,7 @@ def test_hyperfines_result_of_two_commands_is_one_comparison(tmp_path: Path) -> 
     ]
     found = load(written(tmp_path / "two.json", {"results": commands}))
     ((name, judgement),) = compare_results(found, found, smallest_effect=None, alpha=0.05).items()
-    assert (name, judgement.result.verdict) == ("a / b", Verdict.SLOWER)
+    assert (name, judgement.result.verdict) == ("a / b", Ruling.SLOWER)
 
 
 def test_a_correlated_history_keeps_its_rate_of_false_alarms() -> None:
@@ -279,7 +279,7 @@ def test_several_runs_of_a_baseline_tell_what_lies_between_runs(tmp_path: Path) 
         after = Results("latlab", run(104.0))
         (found,) = compare_results(before, after, smallest_effect=None, alpha=0.05, runs=runs).values()
         verdicts.append((name, found.result.verdict))
-    assert verdicts == [("one run", Verdict.INCONCLUSIVE), ("twelve", Verdict.SLOWER)]
+    assert verdicts == [("one run", Ruling.INCONCLUSIVE), ("twelve", Ruling.SLOWER)]
 
 
 def test_runs_that_differ_much_widen_what_is_assumed_between_them() -> None:

@@ -9,7 +9,7 @@ import pytest
 from latlab.bench.measuring.pilot import Pilot
 from latlab.bench.measuring.plan import make_plan, plan_from
 from latlab.model.bench import Plan, Settings
-from latlab.model.statistics.paired import Verdict
+from latlab.model.statistics.paired import Ruling
 from latlab.stats.experiments import paired
 from latlab.stats.variance import Components, one_way
 
@@ -106,7 +106,7 @@ def differences(plan: Plan, build: float, shift: float) -> int:
         builds = build * random.normal(size=(needed(plan) // plan.block_pairs, 1))
         ratios = shift + builds + own * random.normal(size=(len(builds), plan.block_pairs))
         result = paired.judge(ratios.ravel(), smallest_effect=0.0, block_pairs=plan.block_pairs)
-        count += result.verdict in (Verdict.SLOWER, Verdict.FASTER)
+        count += result.verdict in (Ruling.SLOWER, Ruling.FASTER)
     return count
 
 
@@ -116,8 +116,8 @@ def test_pairs_that_share_a_build_are_no_blocks_of_their_own() -> None:
     for _ in range(100):
         builds = 0.01 * random.normal(size=(8, 1))
         ratios = (builds + 0.001 * random.normal(size=(8, 16))).ravel()
-        wrong += paired.judge(ratios, smallest_effect=0.0).verdict is not Verdict.INCONCLUSIVE
-        right += paired.judge(ratios, smallest_effect=0.0, block_pairs=16).verdict is not Verdict.INCONCLUSIVE
+        wrong += paired.judge(ratios, smallest_effect=0.0).verdict is not Ruling.INCONCLUSIVE
+        right += paired.judge(ratios, smallest_effect=0.0, block_pairs=16).verdict is not Ruling.INCONCLUSIVE
     assert right <= 8
     assert wrong >= 25
 

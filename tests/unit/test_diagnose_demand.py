@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from latlab.lab.judge.demand import all_of_type, held_up, most_work
-from latlab.model.diagnosis.pipeline import Latency, StageView
+from latlab.model.diagnosis.pipeline import Latency, StageRow
 from latlab.model.queues.analysis import Analysis, StageResult, Verdict
 
 STAGES = {"market": ("market-a", "market-b"), "strategy": ("strategy-0",), "execution": ("execution-0",)}
 
 
-def view(name: str, service_us: float, rate_hz: float) -> StageView:
+def view(name: str, service_us: float, rate_hz: float) -> StageRow:
     ns = round(1000 * service_us)
-    return StageView(
+    return StageRow(
         name=name,
         type=name.split("-", maxsplit=1)[0],
         events=1000,
@@ -144,5 +144,5 @@ def test_of_instances_that_need_as_long_for_an_event_the_type_is_named() -> None
     ],
     ids=["one is slow", "a sibling is not known", "it has no sibling", "it is a type already"],
 )
-def test_an_instance_stays_where_it_is_the_only_slow_one(label: str, views: tuple[StageView, ...]) -> None:
+def test_an_instance_stays_where_it_is_the_only_slow_one(label: str, views: tuple[StageRow, ...]) -> None:
     assert all_of_type(label, views, STAGES) is None

@@ -11,7 +11,7 @@ from latlab.lab.forecast.stage_runs import Fast, Paced, undisturbed
 from latlab.lab.judge.disturbances import losses_in_words
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.verdict import _uncounted
-from latlab.model.diagnosis.pipeline import QueueView
+from latlab.model.diagnosis.pipeline import QueueRow
 from latlab.queues.trace.traces import _known_until
 
 
@@ -139,9 +139,9 @@ def test_traces_are_known_until_the_first_lane_was_full() -> None:
     assert _known_until(traces, np.array([10, 30, 20, 25, 90])) == 25
 
 
-def feed(taken: int, lost: int) -> QueueView:
+def feed(taken: int, lost: int) -> QueueRow:
     zeros = dict.fromkeys(("capacity", "samples", "nonempty", "sum_of_fills", "fill_p50", "fill_p99"), 0)
-    return QueueView(
+    return QueueRow(
         name="feed-a",
         source="exchange-a",
         drain="decoder-a",

@@ -11,7 +11,7 @@ from latlab.errors import InputError, LatlabError, UsageError
 from latlab.messaging import compare_pairs, load_workload
 from latlab.model.messaging.options import OPTIONS, settings_of
 from latlab.model.messaging.results import Doubt, Settings
-from latlab.model.statistics.paired import Verdict
+from latlab.model.statistics.paired import Ruling
 from latlab.reports.messaging.pairs import comparison_json, render_comparison
 
 A = Settings("tcp", load="rate", rate_hz=1000.0)
@@ -41,13 +41,13 @@ def test_identical_workloads_are_hardly_ever_different() -> None:
     different = 0
     for seed in range(150):
         found = compare_pairs(A, B, seconds=1e6, pairs=30, control=False, seed=seed, run=runs(1.0, seed))
-        different += found.verdict in (Verdict.SLOWER, Verdict.FASTER, Verdict.MIXED)
+        different += found.verdict in (Ruling.SLOWER, Ruling.FASTER, Ruling.MIXED)
     assert different <= 3
 
 
 def test_a_workload_that_takes_twice_as_long_is_slower() -> None:
     found = compare_pairs(A, B, seconds=1e6, pairs=40, run=runs(2.0, 1, 0.1))
-    assert found.verdict is Verdict.SLOWER
+    assert found.verdict is Ruling.SLOWER
     low, high = found.changes[0].result.interval
     assert low is not None
     assert high is not None
@@ -59,7 +59,7 @@ def test_a_workload_that_takes_twice_as_long_is_slower() -> None:
 
 def test_workloads_that_vary_little_are_equivalent() -> None:
     found = compare_pairs(A, B, seconds=1e6, pairs=60, control=False, run=runs(1.0, 2, 0.005))
-    assert found.verdict is Verdict.EQUIVALENT
+    assert found.verdict is Ruling.EQUIVALENT
 
 
 def test_a_load_without_a_rate_is_compared_by_the_time_a_message_takes() -> None:
@@ -68,7 +68,7 @@ def test_a_load_without_a_rate_is_compared_by_the_time_a_message_takes() -> None
         fast, fast.with_(size=65), seconds=1e6, pairs=20, control=False, run=runs(2.0, 1, 0.02)
     )
     assert [change.name for change in found.changes] == ["time a message", "p50"]
-    assert found.verdict is Verdict.SLOWER
+    assert found.verdict is Ruling.SLOWER
 
 
 def test_latency_is_not_compared_with_throughput() -> None:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from latlab.bench.judging.measures import combined, judge_measures
-from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import family, paired
 from latlab.stats.experiments.multiple import benjamini_hochberg
 
-DIFFERENT = (Verdict.FASTER, Verdict.SLOWER)
+DIFFERENT = (Ruling.FASTER, Ruling.SLOWER)
 
 
 class Machine:
@@ -78,7 +78,7 @@ def test_one_that_fails_loses_nothing_of_the_others() -> None:
     results = family.run([bad, good], seconds=5, failures=OSError, clock=machine.clock)
     assert (results[0], str(bad.failed)) == (None, "gone")
     assert results[1] is not None
-    assert results[1].verdict is Verdict.SLOWER
+    assert results[1].verdict is Ruling.SLOWER
 
 
 def judged(
@@ -113,30 +113,30 @@ def judged(
 
 def test_sides_are_equivalent_only_if_they_are_by_the_mean_and_by_the_tail_too() -> None:
     assert [judged(0.0, 0.0)[0].verdict, judged(0.32, 0.0)[0].verdict] == [
-        Verdict.EQUIVALENT,
-        Verdict.SLOWER,
+        Ruling.EQUIVALENT,
+        Ruling.SLOWER,
     ]
     slower, by = judged(0.0, 0.5)
-    assert (slower.verdict, by) == (Verdict.SLOWER, "p99")
+    assert (slower.verdict, by) == (Ruling.SLOWER, "p99")
     assert judged(0.32, 0.0)[1] == "mean"
-    assert judged(0.32, -0.5)[0].verdict is Verdict.MIXED
+    assert judged(0.32, -0.5)[0].verdict is Ruling.MIXED
 
 
 def test_a_tail_that_cannot_be_told_is_said_to_be_open_and_never_called_equivalent() -> None:
     result, _ = judged(0.0, 0.0, tail_noise=0.5)
-    assert result.verdict is Verdict.EQUIVALENT
+    assert result.verdict is Ruling.EQUIVALENT
     assert "inconclusive for the p99 (told to" in result.why
     assert "p99 within" not in result.why
 
 
 def test_a_declared_tail_that_cannot_be_told_leaves_the_verdict_open() -> None:
     result, by = judged(0.0, 0.0, tail_noise=0.5, over=("typical", "mean", "tail"))
-    assert (result.verdict, by) == (Verdict.INCONCLUSIVE, "p99")
+    assert (result.verdict, by) == (Ruling.INCONCLUSIVE, "p99")
 
 
 def test_a_mean_that_few_processes_decide_is_not_equivalent() -> None:
     result, by = judged(0.0, 0.0, pooled=0.3)
-    assert (result.verdict, by) == (Verdict.INCONCLUSIVE, "mean")
+    assert (result.verdict, by) == (Ruling.INCONCLUSIVE, "mean")
     assert "the means differ by +34.99 %" in result.why
 
 
@@ -152,4 +152,4 @@ def test_without_a_declared_effect_nothing_is_equivalent_within_more_than_five_p
         block_pairs=1,
         final=True,
     )
-    assert combined(measures, alpha=0.05)[0].verdict is Verdict.INCONCLUSIVE
+    assert combined(measures, alpha=0.05)[0].verdict is Ruling.INCONCLUSIVE

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import betting as _betting
 from latlab.stats.experiments import family, paired
 
@@ -78,7 +78,7 @@ def test_no_noise_that_exchanging_the_sides_leaves_alone_raises_the_rate_of_fals
             "of the first run": np.abs(noise("heavy tails", 80, seed)[::2]),
         }[own]
         result = paired.judge(ratios, smallest_effect=0.0, block_pairs=1, noises=noises)
-        called += result.verdict in (Verdict.SLOWER, Verdict.FASTER)
+        called += result.verdict in (Ruling.SLOWER, Ruling.FASTER)
     assert called <= 300 * 0.05
 
 
@@ -92,7 +92,7 @@ def test_pairs_that_know_themselves_disturbed_hardly_count() -> None:
             result = paired.judge(
                 ratios, smallest_effect=0.0, block_pairs=1, noises=noises if known else None
             )
-            found[known] += result.verdict is Verdict.SLOWER
+            found[known] += result.verdict is Ruling.SLOWER
     assert found[True] >= found[False] + 15
 
 
@@ -100,7 +100,7 @@ def test_a_statistic_that_sees_nothing_does_not_hide_what_another_sees() -> None
     random = np.random.default_rng(5)
     both = np.column_stack([0.3 * random.normal(size=30), 0.01 + 0.003 * random.normal(size=30)])
     result = paired.judge(both, smallest_effect=0.001, block_pairs=1)
-    assert result.verdict is Verdict.SLOWER
+    assert result.verdict is Ruling.SLOWER
     assert result.effect == pytest.approx(0.01, abs=0.005)
 
 
@@ -109,7 +109,7 @@ def test_where_two_statistics_have_no_shift_in_common_the_first_is_judged() -> N
     typical, fastest = 0.5 + 0.01 * random.normal(size=30), 0.001 * random.normal(size=30)
     result = paired.judge(np.column_stack([typical, fastest]), smallest_effect=0.05, block_pairs=1)
     assert result == paired.judge(typical, smallest_effect=0.05, block_pairs=1)
-    assert result.verdict is Verdict.SLOWER
+    assert result.verdict is Ruling.SLOWER
 
 
 def states(pairs: int, seed: int) -> Floats:
@@ -136,7 +136,7 @@ def test_two_statistics_of_identical_sides_call_them_different_no_more_often_tha
         one, other = log_ratios(kind, 0.0, 40, seed, 1), log_ratios(kind, 0.0, 40, seed + 1000, 1)
         other = np.abs(other) * np.sign(one) * np.where(np.arange(40) % 3, 1, -1)  # with the same coin
         result = paired.judge(np.column_stack([one, other]), smallest_effect=0.0, block_pairs=1)
-        called += result.verdict in (Verdict.SLOWER, Verdict.FASTER)
+        called += result.verdict in (Ruling.SLOWER, Ruling.FASTER)
     assert called <= 200 * 0.05
 
 
@@ -168,7 +168,7 @@ def test_the_interval_covers_the_true_shift_at_every_look() -> None:
 def test_a_longer_b_is_slower_and_a_shorter_b_is_faster() -> None:
     ratios = 0.02 + 0.001 * np.random.default_rng(1).normal(size=40)
     slower, faster = (paired.judge(r, smallest_effect=0.01) for r in (ratios, -ratios))
-    assert (slower.verdict, faster.verdict) == (Verdict.SLOWER, Verdict.FASTER)
+    assert (slower.verdict, faster.verdict) == (Ruling.SLOWER, Ruling.FASTER)
     assert slower.effect == pytest.approx(math.expm1(0.02), rel=0.05)
     assert slower.interval[0] is not None
     assert 0.015 < slower.interval[0] < slower.effect
@@ -179,24 +179,28 @@ def test_a_longer_b_is_slower_and_a_shorter_b_is_faster() -> None:
 def test_a_proved_change_below_the_smallest_that_matters_is_equivalent() -> None:
     ratios = 0.002 + 0.0005 * np.random.default_rng(2).normal(size=60)
     result = paired.judge(ratios, smallest_effect=0.01)
-    assert result.verdict is Verdict.EQUIVALENT
+    assert result.verdict is Ruling.EQUIVALENT
     assert result.p_value < 0.05
 
 
 def test_too_few_pairs_are_inconclusive_and_say_how_many_more_to_run() -> None:
     result = paired.judge([0.1, 0.1, 0.1, 0.1], smallest_effect=0.01)
-    assert (result.verdict, result.pairs, result.needed_pairs) == (Verdict.INCONCLUSIVE, 4, 14)
+    assert (result.verdict, result.pairs, result.needed_pairs) == (Ruling.INCONCLUSIVE, 4, 14)
     assert result.why.endswith("run 10 more pairs")
 
 
 def test_seven_blocks_that_agree_are_enough() -> None:
     result = paired.judge([0.1] * 14, smallest_effect=0.01)
-    assert result.verdict is Verdict.SLOWER
+    assert result.verdict is Ruling.SLOWER
 
 
 def test_no_pairs_give_no_effect() -> None:
     result = paired.judge([], smallest_effect=0.01)
-    assert (result.verdict, result.effect, result.interval) == (Verdict.INCONCLUSIVE, None, (None, None))
+    assert (result.verdict, result.effect, result.interval) == (
+        Ruling.INCONCLUSIVE,
+        None,
+        (None, None),
+    )
 
 
 @given(st.lists(st.floats(-1, 1), min_size=0, max_size=60), st.sampled_from([0.0, 0.01, 0.3]))
@@ -274,7 +278,7 @@ def test_an_experiment_stops_as_soon_as_its_verdict_is_settled() -> None:
         return seen[-1]
 
     result = experiment(measure, 0.01, 100, machine.clock)
-    assert result.verdict is Verdict.SLOWER
+    assert result.verdict is Ruling.SLOWER
     assert result.pairs == len(seen) <= 20
     assert result == paired.judge([d.log_ratios for d in seen], smallest_effect=0.01)
 
@@ -282,6 +286,6 @@ def test_an_experiment_stops_as_soon_as_its_verdict_is_settled() -> None:
 def test_an_experiment_ends_with_its_budget_and_says_so() -> None:
     machine = FakeMachine(0.0, 1.0)
     result = experiment(machine.measure, 0.001, 1, machine.clock)
-    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.verdict is Ruling.INCONCLUSIVE
     assert machine.now <= 1.05
     assert result.more_pairs > 1000

@@ -17,7 +17,7 @@ import numpy as np
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging._measure import check, measure_and_analyse
 from latlab.model.messaging.results import INTERRUPTED, Result, Settings
-from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import family, paired
 from latlab.stats.experiments.paired import Difference, Side
 
@@ -49,7 +49,7 @@ class Comparison:
         runs: how many of each side.
     """
 
-    verdict: Verdict
+    verdict: Ruling
     changes: tuple[PairedChange, ...]
     control: PairedResult | None
     doubts: Mapping[str, Mapping[str, int]]
@@ -201,17 +201,17 @@ def _changes(
 def _worst(null: Sequence[PairedChange]) -> PairedResult | None:
     if not null:
         return None
-    differing = [c.result for c in null if c.result.verdict in (Verdict.FASTER, Verdict.SLOWER)]
+    differing = [c.result for c in null if c.result.verdict in (Ruling.FASTER, Ruling.SLOWER)]
     return (differing or [null[0].result])[0]
 
 
-def _overall(results: Sequence[PairedResult], null: Sequence[PairedResult]) -> Verdict:
-    if {r.verdict for r in null} & {Verdict.FASTER, Verdict.SLOWER}:
-        return Verdict.REFUSED
+def _overall(results: Sequence[PairedResult], null: Sequence[PairedResult]) -> Ruling:
+    if {r.verdict for r in null} & {Ruling.FASTER, Ruling.SLOWER}:
+        return Ruling.REFUSED
     found = {r.verdict for r in results}
-    if {Verdict.FASTER, Verdict.SLOWER} <= found:
-        return Verdict.MIXED
-    for verdict in (Verdict.SLOWER, Verdict.FASTER):
+    if {Ruling.FASTER, Ruling.SLOWER} <= found:
+        return Ruling.MIXED
+    for verdict in (Ruling.SLOWER, Ruling.FASTER):
         if verdict in found:
             return verdict
     return results[0].verdict

@@ -216,7 +216,7 @@ class StudyPoint:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class SpeedupForecast:
     """What making one component faster buys, by one measure of the system.
 
     Attributes:

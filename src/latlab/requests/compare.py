@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from latlab.model.requests import QuantileChange, Requests, RequestsComparison
-from latlab.model.statistics.paired import Verdict
+from latlab.model.statistics.paired import Ruling
 from latlab.stats.experiments.paired import fewest_blocks, judge
 
 __all__ = ["compare"]
@@ -33,7 +33,7 @@ def compare(pairs: Sequence[tuple[Requests, Requests]], smallest_effect: float =
     if len(pairs) < needed:
         changes = tuple(
             replace(
-                one, verdict=Verdict.INCONCLUSIVE.value, low=None, high=None,
+                one, verdict=Ruling.INCONCLUSIVE.value, low=None, high=None,
                 why=f"{len(pairs)} of at least {needed} pairs of recordings: how much those of one server "
                 "differ isn't known",
             )
@@ -43,12 +43,12 @@ def compare(pairs: Sequence[tuple[Requests, Requests]], smallest_effect: float =
 
 
 def _whole(verdicts: set[str]) -> str:
-    if {Verdict.SLOWER, Verdict.FASTER} <= verdicts:
-        return Verdict.MIXED.value
-    for one in (Verdict.SLOWER, Verdict.FASTER, Verdict.INCONCLUSIVE):
+    if {Ruling.SLOWER, Ruling.FASTER} <= verdicts:
+        return Ruling.MIXED.value
+    for one in (Ruling.SLOWER, Ruling.FASTER, Ruling.INCONCLUSIVE):
         if one in verdicts:
             return one.value
-    return Verdict.EQUIVALENT.value
+    return Ruling.EQUIVALENT.value
 
 
 def _change(
@@ -63,7 +63,7 @@ def _change(
     if bounded:
         why = "requests without an answer make it a lower bound in one of the recordings"
         return QuantileChange(
-            name, before[middle], after[middle], effect, None, None, Verdict.INCONCLUSIVE.value, why
+            name, before[middle], after[middle], effect, None, None, Ruling.INCONCLUSIVE.value, why
         )
     return QuantileChange(
         name, before[middle], after[middle], effect, *found.interval, found.verdict.value, found.why

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from latlab.bench.results.imports import Results
 from latlab.model.bench import Judgement
-from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.variance import effective_size, midmean
 from latlab.words import share
 
@@ -174,14 +174,14 @@ def judge_unpaired(
             )
     margin = math.log1p(smallest_effect)
     if low > -margin and high < margin:
-        verdict, why = Verdict.EQUIVALENT, f"the interval is within {share(smallest_effect, digits=2)}"
+        verdict, why = Ruling.EQUIVALENT, f"the interval is within {share(smallest_effect, digits=2)}"
     elif low > 0 or high < 0:
-        verdict, why = (Verdict.SLOWER if low > 0 else Verdict.FASTER), "the interval excludes 0"
+        verdict, why = (Ruling.SLOWER if low > 0 else Ruling.FASTER), "the interval excludes 0"
     else:
-        verdict, why = Verdict.INCONCLUSIVE, "run them interleaved: latlab bench ab A B"
+        verdict, why = Ruling.INCONCLUSIVE, "run them interleaved: latlab bench ab A B"
     processes = min(len(a), len(b))
     needed: int | None = processes
-    if verdict is Verdict.INCONCLUSIVE:
+    if verdict is Ruling.INCONCLUSIVE:
         deviation = ASSUMED_DEVIATION if single else 1.4826 * float(np.mean([_mad(x), _mad(y)]))
         goal = max(abs(effect), margin - abs(effect), margin / 2)
         wanted = 2 * inflation * ((z + _POWER) * deviation / goal) ** 2 if goal > 0 else math.inf

@@ -19,7 +19,7 @@ from latlab.bench.judging.measures import (
     pooled_mean,
 )
 from latlab.model.bench import Judgement, Sample, Shift
-from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.change_points import change_points
 from latlab.stats.experiments import paired
 from latlab.stats.quantiles import nearest_rank
@@ -152,7 +152,7 @@ def judge_pairs(
         )
     if refused is not None:
         result = PairedResult(
-            Verdict.REFUSED, result.effect, result.interval, result.p_value, result.pairs,
+            Ruling.REFUSED, result.effect, result.interval, result.p_value, result.pairs,
             None, alpha, smallest_effect, refused,
         )  # fmt: skip
     typical = [

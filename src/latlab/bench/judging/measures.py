@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from latlab.model.bench import Measure, Sample
-from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import paired
 from latlab.stats.quantiles import nearest_rank
 from latlab.words import share
@@ -131,11 +131,11 @@ def judge_measures(
         )
         # Commands have one time a process, so that their mean is looked at here alone.
         at_least = abs(math.expm1(pooled)) if name == "mean" or len(names) == 1 else 0.0
-        if result.verdict is Verdict.EQUIVALENT and at_least >= margin:
+        if result.verdict is Ruling.EQUIVALENT and at_least >= margin:
             result = dataclasses.replace(
-                result, verdict=Verdict.INCONCLUSIVE, why=_rare(pooled), needed_pairs=2 * result.pairs
+                result, verdict=Ruling.INCONCLUSIVE, why=_rare(pooled), needed_pairs=2 * result.pairs
             )
-        if final and not declared and result.verdict is Verdict.INCONCLUSIVE and name in DECLARED:
+        if final and not declared and result.verdict is Ruling.INCONCLUSIVE and name in DECLARED:
             steps = [step for step in DEFAULT_STEPS if step > max(margin, at_least)]
             result = _widened(result, steps)
         out.append(Measure(name, result))
@@ -157,7 +157,11 @@ def _widened(result: PairedResult, steps: Sequence[float]) -> PairedResult:
         if -margin < low and high < margin and abs(result.effect) <= margin / 2:
             why = f"the interval is within {share(margin, digits=0)}; this budget can't tell less here"
             return dataclasses.replace(
-                result, verdict=Verdict.EQUIVALENT, smallest_effect=margin, why=why, needed_pairs=result.pairs
+                result,
+                verdict=Ruling.EQUIVALENT,
+                smallest_effect=margin,
+                why=why,
+                needed_pairs=result.pairs,
             )
     return result
 
@@ -178,42 +182,42 @@ def combined(
     shares = paired.measure_shares(len(measures))
     verdicts = [m.result.verdict for m in measures]
     wanted = [m.result.verdict for m in measures if _kind(m.name) in declared or len(measures) == 1]
-    if Verdict.SLOWER in verdicts:
-        chosen = verdicts.index(Verdict.SLOWER)
-        verdict = Verdict.MIXED if Verdict.FASTER in verdicts else Verdict.SLOWER
-    elif Verdict.FASTER in verdicts:
-        chosen, verdict = verdicts.index(Verdict.FASTER), Verdict.FASTER
-    elif Verdict.INCONCLUSIVE in wanted:
-        verdict = Verdict.INCONCLUSIVE
+    if Ruling.SLOWER in verdicts:
+        chosen = verdicts.index(Ruling.SLOWER)
+        verdict = Ruling.MIXED if Ruling.FASTER in verdicts else Ruling.SLOWER
+    elif Ruling.FASTER in verdicts:
+        chosen, verdict = verdicts.index(Ruling.FASTER), Ruling.FASTER
+    elif Ruling.INCONCLUSIVE in wanted:
+        verdict = Ruling.INCONCLUSIVE
         chosen = next(
             i
             for i, m in enumerate(measures)
             if m.result.verdict is verdict and (_kind(m.name) in declared or len(measures) == 1)
         )
     else:
-        chosen, verdict = 0, Verdict.EQUIVALENT
+        chosen, verdict = 0, Ruling.EQUIVALENT
     result = measures[chosen].result
     p_value = min(1.0, *[m.result.p_value / share for m, share in zip(measures, shares, strict=True)], 1.0)
     why = result.why
     if len(measures) > 1:
         name = measures[chosen].name
-        if verdict is Verdict.EQUIVALENT:
-            sure = [m for m in measures if m.result.verdict is Verdict.EQUIVALENT]
+        if verdict is Ruling.EQUIVALENT:
+            sure = [m for m in measures if m.result.verdict is Ruling.EQUIVALENT]
             why = "equivalent by " + ", ".join(f"{_said(m.name)} within {_within(m)}" for m in sure)
-            unsure = [m for m in measures if m.result.verdict is Verdict.INCONCLUSIVE]
+            unsure = [m for m in measures if m.result.verdict is Ruling.INCONCLUSIVE]
             if unsure:
                 why += "; inconclusive for the " + ", ".join(
                     f"{_said(m.name)} (told to {_reach(m.result)})" for m in unsure
                 )
-        elif name != "typical" or verdict is Verdict.MIXED:
+        elif name != "typical" or verdict is Ruling.MIXED:
             why = f"by the {_said(name)}: {why}"
-        if verdict is Verdict.MIXED:
-            faster = measures[verdicts.index(Verdict.FASTER)]
+        if verdict is Ruling.MIXED:
+            faster = measures[verdicts.index(Ruling.FASTER)]
             why += f"; faster by the {_said(faster.name)}, "
             why += share(faster.result.effect, digits=2, signed=True)
     needed = result.needed_pairs
-    if verdict is Verdict.INCONCLUSIVE:
-        open_ends = [m.result.needed_pairs for m in measures if m.result.verdict is Verdict.INCONCLUSIVE]
+    if verdict is Ruling.INCONCLUSIVE:
+        open_ends = [m.result.needed_pairs for m in measures if m.result.verdict is Ruling.INCONCLUSIVE]
         needed = None if None in open_ends else max(n for n in open_ends if n is not None)
     return dataclasses.replace(
         result, verdict=verdict, p_value=p_value, alpha=alpha, why=why, needed_pairs=needed

@@ -25,7 +25,7 @@ from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError
 from latlab.formats.recording import Recording, RecordingWriter, open_recording
 from latlab.model.bench import Control, Judgement, Plan, Sample, Settings
-from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import family, paired
 from latlab.stats.variance import midmean
 from latlab.words import share
@@ -454,7 +454,7 @@ def run_aa(
         (result,) = family.run([trial], seconds=asked.seconds, alpha=asked.alpha)
         if result is None:
             continue  # nothing is caught here, so none
-        called += result.verdict in (Verdict.FASTER, Verdict.SLOWER, Verdict.MIXED)
+        called += result.verdict in (Ruling.FASTER, Ruling.SLOWER, Ruling.MIXED)
         if on_comparison is not None:
             on_comparison(index, result)
     return _control.control_of(comparisons, called, asked.alpha)

@@ -17,7 +17,7 @@ from latlab.bench.results import raw as _raw
 from latlab.bench.results.targets import Target, named, parse
 from latlab.errors import InputError, UsageError
 from latlab.model.bench import Judgement
-from latlab.model.statistics.paired import Verdict
+from latlab.model.statistics.paired import Ruling
 from latlab.stats.experiments import paired
 from latlab.stats.experiments.multiple import benjamini_hochberg
 from latlab.words import share
@@ -192,13 +192,13 @@ def with_discovery_rate(judged: Mapping[str, Judgement]) -> dict[str, Judgement]
     out = {}
     for (name, judgement), p_value in zip(judged.items(), adjusted, strict=True):
         result = judgement.result
-        if result.verdict in (Verdict.FASTER, Verdict.SLOWER, Verdict.MIXED) and p_value > result.alpha:
+        if result.verdict in (Ruling.FASTER, Ruling.SLOWER, Ruling.MIXED) and p_value > result.alpha:
             why = (
                 f"{result.verdict} alone (p = {result.p_value:.3g}), but not among {len(judged)} comparisons "
                 f"(adjusted p = {p_value:.3g})"
             )
             result = dataclasses.replace(
-                result, verdict=Verdict.INCONCLUSIVE, why=why, needed_pairs=2 * result.pairs
+                result, verdict=Ruling.INCONCLUSIVE, why=why, needed_pairs=2 * result.pairs
             )
         details = {**judgement.details, "adjusted_p_value": float(p_value)}
         out[name] = dataclasses.replace(judgement, result=result, details=details)

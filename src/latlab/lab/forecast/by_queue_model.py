@@ -13,8 +13,7 @@ import numpy as np
 from latlab import queues, stubs
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.queues.observation import Observation
-from latlab.model.queues.queueing import Forecast as Simulated
-from latlab.model.queues.queueing import QueueingModel
+from latlab.model.queues.queueing import ModelForecast, QueueingModel
 from latlab.words import count, duration, share
 
 __all__ = ["modelled"]
@@ -92,7 +91,7 @@ def _bounded(model: QueueingModel, bounds: Mapping[str, float], share: float) ->
     return model
 
 
-def _simulated(model: QueueingModel, stage: str, events: int, seed: int) -> dict[float, list[Simulated]]:
+def _simulated(model: QueueingModel, stage: str, events: int, seed: int) -> dict[float, list[ModelForecast]]:
     """Every speed with every seed: each sees the same arrivals."""
     return {
         speedup: [
@@ -105,13 +104,13 @@ def _simulated(model: QueueingModel, stage: str, events: int, seed: int) -> dict
     }
 
 
-def _apart(least: Sequence[Simulated], most: Sequence[Simulated]) -> bool:
+def _apart(least: Sequence[ModelForecast], most: Sequence[ModelForecast]) -> bool:
     low, high = (float(np.mean([run.throughput_hz for run in runs])) for runs in (least, most))
     return high > (1 + _SAME) * low
 
 
 def _at_least(
-    stage: str, service_ns: float, least: Mapping[float, Sequence[Simulated]], unknown: tuple[str, ...]
+    stage: str, service_ns: float, least: Mapping[float, Sequence[ModelForecast]], unknown: tuple[str, ...]
 ) -> Forecast:
     """What holds however slow the others are that the counts only bound; nothing on what lies beyond it."""
     points = {
@@ -165,12 +164,12 @@ def _faster(model: QueueingModel, stage: str, speedup: float) -> QueueingModel:
     return model.with_stage(stage, speed=1 / max(1 - speedup, _LEAST_SHARE))
 
 
-def _busiest(run: Simulated, but: str) -> str | None:
+def _busiest(run: ModelForecast, but: str) -> str | None:
     others = [one for one in run.stages if one.name != but]
     return max(others, key=lambda one: one.utilisation).name if others else None
 
 
-def _point(speedup: float, runs: list[Simulated]) -> ForecastPoint:
+def _point(speedup: float, runs: list[ModelForecast]) -> ForecastPoint:
     def spread(values: list[float]) -> Interval:
         return Interval(float(np.mean(values)), min(values), max(values))
 

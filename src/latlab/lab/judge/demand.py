@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from latlab.model.diagnosis.pipeline import StageView
+from latlab.model.diagnosis.pipeline import StageRow
 from latlab.model.queues.analysis import Analysis, StageResult, Verdict
 from latlab.queues.judge.lock import takes_one_cpu
 from latlab.words import duration, share
@@ -39,7 +39,7 @@ class Demand:
 
 
 def most_work(
-    found: Analysis, views: Sequence[StageView], stages: Mapping[str, Sequence[str]]
+    found: Analysis, views: Sequence[StageRow], stages: Mapping[str, Sequence[str]]
 ) -> Demand | None:
     """The type of stages that needs most CPUs for its events, by traces; None where that decides nothing.
 
@@ -66,7 +66,7 @@ def most_work(
     return Demand(name, text)
 
 
-def all_of_type(label: str, views: Sequence[StageView], stages: Mapping[str, Sequence[str]]) -> Demand | None:
+def all_of_type(label: str, views: Sequence[StageRow], stages: Mapping[str, Sequence[str]]) -> Demand | None:
     """The type of an instance whose siblings need about as long for an event, by traces; else None.
 
     Making that one faster would only move the place. Where several instances share a pool of threads the

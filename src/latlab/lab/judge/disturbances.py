@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from latlab.errors import NotTrustworthyError
-from latlab.model.diagnosis.pipeline import QueueView
+from latlab.model.diagnosis.pipeline import QueueRow
 from latlab.model.queues.analysis import Analysis, SocketResult, Stall, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import stalls
@@ -93,7 +93,7 @@ def _blocked(stall: Stall, observation: Observation) -> bool:
 
 
 def losses_in_words(
-    queues: Sequence[QueueView], limiting: str | None, sockets: Sequence[SocketResult] = ()
+    queues: Sequence[QueueRow], limiting: str | None, sockets: Sequence[SocketResult] = ()
 ) -> tuple[str, ...]:
     """Queues that overran, and what they lost, the most first; before them what the kernel dropped."""
     since = f" because {limiting} cannot keep up" if limiting is not None else ""

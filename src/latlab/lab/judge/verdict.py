@@ -20,7 +20,7 @@ from latlab.lab.judge.disturbances import losses_in_words, unanswered
 from latlab.lab.judge.foreign_load import Others
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.residence import Residence, TraceTable
-from latlab.model.diagnosis.pipeline import Diagnosis, Discrepancy, Latency, QueueView, Sampler, StageView
+from latlab.model.diagnosis.pipeline import Diagnosis, Discrepancy, Latency, QueueRow, Sampler, StageRow
 from latlab.model.queues.analysis import Analysis, LineResult, StageResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import verify_recording
@@ -174,7 +174,7 @@ def discrepancy(observation: Observation, traces: TraceTable, *, every: int = 0)
     return Discrepancy(samples=found.samples, discrepancies=found.discrepancies, traces=events)
 
 
-def _queue_views(analysis: Analysis, times: Residence, observation: Observation) -> tuple[QueueView, ...]:
+def _queue_views(analysis: Analysis, times: Residence, observation: Observation) -> tuple[QueueRow, ...]:
     """Fills are of the time that the pipeline ran; counts are of its whole life, start and end included."""
     views = []
     for queue in analysis.queues:
@@ -185,7 +185,7 @@ def _queue_views(analysis: Analysis, times: Residence, observation: Observation)
             for name in ("in", "out_high", "dropped", "blocked")
         }
         views.append(
-            QueueView(
+            QueueRow(
                 name=queue.name,
                 source=queue.source,
                 drain=queue.drain,
@@ -216,7 +216,7 @@ def _stage_views(
     traces: TraceTable,
     stages: Mapping[str, Sequence[str]],
     observation: Observation,
-) -> tuple[StageView, ...]:
+) -> tuple[StageRow, ...]:
     results = {stage.label: stage for stage in analysis.stages}
     hops = traces.end == 0
     views = []
@@ -238,8 +238,8 @@ def _stage_views(
     return tuple(views)
 
 
-def _stage_view(result: StageResult, kind: str) -> StageView:
-    return StageView(
+def _stage_view(result: StageResult, kind: str) -> StageRow:
+    return StageRow(
         name=result.label,
         type=kind,
         events=0,
@@ -252,7 +252,7 @@ def _stage_view(result: StageResult, kind: str) -> StageView:
     )
 
 
-def _entered(queues: Sequence[QueueView]) -> int:
+def _entered(queues: Sequence[QueueRow]) -> int:
     """Events that came in from outside: into queues whose source takes from none of the others."""
     drains = {queue.drain for queue in queues if queue.drain}
     entered = [queue.events_in for queue in queues if queue.kind != "pool" and queue.source not in drains]
@@ -309,7 +309,7 @@ def overloaded(others: Others, cores: int) -> bool:
     return others.cpus > _FOREIGN * cores
 
 
-def _disturbed(stages: Sequence[StageView], cores: int, others: Others) -> str | None:
+def _disturbed(stages: Sequence[StageRow], cores: int, others: Others) -> str | None:
     """Who took the CPUs that a stage's thread waited for, in words; None where nobody did."""
     waiting = [view for view in stages if view.run_queue is not None]
     if not overloaded(others, cores) or not waiting:
@@ -328,7 +328,7 @@ def _sentence(
     limiting: str | None,
     verdict: str,
     disturbed: str | None,
-    stages: Sequence[StageView],
+    stages: Sequence[StageRow],
     end_to_end: Latency | None,
     used: float | None,
     cores: int,
@@ -388,7 +388,7 @@ def sentence_of_line(line: LineResult, analysis: Analysis) -> str:
 
 
 def _trace_evidence(
-    limiting: str | None, stages: Sequence[StageView], queues: Sequence[QueueView]
+    limiting: str | None, stages: Sequence[StageRow], queues: Sequence[QueueRow]
 ) -> list[str]:
     """What the traces add to the samples."""
     evidence = []
@@ -420,7 +420,7 @@ def _trace_evidence(
     return evidence
 
 
-def _uncounted(queues: Sequence[QueueView], outcomes: Sequence[Outcome]) -> list[str]:
+def _uncounted(queues: Sequence[QueueRow], outcomes: Sequence[Outcome]) -> list[str]:
     """Messages of the feeds that neither entered a queue nor were counted as lost: then no count holds."""
     summary = next((o.summary for o in outcomes if o.role == "trading" and o.summary is not None), None)
     if summary is None:

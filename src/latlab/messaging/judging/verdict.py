@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.messaging.judging.periods import find_period
-from latlab.model.messaging.results import Doubt, Limiting, Measurement, Verdict
+from latlab.model.messaging.results import Doubt, Limiting, Measurement, RunVerdict
 
 __all__ = ["cause_of", "judge"]
 
@@ -38,7 +38,7 @@ def judge(
     due: Integers,
     stability: str,
     clock_steps: int,
-) -> Verdict:
+) -> RunVerdict:
     """The verdict on a run.
 
     Args:
@@ -51,7 +51,7 @@ def judge(
     spans = _spans(m)
     shares = _shares(m, spans)
     limiting = _limit(m, spans, shares, waited, stability)
-    return Verdict(
+    return RunVerdict(
         limiting=limiting[0],
         parts=limiting[1],
         shares=shares,

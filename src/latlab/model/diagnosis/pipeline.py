@@ -8,7 +8,7 @@ from typing import Any
 
 from latlab.model.queues.analysis import Analysis
 
-__all__ = ["Diagnosis", "Discrepancy", "Latency", "QueueView", "Sampler", "StageView"]
+__all__ = ["Diagnosis", "Discrepancy", "Latency", "QueueRow", "Sampler", "StageRow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueView:
+class QueueRow:
     """One queue's row.
 
     Attributes:
@@ -72,7 +72,7 @@ class QueueView:
 
 
 @dataclass(frozen=True, slots=True)
-class StageView:
+class StageRow:
     """One stage instance's row.
 
     Attributes:
@@ -156,8 +156,8 @@ class Diagnosis:
     confidence: float
     sentence: str
     evidence: tuple[str, ...]
-    queues: tuple[QueueView, ...]
-    stages: tuple[StageView, ...]
+    queues: tuple[QueueRow, ...]
+    stages: tuple[StageRow, ...]
     end_to_end: Latency | None
     sampler: Sampler
     discrepancy: Discrepancy

@@ -25,11 +25,11 @@ __all__ = [
     "Peak",
     "Period",
     "Result",
+    "RunVerdict",
     "Settings",
     "Side",
     "Throttled",
     "Throughput",
-    "Verdict",
 ]
 
 INTERRUPTED = "interrupted"  # why a run is partial that its user ended
@@ -365,7 +365,7 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RunVerdict:
     """What was measured, in one finding.
 
     Attributes:
@@ -432,4 +432,4 @@ class Result:
     idle: Mapping[str, Any]
     stalls_ns: tuple[tuple[int, int], ...]
     notes: tuple[str, ...]
-    verdict: Verdict
+    verdict: RunVerdict

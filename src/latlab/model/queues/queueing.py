@@ -9,7 +9,7 @@ from typing import Any
 from latlab.errors import UsageError
 
 __all__ = [
-    "Forecast",
+    "ModelForecast",
     "ModelQueue",
     "ModelSource",
     "ModelStage",
@@ -178,7 +178,7 @@ class StageForecast:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class ModelForecast:
     """What a simulation of a model gives.
 
     Attributes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["PairedResult", "Verdict"]
+__all__ = ["PairedResult", "Ruling"]
 
 
-class Verdict(StrEnum):
+class Ruling(StrEnum):
     """What may be said of B against A."""
 
     FASTER = "faster"
@@ -39,7 +39,7 @@ class PairedResult:
         why: one sentence.
     """
 
-    verdict: Verdict
+    verdict: Ruling
     effect: float | None
     interval: tuple[float | None, float | None]
     p_value: float

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from latlab.errors import InputError, MissingExtraError, UsageError
 from latlab.model.queues.queueing import (
-    Forecast,
+    ModelForecast,
     ModelQueue,
     ModelSource,
     ModelStage,
@@ -34,7 +34,7 @@ _WARM_UP = 0.05  # of the simulated time is left out
 _LEAST_THROUGH = 0.05  # of the arrivals: else the simulation has more to do with refusing than with serving
 
 
-def forecast(model: QueueingModel, *, events: int = 20_000, seed: int = 1) -> Forecast:
+def forecast(model: QueueingModel, *, events: int = 20_000, seed: int = 1) -> ModelForecast:
     """Throughput and waiting times of a pipeline, from a simulation of its model.
 
     Args:
@@ -224,7 +224,7 @@ def _service(ciw: Any, stage: ModelStage, weight: float, count: int, rng: np.ran
 
 def _result(
     model: QueueingModel, flows: _Flows, records: list[Any], window_s: tuple[float, float], seed: int
-) -> Forecast:
+) -> ModelForecast:
     begin, end = window_s[0] * 1e6, window_s[1] * 1e6
     time = (end - begin) / 1e6
     served = [record for record in records if record.record_type == "service"]
@@ -275,7 +275,7 @@ def _result(
     throughput = sum(stage.rate_hz for i, stage in enumerate(stages) if ends[i])
     dropping = any(source.drops for source in model.sources)
     arrived = int(first.sum()) + refused
-    return Forecast(
+    return ModelForecast(
         throughput_hz=float(throughput),
         lost=refused / arrived if dropping and arrived else 0.0,
         end_to_end=_waits((left - began)[finished]),

@@ -6,17 +6,17 @@ from dataclasses import asdict
 from typing import Any
 
 from latlab.messaging import Comparison
-from latlab.model.statistics.paired import Verdict
+from latlab.model.statistics.paired import Ruling
 from latlab.words import duration, share, table
 
 __all__ = ["comparison_json", "render_comparison"]
 
 _FINDINGS = {
-    Verdict.SLOWER: "B is slower than A.",
-    Verdict.FASTER: "B is faster than A.",
-    Verdict.MIXED: "B is slower than A by one measure and faster by another.",
-    Verdict.REFUSED: "No verdict: A differs from itself here, so this machine can't tell A from B.",
-    Verdict.INCONCLUSIVE: "Not decided: more pairs are needed.",
+    Ruling.SLOWER: "B is slower than A.",
+    Ruling.FASTER: "B is faster than A.",
+    Ruling.MIXED: "B is slower than A by one measure and faster by another.",
+    Ruling.REFUSED: "No verdict: A differs from itself here, so this machine can't tell A from B.",
+    Ruling.INCONCLUSIVE: "Not decided: more pairs are needed.",
 }
 
 
@@ -44,10 +44,10 @@ def render_comparison(c: Comparison, a: str, b: str) -> str:
     head = ("", "A", "B", "change", "interval", "verdict")
     lines = [finding, f"A is {a}, B is {b}; {c.runs} runs of each.", "", table(head, rows)]
     needed = c.changes[0].result.needed_pairs
-    if c.verdict is Verdict.INCONCLUSIVE and needed is not None:
+    if c.verdict is Ruling.INCONCLUSIVE and needed is not None:
         lines.append(f"about {needed} pairs decide it: --seconds and --pairs are the budget")
     if c.control is not None:
-        control = "no difference" if c.verdict is not Verdict.REFUSED else f"{c.control.verdict} than itself"
+        control = "no difference" if c.verdict is not Ruling.REFUSED else f"{c.control.verdict} than itself"
         lines.append(f"null control: A against itself, {c.control.pairs} pairs: {control}")
     for side, doubts in c.doubts.items():
         for kind, count in doubts.items():

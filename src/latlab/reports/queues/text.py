@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from latlab.model.queues.analysis import Analysis, LineResult, Verdict
-from latlab.model.queues.queueing import Forecast
+from latlab.model.queues.queueing import ModelForecast
 from latlab.model.queues.tail import SchedulerShare, Tail
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.words import duration, share
@@ -102,7 +102,7 @@ def analysis_lines(analysis: Analysis) -> list[str]:
     return [*lines, "", *table(heads, queues)]
 
 
-def forecast_lines(found: Forecast, before: Forecast | None = None) -> list[str]:
+def forecast_lines(found: ModelForecast, before: ModelForecast | None = None) -> list[str]:
     """The forecast of a model; beside that of the unchanged one if there is one."""
     head = f"{found.throughput_hz:.0f} events/s pass through"
     if before is not None:

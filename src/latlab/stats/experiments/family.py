@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import betting as _betting
 from latlab.stats.experiments import paired
 from latlab.stats.experiments.paired import Difference, Side
@@ -72,7 +72,7 @@ class _Running:
         )
         self._evidence: list[_betting.Evidence] = []
         self.log_e = -math.inf
-        self.settled: Verdict | None = None
+        self.settled: Ruling | None = None
         self._look = 1
         for at in range(0, len(trial.seen), trial.block_pairs):
             self._learn(trial.seen[at : at + trial.block_pairs])
@@ -103,7 +103,11 @@ class _Running:
         if self.log_e < threshold and not self._equivalent():
             return
         result = self.trial.judge(self.trial.seen, False)
-        different = result.verdict not in (Verdict.EQUIVALENT, Verdict.INCONCLUSIVE, Verdict.REFUSED)
+        different = result.verdict not in (
+            Ruling.EQUIVALENT,
+            Ruling.INCONCLUSIVE,
+            Ruling.REFUSED,
+        )
         if (self.log_e >= threshold or not different) and paired.settled(result):
             self.settled = result.verdict
 
@@ -183,7 +187,7 @@ def run(
             for i, r in enumerate(running)
             if trials[i].failed is None
             and not r.exhausted
-            and (r.settled is None or (r.settled is not Verdict.EQUIVALENT and r.log_e < now))
+            and (r.settled is None or (r.settled is not Ruling.EQUIVALENT and r.log_e < now))
         ]
         unseen = [i for i in wanting if not trials[i].seen]
         if not wanting or (clock() >= deadline and not unseen):

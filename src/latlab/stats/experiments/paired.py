@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import betting as _betting
 from latlab.words import share
 
@@ -174,7 +174,7 @@ def judge(
     own = own.reshape(ratios.shape)
     if len(ratios) < block_pairs:
         return PairedResult(
-            Verdict.INCONCLUSIVE, None, (None, None), 1.0, 0, block_pairs * _FEWEST_BLOCKS, alpha,
+            Ruling.INCONCLUSIVE, None, (None, None), 1.0, 0, block_pairs * _FEWEST_BLOCKS, alpha,
             smallest_effect, f"no whole block of {block_pairs} pairs was measured",
         )  # fmt: skip
     # All statistics, or the first alone where they have no shift in common.
@@ -192,7 +192,7 @@ def judge(
     p_value = min(1.0, 2.0 * math.exp(-min(best, 700.0)))
     verdict = _verdict(low, high, smallest_effect)
     needed: int | None = pairs
-    if verdict is Verdict.INCONCLUSIVE:
+    if verdict is Ruling.INCONCLUSIVE:
         blocks = ratios[:pairs].reshape(len(evidence), block_pairs, -1).mean(axis=1)
         needed = _goal(blocks, estimate, smallest_effect, alpha, block_pairs)
         if needed is not None and needed <= pairs:  # the projection was too bright: double
@@ -232,9 +232,9 @@ def settled(result: PairedResult) -> bool:
     A difference that is proved, but may yet turn out too small to matter, is worth more pairs; at the end of
     the budget it counts as found.
     """
-    if result.verdict is Verdict.INCONCLUSIVE or result.effect is None:
+    if result.verdict is Ruling.INCONCLUSIVE or result.effect is None:
         return False
-    if result.verdict is Verdict.EQUIVALENT:
+    if result.verdict is Ruling.EQUIVALENT:
         return True
     return abs(math.log1p(result.effect)) >= math.log1p(result.smallest_effect)
 
@@ -256,15 +256,15 @@ def _check_block(pairs: int) -> None:
         raise ValueError(f"a block has 1 pair or an even number of them, not {pairs}")
 
 
-def _verdict(low: float | None, high: float | None, smallest_effect: float) -> Verdict:
+def _verdict(low: float | None, high: float | None, smallest_effect: float) -> Ruling:
     margin = math.log1p(smallest_effect)
     if low is not None and high is not None and -margin < low and high < margin:
-        return Verdict.EQUIVALENT
+        return Ruling.EQUIVALENT
     if low is not None and low > 0:
-        return Verdict.SLOWER
+        return Ruling.SLOWER
     if high is not None and high < 0:
-        return Verdict.FASTER
-    return Verdict.INCONCLUSIVE
+        return Ruling.FASTER
+    return Ruling.INCONCLUSIVE
 
 
 def _goal(
@@ -281,7 +281,7 @@ def _goal(
 
 
 def _why(
-    verdict: Verdict,
+    verdict: Ruling,
     low: float | None,
     high: float | None,
     smallest_effect: float,
@@ -289,10 +289,10 @@ def _why(
     needed: int | None,
 ) -> str:
     margin = f"{smallest_effect:.3g} ({share(smallest_effect, digits=2)})"
-    if verdict is Verdict.EQUIVALENT:
+    if verdict is Ruling.EQUIVALENT:
         return f"the interval is within the smallest effect that matters, {margin}"
-    if verdict in (Verdict.SLOWER, Verdict.FASTER):
-        sign = 1 if verdict is Verdict.SLOWER else -1
+    if verdict in (Ruling.SLOWER, Ruling.FASTER):
+        sign = 1 if verdict is Ruling.SLOWER else -1
         near = low if sign > 0 else high
         sure = near is not None and sign * near >= math.log1p(smallest_effect)
         return "the interval excludes 0" + (

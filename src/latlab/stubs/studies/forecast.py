@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from latlab.model.stubs import Forecast, StudyPoint
+from latlab.model.stubs import SpeedupForecast, StudyPoint
 from latlab.stubs.studies.curve import Floats, Knee, concave, line, one_knee, simplest
 from latlab.stubs.studies.levels import Parts, Rank, Sample
 from latlab.words import share
@@ -53,7 +53,7 @@ def forecast(
     takes_over: str | None = None,
     per_round: int = 1,
     rank: Rank | None = None,
-) -> Forecast:
+) -> SpeedupForecast:
     """Class, knee, intervals and sentence from measured points.
 
     A round measures the system once at each of several speedups of one component, in an order drawn anew,
@@ -127,7 +127,7 @@ def forecast(
     least = back(unit * max(1e-9, 1 - float(gains[-1])))
     bounds = sorted(back(unit * max(1e-9, 1 - g)) for g in curve[-1].interval)
     limited = kind == "limited"
-    return Forecast(
+    return SpeedupForecast(
         component_class=kind,
         t_limit=knee.at if limited else None,
         t_limit_interval=points.knee_interval(knee.at) if limited else None,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from latlab.model.stubs import Forecast, StudyStep, WorkingPeriod
+from latlab.model.stubs import SpeedupForecast, StudyStep, WorkingPeriod
 from latlab.stubs.studies import levels as _levels
 from latlab.stubs.studies.levels import Parts
 from latlab.stubs.studies.runner import Unit, Units, rows_in_parallel
@@ -55,7 +55,7 @@ def totals(units: Units) -> tuple[int, int]:
     return sum(u.busy_ns for u in units.values()), sum(u.blocked_ns for u in units.values())
 
 
-def steps(facts: Facts, found: Forecast, suspicion: StudyStep | None) -> tuple[StudyStep, ...]:
+def steps(facts: Facts, found: SpeedupForecast, suspicion: StudyStep | None) -> tuple[StudyStep, ...]:
     """Steps 1 to 7."""
     flat = _flat(facts)
     result = [
@@ -230,7 +230,7 @@ def _idle(facts: Facts) -> StudyStep | None:
     )
 
 
-def _busy(facts: Facts, found: Forecast) -> StudyStep:
+def _busy(facts: Facts, found: SpeedupForecast) -> StudyStep:
     words = {
         "total": "every part of it pays",
         "limited": f"it pays until it is {share(found.t_limit or 0, digits=0)} faster",
@@ -245,5 +245,5 @@ def _busy(facts: Facts, found: Forecast) -> StudyStep:
     return StudyStep(6, "busy", found.component_class, text, values)
 
 
-def _last(found: Forecast) -> StudyStep:
+def _last(found: SpeedupForecast) -> StudyStep:
     return StudyStep(7, "conclusion", found.component_class, found.sentence, {})

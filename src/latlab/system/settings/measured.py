@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import LatlabError, UsageError
-from latlab.model.statistics.paired import PairedResult, Verdict
+from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments.paired import interleaving, judge
 from latlab.system.settings.probe import MEASURES
 from latlab.system.settings.saved import Saved, state_file
@@ -165,10 +165,10 @@ def _tried(
             seen[side] = max(figure, 1e-9)
         ratios.append(math.log(seen["B"] / seen["A"]))
         result = judge(ratios, smallest_effect=_SMALLEST, alpha=level, block_pairs=1)
-        if result.verdict is not Verdict.INCONCLUSIVE or (pair + 1 >= _HOPELESS and _is_far(result)):
+        if result.verdict is not Ruling.INCONCLUSIVE or (pair + 1 >= _HOPELESS and _is_far(result)):
             break
     assert result is not None
-    helps = result.verdict is Verdict.FASTER
+    helps = result.verdict is Ruling.FASTER
     if helps and not written:
         write()
     elif not helps:
@@ -199,8 +199,8 @@ def _words(result: PairedResult) -> str:
     effect = f"gap time {100 * (result.effect or 0.0):+.0f} %"
     bounds = " to ".join("?" if one is None else f"{100 * one:+.0f} %" for one in (low, high))
     verdict = {
-        Verdict.FASTER: "it helps",
-        Verdict.SLOWER: "it makes things worse",
-        Verdict.EQUIVALENT: "it changes nothing that matters",
+        Ruling.FASTER: "it helps",
+        Ruling.SLOWER: "it makes things worse",
+        Ruling.EQUIVALENT: "it changes nothing that matters",
     }.get(result.verdict, "no effect can be told")
     return f"{verdict} ({effect} [{bounds}], {result.pairs} pairs)"
