@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from latlab.live.access import bad_host, has_token
 from latlab.model.queues.live import QueueNow, Snapshot
-from latlab.reports._page_style import EARLY_SCRIPT, STYLE
+from latlab.reports.assets.files import asset
 from latlab.reports.sections import topology
 
 __all__ = ["Dashboard", "changes", "drawing", "frame", "mean_time_ns"]
@@ -324,7 +324,11 @@ def _event(name: str, document: Any) -> bytes:
 def _page(title: str) -> str:
     """The page, whole: its markup and script lie beside this module."""
     text = (resources.files("latlab.live") / "dashboard.html").read_text(encoding="utf-8")
-    for name, value in (("STYLE", STYLE), ("EARLY", EARLY_SCRIPT), ("TITLE", html.escape(title))):
+    for name, value in (
+        ("STYLE", asset("page.css")),
+        ("EARLY", asset("early.js")),
+        ("TITLE", html.escape(title)),
+    ):
         text = text.replace(f"%{name}%", value)
     return text
 

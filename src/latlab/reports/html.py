@@ -31,7 +31,7 @@ from latlab import words as _text
 from latlab.errors import MissingExtraError
 from latlab.formats import documents
 from latlab.model.machine.environment import Environment
-from latlab.reports._page_style import EARLY_SCRIPT, SCRIPT, STYLE
+from latlab.reports.assets.files import asset
 
 __all__ = ["Page"]
 
@@ -162,12 +162,12 @@ class Page:
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{html.escape(self._title)}</title><link rel='icon' href='data:,'>"
-            f"<style>{STYLE}</style><script>{EARLY_SCRIPT}</script></head><body><main>"
+            f"<style>{asset('page.css')}</style><script>{asset('early.js')}</script></head><body><main>"
             f"<header><h1>{html.escape(self._title)}</h1><p class='lead'>{html.escape(self._lead)}</p>"
             '<button id="theme" title="light or dark" aria-label="light or dark">◐</button>'
             f"<nav>{index}</nav></header>{''.join(self._parts)}"
             f"<footer>Made by latlab {__version__}. This page is complete: it needs no network.</footer>"
-            f"</main>{library}<script>{SCRIPT}</script></body></html>\n"
+            f"</main>{library}<script>{asset('figures.js')}</script></body></html>\n"
         )
 
     def write(self, path: str | os.PathLike[str]) -> Path:

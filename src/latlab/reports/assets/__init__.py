@@ -1,0 +1,1 @@
+"""Style sheets and scripts of pages, in files of their own."""

@@ -1,0 +1,58 @@
+
+(function () {
+  function ink(name) { return getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
+  function merge(into, from) {
+    Object.keys(from).forEach(function (key) {
+      if (from[key] && typeof from[key] === 'object' && !Array.isArray(from[key])) {
+        into[key] = merge(into[key] || {}, from[key]);
+      } else if (into[key] === undefined) { into[key] = from[key]; }
+    });
+    return into;
+  }
+  function style(layout) {
+    var axis = { gridcolor: ink('--line'), linecolor: ink('--soft'), zerolinecolor: ink('--line'),
+      tickcolor: ink('--line'), automargin: true };
+    var base = { paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)',
+      colorway: [0, 1, 2, 3, 4, 5, 6, 7].map(function (i) { return ink('--c' + i); }),
+      font: { color: ink('--ink'), family: 'system-ui, sans-serif', size: 13 },
+      modebar: { bgcolor: 'rgba(0,0,0,0)', color: ink('--line'), activecolor: ink('--accent') },
+      hoverlabel: { bgcolor: ink('--card'), bordercolor: ink('--line'), font: { color: ink('--ink') } },
+      margin: { l: 64, r: 16, t: 12, b: 48 }, legend: { orientation: 'h', y: 1.02, yanchor: 'bottom', x: 0 }
+          };
+    var styled = merge(JSON.parse(JSON.stringify(layout)), base);
+    Object.keys(layout).concat(['xaxis', 'yaxis']).forEach(function (key) {
+      if (/^[xy]axis/.test(key)) { styled[key] = merge(styled[key] || {}, axis); }
+    });
+    return styled;
+  }
+  function draw() {
+    if (!window.Plotly) { return; }
+    document.querySelectorAll('script.figure').forEach(function (source) {
+      var figure = JSON.parse(source.textContent);
+      Plotly.react(source.previousElementSibling, figure.data, style(figure.layout),
+        { responsive: true, displaylogo: false, modeBarButtonsToRemove: ['lasso2d', 'select2d'] });
+    });
+  }
+  document.getElementById('theme').addEventListener('click', function () {
+    var root = document.documentElement;
+    root.dataset.theme = root.dataset.theme === 'dark' ? 'light' : 'dark';
+    try { localStorage.setItem('latlab-theme', root.dataset.theme); } catch (e) { root.dataset.saved = 'no'; }
+    draw();
+  });
+  var packed = document.getElementById('library');
+  if (!packed) { return; }
+  if (!window.DecompressionStream) {
+    document.querySelectorAll('.caption').forEach(function (caption) {
+      caption.textContent += ' (A browser of 2023 or later draws the figure.)';
+    });
+    return;
+  }
+  var bytes = Uint8Array.from(atob(packed.textContent), function (one) { return one.charCodeAt(0); });
+  var plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+  new Response(plain).text().then(function (text) {
+    var script = document.createElement('script');
+    script.textContent = text;
+    document.head.appendChild(script);
+    draw();
+  });
+})();
