@@ -9,7 +9,10 @@ from typing import Any
 import click
 
 from latlab.cli.kit.options import Duration, Seconds
-from latlab.cli.kit.pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
+from latlab.cli.kit.pipeline_options import feed_and_output, finish, folder_of, saying_what_stays
+from latlab.cli.kit.progress import clock, teller
+
+_AROUND_S = 3.0  # for feeds that are generated before, and the diagnosis after
 
 
 @click.command()
@@ -89,7 +92,7 @@ def demo(
     rate: dict[str, Any] | None = None
     if find_rate:
         options, rate = search(options, tell)
-    with saying_what_stays(options.output, tell):
+    with saying_what_stays(options.output, tell), clock("demo", seconds + _AROUND_S):
         run = run_demo(options, tell)
     found = run.watched.diagnosis
 

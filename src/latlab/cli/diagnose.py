@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab.cli.kit.options import ALL_USERS, Seconds
-from latlab.cli.kit.pipeline_options import feed_and_output, finish, folder_of, saying_what_stays, teller
+from latlab.cli.kit.pipeline_options import feed_and_output, finish, folder_of, saying_what_stays
+from latlab.cli.kit.progress import clock, teller
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import document as json_of
 
@@ -101,7 +102,7 @@ def diagnose(
             remedy="`latlab queues export --to perfetto` writes a recording of the pipeline",
         )
     folder, tell = folder_of("diagnose", output), teller("diagnose")
-    with saying_what_stays(folder, tell):
+    with saying_what_stays(folder, tell), clock("diagnose", question.budget_s):
         run = diagnose_question(question, folder, tell)
     answer = run.answer
     if perfetto is not None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +23,7 @@ from latlab.cli.bench._options import (
     write_reports,
 )
 from latlab.cli.kit.options import Seconds
+from latlab.cli.kit.progress import is_watched
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import document as json_of
 from latlab.words import share
@@ -246,7 +245,7 @@ def compare_couples(
 
 def progress(comparisons: int) -> Callable[[str, float], None] | None:
     """Says on a terminal what is measured and how long it may still take; None elsewhere."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if not is_watched():
         return None
     blocks: dict[str, int] = {}
 

@@ -15,6 +15,7 @@ import click
 from latlab.cli.jitter.files import compare, merge, periods, study
 from latlab.cli.kit.lazy import SuggestingGroup
 from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, LatlabError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ def _measured(
     with measuring(lock_memory=options["lock_memory"]) as conditions:
         for reason in conditions.failed.values():
             click.echo(f"latlab jitter: {reason}; raise `ulimit -l`, or run as root", err=True)
+        if options["seconds"] > 3:  # no clock: it would be a gap itself
+            say(f"latlab jitter: measuring for {options['seconds']:g} s")
         raw = measure(
             cpus,
             options["seconds"],

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.progress import teller
 from latlab.errors import ExitCode, UsageError
 from latlab.words import duration
 
@@ -139,7 +140,7 @@ def study(cpus: str | None, seconds: float, rounds: int, seed: int, html: str | 
         seconds,
         rounds=rounds,
         seed=seed,
-        progress=lambda text: click.echo(f"study: {text}", err=True),
+        progress=teller("jitter study"),
     )
     if as_json:
         print_json(found.to_json())

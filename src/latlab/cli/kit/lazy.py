@@ -9,6 +9,8 @@ from typing import ClassVar
 
 import click
 
+from latlab.cli.kit.progress import with_verbosity
+
 __all__ = ["LazyGroup", "SuggestingGroup"]
 
 
@@ -25,6 +27,11 @@ class SuggestingGroup(click.Group):
             hint = f"; did you mean '{near[0]}'?" if near else ""
             raise click.UsageError(f"unknown command '{name}'{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """As click does, with the options that every command has."""
+        command = super().get_command(ctx, cmd_name)
+        return None if command is None else with_verbosity(command)
 
 
 class LazyGroup(SuggestingGroup):
@@ -47,7 +54,7 @@ class LazyGroup(SuggestingGroup):
         module = importlib.import_module(f"latlab.cli.{self.subcommands[cmd_name][0]}")
         command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
         assert isinstance(command, click.Command)
-        return command
+        return with_verbosity(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table."""

@@ -16,7 +16,7 @@ from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode, MissingExtraError
 from latlab.reports.json import dumps
 
-__all__ = ["feed_and_output", "finish", "folder_of", "saying_what_stays", "teller"]
+__all__ = ["feed_and_output", "finish", "folder_of", "saying_what_stays"]
 
 Function = Callable[..., Any]
 
@@ -54,15 +54,6 @@ def feed_and_output(command: str, slow_help: str) -> Callable[[Function], Functi
 def folder_of(command: str, output: Path | None) -> Path:
     """Where the recording goes."""
     return output or Path("runs") / time.strftime(f"{command}-%Y%m%d-%H%M%S")
-
-
-def teller(command: str) -> Callable[[str], None]:
-    """Tells a line of progress, on stderr."""
-
-    def tell(line: str) -> None:
-        click.echo(f"latlab {command}: {line}", err=True)
-
-    return tell
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from latlab.cli.kit.options import JSON, Seconds, Share
+from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 
@@ -51,7 +52,7 @@ def ab_command(a: str, b: str, as_json: bool, **options: Any) -> int:
         nonlocal seen
         if pairs > seen:
             seen = pairs
-            click.echo(f"{pairs} pairs; at most {max(0.0, left_s):.0f} s left", err=True)
+            say(f"latlab messaging: {pairs} pairs; at most {max(0.0, left_s):.0f} s left")
 
     found = compare_pairs(
         *sides,

@@ -12,6 +12,7 @@ import click
 
 from latlab.cli.kit.lazy import SuggestingGroup
 from latlab.cli.kit.options import JSON
+from latlab.cli.kit.progress import is_watched
 from latlab.cli.messaging._options import axis_of, run_options, settings_from
 from latlab.cli.messaging.commands import COMMANDS
 from latlab.errors import ExitCode, UsageError
@@ -72,7 +73,7 @@ def run(as_json: bool, output: str | None, axes: tuple[str, ...], **options: Any
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[int, int], None] | None]:
     """One line on a terminal while a run goes on, which is gone afterwards; None where stderr is none."""
-    if not sys.stderr.isatty():
+    if not is_watched():
         yield None
         return
     from latlab.reports.messaging.text import rate

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab.cli.kit.options import ALL_USERS, DURATION_NS, JSON, Seconds, Share
+from latlab.cli.kit.progress import clock, say
 from latlab.cli.queues._flight import fly
 from latlab.errors import ExitCode, InputError, UsageError
 from latlab.reports.json import dumps
@@ -178,9 +179,9 @@ def record_(
         )
     with RecordingWriter(output, "queues", parameters=parameters, environment=capture()) as writer:
         recorder.sink = writer
-        with recorder:
+        with recorder, clock("recording", seconds):
             until = None if seconds is None else time.monotonic() + seconds
-            click.echo(f"recording {', '.join(target)} into {output}", err=True)
+            say(f"recording {', '.join(target)} into {output}")
             step = 0.05 if budget is None else 0.25
             while not stop.wait(step if until is None else max(0.0, min(step, until - time.monotonic()))):
                 over = until is not None and time.monotonic() >= until

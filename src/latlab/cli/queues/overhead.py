@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from latlab.cli.kit.options import JSON, Duration, Seconds
+from latlab.cli.kit.progress import teller
 from latlab.errors import ExitCode
 from latlab.reports.json import dumps
 
@@ -57,7 +58,7 @@ def overhead_(
         seconds=seconds,
         seed=seed,
         output=output,
-        tell=lambda line: click.echo(f"latlab queues: {line}", err=True),
+        tell=teller("queues overhead"),
     )
     print(dumps(found.to_json(), indent=2) if as_json else "\n".join(overhead_lines(found)))
     for warning in found.warnings:

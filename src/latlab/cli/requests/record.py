@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab.cli.kit.options import JSON, Seconds, Share, output
+from latlab.cli.kit.progress import clock
 from latlab.errors import ExitCode, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def record(
         raise UsageError("give either --pid or a command", remedy="such as --pid 4711, or -- redis-server")
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", remedy="give another folder with -o")
-    found, result = observe(pids, command, seconds)
+    with clock("recording", seconds):
+        found, result = observe(pids, command, seconds)
     if folder is not None:
         asked = {"pids": list(pids), "command": list(command), "seconds": seconds}
         writer = RecordingWriter(folder, KIND, parameters=asked, environment=capture(), command=sys.argv)

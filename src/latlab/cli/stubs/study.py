@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.progress import teller
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 from latlab.words import size
@@ -58,9 +59,7 @@ def study(
         raise UsageError("the COMMAND is missing", remedy="write it after --")
     if plan.kind == "python":
         stubs.require_component(plan.component, command, study_toml, "component")
-    result = _study.study(
-        plan, command, output=output, progress=lambda text: click.echo(f"latlab: {text}", err=True)
-    )
+    result = _study.study(plan, command, output=output, progress=teller("stubs study"))
     click.echo(dumps(result.as_json()) if as_json else stubs_text.study(result))
     if html is not None:
         from latlab.reports.stubs.study_html import study_page
