@@ -130,7 +130,7 @@ def test_of_instances_that_need_as_long_for_an_event_the_type_is_named() -> None
     assert named is not None
     assert named.name == "market"
     assert named.evidence == (
-        "all 2 stages of type market need about as long for an event: 30.0 to 31.0 µs (p50, traced)"
+        "all 2 stages of type market need about as long for an event: 30 µs to 31 µs (p50, traced)"
     )
 
 
