@@ -29,6 +29,7 @@ _ALIKE = 0.1  # of the threads' time may be waited for more or less than it was
 _UNSEEN = 0.05  # of all threads' time
 _FORCED = 0.01  # of all waits
 _TIMED_OUT = 0.05  # of the time
+_WORKS = 0.01  # of the time some thread runs
 _AWAKE = 0.05  # of its life a thread works that is no heartbeat
 # Slice, and how far behind a woken thread must be to take a CPU at once: a fair scheduler's, one that prefers
 # who wakes, and one that lets run who runs (SCHED_BATCH). Which of them it was isn't seen, so it is fitted.
@@ -170,7 +171,7 @@ def _watched(schedule: Schedule, steps: Steps) -> list[int]:
     own = [index for index, one in enumerate(schedule.threads) if not one.peer]
     roots = [index for index in own if schedule.threads[index].parent < 0]
     leaders = [index for index in roots if schedule.threads[index].tid == schedule.threads[index].pid]
-    if len(leaders) == 1 and schedule.threads[leaders[0]].ended:
+    if len(leaders) == 1 and _ended_itself(schedule, leaders[0]):
         over = schedule.threads[leaders[0]].ended_ns
         return leaders + [
             index for index in own
@@ -183,6 +184,12 @@ def _watched(schedule: Schedule, steps: Steps) -> list[int]:
     posts = np.bincount(thread[steps.deed == Deed.POST], minlength=len(steps.born))
     busy = [index for index in own if not (naps[index] and not posts[index])]
     return busy or own
+
+
+def _ended_itself(schedule: Schedule, thread: int) -> bool:
+    """Who ends itself runs to its end; who is killed while it waits does not."""
+    rows = schedule.of_thread(thread)
+    return schedule.threads[thread].ended and bool(len(rows)) and rows["state"][-1] != State.BLOCKED
 
 
 def _told_to_end(schedule: Schedule, thread: int, leader: int) -> bool:
@@ -228,6 +235,8 @@ def _reason(
             f"of {share(schedule.losses.unseen_share, digits=0)} of the threads' time it isn't "
             f"known what they did"
         )
+    if float(steps.work[: steps.first[steps.own]].sum()) < _WORKS * recorded:
+        return "its threads hardly ran in that time"
     rows = schedule.intervals
     throttled = rows[(rows["state"] == State.BLOCKED) & (rows["wait"] == Wait.THROTTLED)]
     if float((throttled["end"] - throttled["begin"]).sum()) > 0.01 * recorded:
