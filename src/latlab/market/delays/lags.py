@@ -80,8 +80,10 @@ class _Lags:
 
     def mode(self, weight: npt.NDArray[np.float64]) -> _Mode:
         """The mode of the lags with these weights."""
-        weights = np.bincount(self._which, weight, len(self._places))
-        sums = np.bincount(self._which, weight * self._lags, len(self._places))
+        weights, sums = (
+            np.bincount(self._which, values, len(self._places)).astype(np.float64, copy=False)
+            for values in (weight, weight * self._lags)
+        )
         return _Mode(self._places, weights, sums, self._bins)
 
 
