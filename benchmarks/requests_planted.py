@@ -198,7 +198,7 @@ def _quota(stack: ExitStack, pid: int, _: int, chance: random.Random) -> None:
     group = (old if old.is_dir() else new) / f"latlab-planted-{os.getpid()}"
     group.mkdir()
     stack.callback(_gone, group, (old if old.is_dir() else new) / "cgroup.procs")
-    part = chance.randint(5, 9) * 1_000
+    part = chance.randint(15, 25) * 1_000
     if old.is_dir():
         (group / "cpu.cfs_period_us").write_text("100000")
         (group / "cpu.cfs_quota_us").write_text(str(part))
@@ -240,7 +240,7 @@ CASES = [
     Case("cxx large value", [("send", ""), ("running", "")], _cxx("large")),
     Case("cxx paused", [("process", "stopped")], _cxx("none"), outside=_pause),
     Case("cxx neighbour", [("runnable", "neighbour")], _cxx("none"), outside=_neighbour, cpu=0),
-    Case("cxx quota", [("runnable", "quota")], _cxx("none"), outside=_quota, rate_hz=(1200, 2000)),
+    Case("cxx quota", [("runnable", "quota")], _cxx("compute"), outside=_quota),
     Case("threads lock", [("lock", "")], _python("threads", "lock")),
     Case("threads fsync", [("disk", "")], _python("threads", "fsync")),
     Case("threads sleep", [("timer", "")], _python("threads", "sleep")),
@@ -260,8 +260,8 @@ CASES = [
     Case("redis paused", [("process", "stopped")], _redis(), _GET, outside=_pause, needs="redis-server"),
     Case("redis neighbour", [("runnable", "neighbour")], _redis(), _GET, outside=_neighbour, cpu=0,
          needs="redis-server"),
-    Case("redis quota", [("runnable", "quota")], _redis(), _GET, outside=_quota, needs="redis-server",
-         rate_hz=(2500, 4000)),
+    Case("redis quota", [("runnable", "quota")], _redis(), _GET, _resp("keys", "key:1111*"), 150,
+         outside=_quota, needs="redis-server"),
     Case("redis burst", _BUSY, _redis(), _resp("keys", "key:77*"), burst=True, connections=(24, 40),
          rate_hz=(24, 40), needs="redis-server"),
     Case("nginx slow upstream", [("process", "")], _nginx(upstream=True), _http("/up"), needs="nginx",

@@ -227,3 +227,18 @@ def test_of_the_slow_ones_only_those_that_are_long_must_agree() -> None:
         {("running", ""): 10.0, ("disk", "b"): 300.0}
     ] * 9
     assert tail_answer(longest, usual).withheld == "no single part makes most of them longer"
+
+
+def test_a_quota_that_stopped_the_program_is_named_and_not_who_had_the_cpu_meanwhile() -> None:
+    ms = 1_000_000
+    waiting = [interval(0, State.RUNNABLE, 0, 60 * ms, cpu=1), interval(1, State.RUNNABLE, 10 * ms, 60 * ms)]
+    limited = replace(schedule(waiting, ended=100 * ms), quota="10 ms in each 100 ms", throttled_ns=60 * ms)
+    rows = np.array([request(0, 0, 60 * ms), request(0, 0, 60 * ms, WORKER)], REQUEST)
+    said = {("runnable", "CPU quota of 10 ms in each 100 ms"): 60.0 * ms}
+    assert Account(limited, rows, ("GET",)).of(0) == said
+    neighbour = replace(limited, foreign=np.array([(1, 0, 60 * ms, 78)], FOREIGN))
+    assert Account(neighbour, rows, ("GET",)).of(0) == said
+    seldom = replace(neighbour, throttled_ns=20 * ms)
+    assert Account(seldom, rows, ("GET",)).of(0) == {("runnable", ""): 60.0 * ms}
+    never = replace(neighbour, throttled_ns=0)
+    assert Account(never, rows, ("GET",)).of(0) == {("runnable", "neighbour had the CPU"): 60.0 * ms}

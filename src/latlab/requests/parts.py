@@ -18,6 +18,8 @@ __all__ = ["Account", "Spent", "merged"]
 Array = np.ndarray[Any, Any]
 Spent = dict[tuple[PartKind, str], float]
 
+_LEAST_STOP_NS = 1_000_000  # of a wait that a quota may be the cause of
+_MOSTLY, _SOMETIMES = 0.7, 0.2  # of such waits, that it explains
 _FEW_FAULTS = 0.05  # of the time that a thread ran, below which missing pages are not told apart
 _COLLECTS = (
     "gc_collect_",
@@ -52,6 +54,7 @@ class Account:
         self._index = {one.tid: index for index, one in enumerate(schedule.threads)}
         self._rows = {index: schedule.of_thread(index) for index in self._index.values()}
         self._turns = _turns(schedule)
+        self._stopped = _stopped_by_quota(schedule)
         self._samples = _samples(schedule)
         self._spans: list[RequestSpan] = []
         self._lane, self._at = "", 0
@@ -240,6 +243,9 @@ class Account:
     def _who_ran(self, row: Any) -> str:
         """Who had the CPU that a thread of ours waited for, longest; "" where that isn't known."""
         begin, end = int(row["begin"]), int(row["end"])
+        if self._stopped >= _SOMETIMES and end - begin >= _LEAST_STOP_NS:
+            # A thread that a quota stops stays runnable, whoever has the CPU meanwhile.
+            return f"CPU quota of {self._schedule.quota}" if self._stopped >= _MOSTLY else ""
         turns = self._turns.get(int(row["cpu"]))
         if turns is None:
             return ""
@@ -302,6 +308,20 @@ def _reads(rows: Array) -> dict[int, tuple[Array, Array]]:
 
 _NONE = np.zeros(0, np.int64)
 _TURN = np.dtype([("begin", np.int64), ("end", np.int64), ("thread", np.int64), ("tid", np.int64)])
+
+
+def _stopped_by_quota(schedule: Schedule) -> float:
+    """A quota's part of the time in which a thread of ours was runnable without a CPU."""
+    if not schedule.quota:
+        return 0.0
+    ours = [index for index, one in enumerate(schedule.threads) if not one.peer]
+    rows = schedule.intervals[np.isin(schedule.intervals["thread"], ours)]
+    waited = rows[(rows["state"] == State.RUNNABLE) & (rows["end"] - rows["begin"] >= _LEAST_STOP_NS)]
+    order = np.argsort(waited["begin"], kind="stable")
+    begin, end = waited["begin"][order], np.maximum.accumulate(waited["end"][order])
+    before = np.concatenate([begin[:1], end[:-1]])
+    together = int(np.maximum(end - np.maximum(begin, before), 0).sum())
+    return schedule.throttled_ns / together if together else 0.0
 
 
 def _turns(schedule: Schedule) -> dict[int, np.ndarray[Any, Any]]:
