@@ -93,7 +93,7 @@ def test_a_flight_is_ready_some_time_after_what_happened_and_tells_what_it_was()
         (Trigger("drop", 0, "orders", 1, 3), "orders dropped 3 events"),
         (Trigger("full", 0, "orders", 1, 4), "orders was full with 4 events"),
         (Trigger("full", 1, "", 1, 0), "queue 1 was empty"),
-        (Trigger("latency", 1, "log", 1, 2_500_000), "an event waited 2.500 ms in log"),
+        (Trigger("latency", 1, "log", 1, 2_500_000), "an event waited 2.5 ms in log"),
     ],
 )
 def test_what_happened_is_a_sentence(trigger, said):

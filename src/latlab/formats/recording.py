@@ -1,5 +1,7 @@
 """A recording: what a run measured, with its parameters, seed, command and environment, in a folder.
 
+Over 400 lines: writer, reader and check of one layout, which must agree on what may be missing.
+
     <recording>/
       recording.json       written first: format, version, kind, parameters, seed, command, times
       environment.json     written first: the environment (latlab.model.machine.environment)

@@ -1,4 +1,7 @@
-"""What a messaging run was asked for, what it measured, and what that means."""
+"""What a messaging run was asked for, what it measured, and what that means.
+
+Over 400 lines: one JSON document, whose parts stand in the order in which it is read.
+"""
 
 from __future__ import annotations
 

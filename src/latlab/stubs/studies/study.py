@@ -1,4 +1,7 @@
-"""The method, automated: what a component's optimisation would buy, measured before anyone writes it."""
+"""The method, automated: what a component's optimisation would buy, measured before anyone writes it.
+
+Over 400 lines: its steps are one sequence, in which each run is chosen by what those before have shown.
+"""
 
 from __future__ import annotations
 

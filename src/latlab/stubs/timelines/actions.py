@@ -1,5 +1,7 @@
 """Action files: what each thread of a program does, one file a thread.
 
+Over 400 lines: reader, checks and writer of one format, which must agree.
+
 Version 1. A line holds one action; `#` starts a comment; times are microseconds, with decimals where wanted.
 
     run USEC            hold a CPU for that much CPU time
