@@ -29,6 +29,7 @@ _MARGIN = 1.4  # by which a kind is away from its border
 _SEEDS = 4
 _FITS = 6  # of those that fit best, so many answer
 _JITTER = 0.05  # of each piece of work
+_UNMODELLED = 0.05  # of what is saved, and a little of what is not: caches, and how readily CPUs wake
 _OPEN = 0.06  # of the whole time: simulations that fit alike and differ by more forecast nothing
 _DISK = (int(Wait.DISK), int(Wait.SYNC), int(Wait.FAULT))
 
@@ -98,7 +99,11 @@ def _one(
     )
     middle = shares[0]
     low, high = shares.min(axis=0), shares.max(axis=0)
-    slack = abs(base.error) + np.std(shares[[one.fit is variants[0].fit for one in variants]], axis=0)
+    slack = (
+        abs(base.error)
+        + _UNMODELLED * (1.2 - middle)
+        + np.std(shares[[one.fit is variants[0].fit for one in variants]], axis=0)
+    )
     points = tuple(
         ScenarioPoint(
             speedup,
