@@ -1,0 +1,86 @@
+"""What a diagnosis of any program says of a faster part, by the simulation of its schedule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from latlab.lab.forecast.by_schedule import by_schedule, scenarios_of
+from latlab.model.schedule import (
+    FOREIGN,
+    INTERVAL,
+    WAKE,
+    Losses,
+    Schedule,
+    ScheduledThread,
+    Source,
+    State,
+    Wait,
+)
+from latlab.model.threads import Code, Limit, LimitKind, Role, ThreadFindings
+
+MS = 1_000_000
+
+
+def schedule() -> Schedule:
+    """A main thread waits for a worker of 100 ms."""
+    rows = [
+        (0, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 0, 100 * MS, 1, 64, -1),
+        (0, State.RUNNING, 0, Source.UNKNOWN, 0, 100 * MS, 102 * MS, -1, -1, -1),
+        (1, State.RUNNING, 0, Source.UNKNOWN, 1, 0, 101 * MS, -1, -1, -1),
+    ]
+    threads = (
+        ScheduledThread(100, 100, "app", "app", 0, 102 * MS, True),
+        ScheduledThread(101, 100, "worker", "app", 0, 101 * MS, True, 0),
+    )
+    return Schedule(
+        0, 102 * MS, (0, 1), threads, np.array(rows, INTERVAL), np.empty(0, WAKE), np.empty(0, FOREIGN),
+        Losses("bpf"), exit_code=0,
+    )  # fmt: skip
+
+
+def findings(kind: LimitKind = LimitKind.THREAD, **of_worker: object) -> ThreadFindings:
+    worker = Role("worker", 1, (100,), 0.99, 0.0, {}, 0.99, 0.98, threads=(1,))
+    main = Role("app", 1, (100,), 0.02, 0.0, {"futex": 0.98}, 0.02, 0.02, threads=(0,))
+    limit = Limit(kind, "worker", 0.9, 0.98, "worker limits.")
+    roles = (replace(worker, **of_worker), main)  # type: ignore[arg-type]
+    return ThreadFindings(limit, roles, (), (), {}, 0.1, 1, "bpf", 0.0, threads=("worker", "app"))
+
+
+def test_the_role_that_limits_is_forecast_with_how_much_time_it_saves() -> None:
+    made, why = by_schedule(schedule(), findings(), lambda line: None)
+
+    assert why == ""
+    assert [(one.method, one.stage, one.kind) for one in made] == [("schedule", "worker", "total")]
+    assert made[0].sentence.startswith("Making worker faster pays off all the way")
+    half = made[0].points[1].time_ns
+    assert half is not None
+    assert half.low is not None
+    assert half.high is not None
+    assert half.low < half.value < half.high
+
+
+def test_the_hottest_function_is_asked_where_it_is_a_part_of_its_role() -> None:
+    part = findings(code=(Code("parse", "app.c", 3, 0.6),))
+    whole = findings(code=(Code("parse", "app.c", 3, 0.99),))
+
+    assert [one.kind for one in scenarios_of(schedule(), part)] == ["role", "function"]
+    assert [one.kind for one in scenarios_of(schedule(), whole)] == ["role"]
+
+
+def test_the_sleeps_of_a_role_that_mostly_sleeps_are_asked() -> None:
+    asleep = findings(running=0.05, blocked={"timer": 0.9})
+
+    assert [(one.kind, one.name) for one in scenarios_of(schedule(), asleep)] == [
+        ("timer", "the sleeps of worker")
+    ]
+
+
+def test_what_can_not_be_simulated_says_why() -> None:
+    unseen = replace(schedule(), losses=Losses("bpf", unseen_share=0.4))
+
+    made, why = by_schedule(unseen, findings(), lambda line: None)
+
+    assert made == ()
+    assert "40 % of the threads' time" in why
