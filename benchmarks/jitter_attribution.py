@@ -4,7 +4,9 @@ The disturber is a real-time thread that sleeps, runs for 50 µs, and notes when
 gaps are stamped with. An injection is found if a gap of at least half its length lies over it, and named if
 that gap's sources name the disturber.
 
-Needs root and tracing rights. Run with ``python -m benchmarks.jitter_attribution [CPU]``.
+Needs root and tracing rights. Run with ``python -m benchmarks.jitter_attribution [CPU]``; with ``--beside CPU
+[WHAT]`` the disturber has ten unlike rates and lengths, each beside a competitor, a UDP flood and page faults
+on the same core (40 s each), and its beat's cause is judged, too.
 """
 
 from __future__ import annotations
@@ -48,12 +50,12 @@ def disturbed(cpu: int, seconds: float, *arguments: int):  # type: ignore[no-unt
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as vandal:
         assert vandal.stdout is not None
         vandal.stdout.readline()
-        measured = measure([cpu], seconds)
+        measured = measure([cpu], seconds, ring=100_000)
         text, _ = vandal.communicate(timeout=60)
     return measured, np.array([line.split() for line in text.splitlines()], dtype=np.int64)
 
 
-def found_and_named(measured, runs):  # type: ignore[no-untyped-def]
+def found_and_named(measured, runs, busy_ns: int = BUSY_NS):  # type: ignore[no-untyped-def]
     """Of the injections inside of the run: how many, how many in a gap, how many in one that names it."""
     [core] = measured.cores
     joined = attribute([core], measured.events, OWN_NAME, 1.0)
@@ -62,7 +64,7 @@ def found_and_named(measured, runs):  # type: ignore[no-untyped-def]
     found = named = 0
     for start, end in runs[inside]:
         over = np.minimum(ends, end) - np.maximum(core.gap_start_ns, start)
-        hit = np.nonzero(over >= BUSY_NS / 2)[0]
+        hit = np.nonzero(over >= busy_ns / 2)[0]
         found += bool(len(hit))
         known = any("vandal" in joined.named[core.cpu][i] for i in hit)
         named += known
@@ -71,8 +73,85 @@ def found_and_named(measured, runs):  # type: ignore[no-untyped-def]
     return int(inside.sum()), found, named
 
 
+# Rate in Hz and length in ns of ten disturbers: no two alike, none a multiple of the tick's rate.
+TEN = ((430, 20_000), (210, 40_000), (170, 60_000), (97, 100_000), (61, 150_000),
+       (43, 250_000), (29, 400_000), (23, 700_000), (17, 1_200_000), (13, 2_000_000))  # fmt: skip
+BESIDE = {
+    "a competitor": "while True: pass",
+    "a UDP flood": """
+import socket
+a = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); a.bind(("127.0.0.1", 0)); a.setblocking(False)
+b = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); b.connect(a.getsockname())
+while True:
+    for _ in range(64): b.send(bytes(1000))
+    try:
+        while True: a.recv(2000)
+    except BlockingIOError: pass
+""",
+    "page faults": """
+import mmap
+while True:
+    with mmap.mmap(-1, 1 << 24) as some:
+        for at in range(0, 1 << 24, 4096): some[at] = 1
+""",
+}
+_SECONDS = 2.2
+
+
+def judged(measured, period_ns: int) -> tuple[int, int, int, list[str]]:  # type: ignore[no-untyped-def]
+    """Of the beats that are told: right, wrong and unknown causes; and the wrong ones' words.
+
+    A beat of the disturber's period (or of a whole part of it) must be the disturber's. Of another beat
+    nothing is known, but that it is not the disturber's.
+    """
+    right = wrong = unknown = 0
+    said = []
+    for one in analyse(measured).periods:
+        turns = period_ns / one.period_ns
+        planted = round(turns) in (1, 2, 3) and abs(turns / max(1, round(turns)) - 1) < 2e-3
+        if "cause unknown" in one.cause:
+            unknown += planted
+        elif planted == ("vandal" in one.cause):
+            right += 1
+        else:
+            wrong += 1
+            said.append(f"{one.cause} (planted: {period_ns / 1e6:.3f} ms, share {one.share:.2f})")
+    return right, wrong, unknown, said
+
+
+def beside(cpu: int, whats: list[str]) -> None:
+    """Ten disturbers, each beside each of the others that are named."""
+    counted = found = named = right = wrong = unknown = missed = 0
+    for what in whats:
+        pinned = f"import os; os.sched_setaffinity(0, {{{cpu}}})\n{BESIDE[what]}"
+        with subprocess.Popen([sys.executable, "-c", pinned]) as other:
+            try:
+                for hz, busy_ns in TEN:
+                    period = round(1e9 / hz)
+                    measured, runs = disturbed(cpu, _SECONDS, int(hz * (_SECONDS + 0.6)), busy_ns, period)
+                    assert measured.events is not None, measured.trace_refused
+                    one = found_and_named(measured, runs, busy_ns)
+                    causes = judged(measured, period)
+                    counted, found, named = counted + one[0], found + one[1], named + one[2]
+                    right, wrong, unknown = right + causes[0], wrong + causes[1], unknown + causes[2]
+                    missed += causes[0] + causes[2] == 0
+                    print(f"{what}, {hz} Hz of {busy_ns / 1e3:.0f} us: {one[2]} of {one[0]} named, lost "
+                          f"{measured.events.lost}; causes right {causes[0]}, wrong {causes[1]}, "
+                          f"unknown {causes[2]} {causes[3] or ''}", flush=True)  # fmt: skip
+            finally:
+                other.kill()
+    print(f"preemptions: {counted}, found {100 * found / counted:.2f} %")
+    print(f"preemptions named: {100 * named / counted:.2f} % (bar >= 99.5 %)")
+    print(
+        f"right cause: {right} of {right + wrong} (bar >= 95 %), unknown {unknown}; beats missed in {missed}"
+    )
+
+
 def main() -> None:
     """Print each bar beside what was measured."""
+    if sys.argv[1:2] == ["--beside"]:
+        beside(int(sys.argv[2]), sys.argv[3:] or list(BESIDE))
+        return
     cpu = int(sys.argv[1]) if len(sys.argv) > 1 else max(os.sched_getaffinity(0))
     result = analyse(measure([cpu], 3.0))
     known, joined = result.attributed or 0.0, result.joined or 0.0

@@ -3,7 +3,8 @@
 Aperiodic series of eight kinds (bursts with regular and random spacing inside, heavy tails, changing rates),
 and beats from 1 ms to 300 ms with jitter, missing beats and a background of short outliers. Everything is
 made here, with fixed seeds. Run with ``python -m benchmarks.jitter_beat [SERIES A KIND]``; with ``--write
-FOLDER`` it writes the two series that the tests keep.
+FOLDER`` it writes the two series that the tests keep; with ``--fresh [SERIES [SEED]]`` every setting is drawn
+anew (the seed is printed), so that nothing can have been tuned to it.
 """
 
 from __future__ import annotations
@@ -102,8 +103,71 @@ def write(folder: Path) -> None:
         (folder / name).write_text("".join(f"{x:.4f},{y:.3f}\n" for x, y in rows))
 
 
+def chance(kind: str, random: Generator):  # type: ignore[no-untyped-def]
+    """Times without a beat, of a kind and of settings that are drawn."""
+    span = 10 ** random.uniform(0.3, 1.8) * SECOND
+    count = int(10 ** random.uniform(1.6, 3.5))
+    if kind == "Poisson":
+        return np.sort(random.uniform(0, span, count))
+    if kind == "gamma":
+        gaps = random.gamma(10 ** random.uniform(-0.5, 2.0), 1.0, count)
+        return np.cumsum(gaps) / gaps.sum() * span
+    if kind == "ramped":
+        return np.sort(span * random.uniform(0, 1, count) ** random.uniform(0.3, 3.0))
+    if kind == "quantised":
+        grid = 10 ** random.uniform(3.0, 6.5)
+        return np.sort(
+            np.round(random.uniform(0, span, min(count, int(0.15 * span / grid) + 12)) / grid) * grid
+        )
+    starts = random.uniform(0, span, max(8, count // 10))
+    spacing = 10 ** random.uniform(4.0, 6.5)
+    inside = random.integers(2, 20, len(starts))
+    regular = random.random() < 0.5
+    steps = [np.arange(n) if regular else np.cumsum(random.exponential(1, n)) for n in inside]
+    return np.sort(np.concatenate([at + each * spacing for at, each in zip(starts, steps, strict=True)]))
+
+
+def thinned(random: Generator):  # type: ignore[no-untyped-def]
+    """A beat of which 30 % became outliers, 40 and more of them, with others beside it; and its period."""
+    period, points = 10 ** random.uniform(6, 8.5), int(random.integers(40, 200))
+    number = np.sort(random.choice(int(points / 0.3), points, replace=False))
+    beat = random.uniform(0, period) + number * period
+    beat = beat + random.normal(0, period * random.choice([0.0, 0.001, 0.01]), points)
+    other = random.uniform(0, beat[-1], random.poisson(points * random.choice([0.0, 0.1, 0.3])))
+    return np.sort(np.concatenate([beat, other])), period
+
+
+def fresh(series: int, seed: int) -> None:
+    """False alarms and detections over settings that are drawn."""
+    print(f"seed {seed}")
+    whole = 0
+    kinds = ("Poisson", "bursty", "gamma", "ramped", "quantised")
+    for number, kind in enumerate(kinds):
+        alarms = [
+            one
+            for one in range(series)
+            if find_periods(chance(kind, np.random.default_rng([seed, number, one])))
+        ]
+        whole += len(alarms)
+        print(f"{kind:<10} a period claimed in {len(alarms)} of {series} {alarms or ''}", flush=True)
+    print(f"false alarms: {whole} of {series * len(kinds)} (bar <= 1 %)")
+    missed, others = [], 0
+    for one in range(series):
+        times, period = thinned(np.random.default_rng([seed, 9, one]))
+        seen = find_periods(times)
+        right = [each for each in seen if abs(each.period_ns / period - 1) < 0.005]
+        others += len(seen) - len(right)
+        if not right:
+            missed.append(one)
+    print(f"30 % of a beat: {series - len(missed)} of {series} found, others {others}; missed {missed}")
+
+
 def main() -> None:
     """Print false alarms and detections."""
+    if sys.argv[1:2] == ["--fresh"]:
+        drawn = int(np.random.SeedSequence().generate_state(1)[0])
+        fresh(int(sys.argv[2]) if sys.argv[2:] else 100, int(sys.argv[3]) if sys.argv[3:] else drawn)
+        return
     if sys.argv[1:2] == ["--write"]:
         write(Path(sys.argv[2]))
         return

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import settings
 
 # A test suite that fails by the day's dice, or because the machine is busy, teaches people to run it again.
-# New examples are for those who look for them: HYPOTHESIS_PROFILE=explore.
+# New examples are for those who look for them: HYPOTHESIS_PROFILE=explore, or =fresh for as many as always,
+# which is what must pass before anything lands. A failure prints the line that makes it come again.
 settings.register_profile("house", deadline=None, derandomize=True)
+settings.register_profile("fresh", deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "columns.hpp"
 #include "jitter/collector.hpp"
 #include "jitter/core_to_core.hpp"
 
@@ -14,21 +15,13 @@ using latlab::jitter::Collector;
 using latlab::jitter::CoreRequest;
 using latlab::jitter::CoreResult;
 
+using latlab::bind::column;
+using latlab::bind::Columns;
+
 namespace {
 
-using Columns = nb::typed<nb::dict, nb::str, nb::any>;
-
-template <class T>
-nb::ndarray<nb::numpy, T> column(std::vector<T>&& values) {
-  auto owned = std::make_unique<std::vector<T>>(std::move(values));
-  T* data = owned->data();
-  const std::size_t count = owned->size();
-  nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::ndarray<nb::numpy, T>(data, {count}, owner);
-}
-
 template <class T, class Pick>
-nb::ndarray<nb::numpy, T> gap_column(const CoreResult& result, Pick pick) {
+nb::ndarray<nb::numpy, T, nb::ndim<1>> gap_column(const CoreResult& result, Pick pick) {
   std::vector<T> values;
   values.reserve(result.ring.size());
   for (const auto& gap : result.ring) values.push_back(static_cast<T>(pick(gap)));
@@ -51,6 +44,7 @@ nb::dict to_dict(CoreResult& result) {
   out["paused_ticks"] = result.paused_ticks;
   out["gaps"] = result.gaps;
   out["migrations"] = result.migrations;
+  out["stopped"] = result.stopped;
   out["max_ticks"] = result.max_ticks;
   out["begin"] = nb::make_tuple(result.begin.ticks, result.begin.ns);
   out["end"] = nb::make_tuple(result.end.ticks, result.end.ns);
@@ -71,15 +65,17 @@ NB_MODULE(jitter, m) {
       .def(
           "__init__",
           [](Collector* self, const std::vector<int>& cpus, std::uint64_t duration_ns,
-             std::uint64_t threshold_ticks, std::size_t ring, std::uint64_t pause_ns, int fifo_priority) {
+             std::uint64_t threshold_ticks, std::size_t ring, std::uint64_t pause_ns, int fifo_priority,
+             std::uint64_t stop_ticks, int marker_fd, int trace_on_fd) {
             std::vector<CoreRequest> requests;
             requests.reserve(cpus.size());
             for (const int cpu : cpus)
-              requests.push_back({cpu, duration_ns, threshold_ticks, ring, pause_ns, fifo_priority});
-            new (self) Collector(requests);
+              requests.push_back(
+                  {cpu, duration_ns, threshold_ticks, ring, pause_ns, fifo_priority, stop_ticks});
+            new (self) Collector(requests, {.marker_fd = marker_fd, .on_fd = trace_on_fd});
           },
           "cpus"_a, "duration_ns"_a, "threshold_ticks"_a, "ring"_a = 10'000, "pause_ns"_a = 0,
-          "fifo_priority"_a = 0)
+          "fifo_priority"_a = 0, "stop_ticks"_a = 0, "marker_fd"_a = -1, "trace_on_fd"_a = -1)
       .def("start", &Collector::start, nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &Collector::stop)
       .def("finished", &Collector::finished)

@@ -7,10 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "columns.hpp"
 #include "schedule/simulation.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+
+using latlab::bind::column;
+using latlab::bind::Columns;
 
 namespace {
 
@@ -21,17 +25,6 @@ template <class T>
 std::span<const T> span_of(const Column<T>& column) {
   return {column.data(), column.size()};
 }
-
-nb::ndarray<nb::numpy, std::int64_t, nb::ndim<1>> column(std::vector<std::int64_t>&& values) {
-  auto owned = std::make_unique<std::vector<std::int64_t>>(std::move(values));
-  std::int64_t* data = owned->data();
-  const std::size_t count = owned->size();
-  const nb::capsule owner(owned.release(),
-                          [](void* p) noexcept { delete static_cast<std::vector<std::int64_t>*>(p); });
-  return {data, {count}, owner};
-}
-
-using Columns = nb::typed<nb::dict, nb::str, nb::any>;
 
 Columns simulated(const Column<std::int64_t>& first, const Column<std::int64_t>& work_ns,
                   const Column<std::uint8_t>& deed, const Column<std::int64_t>& argument,

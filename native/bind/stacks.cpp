@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "columns.hpp"
 #include "system/libdw.hpp"
 #include "system/stack_sampler.hpp"
 #include "system/unwinder.hpp"
@@ -16,18 +17,10 @@ using namespace nb::literals;
 using latlab::system::StackRequest;
 using latlab::system::StackSampler;
 
+using latlab::bind::column;
+using latlab::bind::Columns;
+
 namespace {
-
-template <class T>
-nb::ndarray<nb::numpy, T> column(std::vector<T>&& values) {
-  auto owned = std::make_unique<std::vector<T>>(std::move(values));
-  T* data = owned->data();
-  const std::size_t count = owned->size();
-  nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::ndarray<nb::numpy, T>(data, {count}, owner);
-}
-
-using Columns = nb::typed<nb::dict, nb::str, nb::any>;
 
 Columns unwound(const StackSampler& sampler, std::size_t most) {
   latlab::system::Unwound all;

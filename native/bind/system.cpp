@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "columns.hpp"
 #include "system/bpf_trace.hpp"
 #include "system/hardware_count.hpp"
 #include "system/perf_trace.hpp"
@@ -20,18 +21,10 @@ using latlab::system::HardwareCount;
 using latlab::system::PerfTrace;
 using latlab::system::TraceRequest;
 
+using latlab::bind::column;
+using latlab::bind::Columns;
+
 namespace {
-
-template <class T>
-nb::ndarray<nb::numpy, T> column(std::vector<T>&& values) {
-  auto owned = std::make_unique<std::vector<T>>(std::move(values));
-  T* data = owned->data();
-  const std::size_t count = owned->size();
-  nb::capsule owner(owned.release(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::ndarray<nb::numpy, T>(data, {count}, owner);
-}
-
-using Columns = nb::typed<nb::dict, nb::str, nb::any>;
 
 nb::dict columns_of(latlab::system::TraceSamples& samples) {
   nb::dict columns;

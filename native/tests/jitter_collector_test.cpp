@@ -1,11 +1,14 @@
+#include <array>
 #include <cstdint>
 #include <numeric>
+#include <string>
 
 #include "check.hpp"
 #include "jitter/collector.hpp"
 #include "jitter/core_to_core.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 namespace {
 
@@ -46,6 +49,24 @@ TEST("pure, bridge and gap time are the wall time to the tick, and every delta i
   CHECK(result.ring.size() <= 16);
   for (std::size_t i = 1; i < result.ring.size(); ++i)
     CHECK(result.ring[i].end_ticks > result.ring[i - 1].end_ticks);
+}
+
+TEST("a gap over the limit ends the run of every core, and marks and stops the kernel's trace") {
+  std::array<int, 2> ends{};
+  CHECK_EQUAL(0, pipe(ends.data()));
+  // Every delta is a gap over a threshold of one tick.
+  latlab::jitter::CoreRequest request{
+      .cpu = a_cpu(), .duration_ns = 60'000'000'000, .threshold_ticks = 1, .ring = 4, .stop_ticks = 1};
+  latlab::jitter::Collector collector({request}, {.marker_fd = ends[1], .on_fd = ends[1]});
+  collector.start();
+  const auto result = collector.join().front();
+  CHECK(result.stopped);
+  std::array<char, 128> said{};
+  const auto length = read(ends[0], said.data(), said.size());
+  close(ends[0]);
+  close(ends[1]);
+  CHECK(std::string(said.data(), static_cast<std::size_t>(length)) ==
+        "latlab: a gap over the threshold on CPU " + std::to_string(result.cpu) + "\n0");
 }
 
 TEST("a pause is accounted for as a pause") {

@@ -123,3 +123,13 @@ def test_too_few_open_files_are_one_line() -> None:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
+
+
+def test_a_library_that_finds_no_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, full: int) -> None:
+    def no_room() -> None:
+        raise ImportError("libx.so: failed to map segment from shared object")
+
+    monkeypatch.setattr("latlab.system.environment.capture", no_room)
+    code, said = into(full, ["system", "show", "--json"])
+    assert code == 1
+    assert said == "latlab: there is no memory left; raise the limit on memory, or close other programs\n"

@@ -2,7 +2,6 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 import urllib.request
 from dataclasses import replace
 
@@ -28,7 +27,7 @@ def now(number, name="orders"):
 
 def test_a_scrape_has_every_queue_and_at_most_the_series_that_are_allowed():
     text = exposition(Snapshot(1, (now(0), now(1, 'odd "name"'), now(2))), most_series=2 * SERIES_PER_QUEUE)
-    assert 'latlab_queue_fill{queue="orders",number="0",source="feed",drain="book"} 3' in text
+    assert 'latlab_queue_fill{drain="book",number="0",queue="orders",source="feed"} 3.0' in text
     assert 'queue="odd \\"name\\""' in text
     assert len(re.findall(r'number="', text)) == 2 * SERIES_PER_QUEUE
     assert "latlab_queues_left_out 1" in text
@@ -40,18 +39,13 @@ def test_the_endpoint_serves_what_an_attachment_sees():
     import os
 
     server = serve(attach(os.getpid()), "127.0.0.1", 0, 10_000)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
+    server.start()
     try:
-        with urllib.request.urlopen(
-            f"http://127.0.0.1:{server.server_address[1]}/metrics", timeout=20
-        ) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=20) as answer:
             text = answer.read().decode()
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-    assert re.search(r'latlab_queue_fill\{queue="served"[^}]*\} 1\n', text)
+        server.stop()
+    assert re.search(r'latlab_queue_fill\{[^}]*queue="served"[^}]*\} 1.0\n', text)
 
 
 class Ended:
@@ -76,19 +70,16 @@ def test_a_scrape_needs_the_token_and_this_host_s_name(path, host, status):
     import http.client
 
     server = serve(Ended(), "127.0.0.1", 0, 100, "t")
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
+    server.start()
     try:
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         connection.request("GET", path, headers={"Host": host})
         answer = connection.getresponse()
         assert answer.status == status
         assert b"latlab_queue_fill{" not in answer.read()  # the values of an application that ended end
         connection.close()
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.stop()
 
 
 def test_watch_streams_a_document_a_line(capsys):
@@ -222,7 +213,7 @@ def test_a_snapshot_has_the_sockets_in_front_of_the_application():
     assert (mine.kind, mine.source) == ("socket", "network")
     assert mine.fill_high >= 100
     text = exposition(snapshot, most_series=1000)
-    assert f'latlab_socket_fill_bytes{{queue="udp 127.0.0.1:{port}"' in text
+    assert f'queue="udp 127.0.0.1:{port}",source="network"}}' in text
 
 
 def test_an_excluded_queue_is_in_no_export(recording, capsys):

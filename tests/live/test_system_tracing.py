@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from latlab.errors import UnavailableError, UsageError
-from latlab.system.kernel.tracing import Tracer, online_cpus, unavailable
+from latlab.system.cpus import online_cpus
+from latlab.system.kernel.tracing import Tracer, unavailable
 
 REASON = unavailable()
 rights = pytest.mark.skipif(REASON is not None, reason=f"tracing: {REASON}")

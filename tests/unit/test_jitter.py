@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from latlab.errors import InputError, UsageError
 from latlab.jitter import (
     INFINITE,
+    analyse,
     automatic_range,
     bin_bounds,
     cyclictest_json,
@@ -35,11 +36,11 @@ from latlab.jitter._attribution import (
     is_kernel_thread,
 )
 from latlab.jitter._beat import _even
-from latlab.jitter._measure import allowed_cpus, interrupt_counts
+from latlab.jitter._measure import Measured, allowed_cpus, interrupt_counts
 from latlab.model.machine.jitter import CoreJitter, JitterResult
-from latlab.reports.jitter.text import classic
+from latlab.reports.jitter.text import classic, summary
 from latlab.stats.quantum import detect_quantum
-from latlab.system.kernel.tracing import Events, EventTable
+from latlab.system.kernel.samples import Events, EventTable
 from latlab.system.quota import Throttling, cpu_throttling
 
 SECOND = 1e9
@@ -288,6 +289,20 @@ def test_a_beat_s_cause_is_the_source_that_it_goes_with_and_not_the_busiest() ->
     assert (round(one.period_ns / 1e6, 2), one.cause) == (8.0, "competitor")
 
 
+def test_short_outliers_that_a_thread_leaves_behind_are_not_what_beats() -> None:
+    # A thread comes every 10 ms, mostly inside of somebody's longer gap; each time the host runs after it.
+    beats = np.arange(2e6, 5 * SECOND, 1e7)
+    seen, behind = beats[::4], beats + 1.2e5
+    times = np.concatenate([seen, behind])
+    lengths = np.concatenate([np.full(len(seen), 1e5), np.full(len(behind), 3e3)])
+    own, after = np.arange(len(seen)), np.arange(len(seen), len(times))
+    filled = filled_by(("vandal", own, 1.0), ("host", after, 1.0))
+    found = find_periods(times, lengths_ns=lengths, filled=filled)
+    assert {one.cause for one in found if round(one.period_ns / 1e6) == 10} == {
+        "cause unknown: vandal or host"
+    }
+
+
 def test_a_beat_that_two_sources_share_has_no_cause_but_candidates() -> None:
     times = np.arange(2e6, 5 * SECOND, 1e7)
     every = np.arange(len(times))
@@ -480,9 +495,82 @@ def test_each_instant_of_a_gap_goes_to_the_disturbance_that_began_last(
     rest = 50.0 - sum(expected.values())
     if rest:
         # What no disturbance covers goes to the one that filled most: an edge is up to 4 µs.
-        assert sum(ns for ns, _ in filled.values()) == pytest.approx(50.0)
+        assert sum(ns for ns, _, _ in filled.values()) == pytest.approx(50.0)
     else:
-        assert {key[2]: ns for key, (ns, _) in filled.items()} == expected
+        assert {key[2]: ns for key, (ns, _, _) in filled.items()} == expected
+
+
+def test_a_thread_that_runs_for_30_us_and_makes_a_gap_of_90_is_told_with_both() -> None:
+    ran = {
+        "sched__sched_switch": {
+            "time_ns": [2_020_000, 2_050_000],
+            "next_pid": [1 << 22, 7],
+            "next_comm": [b"vandal", b"latlab-jitter"],
+        }
+    }
+    one = core(gap_start_ns=np.array([2_000_000.0]), gap_each_ns=np.array([90_000.0]), wall_ticks=26_000_000)
+    found = attribute([one], events(**ran), "latlab-jitter", 1.0)  # type: ignore[arg-type]
+    [vandal] = [source for source in found.sources if source.name == "vandal"]
+    assert (vandal.ran_ns, vandal.gaps_ns) == (30_000.0, 90_000.0)
+    said = summary(JitterResult((one,), found.sources))
+    assert "vandal ran for 30 µs on CPU 1; its gaps took 90 µs" in said
+
+
+def test_latlabs_own_threads_are_no_source() -> None:
+    one = core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000)
+    found = attribute([one], events(**VANDAL), "latlab-jitter", 1.0, own_tids=frozenset({1 << 22}))
+    assert [source.name for source in found.sources] == ["local_timer"]
+    assert found.own_ns == pytest.approx(49_000.0)
+    assert found.named[1] == (("local_timer",),)
+    assert found.ours[1].tolist() == [True]
+    said = summary(JitterResult((one,), found.sources, own_ns=found.own_ns))
+    assert "latlab's own threads took 49 µs of the gap time; they are no source" in said
+
+
+def test_what_ran_in_the_gap_that_ended_a_run_is_told() -> None:
+    one = core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000)
+    measured = Measured(
+        (one,), events(**VANDAL), None, {}, None, False, whole=False, stopped_cpu=1, trace_stopped="stopped"
+    )  # fmt: skip
+    result = analyse(measured)
+    assert result.exceeded is not None
+    assert [row[:2] for row in result.exceeded.ran] == [("thread", "vandal"), ("interrupt", "local_timer")]
+    assert result.exceeded.ran[0][3] == pytest.approx(50_000, abs=1_000)
+    said = summary(result)
+    assert "Stopped by a gap of 51 µs on CPU 1" in said
+    assert said.count("vandal") >= 2
+    assert result.to_json()["exceeded"]["trace"] == "stopped"
+
+
+def beat_of_ticks(tick_in_gaps: bool) -> list[str]:
+    """Gaps of 4 ms beats filled by whoever ran, beside others; does the tick begin those on the beat?"""
+    random = np.random.default_rng(5)
+    beats = 2_000_000 + np.arange(250) * 4_000_000
+    others = np.sort(random.integers(2_000_000, 1_000_000_000, 200))
+    times = np.sort(np.concatenate([beats, others]))
+    who = [b"a", b"b", b"c"]
+    switch_at, names = [], []
+    for i, at in enumerate(times.tolist()):
+        switch_at += [at + 2_000, at + 40_000]
+        names += [who[i % 3], b"latlab-jitter"]
+    timer = beats if tick_in_gaps else others
+    found = events(
+        sched__sched_switch={"time_ns": switch_at, "next_comm": names,
+                             "next_pid": [7 if n == b"latlab-jitter" else 1 << 22 for n in names]},
+        irq_vectors__local_timer_entry={"time_ns": (timer + 100).tolist()},
+        irq_vectors__local_timer_exit={"time_ns": (timer + 1_500).tolist()},
+    )  # fmt: skip
+    one = core(
+        gap_start_ns=times.astype(float), gap_each_ns=np.full(len(times), 42_000.0), outliers=len(times),
+        preempted=np.ones(len(times), np.uint8), start_ns=0, wall_ticks=2_600_000_000,
+    )  # fmt: skip
+    measured = Measured((one,), found, None, {}, None, False, tick_hz=250)
+    return [period.cause for period in analyse(measured).periods]
+
+
+def test_a_beat_of_the_kernels_tick_is_the_ticks_whoever_it_lets_run() -> None:
+    assert beat_of_ticks(True) == ["4.000 ms: the scheduler tick, HZ=250, or a timer of that rate"]
+    assert beat_of_ticks(False) == ["4.000 ms: cause unknown: a or b or c"]
 
 
 def test_a_gap_without_a_disturbance_is_unknown() -> None:

@@ -10,7 +10,7 @@ import pytest
 from latlab.model.schedule import State
 from latlab.schedule.derive import Facts, derive
 from latlab.schedule.tree import Member
-from latlab.system.kernel.tracing import Events, EventTable
+from latlab.system.kernel.samples import Events, EventTable
 
 OURS, OTHER = 11, 78
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latlab.errors import InputError, UnavailableError, UsageError
+from latlab.system.cpus import parse_cpu_list
+from latlab.system.kernel.samples import decode
 from latlab.system.kernel.tracefs import EventFormat, Field, event_format, known_events, parse_format
-from latlab.system.kernel.tracing import decode, parse_cpu_list
 
 FORMAT = """name: sched_process_exec
 ID: 381

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 #if __has_include(<sys/rseq.h>)
 #include <sys/rseq.h>
 #endif
@@ -11,6 +12,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <system_error>
@@ -74,7 +76,7 @@ class PreemptionFlag {
 #endif
 };
 
-constexpr std::size_t kTables = 4;
+constexpr std::size_t kTables = 8;
 
 struct Block {
   std::array<std::uint64_t, kBlock> at;
@@ -83,8 +85,20 @@ struct Block {
 // kBlock readings without a branch, and nothing between them but their stores: this counter waits for what is
 // before it, so that counting in between made a reading 13.7 ns long in place of 9.8.
 [[gnu::always_inline]] inline void read_block(Block& block) noexcept {
-#pragma GCC unroll 64
+#pragma GCC unroll 48
   for (std::size_t i = 0; i < kBlock; ++i) block.at[i] = read_counter();
+}
+
+// From the reading before. Two instructions that each read memory: the compiler keeps every reading in a
+// register as well, and needs three, which makes 97.7 % of the bare loop in place of 98.0.
+[[gnu::always_inline]] inline std::uint64_t distance(const Block& block, std::size_t i) noexcept {
+#if defined(__x86_64__)
+  std::uint64_t delta;
+  asm("movq %1, %0\n\tsubq %2, %0" : "=&r"(delta) : "m"(block.at[i]), "m"(block.at[i - 1]) : "cc");
+  return delta;
+#else
+  return block.at[i] - block.at[i - 1];
+#endif
 }
 
 // Counts the deltas inside of a block; the first reading's distance to the block before is the bridge, and
@@ -92,22 +106,32 @@ struct Block {
 [[gnu::always_inline]] inline bool count_block(const Block& block, std::uint64_t* linear,
                                                std::uint64_t slow) noexcept {
   if (block.at[kBlock - 1] - block.at[0] <= slow) {
-    // The whole block is no longer than one delta may be: nothing to test, which takes 10 ns in place of 45.
-#pragma GCC unroll 63
-    for (std::size_t i = 1; i < kBlock; ++i)
-      linear[(i % kTables) * (kLinear + 1) + (block.at[i] - block.at[i - 1])] += 1;
+    // The whole block is no longer than one delta may be: nothing to test.
+#pragma GCC unroll 47
+    for (std::size_t i = 1; i < kBlock; ++i) linear[(i % kTables) * (kLinear + 1) + distance(block, i)] += 1;
     return false;
   }
   std::uint64_t over = 0;
-#pragma GCC unroll 63
+#pragma GCC unroll 47
   for (std::size_t i = 1; i < kBlock; ++i) {
     const std::uint64_t delta = block.at[i] - block.at[i - 1];
     over |= slow - delta;  // the sign says that it is longer; no delta is of 2^63 ticks
-    // A conditional move: the last slot takes the rest. Four tables in turn: most deltas are equal, and an
+    // A conditional move: the last slot takes the rest. Several tables in turn: most deltas are equal, and an
     // increment would wait for the one before.
     linear[(i % kTables) * (kLinear + 1) + (delta < kLinear ? delta : kLinear)] += 1;
   }
   return (over >> 63U) != 0;
+}
+
+// Not on the measured path any more. The marker first: behind a stopped trace it would be refused.
+void end_trace(TraceStop files, int cpu) noexcept {
+  std::array<char, 64> text{};
+  const int length =
+      std::snprintf(text.data(), text.size(), "latlab: a gap over the threshold on CPU %d\n", cpu);
+  // What can't be written is for the caller to say, who opened the files.
+  if (files.marker_fd >= 0)
+    static_cast<void>(!write(files.marker_fd, text.data(), static_cast<std::size_t>(length)));
+  if (files.on_fd >= 0) static_cast<void>(!write(files.on_fd, "0", 1));
 }
 
 }  // namespace
@@ -138,6 +162,10 @@ struct Collector::Core {
     if (!ring.empty()) ring[result.gaps % ring.size()] = {end, delta, preempted, cpu};
     ++result.gaps;
     count(delta);
+    if (request.stop_ticks != 0 && delta > request.stop_ticks) {
+      result.stopped = true;
+      owner->stop_.store(true, std::memory_order_relaxed);
+    }
   }
   void count(std::uint64_t delta) noexcept {
     if (delta < kLinear)
@@ -230,6 +258,7 @@ void Collector::Core::measure() noexcept {
     if (count_block(block, linear, slow)) slow_block(block, flag);
   }
   result.last_ticks = last;
+  if (result.stopped) end_trace(owner->trace_stop_, request.cpu);
   result.end = clock_reference();
   flag.disarm();
   result.deltas = result.bridges * (kBlock - 1);
@@ -248,7 +277,8 @@ std::uint64_t automatic_threshold(double hz, std::uint64_t floor_ns, std::size_t
   return std::max(10 * *middle, static_cast<std::uint64_t>(static_cast<double>(floor_ns) * hz / 1e9));
 }
 
-Collector::Collector(const std::vector<CoreRequest>& requests) {
+Collector::Collector(const std::vector<CoreRequest>& requests, TraceStop trace_stop)
+    : trace_stop_(trace_stop) {
   for (const auto& request : requests) {
     auto core = std::make_unique<Core>();
     core->request = request;
@@ -349,7 +379,7 @@ double bare_readings_per_second(std::uint64_t duration_ns) {
   std::uint64_t last = first;
   std::uint64_t count = 0;
   while (last - first < length) {
-#pragma GCC unroll 64
+#pragma GCC unroll 48
     for (int i = 0; i < 64; ++i) last = read_counter();
     count += 64;
   }

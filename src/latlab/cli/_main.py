@@ -76,4 +76,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(leave_closed_pipe())
     except (OSError, MemoryError) as error:
         sys.exit(say_failure(error))
+    except ImportError as error:
+        if "failed to map segment" not in str(error):  # the loader's words for a limit on memory
+            raise
+        sys.exit(say_failure(MemoryError()))
     sys.exit(status if isinstance(status, int) else ExitCode.OK)

@@ -157,14 +157,14 @@ def _measured(*arguments: Any, **options: Any) -> list[Change]:
 
 
 def _cpus(text: str | None) -> list[int]:
-    from latlab.system.kernel.tracing import parse_cpu_list
+    from latlab.system.cpus import parse_cpu_list
 
     return [] if text is None else parse_cpu_list(text)
 
 
 def _default_cpus() -> list[int]:
     """The last core, where another one is left for everything else."""
-    from latlab.system.kernel.tracing import online_cpus
+    from latlab.system.cpus import online_cpus
 
     online = online_cpus()
     return online[-1:] if len(online) > 1 else []

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from latlab.jitter._attribution import HYPERVISOR, LIMIT_NS, Attribution, attribute, count_only
+from latlab.jitter._attribution import (
+    HYPERVISOR,
+    LIMIT_NS,
+    OWN,
+    Attribution,
+    attribute,
+    count_only,
+    disturbances,
+)
 from latlab.jitter._beat import UNDECIDED, find_periods
 from latlab.jitter._measure import Measured
-from latlab.model.machine.jitter import CoreJitter, JitterResult, Period
+from latlab.model.machine.jitter import CoreJitter, Exceeded, JitterResult, Period
 
 __all__ = ["OWN_NAME", "analyse", "name_period"]
 
 OWN_NAME = "latlab-jitter"  # the measuring threads' name
 _TICK_RATES = (100, 250, 300, 1000)
-_TICK_SOURCES = ("local_timer", "timer", "sched", "rcu")
+_TICK = "local_timer"
+_TICK_SOURCES = (_TICK, "timer", "sched", "rcu")
+_TICK_NEAR = 0.002  # of a rate
+_ON_BEAT = 0.03  # of the period to both sides
+_MOSTLY, _SELDOM = 0.8, 0.4  # of the gaps on the beat, and of those beside it
 
 
 def analyse(measured: Measured) -> JitterResult:
@@ -36,7 +49,8 @@ def analyse(measured: Measured) -> JitterResult:
             interrupts=measured.interrupts,
             hypervisor=measured.hypervisor,
             real_time=measured.fifo,
-            throttled=measured.throttled is not None and measured.throttled.count > 0,
+            throttled=_throttled(measured),
+            own_tids=measured.own_tids,
         )
         sources, layers, share, joined = found.sources, dict(found.layers_ns), found.share, found.joined
         if measured.events.lost:
@@ -59,7 +73,47 @@ def analyse(measured: Measured) -> JitterResult:
     warnings += _real_time_gaps(cores, measured.fifo)
     periods = [one for core in cores for one in _periods(core, found, measured.tick_hz)]
     periods.sort(key=lambda one: one.p_value)
-    return JitterResult(cores, sources, tuple(periods), tuple(warnings), share, layers, joined=joined)
+    return JitterResult(
+        cores,
+        sources,
+        tuple(periods),
+        tuple(warnings),
+        share,
+        layers,
+        joined=joined,
+        own_ns=0.0 if found is None else found.own_ns,
+        exceeded=_exceeded(measured),
+        whole=measured.whole and not (measured.events is not None and measured.events.lost),
+        others_busy=measured.others_busy,
+    )
+
+
+def _throttled(measured: Measured) -> bool:
+    return measured.throttled is not None and measured.throttled.count > 0
+
+
+def _exceeded(measured: Measured) -> Exceeded | None:
+    """The last gap of the core that ended the run, and what ran in it."""
+    core = next((one for one in measured.cores if one.cpu == measured.stopped_cpu), None)
+    if core is None or not len(core.gap_start_ns):
+        return None
+    start, length = float(core.gap_start_ns[-1]), float(core.gap_each_ns[-1])
+    ran: list[tuple[str, str, float, float]] = []
+    if measured.events is not None:
+        end = int(start + length) + 1
+        for one in disturbances(
+            measured.events,
+            core.cpu,
+            OWN_NAME,
+            end,
+            throttled=_throttled(measured),
+            own_tids=measured.own_tids,
+        ):
+            if one.end_ns > start and one.start_ns < end:
+                kind = "latlab" if one.kind == OWN else one.kind
+                within = min(one.end_ns, end) - max(one.start_ns, start)
+                ran.append((kind, one.name, float(one.start_ns - start), float(within)))
+    return Exceeded(core.cpu, start - core.start_ns, length, tuple(ran), measured.trace_stopped)
 
 
 def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[str]:
@@ -77,18 +131,62 @@ def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[str]:
 
 
 def _periods(core: CoreJitter, found: Attribution | None, tick_hz: int | None) -> list[Period]:
-    sources = None if found is None else found.came[core.cpu]
+    if found is None:
+        each = find_periods(core.gap_start_ns, lengths_ns=core.gap_each_ns, start_ns=core.start_ns)
+        return [_named(core, one, one.cause, tick_hz) for one in each]
+    # What latlab's own threads made is no beat of this machine.
+    theirs = ~found.ours[core.cpu]
+    place = np.cumsum(theirs) - 1
+    filled = {
+        name: (place[which[theirs[which]]], part[theirs[which]])
+        for name, (which, part) in found.filled[core.cpu].items()
+    }
+    times = core.gap_start_ns[theirs]
     each = find_periods(
-        core.gap_start_ns,
-        lengths_ns=core.gap_each_ns,
-        sources=sources,
-        filled=None if found is None else found.filled[core.cpu],
+        times,
+        lengths_ns=core.gap_each_ns[theirs],
+        sources=found.came[core.cpu],
+        filled=filled,
         start_ns=core.start_ns,
     )
+    ticks = filled.get(_TICK, (np.zeros(0, dtype=np.int64),))[0]
     return [
-        replace(one, cpu=core.cpu, cause=name_period(one.period_ns, one.cause, tick_hz=tick_hz))
+        _named(
+            core,
+            one,
+            _TICK
+            if one.cause.startswith(UNDECIDED) and _tick_begins(times - core.start_ns, ticks, one, tick_hz)
+            else one.cause,
+            tick_hz,
+        )
         for one in each
     ]
+
+
+def _named(core: CoreJitter, one: Period, cause: str, tick_hz: int | None) -> Period:
+    return replace(one, cpu=core.cpu, cause=name_period(one.period_ns, cause, tick_hz=tick_hz))
+
+
+def _tick_begins(
+    times_ns: np.ndarray[Any, Any], ticks: np.ndarray[Any, Any], beat: Period, tick_hz: int | None
+) -> bool:
+    """Whether the kernel's own tick is in the gaps on a beat of its rate, and seldom in others.
+
+    What fills those gaps may be anything that the tick lets run, so that no single source's removal takes the
+    beat away.
+
+    Args:
+        times_ns: of all gaps, after the start.
+        ticks: the gaps that the timer's interrupt had a part in.
+    """
+    if tick_hz is None or abs(1e9 / beat.period_ns / tick_hz - 1.0) > _TICK_NEAR:
+        return False
+    turns = (times_ns - beat.phase_ns) / beat.period_ns
+    on = np.abs(turns - np.round(turns)) <= _ON_BEAT
+    held = np.zeros(len(times_ns), dtype=bool)
+    held[ticks] = True
+    beside = float(held[~on].mean()) if (~on).any() else 0.0
+    return bool(on.any()) and float(held[on].mean()) >= _MOSTLY and beside <= _SELDOM
 
 
 def name_period(period_ns: float, source: str = "", *, tick_hz: int | None = None) -> str:
@@ -103,7 +201,7 @@ def name_period(period_ns: float, source: str = "", *, tick_hz: int | None = Non
     rate = 1e9 / period_ns
     if source.startswith(UNDECIDED):
         return f"{length}: {source}"
-    near = next((hz for hz in _TICK_RATES if abs(rate / hz - 1.0) < 0.002), None)
+    near = next((hz for hz in _TICK_RATES if abs(rate / hz - 1.0) < _TICK_NEAR), None)
     tick = f"{length}: the scheduler tick, HZ={near}, or a timer of that rate"
     if source in ("", *_TICK_SOURCES) and near is not None and tick_hz in (None, near):
         return tick

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.machine.jitter import CoreJitter, Source
-from latlab.system.kernel.tracing import Events
+from latlab.system.kernel.samples import Events
 
 __all__ = ["Attribution", "Disturbance", "attribute", "below_kernel", "count_only", "disturbances"]
 
@@ -33,6 +33,7 @@ _KERNEL_THREADS = ("kworker/", "ksoftirqd/", "migration/", "rcu", "cpuhp/", "kco
                    "watchdog/",
                    "kthreadd", "khugepaged", "kdamond", "irq/", "idle_inject/")  # fmt: skip
 UNKNOWN = ("unknown", "hypervisor or firmware", "hypervisor, firmware or unknown")
+OWN = "own"  # the kind of latlab's own threads: no source of this machine's
 IDLE = ("waiting", "unknown", "idle: our thread waited, no quota counted")
 HYPERVISOR = ("hypervisor", "hypervisor", "nothing ran in this kernel")
 FIRMWARE = ("firmware or hardware", "firmware", "nothing ran in the kernel")
@@ -67,6 +68,8 @@ class Attribution:
         came: for each core when each source came (ns, CLOCK_MONOTONIC), by its name.
         filled: for each core, by the name of a source, the kept gaps that it had a part in (their indices),
             and how large that part of each was; unknown among them.
+        own_ns: gap time that latlab's own threads took; they are no sources.
+        ours: for each core which kept gaps are mostly theirs.
     """
 
     sources: tuple[Source, ...]
@@ -76,6 +79,8 @@ class Attribution:
     named: Mapping[int, tuple[tuple[str, ...], ...]]
     came: Mapping[int, Mapping[str, np.ndarray[Any, Any]]]
     filled: Mapping[int, Mapping[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]]
+    own_ns: float
+    ours: Mapping[int, np.ndarray[Any, Any]]
 
 
 def is_kernel_thread(tid: int, comm: str, proc: Path = Path("/proc")) -> bool:
@@ -89,14 +94,21 @@ def is_kernel_thread(tid: int, comm: str, proc: Path = Path("/proc")) -> bool:
 
 
 def disturbances(
-    events: Events, cpu: int, own: str, end_ns: int, *, throttled: bool = True
+    events: Events,
+    cpu: int,
+    own: str,
+    end_ns: int,
+    *,
+    throttled: bool = True,
+    own_tids: frozenset[int] = frozenset(),
 ) -> list[Disturbance]:
     """Everything that ran on a CPU besides the threads named `own`, by start.
 
     Args:
+        own_tids: latlab's other threads, which are of the kind `OWN`.
         throttled: a quota may have stopped us; else an idle core beside our thread has no known reason.
     """
-    found = [*_threads(events, cpu, own, end_ns, throttled)]
+    found = [*_threads(events, cpu, own, end_ns, throttled, own_tids)]
     for name in events.tables:
         group, _, event = name.partition(":")
         if event.endswith("_entry") and f"{name[:-6]}_exit" in events:
@@ -112,7 +124,9 @@ def _on(events: Events, name: str, cpu: int) -> dict[str, Any]:
     return {key: value[rows] for key, value in table.columns.items()}
 
 
-def _threads(events: Events, cpu: int, own: str, end_ns: int, throttled: bool) -> list[Disturbance]:
+def _threads(
+    events: Events, cpu: int, own: str, end_ns: int, throttled: bool, own_tids: frozenset[int]
+) -> list[Disturbance]:
     if "sched:sched_switch" not in events:
         return []
     rows = _on(events, "sched:sched_switch", cpu)
@@ -132,6 +146,9 @@ def _threads(events: Events, cpu: int, own: str, end_ns: int, throttled: bool) -
             # Our spinning thread always wants to run: an idle core beside it means that it was not let.
             what = ("throttling", "kernel", "idle: throttled, or paused")
             found.append(Disturbance(start, end, *(what if throttled else IDLE)))
+            continue
+        if tid in own_tids:
+            found.append(Disturbance(start, end, OWN, "latlab", name))
             continue
         if tid not in kernel:
             kernel[tid] = is_kernel_thread(tid, name)
@@ -208,6 +225,7 @@ def attribute(
     hypervisor: bool = False,
     real_time: bool = False,
     throttled: bool = True,
+    own_tids: frozenset[int] = frozenset(),
 ) -> Attribution:
     """Join every kept gap of every core to its disturbances.
 
@@ -218,36 +236,51 @@ def attribute(
         real_time: whether the measuring threads were of a real-time class: their gaps of about 50 ms are the
             kernel's limit, whoever ran in them.
         throttled: whether a quota may have stopped us.
+        own_tids: latlab's own threads.
     """
     sources: list[Source] = []
     layers: dict[str, float] = defaultdict(float)
     named: dict[int, tuple[tuple[str, ...], ...]] = {}
     came: dict[int, dict[str, np.ndarray[Any, Any]]] = {}
     parts: dict[int, dict[str, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]] = {}
-    known = joined = whole = 0.0
+    ours: dict[int, np.ndarray[Any, Any]] = {}
+    known = joined = whole = own_ns = 0.0
     for core in cores:
         end = core.start_ns + int(core.ns(core.wall_ticks)) + 1
-        filled = _filled(core, disturbances(events, core.cpu, own, end, throttled=throttled))
+        ran = disturbances(events, core.cpu, own, end, throttled=throttled, own_tids=own_tids)
+        filled = _filled(core, ran)
         rest = UNKNOWN
         if interrupts is not None and core.cpu in interrupts and not events.lost:
             unexplained = sum(not any(key != UNKNOWN for key in one) for one in filled)
             rest = below_kernel(interrupts[core.cpu], unexplained, hypervisor=hypervisor)
         totals: dict[tuple[str, str, str], list[float]] = defaultdict(list)
         times: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+        ran_each: dict[tuple[str, str, str], float] = defaultdict(float)
+        gaps_each: dict[tuple[str, str, str], float] = defaultdict(float)
+        ours[core.cpu] = np.zeros(len(core.gap_each_ns), dtype=bool)
         names = []
         part: dict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
         rows = zip(filled, core.gap_each_ns.tolist(), core.preempted, strict=True)
         for gap, (one, length, preempted) in enumerate(rows):
             whole += length
             if real_time and LIMIT_NS[0] < length < LIMIT_NS[1] and UNKNOWN not in one:
-                one = {LIMIT: (length, [min(min(starts) for _, starts in one.values())])}
+                first = min(min(starts) for _, starts, _ in one.values())
+                one = {LIMIT: (length, [first], 0.0)}
             # The kernel scheduled something in the whole gap, and no event says what: not below the kernel.
             hidden = preempted == 1 and len(one) == 1 and UNKNOWN in one
             order = sorted(one, key=lambda key: one[key][0], reverse=True)
-            names.append(tuple((rest if key == UNKNOWN else key)[2] for key in order
-                               if key != UNKNOWN or (rest != UNKNOWN and not hidden)))  # fmt: skip
-            for key, (ns, starts) in one.items():
+            seen = [key for key in order if key[0] != OWN]
+            if rest == UNKNOWN or hidden:
+                seen = [key for key in seen if key != UNKNOWN]
+            names.append(tuple((rest if key == UNKNOWN else key)[2] for key in seen))
+            ours[core.cpu][gap] = sum(ns for key, (ns, _, _) in one.items() if key[0] == OWN) > length / 2
+            gaps_each[rest if order[0] == UNKNOWN and not hidden else order[0]] += length
+            for key, (ns, starts, ran_ns) in one.items():
+                if key[0] == OWN:
+                    own_ns, known, joined = own_ns + ns, known + ns, joined + ns
+                    continue
                 label = rest if key == UNKNOWN and not hidden else key
+                ran_each[label] += ran_ns
                 totals[label].append(ns)
                 times[label] += starts
                 layers[label[1]] += ns
@@ -260,20 +293,21 @@ def attribute(
         parts[core.cpu] = {name: (np.array(gaps), np.array(share)) for name, (gaps, share) in part.items()}
         for label, each in totals.items():
             count = len(times[label])
-            sources.append(Source(*label, core.cpu, count, sum(each), max(each), count / seconds))
+            own_time = (gaps_each[label], None if label in (UNKNOWN, rest) else ran_each[label])
+            sources.append(Source(*label, core.cpu, count, sum(each), max(each), count / seconds, *own_time))
         # A fault is what a thread does: the thread keeps the beat.
         came[core.cpu] = {
             key[2]: np.array(each) for key, each in times.items() if key != UNKNOWN and key[0] != "fault"
         }
     sources.sort(key=lambda one: -(one.total_ns or 0.0))
     shares = (known / whole, joined / whole) if whole else (1.0, 1.0)
-    return Attribution(tuple(sources), dict(layers), *shares, named, came, parts)
+    return Attribution(tuple(sources), dict(layers), *shares, named, came, parts, own_ns, ours)
 
 
 def _filled(
     core: CoreJitter, ran: Sequence[Disturbance]
-) -> list[dict[tuple[str, str, str], tuple[float, list[float]]]]:
-    """For each kept gap how its time divides, and when each source came in it."""
+) -> list[dict[tuple[str, str, str], tuple[float, list[float], float]]]:
+    """For each kept gap how its time divides, when each source came in it, and how long it ran itself."""
     starts = np.array([one.start_ns for one in ran], dtype=np.float64)
     # A disturbance may have begun long before: look back to the first that still ran.
     ends = np.array([one.end_ns for one in ran], dtype=np.float64)
@@ -288,8 +322,11 @@ def _filled(
 
 def _fill(
     start: float, length: float, ran: Sequence[Disturbance]
-) -> dict[tuple[str, str, str], tuple[float, list[float]]]:
-    """How the time of one gap divides (the times sum to its length), and when each source came in it."""
+) -> dict[tuple[str, str, str], tuple[float, list[float], float]]:
+    """How the time of one gap divides (the times sum to its length).
+
+    And when each source came in it, and how long it ran there itself, without the edges.
+    """
     end = start + length
     shares: dict[tuple[str, str, str], float] = defaultdict(float)
     came: dict[tuple[str, str, str], list[float]] = defaultdict(list)
@@ -315,6 +352,7 @@ def _fill(
             one = opened[-1]
             shares[one.kind, one.layer, one.name] += high - low
             covered += high - low
+    ran_ns = dict(shares)
     rest = length - covered
     if shares and rest > 0:
         best = max(shares, key=lambda key: shares[key])
@@ -324,7 +362,7 @@ def _fill(
     if rest > 0:
         shares[UNKNOWN] += rest
         came[UNKNOWN].append(start)
-    return {key: (ns, came[key]) for key, ns in shares.items() if ns > 0}
+    return {key: (ns, came[key], ran_ns.get(key, 0.0)) for key, ns in shares.items() if ns > 0}
 
 
 def count_only(

@@ -47,6 +47,7 @@ _SAME = 2e-3  # periods that differ by less are one
 _NEAR = 0.03  # of the period to both sides: the outliers that a cause is asked for
 _MOSTLY = 0.5  # of the beat goes with its cause
 _PARTLY = 0.15  # of it goes with a candidate
+_PRESENT = 0.05  # of it goes with one who may take more time than the first
 UNDECIDED = "cause unknown"
 Array = np.ndarray[Any, Any]
 
@@ -239,7 +240,9 @@ def find_periods(
         for one in _search(points, most, resolution):
             p_value = min(1.0, one.p_value * len(subsets))
             if p_value <= _SIGNIFICANT:
-                cause = _cause(named, one.period_ns) if filled is None else _removed(times, filled, one)
+                cause = (
+                    _cause(named, one.period_ns) if filled is None else _removed(times, lengths, filled, one)
+                )
                 found.append(replace(one, p_value=p_value, cause=cause))
     # The same beat shows in several subsets: the clearest is kept. So does its half, where two points a
     # beat remain: a whole fraction of a clearer beat of the same source is that beat.
@@ -291,26 +294,36 @@ def _cause(named: Mapping[str, Array], period_ns: float) -> str:
     return max(power, key=lambda name: power[name], default="")
 
 
-def _removed(times: Array, filled: Mapping[str, tuple[Array, Array]], beat: Period) -> str:
+def _removed(
+    times: Array, lengths: Array | None, filled: Mapping[str, tuple[Array, Array]], beat: Period
+) -> str:
     """The source that the beat goes with, when its part of the outliers is taken out.
 
     An outlier counts by the parts that sources had in it. What a source has on the beat's times beyond what
     it has beside them, in the same time, is what its removal takes from the beat. A busy source is on every
     beat, and beside it as often.
+
+    Who has the most outliers on the beat must have the most time there, too: a thread that keeps it leaves
+    short outliers behind (its timer is set again, the host runs), and those are not what beats.
     """
     turns = (times - beat.phase_ns) / beat.period_ns
     on = np.abs(turns - np.round(turns)) <= _NEAR
     beside = _NEAR * 2 / (1.0 - _NEAR * 2)
-    excess = {}
+    excess, time = {}, {}
     for name, (which, part) in filled.items():
         own = on[which]
         excess[name] = float(part[own].sum() - beside * part[~own].sum())
+        took = part if lengths is None else part * lengths[which]
+        time[name] = float(took[own].sum() - beside * took[~own].sum())
     whole = float(on.sum() - beside * (~on).sum())
     if whole <= 0:
         return UNDECIDED
     taken = sorted(((max(0.0, own) / whole, name) for name, own in excess.items()), reverse=True)
     share, first = taken[0] if taken else (0.0, "")
     second = taken[1][0] if len(taken) > 1 else 0.0
+    longer = [name for own, name in taken[1:] if own >= _PRESENT and time[name] > time[first]]
+    if longer:
+        return f"{UNDECIDED}: {' or '.join([*longer, first][:3])}"
     if share >= _MOSTLY and second < share / 2:
         return first
     candidates = [name for own, name in taken[:3] if own >= _PARTLY]

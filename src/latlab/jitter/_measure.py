@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,11 @@ from latlab._core import jitter as native
 from latlab.errors import UnavailableError, UsageError
 from latlab.model.machine.jitter import CoreJitter
 from latlab.stats.quantum import detect_quantum
+from latlab.system.cpus import OthersBusy, online_cpus, own_threads, parse_cpu_list, threads_off
 from latlab.system.environment import kernel_hz
-from latlab.system.kernel.tracing import Events, Tracer, online_cpus, parse_cpu_list
+from latlab.system.kernel.samples import Events
+from latlab.system.kernel.tracefs import tracefs
+from latlab.system.kernel.tracing import Tracer
 from latlab.system.quota import Throttling, cpu_throttling
 
 __all__ = [
@@ -50,6 +53,7 @@ DISTURBANCES: tuple[str, ...] = (
 # A loaded core sees 10 MB/s of events. The drain thread may wait 50 ms for its turn, and many times that
 # where twenty others want the core; with many cores the rings together stay below 64 MiB, or 2 MiB each.
 _RING_BYTES, _RINGS_BYTES, _LEAST_RING_BYTES = 8 << 20, 64 << 20, 2 << 20
+_LOOKS_S = 0.05  # between two looks whether a gap has ended the run
 _GAP_FLOOR_NS = 1_000  # below, a delta is the memory system's or the hypervisor's business, not a disturber's
 
 
@@ -58,13 +62,17 @@ class Measured:
     """A run's raw outcome, for the analysis.
 
     Attributes:
-        own_tids: the measuring threads by CPU, where the trace shows them.
+        own_tids: the threads of this process.
         interrupts: how often each line of /proc/interrupts counted up on each CPU.
         fifo: whether the measuring threads were of a real-time class.
         throttled: how often, and for how long, the CPU quota of our cgroup stopped us; None where there is
             none.
         hypervisor: whether we run under one.
         tick_hz: the rate of the kernel's tick; None where it does not publish it.
+        others_busy: how many CPUs other processes used meanwhile; None where the kernel does not tell.
+        whole: the run was not broken off.
+        stopped_cpu: the core whose gap was over the threshold that ends a run; None where none was.
+        trace_stopped: what became of the kernel's own trace then.
     """
 
     cores: tuple[CoreJitter, ...]
@@ -76,6 +84,11 @@ class Measured:
     warnings: tuple[str, ...] = field(default=())
     hypervisor: bool = False
     tick_hz: int | None = None
+    own_tids: frozenset[int] = frozenset()
+    others_busy: float | None = None
+    whole: bool = True
+    stopped_cpu: int | None = None
+    trace_stopped: str = ""
 
 
 def allowed_cpus(root: Path = Path("/")) -> list[int]:
@@ -169,6 +182,7 @@ def measure(
     pause_ms: int = 0,
     fifo_priority: int = 0,
     trace: bool = True,
+    stop_above_ns: int = 0,
     stop: threading.Event | None = None,
     tracer: Tracer | None = None,
 ) -> Measured:
@@ -180,6 +194,8 @@ def measure(
         pause_ms: sleep before each block of readings.
         fifo_priority: SCHED_FIFO at this priority; 0 keeps the scheduling class.
         trace: join kernel tracepoints, where they may be read.
+        stop_above_ns: the first gap that is longer ends the run, and stops the kernel's own trace (ftrace)
+            with a marker in it; 0: none does.
         stop: ends the run early when it is set, from another thread; Ctrl-C does the same in the main thread.
         tracer: a running one of `disturbance_tracer`, for run after run: to open one takes the kernel up to
             seconds on a busy machine.
@@ -192,13 +208,18 @@ def measure(
         raise UsageError("no CPU is named to measure on", remedy="give --cpus, for example --cpus 0-3,7")
     if not seconds > 0:
         raise UsageError(f"a run of {seconds:g} s measures nothing", remedy="give -r more than 0")
-    threshold = threshold_ticks or native.automatic_threshold(_counter_hz(), _GAP_FLOOR_NS)
-    collector = native.Collector(
-        list(cpus), int(seconds * 1e9), threshold, ring, pause_ms * 1_000_000, fifo_priority
-    )
+    hz = _counter_hz()
+    threshold = threshold_ticks or native.automatic_threshold(hz, _GAP_FLOOR_NS)
     refused: str | None = "it was not asked for"
     lost_before = 0
     with ExitStack() as stack:
+        # The drain thread is started here, and inherits it.
+        stack.enter_context(threads_off(cpus))
+        marker, switch, trace_stopped = stack.enter_context(_kernel_trace(stop_above_ns > 0))
+        collector = native.Collector(
+            list(cpus), int(seconds * 1e9), threshold, ring, pause_ms * 1_000_000, fifo_priority,
+            max(threshold, int(stop_above_ns * hz / 1e9)) if stop_above_ns else 0, marker, switch,
+        )  # fmt: skip
         if trace and tracer is None:
             try:
                 tracer = stack.enter_context(disturbance_tracer(cpus))
@@ -208,9 +229,10 @@ def measure(
         elif tracer is not None:
             tracer.take()  # what came between two runs
             refused, lost_before = None, tracer.lost
-        throttled_before, interrupts_before = cpu_throttling(), _interrupts()
-        interrupted = _run(collector, seconds, stop or threading.Event())
-        interrupts_after, throttled_after = _interrupts(), cpu_throttling()
+        throttled_before, interrupts_before, busy_before = cpu_throttling(), _interrupts(), OthersBusy.look()
+        interrupted = _run(collector, seconds, stop or threading.Event(), watched=stop_above_ns > 0)
+        interrupts_after, throttled_after, busy_after = _interrupts(), cpu_throttling(), OthersBusy.look()
+        own_tids = own_threads()
     raw = collector.join()
     cores = tuple(_core(one) for one in raw if one["affinity_error"] == 0)
     warnings = [
@@ -220,6 +242,7 @@ def measure(
     if not cores:
         raise UnavailableError(warnings[0], remedy="`latlab system show` lists the CPUs that are allowed")
     events = None if tracer is None else tracer.take()
+    stopped = next((one["cpu"] for one in raw if one["stopped"]), None)
     return Measured(
         cores,
         None if events is None else replace(events, lost=events.lost - lost_before),
@@ -230,7 +253,45 @@ def measure(
         tuple(warnings),
         bool(native_clock.hypervisor()),
         kernel_hz(),
+        own_tids=own_tids,
+        others_busy=None if busy_before is None or busy_after is None else busy_after.since(busy_before),
+        whole=not interrupted and stopped is None and not any(one["migrations"] for one in raw),
+        stopped_cpu=stopped,
+        trace_stopped=trace_stopped,
     )
+
+
+@contextmanager
+def _kernel_trace(wanted: bool) -> Iterator[tuple[int, int, str]]:
+    """The kernel's trace_marker and tracing_on, open for the collector, and what a stop does to the trace."""
+    if not wanted:
+        yield -1, -1, ""
+        return
+    try:
+        root = tracefs()
+        running = (root / "tracing_on").read_text().strip() == "1"
+        marker = os.open(root / "trace_marker", os.O_WRONLY | os.O_CLOEXEC)
+    except UnavailableError as error:
+        yield -1, -1, f"the kernel's trace can't be stopped ({error})"
+        return
+    except OSError as error:
+        yield -1, -1, f"the kernel's trace can't be stopped ({error.filename}: {error.strerror})"
+        return
+    try:
+        switch = os.open(root / "tracing_on", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError as error:
+        os.close(marker)
+        yield -1, -1, f"the kernel's trace can't be stopped ({error.filename}: {error.strerror})"
+        return
+    try:
+        where = (
+            f"in {root}" if not root.is_relative_to("/proc") else "after mount -t tracefs none /mnt, in /mnt"
+        )
+        told = f"the kernel's trace is stopped, with a marker in it: {where} read trace; tracing_on goes on"
+        yield marker, switch, told if running else "the kernel's trace was off already"
+    finally:
+        os.close(marker)
+        os.close(switch)
 
 
 def _real_time(fifo_priority: int, raw: Sequence[dict[str, Any]]) -> bool:
@@ -240,9 +301,20 @@ def _real_time(fifo_priority: int, raw: Sequence[dict[str, Any]]) -> bool:
     return os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
 
 
-def _run(collector: native.Collector, seconds: float, stop: threading.Event) -> bool:
+def _run(collector: native.Collector, seconds: float, stop: threading.Event, *, watched: bool) -> bool:
+    """Until it ends; whether somebody stopped it.
+
+    Args:
+        watched: a gap may end it at any time, and is waited for.
+    """
     collector.start()
     try:
+        while watched and not collector.finished():
+            if stop.wait(_LOOKS_S):
+                collector.stop()
+                return True
+        if watched:
+            return False
         # One long sleep: a waiting loop here would be a disturbance on somebody's core.
         if stop.wait(seconds + 0.005):
             collector.stop()

@@ -1,22 +1,24 @@
 """The live page: an application's queues and stages over HTTP, to any number of browsers.
 
-One thread looks and makes a frame; every browser gets the same frames as server-sent events (WHATWG HTML,
-section 9.2). Nothing comes from the network but this server: the page holds its own style and script.
+One thread looks and makes a frame; another (`latlab.live.web`) sends every browser the same frames as
+server-sent events (WHATWG HTML, section 9.2). Nothing comes from the network but this server: the page holds
+its own style and script.
 """
 
 from __future__ import annotations
 
 import html
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
-from latlab.live.access import bad_host, has_token
+from tornado.iostream import IOStream, StreamClosedError
+
+from latlab.live.web import Handler, Server
 from latlab.model.queues.live import QueueNow, Snapshot
 from latlab.reports.assets.files import asset
 from latlab.reports.sections import topology
@@ -25,9 +27,17 @@ __all__ = ["Dashboard", "changes", "drawing", "frame", "mean_time_ns"]
 
 _DRAWING_S = 1.0  # the drawing moves stages about, so it changes less often than the numbers
 _MOST_DRAWN = 80  # queues: more make no drawing that one can read
-_KEEP_ALIVE_S = 5.0
 _MOST_STREAMS = 512  # browsers at once
-_PATIENCE_S = 30.0  # with a browser that says nothing, or takes nothing
+_PATIENCE_S = 30.0  # with a browser that takes nothing
+_STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n"
+    b"X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+)
+_FULL_HEAD = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Connection: close\r\n\r\n"
+    b"too many browsers look at once\n"
+)
 _CATCHES_UP_S = 0.5  # a look that judges takes longer than others: those after it make up for it
 
 
@@ -157,10 +167,45 @@ def _short(number: int) -> str:
     return f"{number / 1e3:.1f} k" if number >= 10_000 else f"{number:,}"
 
 
-class _Server(ThreadingHTTPServer):
-    """With room for many browsers that come at once: what waits beyond it is tried again a second later."""
+class _Browser:
+    """One that is connected: what it was told, and whether it still takes what was sent."""
 
-    request_queue_size = 512
+    def __init__(self, stream: IOStream) -> None:
+        self.stream = stream
+        self.number = 0  # the last frame that it was told
+        self.topology = self.svg = b""
+        self.took_at = time.monotonic()
+
+    def tell(self, parts: Sequence[bytes]) -> None:
+        """Send, and forget who has gone."""
+        try:
+            self.stream.write(b"".join(parts))
+        except StreamClosedError:
+            return
+
+
+class _Page(Handler):
+    def initialize(self, title: str) -> None:
+        self._title = title
+
+    def get(self) -> None:
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.finish(_page(self._title))
+
+
+class _Events(Handler):
+    def initialize(self, add: Callable[[_Browser], bool]) -> None:
+        self._add = add
+
+    def get(self) -> None:
+        # The connection is ours from here on: a frame to 200 browsers is one write each, and nothing else.
+        stream = self.detach()
+        browser = _Browser(stream)
+        if self._add(browser):
+            browser.tell([_STREAM_HEAD])
+        else:
+            browser.tell([_FULL_HEAD])
+            stream.close()
 
 
 class Dashboard:
@@ -188,9 +233,7 @@ class Dashboard:
         token: str | None = None,
     ) -> None:
         self._source, self._happenings, self._period = source, happenings, 1.0 / per_second
-        self._title, self._token, self._address = title, token, address
-        self._streams = threading.BoundedSemaphore(_MOST_STREAMS)
-        self._changed = threading.Condition()
+        self._browsers: set[_Browser] = set()
         self._number = 0
         self._message = b""
         self._frame: dict[str, Any] = {}
@@ -200,28 +243,20 @@ class Dashboard:
         self._svg = b""
         self._next_drawing = 0.0
         self._stop = threading.Event()
-        dashboard = self
-
-        class Handler(BaseHTTPRequestHandler):
-            timeout = _PATIENCE_S
-
-            def do_GET(self) -> None:
-                dashboard._answer(self)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-                """Requests are nobody's business but the browser's."""
-
-        self._server = _Server((address, port), Handler)
-        self._server.daemon_threads = True
+        pages: dict[str, tuple[type[Handler], dict[str, Any]]] = {
+            "/": (_Page, {"title": title}),
+            "/events": (_Events, {"add": self._add}),
+        }
+        self._server = Server(pages, address, port, token)
 
     @property
     def port(self) -> int:
         """That it listens at."""
-        return int(self._server.server_address[1])
+        return self._server.port
 
     def run(self) -> None:
-        """Serve until the application has ended and `stop` was called, or only that; blocks."""
-        threading.Thread(target=self._server.serve_forever, name="latlab-http", daemon=True).start()
+        """Serve until `stop` was called; blocks."""
+        self._server.start()
         try:
             following = time.monotonic()
             while not self._stop.is_set():
@@ -232,16 +267,14 @@ class Dashboard:
                     following -= pause  # too slow for the rate: the next one is due from now on
                 self._stop.wait(max(0.0, pause))
         finally:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.stop()
 
     def stop(self) -> None:
         """End `run`, from any thread."""
         self._stop.set()
-        with self._changed:
-            self._changed.notify_all()
 
     def _look(self) -> None:
+        """On the thread that looks: everything is made here, and told on the thread that answers."""
         snapshot = self._source.look()
         document = frame(snapshot, self._happenings(snapshot), self._source.alive)
         message = _event("frame", changes(document, self._frame)) if self._frame else b""
@@ -249,72 +282,60 @@ class Dashboard:
             (queue.number, queue.name, queue.source, queue.drain, queue.kind, queue.capacity)
             for queue in snapshot.queues
         )
-        with self._changed:
-            if described != self._described:
-                self._described = described
-                self._topology = _event("topology", described)
-            if time.monotonic() >= self._next_drawing:
-                self._next_drawing = time.monotonic() + _DRAWING_S
-                svg = _event("drawing", drawing(snapshot))
-                self._svg = self._svg if svg == self._svg else svg
+        topology = self._topology if described == self._described else _event("topology", described)
+        svg = self._svg
+        if time.monotonic() >= self._next_drawing:
+            self._next_drawing = time.monotonic() + _DRAWING_S
+            drawn = _event("drawing", drawing(snapshot))
+            svg = svg if drawn == svg else drawn
+        self._described = described
+
+        def tell() -> None:
             self._frame, self._whole, self._message = document, b"", message
+            self._topology, self._svg = topology, svg
             self._number += 1
-            self._changed.notify_all()
+            for browser in tuple(self._browsers):
+                self._tell(browser)
+
+        self._server.do(tell)
+
+    def _add(self, browser: _Browser) -> bool:
+        if len(self._browsers) >= _MOST_STREAMS:
+            return False
+        self._browsers.add(browser)
+        browser.stream.set_close_callback(lambda: self._browsers.discard(browser))
+        if self._number:
+            self._server.do(lambda: self._tell(browser))
+        return True
+
+    def _tell(self, browser: _Browser) -> None:
+        """What a browser doesn't know yet; one that still takes the last frames is left out of this one."""
+        now = time.monotonic()
+        if browser.stream.writing():
+            if now - browser.took_at > _PATIENCE_S:
+                browser.stream.close()
+            return
+        browser.took_at = now
+        if browser.number == self._number:
+            return
+        parts = []
+        # A page that is new, or missed a frame, or has new tables, needs all of it.
+        whole = self._number != browser.number + 1 or browser.number == 0
+        if self._topology is not browser.topology:
+            parts.append(self._topology)
+            browser.topology, whole = self._topology, True
+        if self._svg is not browser.svg:
+            parts.append(self._svg)
+            browser.svg = self._svg
+        parts.append(self._whole_message() if whole else self._message)
+        browser.number = self._number
+        browser.tell(parts)
 
     def _whole_message(self) -> bytes:
-        """The last look as a page that knows nothing needs it; called with the condition held."""
+        """The last look as a page that knows nothing needs it."""
         if not self._whole:
             self._whole = _event("frame", self._frame)
         return self._whole
-
-    def _answer(self, handler: BaseHTTPRequestHandler) -> None:
-        url = urlsplit(handler.path)
-        if bad_host(handler.headers, self._address):
-            _send(handler, 421, "text/plain", b"this is another host: open the address that was printed\n")
-        elif not has_token(handler.headers, handler.path, self._token):
-            _send(handler, 403, "text/plain", b"a token is needed: open the address that was printed\n")
-        elif url.path == "/":
-            _send(handler, 200, "text/html", _page(self._title).encode())
-        elif url.path == "/events":
-            if not self._streams.acquire(blocking=False):
-                _send(handler, 503, "text/plain", b"too many browsers look at once\n")
-                return
-            try:
-                self._stream(handler)
-            finally:
-                self._streams.release()
-        else:
-            _send(handler, 404, "text/plain", b"there is nothing here\n")
-
-    def _stream(self, handler: BaseHTTPRequestHandler) -> None:
-        handler.send_response(200)
-        handler.send_header("Content-Type", "text/event-stream")
-        handler.send_header("Cache-Control", "no-store")
-        handler.end_headers()
-        sent, topology_sent, svg_sent = 0, b"", b""
-        try:
-            while not self._stop.is_set():
-                with self._changed:
-                    if self._number == sent:
-                        self._changed.wait(_KEEP_ALIVE_S)
-                    parts = []
-                    # A page that is new, or missed a frame, or has new tables, needs all of it.
-                    whole = sent == 0 or self._number != sent + 1 or self._topology is not topology_sent
-                    if self._topology is not topology_sent:
-                        parts.append(self._topology)
-                        topology_sent = self._topology
-                    if self._svg is not svg_sent:
-                        parts.append(self._svg)
-                        svg_sent = self._svg
-                    if self._number == sent:
-                        parts.append(b": still here\n\n")
-                    else:
-                        parts.append(self._whole_message() if whole else self._message)
-                    sent = self._number
-                handler.wfile.write(b"".join(parts))
-                handler.wfile.flush()
-        except (ConnectionError, TimeoutError):
-            return  # the browser has gone
 
 
 def _event(name: str, document: Any) -> bytes:
@@ -322,23 +343,16 @@ def _event(name: str, document: Any) -> bytes:
 
 
 def _page(title: str) -> str:
-    """The page, whole: its markup and script lie beside this module."""
-    text = (resources.files("latlab.live") / "dashboard.html").read_text(encoding="utf-8")
-    for name, value in (
-        ("STYLE", asset("page.css")),
-        ("EARLY", asset("early.js")),
-        ("TITLE", html.escape(title)),
-    ):
-        text = text.replace(f"%{name}%", value)
-    return text
-
-
-def _send(handler: BaseHTTPRequestHandler, status: int, kind: str, body: bytes) -> None:
-    handler.send_response(status)
-    handler.send_header("Content-Type", f"{kind}; charset=utf-8")
-    handler.send_header("Content-Length", str(len(body)))
-    handler.send_header("Content-Security-Policy", "default-src 'self' 'unsafe-inline' data:")
-    handler.send_header("X-Content-Type-Options", "nosniff")
-    handler.send_header("Referrer-Policy", "no-referrer")  # the token stands in the address
-    handler.end_headers()
-    handler.wfile.write(body)
+    """The page, whole: its markup, look and script lie beside this module."""
+    folder = resources.files("latlab.live")
+    text, look, script = (
+        (folder / f"dashboard.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
+    )
+    parts = {
+        "STYLE": asset("page.css"),
+        "LOOK": look,
+        "EARLY": asset("early.js"),
+        "SCRIPT": script,
+        "TITLE": html.escape(title),
+    }
+    return re.sub("%([A-Z]+)%", lambda found: parts[found[1]], text)

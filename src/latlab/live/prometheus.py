@@ -1,4 +1,4 @@
-"""Queues as Prometheus metrics, in the text exposition format, over HTTP.
+"""Queues as Prometheus metrics over HTTP, by the client library of Prometheus.
 
 A queue has seven series, whatever it holds; how many there may be in all is bounded, since a series a request
 id has brought down more than one Prometheus.
@@ -7,12 +7,16 @@ id has brought down more than one Prometheus.
 from __future__ import annotations
 
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import urlsplit
 
-from latlab.live.access import bad_host, has_token
-from latlab.model.queues.live import Snapshot
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from latlab.live.web import Handler, Server
+from latlab.model.queues.live import QueueNow, Snapshot
 
 __all__ = ["SERIES_PER_QUEUE", "exposition", "serve"]
 
@@ -31,7 +35,7 @@ _SOCKET_METRICS = (
     ("latlab_socket_dropped_total", "counter", "Datagrams that found it full.", "dropped"),
 )
 SERIES_PER_QUEUE = len(_METRICS)
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_LABELS = ("queue", "number", "source", "drain")
 
 
 class Looks(Protocol):
@@ -45,79 +49,67 @@ class Looks(Protocol):
         """What it is now."""
 
 
+@dataclass(frozen=True)
+class _Seen(Collector):
+    """One look, for one scrape."""
+
+    snapshot: Snapshot
+    most_series: int
+
+    def collect(self) -> Iterator[Metric]:
+        """The families of metrics, each with a sample a queue."""
+        sockets = [queue for queue in self.snapshot.queues if queue.kind == "socket"]
+        queues = [queue for queue in self.snapshot.queues if queue.kind != "socket"]
+        kept = queues[: self.most_series // SERIES_PER_QUEUE]
+        room = self.most_series - len(kept) * SERIES_PER_QUEUE
+        kept_sockets = sockets[: room // len(_SOCKET_METRICS)]
+        for metric in _METRICS:
+            yield _family(*metric, kept)
+        for metric in _SOCKET_METRICS if kept_sockets else ():
+            yield _family(*metric, kept_sockets)
+        left_out = len(self.snapshot.queues) - len(kept) - len(kept_sockets)
+        yield GaugeMetricFamily("latlab_queues_left_out", "Queues beyond the bound on series.", left_out)
+
+
+def _family(name: str, kind: str, text: str, field: str, queues: Iterable[QueueNow]) -> Metric:
+    family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(name, text, labels=_LABELS)
+    for queue in queues:
+        named = queue.name or f"queue-{queue.number}"
+        family.add_metric([named, str(queue.number), queue.source, queue.drain], getattr(queue, field))
+    return family
+
+
 def exposition(snapshot: Snapshot, most_series: int) -> str:
     """The text that Prometheus scrapes.
 
     Args:
         most_series: at most so many; queues beyond it are left out and counted.
     """
-    sockets = [queue for queue in snapshot.queues if queue.kind == "socket"]
-    queues = [queue for queue in snapshot.queues if queue.kind != "socket"]
-    kept = queues[: most_series // SERIES_PER_QUEUE]
-    kept_sockets = sockets[: (most_series - len(kept) * SERIES_PER_QUEUE) // len(_SOCKET_METRICS)]
-    lines = []
-    for (name, kind, text, field), those in (
-        *((metric, kept) for metric in _METRICS),
-        *((metric, kept_sockets) for metric in _SOCKET_METRICS if kept_sockets),
-    ):
-        lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-        for queue in those:
-            labels = ",".join(
-                f'{key}="{_escaped(value)}"'
-                for key, value in (
-                    ("queue", queue.name or f"queue-{queue.number}"),
-                    ("number", str(queue.number)),
-                    ("source", queue.source),
-                    ("drain", queue.drain),
-                )
-            )
-            lines.append(f"{name}{{{labels}}} {getattr(queue, field)}")
-    lines += [
-        "# HELP latlab_queues_left_out Queues beyond the bound on series.",
-        "# TYPE latlab_queues_left_out gauge",
-        f"latlab_queues_left_out {len(snapshot.queues) - len(kept) - len(kept_sockets)}",
-    ]
-    return "\n".join(lines) + "\n"
+    return generate_latest(_Seen(snapshot, most_series)).decode()
 
 
-def serve(
-    source: Looks, address: str, port: int, most_series: int, token: str | None = None
-) -> ThreadingHTTPServer:
-    """A server of /metrics; the caller runs it.
+class _Metrics(Handler):
+    def initialize(self, source: Looks, most_series: int) -> None:
+        self._source, self._most_series = source, most_series
+
+    def get(self) -> None:
+        seen = self._source.look() if self._source.alive else Snapshot(time.monotonic_ns(), ())
+        self.set_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.finish(exposition(seen, self._most_series))
+
+
+def serve(source: Looks, address: str, port: int, most_series: int, token: str | None = None) -> Server:
+    """A server of /metrics; the caller starts and stops it.
 
     When the application has ended its series end, too: Prometheus marks them stale.
 
     Args:
         port: 0: any that is free.
         token: that a request must bring; None: none is asked for.
+
+    Raises:
+        OSError: it can't listen there.
     """
-
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 30.0
-
-        def do_GET(self) -> None:
-            if bad_host(self.headers, address):
-                self.send_error(421, "this is another host")
-                return
-            if not has_token(self.headers, self.path, token):
-                self.send_error(403, "a token is needed: see the address that was printed")
-                return
-            if urlsplit(self.path).path != "/metrics":
-                self.send_error(404, "see /metrics")
-                return
-            seen = source.look() if source.alive else Snapshot(time.monotonic_ns(), ())
-            body = exposition(seen, most_series).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", CONTENT_TYPE)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None:
-            """Scrapes are no news."""
-
-    return ThreadingHTTPServer((address, port), Handler)
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return Server(
+        {"/metrics": (_Metrics, {"source": source, "most_series": most_series})}, address, port, token
+    )

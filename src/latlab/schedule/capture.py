@@ -21,7 +21,7 @@ from latlab.schedule.derive import Facts, derive, kin_of
 from latlab.schedule.pipes import PIPES, inherits_pipes, joined, pipe_transfers, pipes_of
 from latlab.schedule.sockets import local_sockets
 from latlab.schedule.tree import Member, command_of, member, threads_of, tree_of
-from latlab.system.kernel.tracing import Events
+from latlab.system.kernel.samples import Events
 
 __all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids"]
 

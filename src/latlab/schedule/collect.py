@@ -19,8 +19,9 @@ from latlab.schedule.pipes import PIPES, peers_of, pipes_of
 from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member, command_of, described, threads_of, tree_of
+from latlab.system.kernel.samples import Events, EventTable
 from latlab.system.kernel.tracefs import known_events
-from latlab.system.kernel.tracing import BpfTracer, Events, EventTable, Tracer
+from latlab.system.kernel.tracing import BpfTracer, Tracer
 from latlab.system.quota import QuotaWatch
 
 __all__ = ["FAULTS", "LIVES", "PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoints"]

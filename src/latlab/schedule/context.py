@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import Source
-from latlab.system.kernel.tracing import Events
+from latlab.system.kernel.samples import Events
 
 __all__ = ["CONTEXTS", "sources_of"]
 

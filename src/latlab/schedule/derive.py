@@ -26,7 +26,7 @@ from latlab.model.schedule import (
 from latlab.schedule.context import sources_of
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member
-from latlab.system.kernel.tracing import Events
+from latlab.system.kernel.samples import Events
 
 __all__ = ["Facts", "derive", "kin_of"]
 

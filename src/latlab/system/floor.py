@@ -1,7 +1,8 @@
-"""The floor under every latency on this machine: the last run of `latlab jitter`, kept to be attached to
-whatever is measured here afterwards.
+"""The floor under every latency on this machine: a run of `latlab jitter` that was long enough and that
+nobody disturbed, kept to be attached to whatever is measured on its cores afterwards.
 
-It stands in the environment of every recording (``floor.…``), from where reports show it.
+It stands in the environment of every recording (``floor.…``), from where reports show it. A run has to earn
+it (`refused`), and it holds for the cores that were measured, until the machine starts again.
 """
 
 from __future__ import annotations
@@ -17,13 +18,43 @@ from typing import Any
 from latlab.errors import InputError, UnavailableError
 from latlab.formats import documents
 from latlab.model.machine.environment import Fact
-from latlab.model.machine.jitter import CoreJitter
-from latlab.words import duration
+from latlab.model.machine.jitter import CoreJitter, JitterResult
+from latlab.words import duration, share
 
-__all__ = ["FACTS", "facts", "floor_files", "remember"]
+__all__ = ["FACTS", "LEAST_S", "facts", "floor_files", "refused", "remember"]
 
-FACTS = ("measured_at", "seconds", "p50_ns", "p99.9_ns", "max_ns", "gap_share", "gaps_hz", "cores")
-_MAKE = "measure it with `latlab jitter`"
+SCHEMA = 2  # 1: the last run whatever it was, one figure for all of its cores
+LEAST_S = 5.0  # what comes once a second has then come some times
+_OTHERS_BUSY = 0.1  # CPUs that others may use meanwhile
+_OTHERS_GAPS = 0.01  # of a core's time that other threads may take
+FACTS = ("measured_at", "age_s", "seconds", "p50_ns", "p99.9_ns", "max_ns", "gap_share", "gaps_hz", "cores")
+_FIGURES = ("p50_ns", "p99.9_ns", "max_ns", "gap_share", "gaps_hz")  # of the worst core
+_MAKE = "measure it with `latlab jitter -r 10`"
+
+
+def refused(result: JitterResult) -> str | None:
+    """Why a run is no floor; None where it is one.
+
+    A floor is what the machine takes by itself: of a run that was long enough, whole, and without a load.
+    """
+    shortest = min(core.ns(core.wall_ticks) for core in result.cores) / 1e9
+    if not result.whole:
+        return "it was broken off"
+    if shortest < LEAST_S:
+        return f"it took {shortest:.2g} s, and {LEAST_S:g} s are needed"
+    if result.others_busy is None:
+        return "what other processes did meanwhile is not known"
+    if result.others_busy > _OTHERS_BUSY:
+        return f"other processes used {result.others_busy:.2g} CPUs meanwhile"
+    wall = {core.cpu: core.ns(core.wall_ticks) for core in result.cores}
+    taken = dict.fromkeys(wall, 0.0)
+    for one in result.sources:
+        if one.layer == "other threads" and one.cpu in taken:
+            taken[one.cpu] += one.total_ns or 0.0
+    worst = max(taken, key=lambda cpu: taken[cpu] / wall[cpu])
+    if taken[worst] / wall[worst] > _OTHERS_GAPS:
+        return f"other threads took {share(taken[worst] / wall[worst])} of CPU {worst}'s time"
+    return None
 
 
 def floor_files(root: Path = Path("/")) -> list[Path]:
@@ -37,35 +68,30 @@ def floor_files(root: Path = Path("/")) -> list[Path]:
     return [Path(state or Path.home() / ".local/state") / "latlab" / "jitter-floor.json", shared]
 
 
-def _machine() -> dict[str, str]:
-    return {"host": socket.gethostname(), "kernel": platform.release()}
+def _machine(root: Path = Path("/")) -> dict[str, str]:
+    try:
+        boot = (root / "proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        boot = ""
+    return {"host": socket.gethostname(), "kernel": platform.release(), "boot": boot}
 
 
-def remember(cores: Sequence[CoreJitter], root: Path = Path("/")) -> Path:
-    """Keep a run as this machine's floor; the worst core's figures stand for all.
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def remember(cores: Sequence[CoreJitter], others_busy: float | None = None, root: Path = Path("/")) -> Path:
+    """Keep a run as the floor of its cores.
 
     Raises:
         UnavailableError: it can't be written.
     """
-    longest = max(cores, key=lambda core: core.ns(core.max_ticks))
-    seconds = [core.ns(core.wall_ticks) / 1e9 or 1.0 for core in cores]
     document: dict[str, Any] = {
-        "schema": 1,
-        **_machine(),
-        "measured_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "seconds": round(max(seconds), 3),
-        "p50_ns": max(core.ns(core.percentile_ticks(50)) for core in cores),
-        "p99.9_ns": max(core.ns(core.percentile_ticks(99.9)) for core in cores),
-        "max_ns": longest.ns(longest.max_ticks),
-        "gap_share": max(core.gap_ticks / (core.wall_ticks or 1) for core in cores),
-        "gaps_hz": max(core.outliers / s for core, s in zip(cores, seconds, strict=True)),
-        "cores": [
-            f"CPU {core.cpu}: p50 {duration(core.ns(core.percentile_ticks(50)))}, "
-            f"p99.9 {duration(core.ns(core.percentile_ticks(99.9)))}, "
-            f"max {duration(core.ns(core.max_ticks))}, "
-            f"{core.outliers / s:.0f} gaps/s"
-            for core, s in zip(cores, seconds, strict=True)
-        ],
+        "schema": SCHEMA,
+        **_machine(root),
+        "measured_at": _now().isoformat(timespec="seconds"),
+        "others_busy": others_busy,
+        "cores": [_figures(core) for core in cores],
     }
     path = floor_files(root)[0]
     try:
@@ -76,21 +102,69 @@ def remember(cores: Sequence[CoreJitter], root: Path = Path("/")) -> Path:
     return path
 
 
-def facts(root: Path = Path("/")) -> dict[str, Fact]:
-    """The floor as facts of an environment, or why there is none; never fails."""
+def _figures(core: CoreJitter) -> dict[str, float]:
+    seconds = core.ns(core.wall_ticks) / 1e9 or 1.0
+    return {
+        "cpu": core.cpu,
+        "seconds": round(seconds, 3),
+        "p50_ns": core.ns(core.percentile_ticks(50)),
+        "p99.9_ns": core.ns(core.percentile_ticks(99.9)),
+        "max_ns": core.ns(core.max_ticks),
+        "gap_share": core.gap_ticks / (core.wall_ticks or 1),
+        "gaps_hz": core.outliers / seconds,
+    }
+
+
+def facts(root: Path = Path("/"), *, cpus: Sequence[int] | None = None) -> dict[str, Fact]:
+    """The floor of the cores that this process may use as facts of an environment, or why there is none.
+
+    Never fails.
+
+    Args:
+        cpus: in place of those of this process.
+    """
+    used = sorted(os.sched_getaffinity(0) if cpus is None else cpus)
     why = f"not measured on this machine yet; {_MAKE}"
     for path in floor_files(root):
         if not path.is_file():
             continue
         try:
-            document = documents.read(path)
+            found = _read(path, used, root)
         except InputError as error:
-            why = str(error)
-            continue
-        if {key: document.get(key) for key in _machine()} != _machine():
-            why = f"measured on another machine or kernel; {_MAKE}"
-            continue
-        if all(isinstance(document.get(name), str | int | float | list) for name in FACTS):
-            return {f"floor.{name}": Fact(document[name]) for name in FACTS}
-        why = f"{path} is not a floor; {_MAKE}"
+            found = str(error)
+        if not isinstance(found, str):
+            return {f"floor.{name}": Fact(found[name]) for name in FACTS}
+        why = found
     return {f"floor.{name}": Fact(unavailable=why) for name in FACTS}
+
+
+def _read(path: Path, used: Sequence[int], root: Path) -> dict[str, Any] | str:
+    """The facts of a file, or why it holds none for these cores."""
+    document = documents.read(path)
+    machine = _machine(root)
+    if document.get("schema") != SCHEMA:
+        return f"kept by another version of latlab; {_MAKE}"
+    if any(document.get(key) != machine[key] for key in ("host", "kernel")):
+        return f"measured on another machine or kernel; {_MAKE}"
+    if document.get("boot") != machine["boot"]:
+        return f"measured before this start of the machine; {_MAKE}"
+    try:
+        cores = {int(one["cpu"]): one for one in document["cores"]}
+        if missing := sorted(set(used) - set(cores)):
+            named = ",".join(map(str, used))
+            return f"CPU {missing[0]} is used here and was not measured; {_MAKE[:-1]} --cpus {named}`"
+        chosen = [cores[cpu] for cpu in used]
+        age = (_now() - datetime.datetime.fromisoformat(document["measured_at"])).total_seconds()
+        return {
+            "measured_at": str(document["measured_at"]),
+            "age_s": round(max(0.0, age)),
+            "seconds": float(min(one["seconds"] for one in chosen)),
+            **{name: float(max(one[name] for one in chosen)) for name in _FIGURES},
+            "cores": [
+                f"CPU {one['cpu']}: p50 {duration(one['p50_ns'])}, p99.9 {duration(one['p99.9_ns'])}, "
+                f"max {duration(one['max_ns'])}, {one['gaps_hz']:.0f} gaps/s"
+                for one in chosen
+            ],
+        }
+    except (KeyError, TypeError, ValueError):
+        return f"{path} is not a floor; {_MAKE}"

@@ -14,7 +14,7 @@ import click
 
 from latlab.cli.jitter.files import compare, merge, periods, study
 from latlab.cli.kit.lazy import SuggestingGroup
-from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.options import JSON, Duration, Seconds
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, LatlabError, UnavailableError, UsageError
 
@@ -57,6 +57,11 @@ _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "
 @JSON
 @click.option("--no-trace", is_flag=True, help="Don't join gaps to kernel events.")
 @click.option("--fifo", type=click.IntRange(1, 99), help="Measure under SCHED_FIFO at this priority.")
+@click.option(
+    "--threshold",
+    type=Duration(),
+    help="End at the first gap that is longer, such as 100us, and stop the kernel's trace there.",
+)
 @click.option("--lock-memory", is_flag=True, help="Keep all memory resident (mlockall).")
 @click.option(
     "--task", help="Repeat a command, or module:function, and show it above the machine's own jitter."
@@ -88,7 +93,7 @@ for _command in (compare, merge, periods, study):
 
 def _run(ctx: click.Context, options: dict[str, Any]) -> int:
     from latlab.jitter import allowed_cpus, bin_bounds, core_to_core
-    from latlab.system.kernel.tracing import parse_cpu_list
+    from latlab.system.cpus import parse_cpu_list
 
     if options["classic"]:
         for key, value in _CLASSIC.items():
@@ -116,6 +121,8 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> int:
     for warning in result.warnings:
         click.echo(f"latlab jitter: {warning}", err=True)
     _exports(result, options)  # last: what can't be written now must not take the result with it
+    if result.exceeded is not None:
+        return ExitCode.FAILED
     doubtful = any("a CPU quota" in text or "lost" in text or "went away" in text for text in result.warnings)
     return ExitCode.NOT_TRUSTWORTHY if doubtful else ExitCode.OK
 
@@ -170,6 +177,7 @@ def _measured(
             pause_ms=options["pause"],
             fifo_priority=options["fifo"] or 0,
             trace=not options["no_trace"] and not options["classic"],
+            stop_above_ns=options["threshold"] or 0,
             stop=stop,
             tracer=tracer,
         )
@@ -184,13 +192,17 @@ def _measured(
 
 
 def _keep_floor(result: JitterResult, options: dict[str, Any]) -> None:
-    """The run is the floor of what is measured here next, where it was long enough to be one."""
+    """The run is the floor of what is measured here next, where it has earned it."""
     from latlab.system import floor
 
-    if options["seconds"] < 0.5 or options["pause"]:
+    if options["pause"] or result.task or options["fifo"] or options["classic"]:
         return
+    why = floor.refused(result)
     try:
-        floor.remember(result.cores[:-1] if result.task else result.cores)
+        if why is None:
+            floor.remember(result.cores, result.others_busy)
+        elif options["seconds"] >= floor.LEAST_S:  # who measures for shorter doesn't ask for a floor
+            click.echo(f"latlab jitter: this run is not kept as the machine's floor: {why}", err=True)
     except UnavailableError as error:
         click.echo(f"latlab jitter: {error}", err=True)
 

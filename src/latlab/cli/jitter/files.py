@@ -130,7 +130,7 @@ def study(cpus: str | None, seconds: float, rounds: int, seed: int, html: str | 
     """The same measurement under many conditions, in random order."""
     from latlab.jitter import allowed_cpus, run_study
     from latlab.reports.jitter.text import study_table
-    from latlab.system.kernel.tracing import parse_cpu_list
+    from latlab.system.cpus import parse_cpu_list
 
     if not seconds > 0:
         raise UsageError(f"a run of {seconds:g} s measures nothing", remedy="give -r more than 0")

@@ -172,7 +172,7 @@ class CpuList(click.ParamType[tuple[int, ...]]):
         if isinstance(value, tuple):
             return value
         from latlab.errors import UsageError
-        from latlab.system.kernel.tracing import parse_cpu_list
+        from latlab.system.cpus import parse_cpu_list
 
         try:
             return tuple(parse_cpu_list(str(value)))

@@ -146,12 +146,12 @@ def serve_(
         raise UsageError(
             f"can't listen at {address}:{port}: {error.strerror}", remedy="choose another --port, or 0"
         ) from None
-    click.echo(f"serving {link(address, int(server.server_address[1]), '/metrics', token)}", err=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    click.echo(f"serving {link(address, server.port, '/metrics', token)}", err=True)
+    server.start()
     try:
         threading.Event().wait()
     finally:
-        server.shutdown()
+        server.stop()
 
 
 def _send(attachment: Attachment, url: str, period: int, most_series: int) -> None:

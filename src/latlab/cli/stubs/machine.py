@@ -67,14 +67,14 @@ def load(
 
     from latlab import stubs
     from latlab.stubs.studies import runner as _lab
-    from latlab.system.kernel import tracing
+    from latlab.system.cpus import parse_cpu_list
 
     if cpus is None and cores is None and memory is None and disk is None:
         raise UsageError("there is nothing to load", remedy="give --cores, --cpus, --memory or --disk")
     if cpus is not None and cores is not None:
         raise UsageError("--cores or --cpus: how many, or which")
     _lab.check_command(list(command))
-    chosen: int | list[int] = tracing.parse_cpu_list(cpus) if cpus is not None else cores or 0
+    chosen: int | list[int] = parse_cpu_list(cpus) if cpus is not None else cores or 0
     begin = time.monotonic_ns()
     with stubs.load(
         cpus=chosen, duty=duty, memory=None if memory is None else memory * 1e9,

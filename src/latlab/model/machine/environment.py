@@ -149,7 +149,7 @@ class Environment:
             f"p99.9 {self.get('floor.p99.9_ns', 0):.0f} ns, "
             f"longest {duration(self.get('floor.max_ns', 0))}, "
             f"{share(self.get('floor.gap_share', 0), digits=2)} of the time "
-            f"(`latlab jitter`, {self.get('floor.measured_at')})"
+            f"(`latlab jitter`, {self.get('floor.age_s', 0) / 3600:.1f} h before)"
         )
 
 

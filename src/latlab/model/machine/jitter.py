@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SCHEMA", "CoreJitter", "JitterResult", "Period", "Source"]
+__all__ = ["SCHEMA", "CoreJitter", "Exceeded", "JitterResult", "Period", "Source"]
 
 SCHEMA = 1
 
@@ -130,6 +130,9 @@ class Source:
         firmware`` or ``kernel or below`` where that can't be told apart.
         count: how often it came; a gap may hold it more than once.
         total_ns: the gap time that it filled; None where it could only be counted.
+        gaps_ns: the whole length of the gaps that it filled most of: a thread that runs for 30 µs may make
+            one of 90.
+        ran_ns: how long it ran itself in gaps, without the way in and out; None where that is not known.
     """
 
     kind: str
@@ -140,6 +143,8 @@ class Source:
     total_ns: float | None
     max_ns: float | None
     rate_hz: float
+    gaps_ns: float | None = None
+    ran_ns: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The source's entry of the JSON contract."""
@@ -169,6 +174,31 @@ class Period:
 
 
 @dataclass(frozen=True)
+class Exceeded:
+    """The gap that ended a run, since it was over the threshold that was given.
+
+    Attributes:
+        at_ns: when it began, after the start.
+        ran: what ran in it, by its start: kind, name, when (ns after the gap began) and for how long.
+        trace: what became of the kernel's own trace.
+    """
+
+    cpu: int
+    at_ns: float
+    length_ns: float
+    ran: tuple[tuple[str, str, float, float], ...]
+    trace: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The gap's entry of the JSON contract."""
+        keys = ("kind", "name", "after_ns", "ran_ns")
+        return {
+            **{key: getattr(self, key) for key in ("cpu", "at_ns", "length_ns", "trace")},
+            "ran": [dict(zip(keys, one, strict=True)) for one in self.ran],
+        }
+
+
+@dataclass(frozen=True)
 class JitterResult:
     """A run over some cores.
 
@@ -179,6 +209,10 @@ class JitterResult:
         layers_ns: gap time per layer.
         task: the task whose durations stand in ``cores`` of a run with ``--task``; None for the machine
         alone.
+        own_ns: gap time of latlab's own threads, which are no sources.
+        exceeded: the gap that ended the run.
+        whole: the run was not broken off.
+        others_busy: how many CPUs other processes used meanwhile; None where that is not known.
     """
 
     cores: tuple[CoreJitter, ...]
@@ -189,6 +223,10 @@ class JitterResult:
     layers_ns: Mapping[str, float] = field(default_factory=dict)
     task: str | None = None
     joined: float | None = None
+    own_ns: float = 0.0
+    exceeded: Exceeded | None = None
+    whole: bool = True
+    others_busy: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The document that ``latlab jitter --json`` prints."""
@@ -202,7 +240,11 @@ class JitterResult:
             "attributed": self.attributed,
             "joined": self.joined,
             "layers_ns": dict(self.layers_ns),
+            "own_ns": self.own_ns,
+            "others_busy": self.others_busy,
         }
+        if self.exceeded is not None:
+            document["exceeded"] = self.exceeded.to_json()
         if self.task is not None:
             document["task"] = self.task
         return document

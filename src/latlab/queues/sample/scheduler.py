@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from latlab.errors import UnavailableError, UsageError
 from latlab.model.queues.observation import Columns
 from latlab.model.queues.tail import SchedulerShare
-from latlab.system.kernel.tracing import Events, EventTable, Tracer
+from latlab.system.kernel.samples import Events, EventTable
+from latlab.system.kernel.tracing import Tracer
 
 __all__ = ["SchedulerWatch", "Threads"]
 

@@ -46,9 +46,12 @@ def report(result: JitterResult, environment: Environment, command: str | None =
     if result.sources:
         page.section("Who did it")
         page.table(
-            ["layer", "kind", "source", "CPU", "count", "total µs", "worst µs"],
+            ["layer", "kind", "source", "CPU", "count", "total µs", "ran itself µs", "worst µs"],
             [
-                [one.layer, one.kind, one.name, one.cpu, one.count, _micro(one.total_ns), _micro(one.max_ns)]
+                [
+                    *(one.layer, one.kind, one.name, one.cpu, one.count),
+                    *(_micro(one.total_ns), _micro(one.ran_ns), _micro(one.max_ns)),
+                ]
                 for one in result.sources[:30]
             ],
         )

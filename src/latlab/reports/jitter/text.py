@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from latlab.jitter import (
     INFINITE,
@@ -20,8 +20,8 @@ from latlab.jitter import (
     histogram,
     recommendations,
 )
-from latlab.model.machine.jitter import CoreJitter, JitterResult
-from latlab.words import duration, share
+from latlab.model.machine.jitter import CoreJitter, Exceeded, JitterResult, Source
+from latlab.words import count, duration, printable, share
 
 __all__ = [
     "above_floor",
@@ -33,6 +33,8 @@ __all__ = [
     "summary",
 ]
 
+_MOST_RAN = 24  # lines of a gap that ended a run
+_LONGER = 1.5  # the gaps of a thread over what it ran itself
 _HEAD = "Time     Ticks      {what:<13}   Percent  Cumulative  "
 
 
@@ -119,17 +121,19 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
         lines += [
             "",
             "gap time by source",
-            "total     worst     count   rate/s   cpu  layer                   source",
+            "total     itself    worst     count   rate/s   cpu  layer                   source",
         ]
         for one in result.sources[:most]:
             total = "?" if one.total_ns is None else duration(one.total_ns)
             worst = "?" if one.max_ns is None else duration(one.max_ns)
+            itself = "?" if one.ran_ns is None else duration(one.ran_ns)
             lines.append(
-                f"{total:<9} {worst:<9} {one.count:<7} {one.rate_hz:<8.1f} {one.cpu:<4} {one.layer:<23} "
-                f"{one.kind}: {one.name}"
+                f"{total:<9} {itself:<9} {worst:<9} {one.count:<7} {one.rate_hz:<8.1f} {one.cpu:<4} "
+                f"{one.layer:<23} {one.kind}: {printable(one.name)}"
             )
         if len(result.sources) > most:
             lines.append(f"… and {len(result.sources) - most} more (--json lists them all)")
+        lines += _longer(result.sources)
     if result.layers_ns:
         each = sorted(result.layers_ns.items(), key=lambda item: -item[1])
         lines += ["", "by layer: " + ", ".join(f"{name} {duration(ns)}" for name, ns in each)]
@@ -143,12 +147,49 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
                 f"{share(result.attributed - joined, digits=0)} to the hypervisor or firmware"
             )
         lines.append(text)
+    if result.own_ns:
+        lines.append(
+            f"latlab's own threads took {duration(result.own_ns)} of the gap time; they are no source"
+        )
+    lines += _exceeded(result.exceeded)
     for period in result.periods:
         lines.append(
             f"Periodic on CPU {period.cpu}, every {period.cause} (phase {duration(period.phase_ns)},"
             f" p = {period.p_value:.1g}, {share(period.share, digits=0)} of its beats came)"
         )
     return "\n".join(lines) + "\n"
+
+
+def _longer(sources: Sequence[Source]) -> list[str]:
+    """Who costs clearly more than it runs: the way in and out, and what is cold after it."""
+    lines = []
+    for one in sources:
+        if one.kind == "thread" and one.ran_ns and one.gaps_ns and one.gaps_ns > _LONGER * one.ran_ns:
+            ran, gaps = duration(one.ran_ns), duration(one.gaps_ns)
+            lines.append(f"{printable(one.name)} ran for {ran} on CPU {one.cpu}; its gaps took {gaps}")
+    return lines[:3]
+
+
+def _exceeded(gap: Exceeded | None) -> list[str]:
+    """The gap that ended the run, and what ran in it."""
+    if gap is None:
+        return []
+    lines = [
+        "",
+        f"Stopped by a gap of {duration(gap.length_ns)} on CPU {gap.cpu}, "
+        f"{duration(gap.at_ns)} after the start",
+    ]
+    ran = [list(each) for _, each in groupby(gap.ran, key=lambda one: one[:2])]
+    for each in ran[:_MOST_RAN]:
+        kind, name, after, _ = each[0]
+        times = f", {count(len(each))} times" if len(each) > 1 else ""
+        taken = duration(sum(one[3] for one in each))
+        lines.append(f"  {after / 1e3:+10.1f} us  {taken:<8} {kind}: {printable(name)}{times}")
+    if len(ran) > _MOST_RAN:
+        lines.append(f"  … and {count(len(ran) - _MOST_RAN)} more (--json lists them all)")
+    if not gap.ran:
+        lines.append("  nothing of this kernel was seen in it")
+    return [*lines, f"  {gap.trace}"] if gap.trace else lines
 
 
 def comparison(found: Comparison) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from latlab.errors import UnavailableError, UsageError
-from latlab.system.kernel.tracing import parse_cpu_list
+from latlab.system.cpus import parse_cpu_list
 from latlab.system.settings.setting import Finding, put, read_text
 
 __all__ = ["InterruptAffinity", "MaskSetting", "SiblingSetting", "mask_of", "mask_text"]
@@ -236,7 +236,8 @@ class SiblingSetting:
         if self.cpus:
             shared = ", ".join(f"CPU {cpu}" for cpu in self._siblings())
             chosen = ",".join(map(str, self.cpus))
-            value = f"{shared} share a core with CPU {chosen}" if shared else f"CPU {chosen} share no core"
+            who = f"{shared} share" if shared else "nobody shares"
+            value = f"{who} a core with CPU {chosen}"
             return Finding(self.name, value, None, not shared, self._cost, _tune(self.cpus) if shared else "")
         pairs = sorted({",".join(map(str, one)) for one in self._lists().values() if len(one) > 1})
         value = f"cores shared by {'; '.join(pairs)}" if pairs else "no core is shared"

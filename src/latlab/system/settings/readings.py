@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from latlab.errors import UnavailableError
-from latlab.system.kernel.tracing import parse_cpu_list
+from latlab.system.cpus import parse_cpu_list
 from latlab.system.settings.setting import read_text
 
 __all__ = [
@@ -67,7 +67,7 @@ def isolation(root: Path, cpus: Sequence[int] = ()) -> tuple[str, bool]:
         text = "" if text == "(null)" else text
         found.append(f"{name}: {text or 'none'}")
         good = good and bool(text) and set(cpus) <= set(parse_cpu_list(text))
-    chosen = f"; CPU {','.join(map(str, cpus))} measure" if cpus and not good else ""
+    chosen = f"; measured on: CPU {','.join(map(str, cpus))}" if cpus and not good else ""
     return ", ".join(found) + chosen, good
 
 

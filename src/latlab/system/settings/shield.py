@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from latlab.errors import UnavailableError, UsageError
-from latlab.system.kernel.tracing import parse_cpu_list
+from latlab.system.cpus import parse_cpu_list
 from latlab.system.settings.setting import Finding, put, read_text
 
 __all__ = ["Shield", "ShieldSetting", "cpuset_version", "dissolve", "shielded"]

@@ -1,0 +1,27 @@
+// What the bindings of several domains need: a vector that becomes a numpy array, without a copy.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace latlab::bind {
+
+using Columns = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
+
+// The array owns the vector.
+template <class T>
+nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>> column(std::vector<T>&& values) {
+  auto owned = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = owned->data();
+  const std::size_t count = owned->size();
+  const nanobind::capsule owner(owned.release(),
+                                [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return {data, {count}, owner};
+}
+
+}  // namespace latlab::bind
