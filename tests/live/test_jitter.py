@@ -78,7 +78,7 @@ def test_the_classic_view_has_the_originals_size_and_its_outlier_file(tmp_path: 
     lines = done.stdout.splitlines()
     assert len(lines) == 28
     assert max(map(len, lines)) <= 80
-    assert lines[10].split()[1] == "50"
+    assert lines[10].split()[2] == "50"  # after the time and its unit
     rows = [line.split(",") for line in out.read_text().splitlines()]
     assert 0 < len(rows) <= 100
     assert all(float(y) > 0 for _, y in rows)
