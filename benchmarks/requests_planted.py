@@ -33,6 +33,7 @@ from benchmarks.requests_servers import nginx, postgresql, redis, run
 from latlab.words import duration, share, table
 
 PROGRAMS = Path(__file__).parent / "requests_programs"
+_START_S = 6  # until latlab observes, on a busy machine
 _LINE = b"get something\n"
 
 
@@ -306,8 +307,8 @@ def measure(case: Case, seed: int, seconds: int) -> dict[str, Any]:
             interval_us = round(1e6 * connections / chance.randint(*case.rate_hz))
             (folder / "asked").write_bytes(case.asked)
             (folder / "other").write_bytes(case.other)
-            client = [str(_built("client")), str(port), str(connections), str(interval_us), str(seconds + 2),
-                      str(folder / "asked")]  # fmt: skip
+            client = [str(_built("client")), str(port), str(connections), str(interval_us),
+                      str(seconds + _START_S), str(folder / "asked")]  # fmt: skip
             if case.other or case.burst:
                 client += [str(-1 if case.burst else case.every), str(folder / "other")]
             if case.needs == "pgbench":
@@ -333,7 +334,7 @@ def _with_pgbench(
     script = folder / "script.sql"
     script.write_text("\\set id random(1, 12)\nupdate t set n = n + 1 where id = :id;\n")
     asking = subprocess.Popen(
-        ["pgbench", "-n", "-f", str(script), "-c", "4", "-R", "400", "-T", str(seconds + 2),
+        ["pgbench", "-n", "-f", str(script), "-c", "4", "-R", "400", "-T", str(seconds + _START_S),
          "-h", "127.0.0.1", "-p", str(port), "-U", "postgres", "postgres"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

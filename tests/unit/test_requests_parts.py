@@ -242,3 +242,14 @@ def test_a_quota_that_stopped_the_program_is_named_and_not_who_had_the_cpu_meanw
     assert Account(seldom, rows, ("GET",)).of(0) == {("runnable", ""): 60.0 * ms}
     never = replace(neighbour, throttled_ns=0)
     assert Account(never, rows, ("GET",)).of(0) == {("runnable", "neighbour had the CPU"): 60.0 * ms}
+
+
+def test_what_ended_a_wait_for_many_descriptors_has_no_name_of_its_own() -> None:
+    polled = (0, State.BLOCKED, Wait.POLL, Source.NETWORK, -1, 100, 200, -1, 5, -1)
+    rows = np.array([request(100, 100, 200)], REQUEST)
+    for thing, said in (
+        ("anon_inode:[eventpoll]", ""),
+        ("tcp 127.0.0.1:1 - 127.0.0.1:2", "tcp 127.0.0.1:1 - 127.0.0.1:2"),
+    ):
+        made = replace(schedule([polled]), objects={5: thing})
+        assert Account(made, rows, ("GET",)).of(0) == {("process", said): 100}

@@ -219,7 +219,7 @@ class Account:
         if wait == Wait.THROTTLED:
             return "runnable", "CPU quota"
         if wait in (Wait.PIPE, Wait.SOCKET, Wait.CHILD, Wait.POLL, Wait.EVENTFD):
-            return "process", woke or thing
+            return "process", woke or ("" if thing.startswith("anon_inode:") else thing)  # of many, no name
         if source == Source.DISK:
             return "disk", thing
         return "unexplained", ""
