@@ -52,7 +52,7 @@ def test_stages_that_publish_their_times_are_known() -> None:
 
 
 def test_what_the_counts_only_bound_gives_a_lower_bound_and_no_knee() -> None:
-    found = modelled(by_counts(), "stage-1", seed=1)
+    found = modelled(by_counts(), "stage-1", seed=1, events=200)
     assert found.kind == "open"
     assert found.knee is None
     assert found.takes_over is None
@@ -69,7 +69,7 @@ def test_what_the_counts_only_bound_gives_a_lower_bound_and_no_knee() -> None:
 
 
 def test_published_times_give_the_rates_and_the_knee() -> None:
-    found = modelled(with_own_times(), "stage-1", seed=1)
+    found = modelled(with_own_times(), "stage-1", seed=1, events=400)
     assert found.kind == "limited"
     assert found.takes_over in ("stage-0", "stage-2")
     for point in found.points:
