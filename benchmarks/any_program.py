@@ -33,6 +33,7 @@ import psutil
 
 from benchmarks._bars import Bar, report
 from benchmarks.any_program_cases import HERE, Case
+from benchmarks.any_program_files import programs
 from benchmarks.any_program_idioms import MAKERS
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -168,13 +169,20 @@ def main() -> int:
     parser.add_argument("--only", default="", help="titles that hold this text")
     parser.add_argument("--neighbour", action="store_true", help="beside a process that computes")
     parser.add_argument("--json", type=Path, help="where the outcomes are written")
+    parser.add_argument("--folder", type=Path, help="programs of a folder instead, each with its limit in its first line")
     given = parser.parse_args()
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="any-program-") as temporary:
-        compiled(Path(temporary))
+        if not given.folder:
+            compiled(Path(temporary))
         beside = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if given.neighbour else None
         try:
-            for number, case in enumerate(cases(given.cases, given.seed, Path(temporary))):
+            planted = (
+                programs(given.folder, Path(temporary))
+                if given.folder
+                else cases(given.cases, given.seed, Path(temporary))
+            )
+            for number, case in enumerate(planted):
                 if given.only not in case.title or number < given.skip:
                     continue
                 why = missing(case)

@@ -1,0 +1,57 @@
+"""Programs as they lie in a folder, one file each, whose first line says what limits them.
+
+    // limit: lock,thread | regular expression for the name | quota=0.4 pinned
+
+`limit: silent |` says that nothing may be named. What isn't installed to build or run one leaves it out.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.any_program_cases import Case
+
+FOLDER = Path(__file__).parent / "any_program_files"
+HEAD = re.compile(r"\W+limit: (?P<kinds>[\w,]+) \|(?P<name>[^\n]*?)(?:\| (?P<options>[\w=. ]+))?$")
+BUILD = {
+    ".c": ("gcc", "-O2", "-g", "-pthread", "{file}", "-o", "{made}", "-lm"),
+    ".cpp": ("g++", "-std=c++20", "-O2", "-g", "-pthread", "{file}", "-o", "{made}"),
+    ".rs": ("rustc", "-O", "-g", "-C", "symbol-mangling-version=v0", "{file}", "-o", "{made}"),
+    ".java": ("javac", "-d", "{folder}", "{file}"),
+}
+RUN = {
+    ".py": (sys.executable, "{file}"),
+    ".sh": ("sh", "{file}"),
+    ".js": ("node", "{file}"),
+    ".pl": ("perl", "{file}"),
+    ".java": ("java", "-cp", "{folder}", "{stem}"),
+}
+
+
+def programs(folder: Path, made_in: Path) -> Iterator[Case]:
+    for file in sorted(folder.iterdir()):
+        with file.open(encoding="utf-8") as lines:
+            head = HEAD.match(lines.readline())
+        if head is not None:
+            yield case_of(file, head, made_in)
+
+
+def case_of(file: Path, head: re.Match[str], made_in: Path) -> Case:
+    places = {"file": str(file), "stem": file.stem, "folder": str(made_in), "made": str(made_in / file.stem)}
+    build = [word.format(**places) for word in BUILD.get(file.suffix, ())]
+    run = [word.format(**places) for word in RUN.get(file.suffix, ("{made}",))]
+    needs = tuple(tool for tool in (*build[:1], *run[:1]) if "/" not in tool)
+    if build and all(shutil.which(tool) for tool in needs):
+        subprocess.run(build, check=True)
+    options = dict(word.partition("=")[::2] for word in (head["options"] or "").split())
+    kinds = tuple(head["kinds"].split(","))
+    return Case(
+        file.name, (*run, "{seconds}"), tuple(kind for kind in kinds if kind != "silent"), head["name"].strip(),
+        silent="silent" in kinds, quota=float(options["quota"]) if "quota" in options else None,
+        pinned="pinned" in options, needs=needs,
+    )  # fmt: skip

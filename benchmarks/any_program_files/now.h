@@ -1,0 +1,12 @@
+// Until when a program runs: a deadline that is asked once an item, as programs with a --duration do.
+#pragma once
+#include <stdlib.h>
+#include <time.h>
+static double until;
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+static void begin(int argc, char **argv) { until = now() + (argc > 1 ? atof(argv[1]) : 2.0); }
+static int over(void) { return now() > until; }
