@@ -169,7 +169,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="titles that hold this text")
     parser.add_argument("--neighbour", action="store_true", help="beside a process that computes")
     parser.add_argument("--json", type=Path, help="where the outcomes are written")
-    parser.add_argument("--folder", type=Path, help="programs of a folder instead, each with its limit in its first line")
+    parser.add_argument(
+        "--folder", type=Path, help="programs of a folder instead, each with its limit in its first line"
+    )
     given = parser.parse_args()
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="any-program-") as temporary:

@@ -1,10 +1,9 @@
-# limit: load | 
+# limit: load |
 """A server that answers some forty short requests a second of a client that is started beside it."""
 
 import socket
 import subprocess
 import sys
-import time
 
 CLIENT = """
 import socket, sys, time
@@ -17,7 +16,8 @@ with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
 with socket.create_server(("127.0.0.1", 0)) as door:
     # away from this process, as a client of another machine is: a session of its own, not our child
     port = str(door.getsockname()[1])
-    starter = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', *sys.argv[1:]], start_new_session=True)"
+    away = "subprocess.Popen([sys.executable, '-c', *sys.argv[1:]], start_new_session=True)"
+    starter = f"import subprocess, sys; {away}"
     subprocess.run([sys.executable, "-c", starter, CLIENT, port, sys.argv[1]], check=True)
     connection, _ = door.accept()
     answered = 0

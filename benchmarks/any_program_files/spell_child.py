@@ -5,10 +5,12 @@ import subprocess
 import sys
 import time
 
-CHECK = "$|=1; while (<>) { my $n = 0; for my $i (1..40000) { $n += length($_) ^ $i } print \"$n\\n\" }"
+CHECK = '$|=1; while (<>) { my $n = 0; for my $i (1..40000) { $n += length($_) ^ $i } print "$n\\n" }'
 
 until = time.monotonic() + float(sys.argv[1])
-with subprocess.Popen(["perl", "-e", CHECK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+with subprocess.Popen(
+    ["perl", "-e", CHECK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+) as child:
     assert child.stdin is not None and child.stdout is not None
     lines = 0
     while time.monotonic() < until:

@@ -10,12 +10,13 @@ from pathlib import PurePath
 from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.threads import Code, LockUse, Role, ThreadFindings
 from latlab.threads._blame import Blame, Cause, blame_of
+from latlab.threads._candidates import Facts
 from latlab.threads._code import entries_of, hottest, own_function, own_place, spinning, waiting_places
 from latlab.threads._edges import edges_of, roles_of, slices_of, times_of
 from latlab.threads._locks import Word, words_of
 from latlab.threads._roles import Group, forked_apart, gathered, groups_of, labelled, told_apart
 from latlab.threads._tracks import Track, tracks_of
-from latlab.threads._verdict import Facts, judge
+from latlab.threads._verdict import judge
 
 __all__ = ["analyse"]
 

@@ -24,6 +24,7 @@ from latlab.system.kernel.jit_map import jit_name, read_jit_map
 from latlab.system.kernel.polling import Polling
 from latlab.system.kernel.python_graft import graft
 from latlab.system.kernel.python_stacks import PythonStacks, process_tree
+from latlab.system.kernel.rust_names import rust_name
 
 __all__ = ["Sampler", "Stacks", "unwinds_by_dwarf"]
 
@@ -207,7 +208,7 @@ def _stacks(raw: Mapping[str, Any], places: Sequence[tuple[Any, ...]], sampler: 
     jit = {pid: read_jit_map(pid) for pid in {place[6] for place in places if not place[3]}}
     frames = []
     for function, file, line, module, offset, address, pid in places:
-        name = function
+        name = rust_name(function)
         if not name and not module and jit[pid]:
             name = jit_name(jit[pid], address)
         frames.append(Frame(name, file, line, module, offset if module else address))

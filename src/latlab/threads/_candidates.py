@@ -1,0 +1,182 @@
+"""What could be the limit: a role, the CPUs, the disk, sleeps, or who is outside, each with its share.
+
+One candidate a kind and name, with the progress that waited for it in each block of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from latlab.model.schedule import Schedule
+from latlab.model.threads import LimitKind, Role
+from latlab.threads._blame import Blame, Cause
+from latlab.threads._code import in_sync
+from latlab.threads._edges import Times
+from latlab.threads._locks import Word
+from latlab.threads._path import Piece
+
+__all__ = ["IDLE", "LEAST", "Candidate", "Facts", "candidates_of"]
+
+Array = np.ndarray[Any, Any]
+
+LEAST = 0.4  # of the progress, that a name needs
+IDLE = 0.02
+_CPU = 0.4  # of the progress runnable, whoever had the CPUs
+_CPU_OWN = 0.2  # the same, where the program itself has used them all
+_FULL = 0.9
+_THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CPU
+_FILE = 0.3  # of the waits for the disk: a file that has so much of them names them
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All that the verdict rests on.
+
+    Attributes:
+        root: the process that was asked about; its children are other processes. own: all that belong to it.
+        listens: processes that accept connections: waiting for one is waiting for work.
+        peers: of a socket's object who is at its other end, where known.
+    """
+
+    schedule: Schedule
+    roles: tuple[Role, ...]
+    role_of: Mapping[int, int]
+    words: Mapping[int, Word]
+    times: Sequence[Times]
+    blame: Blame
+    spins: frozenset[int]
+    root: int
+    own: frozenset[int]
+    python: frozenset[int] = frozenset()
+    listens: frozenset[int] = frozenset()
+    peers: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    kind: LimitKind
+    name: str
+    blocks: Array
+    roles: tuple[int, ...] = ()
+
+    @property
+    def total(self) -> float:
+        return float(self.blocks.sum())
+
+
+def candidates_of(facts: Facts) -> list[Candidate]:
+    blame = facts.blame
+    found = []
+    run, runnable = blame.share(Cause.RUN), blame.share(Cause.RUNNABLE)
+    total = blame.total
+    cpus = max(1, len(facts.schedule.cpus))
+    own = sum(one.running for one in facts.times) / 1e9 / facts.schedule.seconds / cpus
+    waits = float(runnable.sum()) / total
+    throttled = facts.schedule.throttled_ns / 1e9 / facts.schedule.seconds
+    held_back = throttled >= _THROTTLED * waits and waits >= _CPU_OWN
+    starved = held_back or waits >= _CPU or (own >= _FULL and waits >= _CPU_OWN)
+    # Where CPUs are short, what runs on the path is what they are short for: both are one finding.
+    synced = np.zeros_like(run)
+    if held_back:
+        found.append(Candidate(LimitKind.CPU, "CPU quota", run + runnable))
+    elif starved:
+        name = _stranger(facts) if blame.foreign > 0.5 * own or blame.foreign > 0.3 else ""
+        found.append(Candidate(LimitKind.CPU, name or "CPUs", run + runnable))
+    else:
+        for index, role in enumerate(facts.roles):
+            ran = blame.share(Cause.RUN, role.threads)
+            durable = ran * in_sync(facts.schedule, role.threads)
+            synced = synced + durable
+            blocks = ran - durable + blame.share(Cause.RUNNABLE, role.threads)
+            kind = _kind_of(facts, role)
+            name = "load" if kind is LimitKind.LOAD else role.name
+            found.append(Candidate(kind, name, blocks, (index,)))
+    found.append(Candidate(LimitKind.CPU, "CPU quota", blame.share(Cause.QUOTA)))
+    found.append(Candidate(LimitKind.DISK, _disk_name(facts), blame.share(Cause.DISK) + synced))
+    serving = _serving(facts)
+    for index, role in enumerate(facts.roles):
+        blocks = blame.share(Cause.TIMER, role.threads)
+        if not blocks.sum() > 0.01 * total:
+            continue
+        idle = any(pid in facts.listens for pid in role.pids) and role.running < LEAST and serving
+        if idle:
+            found.append(Candidate(LimitKind.LOAD, "load", blocks, (index,)))
+        elif not facts.own & set(role.pids) and _kind_of(facts, role) is LimitKind.PROCESS:
+            found.append(Candidate(LimitKind.PROCESS, role.name, blocks, (index,)))
+        else:
+            found.append(Candidate(LimitKind.TIMER, role.name, blocks, (index,)))
+    outside = blame.share(Cause.OUTSIDE) + blame.share(Cause.NETWORK) + blame.share(Cause.OPEN)
+    if outside.sum() > 0:
+        kind, name = _outside(facts)
+        found.append(Candidate(kind, name, outside))
+    found.append(Candidate(LimitKind.UNKNOWN, "stopped", blame.share(Cause.STOPPED)))
+    return _merged(found)
+
+
+def _serving(facts: Facts) -> bool:
+    """Whether it is a server that was asked about, and not a program that has one of its own."""
+    clients = [one for one in facts.roles if facts.own & set(one.pids) and not facts.listens & set(one.pids)]
+    return bool(facts.listens) and all(one.running < IDLE for one in clients)
+
+
+def _merged(found: Sequence[Candidate]) -> list[Candidate]:
+    """Those of one kind and name as one."""
+    by_name: dict[tuple[LimitKind, str], Candidate] = {}
+    for one in found:
+        key = (one.kind, one.name)
+        if key in by_name:
+            other = by_name[key]
+            one = replace(other, blocks=other.blocks + one.blocks, roles=other.roles + one.roles)
+        by_name[key] = one
+    return list(by_name.values())
+
+
+def _kind_of(facts: Facts, role: Role) -> LimitKind:
+    """Of a role as a limit: a server that waits for a client's process waits for work."""
+    if facts.root in role.pids:
+        return LimitKind.THREAD
+    if facts.listens & facts.own and not facts.own & set(role.pids):
+        return LimitKind.LOAD
+    return LimitKind.PROCESS
+
+
+def _stranger(facts: Facts) -> str:
+    names = facts.schedule.foreign_names
+    by_name: dict[str, float] = {}
+    for tid, had in facts.blame.stranger.items():
+        name = names.get(tid, f"thread {tid}")
+        by_name[name] = by_name.get(name, 0.0) + had
+    return max(by_name, key=lambda name: by_name[name]) if by_name else ""
+
+
+def _disk_name(facts: Facts) -> str:
+    """The file that was waited for most, where one was known."""
+    by: dict[str, float] = {}
+    for (_, _, item), spent in facts.blame.disk.items():
+        name = facts.schedule.objects.get(item, "")
+        by[name] = by.get(name, 0.0) + spent
+    known = {name: spent for name, spent in by.items() if name.startswith("/")}
+    best = max(known, key=lambda name: known[name], default="")
+    return best if best and known[best] >= _FILE * sum(by.values()) else "disk"
+
+
+def _outside(facts: Facts) -> tuple[LimitKind, str]:
+    """What a wait that somebody outside ended was for: work, a peer, or another process."""
+    by: dict[tuple[LimitKind, str], float] = {}
+    for (thread, what, item), spent in facts.blame.outside.items():
+        pid = facts.schedule.threads[thread].pid
+        peer = facts.peers.get(item) or facts.schedule.objects.get(item, "")
+        if pid in facts.listens:
+            key = (LimitKind.LOAD, "load")
+        elif what == Piece.NETWORK:
+            key = (LimitKind.NETWORK, peer or "network")
+        elif item in facts.peers:
+            key = (LimitKind.PROCESS, facts.peers[item])
+        else:
+            key = (LimitKind.LOAD, "load")
+        by[key] = by.get(key, 0.0) + spent
+    return max(by, key=lambda key: by[key]) if by else (LimitKind.LOAD, "load")

@@ -1,0 +1,329 @@
+"""A candidate as a limit: its name, its sentence, and what it rests on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+
+import numpy as np
+
+from latlab.model.threads import Code, Limit, LimitKind, Role
+from latlab.threads._blame import Cause
+from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts
+from latlab.threads._code import coroutine_of, hottest, own_function, spin_lock, waiting_places
+from latlab.threads._edges import busy_of
+from latlab.words import count, duration, plural, share
+
+__all__ = ["counted", "described", "load_of", "lock_of", "none_told"]
+
+_SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
+_LOCK = 0.35
+_RESAMPLES = 400
+_SIGNATURE = re.compile(r"\(.*\)( const)?$")  # of a function in C++
+
+
+def lock_of(facts: Facts, total: float) -> Limit | None:
+    locks = [
+        (blocks, facts.words[key])
+        for key, blocks in facts.blame.locks.items()
+        if key in facts.words and facts.words[key].lock
+    ]
+    if not locks:
+        return None
+    blocks, word = max(locks, key=lambda one: float(one[0].sum()))
+    part = float(blocks.sum()) / total
+    if part < _LOCK:
+        return None
+    everything = facts.blame.shares.sum(axis=(1, 2))
+    used = everything > 0
+    random = np.random.default_rng(23)
+    drawn = random.integers(0, int(used.sum()), (_RESAMPLES, int(used.sum())))
+    parts = blocks[used][drawn].sum(axis=1) / everything[used][drawn].sum(axis=1)
+    confidence = min(float((parts > _LOCK * 0.8).mean()), 1 - 3 / _RESAMPLES)
+    waiters = sorted({facts.role_of[thread] for thread in word.waiters})
+    holders = sorted({facts.role_of[thread] for thread in word.wakers})
+    threads = set(word.waiters) | set(word.wakers)
+    running = sum(facts.times[thread].running for thread in threads) / 1e9 / facts.schedule.seconds
+    python = all(facts.schedule.threads[thread].pid in facts.python for thread in threads)
+    gil = word.interpreter or (python and word.timed > 0 and 0.6 < running < 1.15 and not word.sure)
+    name = "GIL" if gil else word.name
+    said = f"held by {_roles(facts, holders)}, waited for by {_roles(facts, waiters)}"
+    where = f", waited for in {word.places[0]}" if word.places else ""
+    told = "the interpreter lock (GIL)" if gil else f"the lock at {word.address:#x}{where}"
+    if not word.sure and not gil and confidence < _SURE_LOCK:
+        return None
+    evidence = [
+        f"the progress waited for its holder {share(part)} of the time",
+        f"{count(word.waits)} waits for it, {duration(word.wait_ns / max(1, word.waits))} each on average, "
+        f"at most {duration(word.longest_ns)}",
+        said,
+    ]
+    if gil:
+        evidence.append(f"its {plural(len(threads), 'thread')} together ran {running:.2f} CPUs")
+    code = hottest(facts.schedule, threads)
+    if word.places and not gil:
+        evidence.append("waited for in " + ", ".join(word.places[:2]))
+    return Limit(
+        LimitKind.LOCK,
+        name,
+        confidence,
+        part,
+        f"Bottleneck: {told}. Progress waited for it {share(part)} of the time; it is {said}.",
+        tuple(evidence),
+        code,
+    )
+
+
+def _roles(facts: Facts, indices: Sequence[int]) -> str:
+    return ", ".join(counted(facts.roles[index]) for index in indices)
+
+
+def counted(role: Role) -> str:
+    return f"{role.count} × {role.name}" if role.count > 1 else role.name
+
+
+def _late(facts: Facts, role: Role) -> int | None:
+    """The one thread of a role that the progress waited for, where it isn't all of them."""
+    if role.count < 2:
+        return None
+    shares = [
+        float((facts.blame.share(Cause.RUN, [one]) + facts.blame.share(Cause.RUNNABLE, [one])).sum())
+        for one in role.threads
+    ]
+    whole = sum(shares)
+    best = int(np.argmax(shares))
+    busy = [facts.times[one].running + facts.times[one].own for one in role.threads]
+    others = (sum(busy) - busy[best]) / (len(busy) - 1)
+    if whole > 0 and shares[best] > 0.6 * whole and busy[best] > 1.25 * others:
+        return role.threads[best]
+    return None
+
+
+def _sleeper(facts: Facts, role: Role) -> int | None:
+    """The one thread of a role whose sleeps the progress waited for, where it isn't all of them."""
+    if role.count < 2:
+        return None
+    shares = [float(facts.blame.share(Cause.TIMER, [one]).sum()) for one in role.threads]
+    best = int(np.argmax(shares))
+    slept = [facts.times[one].timer / facts.times[one].life for one in role.threads]
+    others = (sum(slept) - slept[best]) / (len(slept) - 1)
+    alone = shares[best] > 0.9 * sum(shares) and slept[best] > 1.25 * others
+    return role.threads[best] if alone else None
+
+
+def described(facts: Facts, first: Candidate, part: float, confidence: float) -> Limit:
+    if first.kind in (LimitKind.THREAD, LimitKind.PROCESS):
+        return _of_role(facts, first, part, confidence)
+    if first.kind is LimitKind.CPU:
+        return _of_cpu(facts, first, part, confidence)
+    if first.kind is LimitKind.DISK:
+        threads = _threads_with(facts, Cause.DISK)
+        roles = sorted({facts.role_of[thread] for thread in threads})
+        said = f"{_roles(facts, roles)} waited for it"
+        where = "" if first.name == "disk" else f" ({first.name})"
+        return Limit(
+            LimitKind.DISK,
+            first.name,
+            confidence,
+            part,
+            f"Bottleneck: the disk{where}. Progress waited for it {share(part)} of the time.",
+            (said, *_blocked_of(facts, roles)),
+            waiting_places(facts.schedule, threads),
+        )
+    if first.kind is LimitKind.TIMER:
+        role = facts.roles[first.roles[0]]
+        sleeper = _sleeper(facts, role)
+        asleep: Sequence[int] = role.threads if sleeper is None else (sleeper,)
+        name = role.name if sleeper is None else _instance(facts, role, sleeper)
+        shown = counted(role) if sleeper is None else name
+        return Limit(
+            LimitKind.TIMER,
+            name,
+            confidence,
+            part,
+            f"No resource is short: the program waits for the sleeps of {shown}, {share(part)} of the time.",
+            (f"{shown} ran {share(_mean(facts, asleep, 'running'))} of the time and slept else",),
+            waiting_places(facts.schedule, asleep),
+        )
+    if first.kind is LimitKind.LOAD:
+        clients = sorted(
+            {facts.roles[index].name for index in first.roles if not facts.own & set(facts.roles[index].pids)}
+        )
+        told = f"It waits for its clients ({', '.join(clients[:3])})" if clients else "It waits for work"
+        return load_of(facts, told, part, confidence)
+    if first.kind is LimitKind.NETWORK:
+        return Limit(
+            LimitKind.NETWORK,
+            first.name,
+            confidence,
+            part,
+            f"Bottleneck: the network peer {first.name}. Progress waited for it {share(part)} of the time.",
+            _blocked_of(facts, range(len(facts.roles))),
+        )
+    return none_told("the program was stopped by a signal or a debugger")
+
+
+def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> Limit:
+    if not first.roles:
+        return Limit(
+            first.kind,
+            first.name,
+            confidence,
+            part,
+            f"Bottleneck: another process, {first.name}. Progress waited for it {share(part)} of the time.",
+            _blocked_of(facts, range(len(facts.roles))),
+        )
+    role = facts.roles[first.roles[0]]
+    spun = spin_lock(facts.schedule, role.threads) if len(role.threads) > 1 else None
+    if spun is not None:
+        return _of_spin_lock(facts, role, spun, part, confidence)
+    late = _late(facts, role)
+    threads: Sequence[int] = role.threads if late is None else (late,)
+    name = role.name if late is None else _instance(facts, role, late)
+    shown = counted(role) if late is None else f"{name}, one of {role.count}"
+    held = coroutine_of(facts.schedule, threads) if set(role.pids) & facts.python else None
+    if held is not None:
+        name = held.function
+        shown = f"{name} ({PurePath(held.file).name}:{held.line}), which holds the event loop"
+    asleep = _mean(facts, threads, "timer")
+    others_had = max(0.0, 1 - sum(busy_of(facts.times[one]) for one in threads) / len(threads) - asleep)
+    slept = f", slept {share(asleep)}" if asleep > IDLE else ""
+    evidence = [
+        f"progress waited for {name} {share(part)} of the time",
+        f"{'each' if len(threads) > 1 else 'it'} ran {share(_mean(facts, threads, 'running'))} of the time, "
+        f"was runnable without a CPU {share(_mean(facts, threads, 'runnable'))}{slept}, "
+        f"and waited for others {share(others_had)}",
+    ]
+    if late is not None:
+        rest = [one for one in role.threads if one != late]
+        evidence.append(f"the others of its role ran {share(_mean(facts, rest, 'running'))} of the time")
+    others = [
+        other
+        for index, other in enumerate(facts.roles)
+        if index != first.roles[0] and other.busy > 0.01 and not other.spins
+    ]
+    if others:
+        busiest = max(others, key=lambda one: one.busy)
+        evidence.append(f"the next one, {counted(busiest)}, is busy {share(busiest.busy)} of the time")
+    spinning = [other for other in facts.roles if other.spins]
+    evidence += [f"{counted(other)} spins: it polls without progress" for other in spinning]
+    code = hottest(facts.schedule, threads)
+    asks = "another process, " if not facts.own & set(role.pids) else ""
+    sleeps = f", which sleeps {share(asleep)} of the time" if asleep >= LEAST else ""
+    sentence = f"Bottleneck: {asks}{shown}{sleeps}. Progress waited for it {share(part)} of the time"
+    if code and code[0].share >= 0.3:
+        sentence += f", mostly in {code[0].function} ({share(code[0].share, digits=0)} of its samples)"
+    kind = first.kind
+    if late is not None and kind is LimitKind.THREAD and facts.schedule.threads[late].pid != facts.root:
+        kind = LimitKind.PROCESS  # of a role that the program's own process shares, it is another one
+    return Limit(kind, name, confidence, part, sentence + ".", tuple(evidence), code)
+
+
+def _of_spin_lock(facts: Facts, role: Role, spun: Code, part: float, confidence: float) -> Limit:
+    name = f"spin lock in {spun.function}"
+    where = f"{PurePath(spun.file).name}:{spun.line}"
+    return Limit(
+        LimitKind.LOCK,
+        name,
+        confidence,
+        part,
+        f"Bottleneck: the {name} ({where}). {counted(role)} spin for it {share(spun.share)} of the time "
+        "that they run.",
+        (
+            f"progress waited for {role.name} {share(part)} of the time",
+            f"each ran {share(_mean(facts, role.threads, 'running'))} of the time",
+        ),
+        hottest(facts.schedule, role.threads),
+    )
+
+
+def _instance(facts: Facts, role: Role, thread: int) -> str:
+    one = facts.schedule.threads[thread]
+    same = sum(facts.schedule.threads[other].name == one.name for other in role.threads)
+    if same == 1:
+        return one.name if one.name in role.name or role.name in one.name else f"{role.name}: {one.name}"
+    own = own_function(facts.schedule, thread, [other for other in role.threads if other != thread])
+    if own:
+        return f"{role.name}: {_SIGNATURE.sub('', own.replace('(anonymous namespace)::', ''))}"
+    what = f"pid {one.pid}" if len(role.pids) == role.count else f"thread {one.tid}"
+    return f"{role.name} ({what})"
+
+
+def _mean(facts: Facts, threads: Sequence[int], name: str) -> float:
+    shares = [float(getattr(facts.times[one], name)) / facts.times[one].life for one in threads]
+    return sum(shares) / len(shares)
+
+
+def _of_cpu(facts: Facts, first: Candidate, part: float, confidence: float) -> Limit:
+    seconds = facts.schedule.seconds
+    cpus = max(1, len(facts.schedule.cpus))
+    own = sum(one.running for one in facts.times) / 1e9 / seconds
+    waiting = sum(one.runnable for one in facts.times) / 1e9 / seconds
+    runnable = float(facts.blame.share(Cause.RUNNABLE).sum()) / facts.blame.total
+    evidence = [
+        f"progress was runnable without a CPU {share(runnable)} of the time",
+        f"the program used {own:.2f} of {cpus} CPUs, and {waiting:.2f} more threads were runnable on average",
+    ]
+    if facts.blame.stranger:
+        names = facts.schedule.foreign_names
+        most = sorted(facts.blame.stranger.items(), key=lambda item: -item[1])[:3]
+        listed = ", ".join(f"{names.get(tid, '?')} (thread {tid}) {share(had)}" for tid, had in most)
+        evidence.append(f"in that time others had of the CPUs: {listed}")
+    if first.name == "CPU quota":
+        stopped = facts.schedule.throttled_ns / 1e9 / seconds
+        limited = f" ({facts.schedule.quota})" if facts.schedule.quota else ""
+        sentence = (
+            f"Bottleneck: the CPU quota of its control group{limited}. It stopped the program "
+            f"{share(min(1.0, stopped or part))} of the time."
+        )
+    elif first.name == "CPUs":
+        sentence = (
+            f"Bottleneck: the CPUs. Progress was runnable without one {share(runnable)} of the time; its own "
+            "threads compete for them."
+        )
+    else:
+        sentence = (
+            f"Bottleneck: the CPUs, which {first.name} uses too. Progress was runnable without one "
+            f"{share(runnable)} of the time."
+        )
+    busiest = sorted(facts.roles, key=lambda role: -role.runnable * role.count)[:2]
+    evidence += [
+        f"{counted(role)} ran {share(role.running)} of the time, runnable {share(role.runnable)}"
+        for role in busiest
+        if role.runnable > 0.01
+    ]
+    name = first.name if first.name in ("CPUs", "CPU quota") else f"CPUs (neighbour {first.name})"
+    code = hottest(facts.schedule, range(len(facts.times)))
+    return Limit(LimitKind.CPU, name, confidence, part, sentence, tuple(evidence), code)
+
+
+def _threads_with(facts: Facts, cause: str) -> list[int]:
+    column = facts.blame.shares[:, :, facts.blame.causes.index(cause)].sum(axis=0)
+    return [int(thread) for thread in np.flatnonzero(column > 0.05 * column.sum())]
+
+
+def _blocked_of(facts: Facts, roles: Sequence[int]) -> tuple[str, ...]:
+    lines = []
+    for index in roles:
+        role = facts.roles[index]
+        if role.blocked:
+            kind, part = next(iter(role.blocked.items()))
+            lines.append(f"{counted(role)} was blocked {share(part)} of the time on: {kind}")
+    return tuple(lines[:4])
+
+
+def load_of(facts: Facts, why: str, part: float, confidence: float) -> Limit:
+    working = sum(one.running for one in facts.times) / 1e9 / facts.schedule.seconds
+    return Limit(
+        LimitKind.LOAD,
+        "load",
+        confidence,
+        part,
+        f"Nothing in it limits. {why}, {share(part)} of the time.",
+        (f"all its threads together used {working:.2f} CPUs",),
+    )
+
+
+def none_told(why: str, *more: str) -> Limit:
+    return Limit(LimitKind.UNKNOWN, "", 0.0, 0.0, f"Cannot tell what limits: {why}.", more, (), (why, *more))
