@@ -51,7 +51,8 @@ def case_of(file: Path, head: re.Match[str], made_in: Path) -> Case:
     options = dict(word.partition("=")[::2] for word in (head["options"] or "").split())
     kinds = tuple(head["kinds"].split(","))
     return Case(
-        file.name, (*run, "{seconds}"), tuple(kind for kind in kinds if kind != "silent"), head["name"].strip(),
+        file.name, (*run, "{seconds}"), tuple(kind for kind in kinds if kind != "silent"),
+        head["name"].strip(),
         silent="silent" in kinds, quota=float(options["quota"]) if "quota" in options else None,
         pinned="pinned" in options, needs=needs,
     )  # fmt: skip

@@ -11,7 +11,8 @@ until = time.monotonic() + float(sys.argv[1])
 with subprocess.Popen(
     ["perl", "-e", CHECK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
 ) as child:
-    assert child.stdin is not None and child.stdout is not None
+    assert child.stdin is not None
+    assert child.stdout is not None
     lines = 0
     while time.monotonic() < until:
         print(f"line {lines} of the text", file=child.stdin, flush=True)
