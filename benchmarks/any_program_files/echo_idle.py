@@ -1,4 +1,4 @@
-# limit: load |
+# limit: load,timer |
 """A server that answers some forty short requests a second of a client that is started beside it."""
 
 import socket

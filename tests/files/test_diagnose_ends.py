@@ -7,11 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-from latlab.errors import LatlabError
-from latlab.lab.diagnosis.applications.queue_recording import observe_command
-from latlab.system.environment import capture
+from latlab.schedule import capture_command
 
 CHILD = "import subprocess, sys, time; p = subprocess.Popen(['sleep', '99'])"
 
@@ -24,20 +20,13 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_a_command_without_queues_ends_with_its_children_when_its_seconds_are_over(tmp_path: Path) -> None:
+def test_a_command_ends_with_its_children_when_its_seconds_are_over(tmp_path: Path) -> None:
     note = tmp_path / "pids"
     program = (
         f"{CHILD}; import os; open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}'); time.sleep(99)"
     )
     begin = time.monotonic()
-    with pytest.raises(LatlabError, match="published no queue within 4 s"):
-        observe_command(
-            [sys.executable, "-c", program],
-            tmp_path / "run",
-            seconds=4,
-            environment=capture(),
-            tell=lambda _: None,
-        )
+    capture_command([sys.executable, "-c", program], 4, method="proc")
     assert time.monotonic() - begin < 60
     pids = [int(word) for word in note.read_text(encoding="utf-8").split()]
     until = time.monotonic() + 10
@@ -50,12 +39,5 @@ def test_the_observer_itself_is_of_another_group(tmp_path: Path) -> None:
     # Else ending the command's group would end who observes it.
     seen = tmp_path / "group"
     program = f"import os; open({str(seen)!r}, 'w').write(str(os.getpgrp()))"
-    with pytest.raises(LatlabError, match="without publishing a queue"):
-        observe_command(
-            [sys.executable, "-c", program],
-            tmp_path / "run",
-            seconds=20,
-            environment=capture(),
-            tell=lambda _: None,
-        )
+    capture_command([sys.executable, "-c", program], 20, method="proc")
     assert int(seen.read_text(encoding="utf-8")) != os.getpgrp()

@@ -2,9 +2,10 @@
 
 `capture_command` runs a command, `capture_pids` looks at running processes; both give a
 `latlab.model.schedule.Schedule`. The kernel's tracepoints are collected by BPF programs where they are
-allowed, and by perf events else.
+allowed, and by perf events else. `method="proc"` needs no rights, and tells less; `grant` how to get them.
 """
 
 from latlab.schedule.capture import GivenUpError, Transfers, capture_command, capture_pids
+from latlab.schedule.looks import grant
 
-__all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids"]
+__all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids", "grant"]

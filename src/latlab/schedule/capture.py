@@ -93,7 +93,7 @@ def capture_command(
         environment: of the command; ours when None.
         output: a descriptor for its output; ours when None.
         follow_peers: follow other programs on this machine that wake its threads.
-        method: "bpf", "perf", or "auto".
+        method: "bpf", "perf", "auto" for the first of them that is allowed, or "proc", which needs no rights.
         stacks: sample where in the code its threads run and block.
         transfers: given what went in and out of the processes' sockets, which is collected then.
         give_up: asked many times a second; True ends the capture, and the command goes on.
@@ -109,8 +109,12 @@ def capture_command(
             f"unknown command '{command[0] if command else ''}'", remedy="give a program on the PATH"
         )
     asked = transfers is not None
-    collector = Collector(method, sockets=asked, pipes=asked and inherits_pipes(output))
-    with collector, Sampling(stacks) as sampling:
+    collector: Collector | Looks
+    if method == "proc":
+        collector = Looks()
+    else:
+        collector = Collector(method, sockets=asked, pipes=asked and inherits_pipes(output))
+    with collector, Sampling(stacks and method != "proc") as sampling:
         process = subprocess.Popen(list(command), stdout=output, env=environment, start_new_session=True)
         began = time.monotonic_ns()
         sampling.follow([process.pid])
@@ -129,6 +133,8 @@ def capture_command(
             raise GivenUpError(process)
         sockets = local_sockets()
         time.sleep(_SETTLE_S)
+    if isinstance(collector, Looks):
+        return collector.schedule(began, ended, code)
     collector.members.setdefault(process.pid, own)
     events = collector.events()
     began = _first_run(events, process.pid, began)
@@ -163,8 +169,12 @@ def capture_pids(
         if not threads_of(pid):
             raise InputError(f"process {pid}", "there is no such process, or it has ended")
     asked = transfers is not None
-    collector = Collector(method, sockets=asked, pipes=asked and bool(pipes_of(tree_of(pids))))
-    with collector, Sampling(stacks) as sampling:
+    collector: Collector | Looks
+    if method == "proc":
+        collector = Looks()
+    else:
+        collector = Collector(method, sockets=asked, pipes=asked and bool(pipes_of(tree_of(pids))))
+    with collector, Sampling(stacks and method != "proc") as sampling:
         sampling.follow(pids)
         collector.follow(pids)
         began = time.monotonic_ns()
@@ -175,6 +185,8 @@ def capture_pids(
         ended = time.monotonic_ns()
         sockets = local_sockets()
         time.sleep(_SETTLE_S)
+    if isinstance(collector, Looks):
+        return collector.schedule(began, ended, None)
     events = collector.events()
     if transfers is not None:
         transfers(_transfers(collector, events))
@@ -228,7 +240,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float | None, give_up: Stop
     return None
 
 
-def _end(process: subprocess.Popen[bytes], collector: Collector) -> None:
+def _end(process: subprocess.Popen[bytes], collector: Collector | Looks) -> None:
     """End what the command left behind, but for what has been there before."""
     still = [pid for pid in tree_of([process.pid, *collector.pids]) if pid != os.getpid() and threads_of(pid)]
     for number, patience in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):

@@ -149,7 +149,9 @@ def _work(facts: Facts, role: Role) -> float:
 
 
 def _connected(facts: Facts, index: int) -> set[int]:
-    """All roles that work with this one, over any number of others."""
+    """All roles that work with this one, over any number of others; any may, where no wake-up was seen."""
+    if facts.schedule.losses.method == "proc":
+        return set(range(len(facts.roles)))
     neighbours: dict[int, set[int]] = {}
     for thread, one in enumerate(facts.times):
         mine = facts.role_of[thread]

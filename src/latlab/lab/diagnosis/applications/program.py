@@ -10,13 +10,8 @@ from pathlib import Path
 from latlab.errors import InputError, LatlabError, UnavailableError
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.diagnosis.applications.application import CannotReplayError, Observed, Place, Replay, Tell
-from latlab.lab.diagnosis.applications.queue_recording import (
-    QueueRun,
-    observe_command,
-    observe_pid,
-    program_of,
-)
-from latlab.lab.diagnosis.applications.thread_capture import by_queues, capture_of_command, capture_of_pid
+from latlab.lab.diagnosis.applications.queue_recording import program_of
+from latlab.lab.diagnosis.applications.thread_capture import capture_of_command, capture_of_pid
 from latlab.lab.diagnosis.next_commands import of_component, of_study, of_tail
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.forecast.by_component_study import studied
@@ -78,13 +73,7 @@ class Command(_Program):
     def observe(self, place: Place) -> Observed:
         """Start it; its output goes to our stderr. It is ended with all of its processes."""
         command, seconds = self.question.command, self.question.seconds
-        return _by_threads_or_queues(
-            lambda: capture_of_command(command, seconds, place),
-            lambda: observe_command(
-                command, place.observation, seconds=seconds, environment=place.environment, tell=place.tell
-            ),
-            place.tell,
-        )
+        return _by_rights(lambda method: capture_of_command(command, seconds, place, method), place.tell)
 
     def replay(self, stage: str, place: Place) -> Replay:
         """The whole command again, with the component stubbed that does the work of the stage."""
@@ -132,13 +121,7 @@ class Process(_Program):
     def observe(self, place: Place) -> Observed:
         """Look at it for as long as was asked."""
         seconds = self.question.seconds
-        return _by_threads_or_queues(
-            lambda: capture_of_pid(self.pid, seconds, place),
-            lambda: observe_pid(
-                self.pid, place.observation, seconds=seconds, environment=place.environment, tell=place.tell
-            ),
-            place.tell,
-        )
+        return _by_rights(lambda method: capture_of_pid(self.pid, seconds, place, method), place.tell)
 
     def replay(self, stage: str, place: Place) -> Replay:
         """What it works on comes only once."""
@@ -150,19 +133,12 @@ def _unknown_component(stage: str, command: Sequence[str]) -> CannotReplayError:
     return CannotReplayError(what, remedy=of_component(stage, command))
 
 
-def _by_threads_or_queues(
-    threads: Callable[[], Observed], queues: Callable[[], QueueRun], tell: Tell
-) -> Observed:
-    """Where the kernel's events may not be read, the queues that it publishes are all that is observed.
+def _by_rights(capture: Callable[[str], Observed], tell: Tell) -> Observed:
+    """Where the kernel's events may not be read, what /proc shows."""
+    from latlab.schedule import grant
 
-    Raises:
-        UnavailableError: it publishes none either.
-    """
     try:
-        return threads()
+        return capture("auto")
     except UnavailableError as error:
-        tell(f"{error}; looking at its queues only")
-        try:
-            return by_queues(queues())
-        except LatlabError as second:
-            raise UnavailableError(f"{error}; and {second}") from second
+        tell(f"{error.what}; only looking at /proc, which tells less  →  {grant()}")
+        return capture("proc")

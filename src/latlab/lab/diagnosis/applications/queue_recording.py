@@ -28,7 +28,6 @@ __all__ = [
     "QueueRecording",
     "QueueRun",
     "counters_in",
-    "observe_command",
     "observe_pid",
     "program_of",
     "publishes",
@@ -98,33 +97,6 @@ def require_counters(pid: int) -> None:
         raise InputError(
             str(pid), "no live process of this id publishes counters", remedy="see `latlab queues list`"
         )
-
-
-def observe_command(
-    command: Sequence[str],
-    output: Path,
-    *,
-    seconds: float,
-    environment: Environment,
-    tell: Callable[[str], None],
-) -> QueueRun:
-    """Start a command, record the queues of all of its processes until it ends, analyse them.
-
-    The command's output goes to our stderr. It is stopped after `seconds`, as a service that never ends is.
-
-    Raises:
-        UsageError: there is no such program.
-        LatlabError: it published no queue.
-    """
-    program = program_of(command)
-    with scratch("command", shared=True) as folder, counters_in(str(folder)):
-        # A session of its own: what it starts is ended with it.
-        process = subprocess.Popen(
-            [program, *command[1:]], stdout=2, env=injected(os.environ, folder), start_new_session=True
-        )
-        tell(f"observing `{' '.join(command)}` from outside, for {seconds:g} s at most")
-        with QueueRecording(command, output, seconds=seconds, environment=environment) as recording:
-            return recording.until_end_of(process)
 
 
 def stopped(status: int) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["by_queues", "capture_of_command", "capture_of_pid"]
 
 _LEAST_REQUESTS = 20
-_LISTEN_LOOKS_S = (0.2, 0.6, 1.5, 4.0, 10.0, 30.0)
+_LISTEN_LOOKS_S = (0.2, 0.4, 0.7, 1.0, 1.5, 4.0, 10.0, 30.0)
 
 
 @dataclass
@@ -44,13 +44,21 @@ class _Watch:
     pid: int | None = None
     begin: float = field(default_factory=time.monotonic)
     looks: list[float] = field(default_factory=lambda: list(_LISTEN_LOOKS_S))
-    listens: set[int] = field(default_factory=set)
+    doors: set[int] = field(default_factory=set)
+    clients: set[int] = field(default_factory=set)
+
+    @property
+    def listens(self) -> frozenset[int]:
+        """Who accepts connections: a client that inherited its own server's door does not."""
+        return frozenset(self.doors - self.clients)
 
     def __call__(self) -> bool:
         """Whether it publishes queues, which tell more than its threads."""
         if self.looks and time.monotonic() > self.begin + self.looks[0]:
             del self.looks[0]
-            self.listens |= _listening(self.pid)
+            doors, clients = _listening(self.pid)
+            self.doors |= doors
+            self.clients |= clients
         if self.recording is None or not publishes():
             return False
         try:
@@ -65,7 +73,7 @@ class _Watch:
         return True
 
 
-def capture_of_pid(pid: int, seconds: float, place: Place) -> Observed:
+def capture_of_pid(pid: int, seconds: float, place: Place, method: str = "auto") -> Observed:
     """Look at a running process; at its queues alone where it publishes some.
 
     Raises:
@@ -82,11 +90,16 @@ def capture_of_pid(pid: int, seconds: float, place: Place) -> Observed:
     place.tell(f"observing process {pid} from outside for {seconds:g} s")
     watch = _Watch(pid=pid)
     moved: list[Transfers] = []
-    schedule = _with_transfers(moved, lambda keep: capture_pids([pid], seconds, stop=watch, transfers=keep))
+    schedule = _with_transfers(
+        moved,
+        lambda keep: capture_pids([pid], seconds, stop=watch, transfers=keep, method=method),
+    )
     return replace(_analysed(schedule, watch, None, place), requests=_requests(moved, schedule))
 
 
-def capture_of_command(command: Sequence[str], seconds: float, place: Place) -> Observed:
+def capture_of_command(
+    command: Sequence[str], seconds: float, place: Place, method: str = "auto"
+) -> Observed:
     """Run a command; its queues instead, where it is a program in C++ that publishes some.
 
     Raises:
@@ -117,6 +130,7 @@ def capture_of_command(command: Sequence[str], seconds: float, place: Place) -> 
                     give_up=watch,
                     over=recording.end,
                     transfers=keep,
+                    method=method,
                 ),
             )
         except GivenUpError as given_up:
@@ -145,12 +159,16 @@ def _requests(moved: Sequence[Transfers], schedule: Schedule) -> Requests | None
 
 
 def _analysed(schedule: Schedule, watch: _Watch, queues: QueueRun | None, place: Place) -> Observed:
+    from latlab.schedule.sockets import local_peers
     from latlab.threads import analyse
 
     place.tell("analysing what its threads did")
     pid = watch.pid
     labels = {} if queues is None else _labels(queues.watched.observation)
-    found = analyse(schedule, root=pid, own=_own(pid), listens=frozenset(watch.listens), labels=labels)
+    found = analyse(
+        schedule, root=pid, own=_own(pid), listens=watch.listens, labels=labels,
+        peers=local_peers(schedule.objects, _servers({thread.pid for thread in schedule.threads})),
+    )  # fmt: skip
     if watch.missed:
         found = replace(found, limit=_too_short(found.limit, schedule.seconds))
     status, seconds = schedule.exit_code, schedule.seconds
@@ -202,21 +220,45 @@ def _own(pid: int | None) -> frozenset[int] | None:
     return frozenset((pid, *tree_of([pid])))
 
 
-def _listening(pid: int | None) -> set[int]:
-    """Processes of the program that accept connections."""
+def _servers(observed: set[int]) -> dict[int, str]:
+    """Port -> name of the process that listens there, of programs that were not observed."""
     import psutil
 
-    found: set[int] = set()
+    found: dict[int, str] = {}
+    try:
+        connections = psutil.net_connections(kind="tcp")
+    except psutil.Error:  # another user's are not to be seen
+        return found
+    for one in connections:
+        if one.status != psutil.CONN_LISTEN or not one.pid or one.pid in observed:
+            continue
+        try:
+            found[one.laddr.port] = psutil.Process(one.pid).name()
+        except psutil.Error:
+            continue  # it has ended
+    return found
+
+
+def _listening(pid: int | None) -> tuple[set[int], set[int]]:
+    """Processes of the program that hold a door for connections, and those that are clients at one of these."""
+    import psutil
+
+    found: dict[int, set[object]] = {}
+    asks: dict[int, set[object]] = {}
     try:
         root = psutil.Process(pid)
         family = [*([root] if pid is not None else []), *root.children(recursive=True)]
     except psutil.Error:
-        return found
+        return set(), set()
     for one in family:
         try:
             connections = one.net_connections(kind="all")
         except psutil.Error:
             continue  # it has ended
-        if any(connection.status == psutil.CONN_LISTEN for connection in connections):
-            found.add(one.pid)
-    return found
+        for connection in connections:
+            if connection.status == psutil.CONN_LISTEN:
+                found.setdefault(one.pid, set()).add(getattr(connection.laddr, "port", connection.laddr))
+            elif connection.raddr:
+                asks.setdefault(one.pid, set()).add(getattr(connection.raddr, "port", connection.raddr))
+    doors = set().union(*found.values()) if found else set()
+    return set(found), {one for one, ports in asks.items() if ports & doors}
