@@ -7,6 +7,7 @@ open.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import sys
@@ -249,9 +250,7 @@ def _intervals(thread: int, rows: list[tuple[int, int, int, int]]) -> np.ndarray
             out.append((state, wait, source, begin, end))
 
     over_run = over_wait = 0  # told later than it was; below zero: taken to be, and not told yet
-    for (at, ran, waited, kind), (then, ran_then, waited_then, kind_then) in zip(
-        rows, rows[1:], strict=False
-    ):
+    for (at, ran, waited, kind), (then, ran_then, waited_then, kind_then) in itertools.pairwise(rows):
         length = then - at
         run = ran_then - ran + over_run
         lack = waited_then - waited + over_wait

@@ -11,10 +11,26 @@ from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.threads import Code, LockUse, Role, ThreadFindings
 from latlab.threads._blame import Blame, Cause, blame_of
 from latlab.threads._candidates import Facts
-from latlab.threads._code import entries_of, hottest, own_function, own_place, spinning, waiting_places
+from latlab.threads._code import (
+    entries_of,
+    hottest,
+    own_function,
+    own_place,
+    runs_in,
+    spinning,
+    waiting_places,
+)
 from latlab.threads._edges import edges_of, roles_of, slices_of, times_of
 from latlab.threads._locks import Word, words_of
-from latlab.threads._roles import Group, forked_apart, gathered, groups_of, labelled, told_apart
+from latlab.threads._roles import (
+    Group,
+    forked_apart,
+    gathered,
+    groups_of,
+    joined_by_main,
+    labelled,
+    told_apart,
+)
 from latlab.threads._tracks import Track, tracks_of
 from latlab.threads._verdict import judge
 
@@ -52,6 +68,7 @@ def analyse(
         schedule, groups, _running(schedule, tracks), lambda threads: own_place(schedule, threads)
     )
     groups = forked_apart(schedule, groups, lambda one, rest: own_function(schedule, one, rest))
+    groups = joined_by_main(schedule, groups, lambda one, name: runs_in(schedule, one, name))
     if labels:
         groups = labelled(schedule, groups, labels)
     role_of = {thread: index for index, group in enumerate(groups) for thread in group.threads}

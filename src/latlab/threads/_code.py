@@ -21,6 +21,7 @@ __all__ = [
     "in_sync",
     "own_function",
     "own_place",
+    "runs_in",
     "spin_lock",
     "spinning",
     "waiting_places",
@@ -174,6 +175,21 @@ def own_place(schedule: Schedule, threads: Iterable[int]) -> str:
         found[_own_name(frame) if frame is not None else ""] += number
     name, number = found.most_common(1)[0] if found else ("", 0)
     return name if number > _PLACED * sum(found.values()) else ""
+
+
+def runs_in(schedule: Schedule, thread: int, function: str) -> bool:
+    """Whether a thread mostly runs inside of this function, of those samples that tell anything."""
+    samples = schedule.samples
+    if not samples.size:
+        return False
+    mine = (samples["thread"] == thread) & (samples["running"] == 1)
+    stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
+    within = sum(
+        number
+        for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True)
+        if any(plain(schedule.frames[one].function) == function for one in schedule.stacks[stack])
+    )
+    return bool(counts.sum() >= _LEAST_SAMPLES and within > _MOSTLY * counts.sum())
 
 
 def waiting_places(schedule: Schedule, threads: Iterable[int]) -> tuple[Code, ...]:

@@ -11,7 +11,16 @@ from pathlib import PurePath
 
 from latlab.model.schedule import Schedule, ScheduledThread
 
-__all__ = ["Group", "forked_apart", "gathered", "groups_of", "labelled", "process_name", "told_apart"]
+__all__ = [
+    "Group",
+    "forked_apart",
+    "gathered",
+    "groups_of",
+    "joined_by_main",
+    "labelled",
+    "process_name",
+    "told_apart",
+]
 
 _INTERPRETERS = re.compile(r"^(python[\d.]*|perl|ruby|node|bash|sh|dash|java|php[\d.]*|lua[\d.]*)$")
 _NUMBER = re.compile(r"[-_:#/. ]*\d+$")
@@ -205,6 +214,29 @@ def forked_apart(
             while any(name == other.name for other in (*out, *groups)):
                 name += "'"
             out.append(Group(name, group.process, function, tuple(threads)))
+    return tuple(out)
+
+
+def joined_by_main(
+    schedule: Schedule, groups: Sequence[Group], inside: Callable[[int, str], bool]
+) -> tuple[Group, ...]:
+    """The thread of a program's `main` with those that it works like: OpenMP's, or a pool that it helps.
+
+    Args:
+        inside: whether a thread mostly runs inside of this function.
+    """
+    out = list(groups)
+    for group in groups:
+        mains = [one for one in group.threads if schedule.threads[one].tid == schedule.threads[one].pid]
+        if len(group.threads) != 1 or not mains:
+            continue
+        pid = schedule.threads[mains[0]].pid
+        for at, other in enumerate(out):
+            workers = other.entry and all(schedule.threads[one].pid == pid for one in other.threads)
+            if workers and other is not group and inside(mains[0], other.entry):
+                out[at] = Group(other.name, other.process, other.entry, (*group.threads, *other.threads))
+                out.remove(group)
+                break
     return tuple(out)
 
 
