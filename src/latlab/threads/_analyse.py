@@ -64,11 +64,10 @@ def analyse(
     tracks = tracks_of(schedule)
     entries = entries_of(schedule)
     groups = gathered(schedule, groups_of(schedule, entries))
-    groups = told_apart(
-        schedule, groups, _running(schedule, tracks), lambda threads: own_place(schedule, threads)
-    )
+    running = _running(schedule, tracks)
+    groups = told_apart(schedule, groups, running, lambda threads: own_place(schedule, threads))
     groups = forked_apart(schedule, groups, lambda one, rest: own_function(schedule, one, rest))
-    groups = joined_by_main(schedule, groups, lambda one, name: runs_in(schedule, one, name))
+    groups = joined_by_main(schedule, groups, running, lambda one, name: runs_in(schedule, one, name))
     if labels:
         groups = labelled(schedule, groups, labels)
     role_of = {thread: index for index, group in enumerate(groups) for thread in group.threads}

@@ -31,6 +31,7 @@ _NO_ENTRY = frozenset(
 _COMM = 15  # bytes of a name that the kernel keeps
 _MANY = 5
 _SHORT = 0.25  # of the observed time
+_AS_BUSY = 0.6
 _GAP = 0.3  # of the time run, between threads that are not alike
 
 
@@ -218,11 +219,15 @@ def forked_apart(
 
 
 def joined_by_main(
-    schedule: Schedule, groups: Sequence[Group], inside: Callable[[int, str], bool]
+    schedule: Schedule,
+    groups: Sequence[Group],
+    running: Sequence[float],
+    inside: Callable[[int, str], bool],
 ) -> tuple[Group, ...]:
     """The thread of a program's `main` with those that it works like: OpenMP's, or a pool that it helps.
 
     Args:
+        running: share of each thread's time.
         inside: whether a thread mostly runs inside of this function.
     """
     out = list(groups)
@@ -233,6 +238,9 @@ def joined_by_main(
         pid = schedule.threads[mains[0]].pid
         for at, other in enumerate(out):
             workers = other.entry and all(schedule.threads[one].pid == pid for one in other.threads)
+            # Two event loops start in one function, too: only who works as much does the same.
+            least = min(running[one] for one in other.threads)
+            workers = workers and _AS_BUSY * running[mains[0]] < least < running[mains[0]] / _AS_BUSY
             if workers and other is not group and inside(mains[0], other.entry):
                 out[at] = Group(other.name, other.process, other.entry, (*group.threads, *other.threads))
                 out.remove(group)
