@@ -18,6 +18,7 @@ from latlab.model.schedule import Schedule
 from latlab.schedule.code.sampling import Sampling
 from latlab.schedule.collect import FAULTS, LIVES, PAYLOAD_BYTES, SOCKETS, Collector
 from latlab.schedule.derive import Facts, derive, kin_of
+from latlab.schedule.looks import Looks
 from latlab.schedule.pipes import PIPES, inherits_pipes, joined, pipe_transfers, pipes_of
 from latlab.schedule.sockets import local_sockets
 from latlab.schedule.tree import Member, command_of, member, threads_of, tree_of

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["local_sockets", "socket_ends"]
+__all__ = ["local_peers", "local_sockets", "socket_ends"]
 
 
 def _address(text: str) -> str:
@@ -86,3 +86,29 @@ def local_sockets(root: Path = Path("/proc/net")) -> Mapping[int, str]:
         pair = min(inode, peer) if peer else inode
         names[inode] = f"unix {path or 'pair'} [{pair}]"
     return names
+
+
+def local_peers(objects: Mapping[int, str], servers: Mapping[int, str]) -> dict[int, str]:
+    """Which of these objects are connections to a server on this machine: its name for each.
+
+    Args:
+        objects: as `Schedule.objects`: of a connection "tcp ADDRESS - ADDRESS".
+        servers: port -> name of the process that listens there, of other programs.
+    """
+    found = {}
+    for number, name in objects.items():
+        kind, _, ends = name.partition(" ")
+        if kind != "tcp":
+            continue
+        for end in ends.split(" - "):
+            host, _, port = end.rpartition(":")
+            if port.isdigit() and int(port) in servers and _is_here(host):
+                found[number] = servers[int(port)]
+    return found
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -172,10 +172,10 @@ def _outside(facts: Facts) -> tuple[LimitKind, str]:
         peer = facts.peers.get(item) or facts.schedule.objects.get(item, "")
         if pid in facts.listens:
             key = (LimitKind.LOAD, "load")
-        elif what == Piece.NETWORK:
-            key = (LimitKind.NETWORK, peer or "network")
         elif item in facts.peers:
             key = (LimitKind.PROCESS, facts.peers[item])
+        elif what == Piece.NETWORK:
+            key = (LimitKind.NETWORK, peer or "network")
         else:
             key = (LimitKind.LOAD, "load")
         by[key] = by.get(key, 0.0) + spent

@@ -19,9 +19,8 @@ from latlab.formats.event_traces.growing import trace_files
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.judge.watched import Watched, watched
 from latlab.model.machine.environment import Environment
-from latlab.queues import Recorder, applications, injected, load
+from latlab.queues import Recorder, applications, load
 from latlab.schedule.tree import descends
-from latlab.system.scratch import scratch
 
 __all__ = [
     "MappedTraces",

@@ -240,7 +240,7 @@ def _servers(observed: set[int]) -> dict[int, str]:
 
 
 def _listening(pid: int | None) -> tuple[set[int], set[int]]:
-    """Processes of the program that hold a door for connections, and those that are clients at one of these."""
+    """Processes that hold a door for connections, and those that are clients at one of these."""
     import psutil
 
     found: dict[int, set[object]] = {}
