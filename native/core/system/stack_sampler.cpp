@@ -1,13 +1,11 @@
 #include "system/stack_sampler.hpp"
 
-#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,16 +14,15 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fstream>
-#include <map>
 #include <mutex>
-#include <sstream>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "system/process_log.hpp"
+#include "system/stack_events.hpp"
 #include "system/switch_gate.hpp"
 
 namespace latlab::system {
@@ -38,35 +35,6 @@ constexpr int kDrainMs = 50;
 // only every n-th switch is one. Primes, so that threads that take turns are not always met at the same one.
 constexpr double kMostSwitchesHz = 6000.0;
 constexpr std::array<std::uint64_t, 12> kPeriods = {1, 3, 5, 7, 11, 17, 23, 37, 53, 79, 113, 167};
-constexpr std::size_t kMostStrangers = 65536;
-constexpr std::size_t kMostFiles = 512;  // held open for unwinding
-
-#if defined(__x86_64__)
-// The kernel's numbers (asm/perf_regs.h) in the order of the DWARF numbering: rax rdx rcx rbx rsi rdi rbp rsp
-// r8..r15 and the pc.
-constexpr std::array<unsigned, kStackRegisters> kKernelRegister{0,  3,  2,  1,  4,  5,  6,  7, 16,
-                                                                17, 18, 19, 20, 21, 22, 23, 8};
-#elif defined(__aarch64__)
-constexpr std::array<unsigned, kStackRegisters> kKernelRegister = [] {
-  std::array<unsigned, kStackRegisters> all{};
-  for (unsigned i = 0; i < kStackRegisters; ++i) all[i] = i;
-  return all;
-}();
-#else
-constexpr std::array<unsigned, 1> kKernelRegister{};
-#endif
-
-constexpr std::uint64_t register_mask() {
-  std::uint64_t mask = 0;
-  for (const unsigned one : kKernelRegister) mask |= std::uint64_t{1} << one;
-  return kStackRegisters == 0 ? 0 : mask;
-}
-
-// Where a register stands among those that are sampled: the kernel writes them by rising number.
-unsigned place_of(unsigned kernel_register) {
-  const std::uint64_t below = register_mask() & ((std::uint64_t{1} << kernel_register) - 1);
-  return static_cast<unsigned>(__builtin_popcountll(below));
-}
 
 struct Ring {
   int descriptor = -1;  // of the CPU's clock
@@ -78,49 +46,8 @@ struct Ring {
   unsigned turn = 0;
 };
 
-perf_event_attr attributes_of(const StackRequest& request, std::uint64_t config) {
-  perf_event_attr attributes{};
-  attributes.size = sizeof(attributes);
-  attributes.type = PERF_TYPE_SOFTWARE;
-  attributes.config = config;
-  attributes.sample_type = std::uint64_t{PERF_SAMPLE_IDENTIFIER} + PERF_SAMPLE_TID + PERF_SAMPLE_TIME +
-                           PERF_SAMPLE_REGS_USER + PERF_SAMPLE_STACK_USER;
-  attributes.sample_regs_user = register_mask();
-  attributes.sample_stack_user = request.stack_bytes;
-  attributes.disabled = 1;
-  attributes.exclude_idle = 1;
-  attributes.use_clockid = 1;
-  attributes.clockid = CLOCK_MONOTONIC;
-  attributes.sample_id_all = 1;
-  attributes.watermark = 1;
-  attributes.wakeup_watermark = static_cast<std::uint32_t>(request.ring_bytes / 3);
-  return attributes;
-}
-
-int open_event(perf_event_attr& attributes, int cpu) {
-  return static_cast<int>(syscall(SYS_perf_event_open, &attributes, -1, cpu, -1,
-                                  static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC)));
-}
-
-[[noreturn]] void fail(int error, const std::string& what) {
-  throw std::system_error(error, std::generic_category(), what);
-}
-
-std::uint64_t id_of(int descriptor) {
-  std::uint64_t id = 0;
-  if (ioctl(descriptor, PERF_EVENT_IOC_ID, &id) != 0) fail(errno, "the event's number");
-  return id;
-}
-
 std::size_t page_bytes() {
   return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-template <class T>
-T at(const std::uint8_t* bytes, std::size_t offset) {
-  T value;
-  std::memcpy(&value, bytes + offset, sizeof(value));
-  return value;
 }
 
 void copy_out(const std::uint8_t* data, std::size_t size, std::uint64_t from, void* to, std::size_t count) {
@@ -141,12 +68,6 @@ struct Kept {
   std::size_t whole() const { return sizeof(Kept) + ((stack_bytes + 7U) & ~7U); }
 };
 
-std::uint64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 }  // namespace
 
 struct StackSampler::State {
@@ -160,10 +81,7 @@ struct StackSampler::State {
   std::size_t used = 0;
   std::uint32_t stride = 1;
   std::unordered_map<std::int32_t, std::uint32_t> seen;  // samples of a thread since the arena was thinned
-  std::unordered_set<std::int32_t> tracked;
-  std::unordered_multimap<std::int32_t, std::int32_t> strangers_children;
-  std::vector<ProcessEvent> processes;
-  std::map<std::pair<std::string, std::uint64_t>, int> files;  // (path, inode) -> descriptor
+  ProcessLog processes{[this](pid_t pid) { no_stranger(pid); }};
   std::uint64_t lost = 0, switches_taken = 0, drain_cpu_ns = 0;
   std::vector<std::uint8_t> record;
   std::thread drainer;
@@ -176,103 +94,12 @@ struct StackSampler::State {
       if (ring.switches >= 0) close(ring.switches);
       if (ring.descriptor >= 0) close(ring.descriptor);
     }
-    for (const auto& [key, descriptor] : files)
-      if (descriptor >= 0) close(descriptor);
     if (wake >= 0) close(wake);
     if (arena != nullptr) munmap(arena, request.arena_bytes);
   }
 
-  int file_of(pid_t pid, const std::string& path, std::uint64_t inode) {
-    if (path.empty() || path.front() != '/' || path.starts_with("//")) return -1;
-    const auto key = std::pair(path, inode);
-    const auto found = files.find(key);
-    if (found != files.end()) return found->second;
-    if (files.size() >= kMostFiles) return -1;
-    // Through the process' root: it may have another mount namespace. When it is gone already, by our own.
-    int descriptor =
-        open(("/proc/" + std::to_string(pid) + "/root" + path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    files.emplace(key, descriptor);
-    return descriptor;
-  }
-
-  void map(std::uint64_t time_ns, pid_t pid, std::uint64_t begin, std::uint64_t bytes, std::uint64_t offset,
-           std::uint64_t inode, const std::string& path) {
-    ProcessEvent event{.kind = ProcessEvent::Kind::kMap, .time_ns = time_ns, .pid = pid, .parent = 0};
-    event.begin = begin;
-    event.bytes = bytes;
-    event.offset = offset;
-    event.path = path;
-    event.file = file_of(pid, path, inode);
-    processes.push_back(std::move(event));
-  }
-
-  // The mappings that were there before: as if they had been made at the beginning.
-  void read_maps(pid_t pid) {
-    const std::uint64_t time_ns = now_ns();  // before: what is mapped meanwhile is told by an event, too
-    std::ifstream file("/proc/" + std::to_string(pid) + "/maps");
-    std::string line;
-    while (std::getline(file, line)) {
-      std::istringstream words(line);
-      std::uint64_t begin = 0;
-      std::uint64_t end = 0;
-      std::uint64_t offset = 0;
-      std::uint64_t inode = 0;
-      char dash = 0;
-      std::string rights;
-      std::string device;
-      std::string path;
-      words >> std::hex >> begin >> dash >> end >> rights >> offset >> device >> std::dec >> inode;
-      std::getline(words >> std::ws, path);
-      if (rights.size() > 2 && rights[2] == 'x') map(time_ns, pid, begin, end - begin, offset, inode, path);
-    }
-  }
-
   void no_stranger(pid_t pid) {
     if (strangers.erase(pid) > 0) gate.set_stranger(static_cast<std::uint32_t>(pid), false);
-  }
-
-  void track(pid_t pid) {
-    no_stranger(pid);
-    if (!tracked.insert(pid).second) return;
-    read_maps(pid);
-    // Its children whose forks were read before anybody asked for it.
-    const auto [first, last] = strangers_children.equal_range(pid);
-    std::vector<pid_t> children;
-    for (auto child = first; child != last; ++child) children.push_back(child->second);
-    for (const pid_t child : children) track(child);
-  }
-
-  void side(const perf_event_header& header, const std::uint8_t* body, std::size_t bytes) {
-    // All end with the sample's tail: pid, tid, time, id.
-    if (bytes < 24) return;
-    const auto time_ns = at<std::uint64_t>(body, bytes - 16);
-    const auto pid = at<std::int32_t>(body, 0);
-    if (header.type == PERF_RECORD_FORK) {  // pid, ppid, tid, ptid, time
-      const auto parent = at<std::int32_t>(body, 4);
-      if (pid == parent) return;
-      if (!tracked.contains(parent)) {
-        if (strangers_children.size() < kMostStrangers) strangers_children.emplace(parent, pid);
-        return;
-      }
-      no_stranger(pid);  // its number may have been a stranger's
-      if (tracked.insert(pid).second)
-        processes.push_back({.kind = ProcessEvent::Kind::kFork,
-                             .time_ns = time_ns,
-                             .pid = pid,
-                             .parent = parent,
-                             .path = {}});
-    } else if (header.type == PERF_RECORD_COMM && (header.misc & PERF_RECORD_MISC_COMM_EXEC) != 0) {
-      if (tracked.contains(pid))
-        processes.push_back(
-            {.kind = ProcessEvent::Kind::kExec, .time_ns = time_ns, .pid = pid, .parent = 0, .path = {}});
-    } else if (header.type == PERF_RECORD_MMAP2 && bytes > 64 && tracked.contains(pid)) {
-      // pid, tid, begin, bytes, offset, device, inode, generation, protection, flags, path
-      const auto inode = at<std::uint64_t>(body, 40);
-      const char* path = reinterpret_cast<const char*>(body + 64);
-      map(time_ns, pid, at<std::uint64_t>(body, 8), at<std::uint64_t>(body, 16), at<std::uint64_t>(body, 24),
-          inode, std::string(path, strnlen(path, bytes - 64)));
-    }
   }
 
   // Half of the samples of each thread go; the first one stays.
@@ -299,7 +126,7 @@ struct StackSampler::State {
     const auto id = at<std::uint64_t>(body, 0);
     const auto pid = at<std::int32_t>(body, 8);
     const auto tid = at<std::int32_t>(body, 12);
-    if (!tracked.contains(pid)) {
+    if (!processes.tracks(pid)) {
       // Once: many of its samples are under way, and each call may cost the kernel some of our events.
       if (strangers.insert(pid).second) gate.set_stranger(static_cast<std::uint32_t>(pid), true);
       return;
@@ -319,8 +146,7 @@ struct StackSampler::State {
     kept.stack_bytes = static_cast<std::uint32_t>(std::min(copied, room));
     kept.running = id == ring.clock_id ? 1 : 0;
     for (unsigned i = 0; i < kStackRegisters; ++i)
-      kept.registers[i] =
-          at<std::uint64_t>(body, kRegisters + (place_of(kKernelRegister[i]) * std::size_t{8}));
+      kept.registers[i] = at<std::uint64_t>(body, kRegisters + (place_of(i) * std::size_t{8}));
     if (used + kept.whole() > request.arena_bytes) thin();
     std::memcpy(arena + used, &kept, sizeof(kept));
     std::memcpy(arena + used + sizeof(kept), body + kStack, kept.stack_bytes);
@@ -343,7 +169,7 @@ struct StackSampler::State {
         else if (header.type == PERF_RECORD_LOST && bytes >= 16)
           lost += at<std::uint64_t>(record.data(), 8);
         else
-          side(header, record.data(), bytes);
+          processes.add(header, record.data(), bytes);
       }
       tail += header.size;
     }
@@ -499,7 +325,7 @@ void StackSampler::start() {
   {
     // After enabling: a mapping that is made meanwhile is seen twice, never not at all.
     const std::scoped_lock held(state.lock);
-    for (const pid_t pid : state.request.pids) state.track(pid);
+    for (const pid_t pid : state.request.pids) state.processes.track(pid);
   }
   state.drainer = std::thread([owner = state_.get()] { owner->drain_until_stopped(); });
 }
@@ -517,7 +343,7 @@ void StackSampler::stop() {
 
 void StackSampler::follow(pid_t pid) {
   const std::scoped_lock held(state_->lock);
-  state_->track(pid);
+  state_->processes.track(pid);
 }
 
 std::vector<StackSample> StackSampler::samples() const {
@@ -541,7 +367,7 @@ std::vector<StackSample> StackSampler::samples() const {
 }
 
 const std::vector<ProcessEvent>& StackSampler::processes() const {
-  return state_->processes;
+  return state_->processes.events();
 }
 std::uint64_t StackSampler::lost() const {
   return state_->lost;

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "system/process_log.hpp"
+
 namespace latlab::system {
 
 struct StackRequest {
@@ -43,16 +45,6 @@ struct StackSample {
   std::uint64_t registers[kStackRegisters == 0 ? 1 : kStackRegisters];
   const std::uint8_t* stack;  // in the arena, from the stack pointer upwards
   std::size_t stack_bytes;
-};
-
-struct ProcessEvent {
-  enum class Kind : std::uint8_t { kFork, kExec, kMap };
-  Kind kind;
-  std::uint64_t time_ns;
-  std::int32_t pid, parent;  // parent: of a fork
-  std::uint64_t begin = 0, bytes = 0, offset = 0;
-  std::string path{};
-  int file = -1;  // opened while the process lived; -1 where it couldn't be; owned by the sampler
 };
 
 class StackSampler {
