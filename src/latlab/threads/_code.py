@@ -30,6 +30,7 @@ __all__ = [
 _MOST_CODE = 5
 _LEAST_SAMPLES = 20
 _SPIN = re.compile(r"sched_yield|cpu_relax|spin_?wait|spin_?lock|SpinWait|_mm_pause|YieldProcessor", re.I)
+_SPIN_LOCK = re.compile(r"^_*pthread_spin_lock\b")
 _PAUSE = re.compile(r"(^|_)(spin|busy_?wait|busy_?poll|poll_until|wait_until)", re.I)
 _MOSTLY = 0.7
 _PLACED = 0.4
@@ -257,11 +258,12 @@ def spin_lock(schedule: Schedule, threads: Iterable[int]) -> Code | None:
         if not schedule.stacks[stack]:
             continue
         frame = schedule.frames[schedule.stacks[stack][0]]
-        if not frame.polls:
+        by_name = bool(_SPIN_LOCK.search(frame.function))
+        if not (frame.polls or by_name):
             continue
         told = _telling(schedule, schedule.stacks[stack]) or frame
         places[_function(told), told.file or told.module, told.line] += number
-        if frame.polls == TAKES:
+        if frame.polls == TAKES or by_name:
             takes.add((_function(told), told.file or told.module))
     of_function: Counter[tuple[str, str]] = Counter()
     for (function, file, _), number in places.items():

@@ -15,7 +15,7 @@ from latlab.threads._code import coroutine_of, hottest, own_function, spin_lock,
 from latlab.threads._edges import busy_of
 from latlab.words import count, duration, plural, share
 
-__all__ = ["counted", "described", "load_of", "lock_of", "none_told"]
+__all__ = ["counted", "described", "late_of", "load_of", "lock_of", "none_told"]
 
 _SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
 _LOCK = 0.35
@@ -83,7 +83,7 @@ def counted(role: Role) -> str:
     return f"{role.count} × {role.name}" if role.count > 1 else role.name
 
 
-def _late(facts: Facts, role: Role) -> int | None:
+def late_of(facts: Facts, role: Role) -> int | None:
     """The one thread of a role that the progress waited for, where it isn't all of them."""
     if role.count < 2:
         return None
@@ -178,7 +178,7 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
     spun = spin_lock(facts.schedule, role.threads) if len(role.threads) > 1 else None
     if spun is not None:
         return _of_spin_lock(facts, role, spun, part, confidence)
-    late = _late(facts, role)
+    late = late_of(facts, role)
     threads: Sequence[int] = role.threads if late is None else (late,)
     name = role.name if late is None else _instance(facts, role, late)
     shown = counted(role) if late is None else f"{name}, one of {role.count}"

@@ -25,13 +25,14 @@ _MUTEX = re.compile(
 )
 _CONDITION = re.compile(
     r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
-    r"barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
+    r"SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
 )
 _IN = "lock in "
 _CALLS = ("__", "futex", "syscall", "pthread", "lll_", "PyThread_", "lock_PyThread")
 _LEAST_WAITS = 5
 _TOGETHER_NS = 30_000
 _SYMMETRY = 0.5
+_ALL_WAIT = 0.5  # of the time: a word for which all wait together for longer is held by none of them
 
 
 @dataclass(slots=True)
@@ -102,6 +103,7 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
                 word.timed += 1
             if track.sample[i] >= 0:
                 _count_stack(schedule, track.sample[i], word)
+    window = max(1, schedule.ended_ns - schedule.began_ns)
     for address, waits in ended.items():
         word = words[address]
         waits.sort()
@@ -116,7 +118,7 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
             if word.waiters[waker] > 0 and word.wakers[waiter] > 0:
                 word.mutual_ns += time
                 word.alike_ns += time if role_of.get(waker) == role_of.get(waiter) else 0
-        _judge(word)
+        _judge(word, window)
     return words
 
 
@@ -144,7 +146,7 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
         word.waits_in["condition"] += 1
 
 
-def _judge(word: Word) -> None:
+def _judge(word: Word, window: int) -> None:
     told = sum(word.waits_in.values())
     if word.interpreter:
         gil = word.waits_in["the interpreter lock"]
@@ -162,4 +164,6 @@ def _judge(word: Word) -> None:
         and word.mutual_ns > _SYMMETRY * word.wait_ns
         and word.alike_ns > _SYMMETRY * word.mutual_ns
         and word.broadcast < 0.2 * word.waits
+        # Of those that take a lock one holds it, and so doesn't wait: where all do, they wait for a signal.
+        and word.wait_ns < (len(word.waiters) - _ALL_WAIT) * window
     )

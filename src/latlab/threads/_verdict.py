@@ -15,8 +15,8 @@ from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Cause
 from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, candidates_of
 from latlab.threads._code import hottest
-from latlab.threads._limits import counted, described, load_of, lock_of, none_told
-from latlab.words import duration, share
+from latlab.threads._limits import counted, described, late_of, load_of, lock_of, none_told
+from latlab.words import duration, plural, share
 
 __all__ = ["judge"]
 
@@ -28,6 +28,7 @@ _ALIKE_WORK = 0.85  # of what the leader runs: having no CPU makes one of two eq
 _SURE = 0.95  # of the resampled blocks
 _LOCK_TOO = 0.15  # of the progress: a role whose threads wait for one lock so much is not named for it
 _CPU = 0.4  # of the time that a role's threads are runnable without one
+_INNER = 0.35  # of their time that threads of one role wait for each other
 _RESAMPLES = 400
 
 
@@ -67,6 +68,8 @@ def judge(facts: Facts) -> Limit:
         return _withheld(facts, candidates, "two limit in turn: " + _listed(candidates, total))
     if first.kind in (LimitKind.THREAD, LimitKind.PROCESS):
         alike = _alike(facts, first) or _locked(facts, first, total) or _without_cpus(facts, first)
+        if alike is None:
+            alike = _in_turn(facts, first)
         if alike is not None:
             return _withheld(facts, candidates, alike)
     if confidence < _SURE:
@@ -139,6 +142,22 @@ def _without_cpus(facts: Facts, first: Candidate) -> str | None:
     return (
         f"{counted(role)} ran {share(role.running)} of the time and were runnable without a CPU "
         f"{share(role.runnable)}: their work or the CPUs may limit"
+    )
+
+
+def _in_turn(facts: Facts, first: Candidate) -> str | None:
+    """Threads of one role that mostly end each other's waits: they run one at a time, for a lock or by design.
+
+    Java and others park each thread on a word of its own: then no word is seen that they share.
+    """
+    members = [thread for index in first.roles for thread in facts.roles[index].threads]
+    life = sum(facts.times[thread].life for thread in members)
+    inner = sum(facts.times[thread].inner for thread in members)
+    if len(members) < 2 or inner < _INNER * life or late_of(facts, facts.roles[first.roles[0]]) is not None:
+        return None
+    return (
+        f"{first.name} ({plural(len(members), 'thread')}) wait for each other {share(inner / life)} of the time: "
+        "a lock that they share, or their work may limit"
     )
 
 
