@@ -494,3 +494,54 @@ def test_a_time_out_that_nobody_waits_on_after_is_a_sleep() -> None:
         made.run(app, i * 10, i * 10 + 1)
         made.wait(app, i * 10 + 1, i * 10 + 10, source=Source.TIMER, item=4096)
     assert found_in(made).limit.kind is LimitKind.TIMER
+
+
+def test_a_word_for_which_all_wait_nearly_always_is_no_lock_of_theirs() -> None:
+    # As at a queue's signal: who got it hands it on, and all of them wait nearly always.
+    made = Made()
+    made.thread("app")
+    takers = [made.thread("taker-1"), made.thread("taker-2")]
+    for i in range(100):
+        mine, other = takers[i % 2], takers[1 - i % 2]
+        made.run(mine, 10 * i, 10 * i + 0.5)
+        made.wait(mine, 10 * i + 0.5, 10 * i + 10, other, item=0x7000)
+        made.wait(other, 10 * i, 10 * i + 10, mine, item=0x7000)
+    assert found_in(made).locks == ()
+
+
+def test_threads_that_park_on_words_of_their_own_and_take_turns_are_not_named() -> None:
+    # As Java's monitors: each waits for its own word, and the one that leaves wakes the next.
+    made = Made()
+    made.thread("app")
+    tellers = [made.thread(f"teller-{k}") for k in range(3)]
+    for i in range(99):
+        mine = tellers[i % 3]
+        made.run(mine, 10 * i, 10 * i + 10)
+        for k, other in enumerate(tellers):
+            if other != mine:
+                made.wait(other, 10 * i, 10 * i + 10, mine, item=0x7000 + 64 * k)
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "wait for each other" in limit.sentence
+
+
+def test_a_main_thread_that_works_like_its_workers_is_one_of_them() -> None:
+    made = Made()
+    main, worker = made.thread("app"), made.thread("app")
+    for thread, name in ((main, "main"), (worker, "start_thread")):
+        made.run(thread, 0, 990)
+        made.wait(thread, 990, 1000, 1 - thread)
+        made.stack(thread, "search", "explore", name, times=40)
+    assert [(one.name, one.count) for one in found_in(made).roles] == [("explore", 2)]
+
+
+def test_two_threads_in_one_spin_lock_of_a_library_wait_for_a_lock() -> None:
+    made = Made()
+    threads = [made.thread("app"), made.thread("worker-1"), made.thread("worker-2")]
+    made.wait(threads[0], 0, 1000, source=Source.UNKNOWN, item=1)
+    for thread in threads[1:]:
+        made.run(thread, 0, 1000)
+        made.stack(thread, "pthread_spin_lock", "count_word", "counter", times=40)
+        made.stack(thread, "count_word", "counter", times=60)
+    limit = found_in(made).limit
+    assert (limit.kind, "count_word" in limit.name) == (LimitKind.LOCK, True)

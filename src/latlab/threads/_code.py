@@ -261,7 +261,7 @@ def spin_lock(schedule: Schedule, threads: Iterable[int]) -> Code | None:
         by_name = bool(_SPIN_LOCK.search(frame.function))
         if not (frame.polls or by_name):
             continue
-        told = _telling(schedule, schedule.stacks[stack]) or frame
+        told = _telling(schedule, schedule.stacks[stack][1 if by_name else 0 :]) or frame
         places[_function(told), told.file or told.module, told.line] += number
         if frame.polls == TAKES or by_name:
             takes.add((_function(told), told.file or told.module))

@@ -67,9 +67,12 @@ def judge(facts: Facts) -> Limit:
     if second is not None and second.total > _CLEAR * first.total:
         return _withheld(facts, candidates, "two limit in turn: " + _listed(candidates, total))
     if first.kind in (LimitKind.THREAD, LimitKind.PROCESS):
-        alike = _alike(facts, first) or _locked(facts, first, total) or _without_cpus(facts, first)
-        if alike is None:
-            alike = _in_turn(facts, first)
+        alike = (
+            _alike(facts, first)
+            or _locked(facts, first, total)
+            or _without_cpus(facts, first)
+            or _in_turn(facts, first)
+        )
         if alike is not None:
             return _withheld(facts, candidates, alike)
     if confidence < _SURE:
@@ -146,7 +149,7 @@ def _without_cpus(facts: Facts, first: Candidate) -> str | None:
 
 
 def _in_turn(facts: Facts, first: Candidate) -> str | None:
-    """Threads of one role that mostly end each other's waits: they run one at a time, for a lock or by design.
+    """Threads of one role that mostly end each other's waits: they run one at a time, perhaps for a lock.
 
     Java and others park each thread on a word of its own: then no word is seen that they share.
     """
@@ -156,8 +159,8 @@ def _in_turn(facts: Facts, first: Candidate) -> str | None:
     if len(members) < 2 or inner < _INNER * life or late_of(facts, facts.roles[first.roles[0]]) is not None:
         return None
     return (
-        f"{first.name} ({plural(len(members), 'thread')}) wait for each other {share(inner / life)} of the time: "
-        "a lock that they share, or their work may limit"
+        f"{first.name} ({plural(len(members), 'thread')}) wait for each other {share(inner / life)} of the "
+        "time: a lock that they share, or their work may limit"
     )
 
 
