@@ -4,9 +4,13 @@
 #include <time.h>
 static double until;
 static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
-static void begin(int argc, char **argv) { until = now() + (argc > 1 ? atof(argv[1]) : 2.0); }
-static int over(void) { return now() > until; }
+static void begin(int argc, char** argv) {
+  until = now() + (argc > 1 ? atof(argv[1]) : 2.0);
+}
+static int over(void) {
+  return now() > until;
+}

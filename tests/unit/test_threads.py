@@ -545,3 +545,17 @@ def test_two_threads_in_one_spin_lock_of_a_library_wait_for_a_lock() -> None:
         made.stack(thread, "count_word", "counter", times=60)
     limit = found_in(made).limit
     assert (limit.kind, "count_word" in limit.name) == (LimitKind.LOCK, True)
+
+
+def test_the_lock_of_an_interpreter_in_which_one_thread_works_does_not_limit() -> None:
+    made = Made()
+    made.thread("app")
+    planner, helper = made.thread("planner"), made.thread("helper")
+    stack = made.stack(helper, "take_gil", "eval", running=False)
+    for i in range(100):
+        made.run(planner, 10 * i, 10 * i + 9.5)
+        made.wait(planner, 10 * i + 9.5, 10 * i + 10, helper, item=0x7000, sample=stack)
+        made.wait(helper, 10 * i, 10 * i + 9.5, planner, item=0x7000, sample=stack)
+        made.run(helper, 10 * i + 9.5, 10 * i + 10)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.THREAD, "planner")

@@ -19,6 +19,7 @@ __all__ = ["counted", "described", "late_of", "load_of", "lock_of", "none_told"]
 
 _SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
 _LOCK = 0.35
+_ALONE = 0.8  # of what all threads of an interpreter run
 _RESAMPLES = 400
 _SIGNATURE = re.compile(r"\(.*\)( const)?$")  # of a function in C++
 
@@ -47,6 +48,8 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
     running = sum(facts.times[thread].running for thread in threads) / 1e9 / facts.schedule.seconds
     python = all(facts.schedule.threads[thread].pid in facts.python for thread in threads)
     gil = word.interpreter or (python and word.timed > 0 and 0.6 < running < 1.15 and not word.sure)
+    if gil and _one_runs(facts, threads):
+        return None
     name = "GIL" if gil else word.name
     said = f"held by {_roles(facts, holders)}, waited for by {_roles(facts, waiters)}"
     where = f", waited for in {word.places[0]}" if word.places else ""
@@ -73,6 +76,12 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
         tuple(evidence),
         code,
     )
+
+
+def _one_runs(facts: Facts, threads: set[int]) -> bool:
+    """Whether one thread does nearly all that they run: it limits, and not what the others lack."""
+    ran = [facts.times[thread].running for thread in threads]
+    return max(ran) >= _ALONE * sum(ran)
 
 
 def _roles(facts: Facts, indices: Sequence[int]) -> str:
