@@ -1,5 +1,5 @@
-# limit: process,network,load,timer | site|crawler|sleep|serve
-"""Four threads fetch pages by HTTP from a site in a process of its own, which waits 15 ms before each answer."""
+# limit: process,network,timer | site|serve
+"""Four threads fetch pages by HTTP from a site in its own process, which waits 15 ms before each answer."""
 
 import http.server
 import multiprocessing
