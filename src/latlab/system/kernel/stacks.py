@@ -18,13 +18,13 @@ import numpy as np
 
 from latlab._core.stacks import StackSampler, libdw
 from latlab.errors import UnavailableError
+from latlab.formats.rust_names import rust_name
 from latlab.model.schedule import Frame
 from latlab.system.cpus import online_cpus
 from latlab.system.kernel.jit_map import jit_name, read_jit_map
 from latlab.system.kernel.polling import Polling
 from latlab.system.kernel.python_graft import graft
 from latlab.system.kernel.python_stacks import PythonStacks, process_tree
-from latlab.system.kernel.rust_names import rust_name
 
 __all__ = ["Sampler", "Stacks", "unwinds_by_dwarf"]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latlab.system.kernel.rust_names import rust_name
+from latlab.formats.rust_names import rust_name
 
 V0 = {
     "_RNvCsa6iuW3AMkEv_8accounts8transfer": "accounts::transfer",
