@@ -105,9 +105,7 @@ def _sentence(one: ScheduleForecast, base: Simulated, takes_over: str | None) ->
     saved = share(max(0.0, 1.0 - least / own))
     times = f"{duration(least)} in place of {duration(own)}, {saved} less"
     if one.kind == "none":
-        return (
-            f"Making {name} faster buys nothing: without it the program takes {duration(least)} all the same"
-        )
+        return f"Making {name} faster does not help: without it the program still takes {duration(least)}"
     if one.kind == "total":
         return f"Making {name} faster pays off all the way: without it the program takes {times}"
     then = "" if takes_over is None or takes_over == name else f"; then {takes_over} limits"

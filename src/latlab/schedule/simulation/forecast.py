@@ -88,7 +88,7 @@ def _one(
 ) -> ScheduleForecast:
     own = base.recorded_ns
     if scenario.kind == "lock":
-        return _nothing(scenario, "how long it is held while nobody waits for it isn't seen from outside")
+        return _nothing(scenario, "how long it is held while no thread waits for it is not seen from outside")
     parts = [_part(schedule, one.steps, scenario) for one in variants]
     asked = speedups if scenario.kind != "cpus" else (1.0,)
     shares = np.array(

@@ -236,7 +236,7 @@ class SiblingSetting:
         if self.cpus:
             shared = ", ".join(f"CPU {cpu}" for cpu in self._siblings())
             chosen = ",".join(map(str, self.cpus))
-            who = f"{shared} share" if shared else "nobody shares"
+            who = f"{shared} share" if shared else "no other CPU shares"
             value = f"{who} a core with CPU {chosen}"
             return Finding(self.name, value, None, not shared, self._cost, _tune(self.cpus) if shared else "")
         pairs = sorted({",".join(map(str, one)) for one in self._lists().values() if len(one) > 1})
