@@ -287,4 +287,4 @@ def test_what_is_held_while_nobody_waits_is_not_forecast() -> None:
     base, (found,) = forecast(handed_on(20, 2, 5), [Scenario("lock", "the lock", object=77)])
 
     assert base.withheld == ""
-    assert "isn't seen from outside" in found.withheld
+    assert "is not seen from outside" in found.withheld
