@@ -12,7 +12,7 @@ import pytest
 
 import latlab
 from latlab import bench
-from latlab.bench.measuring.process import measure_once, measure_pair
+from latlab.bench.processes.process import measure_once, measure_pair
 
 # run() tells where it lies as its number of operations.
 NATIVE = """

@@ -13,14 +13,12 @@ from latlab.bench.measuring.control import remember
 from latlab.bench.measuring.experiment import (
     Asked,
     Comparison,
-    Recorder,
-    default_settings,
-    run,
     run_aa,
     run_ab,
     run_suite,
 )
 from latlab.bench.measuring.inprocess import measure_call, measure_rounds
+from latlab.bench.measuring.plain import default_settings, run
 from latlab.bench.measuring.revisions import installed, rebuilding, revisions, uncommitted
 from latlab.bench.results import baseline
 from latlab.bench.results.api import (
@@ -36,6 +34,7 @@ from latlab.bench.results.api import (
 from latlab.bench.results.imports import Results, load
 from latlab.bench.results.raw import Raw
 from latlab.bench.results.raw import write as write_raw
+from latlab.bench.results.recorder import Recorder
 from latlab.bench.results.targets import Target, of_command, parse
 from latlab.model.bench import Settings
 

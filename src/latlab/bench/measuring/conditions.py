@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from latlab.bench.measuring.process import takes_seed
+from latlab.bench.processes.process import takes_seed
 from latlab.bench.results.targets import Target
 
 __all__ = ["FACTORS", "FILES", "LEVELS", "Knobs", "available", "closed", "hogs"]

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from latlab.bench.measuring.conditions import FACTORS, LEVELS, Knobs, available, hogs
-from latlab.bench.measuring.experiment import Recorder
 from latlab.bench.measuring.probes import Finding, probe
-from latlab.bench.measuring.process import measure_once
+from latlab.bench.processes.process import measure_once
 from latlab.bench.results.raw import Row
+from latlab.bench.results.recorder import Recorder
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError
 from latlab.model.bench import Sample, Settings

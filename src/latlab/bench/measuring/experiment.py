@@ -1,4 +1,4 @@
-"""The experiments: plain runs, A against B, and A against A."""
+"""The experiments: A against B, alone or in a suite, and A against A."""
 
 from __future__ import annotations
 
@@ -8,149 +8,25 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from latlab.bench.judging import judge as _judge
 from latlab.bench.judging.measures import DECLARED, combined, judge_measures, pooled_mean
 from latlab.bench.measuring import control as _control
 from latlab.bench.measuring.pilot import run_pilot
+from latlab.bench.measuring.plain import own_iterations
 from latlab.bench.measuring.plan import default_smallest_effect, make_plan, with_plan
-from latlab.bench.measuring.process import conditions_for, measure_once, measure_pair
-from latlab.bench.results import google
-from latlab.bench.results.raw import Raw, Row
+from latlab.bench.processes.process import conditions_for, measure_pair
+from latlab.bench.results.raw import Row
+from latlab.bench.results.recorder import Recorder
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError
-from latlab.formats.recording import Recording, RecordingWriter, open_recording
 from latlab.model.bench import Control, Judgement, Plan, Sample, Settings
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import family, paired
-from latlab.stats.variance import midmean
 from latlab.words import share
 
-__all__ = [
-    "Comparison",
-    "Recorder",
-    "Suite",
-    "default_settings",
-    "rows_of",
-    "run",
-    "run_aa",
-    "run_ab",
-    "run_suite",
-]
-
-DEFAULT_PROCESSES = 5
-
-
-def default_settings() -> Settings:
-    """On the last processor allowed at the top of SCHED_FIFO; what has threads: on all, at no priority."""
-    return Settings(
-        cpu=max(os.sched_getaffinity(0)),
-        priority=os.sched_get_priority_max(os.SCHED_FIFO),
-        fitting=True,
-    )
-
-
-@dataclass
-class Recorder:
-    """Keeps every process as it ends: in memory for the judgement, and in a recording where one is wanted."""
-
-    writer: RecordingWriter | None = None
-    rows: list[Row] = field(default_factory=list)
-
-    def add(self, row: Row) -> None:
-        """Keep one process; it is safe from a kill once this returns."""
-        self.rows.append(row)
-        if self.writer is None:
-            return
-        sample = row.sample
-        count = len(sample.times_ns)
-        self.writer.append(
-            "iterations",
-            {
-                "test": np.full(count, row.test),
-                "pair": np.full(count, row.pair, dtype=np.int32),
-                "position": np.full(count, row.position, dtype=np.int8),
-                "side": np.full(count, row.side),
-                "batch": np.full(count, sample.batch, dtype=np.int64),
-                "operations": np.full(count, sample.operations, dtype=np.int64),
-                "quantum_ns": np.full(count, sample.quantum_ns),
-                "read_ns": np.full(count, sample.read_ns),
-                "turn": np.full(count, sample.turn, dtype=np.int32),
-                "tail_quantile": np.full(count, sample.tail_quantile),
-                "tail_ns": np.full(count, sample.tail_ns),
-                "iteration": np.arange(count, dtype=np.int32),
-                "nanoseconds": sample.times_ns,
-            },
-        )
-
-
-def rows_of(recording: Recording) -> list[Row]:
-    """The processes that a recording holds, finished or not."""
-    if "iterations" not in recording.names():
-        return []
-    table = recording.series("iterations")
-    columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
-    starts = np.flatnonzero(columns["iteration"] == 0)
-    rows = []
-    for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
-        at = {name: values[start] for name, values in columns.items()}
-        sample = Sample(
-            np.asarray(columns["nanoseconds"][start:end], dtype=np.float64),
-            int(at["batch"]), int(at["operations"]), float(at["quantum_ns"]), float(at["read_ns"]),
-            turn=int(at.get("turn", 0)),
-            tail_quantile=float(at.get("tail_quantile", 0.0)), tail_ns=float(at.get("tail_ns", 0.0)),
-        )  # fmt: skip
-        rows.append(Row(str(at["test"]), int(at["pair"]), int(at["position"]), str(at["side"]), sample))
-    return rows
-
-
-def raw_of(path: Path) -> Raw:
-    """A recording of `bench run` or `bench ab` as raw results."""
-    recording = open_recording(path)
-    plans = recording.document("plans")["plans"] if "plans" in recording.documents() else {}
-    facts = {"kind": recording.kind, "plans": plans, "environment": recording.environment.to_json()}
-    return Raw({**recording.parameters, **facts}, rows_of(recording))
-
-
-def run(
-    target: Target,
-    settings: Settings,
-    recorder: Recorder,
-    *,
-    seconds: float,
-    processes: int | None = None,
-    iterations: int | None = None,
-) -> list[Sample]:
-    """Measure one benchmark in several processes.
-
-    Args:
-        target: with its fixture settled.
-        settings: how a process measures; its iterations are chosen here unless given.
-        recorder: keeps what is measured.
-        seconds: budget, unless both numbers are given.
-        processes: by default 5, of a command as many as fit (at least 3).
-        iterations: a process; by default as many as fit, up to 2,000.
-    """
-    deadline = time.monotonic() + seconds
-    command = target.apart
-    settings = conditions_for(target, target, settings)
-    if iterations is None:
-        probe = measure_once(target, dataclasses.replace(settings, iterations=_own(target) or 10))
-        settings = dataclasses.replace(settings, batch=probe.batch)
-        one_s = max(1e-8, midmean(probe.times_ns) * probe.batch * probe.operations * 1e-9)
-        share = seconds / (processes or DEFAULT_PROCESSES)
-        iterations = _own(target) or min(max(10, int(share / 2 / one_s)), 2000)
-    settings = dataclasses.replace(settings, iterations=iterations, warmup=min(settings.warmup, iterations))
-    samples: list[Sample] = []
-    fewest = processes or (3 if command else DEFAULT_PROCESSES)
-    while len(samples) < fewest or (command and processes is None and time.monotonic() < deadline):
-        samples.append(measure_once(target, settings))
-        recorder.add(Row(target.name, len(samples) - 1, 0, "A", samples[-1]))
-    return samples
+__all__ = ["Asked", "Comparison", "Earlier", "Suite", "run_aa", "run_ab", "run_suite"]
 
 
 @dataclass(frozen=True)
@@ -263,16 +139,18 @@ def run_suite(
         planned: told what the pilot of each settled, to keep it.
         told: told of each block that was measured, with the seconds that are left.
     """
-    begin = time.monotonic()
+    spent_s = 0.0
     refused = _control.refusal() if control else None
     out = Suite()
     ready: dict[str, _Prepared] = {}
     for name, comparison in comparisons.items():
+        begin = time.monotonic()
         try:
             ready[name] = _prepared(comparison, settings, asked)
         except LatlabError as error:
-            out.failed[name] = error
+            out.failed[name] = error  # the time that it took is not that of the others
             continue
+        spent_s += time.monotonic() - begin
         one = ready[name]
         out.plans[name] = one.plan
         if planned is not None:
@@ -285,7 +163,7 @@ def run_suite(
     trials = [_trial(name, ready[name], asked, recorder, index) for index, name in enumerate(names)]
     family.run(
         trials,
-        seconds=asked.seconds * len(trials) - (time.monotonic() - begin),
+        seconds=asked.seconds * len(trials) - spent_s,
         alpha=asked.alpha,
         failures=LatlabError,
         told=None if told is None else lambda index, left: told(names[index], left),
@@ -330,7 +208,7 @@ def _prepared(comparison: Comparison, settings: Settings, asked: Asked) -> _Prep
     else:
         plan, effect, why = earlier.plan, earlier.effect, earlier.effect_why
         declared = declared or earlier.declared
-        settings = conditions_for(comparison.a, comparison.b, settings)
+        settings, _ = conditions_for(comparison.a, comparison.b, settings)
         if asked.smallest_effect is not None:
             effect, why = _declared(asked.smallest_effect)
     kept = [] if earlier is None else list(earlier.pairs)
@@ -381,14 +259,14 @@ def _judging(one: _Prepared, asked: Asked) -> Callable[[Sequence[paired.Differen
 
 def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Plan, float, str, Settings]:
     """Run the pilot; (plan, smallest effect, why that, the conditions that suit both)."""
-    settings = conditions_for(a, b, settings)
+    settings, call_s = conditions_for(a, b, settings)
     begin = time.monotonic()
     command = a.apart or b.apart
     fixed = command or asked.iterations is not None
     if asked.iterations is not None:
         settings = dataclasses.replace(settings, iterations=asked.iterations)
     elif command:
-        count = min(_own(a) or 1, _own(b) or 1)
+        count = min(own_iterations(a) or 1, own_iterations(b) or 1)
         settings = dataclasses.replace(settings, iterations=count, warmup=0, batch=1)
     build = asked.build
     pilot = run_pilot(
@@ -398,6 +276,7 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
         fixed_iterations=fixed,
         budget_s=asked.seconds,
         rebuild=None if build is None else lambda number: _build(build, number),
+        call_s=call_s,
     )
     if asked.smallest_effect is None:
         effect, why = default_smallest_effect()
@@ -413,11 +292,6 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
         max_pairs=asked.max_pairs,
     )
     return plan, effect, why, settings
-
-
-def _own(target: Target) -> int | None:
-    """Iterations of a process that another loop than latlab's measures."""
-    return {"command": 1, "google": google.REPETITIONS}.get(target.kind)
 
 
 def _declared(effect: float) -> tuple[float, str]:

@@ -10,14 +10,19 @@ from collections.abc import Callable
 import numpy as np
 
 from latlab.bench.judging.judge import difference, log_ratio, turn_ratios
-from latlab.bench.measuring.process import measure_once, measure_pair
+from latlab.bench.processes.process import measure_once, measure_pair
 from latlab.bench.results.targets import Target
+from latlab.errors import NotTrustworthyError
 from latlab.model.bench import Sample, Settings
+from latlab.stats.paired import fewest_blocks
 from latlab.stats.variance import Components, components, midmean, one_way
+from latlab.words import duration
 
 __all__ = ["PILOT_BUILDS", "PILOT_PAIRS", "Pilot", "run_pilot"]
 
 PILOT_PAIRS, PILOT_TURNS, PILOT_BUILDS = 4, 16, 3
+FEWEST_PAIRS = fewest_blocks(0.05)
+BEYOND = 2.0  # times the budget: then a comparison is not begun
 PILOT_SHARE = 0.15  # of the budget: where it would cost more, the other way to run a pair isn't tried
 WORTH_IT = 0.2  # four pairs don't tell smaller differences of cost
 # A processor's frequency wanders by 0.2 % within 0.1 ms and by 1 % within 10 (measured on a shared machine),
@@ -90,6 +95,7 @@ def run_pilot(
     fixed_iterations: bool,
     budget_s: float,
     rebuild: Callable[[int], None] | None,
+    call_s: float = 0.0,
 ) -> Pilot:
     """Measure some pairs in turns and some one process after the other, and keep the better of the two ways.
 
@@ -101,10 +107,20 @@ def run_pilot(
         fixed_iterations: keep the asked iterations.
         budget_s: what the whole experiment may take.
         rebuild: makes both sides anew.
+        call_s: seconds of a call, where they are known.
+
+    Raises:
+        NotTrustworthyError: the fewest pairs that carry a verdict take much longer than the budget.
     """
     begin = time.monotonic()
+    if call_s * 2 * FEWEST_PAIRS > BEYOND * budget_s:
+        raise NotTrustworthyError(
+            f"{a.name}: a call takes {duration(call_s * 1e9)}, so that the fewest pairs that carry a verdict "
+            f"({FEWEST_PAIRS}) take {duration(4e9 * FEWEST_PAIRS * call_s)}",
+            remedy=f"give it more: --seconds {math.ceil(4 * FEWEST_PAIRS * call_s)}",
+        )
     first = [
-        measure_once(target, dataclasses.replace(settings, iterations=min(20, settings.iterations)))
+        measure_once(target, dataclasses.replace(settings, iterations=_few(settings, call_s, budget_s)))
         for target in ((a,) if a == b else (a, b))
     ]
     batch = max(sample.batch for sample in first)
@@ -116,7 +132,9 @@ def run_pilot(
     if fixed_iterations:
         turn = max(1, min(turn, settings.iterations // FEWEST_TURNS))
     else:
-        count = turn * PILOT_TURNS
+        # What takes long gets fewer turns, down to one, so that the pilot leaves something of the budget.
+        affordable = int(PILOT_SHARE * budget_s / (2 * PILOT_PAIRS * max(call_s, 1e-9)))
+        count = turn * min(PILOT_TURNS, max(1, affordable // turn))
         apart = dataclasses.replace(apart, iterations=count, warmup=min(settings.warmup, count))
     pilot = _pairs(a, b, dataclasses.replace(apart, turn=turn, unmeasured=unmeasured), rebuild)
     # Where the luck of a process's pages decides, two that are alive at once have more of it than two
@@ -126,6 +144,10 @@ def run_pilot(
         if alone.cost < WORTH_IT * pilot.cost:
             pilot = alone
     return pilot
+
+
+def _few(settings: Settings, call_s: float, budget_s: float) -> int:
+    return min(20, settings.iterations, max(1, int(PILOT_SHARE * budget_s / max(call_s, 1e-9))))
 
 
 def _pairs(a: Target, b: Target, settings: Settings, rebuild: Callable[[int], None] | None) -> Pilot:

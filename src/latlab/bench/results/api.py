@@ -10,10 +10,11 @@ from typing import Any
 
 from latlab.bench.judging.judge import judge_pairs
 from latlab.bench.judging.measures import DECLARED
-from latlab.bench.measuring.experiment import Earlier, Recorder, raw_of
+from latlab.bench.measuring.experiment import Earlier
 from latlab.bench.measuring.plan import plan_from
-from latlab.bench.measuring.process import fixtures
+from latlab.bench.processes.process import fixtures
 from latlab.bench.results import raw as _raw
+from latlab.bench.results.recorder import Recorder, raw_of
 from latlab.bench.results.targets import Target, named, parse
 from latlab.errors import InputError, UsageError
 from latlab.model.bench import Judgement

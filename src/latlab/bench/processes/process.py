@@ -12,7 +12,6 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,24 +19,20 @@ from typing import Any
 
 import numpy as np
 
-import latlab
 from latlab.bench.judging.measures import tail_quantile
+from latlab.bench.processes import commands
 from latlab.bench.results import google
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError, NotTrustworthyError, UsageError
 from latlab.model.bench import Sample, Settings
 from latlab.stats.quantiles import nearest_rank
 
-__all__ = ["conditions_for", "fixtures", "measure_once", "measure_pair", "native_runner", "takes_seed"]
+__all__ = ["conditions_for", "fixtures", "measure_once", "measure_pair", "takes_seed"]
 
+_WARM_SHARE = 0.02  # of the time that a process may take
 _SAID = 8  # lines of its own standard error that a failure shows
 _ASK, _NO_RANDOMIZE = 0xFFFFFFFF, 0x0040000  # of personality(2)
 _THREW, _UNEVEN, _AFFINITY, _MEMORY, _MISSING, _COMMAND, _PEER = 10, 11, 12, 13, 14, 16, 17
-
-
-def native_runner() -> str:
-    """The program that measures shared objects and commands."""
-    return str(Path(latlab.__file__).parent / "bin" / "latlab-bench")
 
 
 def fixtures(
@@ -51,13 +46,12 @@ def fixtures(
     if target.kind == "command":
         return {}, {}
     if target.kind == "python":
-        config = {"path": str(target.path), "list": True, "sys_path": _search_path(target)}
-        found = _unpacked(target, _run(target, _python(target, config), timeout_s))
+        found = _listed(target, timeout_s)
         return found["fixtures"], {k: str(v) for k, v in found["report"].items()}
     if target.kind == "google":
-        return {name: {} for name in google.listed(_run(target, _listing(target), timeout_s))}, {}
+        return {name: {} for name in google.listed(_run(target, commands.listing(target), timeout_s))}, {}
     try:
-        document = json.loads(_run(target, [*_native(target), "--list", "1"], timeout_s))
+        document = json.loads(_run(target, [*commands.native(target), "--list", "1"], timeout_s))
     except ValueError:
         raise LatlabError(f"{target.text}: it ended before its fixtures could be listed") from None
     return {name: {} for name in reversed(document["fixtures"])}, dict(document.get("report", {}))
@@ -74,8 +68,16 @@ def takes_seed(target: Target, *, timeout_s: float = 60.0) -> bool:
         return (
             target.fixture in fixtures(target, timeout_s=timeout_s)[0] and b"seed" in target.path.read_bytes()
         )
-    config = {"path": str(target.path), "list": True, "sys_path": _search_path(target)}
-    return target.fixture in _unpacked(target, _run(target, _python(target, config), timeout_s))["seeded"]
+    config = {"path": str(target.path), "list": True, "sys_path": commands.search_path(target)}
+    return (
+        target.fixture
+        in _unpacked(target, _run(target, commands.python(target, config), timeout_s))["seeded"]
+    )
+
+
+def _listed(target: Target, timeout_s: float) -> Any:
+    config = {"path": str(target.path), "list": True, "sys_path": commands.search_path(target)}
+    return _unpacked(target, _run(target, commands.python(target, config), timeout_s))
 
 
 def measure_once(target: Target, settings: Settings) -> Sample:
@@ -106,22 +108,30 @@ def measure_pair(first: Target, second: Target, settings: Settings) -> tuple[Sam
     return one, other
 
 
-def conditions_for(a: Target, b: Target, settings: Settings) -> Settings:
-    """The settings that suit both sides: all processors for commands and for fixtures that start threads.
+def conditions_for(a: Target, b: Target, settings: Settings) -> tuple[Settings, float]:
+    """The settings that suit both sides, and the seconds that the longer call of the two takes.
+
+    Commands and fixtures that start threads get all processors. What takes long is called few times to get
+    warm, or it would not end within a process's time; of a command nothing is known yet (0 s).
 
     Raises:
         as `measure_once`.
     """
-    if not settings.fitting:
-        return settings
     free = dataclasses.replace(
         settings, cpu=None, cpus=tuple(sorted(os.sched_getaffinity(0))), priority=0, fitting=False
     )
-    few = dataclasses.replace(free, iterations=1, warmup=0, batch=1)
+    few = dataclasses.replace(free if settings.fitting else settings, iterations=1, warmup=0, batch=1)
+    fitted, longest_s = dataclasses.replace(settings, fitting=False), 0.0
     for target in (a,) if a == b else (a, b):
-        if target.apart or "threads" in measure_once(target, few).context:
-            return free
-    return dataclasses.replace(settings, fitting=False)
+        if target.apart:
+            fitted = free if settings.fitting else fitted
+            continue
+        sample = measure_once(target, few)
+        longest_s = max(longest_s, float(sample.times_ns[0]) * sample.operations * 1e-9, sample.measuring_s)
+        if settings.fitting and "threads" in sample.context:
+            fitted = free
+    warm = int(_WARM_SHARE * settings.timeout_s / max(longest_s, 1e-9))
+    return dataclasses.replace(fitted, warmup=min(settings.warmup, warm)), longest_s
 
 
 def _measured(targets: Sequence[Target], settings: Settings, layout: int = 0) -> list[Sample]:
@@ -142,7 +152,7 @@ def _measured(targets: Sequence[Target], settings: Settings, layout: int = 0) ->
             ends = [stack.enter_context(end) for end in socket.socketpair()]
         running = [
             stack.enter_context(
-                _Process(target, _command(target, settings, end, layout, first=i == 0), end, layout)
+                _Process(target, commands.command(target, settings, end, layout, first=i == 0), end, layout)
             )
             for i, (target, end) in enumerate(zip(targets, ends, strict=True))
         ]
@@ -186,39 +196,9 @@ def _unrandomized() -> Iterator[None]:
         personality(before)
 
 
-def _command(
-    target: Target, settings: Settings, end: socket.socket | None, layout: int, *, first: bool
-) -> list[str]:
-    """What starts a measuring process."""
-    peer = -1 if end is None else end.fileno()
-    if target.kind == "google":
-        return google.command(_path(target), str(target.fixture), settings.iterations)
-    if target.kind != "python":
-        placed = ["--layout", str(layout)] if layout and target.kind == "object" else []
-        return [*_native(target), *placed, *_options(target, settings, peer, first=first)]
-    config = {
-        "path": str(target.path),
-        "list": False,
-        "sys_path": _search_path(target),
-        "fixture": target.fixture,
-        "parameters": dict(target.parameters),
-        "iterations": settings.iterations,
-        "warmup": settings.warmup,
-        "batch": settings.batch,
-        "cpu": -1 if settings.cpu is None else settings.cpu,
-        "fifo": settings.priority,
-        "lock": settings.lock_memory,
-        "memory": settings.memory_limit_bytes,
-        "layout": layout,
-        "turns": (peer, first, settings.turn, settings.unmeasured),
-    }
-    return _python(target, config)
-
-
 def _sample(target: Target, output: bytes, settings: Settings, process_s: float) -> Sample:
     if target.kind == "google":
-        name = target.text if ":" in target.text else f"{target.text}:{target.fixture}"
-        return google.sample(name, output, process_s)
+        return google.sample(_named(target), output, process_s)
     if target.kind == "python":
         measured, done = _unpacked(target, output)
         raw, batch, operations, hz, quantum, read, measuring_ns, singles = measured
@@ -264,66 +244,6 @@ def _unpacked(target: Target, output: bytes) -> Any:
         raise LatlabError(f"{target.text}: the measuring process ended before it wrote its result") from None
 
 
-def _listing(target: Target) -> list[str]:
-    return [str(_path(target)), "--benchmark_list_tests=true"]
-
-
-def _path(target: Target) -> Path:
-    if target.path is None:
-        raise LatlabError(f"{target.text}: it has no file")
-    return target.path
-
-
-def _native(target: Target) -> list[str]:
-    if target.kind == "object":
-        return [native_runner(), "object", str(target.path)]
-    return [native_runner(), "command"] if target.kind == "command" else [str(target.path)]
-
-
-def _options(target: Target, settings: Settings, peer: int, *, first: bool) -> list[str]:
-    options = ["--iterations", str(settings.iterations), "--warmup", str(settings.warmup)]
-    options += ["--fifo", str(settings.priority), "--cpu", str(-1 if settings.cpu is None else settings.cpu)]
-    options += ["--memory", str(settings.memory_limit_bytes)]
-    if target.kind == "command":  # what is locked isn't inherited by the command
-        return [*options, "--", *target.command]
-    options += ["--batch", str(settings.batch), "--lock", "1" if settings.lock_memory else "0"]
-    if peer >= 0:
-        options += ["--peer", str(peer), "--first", "1" if first else "0"]
-        options += ["--turn", str(settings.turn), "--unmeasured", str(settings.unmeasured)]
-    for name, value in target.parameters.items():
-        options += ["--param", f"{name}={value}"]
-    return [*options, "--fixture", str(target.fixture)]
-
-
-def _search_path(target: Target) -> list[str]:
-    return [*target.search, *(p for p in sys.path if p)]
-
-
-def _python(target: Target, config: dict[str, Any]) -> list[str]:
-    script = str(Path(__file__).with_name("child.py"))
-    if target.interpreter is not None:  # it finds its own modules, and reads version 4 whatever its age
-        config = {**config, "sys_path": None, "search": list(target.search)}
-        return [target.interpreter, script, marshal.dumps(config, 4).hex()]
-    # Without `site` the interpreter starts in half the time, and its work (the search path) is handed over.
-    # Import hooks, which editable installations use, can't be: with any of them `site` has to run again.
-    # A worktree's modules must not be found by the hook of an installed checkout of the same project.
-    plain = bool(target.search) or all(
-        getattr(f, "__module__", "").startswith(("importlib", "_frozen")) for f in sys.meta_path
-    )
-    return [sys.executable, *(["-S"] if plain else []), script, marshal.dumps(config).hex()]
-
-
-def _environment(layout: int, target: Target) -> dict[str, str] | None:
-    """The variables of a process: the stack begins behind them, so that their length draws where."""
-    if target.kind == "command" and target.search:
-        before = os.environ.get("PYTHONPATH")
-        return {**os.environ, "PYTHONPATH": os.pathsep.join([*target.search, *([before] if before else [])])}
-    if not layout:
-        return None
-    hashed = {} if "PYTHONHASHSEED" in os.environ else {"PYTHONHASHSEED": str(layout)}
-    return {**os.environ, **hashed, "LATLAB_LAYOUT": "x" * (1 + (layout >> 12) % 4096)}
-
-
 class _Process:
     """One measuring process, with all that it has started, until it has ended or is ended."""
 
@@ -338,7 +258,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=_environment(layout, target),
+            env=commands.environment(layout, target),
             cwd=target.cwd,
             pass_fds=() if peer is None else (peer.fileno(),),
         )
@@ -366,7 +286,7 @@ def _outputs(running: Sequence[_Process], timeout_s: float) -> list[bytes]:
         except subprocess.TimeoutExpired:
             if failed:
                 break
-            names = " or ".join(dict.fromkeys(p.target.text for p in running))
+            names = " or ".join(dict.fromkeys(_named(p.target) for p in running))
             raise LatlabError(
                 f"{names}: one process has not ended within {timeout_s:g} s",
                 remedy="give it fewer iterations or more time by --timeout",
@@ -388,8 +308,13 @@ def _run(target: Target, command: Sequence[str], timeout_s: float) -> bytes:
         return _outputs([process], timeout_s)[0]
 
 
+def _named(target: Target) -> str:
+    """A target as an error calls it."""
+    return target.text if target.fixture is None or ":" in target.text else f"{target.text}:{target.fixture}"
+
+
 def _error(target: Target, code: int, said: str) -> LatlabError:
-    name = target.text if target.fixture is None or ":" in target.text else f"{target.text}:{target.fixture}"
+    name = _named(target)
     if code == _THREW:
         return LatlabError(f"{name}: it threw: {said}")
     if code == _UNEVEN:
