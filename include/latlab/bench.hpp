@@ -12,6 +12,7 @@
 //     // static constexpr bool counts_operations = true;   // ... unless this says that it is a number of
 //     // operations, the same each time, by which the times are divided
 //     void tear_down();              // optional, after each iteration, not measured
+//     double items_per_run() const;  // optional, for items/s; bytes_per_run() for bytes/s
 //   };
 //   LATLAB_BENCHMARK(Lookup)
 //
@@ -94,7 +95,7 @@ struct Parameters {
   [[nodiscard]] std::uint64_t seed() const noexcept { return get("seed", 1); }
 };
 
-// What the runner knows of a fixture. Version 1: as below.
+// What the runner knows of a fixture. Version 1: up to `next`; 2: as below.
 struct Descriptor {
   std::uint64_t version;
   const char* name;
@@ -105,10 +106,12 @@ struct Descriptor {
   // `batch` runs, one after another; returns the operations of one of them, or `uneven` if they differ.
   std::uint64_t (*run)(void* fixture, std::uint64_t batch);
   const Descriptor* next;
+  double (*items)(void* fixture);  // of one run; null where the fixture doesn't say
+  double (*bytes)(void* fixture);
 };
-inline constexpr std::uint64_t descriptor_version = 1;
+inline constexpr std::uint64_t descriptor_version = 2;
 inline constexpr std::uint64_t uneven = ~std::uint64_t{0};
-static_assert(sizeof(Descriptor) == 8 * sizeof(void*) || sizeof(void*) != 8);
+static_assert(sizeof(Descriptor) == 10 * sizeof(void*) || sizeof(void*) != 8);
 
 // Hidden: a shared object's list must not be merged with that of the program that loads it.
 [[gnu::visibility("hidden")]] inline const Descriptor* first_benchmark = nullptr;
@@ -157,12 +160,24 @@ Descriptor describe(const char* name) {
                  nullptr,
                  nullptr,
                  &run_batch<Fixture>,
+                 nullptr,
+                 nullptr,
                  nullptr};
   if constexpr (requires(Fixture& it) { it.set_up(); }) {
     out.set_up = [](void* fixture) { static_cast<Fixture*>(fixture)->set_up(); };
   }
   if constexpr (requires(Fixture& it) { it.tear_down(); }) {
     out.tear_down = [](void* fixture) { static_cast<Fixture*>(fixture)->tear_down(); };
+  }
+  if constexpr (requires(Fixture& it) { static_cast<double>(it.items_per_run()); }) {
+    out.items = [](void* fixture) {
+      return static_cast<double>(static_cast<Fixture*>(fixture)->items_per_run());
+    };
+  }
+  if constexpr (requires(Fixture& it) { static_cast<double>(it.bytes_per_run()); }) {
+    out.bytes = [](void* fixture) {
+      return static_cast<double>(static_cast<Fixture*>(fixture)->bytes_per_run());
+    };
   }
   return out;
 }

@@ -7,11 +7,13 @@
 #include <latlab/clock.hpp>
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace latlab::bench {
 
@@ -62,6 +64,26 @@ inline ClockGrain clock_grain() noexcept {
 
 // A batch lasts this many quanta, so that the clock's step is a thousandth of what is measured.
 inline constexpr std::uint64_t quanta_per_batch = 1000;
+
+// Memory of twice the last cache's size: walking through it leaves nothing of what a test has in the caches.
+class Evictor {
+ public:
+  Evictor() : memory_(size(), 1) {}
+
+  void operator()() noexcept {
+    for (std::size_t at = 0; at < memory_.size(); at += 64) memory_[at] = static_cast<char>(memory_[at] + 1);
+    asm volatile("" : : "r"(memory_.data()) : "memory");
+  }
+
+ private:
+  static std::size_t size() noexcept {
+    constexpr long fallback = 32L << 20U;  // virtual machines may not say
+    constexpr long most = 256L << 20U;
+    const long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return static_cast<std::size_t>(std::min(most, 2 * (last > 0 ? last : fallback)));
+  }
+  std::vector<char> memory_;
+};
 
 // The smallest power of two of runs that lasts long enough. `run(batch)` makes so many runs. The shortest
 // of three tries counts, since an interruption would make a batch look long enough.
@@ -143,9 +165,14 @@ std::size_t measure_in_turns(const Turns& turns, std::uint64_t* out, std::size_t
                              Part&& part) {
   const std::size_t length = turns.length == 0 ? count : turns.length;
   if (!turns.first) turns.pass();  // ready
+  // Up to as many unmeasured ones again, drawn: what happens at every fiftieth call would else meet the
+  // measured ones always or never.
+  std::uint64_t drawn = stamp() | 1U;
   for (std::size_t at = 0; at < count; at += length) {
     if (!turns.wait()) return at;
-    for (std::size_t i = 0; i < turns.unmeasured; ++i) once();
+    drawn = drawn * 6'364'136'223'846'793'005U + 1'442'695'040'888'963'407U;
+    const std::size_t more = turns.unmeasured == 0 ? 0 : (drawn >> 33U) % (turns.unmeasured + 1);
+    for (std::size_t i = 0; i < turns.unmeasured + more; ++i) once();
     const std::size_t wanted = std::min(length, count - at);
     const std::size_t finished = part(out + at, wanted);
     turns.pass();

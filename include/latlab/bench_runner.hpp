@@ -7,6 +7,7 @@
 #pragma once
 
 #include <latlab/bench.hpp>
+#include <latlab/bench_counts.hpp>
 #include <latlab/bench_loop.hpp>
 
 #include <fcntl.h>
@@ -55,6 +56,8 @@ struct Config {
   bool lock = false;
   std::uint64_t memory_bytes = 0;
   std::uint64_t layout = 0;  // where an object and its data come to lie; 0: wherever the kernel puts them
+  std::uint64_t count = 0;   // calls whose costs are counted, instead of measuring their times
+  bool cold = false;         // whether the caches are emptied before each iteration
   Turns turns;
 };
 
@@ -117,6 +120,10 @@ struct Outcome {
   double hz = 0.0;
   std::uint64_t measuring_ns = 0;  // from the first to the last iteration, the other side's turns included
   ClockGrain grain;
+  double items = 0.0;  // of one run; 0 where the fixture doesn't say
+  double bytes = 0.0;
+  std::uint64_t counted = 0;  // calls that `costs` are of
+  Costs costs{};
 };
 
 // Measures a fixture. Throws what the fixture throws; `operations` is `uneven` where run() didn't always
@@ -131,7 +138,10 @@ inline Outcome measure(const Descriptor& test, const Config& config) {
     ~Owner() { test.destroy(fixture); }
   } const owner{test, test.create(parameters)};
   void* const fixture = owner.fixture;
-  const bool prepares = test.set_up != nullptr || test.tear_down != nullptr;
+  if (test.version >= 2 && test.items != nullptr) out.items = test.items(fixture);
+  if (test.version >= 2 && test.bytes != nullptr) out.bytes = test.bytes(fixture);
+  const bool prepares = test.set_up != nullptr || test.tear_down != nullptr || config.cold;
+  std::vector<Evictor> evictor(config.cold ? 1 : 0);
 
   bool even = true;
   std::uint64_t operations = 0;
@@ -143,6 +153,7 @@ inline Outcome measure(const Descriptor& test, const Config& config) {
   };
   const auto set_up = [&] {
     if (test.set_up != nullptr) test.set_up(fixture);
+    for (Evictor& evict : evictor) evict();
     return true;
   };
   const auto tear_down = [&] {
@@ -162,6 +173,17 @@ inline Outcome measure(const Descriptor& test, const Config& config) {
   out.ticks.assign(config.iterations, 0);  // written, so its pages are there
   for (std::size_t i = 0; i < config.warmup && even; ++i) once(out.batch);
 
+  if (config.count > 0) {
+    const CostReader reader;
+    const std::uint64_t group = prepares ? 1 : config.count;  // set-up isn't counted either
+    for (; out.counted < config.count && even; out.counted += group) {
+      set_up();
+      const Costs before = reader.now();
+      run(group);
+      add_difference(out.costs, before, reader.now());
+      tear_down();
+    }
+  }
   const ClockReference begin = clock_reference();
   const std::size_t each = singles_of(out.batch, config.iterations);
   out.singles.assign(each * config.iterations, 0);
@@ -203,18 +225,28 @@ inline void write_all(int file, const void* data, std::size_t size) noexcept {
 }
 
 inline void publish(int file, const Outcome& outcome, const Context& context) {
-  char head[704];
+  char counted[512] = "";
+  if (outcome.counted > 0) {
+    int at = std::snprintf(counted, sizeof counted, ",\"counted\":%llu,\"costs\":[",
+                           static_cast<unsigned long long>(outcome.counted));
+    for (std::size_t i = 0; i < costs; ++i) {
+      at += std::snprintf(counted + at, sizeof counted - static_cast<std::size_t>(at), "%s%.17g",
+                          i == 0 ? "" : ",", outcome.costs[i]);
+    }
+    std::snprintf(counted + at, sizeof counted - static_cast<std::size_t>(at), "]");
+  }
+  char head[1280];
   const int length = std::snprintf(
       head, sizeof head,
       "{\"latlab_bench\":1,\"iterations\":%zu,\"batch\":%llu,\"operations\":%llu,\"hz\":%.17g,"
       "\"quantum_ticks\":%llu,\"read_ticks\":%.17g,\"measuring_ns\":%llu,\"pinned\":%s,\"fifo\":%s,"
-      "\"locked\":%s,\"placed\":%s,\"threads\":%s,\"singles\":%zu}\n",
+      "\"locked\":%s,\"placed\":%s,\"threads\":%s,\"singles\":%zu,\"items\":%.17g,\"bytes\":%.17g%s}\n",
       outcome.ticks.size(), static_cast<unsigned long long>(outcome.batch),
       static_cast<unsigned long long>(outcome.operations), outcome.hz,
       static_cast<unsigned long long>(outcome.grain.quantum_ticks), outcome.grain.read_ticks,
       static_cast<unsigned long long>(outcome.measuring_ns), context.pinned ? "true" : "false",
       context.fifo ? "true" : "false", context.locked ? "true" : "false", context.placed ? "true" : "false",
-      outcome.threads ? "true" : "false", outcome.singles.size());
+      outcome.threads ? "true" : "false", outcome.singles.size(), outcome.items, outcome.bytes, counted);
   write_all(file, head, static_cast<std::size_t>(length));
   write_all(file, outcome.ticks.data(), outcome.ticks.size() * sizeof(std::uint64_t));
   write_all(file, outcome.singles.data(), outcome.singles.size() * sizeof(std::uint64_t));
@@ -256,6 +288,10 @@ inline bool parse(std::span<char*> arguments, Config& config) {
       config.turns.first = *value == '1';
     } else if (name == "--memory") {
       config.memory_bytes = std::strtoull(value, nullptr, 10);
+    } else if (name == "--count") {
+      config.count = std::strtoull(value, nullptr, 10);
+    } else if (name == "--cold") {
+      config.cold = *value == '1';
     } else if (name == "--layout") {
       config.layout = std::strtoull(value, nullptr, 10);
     } else if (name == "--param") {
@@ -280,7 +316,7 @@ inline int run_one(const Descriptor* first, const Config& config, int file) {
   const Descriptor* test = first;
   while (test != nullptr && config.fixture != test->name) test = test->next;
   if (test == nullptr) return fail(exit_missing, "there is no such fixture");
-  if (test->version != descriptor_version)
+  if (test->version == 0 || test->version > descriptor_version)
     return fail(exit_missing, "built with another version of bench.hpp");
   const Context context = enter(config);
   cpu_set_t before;

@@ -1,6 +1,7 @@
 // Threads: one. The process that measures a fixture or a C function of a shared object, or a whole command.
 #include <dlfcn.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <latlab/bench_runner.hpp>
 
@@ -29,8 +30,16 @@ std::uint64_t run_function(void* /*fixture*/, std::uint64_t batch) {
 }
 
 const bench::Descriptor& as_descriptor(const char* name) {
-  static bench::Descriptor out{
-      bench::descriptor_version, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  static bench::Descriptor out{bench::descriptor_version,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr,
+                               nullptr};
   out.name = name;
   out.create = [](const bench::Parameters& parameters) -> void* {
     argument = parameters.get("size", 0);
@@ -104,6 +113,7 @@ int run_command(char** command, const bench::Config& config, int file) {
   out.ticks.assign(config.iterations, 0);
   std::uint64_t first = 0;
   std::uint64_t last = 0;
+  constexpr bench::Costs none{};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -116,7 +126,8 @@ int run_command(char** command, const bench::Config& config, int file) {
     const int error = posix_spawnp(&child, command[0], &actions, nullptr, command, environ);
     if (error != 0)
       return bench::fail(bench::exit_missing, std::strerror(error));  // NOLINT(concurrency-mt-unsafe)
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    rusage usage{};
+    while (wait4(child, &status, 0, &usage) < 0 && errno == EINTR) {
     }
     const std::uint64_t to = latlab::ticks_ordered();
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
@@ -125,6 +136,13 @@ int run_command(char** command, const bench::Config& config, int file) {
       return bench::fail(bench::exit_command, ("the command ended with " + how).c_str());
     }
     if (i >= config.warmup) out.ticks[i - config.warmup] = to - from;
+    if (i >= config.warmup && config.count > 0) {
+      bench::Costs used{};
+      used.fill(-1.0);
+      bench::put_usage(used, usage);
+      bench::add_difference(out.costs, none, used);
+      ++out.counted;
+    }
     if (i == config.warmup) first = from;
     last = to;
   }

@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 #include <sys/mman.h>
 #include <latlab/bench_loop.hpp>
 #include <latlab/bench_runner.hpp>
@@ -71,24 +72,109 @@ class Call {
   long long operations_ = -1;
 };
 
+// Counts what the interpreter's allocators for objects and memory are asked for, while it lives.
+class Allocations {
+ public:
+  Allocations() {
+    for (Hook& hook : hooks_) {
+      PyMem_GetAllocator(hook.domain, &hook.inner);
+      PyMemAllocatorEx counting{&hook, &allocate, &allocate_zeroed, &reallocate, &release};
+      PyMem_SetAllocator(hook.domain, &counting);
+    }
+  }
+  ~Allocations() {
+    for (Hook& hook : hooks_) PyMem_SetAllocator(hook.domain, &hook.inner);
+  }
+  Allocations(const Allocations&) = delete;
+  Allocations& operator=(const Allocations&) = delete;
+
+  [[nodiscard]] bench::Costs with(bench::Costs out) const noexcept {
+    out[static_cast<std::size_t>(bench::Cost::allocations)] = static_cast<double>(count_);
+    out[static_cast<std::size_t>(bench::Cost::allocated_bytes)] = static_cast<double>(bytes_);
+    return out;
+  }
+
+ private:
+  struct Hook {
+    Allocations* owner;
+    PyMemAllocatorDomain domain;
+    PyMemAllocatorEx inner;
+  };
+  static Hook& noted(void* context, std::size_t size) noexcept {
+    Hook& hook = *static_cast<Hook*>(context);
+    ++hook.owner->count_;
+    hook.owner->bytes_ += size;
+    return hook;
+  }
+  static void* allocate(void* context, std::size_t size) {
+    const Hook& hook = noted(context, size);
+    return hook.inner.malloc(hook.inner.ctx, size);
+  }
+  static void* allocate_zeroed(void* context, std::size_t number, std::size_t size) {
+    const Hook& hook = noted(context, number * size);
+    return hook.inner.calloc(hook.inner.ctx, number, size);
+  }
+  static void* reallocate(void* context, void* old, std::size_t size) {
+    const Hook& hook = noted(context, size);
+    return hook.inner.realloc(hook.inner.ctx, old, size);
+  }
+  static void release(void* context, void* old) {
+    const Hook& hook = *static_cast<Hook*>(context);
+    hook.inner.free(hook.inner.ctx, old);
+  }
+
+  std::uint64_t count_ = 0;
+  std::uint64_t bytes_ = 0;
+  Hook hooks_[2] = {{this, PYMEM_DOMAIN_MEM, {}}, {this, PYMEM_DOMAIN_OBJ, {}}};
+};
+
+bool call_unless_none(nb::handle what) {
+  if (what.is_none()) return true;
+  PyObject* const result = PyObject_Vectorcall(what.ptr(), nullptr, 0, nullptr);
+  Py_XDECREF(result);
+  return result != nullptr;
+}
+
+// The costs of so many calls, set-up and tear-down left out.
+std::vector<double> count(nb::callable run, std::uint64_t calls, nb::object set_up, nb::object tear_down) {
+  const bool prepares = !set_up.is_none() || !tear_down.is_none();
+  Call call(run, false);
+  bench::Costs sum{};
+  bool good = call_unless_none(set_up) && call() && call_unless_none(tear_down);
+  {
+    const bench::CostReader reader;
+    const Allocations allocations;
+    const std::uint64_t group = prepares ? 1 : calls;
+    for (std::uint64_t done = 0; done < calls && good; done += group) {
+      good = call_unless_none(set_up);
+      const bench::Costs before = allocations.with(reader.now());
+      good = good && call.times(group);
+      bench::add_difference(sum, before, allocations.with(reader.now()));
+      good = good && call_unless_none(tear_down);
+    }
+  }
+  if (!good) throw nb::python_error();
+  return {sum.begin(), sum.end()};
+}
+
 nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup, std::uint64_t batch,
                    bool counted, nb::object set_up, nb::object tear_down,
-                   std::tuple<int, bool, std::size_t, std::size_t> taking_turns) {
+                   std::tuple<int, bool, std::size_t, std::size_t> taking_turns, bool cold) {
   const auto [peer, first, length, unmeasured] = taking_turns;
   const bench::Turns turns{peer, first, length, unmeasured};
   const bench::ClockGrain grain = bench::clock_grain();
   Call call(run, counted);
-  const bool prepares = !set_up.is_none() || !tear_down.is_none();
-  const auto prepare = [](nb::handle what) {
-    if (what.is_none()) return true;
-    PyObject* const result = PyObject_Vectorcall(what.ptr(), nullptr, 0, nullptr);
-    Py_XDECREF(result);
-    return result != nullptr;
+  const bool prepares = !set_up.is_none() || !tear_down.is_none() || cold;
+  std::vector<bench::Evictor> evictor(cold ? 1 : 0);
+  const auto made_ready = [&] {
+    const bool made = call_unless_none(set_up);
+    for (bench::Evictor& evict : evictor) evict();
+    return made;
   };
   std::vector<std::uint64_t> out(iterations, 0);
   bool good = true;
   const auto once = [&](std::uint64_t runs) {
-    good = good && prepare(set_up) && call.times(runs) && prepare(tear_down);
+    good = good && made_ready() && call.times(runs) && call_unless_none(tear_down);
   };
   if (prepares) batch = 1;
   once(1);
@@ -113,8 +199,8 @@ nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup,
   const auto measured = [&](std::uint64_t* to, std::size_t count) {
     if (prepares) {
       return bench::measure_with_setup(
-          to, count, [&] { return prepare(set_up); }, [&](std::size_t) { return call(); },
-          [&] { return prepare(tear_down); });
+          to, count, made_ready, [&](std::size_t) { return call(); },
+          [&] { return call_unless_none(tear_down); });
     }
     if (batch == 1) return bench::measure_back_to_back(to, count, [&](std::size_t) { return call(); });
     return bench::measure_back_to_back(to, count, [&](std::size_t) { return call.times(batch); });
@@ -152,16 +238,23 @@ NB_MODULE(bench, m) {
               "counted: bool, "
               "set_up: typing.Callable[[], object] | None = None, "
               "tear_down: typing.Callable[[], object] | None = None, "
-              "turns: tuple[int, bool, int, int] = (-1, False, 0, 0)) -> tuple[bytes, bool, int, int, "
+              "turns: tuple[int, bool, int, int] = (-1, False, 0, 0), cold: bool = False) -> tuple[bytes, "
+              "bool, int, int, "
               "float, int, float, int, bytes]"),
       "run"_a, "iterations"_a, "warmup"_a, "batch"_a, "counted"_a, "set_up"_a = nb::none(),
-      "tear_down"_a = nb::none(), "turns"_a = std::make_tuple(-1, false, 0, 0),
+      "tear_down"_a = nb::none(), "turns"_a = std::make_tuple(-1, false, 0, 0), "cold"_a = false,
       "Measure a callable: (ticks of each iteration as uint64 bytes, whether every count was the same, "
       "batch, "
       "operations of a call, counter steps a second, the counter's step, cost of a reading in counter "
       "steps, nanoseconds from the first to the last iteration, ticks of single calls between the batches). "
       "`turns`: (the socket to the other side or "
-      "-1, whether this is the first side, iterations of a turn, unmeasured ones before them).");
+      "-1, whether this is the first side, iterations of a turn, unmeasured ones before them). `cold`: empty "
+      "the caches before each iteration.");
+  m.def(
+      "count", &count, "run"_a, "calls"_a, "set_up"_a = nb::none(), "tear_down"_a = nb::none(),
+      "What so many calls cost beside time, in the order of latlab::bench::Cost; -1 where nothing counts it "
+      "here.");
+  m.def("evict", [] { bench::Evictor{}(); }, "Empty the caches.");
   m.def(
       "lock_memory", [] { return mlockall(MCL_CURRENT | MCL_FUTURE) == 0; },
       "Lock all memory of the process, present and future; whether that was allowed.");

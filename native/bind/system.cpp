@@ -2,6 +2,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <latlab/hardware_count.hpp>
 
 #include <memory>
 #include <system_error>
@@ -9,15 +10,14 @@
 
 #include "columns.hpp"
 #include "system/bpf_trace.hpp"
-#include "system/hardware_count.hpp"
 #include "system/perf_trace.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using latlab::HardwareCount;
 using latlab::system::BpfEvent;
 using latlab::system::BpfRequest;
 using latlab::system::BpfTrace;
-using latlab::system::HardwareCount;
 using latlab::system::PerfTrace;
 using latlab::system::TraceRequest;
 
@@ -83,7 +83,7 @@ NB_MODULE(system, m) {
       .def(
           "__init__",
           [](HardwareCount* self, const std::string& name, int task, bool inherit) {
-            const auto what = latlab::system::counted_by_name(name);
+            const auto what = latlab::counted_by_name(name);
             if (!what) throw nb::value_error(("no counter is called " + name).c_str());
             new (self) HardwareCount(*what, task, inherit);
             if (const int error = self->error(); error != 0) {

@@ -1,12 +1,12 @@
 #include <latlab/clock.hpp>
+#include <latlab/hardware_count.hpp>
 
 #include <thread>
 
 #include "check.hpp"
-#include "system/hardware_count.hpp"
 
-using latlab::system::Counted;
-using latlab::system::HardwareCount;
+using latlab::Counted;
+using latlab::HardwareCount;
 
 namespace {
 
@@ -37,6 +37,6 @@ TEST("a counter of a task that isn't there says why") {
 }
 
 TEST("counters go by the names that perf gives them") {
-  CHECK(latlab::system::counted_by_name("LLC-load-misses") == Counted::llc_load_misses);
-  CHECK(!latlab::system::counted_by_name("LLC").has_value());
+  CHECK(latlab::counted_by_name("LLC-load-misses") == Counted::llc_load_misses);
+  CHECK(!latlab::counted_by_name("LLC").has_value());
 }

@@ -19,6 +19,7 @@ __all__ = [
     "duration",
     "duration_interval",
     "duration_of",
+    "number",
     "plural",
     "printable",
     "right_aligned",
@@ -86,6 +87,11 @@ def unit_of(ns: float) -> tuple[float, str]:
 def count(value: float | None) -> str:
     """A number of things with its thousands apart: "1,234,567"; "–" for None."""
     return "–" if value is None else f"{value:,.0f}"
+
+
+def number(value: float | None) -> str:
+    """A number that need not be whole, in three digits: "0.25", "3", "33,016"; "–" for None or NaN."""
+    return "–" if value is None or value != value else _significant(value, 3)
 
 
 def share(value: float | None, *, digits: int = 1, signed: bool = False) -> str:

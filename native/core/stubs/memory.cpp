@@ -11,8 +11,8 @@
 #include <random>
 #include <stdexcept>
 
+#include <latlab/hardware_count.hpp>
 #include "stubs/sleep.hpp"
-#include "system/hardware_count.hpp"
 
 namespace latlab::stubs {
 namespace {
@@ -146,7 +146,7 @@ CacheResult CacheStub::run(std::int64_t accesses) noexcept {
 
 CacheResult CacheStub::run_counted(std::int64_t accesses) noexcept {
   // Most virtual machines have no such counter.
-  const system::HardwareCount counter(system::Counted::cache_misses, 0, false);
+  const HardwareCount counter(Counted::cache_misses, 0, false);
   const std::int64_t before = counter.now();
   CacheResult result = run(accesses);
   if (before >= 0) result.misses = counter.now() - before;

@@ -4,10 +4,18 @@
 from collections.abc import Callable
 
 
-def measure(run: Callable[[], object], iterations: int, warmup: int, batch: int, counted: bool, set_up: Callable[[], object] | None = None, tear_down: Callable[[], object] | None = None, turns: tuple[int, bool, int, int] = (-1, False, 0, 0)) -> tuple[bytes, bool, int, int, float, int, float, int, bytes]:
+def measure(run: Callable[[], object], iterations: int, warmup: int, batch: int, counted: bool, set_up: Callable[[], object] | None = None, tear_down: Callable[[], object] | None = None, turns: tuple[int, bool, int, int] = (-1, False, 0, 0), cold: bool = False) -> tuple[bytes, bool, int, int, float, int, float, int, bytes]:
     """
-    Measure a callable: (ticks of each iteration as uint64 bytes, whether every count was the same, batch, operations of a call, counter steps a second, the counter's step, cost of a reading in counter steps, nanoseconds from the first to the last iteration, ticks of single calls between the batches). `turns`: (the socket to the other side or -1, whether this is the first side, iterations of a turn, unmeasured ones before them).
+    Measure a callable: (ticks of each iteration as uint64 bytes, whether every count was the same, batch, operations of a call, counter steps a second, the counter's step, cost of a reading in counter steps, nanoseconds from the first to the last iteration, ticks of single calls between the batches). `turns`: (the socket to the other side or -1, whether this is the first side, iterations of a turn, unmeasured ones before them). `cold`: empty the caches before each iteration.
     """
+
+def count(run: Callable, calls: int, set_up: object | None = None, tear_down: object | None = None) -> list[float]:
+    """
+    What so many calls cost beside time, in the order of latlab::bench::Cost; -1 where nothing counts it here.
+    """
+
+def evict() -> None:
+    """Empty the caches."""
 
 def lock_memory() -> bool:
     """

@@ -18,7 +18,7 @@ from latlab.bench.measuring.experiment import (
     run_suite,
 )
 from latlab.bench.measuring.inprocess import measure_call, measure_rounds
-from latlab.bench.measuring.plain import default_settings, run
+from latlab.bench.measuring.plain import costs_of, default_settings, run
 from latlab.bench.measuring.revisions import installed, rebuilding, revisions, uncommitted
 from latlab.bench.results import baseline
 from latlab.bench.results.api import (
@@ -53,6 +53,7 @@ __all__ = [
     "between_runs",
     "carry_over",
     "compare_results",
+    "costs_of",
     "couples",
     "couples_of",
     "default_settings",

@@ -11,7 +11,22 @@ import numpy.typing as npt
 
 from latlab.model.statistics.paired import PairedResult
 
-__all__ = ["Control", "Judgement", "Measure", "Plan", "Sample", "Settings", "Shift"]
+__all__ = ["COSTS", "Control", "Judgement", "Measure", "Plan", "Sample", "Settings", "Shift"]
+
+
+# What a call costs beside its time, in the order in which the measuring processes write it.
+COSTS = (
+    "instructions",
+    "branches",
+    "branch_misses",
+    "cache_misses",
+    "voluntary_switches",
+    "involuntary_switches",
+    "minor_faults",
+    "major_faults",
+    "allocations",
+    "allocated_bytes",
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +48,9 @@ class Settings:
         timeout_s: seconds after which a process counts as hung.
         turn: iterations after which a process hands over to that of the other side; 0 lets each measure in
             one go, one after the other.
-        unmeasured: iterations at the beginning of a turn that aren't measured.
+        unmeasured: iterations at the beginning of a turn that aren't measured, or up to twice as many.
+        cold: whether the caches are emptied before each call.
+        count: calls whose costs are counted before anything is timed; 0 for none.
     """
 
     iterations: int = 100
@@ -48,6 +65,8 @@ class Settings:
     timeout_s: float = 60.0
     turn: int = 0
     unmeasured: int = 0
+    cold: bool = False
+    count: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +87,9 @@ class Sample:
         singles: operations that were timed one by one, between the batches.
         tail_quantile: the highest of p90, p99 and p99.9 that those carry; 0 where they carry none.
         tail_ns: that quantile of them, the cost of a reading taken off.
+        items: that a run handles, as the fixture says; 0 where it doesn't.
+        bytes: the same in bytes.
+        costs: of `COSTS`, of a run, those that something counted; empty where nothing was asked for.
     """
 
     times_ns: npt.NDArray[np.float64]
@@ -82,6 +104,9 @@ class Sample:
     singles: int = 0
     tail_quantile: float = 0.0
     tail_ns: float = 0.0
+    items: float = 0.0
+    bytes: float = 0.0
+    costs: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

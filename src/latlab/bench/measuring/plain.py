@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections.abc import Sequence
 
 from latlab.bench.processes.process import conditions_for, measure_once
 from latlab.bench.results import google
 from latlab.bench.results.raw import Row
 from latlab.bench.results.recorder import Recorder
 from latlab.bench.results.targets import Target
+from latlab.errors import LatlabError
 from latlab.model.bench import Sample, Settings
 from latlab.stats.variance import midmean
 
-__all__ = ["default_settings", "own_iterations", "run"]
+__all__ = ["costs_of", "default_settings", "own_iterations", "run"]
 
 DEFAULT_PROCESSES = 5
+_COUNTING_S, _LONGEST_COUNTED_S = 0.05, 0.5
 # A call that takes more of the budget than this is measured few times, so that it does not take minutes.
 SLOW, FEWEST_OF_SLOW = 0.02, 2
 
@@ -64,7 +67,11 @@ def run(
     elif iterations is None:
         probe = measure_once(target, dataclasses.replace(settings, iterations=own_iterations(target) or 10))
         settings = dataclasses.replace(settings, batch=probe.batch)
-        one_s = max(1e-8, midmean(probe.times_ns) * probe.batch * probe.operations * 1e-9)
+        one_s = max(
+            1e-8,
+            midmean(probe.times_ns) * probe.batch * probe.operations * 1e-9,
+            probe.measuring_s / len(probe.times_ns),  # with what prepares an iteration
+        )
         share = seconds / (processes or DEFAULT_PROCESSES)
         iterations = own_iterations(target) or min(max(10, int(share / 2 / one_s)), 2000)
     settings = dataclasses.replace(settings, iterations=iterations, warmup=min(settings.warmup, iterations))
@@ -77,3 +84,29 @@ def run(
         samples.append(measure_once(target, settings))
         recorder.add(Row(target.name, len(samples) - 1, 0, "A", samples[-1]))
     return samples
+
+
+def costs_of(target: Target, settings: Settings, samples: Sequence[Sample]) -> dict[str, float]:
+    """What a run costs beside its time, counted in a process of its own that times nothing.
+
+    Args:
+        target: with its fixture settled.
+        settings: how a process measures.
+        samples: what was measured of it, which says how many runs take `_COUNTING_S`.
+
+    Returns:
+        of `COSTS` those that something counts here; empty where a run takes too long to be repeated, or where
+        another loop than latlab's makes it.
+    """
+    run_s = midmean(samples[0].times_ns) * samples[0].operations * 1e-9
+    if target.kind == "google" or run_s > _LONGEST_COUNTED_S:
+        return {}
+    calls = 1 if target.kind == "command" else max(1, min(10_000, int(_COUNTING_S / max(run_s, 1e-9))))
+    plain = dataclasses.replace(
+        settings, cpu=None, cpus=(), priority=0, fitting=False, lock_memory=False,
+        cold=False, iterations=1, warmup=0 if target.kind == "command" else 2, batch=1, count=calls,
+    )  # fmt: skip
+    try:
+        return dict(measure_once(target, plain).costs)
+    except LatlabError:
+        return {}  # what was measured stands; a program of an older header knows no counting

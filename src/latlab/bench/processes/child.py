@@ -71,9 +71,9 @@ def takes_seed(fixture: Any) -> bool:
     return code is not None and "seed" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def prepare(config: dict[str, Any]) -> dict[str, bool]:
+def prepare(config: dict[str, Any]) -> dict[str, Any]:
     """Set up the process: memory limit, processor, scheduling, locked memory. Says what came about."""
-    done = {"pinned": False, "fifo": False, "locked": False}
+    done: dict[str, Any] = {"pinned": False, "fifo": False, "locked": False}
     if config["memory"]:
         import resource
 
@@ -155,6 +155,9 @@ def measure(target: Any, config: dict[str, Any]) -> child_loops.Measured:
     fixture = target(**config["parameters"]) if is_class else None
     run = fixture.run if is_class else target  # type: ignore[union-attr]
     set_up, tear_down = getattr(fixture, "set_up", None), getattr(fixture, "tear_down", None)
+    for rate in ("items", "bytes"):
+        said = getattr(fixture, rate + "_per_run", 0.0)
+        config[rate] = float(said() if callable(said) else said)
     code = getattr(run, "__code__", None)
     if code is not None and code.co_flags & CO_COROUTINE:
         return child_loops.measure_async(run, set_up, tear_down, config, counted=counted)
@@ -199,6 +202,7 @@ def main() -> int:
             say("the other side has gone")
             return EXIT_PEER
         done["threads"] = had_threads()
+        done.update({key: config[key] for key in ("items", "bytes", "costs") if key in config})
         done["placed"] = bool(config["layout"]) and unrandomized()
         with os.fdopen(results, "wb") as file:
             file.write(marshal.dumps((out, done), 4))

@@ -19,9 +19,11 @@ def measure_sync(
         return measure_plain(run, set_up, tear_down, config, counted=counted)
     from latlab._core import bench
 
+    if config["count"]:
+        config["costs"] = bench.count(run, config["count"], set_up, tear_down)
     ticks, even, batch, operations, hz, quantum, read, measuring_ns, singles = bench.measure(
         run, config["iterations"], config["warmup"], config["batch"], counted, set_up, tear_down,
-        config["turns"],
+        config["turns"], config["cold"],
     )  # fmt: skip
     if not even:
         raise Uneven
@@ -42,6 +44,8 @@ def measure_plain(
     from array import array
     from time import perf_counter_ns as stamp
 
+    if config["cold"]:
+        raise ValueError("caches are emptied by latlab's own interpreter only")
     quantum, read = clock_grain(stamp)
     counts = set()
 
@@ -110,7 +114,7 @@ def measure_async(
 
     from latlab._core import bench, clock
 
-    batch = config["batch"] or 1
+    batch = 1 if config["cold"] else config["batch"] or 1
     out, counts = array("Q", bytes(8 * config["iterations"])), set()
     stamp = clock.ticks_ordered
     peer, first, length, unmeasured = config["turns"]
@@ -129,6 +133,8 @@ def measure_async(
     async def once(calls: int) -> int:
         if set_up is not None:
             await set_up() if asyncio.iscoroutinefunction(set_up) else set_up()
+        if config["cold"]:
+            bench.evict()
         begin = stamp()
         for _ in range(calls):
             result = await run()

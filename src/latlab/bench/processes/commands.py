@@ -47,6 +47,8 @@ def command(
         "lock": settings.lock_memory,
         "memory": settings.memory_limit_bytes,
         "layout": layout,
+        "count": settings.count,
+        "cold": settings.cold,
         "turns": (peer, first, settings.turn, settings.unmeasured),
     }
     return python(target, config)
@@ -74,9 +76,11 @@ def _options(target: Target, settings: Settings, peer: int, *, first: bool) -> l
     options = ["--iterations", str(settings.iterations), "--warmup", str(settings.warmup)]
     options += ["--fifo", str(settings.priority), "--cpu", str(-1 if settings.cpu is None else settings.cpu)]
     options += ["--memory", str(settings.memory_limit_bytes)]
+    options += ["--count", str(settings.count)] if settings.count else []
     if target.kind == "command":  # what is locked isn't inherited by the command
         return [*options, "--", *target.command]
     options += ["--batch", str(settings.batch), "--lock", "1" if settings.lock_memory else "0"]
+    options += ["--cold", "1"] if settings.cold else []
     if peer >= 0:
         options += ["--peer", str(peer), "--first", "1" if first else "0"]
         options += ["--turn", str(settings.turn), "--unmeasured", str(settings.unmeasured)]
@@ -105,11 +109,15 @@ def python(target: Target, config: dict[str, Any]) -> list[str]:
     return [sys.executable, *(["-S"] if plain else []), script, marshal.dumps(config).hex()]
 
 
-def environment(layout: int, target: Target) -> dict[str, str] | None:
+def environment(layout: int, target: Target, *, counting: bool = False) -> dict[str, str] | None:
     """The variables of a process: the stack begins behind them, so that their length draws where."""
     if target.kind == "command" and target.search:
         before = os.environ.get("PYTHONPATH")
         return {**os.environ, "PYTHONPATH": os.pathsep.join([*target.search, *([before] if before else [])])}
+    if counting and target.kind in ("object", "program"):
+        before = os.environ.get("LD_PRELOAD")
+        library = str(Path(native_runner()).with_name("liblatlab-allocations.so"))
+        return {**os.environ, "LD_PRELOAD": ":".join([library, *([before] if before else [])])}
     if not layout:
         return None
     hashed = {} if "PYTHONHASHSEED" in os.environ else {"PYTHONHASHSEED": str(layout)}

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from latlab.bench.processes import commands
 from latlab.bench.results import google
 from latlab.bench.results.targets import Target
 from latlab.errors import LatlabError, NotTrustworthyError, UsageError
-from latlab.model.bench import Sample, Settings
+from latlab.model.bench import COSTS, Sample, Settings
 from latlab.stats.quantiles import nearest_rank
 
 __all__ = ["conditions_for", "fixtures", "measure_once", "measure_pair", "takes_seed"]
@@ -151,9 +151,7 @@ def _measured(targets: Sequence[Target], settings: Settings, layout: int = 0) ->
         if len(targets) == 2:
             ends = [stack.enter_context(end) for end in socket.socketpair()]
         running = [
-            stack.enter_context(
-                _Process(target, commands.command(target, settings, end, layout, first=i == 0), end, layout)
-            )
+            stack.enter_context(_Process(target, settings, end, layout, first=i == 0))
             for i, (target, end) in enumerate(zip(targets, ends, strict=True))
         ]
         for end in ends:
@@ -234,7 +232,16 @@ def _sample(target: Target, output: bytes, settings: Settings, process_s: float)
         singles=len(alone),
         tail_quantile=q,
         tail_ns=tail,
+        items=float(done.get("items", 0.0)),
+        bytes=float(done.get("bytes", 0.0)),
+        costs=_costs(done, settings.count),
     )
+
+
+def _costs(done: Mapping[str, Any], calls: int) -> dict[str, float]:
+    """What a call costs beside its time, where that was counted."""
+    found = zip(COSTS, done.get("costs", ()), strict=False)
+    return {name: total / int(done.get("counted", calls)) for name, total in found if total >= 0}
 
 
 def _unpacked(target: Target, output: bytes) -> Any:
@@ -248,9 +255,19 @@ class _Process:
     """One measuring process, with all that it has started, until it has ended or is ended."""
 
     def __init__(
-        self, target: Target, command: Sequence[str], peer: socket.socket | None = None, layout: int = 0
+        self,
+        target: Target,
+        command: Sequence[str] | Settings,
+        peer: socket.socket | None = None,
+        layout: int = 0,
+        *,
+        first: bool = True,
     ) -> None:
         self.target = target
+        counting = False
+        if isinstance(command, Settings):
+            counting = command.count > 0
+            command = commands.command(target, command, peer, layout, first=first)
         # A session of its own, so that what a hanging fixture has started ends with it.
         self.popen = subprocess.Popen(
             command,
@@ -258,7 +275,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env=commands.environment(layout, target),
+            env=commands.environment(layout, target, counting=counting),
             cwd=target.cwd,
             pass_fds=() if peer is None else (peer.fileno(),),
         )

@@ -73,9 +73,16 @@ def sample(text: str, output: bytes, process_s: float) -> Sample:
         rows = [row for row in rows if row.get("run_type", "iteration") == "iteration"]
         times = [float(row["real_time"]) * _SCALE_NS[row.get("time_unit", "ns")] for row in rows]
         counts = [int(row["iterations"]) for row in rows]
+        rates = [
+            float(rows[0].get(f"{what}_per_second", 0.0)) * times[0] * 1e-9 if rows else 0.0
+            for what in ("items", "bytes")
+        ]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise LatlabError(f"{text}: what came out is not Google Benchmark's JSON") from None
     if not times or min(times) <= 0 or min(counts) <= 0:
         raise LatlabError(f"{text}: it measured nothing")
     took = sum(t * n for t, n in zip(times, counts, strict=True)) * 1e-9
-    return Sample(np.array(times), counts[0], process_s=process_s, measuring_s=min(took, process_s))
+    return Sample(
+        np.array(times), counts[0], process_s=process_s, measuring_s=min(took, process_s),
+        items=rates[0], bytes=rates[1],
+    )  # fmt: skip

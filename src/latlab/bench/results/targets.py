@@ -33,7 +33,7 @@ class Target:
         cwd: the folder that it runs in; None for latlab's own.
         search: folders in which Python looks first for modules.
         interpreter: of another Python, which measures without latlab's native loop; None for latlab's own.
-        title: how results call a command; by default the command.
+        title: how results call it, where not by its command or its fixture and parameters.
     """
 
     kind: Kind
@@ -55,8 +55,10 @@ class Target:
     @property
     def name(self) -> str:
         """How results call it."""
+        if self.title:
+            return self.title
         if self.kind == "command":
-            return self.title or shlex.join(self.command)
+            return shlex.join(self.command)
         values = ",".join(f"{k}={v}" for k, v in sorted(self.parameters.items()))
         return f"{self.fixture}[{values}]" if values else str(self.fixture)
 

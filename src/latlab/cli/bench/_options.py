@@ -55,6 +55,9 @@ def measuring(function: Function) -> Function:
             show_default=True,
             help="Seconds a process.",
         ),
+        click.option(
+            "--cold", is_flag=True, help="Empty the caches before each call; `run` measures both ways."
+        ),
         click.option("--seed", type=int, help="Of the order of the sides; drawn anew by default."),
         JSON,
         click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the recording."),
@@ -145,6 +148,7 @@ def settings_of(options: dict[str, Any]) -> Settings:
         lock_memory=not options["no_lock_memory"],
         memory_limit_bytes=options["memory"] or 0,
         timeout_s=options["timeout"],
+        cold=options["cold"],
     )
 
 

@@ -38,6 +38,8 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
     from latlab.system.environment import capture
 
     check_outputs(options)
+    if options["cold"] and any(target.apart for target in targets):
+        raise UsageError("--cold is for fixtures", remedy="name FILE:FIXTURE")
     if (options["sizes"] or options["threads"]) and any(target.apart for target in targets):
         raise UsageError("--sizes and --threads are parameters of fixtures", remedy="name FILE:FIXTURE")
     before = bench.load(options["baseline"]) if options["baseline"] else None
@@ -69,13 +71,17 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
         tests, documents = {}, []
         points: list[sweep.Point] = []
         failed: list[LatlabError] = []
-        for target in targets:
+        pairs = [(target, settings) for target in targets]
+        if options["cold"]:
+            pairs = [(t, dataclasses.replace(settings, cold=cold)) for t in targets for cold in (False, True)]
+        for given, how in pairs:
+            target = dataclasses.replace(given, title=f"{given.name} (cold)") if how.cold else given
             try:
                 samples = bench.run(
                     target,
-                    settings,
+                    how,
                     recorder,
-                    seconds=options["seconds"] / len(targets),
+                    seconds=options["seconds"] / len(pairs),
                     processes=options["processes"],
                     iterations=options["iterations"],
                 )
@@ -83,7 +89,8 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
                 failed.append(error)  # loses nothing of the others
                 continue
             tests[target.name] = samples
-            documents.append(bench_text.summary_json(target.name, samples, mean=options["mean"]))
+            costs = bench.costs_of(target, how, samples)
+            documents.append(bench_text.summary_json(target.name, samples, mean=options["mean"], costs=costs))
             points.append((str(target.fixture), target.parameters, documents[-1]["summary"]["p50"]))
         if not tests and failed:
             raise failed[0]
@@ -105,6 +112,10 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
             click.echo(f"latlab: {document['name']}: {warning}", err=True)
     for one in failed:
         click.echo(f"latlab: {one}", err=True)
+    if any(d["costs"] for d in documents) and not any("instructions" in d["costs"] for d in documents):
+        click.echo(
+            "latlab: instructions, branches and cache misses: this machine has no hardware counters", err=True
+        )
     if settings.priority and not settings.fitting and documents and "fifo" not in documents[0]["context"]:
         click.echo("latlab: SCHED_FIFO isn't allowed here; measured without it", err=True)
     code: int = ExitCode.OK

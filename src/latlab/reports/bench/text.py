@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from latlab import words
 from latlab.model.bench import Control, Judgement, Measure, Plan, Sample
 from latlab.model.machine.environment import Environment
 from latlab.stats.quantiles import nearest_rank
@@ -18,6 +19,7 @@ from latlab.words import share
 
 __all__ = [
     "control_json",
+    "costs_text",
     "counted",
     "csv_lines",
     "judgement_json",
@@ -29,10 +31,18 @@ __all__ = [
     "summary_text",
 ]
 
+_COSTS = {
+    "instructions": "instructions",
+    "branches": "branches",
+    "branch_misses": "branch misses",
+    "cache_misses": "cache misses",
+}
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 
 
-def summary_json(name: str, samples: Sequence[Sample], *, mean: bool = False) -> dict[str, Any]:
+def summary_json(
+    name: str, samples: Sequence[Sample], *, mean: bool = False, costs: Mapping[str, float] | None = None
+) -> dict[str, Any]:
     """The quick summary of a benchmark; a quantile that the values can't tell from the maximum is null."""
     times = np.concatenate([s.times_ns for s in samples])
     first = samples[0]
@@ -69,8 +79,38 @@ def summary_json(name: str, samples: Sequence[Sample], *, mean: bool = False) ->
             "source": "time-stamp counter, tied to CLOCK_MONOTONIC",
         },
         "context": list(first.context),
+        "rates": _rates(first, summary["p50"]),
+        "costs": {name: total / first.operations for name, total in (costs or {}).items()},
         "warnings": warnings,
     }
+
+
+def _rates(sample: Sample, p50_ns: float | None) -> dict[str, float]:
+    """Items and bytes a second at the median time, where the fixture says how many a run handles."""
+    run_s = (p50_ns or math.nan) * sample.operations * 1e-9
+    found = {"items_per_s": sample.items / run_s, "bytes_per_s": sample.bytes / run_s}
+    return {name: value for name, value in found.items() if value > 0}
+
+
+def costs_text(document: Mapping[str, Any]) -> str:
+    """What an operation costs beside its time, and how much it handles; empty where nothing is known."""
+    costs, parts = document["costs"], []
+    rates = document["rates"]
+    if "items_per_s" in rates:
+        parts.append(f"{words.count(rates['items_per_s'])} items/s")
+    if "bytes_per_s" in rates:
+        parts.append(f"{words.size(rates['bytes_per_s'])}/s")
+    for name, what in _COSTS.items():
+        if name in costs:
+            parts.append(f"{words.number(costs[name])} {what}")
+    if "voluntary_switches" in costs:
+        switches = costs["voluntary_switches"] + costs["involuntary_switches"]
+        parts.append(f"{words.number(switches)} context switches")
+        parts.append(f"{words.number(costs['minor_faults'] + costs['major_faults'])} page faults")
+    if "allocations" in costs:
+        allocated = words.size(costs["allocated_bytes"])
+        parts.append(f"{words.number(costs['allocations'])} allocations ({allocated})")
+    return f"# {document['name']}: an operation: {', '.join(parts)}" if parts else ""
 
 
 def summary_text(documents: Iterable[Mapping[str, Any]]) -> str:
@@ -93,6 +133,7 @@ def summary_text(documents: Iterable[Mapping[str, Any]]) -> str:
             f"{document['batch']} runs an iteration; {grain}; "
             f"{', '.join(document['context']) or 'plain scheduling'}"
         )
+    lines += filter(None, map(costs_text, documents))
     return "\n".join(lines)
 
 
