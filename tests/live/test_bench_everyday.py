@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import latlab
 
 FIXTURES = """
 import threading, time
@@ -217,3 +220,48 @@ def test_sizes_say_how_the_time_grows_and_threads_are_measured_alike(folder: Pat
     assert {"fifo", "pinned"} & {c for b in document["benchmarks"] for c in b["context"]} == set()
     refused = bench(folder, "--threads", "1,2", "--", "true")
     assert (refused.returncode, "are parameters of fixtures" in refused.stderr) == (2, True)
+
+
+COUNTED = """
+class Lists:
+    items_per_run = 50
+    def run(self):
+        return [bytearray(10_000) for _ in range(50)]
+"""
+COUNTED_CPP = """
+#include <latlab/bench.hpp>
+#include <vector>
+struct Vectors {
+  void run() { std::vector<int> v(100); latlab::bench::do_not_optimize(v.data()); }
+  double bytes_per_run() const { return 400; }
+};
+LATLAB_BENCHMARK(Vectors)
+"""
+
+
+def test_allocations_switches_and_rates_are_counted_and_cold_caches_are_a_row_of_their_own(
+    folder: Path,
+) -> None:
+    (folder / "counted.py").write_text(COUNTED)
+    done = bench(folder, "run", "counted.py", *FEW, "--cold")
+    assert done.returncode == 0, done.stderr
+    warm, cold = json.loads(done.stdout)["benchmarks"]
+    assert (warm["name"], cold["name"]) == ("Lists", "Lists (cold)")
+    assert 100 <= warm["costs"]["allocations"] < 200  # an object and its bytes
+    assert {"voluntary_switches", "minor_faults"} <= warm["costs"].keys()
+    assert warm["rates"]["items_per_s"] > 0
+    if "instructions" not in warm["costs"]:
+        assert done.stderr.count("no hardware counters") == 1
+
+
+@pytest.mark.peer
+def test_allocations_of_cpp_fixtures_are_counted_by_a_preloaded_library(folder: Path) -> None:
+    if (compiler := shutil.which("g++")) is None:
+        pytest.skip("needs g++")
+    (folder / "counted.cpp").write_text(COUNTED_CPP)
+    flags = ["-std=c++20", "-O2", "-shared", "-fPIC", f"-I{latlab.get_include()}"]
+    subprocess.run([compiler, *flags, "counted.cpp", "-o", "counted.so"], cwd=folder, check=True)
+    (one,) = json.loads(bench(folder, "run", "counted.so", *FEW).stdout)["benchmarks"]
+    assert one["costs"]["allocations"] == pytest.approx(1, abs=0.1)
+    assert one["costs"]["allocated_bytes"] == pytest.approx(400, abs=40)
+    assert one["rates"]["bytes_per_s"] > 0

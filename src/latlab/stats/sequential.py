@@ -95,7 +95,10 @@ def _alarm(x: npt.NDArray[np.float64], probability: float, smallest: float) -> i
             continue
         if abs(shift) < max(smallest, 1e-12):
             continue
-        scale = max(_scale(old), _step_scale(old))
+        aside = np.sign(shift) * (old - middle)
+        if float((aside >= abs(shift)).mean()) > _SEEN:
+            continue  # a machine with two levels has been on that one before
+        scale = max(_scale(old), _step_scale(old), _side_scale(aside))
         own = 1.0 if window == 2 else math.sqrt(math.pi / 2 / window)
         alike = _likeness(old)
         # Both of two have to be that far: for independent ones the square root of the probability would do,
@@ -109,6 +112,11 @@ def _alarm(x: npt.NDArray[np.float64], probability: float, smallest: float) -> i
 
 
 _MORE = 1.08
+# Of the values before a change, those that may lie as far away.
+_SEEN = 0.1
+# Of the deviation on the side of a change, which for skew values is the larger one; for normal ones it does
+# not count.
+_OF_SIDE = 0.8
 _OF_TWO = 0.6
 # What neighbours are taken to have in common before there are values that tell, and as how many values that
 # counts.
@@ -133,6 +141,11 @@ def _scale(values: npt.NDArray[np.float64]) -> float:
     little."""
     robust = 1.4826 * float(np.median(np.abs(values - np.median(values))))
     return max(robust, 0.6 * float(values.std(ddof=1)))
+
+
+def _side_scale(aside: npt.NDArray[np.float64]) -> float:
+    beyond = aside[aside > 0]
+    return _OF_SIDE * math.sqrt(float((beyond**2).mean())) if len(beyond) > 1 else 0.0
 
 
 def _step_scale(values: npt.NDArray[np.float64]) -> float:

@@ -179,6 +179,11 @@ def judge_unpaired(
         verdict, why = (Ruling.SLOWER if low > 0 else Ruling.FASTER), "the interval excludes 0"
     else:
         verdict, why = Ruling.INCONCLUSIVE, "run them interleaved: latlab bench ab A B"
+        if min(n, m) < FEWEST and not single:
+            why = (
+                f"{min(n, m)} processes a side carry no verdict, {FEWEST} do; taken as they are B differs by "
+                f"{share(math.expm1(effect), signed=True)}; {why}"
+            )
     processes = min(len(a), len(b))
     needed: int | None = processes
     if verdict is Ruling.INCONCLUSIVE:

@@ -32,6 +32,10 @@ SHIFTED = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 # A group of processes carries a quantile where this many of its effective values lie beyond it, and with
 # fewer groups than these there is no interval.
 _BEYOND, _FEWEST_GROUPS = 5, 7
+DIFFERENT = (Verdict.FASTER, Verdict.SLOWER, Verdict.MIXED)
+# Beyond this a difference is hardly that of a layout (Mytkowicz et al., ASPLOS 2009; here a map moved by a
+# tenth at worst).
+LAYOUT_REACH = 0.1
 # With as many iterations the fastest quarter of each of so many parts is more than one value.
 _FEWEST_UNDELAYED, _PARTS = 32, 4
 
@@ -109,6 +113,7 @@ def judge_pairs(
     refused: str | None = None,
     declared: bool = True,
     over: Sequence[str] = DECLARED,
+    one_build: bool = False,
 ) -> Judgement:
     """Judge interleaved process pairs (A, B), in the order measured.
 
@@ -121,6 +126,7 @@ def judge_pairs(
         refused: why no verdict may be given, or None.
         declared: whether the user named the smallest effect.
         over: the measures that have to be equivalent.
+        one_build: whether each side is one build of compiled code.
     """
     names = measured(pairs)
     differences = [difference(a, b, names) for a, b in pairs]
@@ -143,6 +149,12 @@ def judge_pairs(
         samples = [pair[index] for pair in pairs]
         details[side] = _look(samples)
         warnings += [f"{side}: {w}" for w in _warnings(details[side])]
+    details["layouts"] = _layouts(pairs, differences)
+    if one_build and result.verdict in DIFFERENT and abs(result.effect or 0.0) < LAYOUT_REACH:
+        warnings.append(
+            "each side is one build: where functions lie can alone be worth some per cent; --build CMD "
+            "--padding draws that anew for each block of pairs"
+        )
     counts = [sorted({pair[i].operations for pair in pairs}) for i in (0, 1)]
     if any(len(c) > 1 for c in counts):
         refused = refused or "a side's operation count changed from process to process"
@@ -168,6 +180,20 @@ def judge_pairs(
         judged,
         decided_by,
     )
+
+
+def _layouts(pairs: Sequence[Pair], differences: Sequence[paired.Difference]) -> Mapping[str, Any]:
+    """What a pair's ratio varies by beyond its own scatter: by its layout, and by what else a process draws.
+
+    A verdict takes seven blocks that agree, so that no single layout carries one.
+    """
+    drawn = sum(all("placed" in sample.context for sample in pair) for pair in pairs)
+    if len(pairs) < _FEWEST_GROUPS:
+        return {"drawn": drawn, "deviation": None}
+    logs = np.array([d.log_ratios[0] for d in differences])
+    own = float(np.median([d.noises[0] for d in differences]))
+    spread = paired.robust_deviation(logs)
+    return {"drawn": drawn, "deviation": math.sqrt(max(0.0, spread**2 - own**2))}
 
 
 def measured(pairs: Sequence[Pair]) -> tuple[str, ...]:

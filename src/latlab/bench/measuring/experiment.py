@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from latlab.bench.judging import judge as _judge
 from latlab.bench.judging.measures import DECLARED, combined, judge_measures, pooled_mean
@@ -26,7 +29,7 @@ from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import family, paired
 from latlab.words import share
 
-__all__ = ["Asked", "Comparison", "Earlier", "Suite", "run_aa", "run_ab", "run_suite"]
+__all__ = ["Asked", "Comparison", "Earlier", "Suite", "padding", "run_aa", "run_ab", "run_suite"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Asked:
         early: whether to stop once a verdict is settled; if not, the budget is spent on narrower intervals.
         build: a shell command that makes both sides anew before each block of pairs; None leaves them.
         over: the measures that have to be equivalent.
+        padding: whether every build gets compiler flags that move functions by a drawn distance.
     """
 
     smallest_effect: float | None = None
@@ -67,6 +71,7 @@ class Asked:
     early: bool = True
     build: str | None = None
     over: tuple[str, ...] = DECLARED
+    padding: bool = False
 
 
 @dataclass
@@ -111,6 +116,12 @@ class _Prepared:
     declared: bool
     pairs: list[tuple[Sample, Sample]] = field(default_factory=list)
 
+    def one_build(self, asked: Asked) -> bool:
+        """Whether each side is one build of compiled code, whose functions lie where they happened to."""
+        a, b = self.comparison.a, self.comparison.b
+        compiled = {"object", "program", "google"} & {a.kind, b.kind}
+        return bool(compiled) and asked.build is None and a.path != b.path
+
     def differences(self) -> list[paired.Difference]:
         names = _judge.measured(self.pairs[:1])
         return [_judge.difference(x, y, names) for x, y in self.pairs]
@@ -124,7 +135,7 @@ def run_suite(
     *,
     control: bool = True,
     planned: Callable[[str, Mapping[str, Any]], None] | None = None,
-    told: Callable[[str, float], None] | None = None,
+    told: Callable[[str, float, float], None] | None = None,
 ) -> Suite:
     """Measure comparisons in interleaved process pairs until all verdicts are settled or the budget is spent.
 
@@ -137,7 +148,7 @@ def run_suite(
         recorder: keeps every process.
         control: whether a host that failed its null control is refused.
         planned: told what the pilot of each settled, to keep it.
-        told: told of each block that was measured, with the seconds that are left.
+        told: told of each block that was measured, with the seconds that are left and the effect so far.
     """
     spent_s = 0.0
     refused = _control.refusal() if control else None
@@ -155,7 +166,7 @@ def run_suite(
         out.plans[name] = one.plan
         if planned is not None:
             found = {"smallest_effect": one.effect, "smallest_effect_why": one.effect_why}
-            found |= {"declared": one.declared, "refused": refused}
+            found |= {"declared": one.declared, "refused": refused, "one_build": one.one_build(asked)}
             planned(name, {**found, "plan": dataclasses.asdict(one.plan)})
     names = list(ready)
     if not names:
@@ -166,7 +177,7 @@ def run_suite(
         seconds=asked.seconds * len(trials) - spent_s,
         alpha=asked.alpha,
         failures=LatlabError,
-        told=None if told is None else lambda index, left: told(names[index], left),
+        told=None if told is None else lambda index, left: told(names[index], left, _so_far(trials[index])),
     )
     for name, trial in zip(names, trials, strict=True):
         if isinstance(trial.failed, LatlabError):
@@ -182,6 +193,7 @@ def run_suite(
             refused=refused,
             declared=one.declared,
             over=asked.over,
+            one_build=one.one_build(asked),
         )
     return out
 
@@ -215,12 +227,16 @@ def _prepared(comparison: Comparison, settings: Settings, asked: Asked) -> _Prep
     return _Prepared(comparison, plan, effect, why, with_plan(settings, plan), declared, kept)
 
 
+def _so_far(trial: family.Trial) -> float:
+    return math.expm1(float(np.median([d.log_ratios[0] for d in trial.seen])))
+
+
 def _trial(name: str, one: _Prepared, asked: Asked, recorder: Recorder, index: int) -> family.Trial:
     targets = {"A": one.comparison.a, "B": one.comparison.b}
 
     def measure(order: tuple[paired.Side, paired.Side]) -> paired.Difference:
         if asked.build is not None and len(one.pairs) % one.plan.block_pairs == 0:
-            _build(asked.build, len(one.pairs) // one.plan.block_pairs)
+            _build(asked, len(one.pairs) // one.plan.block_pairs)
         samples = measure_pair(targets[order[0]], targets[order[1]], one.settings)
         for position, (side, sample) in enumerate(zip(order, samples, strict=True)):
             recorder.add(Row(name, len(one.pairs), position, side, sample))
@@ -268,14 +284,13 @@ def _planned(a: Target, b: Target, settings: Settings, asked: Asked) -> tuple[Pl
     elif command:
         count = min(own_iterations(a) or 1, own_iterations(b) or 1)
         settings = dataclasses.replace(settings, iterations=count, warmup=0, batch=1)
-    build = asked.build
     pilot = run_pilot(
         a,
         b,
         settings,
         fixed_iterations=fixed,
         budget_s=asked.seconds,
-        rebuild=None if build is None else lambda number: _build(build, number),
+        rebuild=None if asked.build is None else lambda number: _build(asked, number),
         call_s=call_s,
     )
     if asked.smallest_effect is None:
@@ -334,14 +349,24 @@ def run_aa(
     return _control.control_of(comparisons, called, asked.alpha)
 
 
-def _build(command: str, number: int) -> None:
+def padding(seed: int, number: int) -> str:
+    """Compiler flags that move every function by a distance that is drawn for each build.
+
+    GCC and Clang put so many instructions that do nothing before each function, where nothing runs them: the
+    later a function stands in its file, the farther it moves, and with it all of its branches.
+    """
+    count = int(np.random.default_rng([seed, number]).integers(64))
+    return f"-fpatchable-function-entry={count},{count}"
+
+
+def _build(asked: Asked, number: int) -> None:
+    environment = {**os.environ, "LATLAB_BUILD": str(number), "LATLAB_PADDING": ""}
+    if asked.padding:
+        moved = environment["LATLAB_PADDING"] = padding(asked.seed, number)
+        for name in ("CFLAGS", "CXXFLAGS"):
+            environment[name] = f"{environment.get(name, '')} {moved}".strip()
     done = subprocess.run(
-        command,
-        shell=True,
-        env={**os.environ, "LATLAB_BUILD": str(number)},
-        capture_output=True,
-        text=True,
-        check=False,
+        str(asked.build), shell=True, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["it said nothing"]

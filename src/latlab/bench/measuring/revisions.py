@@ -126,7 +126,8 @@ def rebuilding(both: Sequence[Revision], build: str) -> str:
     """A shell command that builds all of them anew."""
     parts = []
     for one in both:
-        flags = f"CFLAGS={shlex.quote(one.flags)} CXXFLAGS={shlex.quote(one.flags)} " if one.flags else ""
+        moved = shlex.quote(one.flags) + '" $LATLAB_PADDING"'
+        flags = f"CFLAGS={moved} CXXFLAGS={moved} " if one.flags else ""
         named = f"LATLAB_REVISION={one.commit} LATLAB_SITE={shlex.quote(str(one.site))} {flags}"
         parts.append(f"(cd {shlex.quote(str(one.folder))} && {named}sh -c {shlex.quote(build)})")
     return " && ".join(parts)

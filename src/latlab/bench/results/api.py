@@ -153,6 +153,7 @@ def judge_again(
             refused=planned.get("refused"),
             declared=smallest_effect is not None or bool(planned.get("declared", True)),
             over=tuple(map(str, raw.meta["asked"].get("over", DECLARED))),
+            one_build=bool(planned.get("one_build", False)),
         )
     return judged, {name: planned["plan"] for name, planned in plans.items()}
 

@@ -65,6 +65,9 @@ def judging(function: Any) -> Any:
     return measuring(function)
 
 
+PADDING = "Move functions by a distance drawn for each build (CFLAGS and CXXFLAGS of GCC and Clang)."
+
+
 @click.command()
 @click.argument("a")
 @click.argument("b", required=False)
@@ -87,6 +90,7 @@ def judging(function: Any) -> Any:
 @click.option(
     "--build", metavar="CMD", help="Make both sides anew by this shell command before each block of pairs."
 )
+@click.option("--padding", is_flag=True, help=PADDING)
 @click.option(
     "--resume", type=click.Path(path_type=Path, exists=True), help="Recording of a killed run to go on from."
 )
@@ -121,6 +125,8 @@ def ab(a: str, b: str | None, **options: Any) -> int:
         if options["seed"] not in (None, before):
             raise UsageError(f"{resumed} has another seed", remedy="leave --seed out")
         options["seed"] = before
+    if options["padding"] and not options["build"]:
+        raise UsageError("--padding takes --build CMD")
     check_outputs(options)
     parameters = parameters_of(options)
     for name in ("pythons", "wheels"):
@@ -171,6 +177,7 @@ def asked_of(options: dict[str, Any]) -> Asked:
         early=not options.get("keep_going", False),
         build=options.get("build"),
         over=options["measures"],
+        padding=options.get("padding", False),
     )
 
 
@@ -243,16 +250,17 @@ def compare_couples(
     return ExitCode.FAILED if failed and code != ExitCode.REGRESSION else code
 
 
-def progress(comparisons: int) -> Callable[[str, float], None] | None:
-    """Says on a terminal what is measured and how long it may still take; None elsewhere."""
+def progress(comparisons: int) -> Callable[[str, float, float], None] | None:
+    """Says on a terminal what is measured, what is known and how long it may take yet; None elsewhere."""
     if not is_watched():
         return None
     blocks: dict[str, int] = {}
 
-    def told(name: str, left: float) -> None:
+    def told(name: str, left: float, effect: float) -> None:
         blocks[name] = blocks.get(name, 0) + 1
         of = f"{len(blocks)} of {comparisons}, " if comparisons > 1 else ""
-        line = f"latlab: {of}{name}: {blocks[name]} blocks, at most {max(0.0, left):.0f} s left"
+        known = f"{blocks[name]} blocks, so far {share(effect, signed=True)}"
+        line = f"latlab: {of}{name}: {known}, at most {max(0.0, left):.0f} s left"
         click.echo(f"\r\x1b[K{line[:100]}", err=True, nl=False)
         if left <= 0:
             click.echo("\r\x1b[K", err=True, nl=False)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from latlab.cli.bench._options import check_outputs, for_ci, parameters_of, reporting
-from latlab.cli.bench.ab import compare_couples, judging
+from latlab.cli.bench.ab import PADDING, compare_couples, judging
 from latlab.cli.kit.options import Seconds
 from latlab.errors import UsageError
 
@@ -24,6 +24,7 @@ from latlab.errors import UsageError
 )
 @click.option("--build", metavar="CMD", help="Shell command that builds a revision, in its worktree.")
 @click.option("--rebuild", is_flag=True, help="Build both anew before each block of pairs: other layouts.")
+@click.option("--padding", is_flag=True, help=PADDING)
 @click.option(
     "--flags",
     multiple=True,
@@ -56,6 +57,8 @@ def rev(base: str, head: str, **options: Any) -> int:
         raise UsageError("--flags comes twice, for BASE and for HEAD, and takes --build")
     if options["rebuild"] and not options["build"]:
         raise UsageError("--rebuild takes --build CMD")
+    if options["padding"] and not options["rebuild"]:
+        raise UsageError("--padding takes --rebuild")
     check_outputs(options)
     parameters, flags = parameters_of(options), options["flags"] or ("", "")
     if head == "HEAD" and bench.uncommitted():

@@ -85,7 +85,7 @@ def comparison_page(
         (d["name"], side, *(look.get(key) for key in shown))
         for d in documents
         for side, look in d["details"].items()
-        if isinstance(look, Mapping) and look
+        if side in ("A", "B") and look
     ]
     columns = ("comparison", "side", "processes", "iterations", "clock step ns", "reading ns")
     page.table([*columns, "effective share", "humps of processes", "of iterations", "warm-up until"], rows)

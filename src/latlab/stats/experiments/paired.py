@@ -38,6 +38,7 @@ __all__ = [
     "judge",
     "measure_shares",
     "needed_pairs",
+    "robust_deviation",
     "settled",
 ]
 
@@ -224,6 +225,11 @@ def _evidence(ratios: Floats, noises: Floats, block_pairs: int, *, narrow: bool 
     for at in range(0, len(ratios) // block_pairs * block_pairs, block_pairs):
         out.add(ratios[at : at + block_pairs], noises[at : at + block_pairs])
     return out
+
+
+def robust_deviation(values: Floats) -> float:
+    """The standard deviation of normal values with the same median distance from their median."""
+    return _betting.SIGMA_PER_MAD * float(np.median(np.abs(values - np.median(values))))
 
 
 def settled(result: PairedResult) -> bool:

@@ -1,0 +1,93 @@
+"""What a verdict says of layouts, of calls that take long, and what is said beside times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latlab.bench.judging.compare import judge_unpaired
+from latlab.bench.judging.judge import judge_pairs
+from latlab.bench.measuring.experiment import padding
+from latlab.bench.measuring.pilot import run_pilot
+from latlab.bench.results.targets import Target
+from latlab.errors import NotTrustworthyError
+from latlab.model.bench import Judgement, Sample, Settings
+from latlab.model.statistics.paired import Verdict
+from latlab.reports.bench.text import costs_text, judgement_json, judgement_text, summary_json
+
+
+def judged(shifts: list[float], *, block_pairs: int = 2, one_build: bool = False) -> Judgement:
+    """Pairs whose sides differ by so much each, a thousandth of noise beside it."""
+    random = np.random.default_rng(4)
+    pairs = []
+    for shift in shifts:
+        a, b = (100.0 * np.exp(x + 0.001 * random.normal(size=40)) for x in (0.0, shift))
+        pairs.append((Sample(a, context=("placed",)), Sample(b, context=("placed",))))
+    return judge_pairs(
+        pairs,
+        smallest_effect=0.01,
+        smallest_effect_why="",
+        alpha=0.05,
+        block_pairs=block_pairs,
+        one_build=one_build,
+    )
+
+
+def test_a_difference_that_one_layout_carries_is_no_verdict() -> None:
+    of_pairs = judged([0.3] * 2 + [0.0] * 30, block_pairs=2)
+    of_a_build = judged([0.3] * 16 + [0.0] * 16 * 7, block_pairs=16)
+    assert of_pairs.result.verdict not in (Verdict.SLOWER, Verdict.FASTER)
+    assert of_a_build.result.verdict not in (Verdict.SLOWER, Verdict.FASTER)
+
+
+def test_what_layouts_vary_by_is_reported() -> None:
+    random = np.random.default_rng(8)
+    found = judged([0.02 * x for x in random.normal(size=40)])
+    assert found.details["layouts"]["drawn"] == 40
+    assert found.details["layouts"]["deviation"] == pytest.approx(0.02, rel=0.5)
+    assert "each with a layout of its own" in judgement_text(judgement_json(found, name="one"))
+
+
+def test_a_small_difference_of_two_builds_names_the_command_that_draws_layouts_anew() -> None:
+    assert any("--padding" in w for w in judged([0.02] * 30, one_build=True).warnings)
+    assert not any("--padding" in w for w in judged([0.5] * 30, one_build=True).warnings)
+    assert not any("--padding" in w for w in judged([0.02] * 30).warnings)
+
+
+def test_every_build_moves_functions_by_another_distance_that_the_seed_fixes() -> None:
+    first = [padding(1, build) for build in range(20)]
+    assert first == [padding(1, build) for build in range(20)]
+    assert len(set(first)) > 10
+    assert all(f.startswith("-fpatchable-function-entry=") for f in first)
+
+
+def test_a_call_that_takes_longer_than_the_budget_is_said_before_it_is_measured() -> None:
+    target = Target("python", "none.py", fixture="Slow")
+    with pytest.raises(NotTrustworthyError, match="a call takes 5 s") as caught:
+        run_pilot(target, target, Settings(), fixed_iterations=False, budget_s=10.0, rebuild=None, call_s=5.0)
+    assert "--seconds" in str(caught.value)
+
+
+def test_too_few_processes_carry_no_verdict_and_the_difference_stands_beside_it() -> None:
+    sides = [[np.array([level + 0.1 * i]) for i in range(3)] for level in (100.0, 998.0)]
+    result, _, _ = judge_unpaired(sides[0], sides[1], smallest_effect=0.01, alpha=0.05)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert "3 processes a side carry no verdict" in result.why
+    assert "+89" in result.why
+
+
+def test_costs_and_rates_are_of_an_operation() -> None:
+    sample = Sample(np.full(100, 500.0), operations=2, items=1000.0, bytes=4096.0)
+    costs = {"allocations": 6.0, "allocated_bytes": 2048.0, "voluntary_switches": 1.0}
+    costs |= {"involuntary_switches": 0.0, "minor_faults": 0.0, "major_faults": 0.0}
+    document = summary_json("one", [sample], costs=costs)
+    assert document["rates"] == pytest.approx({"items_per_s": 1e9, "bytes_per_s": 4.096e9})
+    assert document["costs"]["allocations"] == 3.0
+    said = costs_text(document)
+    assert "1,000,000,000 items/s" in said
+    assert "3 allocations (1 KiB)" in said
+    assert "0.5 context switches" in said
+
+
+def test_where_nothing_was_counted_nothing_is_said() -> None:
+    assert costs_text(summary_json("one", [Sample(np.full(100, 500.0))])) == ""
