@@ -1,4 +1,4 @@
-"""How often latlab, pyperf, hyperfine and Google Benchmark call identical and changed code different.
+"""How often latlab and its peers call identical and changed code different.
 
 `python -m benchmarks.bench_peers [--pairs N] [--changes 0,5,10,20,50] [--tools a,b] [--cells a,b]
 [--outcomes FILE] [--svg FILE]`
@@ -6,7 +6,8 @@
 Each tool compares a workload with itself and with the same made slower by some thousandths, judged as its own
 documentation has it: pyperf by `compare_to` (a t test on all values), hyperfine by Welch's t test on the runs
 of its `--export-json` (its `scripts/welch_ttest.py`), Google Benchmark by the U test of `compare.py` on 20
-repetitions, latlab by `bench ab`. The tools take turns, pair by pair, so that all meet the same machine. A
+repetitions, pytest-benchmark by `--benchmark-compare-fail=median:1%` (it has a threshold and no test), latlab
+by `bench ab`. The tools take turns, pair by pair, so that all meet the same machine. A
 tool that is not installed is left out and said. `--outcomes` keeps every comparison as a line of JSON.
 """
 
@@ -158,6 +159,36 @@ def pyperf(folder: Path) -> dict[str, Compare]:
     return {"python": python}
 
 
+def pytest_benchmark(folder: Path) -> dict[str, Compare]:
+    try:
+        quietly([sys.executable, "-c", "import pytest_benchmark"])
+    except subprocess.CalledProcessError:
+        return {}
+    (folder / "test_loop.py").write_text(
+        "import os\n"
+        "STEPS = range(10_000 + 10 * int(os.environ['CHANGE']))\n"
+        "def work():\n"
+        "    for _ in STEPS:\n"
+        "        pass\n"
+        "def test_loop(benchmark):\n"
+        "    benchmark(work)\n"
+    )
+
+    def python(change: int, _seed: int) -> int:
+        medians = []
+        for c in (0, change):
+            out = folder / "pytest.json"
+            quietly([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                     "-p", "pytest_benchmark.plugin",
+                     f"--benchmark-json={out}", str(folder / "test_loop.py")],
+                    CHANGE=str(c), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")  # fmt: skip
+            medians.append(json.loads(out.read_text())["benchmarks"][0]["stats"]["median"])
+        ratio = medians[1] / medians[0] - 1
+        return 0 if abs(ratio) <= 0.01 else 1 if ratio > 0 else -1
+
+    return {"python": python}
+
+
 def ours(folder: Path) -> dict[str, Compare]:
     so = compiled(folder)
     (folder / "cells.py").write_text(
@@ -188,7 +219,13 @@ def ours(folder: Path) -> dict[str, Compare]:
     return {name: of(name) for name in texts}
 
 
-TOOLS = {"latlab": ours, "pyperf": pyperf, "hyperfine": hyperfine, "google": google}
+TOOLS = {
+    "latlab": ours,
+    "pyperf": pyperf,
+    "hyperfine": hyperfine,
+    "google": google,
+    "pytest-benchmark": pytest_benchmark,
+}
 
 
 def main() -> None:
@@ -264,7 +301,13 @@ def picture(lines: Sequence[dict[str, float]]) -> str:
     """The share called different against the change, one panel a workload."""
     found = rates(lines)
     cells = sorted({cell for _, cell in found})
-    colours = {"latlab": "#0b6", "pyperf": "#c33", "hyperfine": "#36c", "google": "#a60"}
+    colours = {
+        "latlab": "#0b6",
+        "pyperf": "#c33",
+        "hyperfine": "#36c",
+        "google": "#a60",
+        "pytest-benchmark": "#939",
+    }
     changes = sorted({c for at in found.values() for c in at})
     width, height, left = 300, 200, 40
     out = [

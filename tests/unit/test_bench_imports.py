@@ -253,14 +253,25 @@ def test_hyperfines_result_of_two_commands_is_one_comparison(tmp_path: Path) -> 
     assert (name, judgement.result.verdict) == ("a / b", Ruling.SLOWER)
 
 
-def test_a_correlated_history_keeps_its_rate_of_false_alarms() -> None:
+@pytest.mark.parametrize("correlated", [0.5, 0.7])
+def test_a_correlated_history_keeps_its_rate_of_false_alarms(correlated: float) -> None:
     random, alarms = np.random.default_rng(77), 0
-    for _ in range(150):
+    for _ in range(50):
         x = np.zeros(60)
         for i in range(1, 60):
-            x[i] = 0.5 * x[i - 1] + random.normal()
+            x[i] = correlated * x[i - 1] + random.normal()
         alarms += len(level_changes(0.01 * x, alarm_probability=0.001))
-    assert alarms <= 8  # 8.1 values in a thousand were expected
+    assert alarms <= 4  # 2.7 values in a thousand were expected
+
+
+def test_a_machine_that_goes_back_and_forth_between_two_levels_has_not_changed() -> None:
+    random, alarms = np.random.default_rng(78), 0
+    for _ in range(30):
+        x = np.where(random.random(60) < 0.3, 0.02, 0.0) + 0.003 * random.normal(size=60)
+        alarms += sum(change.found > 20 for change in level_changes(x, alarm_probability=0.001))
+    assert alarms <= 2
+    x[50:] += 0.1  # and one that it never had is a change
+    assert [c.index for c in level_changes(x, alarm_probability=0.001)][-1:] == [50]
 
 
 def test_several_runs_of_a_baseline_tell_what_lies_between_runs(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ def measure(run: Callable[[], object], iterations: int, warmup: int, batch: int,
     Measure a callable: (ticks of each iteration as uint64 bytes, whether every count was the same, batch, operations of a call, counter steps a second, the counter's step, cost of a reading in counter steps, nanoseconds from the first to the last iteration, ticks of single calls between the batches). `turns`: (the socket to the other side or -1, whether this is the first side, iterations of a turn, unmeasured ones before them). `cold`: empty the caches before each iteration.
     """
 
-def count(run: Callable, calls: int, set_up: object | None = None, tear_down: object | None = None) -> list[float]:
+def count(run: Callable[[], object], calls: int, set_up: Callable[[], object] | None = None, tear_down: Callable[[], object] | None = None) -> list[float]:
     """
     What so many calls cost beside time, in the order of latlab::bench::Cost; -1 where nothing counts it here.
     """

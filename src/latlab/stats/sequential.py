@@ -105,13 +105,15 @@ def _alarm(x: npt.NDArray[np.float64], probability: float, smallest: float) -> i
         # for those that move together nothing is gained.
         least = probability ** (_OF_TWO + (1 - _OF_TWO) * alike) if window == 2 else probability
         reach = -float(stdtrit(len(old) - 1, least))
-        wide = _MORE * math.sqrt((1 + alike) / (1 - alike))
+        wide = _MORE * math.sqrt((1 + alike) / (1 - alike)) * (1 + max(0.0, alike - _LITTLE_ALIKE))
         if abs(shift) > reach * scale * math.hypot(own, math.sqrt(math.pi / 2 / len(old))) * wide:
             return window
     return 0
 
 
 _MORE = 1.08
+# Beyond this correlation, what few values tell of it is off by too much, and thresholds are widened further.
+_LITTLE_ALIKE = 0.4
 # Of the values before a change, those that may lie as far away.
 _SEEN = 0.1
 # Of the deviation on the side of a change, which for skew values is the larger one; for normal ones it does
