@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks._bars import Bar, report
 from latlab.bench.judging.measures import combined, judge_measures
 from latlab.model.statistics.paired import PairedResult
-from latlab.stats import family, paired
-from latlab.stats.multiple import benjamini_hochberg
+from latlab.stats.experiments import family, paired
+from latlab.stats.experiments.multiple import benjamini_hochberg
 
 Random = np.random.Generator
 # The log-time of the next process: (state that lasts, random, whether it is the second of its pair).

@@ -14,7 +14,7 @@ from latlab.bench.processes.process import measure_once, measure_pair
 from latlab.bench.results.targets import Target
 from latlab.errors import NotTrustworthyError
 from latlab.model.bench import Sample, Settings
-from latlab.stats.paired import fewest_blocks
+from latlab.stats.experiments.paired import fewest_blocks
 from latlab.stats.variance import Components, components, midmean, one_way
 from latlab.words import duration
 
