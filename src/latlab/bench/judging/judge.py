@@ -149,7 +149,7 @@ def judge_pairs(
         samples = [pair[index] for pair in pairs]
         details[side] = _look(samples)
         warnings += [f"{side}: {w}" for w in _warnings(details[side])]
-    details["layouts"] = _layouts(pairs, differences)
+    details["layouts"] = _layouts(differences)
     if one_build and result.verdict in DIFFERENT and abs(result.effect or 0.0) < LAYOUT_REACH:
         warnings.append(
             "each side is one build: where functions lie can alone be worth some per cent; --build CMD "
@@ -182,18 +182,17 @@ def judge_pairs(
     )
 
 
-def _layouts(pairs: Sequence[Pair], differences: Sequence[paired.Difference]) -> Mapping[str, Any]:
+def _layouts(differences: Sequence[paired.Difference]) -> Mapping[str, Any]:
     """What a pair's ratio varies by beyond its own scatter: by its layout, and by what else a process draws.
 
     A verdict takes seven blocks that agree, so that no single layout carries one.
     """
-    drawn = sum(all("placed" in sample.context for sample in pair) for pair in pairs)
-    if len(pairs) < _FEWEST_GROUPS:
-        return {"drawn": drawn, "deviation": None}
+    if len(differences) < _FEWEST_GROUPS:
+        return {"deviation": None}
     logs = np.array([d.log_ratios[0] for d in differences])
     own = float(np.median([d.noises[0] for d in differences]))
     spread = paired.robust_deviation(logs)
-    return {"drawn": drawn, "deviation": math.sqrt(max(0.0, spread**2 - own**2))}
+    return {"deviation": math.sqrt(max(0.0, spread**2 - own**2))}
 
 
 def measured(pairs: Sequence[Pair]) -> tuple[str, ...]:

@@ -220,10 +220,8 @@ def judgement_text(document: Mapping[str, Any]) -> str:
             lines.append(f"  {shift['quantile']:<6} {_percent(shift['effect'])}  [{ends}]")
     layouts = document["details"].get("layouts", {})
     if layouts.get("deviation") is not None:
-        whose = "each with a layout of its own" if layouts["drawn"] == document["pairs"] else "in one build"
-        lines.append(
-            f"  from pair to pair ({whose}) the ratio varies by {share(layouts['deviation'], digits=2)}"
-        )
+        varies = share(layouts["deviation"], digits=2)
+        lines.append(f"  from pair to pair, and so from layout to layout, the ratio varies by {varies}")
     if document.get("plan"):
         lines.append(f"  plan: {document['plan']['why']}")
     return "\n".join(lines)
