@@ -12,7 +12,7 @@ from latlab.bench.measuring.pilot import run_pilot
 from latlab.bench.results.targets import Target
 from latlab.errors import NotTrustworthyError
 from latlab.model.bench import Judgement, Sample, Settings
-from latlab.model.statistics.paired import Verdict
+from latlab.model.statistics.paired import Ruling
 from latlab.reports.bench.text import costs_text, judgement_json, judgement_text, summary_json
 
 
@@ -36,8 +36,8 @@ def judged(shifts: list[float], *, block_pairs: int = 2, one_build: bool = False
 def test_a_difference_that_one_layout_carries_is_no_verdict() -> None:
     of_pairs = judged([0.3] * 2 + [0.0] * 30, block_pairs=2)
     of_a_build = judged([0.3] * 16 + [0.0] * 16 * 7, block_pairs=16)
-    assert of_pairs.result.verdict not in (Verdict.SLOWER, Verdict.FASTER)
-    assert of_a_build.result.verdict not in (Verdict.SLOWER, Verdict.FASTER)
+    assert of_pairs.result.verdict not in (Ruling.SLOWER, Ruling.FASTER)
+    assert of_a_build.result.verdict not in (Ruling.SLOWER, Ruling.FASTER)
 
 
 def test_what_layouts_vary_by_is_reported() -> None:
@@ -70,7 +70,7 @@ def test_a_call_that_takes_longer_than_the_budget_is_said_before_it_is_measured(
 def test_too_few_processes_carry_no_verdict_and_the_difference_stands_beside_it() -> None:
     sides = [[np.array([level + 0.1 * i]) for i in range(3)] for level in (100.0, 998.0)]
     result, _, _ = judge_unpaired(sides[0], sides[1], smallest_effect=0.01, alpha=0.05)
-    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.verdict is Ruling.INCONCLUSIVE
     assert "3 processes a side carry no verdict" in result.why
     assert "+89" in result.why
 

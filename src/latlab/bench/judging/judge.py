@@ -32,7 +32,7 @@ SHIFTED = (0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 # A group of processes carries a quantile where this many of its effective values lie beyond it, and with
 # fewer groups than these there is no interval.
 _BEYOND, _FEWEST_GROUPS = 5, 7
-DIFFERENT = (Verdict.FASTER, Verdict.SLOWER, Verdict.MIXED)
+DIFFERENT = (Ruling.FASTER, Ruling.SLOWER, Ruling.MIXED)
 # Beyond this a difference is hardly that of a layout (Mytkowicz et al., ASPLOS 2009; here a map moved by a
 # tenth at worst).
 LAYOUT_REACH = 0.1
