@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from latlab.bench.processes import child_asv, child_loops
-else:  # a script finds what lies beside it, under names that no module of the user has
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    import child_asv
-    import child_loops
-
-    del sys.path[0]
 
 EXIT_THREW, EXIT_UNEVEN, EXIT_AFFINITY, EXIT_MEMORY, EXIT_MISSING, EXIT_PEER = 10, 11, 12, 13, 14, 17
 CO_COROUTINE = 0x80
+
+
+def find_siblings() -> None:
+    """Import what lies beside this script, under names that no module of the user has.
+
+    Not before things were scattered: what an import leaves would be used again where it always lies.
+    """
+    global child_asv, child_loops
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    child_asv, child_loops = __import__("child_asv"), __import__("child_loops")
+    del sys.path[0]
 
 
 def say(what: str) -> None:
@@ -119,7 +124,12 @@ def scattered(layout: int) -> list[Any]:
     # Large ones come from the kernel by whole pages, and small ones from the heap that malloc moves.
     kept: list[Any] = [bytearray(4096 * (64 + draw(1024))), bytearray(16 * draw(4096))]
     kept += [object() for _ in range(draw(1024))]
-    kept += [float(i) for i in range(draw(512))]
+    # The interpreter keeps up to a hundred of what was freed of each kind for the next ones, at addresses
+    # that are the same in every process: those are taken first.
+    kept += [float(i) for i in range(128 + draw(512))]
+    kept += [{} for _ in range(128 + draw(128))]
+    kept += [{"key": i} for i in range(128 + draw(128))]
+    kept += [[i] for i in range(128 + draw(128))]
     for size in range(48, 513, 16):
         kept.append([bytes(size - 33) for _ in range(draw(16384 // size))])
     return kept
@@ -140,7 +150,7 @@ def had_threads() -> bool:
     return started > 0 or every.ru_minflt > own.ru_minflt or every.ru_nvcsw > own.ru_nvcsw
 
 
-def measure(target: Any, config: dict[str, Any]) -> child_loops.Measured:
+def measure(target: Any, config: dict[str, Any]) -> "child_loops.Measured":
     """Measure one fixture or function.
 
     Returns:
@@ -173,7 +183,11 @@ def main() -> int:
         sys.path[:1] = config["search"]
     results = os.dup(1)
     os.dup2(2, 1)
+    import gc
+
+    gc.collect()  # or what its start left would be freed later, and used again where it always lies
     moved = scattered(config.get("layout", 0))  # what follows lies elsewhere
+    find_siblings()
     try:
         module = load(config["path"])
         if config["list"]:
@@ -187,8 +201,6 @@ def main() -> int:
             return EXIT_MISSING
         done = prepare(config)
         before, policy = os.sched_getaffinity(0), os.sched_getscheduler(0)
-        import gc
-
         gc.collect()
         gc.disable()  # a collection is the work of all that ran before, as in timeit
         out = measure(target, config)
