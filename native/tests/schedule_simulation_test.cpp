@@ -29,7 +29,7 @@ Outcome played(const std::vector<std::vector<Row>>& threads, const Machine& mach
     first.push_back(static_cast<std::int64_t>(work.size()));
   }
   if (born.empty()) born.assign(threads.size(), 0);
-  return simulate({first, work, deed, argument, {}, born, {}, {}}, machine);
+  return simulate({first, work, deed, argument, {}, born, {}, {}, {}}, machine);
 }
 
 constexpr std::int64_t kMs = 1'000'000;
