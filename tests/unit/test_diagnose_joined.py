@@ -128,3 +128,9 @@ def test_a_stage_whose_threads_keep_a_lock_from_one_another_is_told_with_it(
     sentence = joined(answer(Verdict.STAGE, stage="handle"), threads).sentence
     assert ("wait for one another's lock 0x1" in sentence) == told
     assert ("50.0 % of the time" in sentence) == told
+
+
+def test_stages_that_queues_can_not_tell_apart_are_not_told_apart_by_threads() -> None:
+    told = joined(answer(Verdict.UNKNOWN), findings(), (), frozenset(("loader", "parse")))
+    assert (told.limiting_stage, told.verdict) == (None, Verdict.UNKNOWN)
+    assert joined(answer(Verdict.UNKNOWN), findings(), (), frozenset(("parse",))).limiting_stage == "loader"

@@ -400,3 +400,15 @@ def test_a_task_that_waits_for_an_executor_leaves_the_name_to_the_executors_stag
     assert same is inner
     idle = replace(inner, stage=None, verdict=Verdict.NONE)
     assert _explained([outer, idle])[0].doubts == (unseen,)
+
+
+def test_a_stage_whose_output_always_holds_an_event_is_not_named() -> None:
+    observation = line(1)
+    window = steady_window(observation)
+    series = expand(observation, window)
+    measured, queues = measure(observation, series, window), queue_results(series)
+    assert doubts_about("stage-1", Verdict.STAGE, observation, measured, series, queues, 1.0) == ()
+    full = replace(series, low=np.where(np.arange(len(series.low))[:, None] == 2, 5, series.low))
+    found = doubts_about("stage-1", Verdict.STAGE, observation, measured, full, queues, 1.0)
+    assert [(doubt.kind, doubt.where) for doubt in found] == [(DoubtKind.NEVER_STARVED, "queue-2")]
+    assert "no faster" in doubt_in_words(found[0])

@@ -23,7 +23,7 @@ from latlab.lab.diagnosis.applications.application import (
 )
 from latlab.lab.diagnosis.applications.program import Command, Process
 from latlab.lab.diagnosis.applications.trading_pipeline import TradingPipeline
-from latlab.lab.diagnosis.joined import joined
+from latlab.lab.diagnosis.joined import contested, joined
 from latlab.lab.diagnosis.next_commands import of_model, of_schedule
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
@@ -90,7 +90,9 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
         else:
             answer = about_queues(question, application, seen, place, floor, findings, steps)
             if seen.threads is not None:
-                answer = joined(answer, seen.threads, seen.distrust)
+                answer = joined(
+                    answer, seen.threads, seen.distrust, contested(seen.queues.diagnosis.analysis)
+                )
             _save_answer(writer, answer)
             deadline = begin + question.budget_s - _RESERVE_S
             answer = _with_forecast(question, application, answer, seen, place, deadline, steps)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latlab.model.diagnosis.answer import Answer
-from latlab.model.queues.analysis import DoubtKind, Verdict
+from latlab.model.queues.analysis import Analysis, DoubtKind, Verdict
 from latlab.model.threads import LimitKind, Role, ThreadFindings
 from latlab.words import plural, share
 
-__all__ = ["joined"]
+__all__ = ["contested", "joined"]
 
 # What counts cannot tell, and threads can. Counts that contradict each other stay a contradiction.
 _OPEN = frozenset((DoubtKind.RARELY_AT_WORK, DoubtKind.BACKED_UP, DoubtKind.BUSY_LOOP, DoubtKind.SHARED_LOOP))
@@ -21,15 +21,23 @@ _NAMED = frozenset(LimitKind) - {LimitKind.UNKNOWN, LimitKind.LOAD}
 _SURE = 0.95
 _HELD = 0.25  # of its threads' time, they wait for a lock that one of them holds
 _OF_PYTHON = "GIL"
+_ALIKE = 0.8  # of what the busiest stage is busy for
 _SHORT = frozenset((Verdict.CPU, Verdict.SCHEDULER))
 _RUNNABLE = 0.15  # of the progress: less is no lack of CPUs
 
 
-def joined(answer: Answer, threads: ThreadFindings, distrust: tuple[str, ...] = ()) -> Answer:
+def joined(
+    answer: Answer,
+    threads: ThreadFindings,
+    distrust: tuple[str, ...] = (),
+    contested: frozenset[str] = frozenset(),
+) -> Answer:
     """The answer by the queues, with what threads tell; by the threads where the queues name nothing.
 
     Args:
         distrust: what of the answer's is about the observation itself, and not about too few events.
+        contested: stages that the queues saw enough of, and could not tell apart: threads, which do not count
+            events, can't either.
     """
     answer = replace(answer, threads=threads)
     limit = threads.limit
@@ -57,6 +65,8 @@ def joined(answer: Answer, threads: ThreadFindings, distrust: tuple[str, ...] = 
         return answer
     if len(distrust) > len(ended):
         return answer
+    if answer.verdict == Verdict.UNKNOWN and not answer.doubts and limit.name in contested:
+        return answer
     if limit.kind not in _NAMED or limit.confidence < _SURE or threads.distrust:
         return answer
     return replace(
@@ -70,6 +80,15 @@ def joined(answer: Answer, threads: ThreadFindings, distrust: tuple[str, ...] = 
         doubts=(),
         lines=(),
     )
+
+
+def contested(found: Analysis) -> frozenset[str]:
+    """The stages that are about as busy as the busiest, where queues were seen for long enough to judge."""
+    told = [stage for stage in found.stages if stage.utilisation is not None and stage.rate_hz > 0]
+    if found.verdict is not Verdict.UNKNOWN or any("too few" in text for text in found.evidence):
+        return frozenset()
+    most = max((stage.utilisation or 0.0 for stage in told), default=0.0)
+    return frozenset(one.label for one in told if (one.utilisation or 0.0) >= _ALIKE * most)
 
 
 def _lock_between(role: Role, threads: ThreadFindings) -> tuple[str, float] | None:

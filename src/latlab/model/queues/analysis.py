@@ -46,6 +46,7 @@ class DoubtKind(StrEnum):
     SWAPPED_ENDS = "swapped ends"  # the thread that fills or drains `where` is `other` everywhere else
     UNSEEN_QUEUE = "unseen queue"  # what `where` takes leaves `other`, which no queue connects to it
     BACKED_UP = "backed up"  # `where` is full for a share `value` of the time, and nobody seems slow
+    NEVER_STARVED = "never starved"  # `where`, its output, held some for `value` of the time
     SOCKET_DROPS = "socket drops"  # the kernel dropped `value` datagrams in front of `other`
     BUSY_LOOP = (
         "busy loop"  # nothing seems slow, and the loop that runs `where` is busy for `value` of the time

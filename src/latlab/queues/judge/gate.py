@@ -22,6 +22,7 @@ _LOOSE = 8  # events in the hands of threads between the queue and its counts
 _MOST_NEGATIVE = 8  # likewise
 _BACKED_UP = 0.3  # of the time, a queue that is not a small one is full: somebody behind it is slow
 _SMALL = 8
+_ALWAYS = 0.95  # of the time, who is behind a stage that limits does not have an event
 _BUSY_LOOP = 0.8  # of the time, an event loop runs or has no CPU: then somebody in it computes
 
 
@@ -46,6 +47,7 @@ def doubts_about(
     found = [*_swapped(series), *_above_capacity(series), *_more_out_than_in(series), *_above_whole(measured)]
     if verdict is Verdict.STAGE and named is not None:
         found += _rarely_at_work(named, measured, moving)
+        found += _never_starved(named, measured, series)
     if verdict is Verdict.NONE:
         found += _backed_up(queues)
         found += _socket_drops(sockets)
@@ -75,6 +77,25 @@ def _rarely_at_work(named: str, measured: Measured, moving: float) -> list[Doubt
     if shares[best] >= _SMALL_QUEUES[0] * moving and in_hand >= _SMALL_QUEUES[1] * moving:
         return []
     return [Doubt(DoubtKind.RARELY_AT_WORK, measured.views[rows[best]].label, "", shares[best], _AT_WORK)]
+
+
+def _never_starved(named: str, measured: Measured, series: Series) -> list[Doubt]:
+    """What is behind the named stage always has an event: then it is what limits, or something behind it is.
+
+    As of a thread that writes into a pipe: the pipe's own room is not seen, and the thread seems to work.
+    """
+    found: list[Doubt] = []
+    if measured.work is measured.demand:
+        return found  # all of them wait for CPUs or a lock, also with an event in front of them
+    for view in measured.views:
+        if named not in (view.label, view.type):
+            continue
+        for row in view.outputs:
+            queue = series.queues[row]
+            some = float((series.low[row] >= 1) @ series.weights / max(series.seconds, 1e-12))
+            if queue.drain and queue.drain != view.label and not is_pool(queue) and some >= _ALWAYS:
+                found.append(Doubt(DoubtKind.NEVER_STARVED, queue.name, queue.drain, some, _ALWAYS))
+    return found
 
 
 def _above_whole(measured: Measured) -> list[Doubt]:

@@ -48,6 +48,11 @@ def doubt_in_words(doubt: Doubt) -> str:
                 f"no stage seems slow, and yet {where} is full {share(doubt.value)} of the time: what "
                 f"{other} waits for is not observed; instrument what it uses"
             )
+        case DoubtKind.NEVER_STARVED:
+            return (
+                f"a stage seems slow, and yet its output {where} held an event {share(doubt.value)} of the "
+                f"time, so that {other} behind it is no faster; what the two wait for is not observed"
+            )
         case DoubtKind.SOCKET_DROPS:
             reader = f", which {other} reads" if other else ""
             return (
