@@ -11,7 +11,7 @@ q, r = queue.Queue(50), queue.Queue(50)
 def parse():
     while True:
         d = q.get()
-        for _ in range(20):
+        for _ in range(60):
             x = json.loads(d)
         r.put(x)
 
