@@ -16,7 +16,6 @@ from latlab._core.market import RecordDecoder, best_permutation
 from latlab.errors import InputError
 from latlab.market import (
     RECORD_TYPES,
-    _record_tables,
     census,
     decode,
     generate,
@@ -26,6 +25,7 @@ from latlab.market import (
     stats_archive,
     stats_csv,
 )
+from latlab.market.records import layouts
 from latlab.market.records.layouts import Records
 
 SHARED = Path(os.environ.get("LATLAB_SHARED", Path(__file__).parents[3] / "shared"))
@@ -253,7 +253,7 @@ def test_a_killed_decoding_is_resumed_without_a_row_lost_or_doubled(
     monkeypatch.setattr("latlab.market.files.open._PIECE_BYTES", 4_000)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     decode(day, whole, per=per)
-    calls, arrow = 0, _record_tables.table_of
+    calls, arrow = 0, layouts.table_of
 
     def dying(records: Records) -> object:
         nonlocal calls
@@ -262,10 +262,10 @@ def test_a_killed_decoding_is_resumed_without_a_row_lost_or_doubled(
             raise Killed
         return arrow(records)
 
-    monkeypatch.setattr(_record_tables, "table_of", dying)
+    monkeypatch.setattr(layouts, "table_of", dying)
     with pytest.raises(Killed):
         decode(day, killed, per=per)
-    monkeypatch.setattr(_record_tables, "table_of", arrow)
+    monkeypatch.setattr(layouts, "table_of", arrow)
     kept = killed.with_name("killed.parts" if per == "event" else "killed.part")
     assert not killed.exists()
     assert any(kept.rglob("part-*.parquet"))

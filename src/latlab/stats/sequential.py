@@ -5,10 +5,11 @@ last change: by their value nearest to the old level (of two, both have to be aw
 outlier is no change) and by their median. The scale is the larger of the robust deviation of the level and of
 the steps from value to value, so that a series that wanders has a larger one; the threshold is that of
 Student's t for a forecast from so few values, widened by the correlation of neighbours. Thresholds fall with
-more values, which is where a small change is found. By simulation at 0.1 false alarms a year, AR(1) of 0.5 gave
-0.05 (300 series of 60 values) and of 0.7 0.11 (500 series). The rate is not kept by exponential values (0.16) nor
-by series that go between two levels at random (0.27). Before levels were looked for, independent normal values
-gave 0.01 and t-distributed ones 0.04 (4 degrees of freedom) and 0.08 (3). A test repeats a part of that.
+more values, which is where a small change is found. By simulation at 0.1 false alarms a year, AR(1) of 0.5
+gave 0.05 (300 series of 60 values) and of 0.7 0.11 (500 series). The rate is not kept by exponential values
+(0.16) nor by series that go between two levels at random (0.27). Before levels were looked for, independent
+normal values gave 0.01 and t-distributed ones 0.04 (4 degrees of freedom) and 0.08 (3). A test repeats
+a part of it.
 """
 
 from __future__ import annotations
