@@ -305,11 +305,13 @@ def test_each_working_period_of_a_component_that_waits_is_studied(
         main(["stubs", "study", str(tmp_path / "study.toml"), "--json", "--", str(program)])
     result = json.loads(capsys.readouterr().out)
     assert left.value.code in (0, 3, None)  # 3: the machine was too loaded to trust the numbers
+    waits = next(step for step in result["steps"] if step["name"] == "waits")
+    if waits["verdict"] != "by period" and left.value.code == 3:
+        pytest.skip("the machine was too loaded to tell whose the component's waits are")
     longer, shorter = result["periods"]
     assert (longer["number"], shorter["number"]) == (2, 1)
     assert 3 < longer["busy_ns"] / shorter["busy_ns"] < 5.3
     assert shorter["wait_ns"] == pytest.approx(18e6, rel=0.3)
     assert longer["wait_ns"] == 0
     assert longer["gain"] > shorter["gain"] or left.value.code == 3
-    waits = next(step for step in result["steps"] if step["name"] == "waits")
     assert waits["verdict"] == "by period"
