@@ -181,8 +181,8 @@ def _with_forecast(
     elif stage is None:
         steps.skip("forecast", "no stage limits, so there is none to make faster", None)
     else:
-        made = _replayed(application, stage, place, deadline, steps)
-        if made is None:
+        made, measurable = _replayed(application, stage, place, deadline, steps)
+        if not measurable and time.monotonic() < deadline:
             made = _by_model(application, stage, seen, place, steps)
     return _forecasted(question, answer, made, steps)
 
@@ -205,7 +205,8 @@ def _with_schedule(question: Question, answer: Answer, seen: Observed, steps: St
 
 def _replayed(
     application: Application, stage: str, place: Place, deadline: float, steps: Steps
-) -> Forecast | None:
+) -> tuple[Forecast | None, bool]:
+    """The forecast, and whether it can be measured at all: what takes too long is not computed."""
     try:
         replay = application.replay(stage, place)
 
@@ -216,8 +217,8 @@ def _replayed(
         made: Forecast | None = steps.run("forecast", measure, replay.again)
     except CannotReplayError as error:
         steps.skip("forecast", error.what, error.remedy or None)
-        return None
-    return made
+        return None, False
+    return made, True
 
 
 def _by_model(
