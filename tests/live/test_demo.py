@@ -198,6 +198,7 @@ def test_the_report_opens_in_a_browser_without_an_error(tmp_path: Path) -> None:
             browser,
             *options,
             f"--user-data-dir={tmp_path / 'profile'}",
+            "--virtual-time-budget=60000",  # the figures' library is unpacked first
             "--dump-dom",
             f"file://{tmp_path / 'run/report.html'}",
         ],
