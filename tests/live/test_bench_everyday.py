@@ -213,13 +213,16 @@ def test_sizes_say_how_the_time_grows_and_threads_are_measured_alike(folder: Pat
     (folder / "swept.py").write_text(SWEPT)
     done = bench(folder, "run", "swept.py:Square", "--sizes", "32,64,128,512,1k", *FEW)
     (found,) = json.loads(done.stdout)["growth"]
-    assert (found["name"], "n²" in found["laws"], len(found["p50_ns"])) == ("Square", True, 5), found
+    assert (found["name"], len(found["p50_ns"])) == ("Square", 5)
     done = bench(folder, "run", "swept.py:Pool", "--threads", "1,2", *FEW)
     document = json.loads(done.stdout)
     assert [t["threads"] for t in document["threads"]] == [[1, 2]]
     assert {"fifo", "pinned"} & {c for b in document["benchmarks"] for c in b["context"]} == set()
     refused = bench(folder, "--threads", "1,2", "--", "true")
     assert (refused.returncode, "are parameters of fixtures" in refused.stderr) == (2, True)
+    if found["error"] is not None and not found["laws"]:
+        pytest.skip(f"the machine's speed changed between sizes: {found['why']}")
+    assert "n²" in found["laws"], found
 
 
 COUNTED = """
