@@ -33,7 +33,7 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.dependencies
 install: $(VENV)/.installed ## build and install into .venv
 
 # A stage is made slow for the demonstration, since a pipeline without a bottleneck has little to tell.
-demo: ARGS ?= --slow book=30000 --budget 45
+demo: ARGS ?= --slow book=30000 --budget 75
 demo: install ## run a trading pipeline with a slow stage, name it, and forecast what fixing it would buy
 	$(BIN)/latlab diagnose examples/trading.toml $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 

@@ -98,7 +98,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     question = folder.parent / "question.toml"
     question.write_text('[diagnose]\nseconds = 0.8\nobjective = { "p99_ns" = 1_000 }\n')
     done = latlab(
-        "diagnose", str(question), "--slow", "book=60000", "--budget", "50", "--json", "-o", str(folder)
+        "diagnose", str(question), "--slow", "book=60000", "--budget", "80", "--json", "-o", str(folder)
     )
     assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
     return folder, json.loads(done.stdout)

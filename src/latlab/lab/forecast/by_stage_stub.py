@@ -48,6 +48,7 @@ __all__ = ["forecast"]
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
 _OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
+_MORE = 1.2  # of an overhead that two runs showed: others take longer
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
 _LEAST_ROUNDS = 2
 _SHORTEST_S = 0.8  # of a run at the input's own pace: its tail is still of thousands of events
@@ -85,9 +86,6 @@ def forecast(
         LatlabError: the pipeline could not be run, or two rounds don't fit.
     """
     left_s = deadline - time.monotonic()
-    round_s = (len(SPEEDUPS) + 1) * (stubbing.seconds + CAPACITY_S + 2 * _OVERHEAD_S)
-    round_s += (_FLAT_FAST - 1) * (CAPACITY_S + _OVERHEAD_S)
-    speedups = SPEEDUPS if _LEAST_ROUNDS * round_s < left_s else _FEW_SPEEDUPS
     lean = _least_s(stubbing.seconds) > left_s  # then the runs are shorter, and there are no more than needed
     if lean and not over:
         shortest = min(stubbing.seconds, _SHORTEST_S)
@@ -95,8 +93,19 @@ def forecast(
         fits = (left_s - _least_s(0.0)) / (_least_s(1.0) - _least_s(0.0))
         stubbing = dataclasses.replace(stubbing, seconds=max(shortest, fits))
         tell(f"forecast: runs of {stubbing.seconds:.1f} s, so that it fits the budget")
+    begin = time.monotonic()
     base = run_paced(stubbing, stubbing.layout, stage)
     flat = run_paced(stubbing, stubbed(stubbing.layout, stage, 0), stage)
+    left_s = deadline - time.monotonic()
+    # Known by now: what a run takes on this machine. At full load queues are drained at its end, too.
+    overhead_s = _MORE * max(_OVERHEAD_S, (time.monotonic() - begin) / 2 - stubbing.seconds)
+    each_s, fast_s = stubbing.seconds + CAPACITY_S + 2 * overhead_s, CAPACITY_S + overhead_s
+    all_s = (len(SPEEDUPS) + 1) * each_s + (_FLAT_FAST - 1) * fast_s
+    speedups = SPEEDUPS if _LEAST_ROUNDS * all_s < left_s else _FEW_SPEEDUPS
+    few_s = (len(_FEW_SPEEDUPS) + 1) * each_s
+    lean = lean or _LEAST_ROUNDS * (few_s + (_FLAT_FAST - 1) * fast_s) > left_s
+    if not over:
+        _require_time(_LEAST_ROUNDS * few_s, deadline)
     removable = 1 - flat.service_ns / base.service_ns
     if removable < _LEAST_REMOVABLE:
         raise CannotStubError(
