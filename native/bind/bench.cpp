@@ -206,6 +206,7 @@ nb::object measure(nb::callable run, std::size_t iterations, std::size_t warmup,
     return bench::measure_back_to_back(to, count, [&](std::size_t) { return call.times(batch); });
   };
   const auto part = [&](std::uint64_t* to, std::size_t count) {
+    if (!good) return std::size_t{0};  // after an exception Python must not be called
     const std::size_t done = measured(to, count);
     for (std::size_t i = 0; i < each * done; ++i) {
       const std::uint64_t from = bench::stamp();

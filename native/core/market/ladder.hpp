@@ -275,6 +275,6 @@ class alignas(64) LadderSide {
   std::unique_ptr<Rest> rest_;
   alignas(64) std::array<std::uint64_t, kTicks> qty_{};
 };
-static_assert(sizeof(LadderSide) == 33 * 64);
+static_assert(sizeof(LadderSide) == std::size_t{33} * 64);
 
 }  // namespace latlab::market
