@@ -251,14 +251,14 @@ NB_MODULE(bench, m) {
       "`turns`: (the socket to the other side or "
       "-1, whether this is the first side, iterations of a turn, unmeasured ones before them). `cold`: empty "
       "the caches before each iteration.");
-  m.def(
-      "count", &count,
-      nb::sig("def count(run: typing.Callable[[], object], calls: int, "
-              "set_up: typing.Callable[[], object] | None = None, "
-              "tear_down: typing.Callable[[], object] | None = None) -> list[float]"),
-      "run"_a, "calls"_a, "set_up"_a = nb::none(), "tear_down"_a = nb::none(),
-      "What so many calls cost beside time, in the order of latlab::bench::Cost; -1 where nothing counts it "
-      "here.");
+  m.def("count", &count,
+        nb::sig("def count(run: typing.Callable[[], object], calls: int, "
+                "set_up: typing.Callable[[], object] | None = None, "
+                "tear_down: typing.Callable[[], object] | None = None) -> list[float]"),
+        "run"_a, "calls"_a, "set_up"_a = nb::none(), "tear_down"_a = nb::none(),
+        "What a number of calls costs beside time, in the order of latlab::bench::Cost; -1 where nothing "
+        "counts it "
+        "here.");
   m.def("evict", [] { bench::Evictor{}(); }, "Empty the caches.");
   m.def(
       "lock_memory", [] { return mlockall(MCL_CURRENT | MCL_FUTURE) == 0; },

@@ -11,7 +11,7 @@ def measure(run: Callable[[], object], iterations: int, warmup: int, batch: int,
 
 def count(run: Callable[[], object], calls: int, set_up: Callable[[], object] | None = None, tear_down: Callable[[], object] | None = None) -> list[float]:
     """
-    What so many calls cost beside time, in the order of latlab::bench::Cost; -1 where nothing counts it here.
+    What a number of calls costs beside time, in the order of latlab::bench::Cost; -1 where nothing counts it here.
     """
 
 def evict() -> None:

@@ -134,7 +134,7 @@ def _periods(core: CoreJitter, found: Attribution | None, tick_hz: int | None) -
     if found is None:
         each = find_periods(core.gap_start_ns, lengths_ns=core.gap_each_ns, start_ns=core.start_ns)
         return [_named(core, one, one.cause, tick_hz) for one in each]
-    # What latlab's own threads made is no beat of this machine.
+    # A beat that latlab's own threads made says nothing about this machine.
     theirs = ~found.ours[core.cpu]
     place = np.cumsum(theirs) - 1
     filled = {

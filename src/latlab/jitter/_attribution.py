@@ -33,7 +33,7 @@ _KERNEL_THREADS = ("kworker/", "ksoftirqd/", "migration/", "rcu", "cpuhp/", "kco
                    "watchdog/",
                    "kthreadd", "khugepaged", "kdamond", "irq/", "idle_inject/")  # fmt: skip
 UNKNOWN = ("unknown", "hypervisor or firmware", "hypervisor, firmware or unknown")
-OWN = "own"  # the kind of latlab's own threads: no source of this machine's
+OWN = "own"  # the kind of latlab's own threads, which don't disturb this machine without it
 IDLE = ("waiting", "unknown", "idle: our thread waited, no quota counted")
 HYPERVISOR = ("hypervisor", "hypervisor", "nothing ran in this kernel")
 FIRMWARE = ("firmware or hardware", "firmware", "nothing ran in the kernel")
@@ -68,7 +68,7 @@ class Attribution:
         came: for each core when each source came (ns, CLOCK_MONOTONIC), by its name.
         filled: for each core, by the name of a source, the kept gaps that it had a part in (their indices),
             and how large that part of each was; unknown among them.
-        own_ns: gap time that latlab's own threads took; they are no sources.
+        own_ns: gap time that latlab's own threads took, left out of the sources.
         ours: for each core which kept gaps are mostly theirs.
     """
 

@@ -352,8 +352,8 @@ def run_aa(
 def padding(seed: int, number: int) -> str:
     """Compiler flags that move every function by a distance that is drawn for each build.
 
-    GCC and Clang put so many instructions that do nothing before each function, where nothing runs them: the
-    later a function stands in its file, the farther it moves, and with it all of its branches.
+    GCC and Clang put this number of no-operation instructions before each function, where nothing runs them:
+    the later a function stands in its file, the farther it moves, and with it all of its branches.
     """
     count = int(np.random.default_rng([seed, number]).integers(64))
     return f"-fpatchable-function-entry={count},{count}"

@@ -108,9 +108,9 @@ def scattered(layout: int) -> list[Any]:
 
     The interpreter's small objects lie in arenas that begin at the same addresses in every process without
     the kernel's draw, one behind the other. So the arenas that are still to come are moved by pages, and in
-    each class of sizes so many places are taken that the next object lies anywhere in a pool. Otherwise one
-    constant more in a file moves all that follows by the same distance in every pair, and what that is
-    worth to the caches would look like a change of the code.
+    each class of sizes a drawn number of places is taken, so that the next object lies anywhere in a pool.
+    Otherwise one constant more in a file moves all that follows by the same distance in every pair, and what
+    that is worth to the caches would look like a change of the code.
     """
     if not layout:
         return []
@@ -197,7 +197,7 @@ def main() -> int:
         target = child_asv.asv(module).get(config["fixture"]) or getattr(module, config["fixture"], None)
         known = isinstance(target, child_asv.Asv) or callable(target)
         if not known or (isinstance(target, type) and not callable(getattr(target, "run", None))):
-            say("there is no such fixture or function")
+            say("no such fixture or function")
             return EXIT_MISSING
         done = prepare(config)
         before, policy = os.sched_getaffinity(0), os.sched_getscheduler(0)

@@ -1,6 +1,6 @@
 """What is told on stderr while something is done: the steps as they begin, and how long one still takes.
 
-Every command has `-q` and `-v` by its group (`with_verbosity`); warnings and errors are no progress, and are
+Every command has `-q` and `-v` by its group (`with_verbosity`); warnings and errors are
 always told.
 """
 

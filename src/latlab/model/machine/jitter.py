@@ -209,7 +209,7 @@ class JitterResult:
         layers_ns: gap time per layer.
         task: the task whose durations stand in ``cores`` of a run with ``--task``; None for the machine
         alone.
-        own_ns: gap time of latlab's own threads, which are no sources.
+        own_ns: gap time of latlab's own threads, left out of the sources.
         exceeded: the gap that ended the run.
         whole: the run was not broken off.
         others_busy: how many CPUs other processes used meanwhile; None where that is not known.

@@ -148,7 +148,7 @@ def summary(result: JitterResult, *, most: int = 12) -> str:
             )
         lines.append(text)
     if result.own_ns:
-        lines.append(f"latlab's own threads took {duration(result.own_ns)} of the gap time, as no source")
+        lines.append(f"latlab's own threads took {duration(result.own_ns)} of the gap time (not listed)")
     lines += _exceeded(result.exceeded)
     for period in result.periods:
         lines.append(
