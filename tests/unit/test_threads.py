@@ -284,6 +284,17 @@ def test_more_threads_than_cpus_are_limited_by_the_cpus() -> None:
     assert (limit.kind, limit.name) == (LimitKind.CPU, "CPUs")
 
 
+def test_a_lack_of_cpus_that_nobody_was_seen_to_cause_has_no_name() -> None:
+    made = Made()
+    main = made.thread("app")
+    for i in range(100):
+        made.run(main, 10 * i, 10 * i + 5)
+        made.ready(main, 10 * i + 5, 10 * i + 10)
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "who had them was not seen" in limit.sentence
+
+
 def test_a_quota_is_told_from_a_neighbour() -> None:
     made = Made()
     main = made.thread("app")

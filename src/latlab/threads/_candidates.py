@@ -19,7 +19,7 @@ from latlab.threads._edges import Times
 from latlab.threads._locks import Word
 from latlab.threads._path import Piece
 
-__all__ = ["IDLE", "LEAST", "Candidate", "Facts", "candidates_of"]
+__all__ = ["IDLE", "LEAST", "Candidate", "Facts", "candidates_of", "crowded"]
 
 Array = np.ndarray[Any, Any]
 
@@ -28,6 +28,7 @@ IDLE = 0.02
 _CPU = 0.4  # of the progress runnable, whoever had the CPUs
 _CPU_OWN = 0.2  # the same, where the program itself has used them all
 _FULL = 0.9
+_CROWD = 1.15  # of the CPUs, that the program's threads want together where they compete with each other
 _THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CPU
 _FILE = 0.3  # of the waits for the disk: a file that has so much of them names them
 
@@ -115,6 +116,12 @@ def candidates_of(facts: Facts) -> list[Candidate]:
         found.append(Candidate(kind, name, outside))
     found.append(Candidate(LimitKind.UNKNOWN, "stopped", blame.share(Cause.STOPPED)))
     return _merged(found)
+
+
+def crowded(facts: Facts) -> bool:
+    """Whether the program's threads want more CPUs than there are: then they take them from each other."""
+    wanted = sum(one.running + one.runnable for one in facts.times) / 1e9 / facts.schedule.seconds
+    return wanted > _CROWD * max(1, len(facts.schedule.cpus))
 
 
 def _serving(facts: Facts) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Cause
-from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, candidates_of
+from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, candidates_of, crowded
 from latlab.threads._code import hottest
 from latlab.threads._limits import counted, described, late_of, load_of, lock_of, none_told
 from latlab.words import duration, plural, share
@@ -66,6 +66,9 @@ def judge(facts: Facts) -> Limit:
         return _withheld(facts, candidates, "nothing leads: " + _listed(candidates, total))
     if second is not None and second.total > _CLEAR * first.total:
         return _withheld(facts, candidates, "two limit in turn: " + _listed(candidates, total))
+    if first.kind is LimitKind.CPU and first.name == "CPUs" and not crowded(facts):
+        why = "its threads want no more CPUs than there are and lacked them often; who had them was not seen"
+        return _withheld(facts, candidates, why)
     if first.kind in (LimitKind.THREAD, LimitKind.PROCESS):
         alike = (
             _alike(facts, first)
