@@ -99,13 +99,17 @@ def forecast(
     left_s = deadline - time.monotonic()
     # Known by now: what a run takes on this machine. At full load queues are drained at its end, too.
     overhead_s = _MORE * max(_OVERHEAD_S, (time.monotonic() - begin) / 2 - stubbing.seconds)
-    each_s, fast_s = stubbing.seconds + CAPACITY_S + 2 * overhead_s, CAPACITY_S + overhead_s
-    all_s = (len(SPEEDUPS) + 1) * each_s + (_FLAT_FAST - 1) * fast_s
-    speedups = SPEEDUPS if _LEAST_ROUNDS * all_s < left_s else _FEW_SPEEDUPS
-    few_s = (len(_FEW_SPEEDUPS) + 1) * each_s
-    lean = lean or _LEAST_ROUNDS * (few_s + (_FLAT_FAST - 1) * fast_s) > left_s
-    if not over:
-        _require_time(_LEAST_ROUNDS * few_s, deadline)
+    fast_s = CAPACITY_S + overhead_s
+    least = _LEAST_ROUNDS * (len(_FEW_SPEEDUPS) + 1)  # pairs of runs, one at the input's own pace
+    fits = left_s / least - fast_s - overhead_s
+    if not over and fits < stubbing.seconds:
+        stubbing = dataclasses.replace(stubbing, seconds=max(min(stubbing.seconds, _SHORTEST_S), fits))
+        tell(f"forecast: runs of {stubbing.seconds:.1f} s, so that it fits the budget")
+        _require_time(least * (stubbing.seconds + overhead_s + fast_s), deadline)
+    pair_s = stubbing.seconds + overhead_s + fast_s
+    more_s = (_FLAT_FAST - 1) * fast_s
+    speedups = SPEEDUPS if _LEAST_ROUNDS * ((len(SPEEDUPS) + 1) * pair_s + more_s) < left_s else _FEW_SPEEDUPS
+    lean = lean or least * pair_s + _LEAST_ROUNDS * more_s > left_s
     removable = 1 - flat.service_ns / base.service_ns
     if removable < _LEAST_REMOVABLE:
         raise CannotStubError(
