@@ -1,3 +1,8 @@
+"""Settings: found, applied, read back, restored; and shields.
+
+Over 500 lines: one laid-out machine, on which each of them is tried.
+"""
+
 from __future__ import annotations
 
 import json

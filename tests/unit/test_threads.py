@@ -1,4 +1,7 @@
-"""What limits, on schedules that are made by hand."""
+"""What limits, on schedules that are made by hand.
+
+Over 500 lines: one builder of schedules, and a test of each rule.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,256 @@
+"""Beats of outliers: found, named by what makes them, and none where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latlab.jitter import (
+    find_periods,
+    merge_bursts,
+    name_period,
+    read_outliers,
+)
+from latlab.jitter._beat import _even
+
+SECOND = 1e9
+
+
+def planted(seconds: float, period: float, seed: int) -> np.ndarray:  # type: ignore[type-arg]
+    random = np.random.default_rng(seed)
+    beat = np.arange(3e6, seconds * SECOND, period)
+    return np.sort(
+        np.concatenate([beat + random.normal(0, 5e4, len(beat)), random.uniform(0, seconds * SECOND, 400)])
+    )
+
+
+def test_a_planted_100_hz_beat_is_found_with_its_phase() -> None:
+    [one] = find_periods(planted(5, 1e7, 1))
+    assert one.period_ns == pytest.approx(1e7, rel=1e-4)
+    assert one.phase_ns == pytest.approx(3e6, abs=2e5)
+    assert one.p_value < 1e-6
+
+
+def test_a_beat_whose_half_has_some_points_too_is_not_taken_for_twice_as_fast() -> None:
+    random = np.random.default_rng(5)
+    beat = np.arange(3e6, 20 * SECOND, 1e8)
+    between = (beat + 5e7)[random.random(len(beat)) < 0.35]
+    found = find_periods(np.concatenate([beat, between]))
+    assert [round(one.period_ns / 1e6, 3) for one in found] == [100.0]
+
+
+def test_three_points_in_200_ms_are_a_beat_of_200_ms_and_not_one_of_50() -> None:
+    beat = np.arange(3e6, 20 * SECOND, 1e8)
+    found = find_periods(np.concatenate([beat, (beat + 5e7)[::2]]))
+    assert round(found[0].period_ns / 1e6, 1) == 200.0
+
+
+def test_a_weak_beat_of_long_outliers_is_found_among_many_short_ones() -> None:
+    random = np.random.default_rng(2)
+    beat = np.arange(3e6, 5 * SECOND, 8e7)
+    times = np.concatenate([beat, random.uniform(0, 5 * SECOND, 3000)])
+    lengths = np.concatenate([np.full(len(beat), 5e4), random.uniform(1e3, 4e3, 3000)])
+    assert find_periods(times) == []
+    [one] = find_periods(times, lengths_ns=lengths)
+    assert one.period_ns == pytest.approx(8e7, rel=1e-4)
+
+
+def test_a_weak_beat_is_found_by_its_source_and_named_after_it() -> None:
+    random = np.random.default_rng(3)
+    beat = np.arange(3e6, 5 * SECOND, 8e7)
+    others = random.uniform(0, 5 * SECOND, 3000)
+    # Its runs lie inside of longer gaps: no gap begins with it.
+    [one] = find_periods(others, sources={"other": others, "vandal": beat})
+    assert (one.cause, round(one.period_ns / 1e6, 2)) == ("vandal", 80.0)
+
+
+DATA = Path(__file__).parents[1] / "data" / "jitter"
+
+
+def test_the_kept_series_of_a_100_hz_disturbance_has_that_beat() -> None:
+    times, lengths = read_outliers(DATA / "planted-100hz.csv")
+    [one] = find_periods(times, lengths_ns=lengths)
+    assert one.period_ns == pytest.approx(1e7, rel=1e-4)
+    assert one.phase_ns == pytest.approx(2.5e6, abs=1e5)
+
+
+def test_the_kept_series_of_aperiodic_bursts_has_no_beat() -> None:
+    times, lengths = read_outliers(DATA / "aperiodic-bursts.csv")
+    assert len(times) > 1000
+    assert find_periods(times, lengths_ns=lengths) == []
+
+
+def thinned(count: int, share: float, period: float, seed: int, off: float = 0.0) -> np.ndarray:  # type: ignore[type-arg]
+    """Of a beat, `count` points by chance; the threshold hid the others."""
+    random = np.random.default_rng(seed)
+    numbers = np.sort(random.choice(int(count / share), count, replace=False))
+    return np.asarray(numbers * period + 3e5 + random.normal(0, off * period, count))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("period", [1e6, 1e7, 2.5e7])
+def test_a_beat_of_which_three_in_ten_became_outliers_is_found_from_forty_points(
+    period: float, seed: int
+) -> None:
+    [one] = find_periods(thinned(40, 0.3, period, seed, 0.003))
+    assert one.period_ns == pytest.approx(period, rel=1e-3)
+    assert one.share == pytest.approx(0.3, abs=0.06)
+
+
+def test_a_grid_of_10_ms_among_47_outliers_of_a_second_is_found() -> None:
+    random = np.random.default_rng(4)
+    grid = np.sort(random.choice(100, 45, replace=False)) * 1e7 + random.normal(0, 3e3, 45)
+    [one] = find_periods(np.concatenate([grid, random.uniform(0, SECOND, 2)]))
+    assert one.period_ns == pytest.approx(1e7, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_beat_of_exact_times_is_not_taken_for_rounded_chance(seed: int) -> None:
+    [one] = find_periods(thinned(40, 0.3, 4e6, seed))
+    assert one.period_ns == pytest.approx(4e6, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_beat_of_which_one_in_ten_came_is_none(seed: int) -> None:
+    # Whoever finds it may as well have found its half or its third: nothing tells which one it is.
+    assert find_periods(thinned(150, 0.1, 5e6, seed, 0.001)) == []
+
+
+def test_few_exact_times_on_a_sparse_grid_are_taken_for_rounded_chance() -> None:
+    # 25 of 125 lines: by chance, too, they would lie apart in one of ten cases.
+    assert find_periods(thinned(25, 0.2, 4e6, 2)) == []
+
+
+def test_a_rate_that_swings_is_no_beat() -> None:
+    random = np.random.default_rng(9)
+    times = random.uniform(0, 5 * SECOND, 8000)
+    kept = times[random.random(8000) < 0.5 + 0.45 * np.cos(times / SECOND * 2 * np.pi * 200)]
+    # Four points a swing: on every beat there is one, and beside it as well.
+    assert find_periods(kept) == []
+
+
+@pytest.mark.parametrize("every", [2, 3, 5])
+def test_a_beat_of_whose_multiples_only_one_class_came_is_so_many_times_longer(every: int) -> None:
+    assert not _even(np.arange(0, 60 * every, every))
+    assert _even(np.arange(60))
+
+
+def filled_by(*parts: tuple[str, np.ndarray, float]) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # type: ignore[type-arg]
+    return {name: (which, np.full(len(which), share)) for name, which, share in parts}
+
+
+def test_a_beat_s_cause_is_the_source_that_it_goes_with_and_not_the_busiest() -> None:
+    random = np.random.default_rng(12)
+    slices = np.arange(2e6, 5 * SECOND, 8e6)
+    flood = random.uniform(0, 5 * SECOND, 1500)
+    times = np.concatenate([slices, flood])
+    own, others = np.arange(len(slices)), np.arange(len(slices), len(times))
+    # The flood's softirq is in every gap, also in those of the slices.
+    filled = filled_by(("competitor", own, 0.9), ("net_rx", own, 0.1), ("net_rx", others, 1.0))
+    filled["net_rx"] = (np.arange(len(times)), np.concatenate([np.full(len(own), 0.1), np.ones(len(others))]))
+    [one] = find_periods(times, lengths_ns=np.full(len(times), 5e3), sources={"net_rx": times}, filled=filled)
+    assert (round(one.period_ns / 1e6, 2), one.cause) == (8.0, "competitor")
+
+
+def test_short_outliers_that_a_thread_leaves_behind_are_not_what_beats() -> None:
+    # A thread comes every 10 ms, mostly inside of somebody's longer gap; each time the host runs after it.
+    beats = np.arange(2e6, 5 * SECOND, 1e7)
+    seen, behind = beats[::4], beats + 1.2e5
+    times = np.concatenate([seen, behind])
+    lengths = np.concatenate([np.full(len(seen), 1e5), np.full(len(behind), 3e3)])
+    own, after = np.arange(len(seen)), np.arange(len(seen), len(times))
+    filled = filled_by(("vandal", own, 1.0), ("host", after, 1.0))
+    found = find_periods(times, lengths_ns=lengths, filled=filled)
+    assert {one.cause for one in found if round(one.period_ns / 1e6) == 10} == {
+        "cause unknown: vandal or host"
+    }
+
+
+def test_a_beat_that_two_sources_share_has_no_cause_but_candidates() -> None:
+    times = np.arange(2e6, 5 * SECOND, 1e7)
+    every = np.arange(len(times))
+    [one] = find_periods(times, filled=filled_by(("a", every, 0.55), ("b", every, 0.45)))
+    assert one.cause == "cause unknown: a or b"
+    assert name_period(one.period_ns, one.cause, tick_hz=100) == "10.000 ms: cause unknown: a or b"
+
+
+def test_a_beat_of_whose_outliers_no_source_has_a_part_is_unknown() -> None:
+    times = np.arange(2e6, 5 * SECOND, 1e7)
+    [one] = find_periods(times, filled=filled_by(("a", np.arange(3), 1.0)))
+    assert one.cause == "cause unknown"
+
+
+def chance(kind: str, seed: int) -> np.ndarray:  # type: ignore[type-arg]
+    """Points of five seconds without a beat."""
+    random = np.random.default_rng([seed, 7])
+    count, span = int(random.integers(40, 800)), 5.0 * SECOND
+    if kind == "Poisson":
+        return random.uniform(0, span, count)
+    if kind == "bursty":
+        starts = random.uniform(0, span, int(random.integers(20, 150)))
+        return np.concatenate(
+            [x + np.cumsum(random.exponential(1e5, random.integers(1, 12))) for x in starts]
+        )
+    if kind == "ramped":
+        return np.asarray(span * np.sqrt(random.uniform(0, 1, count)))
+    if kind == "rounded":
+        grid = random.choice([1e6, 4e6, 1e7])
+        return np.asarray(np.round(random.uniform(0, span, min(count, 400)) / grid) * grid)
+    shape = float(kind.removeprefix("gamma of "))
+    return np.cumsum(random.gamma(shape, span / count / shape, count))
+
+
+@pytest.mark.parametrize("kind", ["Poisson", "bursty", "ramped", "rounded", "gamma of 3", "gamma of 100"])
+def test_series_without_a_beat_have_no_period(kind: str) -> None:
+    # With a gate off, some have: "rounded" without the resolution, "gamma of 100" without the wandering.
+    assert [seed for seed in range(30) if find_periods(chance(kind, seed))] == []
+
+
+def test_two_beats_are_told_apart() -> None:
+    times = np.concatenate([planted(5, 1e7, 1), np.arange(1e6, 5 * SECOND, 4e6)])
+    assert sorted(round(one.period_ns / 1e6, 2) for one in find_periods(times)) == [4.0, 10.0]
+
+
+def test_bursts_on_a_beat_have_the_beat_of_the_bursts() -> None:
+    times = (np.arange(0, 5 * SECOND, 1e7)[:, None] + np.arange(5) * 1e5).ravel()
+    assert [round(one.period_ns / 1e6, 3) for one in find_periods(times)] == [10.0]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_aperiodic_bursts_have_no_period(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    starts = random.uniform(0, 5 * SECOND, random.integers(5, 200))
+    regular = [start + np.arange(random.integers(2, 60)) * (1e5 if seed % 2 else 1e6) for start in starts]
+    assert find_periods(np.concatenate(regular)) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_points_by_chance_have_no_period(seed: int) -> None:
+    random = np.random.default_rng(100 + seed)
+    assert find_periods(random.uniform(0, 5 * SECOND, random.integers(2, 2000))) == []
+
+
+@given(st.lists(st.floats(0, 1e10), max_size=60))
+def test_any_points_are_searched_without_an_error_and_bursts_only_lose_points(times: list[float]) -> None:
+    merged = merge_bursts(np.array(times))
+    assert set(merged) <= set(times)
+    for one in find_periods(np.array(times)):
+        assert one.period_ns > 0
+
+
+def test_the_scheduler_tick_is_named() -> None:
+    assert name_period(4e6) == "4.000 ms: the scheduler tick, HZ=250, or a timer of that rate"
+    assert name_period(4e6, "vandal") == "4.000 ms: vandal"
+    assert name_period(4e6, "vandal", tick_hz=250).endswith("a timer of that rate; it brings vandal")
+    assert name_period(4e6, "local_timer", tick_hz=250).startswith("4.000 ms: the scheduler tick, HZ=250")
+
+
+def test_a_beat_at_another_kernels_tick_is_not_called_ours() -> None:
+    assert name_period(1e7, "", tick_hz=250) == "10.000 ms: a timer of 100 Hz"
+    assert name_period(1e7, "nothing ran in this kernel", tick_hz=250) == (
+        "10.000 ms: the hypervisor, at 100 Hz, its own scheduler tick or a timer of that rate"
+    )
