@@ -20,7 +20,7 @@ from pathlib import Path
 
 from latlab.messaging import analyse, measure
 from latlab.messaging.running.processes import free_port
-from latlab.messaging.running.zeromq import addresses, library
+from latlab.messaging.running.ways.zeromq import addresses, library
 from latlab.model.messaging.results import Settings
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from latlab.messaging import analyse, load_run, measure, overheads
-from latlab.messaging.running.links import NATIVE
+from latlab.messaging.running.ways.links import NATIVE
 from latlab.model.messaging.results import Settings
 from latlab.reports.messaging.gnuplot import write_gnuplot
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from latlab.messaging import analyse, load_run, measure
-from latlab.messaging.running.network import sweep
+from latlab.messaging.running.ways.network import sweep
 from latlab.model.messaging.results import Settings
 
 

@@ -7,8 +7,8 @@ from latlab.messaging._pairs import Comparison, compare_pairs
 from latlab.messaging._recording import load_run, reserved, save_run
 from latlab.messaging._registry import every_transport, facts_of, missing
 from latlab.messaging._workload import load_workload
-from latlab.messaging.running.remote import serve
 from latlab.messaging.running.transport import Transport, TransportClosed
+from latlab.messaging.running.ways.remote import serve
 
 __all__ = [
     "Comparison",

@@ -107,7 +107,7 @@ def _check_attached(settings: Settings, facts: Facts) -> None:
     Raises:
         UsageError: with what to change.
     """
-    from latlab.messaging.running.links import ATTACHABLE
+    from latlab.messaging.running.ways.links import ATTACHABLE
 
     if settings.connect is None:
         if settings.listen is not None:

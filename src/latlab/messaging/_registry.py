@@ -8,8 +8,8 @@ import shutil
 
 from latlab.errors import MissingExtraError, UnavailableError, UsageError
 from latlab.messaging.products.table import PRODUCTS
-from latlab.messaging.running.links import ALIASES, BOTH, NATIVE
-from latlab.messaging.running.plugin import facts_of_plugin, is_plugin
+from latlab.messaging.running.ways.links import ALIASES, BOTH, NATIVE
+from latlab.messaging.running.ways.plugin import facts_of_plugin, is_plugin
 from latlab.model.messaging.results import Facts
 
 _ZEROMQ = {
@@ -98,7 +98,7 @@ def server_program(name: str) -> str | None:
 def missing(facts: Facts) -> str | None:
     """What a transport needs that isn't here, as the command that brings it; None where it is."""
     if facts.loop == "native" and facts.name.startswith("zeromq"):
-        from latlab.messaging.running.zeromq import library
+        from latlab.messaging.running.ways.zeromq import library
 
         return None if library() is not None else "pip install 'latlab[brokers]'"
     if facts.package is not None and not _importable(facts.package):

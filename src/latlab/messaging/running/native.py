@@ -1,4 +1,7 @@
-"""Runs through the native loops: opens the hops, starts the broker, watches, and brings the words home."""
+"""Runs through the native loops: opens the hops, starts the broker, watches, and brings the words home.
+
+Over 400 lines: what is opened, watched and closed is one sequence, which an interrupt may end at each place.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.messaging._counters import Readings
 from latlab.messaging.judging.looks import Looks, looks_at_loops, parts_of_loops, stolen_ns
-from latlab.messaging.running import links as _links
 from latlab.messaging.running import processes as _processes
-from latlab.messaging.running.plugin import open_plugin
+from latlab.messaging.running.collected import collected
 from latlab.messaging.running.schedule import Schedule, patience_s, schedule
-from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings, Side
+from latlab.messaging.running.ways import links as _links
+from latlab.messaging.running.ways.plugin import open_plugin
+from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings
 from latlab.words import share
 
 _POLL_S = 0.1  # the watcher's own CPU time is some 50 us a look
@@ -194,7 +195,7 @@ def run_native(settings: Settings, facts: Facts, told: Callable[[int], None] | N
 
 def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tuple[int, int, int]) -> None:
     if facts.name.startswith("zeromq"):
-        from latlab.messaging.running.zeromq import set_up
+        from latlab.messaging.running.ways.zeromq import set_up
 
         set_up(stage, settings, facts, lambda *ends: _start_broker(stage, settings, wait, cpus, *ends))
         return
@@ -209,13 +210,13 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
         stage.out, stage.in_ = link.out, link.in_
         return
     if settings.broker is not None:
-        from latlab.messaging.running.remote import RemoteBroker
+        from latlab.messaging.running.ways.remote import RemoteBroker
 
         stage.remote = RemoteBroker(settings, wait)
         stage.out, stage.in_ = stage.remote.link.out, stage.remote.link.in_
         return
     if settings.network == "namespace":
-        from latlab.messaging.running.network import Network
+        from latlab.messaging.running.ways.network import Network
 
         stage.network = Network(settings)
     there = _hop(stage, settings, facts, inward=True)
@@ -335,7 +336,7 @@ def _watch(
     network = None
     if network_start and network_end:
         network = (network_end[1] - network_start[1], network_end[0] - network_start[0])
-    return _collect(
+    return collected(
         run, settings, facts, plan, stalls=stage.stalls() if settings.stalls else [], wait=wait,
         partial=partial, broker_cpu_ns=broker, process_cpu_ns=total, foreign_cpu_ns=foreign,
         elapsed_ns=elapsed, network_bytes=network, counters=readings.since(started),
@@ -419,91 +420,3 @@ def _until_the_end(
 
 def _ending(end: str) -> str:
     return f"the broker was {end}" if end.startswith("killed") else f"the broker {end}"
-
-
-def _collect(
-    run: Any,
-    settings: Settings,
-    facts: Facts,
-    plan: Schedule,
-    *,
-    stalls: list[tuple[int, int, int]],
-    looks: Looks,
-    **known: Any,
-) -> Measurement:
-    from latlab._core import messaging as core
-
-    (t0, ns0), (t1, ns1) = run.from_, run.to
-    hz = (t1 - t0) * 1e9 / (ns1 - ns0)
-    base = run.base_ticks
-    sender, receiver = run.sender(), run.receiver()
-    base_ns = int(ns0 + (base - t0) * 1e9 / hz)
-    intended = None
-    if plan.paced:
-        due = (plan.due_ns(settings.total) * run.ticks_per_ns).astype(np.int64)
-        intended = np.rint(due * (1e9 / hz)).astype(np.int64)
-    kernel = run.kernel_ns()
-    if kernel is not None:
-        # CLOCK_REALTIME -> CLOCK_MONOTONIC -> since the base.
-        known_stamps = kernel != 0
-        shifted = kernel.astype(np.int64) - run.realtime_offset_ns - base_ns
-        kernel = np.where(known_stamps, shifted, -1)
-        known["notes"] += (f"the kernel stamped {int(known_stamps.sum())} of {settings.total} messages",)
-    return Measurement(
-        settings=settings,
-        facts=facts,
-        sent_ns=since(run.sent_ticks(), base, hz),
-        received_ns=since(run.received_ticks(), base, hz),
-        intended_ns=intended,
-        kernel_ns=kernel,
-        sender=_side(sender),
-        receiver=_side(receiver),
-        sender_samples=_sample_ns(run.sender_samples(), base, hz)[:, :3],
-        receiver_samples=_sample_ns(run.receiver_samples(), base, hz),
-        ticks_hz=hz,
-        harness_ns=core.harness_cost(settings.size, rounds=15)[0],
-        bytes_per_message=_memory(run, settings, plan),
-        locked=run.locked,
-        looks=looks.since(base_ns),
-        stalls_ns=tuple(
-            (n, round((start - base) * 1e9 / hz), round((end - base) * 1e9 / hz)) for n, start, end in stalls
-        ),
-        **known,
-    )
-
-
-def since(ticks: npt.NDArray[np.uint64], base: int, hz: float) -> npt.NDArray[np.int64]:
-    """Ticks as whole ns since the base, -1 where there is none. Rounded once: differences are integers."""
-    never = ticks == 0
-    ns: npt.NDArray[np.int64] = np.rint((ticks - np.uint64(base)).view(np.int64) * (1e9 / hz)).astype(
-        np.int64
-    )
-    if never.any():
-        ns[never] = -1
-    return ns
-
-
-def _sample_ns(samples: npt.NDArray[np.uint64], base: int, hz: float) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = samples.astype(np.int64)
-    found[:, 1] = np.rint((found[:, 1] - base) * (1e9 / hz))
-    found[:, 3] = np.rint(found[:, 3] * (1e9 / hz))
-    found[:, 4] *= 1000
-    return found
-
-
-def _memory(run: Any, settings: Settings, plan: Schedule) -> float:
-    samples = 2 * (settings.total // settings.sample_every + 2) * 32
-    words = 16 + (4 if plan.gaps_ns is not None else 0) + (8 if settings.kernel_stamps else 0)
-    return words + samples / settings.total
-
-
-def _side(d: dict[str, Any]) -> Side:
-    number = int(d["error"])
-    return Side(
-        **{key: int(d[key]) for key in (
-            "count", "duplicated", "reordered", "corrupted", "cpu_ns", "minor_faults", "major_faults",
-            "voluntary_switches", "involuntary_switches", "waited_ns",
-        )},
-        errno=number,
-        error=os.strerror(number) if number else None,
-    )  # fmt: skip

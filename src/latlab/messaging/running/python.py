@@ -22,7 +22,8 @@ from latlab.messaging.judging.looks import Looks, listener, stolen_ns, threads_o
 from latlab.messaging.products.broker_processes import started
 from latlab.messaging.running import processes as _processes
 from latlab.messaging.running import python_loop as loop
-from latlab.messaging.running.native import placement, since, waiting
+from latlab.messaging.running.collected import since
+from latlab.messaging.running.native import placement, waiting
 from latlab.messaging.running.schedule import patience_s, schedule
 from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings, Side
 

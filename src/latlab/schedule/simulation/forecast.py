@@ -182,13 +182,9 @@ def _part(schedule: Schedule, steps: Steps, scenario: Scenario) -> tuple[Array, 
 
 def _faster(steps: Steps, weight: Array, naps: Array, speedup: float) -> Steps:
     work = np.rint(steps.work * (1.0 - speedup * weight)).astype(np.int64)
-    argument = steps.argument
-    if naps.any():
-        slept = naps & (steps.deed == Deed.SLEEP)
-        argument = np.where(slept, np.rint(argument * (1.0 - speedup)).astype(np.int64), argument)
-        paced = naps & (steps.deed == Deed.UNTIL)
-        argument = np.where(paced, np.rint(argument * (1.0 - speedup)).astype(np.int64), argument)
-    return steps.changed(work=work, argument=argument)
+    # A sleep's length, or the time since the beginning at which a period ends: both shrink alike.
+    shorter = np.rint(steps.argument * (1.0 - speedup)).astype(np.int64)
+    return steps.changed(work=work, argument=np.where(naps, shorter, steps.argument))
 
 
 def _share_of_function(schedule: Schedule, function: str, threads: int) -> Array:

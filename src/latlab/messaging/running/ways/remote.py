@@ -16,7 +16,7 @@ from typing import Any
 
 from latlab.errors import LatlabError, UnavailableError, UsageError
 from latlab.messaging.running import processes as _processes
-from latlab.messaging.running.links import Link
+from latlab.messaging.running.ways.links import Link
 from latlab.model.messaging.results import Settings
 
 TRANSPORTS = ("tcp", "tcp-nagle", "udp")

@@ -25,7 +25,7 @@ from typing import Any
 
 from latlab.errors import LatlabError, UnavailableError
 from latlab.messaging.running import processes as _processes
-from latlab.messaging.running.links import Link
+from latlab.messaging.running.ways.links import Link
 from latlab.model.messaging.results import Settings
 
 _CLONE_NEWNET = 0x40000000

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 from latlab.errors import UsageError
-from latlab.messaging.running.links import ALL, Link
+from latlab.messaging.running.ways.links import ALL, Link
 from latlab.model.messaging.results import Facts, Settings
 
 __all__ = ["facts_of_plugin", "is_plugin", "open_plugin"]
