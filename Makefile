@@ -61,7 +61,7 @@ test-sanitizers: $(VENV)/.dependencies ## the core's tests under ASan+UBSan, the
 	@for s in address,undefined thread; do \
 	  $(BIN)/cmake -S . -B build/sanitize-$${s%%,*} -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DLATLAB_TESTS=ON -DLATLAB_SANITIZE=$$s >/dev/null && \
-	  $(BIN)/cmake --build build/sanitize-$${s%%,*} -j $(JOBS) && \
+	  $(BIN)/cmake --build build/sanitize-$${s%%,*} -j $(JOBS) --target latlab-core-tests && \
 	  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/sanitize-$${s%%,*}/latlab-core-tests || exit 1; \
 	done
 
