@@ -33,6 +33,8 @@ from benchmarks.requests_servers import nginx, postgresql, redis, run
 from latlab.words import duration, share, table
 
 PROGRAMS = Path(__file__).parent / "requests_programs"
+# On a disk, since some servers wait for one, and where a run that is killed leaves nothing that is committed.
+_SCRATCH = Path(__file__).parents[1] / "build" / "requests_planted"
 _START_S = 6  # until latlab observes, on a busy machine
 _LINE = b"get something\n"
 
@@ -300,7 +302,8 @@ def _served(case: Case, folder: Path) -> Iterator[tuple[ExitStack, int, int]]:
 def measure(case: Case, seed: int, seconds: int) -> dict[str, Any]:
     """One run: what was planted, what was said, and the client's p99 of the same requests."""
     chance = random.Random(f"{case.name} {seed}")
-    folder = Path(tempfile.mkdtemp(dir=Path.cwd(), prefix=".latlab-planted-"))
+    _SCRATCH.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=_SCRATCH))
     try:
         with _served(case, folder) as (stack, pid, port):
             connections = chance.randint(*case.connections)
