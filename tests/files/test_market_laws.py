@@ -71,7 +71,6 @@ def test_the_busiest_millisecond_of_each_stretch_is_that_of_all_its_messages(tmp
 
 
 def test_our_own_table_and_page_are_made_in_one_command(tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="plotly is not installed (extra plots)")
     generate(tmp_path / "day.itch", seed=4, messages=20_000, symbols=60)
     with pytest.raises(SystemExit) as left:
         main(
@@ -95,7 +94,6 @@ def test_our_own_table_and_page_are_made_in_one_command(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not REAL.exists(), reason=f"no sample data in {SHARED}")
 def test_a_real_day_goes_through_the_same_plots(tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="plotly is not installed (extra plots)")
     symbols = without_aggregate(read_statistics(REAL))
     assert len(symbols.names) == 8_172
     fit = fit_counts(symbols)

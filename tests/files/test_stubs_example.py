@@ -13,7 +13,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_linear_search_is_measured_against_its_stub_and_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("plotly")
     if shutil.which("castxml", path=str(Path(sys.executable).parent)) is None and not shutil.which("castxml"):
         pytest.skip("castxml is not installed")
     command = [sys.executable, str(ROOT / "examples/stubs/linear_search.py"), str(tmp_path)]

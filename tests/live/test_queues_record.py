@@ -310,7 +310,6 @@ def test_a_queue_that_is_left_out_and_was_never_there_is_told(start, tmp_path, c
 
 
 def test_where_a_report_lies_is_told_to_machines(start, tmp_path, capsys):
-    pytest.importorskip("plotly", reason="plotly is not installed (extra plots)")
     start("known")
     run = tmp_path / "run"
     with pytest.raises(SystemExit):

@@ -53,7 +53,6 @@ def test_an_analysis_tells_the_landmarks_in_text_and_json(line):
 
 
 def test_a_comparison_page_draws_both_runs(line, tmp_path):
-    pytest.importorskip("plotly", reason="needs the extra 'plots'")
     observation, _ = line
     sides = [Side(name, observation, analyse(observation)) for name in ("one", "two")]
     write_comparison(tmp_path / "page.html", *sides, Environment({}), ["the kernel"])
@@ -64,7 +63,6 @@ def test_a_comparison_page_draws_both_runs(line, tmp_path):
 
 
 def test_the_page_names_every_queue_and_the_limiting_stage(line, tmp_path):
-    pytest.importorskip("plotly", reason="needs the extra 'plots'")
     observation, times = line
     traces = {
         "queue": np.full(100, 2),

@@ -15,23 +15,18 @@ evidence, then how to reproduce it.
 
 from __future__ import annotations
 
-import base64
-import gzip
 import html
 import os
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from latlab import __version__
 from latlab import words as _text
-from latlab.errors import MissingExtraError
 from latlab.formats import documents
 from latlab.model.machine.environment import Environment
-from latlab.reports.assets.files import asset
+from latlab.reports.assets.files import asset, chart_library
 
 __all__ = ["Page"]
 
@@ -101,7 +96,7 @@ class Page:
         """A figure: of `latlab.reports.sections.figures`, a dict of data and layout, or plotly's own object.
 
         Args:
-            figure: what to draw.
+            figure: what to draw: lines, bars, boxes, violins or heat maps.
             caption: what it shows, and what to see in it.
             height: in pixels.
         """
@@ -149,15 +144,11 @@ class Page:
         self.details("Environment", "\n".join(f"{name:34} {environment[name]}" for name in environment))
 
     def html(self) -> str:
-        """The whole page.
-
-        Raises:
-            MissingExtraError: when it has figures and plotly is not installed.
-        """
+        """The whole page."""
         index = "".join(f'<a href="#{anchor}">{html.escape(title)}</a>' for anchor, title in self._sections)
         library = ""
         if self._has_figures:
-            library = f'<script type="application/gzip" id="library">{_packed_plotly()}</script>'
+            library = f'<script type="application/gzip" id="library">{chart_library()}</script>'
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -174,10 +165,7 @@ class Page:
         """Write the page, whole or not at all.
 
         Returns:
-            Where it lies.
-
-        Raises:
-            MissingExtraError: when it has figures and plotly is not installed.
+            Its path.
         """
         target = Path(path)
         unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -232,16 +220,3 @@ def _revision(environment: Environment) -> str:
     if revision is None:
         return "unknown"
     return f"{revision} (with uncommitted changes)" if environment.get("git.modified") else str(revision)
-
-
-@lru_cache(maxsize=1)
-def _packed_plotly() -> str:
-    """plotly.js of the plotly distribution, packed: it would be nearly all of a page, at 4.8 MB.
-
-    Without the second that importing that takes.
-    """
-    try:
-        script = resources.files("plotly") / "package_data" / "plotly.min.js"
-        return base64.b64encode(gzip.compress(script.read_bytes(), mtime=0)).decode("ascii")
-    except (ModuleNotFoundError, FileNotFoundError):
-        raise MissingExtraError("plotly", "plots") from None

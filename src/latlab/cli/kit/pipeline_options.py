@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from latlab.cli.kit.options import JSON
-from latlab.errors import ExitCode, MissingExtraError
+from latlab.errors import ExitCode
 from latlab.reports.json import dumps
 
 __all__ = ["feed_and_output", "finish", "folder_of", "saying_what_stays"]
@@ -85,12 +85,7 @@ def finish(
         document: of --json; None: `text` is printed.
     """
     report = folder / "report.html"
-    try:
-        write(report, shlex.join(["latlab", *sys.argv[1:]]))
-    except MissingExtraError as error:
-        # The result stands without its pictures.
-        tell(f"no report: {error}")
-        report = folder
+    write(report, shlex.join(["latlab", *sys.argv[1:]]))
     click.echo(text() if document is None else dumps(document))
     tell(f"report: {report}")
     return ExitCode.NOT_TRUSTWORTHY if distrust else ExitCode.OK

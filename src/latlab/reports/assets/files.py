@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from functools import cache
 from importlib import resources
 
-__all__ = ["asset"]
+__all__ = ["asset", "chart_library"]
 
 
 @cache
@@ -16,3 +17,14 @@ def asset(name: str) -> str:
     the wrong colours; "figures.js" draws its figures in the reader's light or dark.
     """
     return (resources.files("latlab.reports.assets") / name).read_text(encoding="utf-8")
+
+
+@cache
+def chart_library() -> str:
+    """plotly.js 4.1.1, the bundle of Cartesian charts (MIT, licenses/plotly.js.txt), packed, as base64.
+
+    Bundled, so that every report has its figures: 0.7 MB of a page, where all of plotly.js would be 1.9 MB
+    packed, from a package of its own.
+    """
+    packed = resources.files("latlab.reports.assets") / "plotly-cartesian.min.js.gz"
+    return base64.b64encode(packed.read_bytes()).decode("ascii")

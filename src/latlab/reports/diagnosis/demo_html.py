@@ -43,7 +43,6 @@ def write_report(
         rate: the result of the search for the rate without loss, if one was made.
 
     Raises:
-        MissingExtraError: when plotly is not installed.
         InputError: when the file can't be written.
     """
     page = Page(

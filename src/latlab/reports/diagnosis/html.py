@@ -41,7 +41,6 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
         command: that made it.
 
     Raises:
-        MissingExtraError: when plotly is not installed.
         InputError: when the file can't be written.
     """
     answer = run.answer

@@ -144,7 +144,7 @@ def _thinned(numbers: Any, latency: Any) -> tuple[Any, Any]:
 def _lines(series: list[tuple[str, Any, Any]], x: str, y: str) -> dict[str, Any]:
     data = [
         {
-            "type": "scattergl",
+            "type": "scatter",
             "mode": "lines",
             "name": name,
             "x": np.asarray(a).tolist(),

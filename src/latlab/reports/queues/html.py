@@ -41,7 +41,6 @@ def write_queues_report(
         command: that made the recording.
 
     Raises:
-        MissingExtraError: when plotly is not installed.
     """
     seconds = (analysis.to_ns - analysis.from_ns) / 1e9
     page = Page(
