@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 300
 SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
 CXX_FILES = $(shell find include native benchmarks examples 2>/dev/null -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help changelog demo test test-all test-core test-types test-imports test-sanitizers fuzz fuzz-readers lint format stubs docs proof bench clean install
+.PHONY: help changelog demo test test-all test-core test-types test-imports test-sanitizers fuzz fuzz-readers fuzz-smoke lint format stubs docs proof bench clean install
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
@@ -57,17 +57,24 @@ test-types: install
 test-imports: install
 	$(BIN)/lint-imports
 
+# Debug builds in a quarter of the time that RelWithDebInfo takes, and finds the same; that one has the inlined code.
+SANITIZED_BUILD ?= RelWithDebInfo
 test-sanitizers: $(VENV)/.dependencies ## the core's tests under ASan+UBSan, then TSan
 	@for s in address,undefined thread; do \
-	  $(BIN)/cmake -S . -B build/sanitize-$${s%%,*} -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DLATLAB_TESTS=ON -DLATLAB_SANITIZE=$$s >/dev/null && \
-	  $(BIN)/cmake --build build/sanitize-$${s%%,*} -j $(JOBS) --target latlab-core-tests && \
-	  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/sanitize-$${s%%,*}/latlab-core-tests || exit 1; \
+	  folder=build/sanitize-$${s%%,*}-$(SANITIZED_BUILD) && \
+	  $(BIN)/cmake -S . -B $$folder -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	    -DCMAKE_BUILD_TYPE=$(SANITIZED_BUILD) -DLATLAB_TESTS=ON -DLATLAB_SANITIZE=$$s >/dev/null && \
+	  $(BIN)/cmake --build $$folder -j $(JOBS) --target latlab-core-tests && \
+	  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $$folder/latlab-core-tests || exit 1; \
 	done
 
 fuzz-readers: install test-core ## every reader of files against spoiled ones: 10^8 bytes each of them, at most FUZZ_SECONDS
 	build/tests/latlab-fuzz-counters $(FUZZ_SECONDS)
 	$(BIN)/python tools/fuzz_readers.py --bytes 1e8 --seconds $(FUZZ_SECONDS)
+
+fuzz-smoke: install test-core ## every reader of files against spoiled ones, about a minute in all
+	build/tests/latlab-fuzz-counters 6
+	$(BIN)/python tools/fuzz_readers.py --bytes inf --seconds 4 --jobs $(JOBS)
 
 fuzz: install ## every reader of market data under libFuzzer and sanitizers, five minutes (clang)
 	$(BIN)/cmake -S . -B build/fuzz -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \

@@ -1,6 +1,6 @@
 """Every reader of files against spoiled ones: each either reads, or refuses with an error of ours.
 
-    python tools/fuzz_readers.py [--bytes N] [--seconds S] [--seed N] [READER…]
+    python tools/fuzz_readers.py [--bytes N] [--seconds S] [--seed N] [--jobs N] [READER…]
 
 A valid file is spoiled in one of the ways in which files are: bits, cuts, repeats, lengths that lie, numbers
 that no writer writes, pieces of other files. What escapes is a fault of the reader: its input is kept beside
@@ -16,7 +16,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +323,26 @@ def kept(name: str) -> list[Path]:
     return sorted(CORPUS.glob(f"{name}-*"))
 
 
+def fuzzed(name: str, most_bytes: float, seconds: float, seed: int) -> tuple[bool, str]:
+    """Feed a reader spoiled files, so many bytes or so long: whether a fault was found, and what to say."""
+    total, count, end = 0, 0, time.monotonic() + seconds
+    found: dict[str, bytes] = {}
+    said = []
+    for path, data in inputs(name, seed):
+        wrong = fault(name, path)
+        if wrong is not None and wrong.split(":")[0] not in found:
+            found[wrong.split(":")[0]] = data
+            place = CORPUS / f"{name}-{hashlib.sha256(data).hexdigest()[:12]}"
+            CORPUS.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+            said.append(f"{name}: {wrong}\n  kept as {place}")
+        total, count = total + len(data), count + 1
+        if total >= most_bytes or time.monotonic() > end:
+            break
+    said.append(f"{name}: {count} files, {total} bytes, {len(found)} faults (seed {seed})")
+    return bool(found), "\n".join(said)
+
+
 def main() -> int:
     """Fuzz from the command line."""
     parser = argparse.ArgumentParser(description="Feed spoiled files to every reader.")
@@ -328,24 +350,15 @@ def main() -> int:
     parser.add_argument("--bytes", type=float, default=1e6, help="of input for each")
     parser.add_argument("--seconds", type=float, default=60.0, help="at most, for each")
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    parser.add_argument("--jobs", type=int, default=1, help="readers at a time")
     given = parser.parse_args()
     failed = False
-    for name in given.readers or READERS:
-        total, count, end = 0, 0, time.monotonic() + given.seconds
-        found: dict[str, bytes] = {}
-        for path, data in inputs(name, given.seed):
-            said = fault(name, path)
-            if said is not None and said.split(":")[0] not in found:
-                found[said.split(":")[0]] = data
-                place = CORPUS / f"{name}-{hashlib.sha256(data).hexdigest()[:12]}"
-                CORPUS.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(data)
-                print(f"{name}: {said}\n  kept as {place}")
-            total, count = total + len(data), count + 1
-            if total >= given.bytes or time.monotonic() > end:
-                break
-        failed |= bool(found)
-        print(f"{name}: {count} files, {total} bytes, {len(found)} faults (seed {given.seed})")
+    with ProcessPoolExecutor(given.jobs) as pool:
+        names = list(given.readers or READERS)
+        rest = (repeat(one) for one in (given.bytes, given.seconds, given.seed))
+        for found, said in pool.map(fuzzed, names, *rest):
+            failed |= found
+            print(said, flush=True)
     return 1 if failed else 0
 
 

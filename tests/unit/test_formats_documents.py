@@ -76,3 +76,11 @@ json_values = st.recursive(
 @given(st.dictionaries(st.text(), json_values))
 def test_plain_documents_come_back_as_they_were(document: dict[str, object]) -> None:
     assert json.loads(documents.dumps(document)) == document
+
+
+def test_what_steers_a_terminal_is_escaped_in_json_and_comes_back() -> None:
+    text = "\x1b[2J\x7f\x9b1m\u202ecod.exe\u2066é"
+    written = documents.dumps({text: text})
+    assert [one for one in written if not one.isprintable()] == []
+    assert json.loads(written) == {text: text}
+    assert "é" in written

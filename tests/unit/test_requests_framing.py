@@ -153,3 +153,8 @@ def test_a_protocol_is_proposed_when_half_of_the_beginnings_may_be_of_it() -> No
     assert candidates([SET, SET, b"\x01\x02\x03\x04"])[0].name == "resp"
     assert candidates([b"\xff\xff\xff\n", b"\xff\xfe\xff\xff", b"\x01\n"])[0].name == "lines"
     assert candidates([b"\xff\x01\xff\n", b"\xff\x01\xff\n"]) == []
+
+
+def test_what_steers_a_terminal_is_in_no_kind_of_a_request() -> None:
+    assert path_kind("/a\x1b]x\x9b/b") == "/a?]x?/b"
+    assert fingerprint("SELECT \x1b]0;x") == "SELECT ?]?;x"

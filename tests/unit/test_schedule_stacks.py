@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -192,3 +193,20 @@ def test_a_thread_that_waits_gets_a_line_at_which_it_was_not_seen_running() -> N
 
 def test_without_python_s_frames_the_native_ones_stay() -> None:
     assert len(_grafted(1, PythonSamples({}, {}, []))) == 4
+
+
+def test_a_pipe_or_somebody_else_s_file_in_a_map_s_place_is_no_map(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    os.mkfifo(tmp_path / "tmp/perf-12.map")
+    assert read_jit_map(12, root=tmp_path) == ([], [])
+    if os.geteuid() == 0:
+        (tmp_path / "proc/13").mkdir(parents=True)
+        (tmp_path / "tmp/perf-13.map").write_text("10 20 f\n")
+        os.chown(tmp_path / "tmp/perf-13.map", 12345, 12345)
+        assert read_jit_map(13, root=tmp_path) == ([], [])
+        os.chown(tmp_path / "proc/13", 12345, 12345)
+        assert jit_name(read_jit_map(13, root=tmp_path), 0x10) == "f"
+
+
+def test_what_steers_a_terminal_is_in_no_name_of_compiled_code() -> None:
+    assert jit_name(parse_jit_map(["10 20 \x1b[2Jf\x9b"]), 0x10) == "?[2Jf?"

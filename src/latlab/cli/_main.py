@@ -62,10 +62,10 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "latlab"
-        click.echo(f"{command}: {error.format_message()}; see '{command} --help'", err=True)
+        click.echo(f"{command}: {printable(error.format_message())}; see '{command} --help'", err=True)
         sys.exit(ExitCode.USAGE)
     except click.ClickException as error:
-        click.echo(f"latlab: {error.format_message()}", err=True)
+        click.echo(f"latlab: {printable(error.format_message())}", err=True)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("latlab: interrupted", err=True)

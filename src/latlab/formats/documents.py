@@ -8,6 +8,7 @@ import enum
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Mapping, Set
 from pathlib import Path, PurePath
@@ -19,6 +20,9 @@ from latlab.words import printable
 
 __all__ = ["dumps", "plain", "read", "write"]
 
+# Left as they are by JSON: DEL and C1 (a terminal takes U+009B for the escape sequence's beginning), and what
+# turns the direction of writing (UAX 9).
+_STEERS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _MOST_BYTES = 256 << 20  # of a document behind the door: parsed it takes ten times as much
 
 
@@ -62,8 +66,9 @@ def plain(value: Any) -> Any:
 
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
-    """`plain`, as JSON text; non-ASCII letters stay themselves."""
-    return json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    """`plain`, as JSON text; non-ASCII letters stay themselves, what steers a terminal is escaped."""
+    text = json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def write(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:

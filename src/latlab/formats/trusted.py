@@ -60,13 +60,20 @@ class TrustedFile:
         path: of the file; no symbolic link is followed in its last part.
         owner: the user whom it must belong to; None: us, or for root whoever `all_users` allows.
         named: the user named it: then `is_trusted_owner` decides on its owner.
+        observed: it says of a process that the user named only what the process could say of itself anyhow:
+            `owner` decides alone.
 
     Raises:
         InputError: it is absent, no regular file, or somebody else's.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, owner: int | None = None, named: bool = False
+        self,
+        path: str | os.PathLike[str],
+        *,
+        owner: int | None = None,
+        named: bool = False,
+        observed: bool = False,
     ) -> None:
         self.path = Path(path)
         # NONBLOCK: a pipe in the file's place would wait for its other end.
@@ -80,13 +87,13 @@ class TrustedFile:
             ) from None
         status = os.fstat(self._fd)
         try:
-            self._check(status, owner, named)
+            self._check(status, owner, named, observed)
         except InputError:
             self.close()
             raise
         self.size = status.st_size
 
-    def _check(self, status: os.stat_result, owner: int | None, named: bool) -> None:
+    def _check(self, status: os.stat_result, owner: int | None, named: bool, observed: bool) -> None:
         if not stat.S_ISREG(status.st_mode):
             raise InputError(self.path, "is not a regular file")
         if owner is not None and status.st_uid != owner:
@@ -97,7 +104,7 @@ class TrustedFile:
                 f"belongs to user {status.st_uid}",
                 remedy=f"copy it, or as root set {ALL_USERS}=1",
             )
-        if not named and status.st_uid not in (os.geteuid(), 0) and not all_users():
+        if not named and not observed and status.st_uid not in (os.geteuid(), 0) and not all_users():
             raise InputError(
                 self.path,
                 f"belongs to user {status.st_uid}",

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.machine.jitter import CoreJitter, Source
-from latlab.system.kernel.samples import Events
+from latlab.system.kernel.samples import Events, name_of
 
 __all__ = ["Attribution", "Disturbance", "attribute", "below_kernel", "count_only", "disturbances"]
 
@@ -87,7 +87,7 @@ def is_kernel_thread(tid: int, comm: str, proc: Path = Path("/proc")) -> bool:
     """Whether a thread is the kernel's own: by its flags, or (when it is gone) by its name."""
     try:
         # The name is in parentheses and may hold some itself; the flags are the 7th word after it.
-        flags = int((proc / str(tid) / "stat").read_text().rpartition(")")[2].split()[6])
+        flags = int((proc / str(tid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[6])
     except (OSError, IndexError, ValueError):
         return comm.startswith(_KERNEL_THREADS)
     return bool(flags & _PF_KTHREAD)
@@ -139,7 +139,7 @@ def _threads(
         rows["next_comm"].tolist(),
         strict=True,
     ):
-        name = comm.decode(errors="replace")
+        name = name_of(comm)
         if name == own:
             continue
         if tid == 0:
@@ -188,7 +188,7 @@ def _label(group: str, event: str, rows: Mapping[str, Any], i: int) -> tuple[str
         return (
             "interrupt",
             "hardware",
-            f"{rows['name'][i].decode(errors='replace')} (irq {int(rows['irq'][i])})",
+            f"{name_of(rows['name'][i])} (irq {int(rows['irq'][i])})",
         )
     return "interrupt", "hardware" if "thermal" in event else "kernel", event
 

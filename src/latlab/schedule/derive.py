@@ -26,7 +26,7 @@ from latlab.model.schedule import (
 from latlab.schedule.context import sources_of
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member
-from latlab.system.kernel.samples import Events
+from latlab.system.kernel.samples import Events, name_of
 
 __all__ = ["Facts", "derive", "kin_of"]
 
@@ -413,9 +413,7 @@ def _names(switches: Any, members: Mapping[int, Member], tids: Array) -> dict[in
         wanted = np.isin(switches[key], tids)
         ids, last = np.unique(switches[key][wanted][::-1], return_index=True)
         texts = switches[comm][wanted][::-1][last]
-        names.update(
-            (int(i), t.decode(errors="replace")) for i, t in zip(ids.tolist(), texts.tolist(), strict=True)
-        )
+        names.update((int(i), name_of(t)) for i, t in zip(ids.tolist(), texts.tolist(), strict=True))
     return names
 
 
@@ -471,7 +469,7 @@ def _foreign(
     wanted = set(np.unique(foreign["tid"]).tolist())
     for tid, at in zip(ids.tolist(), first.tolist(), strict=True):
         if tid in wanted:
-            names[tid] = switches["next_comm"][at].decode(errors="replace")
+            names[tid] = name_of(switches["next_comm"][at])
     return foreign, watching, names
 
 

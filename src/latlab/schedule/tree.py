@@ -7,6 +7,8 @@ import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from latlab.words import printable
+
 __all__ = ["Member", "children_of", "command_of", "descends", "described", "member", "threads_of", "tree_of"]
 
 
@@ -85,7 +87,7 @@ def tree_of(pids: Iterable[int]) -> list[int]:
 
 def command_of(pid: int) -> tuple[str, ...]:
     """The command line of a process; () of a kernel thread, or one that has gone."""
-    return tuple(word for word in _text(f"/proc/{pid}/cmdline").split("\0") if word)
+    return tuple(printable(word) for word in _text(f"/proc/{pid}/cmdline").split("\0") if word)
 
 
 def described(pid: int, descriptor: int) -> str:
@@ -93,6 +95,6 @@ def described(pid: int, descriptor: int) -> str:
     try:
         link = os.readlink(f"/proc/{pid}/fd/{descriptor}")  # noqa: PTH115
         named = link.startswith("/") and stat.S_ISFIFO(os.stat(f"/proc/{pid}/fd/{descriptor}").st_mode)  # noqa: PTH116
-        return f"fifo:{link}" if named else link
+        return printable(f"fifo:{link}" if named else link)
     except OSError:
         return ""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import latlab
 from latlab.errors import LatlabError, UnavailableError
+from latlab.words import printable
 
 _PR_SET_PDEATHSIG = 1
 
@@ -111,7 +112,7 @@ class Child:
         """Whether it, or what it started, stands still by SIGSTOP."""
         for pid in descendants(self.pid):
             with contextlib.suppress(OSError):
-                if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T":
+                if Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] == "T":
                     return True
         return False
 
@@ -178,7 +179,7 @@ def cpu_ns(pid: int) -> int | None:
 def thread_name(path: str) -> str:
     """The name of a thread, by a file in its folder of /proc; empty once it is gone."""
     try:
-        return Path(path).with_name("comm").read_text().strip()
+        return printable(Path(path).with_name("comm").read_text(errors="replace").strip())
     except OSError:
         return ""
 

@@ -20,6 +20,7 @@ from latlab.model.queues.observation import Process, Queue, QueueKind, Stage
 from latlab.queues.sample.files import PHASES, counter_files, refused_folder, unread_users
 from latlab.queues.sample.follow_files import File, Side, Watch
 from latlab.schedule.tree import descends
+from latlab.words import printable
 
 __all__ = ["Event", "Follower", "Target"]
 
@@ -419,7 +420,7 @@ class Follower:
             return "", group
         try:
             task = Path(f"/proc/{file.process.pid}/task/{tid}/comm")
-            name = task.read_text(errors="replace").rstrip("\n")
+            name = printable(task.read_text(errors="replace").rstrip("\n"))
         except OSError:
             return None  # it is gone: it set things up, and runs nothing
         unnamed = name in (file.process.application, "") or name == self._program(file.process.pid)
@@ -429,7 +430,7 @@ class Follower:
     def _program(pid: int) -> str:
         """The name that threads have which were given none."""
         try:
-            return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
+            return printable(Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n"))
         except OSError:
             return ""
 

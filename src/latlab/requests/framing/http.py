@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from latlab.requests.framing.message import UNKNOWN, Message, UnparsedError
+from latlab.words import printable
 
 __all__ = ["Http", "path_kind"]
 
@@ -32,7 +33,7 @@ def path_kind(target: str) -> str:
     A number in a segment, a hexadecimal id, a UUID and a long token become "#".
     """
     path = re.sub(r"\Ahttps?://[^/]*", "", target).partition("?")[0].partition("#")[0] or "/"
-    return "/".join(_segment(one) for one in path.split("/"))[:_LONGEST]
+    return printable("/".join(_segment(one) for one in path.split("/"))[:_LONGEST])
 
 
 def _segment(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from latlab.requests.framing.message import Message, UnparsedError
+from latlab.words import printable
 
 __all__ = ["PostgreSql", "fingerprint"]
 
@@ -86,4 +87,4 @@ def _text(body: bytes) -> str:
 def fingerprint(query: str) -> str:
     """A query without its values: numbers and texts become "?", lists of them one."""
     plain = _SPACE.sub(" ", _NUMBER.sub("?", _QUOTED.sub("?", query)))
-    return _LIST.sub("?, …", plain).strip().rstrip(";")[:_LONGEST] or "query"
+    return printable(_LIST.sub("?, …", plain).strip().rstrip(";")[:_LONGEST]) or "query"

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import bisect
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from latlab.errors import InputError
+from latlab.formats.trusted import TrustedFile
+from latlab.words import printable
+
 __all__ = ["JitMap", "jit_name", "parse_jit_map", "read_jit_map"]
 
+_MOST_BYTES = 256 << 20
 JitMap = tuple[list[int], list[tuple[int, str]]]
 
 
@@ -19,18 +25,28 @@ def read_jit_map(pid: int, *, root: Path = Path("/")) -> JitMap:
     """
     inner = pid
     try:
-        for line in (root / f"proc/{pid}/status").read_text().splitlines():
+        for line in (root / f"proc/{pid}/status").read_text(errors="replace").splitlines():
             if line.startswith("NSpid:"):
                 inner = int(line.split()[-1])
     except OSError:
         pass  # it has ended: its file may be there still
     for path in (root / f"proc/{pid}/root/tmp/perf-{inner}.map", root / f"tmp/perf-{inner}.map"):
         try:
-            text = path.read_text(errors="replace")
-        except OSError:
+            # In a folder where anybody may have laid it: it must be the program's own.
+            with TrustedFile(path, owner=_owner(root / f"proc/{pid}"), observed=True) as file:
+                text = file.read(0, min(file.size, _MOST_BYTES)).decode(errors="replace")
+        except (OSError, InputError):
             continue
         return parse_jit_map(text.splitlines())
     return [], []
+
+
+def _owner(process: Path) -> int:
+    """Whose a process is; ourselves, where it has ended."""
+    try:
+        return process.stat().st_uid
+    except OSError:
+        return os.geteuid()
 
 
 def parse_jit_map(lines: Iterable[str]) -> JitMap:
@@ -44,7 +60,7 @@ def parse_jit_map(lines: Iterable[str]) -> JitMap:
             begin, size = int(words[0], 16), int(words[1], 16)
         except ValueError:
             continue
-        entries[begin] = (begin + size, words[2].strip())
+        entries[begin] = (begin + size, printable(words[2].strip()))
     begins = sorted(entries)
     return begins, [entries[begin] for begin in begins]
 

@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from latlab.system.kernel.tracefs import EventFormat, Field
+from latlab.words import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["EventTable", "Events", "decode"]
+__all__ = ["EventTable", "Events", "decode", "name_of"]
 
 # What the BPF programs keep of the current thread's user registers (bpf_trace.hpp): its system call's number
 # (-1: it is in none) and first arguments, and where its user code is.
 _REGISTERS = ("call", "argument", "argument2", "argument3", "user_ip", "user_sp", "user_bp")
+
+
+def name_of(text: bytes) -> str:
+    """A name that the kernel keeps of a thread or a device: a thread names itself as it likes."""
+    return printable(text.decode(errors="replace"))
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class EventTable:
 
         return pa.table(
             {
-                key: pa.array([text.decode(errors="replace") for text in value.tolist()])
+                key: pa.array([name_of(text) for text in value.tolist()])
                 if value.dtype.kind == "S"
                 else pa.array(value)
                 for key, value in self.columns.items()
@@ -102,7 +108,7 @@ class Events:
                         names = table[name_key][::-1][last]
                         for tid, text in zip(ids.tolist(), names.tolist(), strict=True):
                             if tid != 0:
-                                self._comm[tid] = text.decode(errors="replace")
+                                self._comm[tid] = name_of(text)
         return self._comm
 
 

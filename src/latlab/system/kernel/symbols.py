@@ -80,7 +80,7 @@ class AddressBook:
     def _maps(self) -> list[tuple[int, int, str]]:
         """(address, offset in the file, path) of every mapping of a file, in the order of the addresses."""
         try:
-            lines = (self._folder / "maps").read_text().splitlines()
+            lines = (self._folder / "maps").read_text(errors="surrogateescape").splitlines()
         except OSError as error:
             raise InputError(self._name, f"its maps can't be read ({error.strerror})") from None
         rows = [line.split(maxsplit=5) for line in lines]

@@ -196,7 +196,7 @@ class FactSetting:
 
 def read_text(path: Path) -> str:
     """A kernel file without its line end."""
-    return path.read_text().strip()
+    return path.read_text(errors="replace").strip()  # a thread names itself as it likes
 
 
 def chosen(text: str) -> str:

@@ -224,7 +224,7 @@ def _join(group: Path, task: str) -> None:
 def _stat(root: Path, pid: str) -> list[str]:
     """The words of a task's stat after its name: state, parent, …, the flags as the 7th."""
     try:
-        return (root / "proc" / pid / "stat").read_text().rpartition(")")[2].split()
+        return (root / "proc" / pid / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return []
 
@@ -248,7 +248,7 @@ def _user_tasks(root: Path, cpus: set[int]) -> list[int]:
         if len(words) < 7 or int(words[6]) & _PF_KTHREAD or words[0] == "Z":
             continue
         try:
-            status = (folder / "status").read_text()
+            status = (folder / "status").read_text(errors="replace")
         except OSError:
             continue
         for line in status.splitlines():

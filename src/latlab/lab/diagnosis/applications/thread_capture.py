@@ -24,7 +24,7 @@ from latlab.model.schedule import Schedule
 from latlab.model.threads import Limit, LimitKind
 from latlab.queues import applications, injected
 from latlab.system.scratch import scratch
-from latlab.words import duration
+from latlab.words import duration, printable
 
 if TYPE_CHECKING:
     from latlab.schedule import Transfers
@@ -233,7 +233,7 @@ def _servers(observed: set[int]) -> dict[int, str]:
         if one.status != psutil.CONN_LISTEN or not one.pid or one.pid in observed:
             continue
         try:
-            found[one.laddr.port] = psutil.Process(one.pid).name()
+            found[one.laddr.port] = printable(psutil.Process(one.pid).name())
         except psutil.Error:
             continue  # it has ended
     return found
