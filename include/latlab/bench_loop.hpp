@@ -141,7 +141,7 @@ struct Turns {
   std::size_t length = 0;      // measured iterations of a turn; 0: all of them
   std::size_t unmeasured = 0;  // iterations before those, for what the other side left of the caches
 
-  // False where the other side has gone.
+  // False where the other side has ended.
   [[nodiscard]] bool wait() const noexcept {
     if (peer < 0) return true;
     char byte = 0;
@@ -159,7 +159,7 @@ struct Turns {
 };
 
 // Measures `count` iterations in turns. `once()` is an iteration that isn't measured, `part(out, n)` measures
-// n and returns those that were finished. Returns all that were; fewer where the other side has gone.
+// n and returns those that were finished. Returns all that were; fewer where the other side has ended.
 template <class Once, class Part>
 std::size_t measure_in_turns(const Turns& turns, std::uint64_t* out, std::size_t count, Once&& once,
                              Part&& part) {

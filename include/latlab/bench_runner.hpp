@@ -331,7 +331,7 @@ inline int run_one(const Descriptor* first, const Config& config, int file) {
     if (CPU_EQUAL(&before, &after) == 0) return fail(exit_affinity, "the fixture changed its own affinity");
     if (sched_getscheduler(0) != policy) return fail(exit_affinity, "the fixture changed its own scheduling");
     if (outcome.operations == uneven) return fail(exit_uneven, "run() returned different counts");
-    if (outcome.ticks.size() != config.iterations) return fail(exit_peer, "the other side has gone");
+    if (outcome.ticks.size() != config.iterations) return fail(exit_peer, "the other side has ended");
     publish(file, outcome, context);
   } catch (const std::bad_alloc&) {
     return fail(exit_memory, "the memory limit was reached");

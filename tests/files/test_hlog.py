@@ -215,7 +215,7 @@ GOOD = encode(Histogram.of([1, 10**6]))
         ("a,1.0,1.0,AAAA\n", "line 2: could not convert"),
         ("nan,1.0,1.0,AAAA\n", "line 2: 'nan,1.0' is not an interval"),
         (line(b""), "line 2: 0 bytes are not a histogram"),
-        (line(b"\0" * 50), "line 2: no histogram begins with 0x00000000"),
+        (line(b"\0" * 50), "line 2: unknown histogram header 0x00000000"),
         (line(GOOD[:20]), "line 2: .* compressed bytes are announced"),
         (line(GOOD[:8] + b"\0" * (len(GOOD) - 8)), "line 2: the compressed bytes are damaged"),
         (line(fixed_words(1, [1], 8)[:30]), "line 2: the bytes end within the header"),
@@ -250,7 +250,7 @@ def test_a_few_hostile_bytes_do_not_inflate_beyond_what_the_bins_can_hold() -> N
 
 def test_values_beyond_the_bins_and_tags_that_break_the_line_are_not_written(tmp_path: Path) -> None:
     with hlog.LogWriter(tmp_path / "x.hlog") as out:
-        with pytest.raises(ValueError, match="1 values up to 5000 lie beyond"):
+        with pytest.raises(ValueError, match="1 values up to 5000 are above"):
             out.write(Histogram.of([5000], highest=1000), 0, 1)
         with pytest.raises(ValueError, match="a tag holds no comma"):
             out.write(Histogram.of([5]), 0, 1, tag="a,b")

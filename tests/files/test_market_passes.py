@@ -325,7 +325,7 @@ def test_what_stands_before_the_tear_of_a_compressed_file_is_read(
     torn.write_bytes(data[: len(data) * 3 // 4])
     found = census(torn)
     assert 2_000 < found.messages < 6_000
-    assert [error.what for error in found.errors if "torn or damaged" in error.what]
+    assert [error.what for error in found.errors if "truncated or damaged" in error.what]
     lines = lines_of(day, tmp_path)
     with pytest.raises(InputError, match=r"what came before it is in .*torn.txt.part"):
         inside(torn, tmp_path / "torn.txt")

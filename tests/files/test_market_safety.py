@@ -228,7 +228,7 @@ def test_a_damaged_compression_leaves_with_3_when_lenient_and_with_1_when_strict
     (tmp_path / "day.gz").write_bytes(packed)
     assert run(command, tmp_path / "day.gz", tmp_path) == 1
     assert run(command, tmp_path / "day.gz", tmp_path, "--lenient") == 3
-    assert "torn or damaged" in capsys.readouterr().err
+    assert "truncated or damaged" in capsys.readouterr().err
 
 
 def event(ts: int) -> bytes:
@@ -308,11 +308,11 @@ def test_the_greatest_rate_counts_the_events_of_the_last_instant(tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["snapshot", "--at", "25:00:00", "-o", "a.csv"], "past its end"),
-        (["snapshot", "--at", "10:60", "-o", "a.csv"], "there is no"),
+        (["snapshot", "--at", "25:00:00", "-o", "a.csv"], "later than 24:00:00"),
+        (["snapshot", "--at", "10:60", "-o", "a.csv"], "is not a time of day"),
         (["snapshot", "--at", "ten", "-o", "a.csv"], "HH:MM:SS"),
-        (["trades", "-o", "a.xlsx"], "no kind of table"),
-        (["inside", "-o", "a.h5"], "no kind of table"),
+        (["trades", "-o", "a.xlsx"], "not the name of a table"),
+        (["inside", "-o", "a.h5"], "not the name of a table"),
         (["decode", "-o", "-"], "give -o a name"),
         (["snapshot", "-o", "a.csv"], "give one of"),
         (["snapshot", "--every", "often", "-o", "a.csv"], "often"),

@@ -84,7 +84,7 @@ def gone() -> Iterator[int]:
 
 @pytest.mark.parametrize("command", EVERY, ids=" ".join)
 def test_a_full_disk_is_one_line_and_exit_code_1(command: tuple[str, ...], full: int) -> None:
-    said = "latlab: the output: No space left on device; make room, or write elsewhere\n"
+    said = "latlab: the output: No space left on device; free some space, or write elsewhere\n"
     assert into(full, [*command, "--help"]) == (1, said)
 
 
@@ -97,7 +97,7 @@ def test_a_reader_that_has_gone_is_no_failure(command: tuple[str, ...], gone: in
 def test_a_result_that_finds_no_room_is_told_in_the_last_line(command: tuple[str, ...], full: int) -> None:
     code, said = into(full, [*command, *QUICK[command]])
     assert code == 1
-    assert said.endswith("the output: No space left on device; make room, or write elsewhere\n")
+    assert said.endswith("the output: No space left on device; free some space, or write elsewhere\n")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

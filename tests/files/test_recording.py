@@ -91,7 +91,7 @@ def test_an_exception_in_the_run_leaves_an_incomplete_recording_with_its_chunks(
 
 def test_a_folder_that_holds_something_is_not_overwritten(tmp_path: Path) -> None:
     recorded(tmp_path / "r")
-    with pytest.raises(UsageError, match="already holds something"):
+    with pytest.raises(UsageError, match="is not empty"):
         writer(tmp_path / "r")
 
 

@@ -67,7 +67,7 @@ def test_a_percentile_table_is_shown(tmp_path: Path) -> None:
     ("content", "said"),
     [
         (b"", "is empty; it reads recordings"),
-        (b"\x7fELF\0\0", "is nothing that latlab reads; it reads recordings"),
+        (b"\x7fELF\0\0", "is not a format that latlab can read; it reads recordings"),
         (b"#[Histogram log format version 1.2]\n1,1,1,HISTF", "line 2: "),
     ],
 )

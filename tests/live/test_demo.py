@@ -118,7 +118,7 @@ def test_a_layout_with_an_unknown_key_is_refused_with_its_place(tmp_path: Path) 
     layout.write_text("[stages.book]\ncuont = 3\n")
     done = demo("--layout", str(layout), check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"latlab: {layout}: stages.book.cuont: unknown key; known are: ")
+    assert done.stderr.startswith(f"latlab: {layout}: stages.book.cuont: unknown key; known: ")
 
 
 def test_a_planted_time_that_is_no_number_is_a_usage_error() -> None:

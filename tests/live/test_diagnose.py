@@ -338,10 +338,10 @@ def test_a_running_process_is_observed_and_goes_on(tmp_path: Path) -> None:
     [
         (["--", "no-such-program"], "there is no program 'no-such-program'"),
         (["compare", "only-one"], "compare holds two diagnoses"),
-        (["--slow", "bok=3"], "there is no stage 'bok'"),
+        (["--slow", "bok=3"], "unknown stage 'bok'"),
         (["no-such.toml"], "no-such.toml"),
         (["--pid", "1", "--", "true"], "two targets"),
-        (["--pid", "99999999"], "there is no process of this id"),
+        (["--pid", "99999999"], "there is no process with this id"),
         (["--input", "no-such.itch"], "no-such.itch: there is no such file"),
         (["pyproject.toml.txt"], "there is no program 'pyproject.toml.txt'"),
         ([__file__], "is a file that can't be executed"),

@@ -227,7 +227,7 @@ def test_a_folder_that_holds_something_is_refused_before_the_measurement(
     arguments = ["--transport", "pipe", "--messages", "100", "--rate", "1", "-o", str(tmp_path / "kept")]
     done = latlab("run", *arguments, *more)  # 100 s, if it ran
     assert (done.returncode, done.stdout) == (2, "")
-    assert "already holds something" in done.stderr
+    assert "is not empty" in done.stderr
     assert not (tmp_path / "kept-poll").exists()  # nor is anything left behind
 
 

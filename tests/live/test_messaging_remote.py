@@ -91,7 +91,7 @@ def test_an_order_that_is_not_understood_is_refused_and_the_next_one_served(host
     with socket.create_connection((address, int(port)), 5) as s:
         s.sendall(b'{"version": 1}\n')
         s.settimeout(5)
-        assert b"no order that is understood" in s.recv(100)
+        assert b"not a request that is understood" in s.recv(100)
     assert analyse(measure(Settings("tcp", messages=50, broker=host[1]))).received == 50
 
 

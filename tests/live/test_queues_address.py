@@ -88,9 +88,7 @@ def test_a_program_that_knows_nothing_of_it_is_recorded_as_any_other(application
 
 def test_a_variable_that_is_not_there_is_an_error_that_names_what_is_near(application):
     queue = parse_remote_queue("q in=trading::order+24 out=tail")
-    with pytest.raises(
-        InputError, match=r"has no variable 'trading::order'; near to it are: trading::orders"
-    ):
+    with pytest.raises(InputError, match=r"has no variable 'trading::order'; similar names: trading::orders"):
         readers_by_address(application.pid, [queue])
 
 

@@ -66,8 +66,8 @@ def test_a_component_that_is_never_called_is_one_line(
     ("text", "says"),
     [
         ("component = 3", "component: is 3"),
-        ('component = "a:b"\nspeed = 1', "there is no key 'speed'"),
-        ("seconds = 1", "names no component"),
+        ('component = "a:b"\nspeed = 1', "unknown key 'speed'"),
+        ("seconds = 1", "has no component"),
         ("component = [", "can't be read as TOML"),
         ('component = "a"\nkind = "java"', "one of python, c\\+\\+, command"),
     ],

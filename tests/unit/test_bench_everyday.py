@@ -71,7 +71,7 @@ def test_too_few_processes_carry_no_verdict_and_the_difference_stands_beside_it(
     sides = [[np.array([level + 0.1 * i]) for i in range(3)] for level in (100.0, 998.0)]
     result, _, _ = judge_unpaired(sides[0], sides[1], smallest_effect=0.01, alpha=0.05)
     assert result.verdict is Ruling.INCONCLUSIVE
-    assert "3 processes a side carry no verdict" in result.why
+    assert "3 processes a side are too few for a verdict" in result.why
     assert "+89" in result.why
 
 

@@ -53,8 +53,8 @@ def test_a_document_that_fails_to_be_written_leaves_the_old_one(tmp_path: Path) 
         (b'{"a": ', "offset 6: not JSON"),
         (b'{"\xff": 1}', "offset 2: not UTF-8"),
         (b"[1]", "holds a list, not an object"),
-        (b"[" * 200_000, "nested or long"),
-        (b'{"a": ' + b"9" * 10_000 + b"}", "nested or long"),
+        (b"[" * 200_000, "nested too deeply"),
+        (b'{"a": ' + b"9" * 10_000 + b"}", "nested too deeply"),
     ],
 )
 def test_a_damaged_document_is_an_input_error_with_its_offset(tmp_path: Path, raw: bytes, said: str) -> None:

@@ -49,7 +49,7 @@ def test_threads_are_left_to_the_scheduler_where_no_cpus_are_given() -> None:
 def test_an_unknown_key_is_refused_by_its_place() -> None:
     with pytest.raises(InputError) as caught:
         parse_layout({"stages": {"book": {"cuont": 2}}}, "my.toml")
-    assert str(caught.value).startswith("my.toml: stages.book.cuont: unknown key; known are: ")
+    assert str(caught.value).startswith("my.toml: stages.book.cuont: unknown key; known: ")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_service_time_is_planted_in_one_instance() -> None:
 
 
 def test_a_stage_that_does_not_exist_is_named_with_those_that_do() -> None:
-    with pytest.raises(UsageError, match="there is no stage 'exchange'; name one of: decoder, market, book"):
+    with pytest.raises(UsageError, match="unknown stage 'exchange'; name one of: decoder, market, book"):
         slowed(Layout(), "exchange", 1)
 
 

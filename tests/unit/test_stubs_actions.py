@@ -29,7 +29,7 @@ def test_times_are_microseconds_with_decimals() -> None:
         ("run nan", "longer than an hour"),
         ("run 1e30", "longer than an hour"),
         ("run", "'run' takes 1 argument"),
-        ("\nrnu 3", "line 2: there is no action 'rnu'; did you mean 'run'?"),
+        ("\nrnu 3", "line 2: unknown action 'rnu'; did you mean 'run'?"),
         ("repeat 3\nrun 1", "line 1: 'repeat' without its 'end'"),
         ("end", "line 1: 'end' without a 'repeat'"),
         ("join -3", "can't be negative"),
@@ -130,7 +130,7 @@ def test_iterating_writes_repetitions_out(counts: list[int]) -> None:
 
 
 def test_threads_that_wait_for_each_others_signals_are_refused() -> None:
-    with pytest.raises(InputError, match=r"'a' is signalled too late or too seldom \(by thread 1\)"):
+    with pytest.raises(InputError, match=r"'a' is signalled too late or too rarely \(by thread 1\)"):
         check(program(t0="create 1\nwait a\nsignal b", t1="wait b\nsignal a"))
 
 

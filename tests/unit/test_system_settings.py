@@ -103,7 +103,7 @@ def test_every_wrong_setting_is_found_with_its_value_cost_and_command(noisy: Pat
     }
     assert found["governor"].value == "powersave, performance"
     assert found["governor"].command.startswith("echo performance | sudo tee /sys/devices/system/cpu/cpu")
-    assert found["interrupt affinity"].value == "1 of 2 may come to CPU 2,3"
+    assert found["interrupt affinity"].value == "1 of 2 may run on CPU 2,3"
     assert found["SMT siblings"].value == "CPU 0, CPU 1 share a core with CPU 2,3"
     assert found["C-states"].command == (
         "echo 1 | sudo tee /sys/devices/system/cpu/cpu2/cpuidle/state[1-9]*/disable"
@@ -241,7 +241,7 @@ def test_what_somebody_changed_since_is_told_and_written_only_where_it_is_asked_
     told = {change.name: change for change in restore(state=state)}
     assert setting.read_text() == "3\n"
     assert (told[str(setting)].outcome, told[str(setting)].before) == ("changed since", "3")
-    assert told[str(setting)].detail == "somebody wrote it since latlab wrote 0; --overwrite writes 1"
+    assert told[str(setting)].detail == "it was changed after latlab wrote 0; --overwrite writes 1"
     assert (noisy / "proc/sys/kernel/nmi_watchdog").read_text() == "1"
     assert list(json.loads(state.read_text())["files"]) == [str(setting)]
     restore(state=state, overwrite=True)
@@ -582,7 +582,7 @@ def test_a_measurement_that_is_stopped_in_the_middle_gives_everything_back(
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (13, 20, "no effect can be told"),
+        (13, 20, "no effect was detected"),
         (100, 20, "it helps"),
         (5, 50, "it does not help: there are more"),
         (0, 0, "there were none before either"),

@@ -141,9 +141,9 @@ def test_a_bar_is_as_long_as_the_queue_is_full_and_red_where_it_hurts():
 @pytest.mark.parametrize(
     ("verdict", "said"),
     [
-        ("", "looking what limits …"),
+        ("", "observing …"),
         ("none", "nothing limits the pipeline (confidence 0 %)"),
-        ("cannot tell", "what limits the pipeline can't be told from these seconds"),
+        ("cannot tell", "cannot tell from these seconds what limits the pipeline"),
     ],
 )
 def test_where_no_stage_limits_the_view_says_what_is_known(verdict, said):

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import latlab
 
+REPOSITORY = Path(__file__).parents[2]
+CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+
 # Each with what stands for it; "there is no …" and "no longer" are plain.
 BANNED = {
     r"(?<!there )(?<!There )\b(is|are) no (?!longer\b|more\b|faster\b|slower\b)\w": "is not a …",
     r"\bso (many|long|much)\b(?! (as|that|longer|more))": "this many, for this time, this much",
-    r"\ball \{?\w*\}? ?of them\b": "all N instances",
+    r"\ball (\{\}|\d+) of them\b": "all N instances",
     r"\bslow alike\b": "equally slow",
     r"\b(can carry|it carries)\b": "maximum throughput",
     r"\bbuys nothing\b": "does not help, does not pay",
@@ -23,6 +26,20 @@ BANNED = {
     r"\btaken off\b(?!line)": "preempted",
     r"\b(report|comparison|it) lies\b": "report: PATH",
     r"\bkmessages\b(?!/s)": "messages, with their unit",
+    r"\bis nothing that\b": "is not a … that latlab can read",
+    r"\bis none of\b": "is not one of",
+    r"\blies? in\b": "is in",
+    r"\b(come|comes|came) to (?!an end)\b": "is, reaches",
+    r"\bin vain\b": "without an effect",
+    r"\balike\b": "equally, the same way",
+    r"\bholds? [^.:]{0,60}\bagainst\b|\bheld against\b": "compare, check against",
+    r"\bmend(s|ed)?\b": "fix",
+    r"\b[Ll]ikewise\b": "the same holds for",
+    r"\bcarr(y|ies) (an?|no|the) (answer|verdict)\b": "supports an answer",
+    r"\bseldom\b": "rarely",
+    r"\breads on\b": "continues",
+    r"\bcry wolf\b": "report a false difference",
+    r"\bcan't be told\b(?! (apart|from))": "cannot tell",
 }
 
 
@@ -39,6 +56,13 @@ def shown(tree: ast.Module, *, commands: bool) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             hidden.add(id(node.value))
     for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            hidden |= {id(part) for part in node.values}
+            yield (
+                node.lineno,
+                "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values),
+            )
+    for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
             yield node.lineno, node.value
 
@@ -53,6 +77,20 @@ def test_what_users_read_has_none_of_the_banned_turns() -> None:
                 f"{file.relative_to(root)}:{line}: {text[:80]!r}: write {instead!r}"
                 for turn, instead in BANNED.items()
                 if re.search(turn, text)
+            ]
+    assert found == []
+
+
+def test_the_docs_have_none_of_the_banned_turns() -> None:
+    pages = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    found = []
+    for page in pages:
+        prose = CODE.sub(lambda block: "\n" * block[0].count("\n"), page.read_text(encoding="utf-8"))
+        for number, line in enumerate(prose.splitlines(), 1):
+            found += [
+                f"{page.relative_to(REPOSITORY)}:{number}: {hit[0]!r}: write {instead!r}"
+                for turn, instead in BANNED.items()
+                if (hit := re.search(turn, line))
             ]
     assert found == []
 

@@ -16,21 +16,21 @@ from latlab.words import printable
 # One line a command: its module in latlab.cli (which holds a click command of the same name) and its help.
 # The help stands here too, so that `latlab --help` imports no command.
 COMMANDS: dict[str, str] = {
-    "bench": "How fast is this piece of code, and did my change help?",
+    "bench": "Measure code, and tell whether a change made it faster.",
     "clean": "Remove what killed runs left behind.",
-    "completion": "The line that completes latlab in bash, zsh or fish.",
-    "dashboard": "A running application in a browser: topology, fills, rates, what limits.",
+    "completion": "Print the line that enables completion in bash, zsh or fish.",
+    "dashboard": "Show a running application in a browser: topology, fills, rates, bottleneck.",
     "demo": "Run a trading pipeline, observe it from outside, name its bottleneck.",
-    "diagnose": "Where does my latency come from, and what would fixing it buy?",
-    "jitter": "How quiet is this machine, and who disturbs it.",
+    "diagnose": "Find where a program's latency comes from, and what fixing it would gain.",
+    "jitter": "Measure how quiet this machine is, and what disturbs it.",
     "market": "Market data: ITCH and PITCH to the inside, statistics, delays.",
-    "messaging": "How fast do messages travel, through anything from a ring to a product?",
-    "queues": "Where do events wait inside a running application? Queues, and what limits.",
-    "requests": "Where did the slow requests of a server spend their time?",
-    "runs": "The recordings in a folder: list, show, compare, export, remove.",
-    "show": "What is in a file: any recording, any foreign file that latlab reads.",
-    "stubs": "What would I gain if this part were faster? Performance stubs.",
-    "system": "The measuring environment: show, check, clocks, tune, restore.",
+    "messaging": "Measure how fast messages travel, from a ring to a broker.",
+    "queues": "Find where events wait inside a running application, and the bottleneck.",
+    "requests": "Find where a server's slow requests spend their time.",
+    "runs": "List, show, compare, export and remove recordings.",
+    "show": "Say what is in a file: a recording, or another format that latlab reads.",
+    "stubs": "Forecast what a faster part would gain, with performance stubs.",
+    "system": "Show, check, tune and restore the settings that disturb measurements.",
 }
 
 

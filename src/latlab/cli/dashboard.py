@@ -26,17 +26,27 @@ def title(target: Sequence[str], known: Sequence[Application]) -> str:
 
 @click.command()
 @click.argument("target", nargs=-1, required=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 chooses one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
 @click.option(
     "--address",
     default="127.0.0.1",
     show_default=True,
     help="Address to listen on.",
 )
-@click.option("--token", help="That a browser must bring; made up where none is given.")
-@click.option("--no-token", is_flag=True, help="Show it to every user of this machine.")
+@click.option("--token", help="Token that a browser must send [default: random].")
+@click.option("--no-token", is_flag=True, help="Let every user of this machine see it.")
 @click.option(
-    "--period", type=Duration(least=20_000_000), default="100ms", show_default=True, help="Between two looks."
+    "--period",
+    type=Duration(least=20_000_000),
+    default="100ms",
+    show_default=True,
+    help="Time between two updates.",
 )
 @ALL_USERS
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
@@ -56,7 +66,7 @@ def dashboard(
     from latlab.queues import Happenings, Live, applications
 
     if no_token and (token is not None or not is_local(address)):
-        raise UsageError("--no-token is for this machine alone", remedy="leave out --no-token")
+        raise UsageError("--no-token is allowed on loopback addresses only", remedy="leave out --no-token")
     if token is None and not no_token:
         token = new_token()
     with Live(targets(target), exclude=exclude, period_ns=10_000_000, every_seconds=3.0) as live:
@@ -72,7 +82,7 @@ def dashboard(
             )
         except OSError as error:
             raise UsageError(
-                f"can't listen at {address}:{port}: {error.strerror}", remedy="choose another --port, or 0"
+                f"can't listen on {address}:{port}: {error.strerror}", remedy="choose another --port, or 0"
             ) from None
 
         def end(_number: int, _frame: FrameType | None) -> None:

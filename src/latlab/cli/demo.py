@@ -21,38 +21,40 @@ _AROUND_S = 3.0  # for feeds that are generated before, and the diagnosis after
     type=Seconds(0.2, 3600),
     default=8.0,
     show_default=True,
-    help="How long the feeds play.",
+    help="Duration of the feeds.",
 )
 @feed_and_output("demo", "Plant service time in a stage of the pipeline, or one instance of it.")
 @click.option(
     "--layout",
     "layout_file",
     type=click.Path(path_type=Path),
-    help="A layout file, as examples/trading.toml.",
+    help="Layout file, such as examples/trading.toml.",
 )
 @click.option(
     "--delay",
     type=Duration(bare=True, least=0),
     metavar="TIME",
-    help="Between packets of a venue, as 20us (a bare number is ns), instead of the layout's.",
+    help="Time between packets of a venue, such as 20us (a bare number is ns) [default: the layout's].",
 )
 @click.option(
     "--period",
     type=Duration(bare=True, least=10_000),
     metavar="TIME",
-    help="The sampler's, as 1ms (a bare number is ns), instead of the layout's.",
+    help="Period of the sampler, such as 1ms (a bare number is ns) [default: the layout's].",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the generated feeds.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the generated feeds."
+)
 @click.option(
     "--symbols",
     type=click.IntRange(1, 60_000),
     default=200,
     show_default=True,
-    help="Of the generated feeds.",
+    help="Symbols of the generated feeds.",
 )
 @click.option("--scheduler", is_flag=True,
-              help="What the scheduler does to the threads, too: for 'latlab queues tail'.")  # fmt: skip
-@click.option("--find-rate", is_flag=True, help="Search the smallest packet delay that loses nothing.")
+              help="Record the threads' scheduler events, too, for 'latlab queues tail'.")  # fmt: skip
+@click.option("--find-rate", is_flag=True, help="Search for the smallest packet delay that loses nothing.")
 def demo(
     seconds: float,
     feed: Path | None,

@@ -21,33 +21,33 @@ if TYPE_CHECKING:
     from latlab.lab.diagnosis.diagnose import DiagnosisRun
     from latlab.lab.diagnosis.question import Question
 
-_EPILOG = "`latlab diagnose compare A B` holds two diagnoses, before and after, against each other."
+_EPILOG = "`latlab diagnose compare A B` compares two diagnoses, before and after."
 
 
 @click.command(epilog=_EPILOG, context_settings={"ignore_unknown_options": False})
 @click.argument("target", nargs=-1, type=click.UNPROCESSED)
 @ALL_USERS
-@click.option("--pid", type=click.IntRange(1), help="Observe a running process, of any program.")
+@click.option("--pid", type=click.IntRange(1), help="Process id of a running program to observe.")
 @feed_and_output("diagnose", "Plant service time in a stage of the pipeline, or one instance of it.")
 @click.option(
     "--seconds",
     type=Seconds(0.2, 3600),
-    help="Of a run of the pipeline [default: 3]; of a command or process, at most [default: 30].",
+    help="Duration of a run of the pipeline [default: 3]; limit for a command or process [default: 30].",
 )
 @click.option(
     "--budget",
     type=click.FloatRange(5, 86_400),
     metavar="S",
-    help="Wall time for everything [default: 180].",
+    help="Wall time of the whole diagnosis [default: 180].",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), help="Of generated feeds and of the order of runs [default: 1]."
+    "--seed", type=click.IntRange(0), help="Seed of generated feeds and of the order of runs [default: 1]."
 )
-@click.option("--stage", help="Forecast this stage, whatever limits.")
+@click.option("--stage", help="Forecast this stage, whatever the bottleneck is.")
 @click.option(
     "--forecast/--no-forecast",
     default=True,
-    help="Say what a faster stage would buy, which takes the most time.",
+    help="Forecast what a faster stage would gain, which takes the most time.",
 )
 @click.option(
     "--perfetto",
@@ -69,7 +69,7 @@ def diagnose(
     perfetto: Path | None,
     as_json: bool,
 ) -> int:
-    """Name what limits, where the time goes, and what fixing it would buy.
+    """Find the bottleneck, where the time goes, and what fixing it would gain.
 
     TARGET is a command after `--`: any program, unchanged. It is observed from outside, with its children.
     The answer is a thread, a lock, the CPUs, the disk, another process, a timer, its load, or "cannot tell".
@@ -94,7 +94,7 @@ def diagnose(
         slowed_by(question.layout, [f"{stage}=0"])  # refuses a stage that there is not
     if feed is not None:
         if question.layout is None:
-            raise UsageError("--input is for the demonstration's pipeline, not for an application of yours")
+            raise UsageError("--input is for the demonstration's pipeline, not for your own application")
         question = replace(question, input=feed, input_from="")
     if perfetto is not None and question.layout is not None:
         raise UsageError(
@@ -141,7 +141,7 @@ def _question(
         question = replace(question, layout=slowed_by(question.layout or Layout(), slow), planted=slow)
     own = question.layout is None
     if slow and own:
-        raise UsageError("--slow plants time in the demonstration's pipeline, not in an application of yours")
+        raise UsageError("--slow plants time in the demonstration's pipeline, not in your own application")
     if seconds is not None or (own and file is None):
         question = replace(question, seconds=OBSERVED_S if seconds is None else seconds)
     if budget is not None:
@@ -155,7 +155,7 @@ def _trace(path: Path, run: DiagnosisRun, tell: Callable[[str], None]) -> None:
     from latlab.reports.diagnosis.perfetto import write_perfetto
 
     if run.seen.schedule is None or run.seen.threads is None:
-        tell("--perfetto: nothing is written, since its queues were looked at and not its threads")
+        tell("--perfetto: nothing is written, since its queues were observed and not its threads")
         return
     write_perfetto(path, run.seen.schedule, run.seen.threads)
     tell(f"trace for ui.perfetto.dev: {path}")
@@ -166,9 +166,7 @@ def _compare(folders: tuple[str, ...], as_json: bool) -> int:
     from latlab.reports.diagnosis.text import comparison
 
     if len(folders) != 2:
-        raise UsageError(
-            "compare holds two diagnoses against each other", remedy="latlab diagnose compare A B"
-        )
+        raise UsageError("compare takes two diagnoses", remedy="latlab diagnose compare A B")
     found = compare_answers(Path(folders[0]), Path(folders[1]))
     click.echo(json_of(found.to_json()) if as_json else comparison(found))
     return ExitCode.REGRESSION if found.regression else ExitCode.OK

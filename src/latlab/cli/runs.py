@@ -86,7 +86,7 @@ def show(context: click.Context, run: Path, as_json: bool) -> Any:
 @JSON
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def compare(before: Path, after: Path, as_json: bool, options: tuple[str, ...]) -> Any:
-    """Hold two recordings of one kind against each other, by the tool that made them.
+    """Compare two recordings of one kind, by the tool that made them.
 
     OPTIONS after `--` go to that tool's own compare.
     """
@@ -101,7 +101,7 @@ def compare(before: Path, after: Path, as_json: bool, options: tuple[str, ...]) 
     words = _COMPARE.get(kinds[0])
     if words is None:
         raise UsageError(
-            f"recordings of {kinds[0]} can't be compared", remedy=f"known are: {', '.join(_COMPARE)}"
+            f"recordings of {kinds[0]} can't be compared", remedy=f"known: {', '.join(_COMPARE)}"
         )
     options = ("--json", *options) if as_json else options
     return latlab.main([*words, str(before), str(after), *options], prog_name="latlab", standalone_mode=False)
@@ -127,7 +127,7 @@ def export(run: Path, output: Path, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @JSON
 def remove(run: tuple[Path, ...], yes: bool, as_json: bool) -> int:
-    """Delete recordings; a folder that is none is left alone."""
+    """Delete recordings; other folders are left alone."""
     from latlab.errors import InputError
     from latlab.formats.recording import is_recording
     from latlab.formats.runs import remove_run

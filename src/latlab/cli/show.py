@@ -29,7 +29,7 @@ _HEAD_BYTES = 4096
 def show(file: Path, as_json: bool) -> None:
     """Say what is in FILE: a recording, or any foreign file that latlab reads.
 
-    Of a diagnosis it is the answer, as it was printed.
+    For a diagnosis, print its answer again.
     """
     if (file / ANSWER).is_file():
         _answer(file, as_json)
@@ -68,7 +68,7 @@ def reader_of(file: Path) -> Reader:
         if reader.recognises(file, head):
             return reader
     known = ", ".join(reader.name for reader in readers)
-    what = "is empty" if file.is_file() and not head else "is nothing that latlab reads"
+    what = "is empty" if file.is_file() and not head else "is not a format that latlab can read"
     raise InputError(file, what, remedy=f"it reads {known}")
 
 

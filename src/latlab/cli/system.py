@@ -29,7 +29,7 @@ def system() -> None:
 @system.command()
 @JSON
 def show(as_json: bool) -> int:
-    """Everything that a reader needs to reproduce or doubt a number."""
+    """Show the measuring environment: all that is needed to reproduce or doubt a number."""
     from latlab.reports.system_text import environment
     from latlab.system.environment import capture
 
@@ -45,7 +45,7 @@ def show(as_json: bool) -> int:
 @click.option("--cpus", help="The cores that measure, as 0-3,7; the last one by default.")
 @JSON
 def check(cpus: str | None, as_json: bool) -> int:
-    """Each setting that disturbs measurements: its value, its cost, and the command that mends it."""
+    """List the settings that add noise: value, cost, and the command that fixes each."""
     from latlab.reports.system_text import findings
     from latlab.system.settings import catalogue as settings
 
@@ -60,7 +60,7 @@ def check(cpus: str | None, as_json: bool) -> int:
 @system.command()
 @JSON
 def clocks(as_json: bool) -> int:
-    """Cost, step and kind of every clock, and which one to take for what."""
+    """List every clock: cost, resolution, kind, and what to use it for."""
     from latlab.reports.system_text import clock_table
     from latlab.system import clocks as measured
 
@@ -126,12 +126,14 @@ def tune(
 
 
 @system.command()
-@click.option("--overwrite", is_flag=True, help="Write also over what was changed since `tune` wrote it.")
+@click.option(
+    "--overwrite", is_flag=True, help="Overwrite also settings that were changed after `tune` wrote them."
+)
 @JSON
 def restore(overwrite: bool, as_json: bool) -> int:
-    """Give back the settings that were before `tune --apply`, also after a crash.
+    """Restore the settings from before `tune --apply`, also after a crash.
 
-    What somebody has changed since is told and left. After a start of the machine nothing is written, since
+    Settings that were changed since are reported and left. After a reboot nothing is written, since
     all of these settings end with it.
     """
     from latlab.reports.system_text import changes

@@ -43,15 +43,13 @@ def only(values: Mapping[str, Any], known: set[str], source: str, place: str) ->
     for key in values:
         if key not in known:
             where = f"{place}.{key}" if place else key
-            raise InputError(
-                source, "unknown key", place=where, remedy=f"known are: {', '.join(sorted(known))}"
-            )
+            raise InputError(source, "unknown key", place=where, remedy=f"known: {', '.join(sorted(known))}")
 
 
 def member(name: str, known: tuple[str, ...], source: str, place: str, what: str) -> None:
     """Refuse a name that is none of those known."""
     if name not in known:
-        raise InputError(source, f"unknown {what}", place=place, remedy=f"known are: {', '.join(known)}")
+        raise InputError(source, f"unknown {what}", place=place, remedy=f"known: {', '.join(known)}")
 
 
 def as_table(value: Any, source: str, place: str) -> Mapping[str, Any]:
@@ -71,7 +69,7 @@ def checked(value: Any, kind: Any, source: str, place: str) -> Any:
     if typing.get_origin(kind) is typing.Literal:
         choices = typing.get_args(kind)
         if value not in choices:
-            raise InputError(source, f"{value!r} is none of {', '.join(choices)}", place=place)
+            raise InputError(source, f"{value!r} is not one of {', '.join(choices)}", place=place)
         return value
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)

@@ -114,7 +114,7 @@ def read(path: str | os.PathLike[str], *, door: bool = False) -> dict[str, Any]:
         raise InputError(source, f"not JSON ({error.msg.lower()})", place=place, remedy=_AGAIN) from None
     except (RecursionError, ValueError):
         # Nested a thousand deep, or a number of a thousand digits: no writer of ours does that.
-        raise InputError(source, "nested or long beyond what latlab writes", remedy=_AGAIN) from None
+        raise InputError(source, "nested too deeply or too long", remedy=_AGAIN) from None
     if not isinstance(document, dict):
         raise InputError(source, f"holds a {type(document).__name__}, not an object", remedy=_AGAIN)
     return {printable(key): _harmless(value) for key, value in document.items()} if door else document

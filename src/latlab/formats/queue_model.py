@@ -105,7 +105,7 @@ def read_model(path: str | os.PathLike[str]) -> QueueingModel:
 def _source(table: _Table) -> ModelSource:
     counts = table.take("counts", list, [])
     if not all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in counts):
-        raise table.error("counts", "holds something else than whole numbers from 0 on")
+        raise table.error("counts", "must be whole numbers from 0")
     period_ns = round(table.number("period_us", 0.0) * 1e3)
     if counts and period_ns < 1:
         raise table.error("period_us", "is missing: how long is a period of the counts?")

@@ -76,7 +76,7 @@ class RecordingWriter:
         compression: of chunk bodies: "zstd", "lz4" or None. None costs the writer least.
 
     Raises:
-        UsageError: when the folder already holds something, or can't be made.
+        UsageError: when the folder is not empty, or can't be made.
     """
 
     def __init__(
@@ -487,7 +487,7 @@ def make_empty_folder(path: Path) -> None:
         # Its owner could lay links there, for us to write through.
         raise UsageError(f"{path}: belongs to user {owner}", remedy="name a new folder")
     if occupied:
-        raise UsageError(f"{path}: already holds something", remedy="choose another name or remove it first")
+        raise UsageError(f"{path}: is not empty", remedy="choose another name or remove it first")
 
 
 def _checked(name: str) -> str:

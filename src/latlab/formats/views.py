@@ -38,7 +38,7 @@ def _show_recording(path: Path) -> Shown:
         "documents": recording.documents(),
         "environment": {"summary": recording.environment.summary(), **recording.environment.to_json()},
     }
-    state = "complete" if recording.complete else "not complete: its run was killed, or still writes"
+    state = "complete" if recording.complete else "incomplete: its run was killed or is still writing"
     facts = [
         ("started", recording.started_at),
         ("state", state),

@@ -210,7 +210,7 @@ def measure(
         raise UsageError(f"a run of {seconds:g} s measures nothing", remedy="give -r more than 0")
     hz = _counter_hz()
     threshold = threshold_ticks or native.automatic_threshold(hz, _GAP_FLOOR_NS)
-    refused: str | None = "it was not asked for"
+    refused: str | None = "it was not requested"
     lost_before = 0
     with ExitStack() as stack:
         # The drain thread is started here, and inherits it.

@@ -26,8 +26,8 @@ _QUEUE = (
     ("latlab.queue.high_water", "{event}", "Most events seen.", "high_water", False),
     ("latlab.queue.in", "{event}", "Events put in.", "total_in", True),
     ("latlab.queue.out", "{event}", "Events taken out.", "total_out", True),
-    ("latlab.queue.dropped", "{event}", "Events lost since it was full.", "dropped", True),
-    ("latlab.queue.blocked", "1", "Times that a producer waited since it was full.", "blocked", True),
+    ("latlab.queue.dropped", "{event}", "Events dropped because it was full.", "dropped", True),
+    ("latlab.queue.blocked", "1", "Times that a producer waited because it was full.", "blocked", True),
 )
 _SOCKET = (
     ("latlab.socket.fill", "By", "Bytes in a socket's receive buffer.", "fill_high", False),

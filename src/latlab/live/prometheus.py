@@ -26,8 +26,8 @@ _METRICS = (
     ("latlab_queue_high_water", "gauge", "Most events seen since this exporter attached.", "high_water"),
     ("latlab_queue_in_total", "counter", "Events put in.", "total_in"),
     ("latlab_queue_out_total", "counter", "Events taken out.", "total_out"),
-    ("latlab_queue_dropped_total", "counter", "Events lost since it was full.", "dropped"),
-    ("latlab_queue_blocked_total", "counter", "Times that a producer waited since it was full.", "blocked"),
+    ("latlab_queue_dropped_total", "counter", "Events dropped because it was full.", "dropped"),
+    ("latlab_queue_blocked_total", "counter", "Times that a producer waited because it was full.", "blocked"),
 )
 _SOCKET_METRICS = (
     ("latlab_socket_fill_bytes", "gauge", "Bytes in a socket's receive buffer.", "fill_high"),

@@ -54,12 +54,12 @@ def verdict_text(snapshot: Snapshot) -> str:
     if snapshot.limiting_stage is not None:
         return f"{snapshot.limiting_stage} limits the pipeline ({sure})"
     return {
-        "": "looking what limits …",
+        "": "observing …",
         Verdict.CPU: f"no stage limits, but the machine: its CPUs are full ({sure})",
-        Verdict.SCHEDULER: f"no stage limits, but the scheduler: threads that could work wait ({sure})",
+        Verdict.SCHEDULER: f"no stage limits, but the scheduler: runnable threads wait for a CPU ({sure})",
         Verdict.BURST: f"no stage limits; bursts are larger than a queue ({sure})",
         Verdict.NONE: f"nothing limits the pipeline ({sure})",
-    }.get(snapshot.verdict, "what limits the pipeline can't be told from these seconds")
+    }.get(snapshot.verdict, "cannot tell from these seconds what limits the pipeline")
 
 
 def latency_text(latency: LatencyNow | None) -> str:
@@ -321,7 +321,7 @@ class Top(App[None]):
     def action_pause(self) -> None:
         """Stop looking, or go on."""
         self._paused = not self._paused
-        self.notify("paused" if self._paused else "goes on", timeout=2)
+        self.notify("paused" if self._paused else "resumed", timeout=2)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Enter on a queue: show it alone."""

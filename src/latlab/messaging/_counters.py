@@ -68,10 +68,10 @@ def _plug_in(name: str) -> Callable[[], int]:
             return found
         module, _, attribute = name.partition(":")
         if not attribute:
-            raise UsageError(f"there is no counter '{name}'", remedy=remedy)
+            raise UsageError(f"unknown counter '{name}'", remedy=remedy)
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
-        raise UsageError(f"there is no counter '{name}': {error}", remedy=remedy) from None
+        raise UsageError(f"unknown counter '{name}': {error}", remedy=remedy) from None
     return found
 
 

@@ -44,7 +44,7 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
     if settings.topology not in facts.topologies:
         raise UsageError(
             f"{facts.name} can't run as {settings.topology}",
-            remedy=f"it can as {', '.join(facts.topologies)}",
+            remedy=f"it runs as {', '.join(facts.topologies)}",
         )
     for name, value, least in (
         ("batch", settings.batch, 1), ("window", settings.window, 1),

@@ -40,7 +40,7 @@ def python_transports() -> dict[str, tuple[str, Facts]]:
         except Exception as error:  # noqa: BLE001 (whatever a plug-in raises at import is one line)
             raise UsageError(
                 f"the transport plug-in '{point.name}' ({point.value}) can't be loaded: {error}",
-                remedy="mend or uninstall it",
+                remedy="fix or uninstall it",
             ) from None
         found[facts.name] = (point.value, facts)
     return found
@@ -85,7 +85,7 @@ def facts_of(name: str) -> Facts:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(
-            f"there is no transport '{name}'", remedy=f"{hint}'latlab messaging transports' lists them"
+            f"unknown transport '{name}'", remedy=f"{hint}'latlab messaging transports' lists them"
         )
     return found
 

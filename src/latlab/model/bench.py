@@ -86,7 +86,7 @@ class Sample:
             data that both processes of a pair have in common; "threads" where the fixture started some.
         singles: operations that were timed one by one, between the batches.
         tail_quantile: the highest of p90, p99 and p99.9 that those carry; 0 where they carry none.
-        tail_ns: that quantile of them, the cost of a reading taken off.
+        tail_ns: that quantile of them, the cost of a reading subtracted.
         items: that a run handles, as the fixture says; 0 where it doesn't.
         bytes: the same in bytes.
         costs: of `COSTS`, of a run, those that something counted; empty where nothing was asked for.

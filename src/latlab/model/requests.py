@@ -209,7 +209,7 @@ class Requests:
     uncounted: int = 0
     framings: Mapping[str, int] = field(default_factory=dict)
     pooled_kinds: int = 0
-    answer: TailAnswer = field(default_factory=lambda: TailAnswer("it was not asked for"))
+    answer: TailAnswer = field(default_factory=lambda: TailAnswer("it was not requested"))
     over_time: tuple[TimeSlice, ...] = ()
     began_ns: int = 0
 

@@ -28,7 +28,7 @@ def findings(found: Sequence[Finding]) -> str:
             continue
         lines.append(f"{'ok ' if one.good else 'BAD'} {one.name}: {one.value}")
         if not one.good:
-            lines += [f"      costs: {one.cost}", f"      mend:  {one.command}"]
+            lines += [f"      costs: {one.cost}", f"      fix:   {one.command}"]
             lines += [f"      see:   {one.source}"] if one.source else []
     bad = sum(one.good is False for one in found)
     unknown = sum(one.unavailable is not None for one in found)

@@ -72,4 +72,4 @@ def growth(sizes: Sequence[float], times: Sequence[float]) -> Growth:
     laws = ("1",) if errors["1"] <= limit else tuple(n for n, e in errors.items() if e <= limit)
     if len(laws) == 1:
         return Growth(laws, errors[laws[0]], "every other law fits at least twice as badly")
-    return Growth(laws, best, "these fit alike: measure larger sizes, or longer")
+    return Growth(laws, best, "these fit equally well: measure larger sizes, or longer")

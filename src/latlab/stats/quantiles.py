@@ -45,7 +45,7 @@ def rank(q: float, count: int) -> int:
         ValueError: when q lies outside [0, 1] or there is no value.
     """
     if not 0.0 <= q <= 1.0:
-        raise ValueError(f"a quantile lies between 0 and 1, not at {q}")
+        raise ValueError(f"a quantile must be between 0 and 1, not {q}")
     if count < 1:
         raise ValueError("no values, so no quantile")
     return min(max(1, ceil(Fraction(repr(float(q))) * count)), count)

@@ -152,7 +152,7 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
             confidence,
             part,
             f"No resource is short: the program waits for the sleeps of {shown}, {share(part)} of the time.",
-            (f"{shown} ran {share(_mean(facts, asleep, 'running'))} of the time and slept else",),
+            (f"{shown} ran {share(_mean(facts, asleep, 'running'))} of the time and slept otherwise",),
             waiting_places(facts.schedule, asleep),
         )
     if first.kind is LimitKind.LOAD:
@@ -329,7 +329,7 @@ def load_of(facts: Facts, why: str, part: float, confidence: float) -> Limit:
         "load",
         confidence,
         part,
-        f"Nothing in it limits. {why}, {share(part)} of the time.",
+        f"Nothing in the program limits it. {why}, {share(part)} of the time.",
         (f"all its threads together used {working:.2f} CPUs",),
     )
 

@@ -116,7 +116,7 @@ def _alike(facts: Facts, first: Candidate) -> str | None:
         work, most = _work(facts, role), _work(facts, leader)
         if role.busy >= _ALIKE * leader.busy or (work >= _ALIKE_WORK * most and role.runnable < 0.5):
             return (
-                f"{counted(leader)} and {counted(role)} are alike: they are busy {share(leader.busy)} and "
+                f"{counted(leader)} and {counted(role)} are about equally busy: {share(leader.busy)} and "
                 f"{share(role.busy)} of the time"
             )
     return None

@@ -136,7 +136,7 @@ def judge_unpaired(
     ]
     inflation = max(len(x) / sizes[0], len(y) / sizes[1])
     if inflation > 1.5:
-        warnings.append(f"neighbouring values are alike: {inflation:.1f} of them count as one")
+        warnings.append(f"neighbouring values are correlated: {inflation:.1f} of them count as one")
     # Long series are thinned: a million differences tell no more than what they are drawn from.
     x, y = (s[:: max(1, len(s) // 1000)] for s in (x, y))
     n, m = len(x), len(y)
@@ -181,8 +181,8 @@ def judge_unpaired(
         verdict, why = Ruling.INCONCLUSIVE, "run them interleaved: latlab bench ab A B"
         if min(n, m) < FEWEST and not single:
             why = (
-                f"{min(n, m)} processes a side carry no verdict, {FEWEST} do; taken as they are B differs by "
-                f"{share(math.expm1(effect), signed=True)}; {why}"
+                f"{min(n, m)} processes a side are too few for a verdict, it takes {FEWEST}; "
+                f"taken at face value B differs by {share(math.expm1(effect), signed=True)}; {why}"
             )
     processes = min(len(a), len(b))
     needed: int | None = processes
@@ -240,10 +240,10 @@ def compare_results(
             between=between_runs((runs or {}).get(one, ())),
         )
         warnings.append(
-            "the sides were measured apart: a drift of the machine looks like an effect; see bench ab"
+            "the sides were measured at different times: machine drift looks like an effect; see bench ab"
         )
         if differences:
-            warnings.insert(0, "unlike environments: " + "; ".join(differences[:4]))
+            warnings.insert(0, "different environments: " + "; ".join(differences[:4]))
         out[one if one == other else f"{one} / {other}"] = Judgement(
             result, (), why, typical, tuple(warnings)
         )

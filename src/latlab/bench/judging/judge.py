@@ -152,8 +152,8 @@ def judge_pairs(
     details["layouts"] = _layouts(differences)
     if one_build and result.verdict in DIFFERENT and abs(result.effect or 0.0) < LAYOUT_REACH:
         warnings.append(
-            "each side is one build: where functions lie can alone be worth some per cent; --build CMD "
-            "--padding draws that anew for each block of pairs"
+            "each side is one build: code placement alone can change times by some per cent; --build CMD "
+            "--padding draws a new placement for each block of pairs"
         )
     counts = [sorted({pair[i].operations for pair in pairs}) for i in (0, 1)]
     if any(len(c) > 1 for c in counts):
@@ -280,7 +280,7 @@ def _warnings(look: Mapping[str, Any]) -> list[str]:
         out.append(
             "the level changed during the experiment (at process "
             + ", ".join(map(str, look["drift_at_process"][:3]))
-            + "); pairs bear it, single runs don't"
+            + "); pairs cancel it, single runs don't"
         )
     if look["humps"] > 1:
         out.append(

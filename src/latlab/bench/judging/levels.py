@@ -67,7 +67,7 @@ def _one(
         return {
             **document,
             "verdict": "inconclusive",
-            "why": f"{len(values)} results can't carry a change of level; it takes {FEWEST + 1}",
+            "why": f"{len(values)} results are too few to find a change of level; it takes {FEWEST + 1}",
         }
     wanted = {Path(label).name for key in (name, "*") for label in accepted.get(key, ())}
     changes: list[dict[str, Any]] = [
@@ -97,7 +97,7 @@ def _one(
     if last["accepted"]:
         verdict, why = "unchanged", f"{why}, which is accepted"
     elif verdict == "slower":
-        why += f"; if that is wanted: latlab bench accept {last['at']}"
+        why += f"; to accept it: latlab bench accept {last['at']}"
     return {**document, "changes": changes, "verdict": verdict, "why": why}
 
 
@@ -113,7 +113,9 @@ def accepted(path: Path) -> dict[str, list[str]]:
         found = json.loads(path.read_text())["accepted"]
         return {str(name): [str(label) for label in labels] for name, labels in found.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(path, "holds no accepted levels", remedy="write it by latlab bench accept") from None
+        raise InputError(
+            path, "holds no accepted levels", remedy="write it with latlab bench accept"
+        ) from None
 
 
 def accept(path: Path, label: str, benchmark: str = "*") -> None:

@@ -369,5 +369,5 @@ def _build(asked: Asked, number: int) -> None:
         str(asked.build), shell=True, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["it said nothing"]
+        lines = done.stderr.strip().splitlines() or ["it printed nothing"]
         raise LatlabError(f"the build ended with {done.returncode}: {lines[-1]}")

@@ -110,14 +110,14 @@ def run_pilot(
         call_s: seconds of a call, where they are known.
 
     Raises:
-        NotTrustworthyError: the fewest pairs that carry a verdict take much longer than the budget.
+        NotTrustworthyError: the fewest pairs that allow a verdict take much longer than the budget.
     """
     begin = time.monotonic()
     if call_s * 2 * FEWEST_PAIRS > BEYOND * budget_s:
         raise NotTrustworthyError(
-            f"{a.name}: a call takes {duration(call_s * 1e9)}, so that the fewest pairs that carry a verdict "
+            f"{a.name}: a call takes {duration(call_s * 1e9)}, so that the fewest pairs that allow a verdict "
             f"({FEWEST_PAIRS}) take {duration(4e9 * FEWEST_PAIRS * call_s)}",
-            remedy=f"give it more: --seconds {math.ceil(4 * FEWEST_PAIRS * call_s)}",
+            remedy=f"raise the budget: --seconds {math.ceil(4 * FEWEST_PAIRS * call_s)}",
         )
     first = [
         measure_once(target, dataclasses.replace(settings, iterations=_few(settings, call_s, budget_s)))

@@ -32,7 +32,7 @@ def default_smallest_effect() -> tuple[float, str]:
     """
     return DEFAULT_EFFECT, (
         f"{share(DEFAULT_EFFECT, digits=0)} by default, up to 5 % where the budget can't tell less; "
-        "declare yours by --effect"
+        "declare yours with --effect"
     )
 
 
@@ -152,7 +152,7 @@ def plan_from(document: object) -> Plan | None:
 
 def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
     count = 2 * PILOT_BUILDS if plan.build_deviation is not None else PILOT_PAIRS
-    chosen = "as asked" if fixed else "which makes the most of the time by what both vary and cost"
+    chosen = "as requested" if fixed else "chosen for the narrowest interval in the time"
     if plan.turn:
         what = (
             f"{count} pilot pairs: their ratios vary by {share(plan.process_deviation, digits=3)} "
@@ -183,7 +183,7 @@ def _why(plan: Plan, effect: float, alpha: float, *, fixed: bool) -> str:
             f"pairs ({plan.seconds:.3g} s)"
         )
     if plan.budget_pairs is not None:
-        what += f"; the budget holds {plan.budget_pairs} pairs, " + (
+        what += f"; the budget allows {plan.budget_pairs} pairs, " + (
             "too few for any verdict"
             if plan.budget_effect is None
             else f"which find {_share(plan.budget_effect)} with that power"

@@ -102,7 +102,9 @@ def revisions(
         UsageError: there is no repository or no such revision.
         LatlabError: a build failed, with what it said.
     """
-    top = Path(_git(Path.cwd(), "rev-parse", "--show-toplevel", error="this folder is in no git repository"))
+    top = Path(
+        _git(Path.cwd(), "rev-parse", "--show-toplevel", error="this folder is not in a git repository")
+    )
     commits = [
         _git(top, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", error=f"no revision '{name}'")
         for name in names
@@ -208,4 +210,4 @@ def _plain() -> Mapping[str, str]:
 
 def _last(text: str) -> str:
     lines = text.strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed nothing"

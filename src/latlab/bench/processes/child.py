@@ -211,7 +211,7 @@ def main() -> int:
             say("the fixture changed its own scheduling")
             return EXIT_AFFINITY
         if len(out[0]) != 8 * config["iterations"]:
-            say("the other side has gone")
+            say("the other side has ended")
             return EXIT_PEER
         done["threads"] = had_threads()
         done.update({key: config[key] for key in ("items", "bytes", "costs") if key in config})

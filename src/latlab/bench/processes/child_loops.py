@@ -45,7 +45,7 @@ def measure_plain(
     from time import perf_counter_ns as stamp
 
     if config["cold"]:
-        raise ValueError("caches are emptied by latlab's own interpreter only")
+        raise ValueError("only latlab's own interpreter can empty the caches")
     quantum, read = clock_grain(stamp)
     counts = set()
 

@@ -311,7 +311,7 @@ def _outputs(running: Sequence[_Process], timeout_s: float) -> list[bytes]:
         outputs.append(output)
         if process.popen.returncode != 0:
             lines = errors.decode(errors="replace").strip().splitlines()
-            said = lines[-1] if lines else "it said nothing"
+            said = lines[-1] if lines else "it printed nothing"
             if len(lines) > 1:  # what the fixture or the command said itself, before our own line
                 said += "".join(f"\n  | {line}" for line in lines[-1 - _SAID : -1])
             failed[process.popen.returncode] = _error(process.target, process.popen.returncode, said)
@@ -339,7 +339,7 @@ def _error(target: Target, code: int, said: str) -> LatlabError:
     if code == _AFFINITY:
         return NotTrustworthyError(f"{name}: {said}", remedy="leave the processor to --cpus")
     if code == _MEMORY:
-        return LatlabError(f"{name}: {said}", remedy="mend the fixture or raise --memory")
+        return LatlabError(f"{name}: {said}", remedy="fix the fixture or raise --memory")
     if code == _MISSING:
         return UsageError(f"{name}: {said}")
     if code == _COMMAND:

@@ -106,7 +106,7 @@ def couples_of(
         common = {_title(x, y): (x, y) for x, y in zip(ones, others, strict=True)}
     if not common:
         raise UsageError(
-            f"{one.text} and {other.text} have no fixture of one name in common",
+            f"{one.text} and {other.text} have no fixture name in common",
             remedy=f"name them: {one.text}:NAME {other.text}:NAME",
         )
     return common, report
@@ -141,7 +141,7 @@ def judge_again(
             level = float(raw.meta["asked"]["alpha"])
             block = int(planned["plan"].get("block_pairs", paired.BLOCK_PAIRS))
         except (KeyError, TypeError, ValueError):
-            raise InputError(source, "doesn't say what was asked", place=name) from None
+            raise InputError(source, "lacks the settings of its comparison", place=name) from None
         if smallest_effect is not None:
             effect, why = smallest_effect, f"{share(smallest_effect, digits=3)}, as declared"
         judged[name] = judge_pairs(

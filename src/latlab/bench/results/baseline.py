@@ -86,9 +86,9 @@ def read(path: Path) -> list[Run]:
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None
     except ValueError:
-        raise InputError(path, "is not JSON", remedy="write it by --save-baseline") from None
+        raise InputError(path, "is not JSON", remedy="write it with --save-baseline") from None
     if not is_baseline(document) or document.get("schema") != 1:
-        raise InputError(path, "is not a baseline", remedy="write it by --save-baseline")
+        raise InputError(path, "is not a baseline", remedy="write it with --save-baseline")
     try:
         runs = [
             Run(
@@ -105,7 +105,7 @@ def read(path: Path) -> list[Run]:
             for groups in run.tests.values():
                 for group in groups:
                     if group.ndim != 1 or len(group) == 0 or not np.isfinite(group).all() or group.min() <= 0:
-                        raise ValueError("a time is none")
+                        raise ValueError("a time is missing or not above 0")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(path, f"is damaged ({error})") from None
     return runs

@@ -78,7 +78,7 @@ def sample(text: str, output: bytes, process_s: float) -> Sample:
             for what in ("items", "bytes")
         ]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise LatlabError(f"{text}: what came out is not Google Benchmark's JSON") from None
+        raise LatlabError(f"{text}: its output is not Google Benchmark's JSON") from None
     if not times or min(times) <= 0 or min(counts) <= 0:
         raise LatlabError(f"{text}: it measured nothing")
     took = sum(t * n for t, n in zip(times, counts, strict=True)) * 1e-9

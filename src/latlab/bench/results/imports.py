@@ -67,7 +67,7 @@ def load(path: Path) -> Results:
         raise InputError(path, "is neither JSON nor raw results") from None
     except ValueError as error:
         place = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else None
-        raise InputError(path, "is truncated or no JSON", place=place, remedy="write it again") from None
+        raise InputError(path, "is truncated or not JSON", place=place, remedy="write it again") from None
     if not isinstance(document, dict):
         raise InputError(path, "is not a result of a benchmark")
     if baseline.is_baseline(document):

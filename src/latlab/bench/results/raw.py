@@ -136,7 +136,7 @@ def read(path: Path) -> Raw:
         raise InputError(path, "the description is damaged", place="line 2") from None
     columns = COLUMNS if lines[0] == FIRST_LINE else COLUMNS_1
     if not isinstance(meta, dict) or tuple(lines[2].split(",")) != columns:
-        raise InputError(path, "has other columns than a raw result", place="line 3")
+        raise InputError(path, "lacks the columns of a raw result", place="line 3")
     if lines[-2:] != ["# end", ""]:
         raise InputError(
             path, "is truncated: its end mark is missing", place=f"line {len(lines)}",

@@ -10,7 +10,7 @@ from latlab.cli.kit.lazy import LazyGroup
 
 # Where each subcommand lives, and its help, so that `latlab bench --help` imports none of them.
 SUBCOMMANDS = {
-    "aa": ("bench.ab", "Compare a fixture with itself: how often does this host cry wolf?"),
+    "aa": ("bench.ab", "Compare a fixture with itself: how often this host reports a false difference."),
     "accept": ("bench.compare", "Accept a level that `bench history` calls slower."),
     "ab": ("bench.ab", "Compare two fixtures or commands in interleaved process pairs."),
     "compare": (
@@ -21,7 +21,7 @@ SUBCOMMANDS = {
     "history": ("bench.compare", "Find the changes of level in a series of results."),
     "rev": ("bench.rev", "Compare two revisions: a worktree and a build each, interleaved."),
     "run": ("bench.run", "Measure the fixtures of a file."),
-    "study": ("bench.study", "Under which conditions do this machine's times scatter least?"),
+    "study": ("bench.study", "Find the conditions under which this machine's times scatter least."),
 }
 
 
@@ -39,4 +39,4 @@ class BenchGroup(LazyGroup):
 
 @click.group(cls=BenchGroup)
 def bench(**_: Any) -> None:
-    """How fast is this piece of code, and did my change help?"""
+    """Measure code, and tell whether a change made it faster."""

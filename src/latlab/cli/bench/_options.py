@@ -30,7 +30,9 @@ def measuring(function: Function) -> Function:
         click.option("--iterations", type=click.IntRange(min=1), help="Measured iterations a process."),
         click.option("--warmup", type=click.IntRange(min=0), default=10, show_default=True),
         click.option(
-            "--batch", type=click.IntRange(min=1), help="Runs an iteration, instead of what the clock needs."
+            "--batch",
+            type=click.IntRange(min=1),
+            help="Runs in one iteration [default: what the clock's resolution needs].",
         ),
         click.option(
             "--cpus",
@@ -41,27 +43,34 @@ def measuring(function: Function) -> Function:
         click.option(
             "--scheduling",
             type=click.Choice(["fifo", "other"]),
-            help="By default fifo on one CPU, other on several, where threads may spin.",
+            help="Scheduling class [default: fifo on one CPU, other on several, where threads may spin].",
         ),
-        click.option("--priority", type=click.IntRange(1, 99), help="Of SCHED_FIFO; the highest by default."),
+        click.option(
+            "--priority", type=click.IntRange(1, 99), help="Priority of SCHED_FIFO [default: the highest]."
+        ),
         click.option("--no-lock-memory", is_flag=True, help="Don't lock memory."),
         click.option(
-            "--memory", type=click.IntRange(min=1), metavar="BYTES", help="Memory limit of a process; none."
+            "--memory",
+            type=click.IntRange(min=1),
+            metavar="BYTES",
+            help="Memory limit of a process [default: none].",
         ),
         click.option(
             "--timeout",
             type=click.FloatRange(min=0.01),
             default=60.0,
             show_default=True,
-            help="Seconds a process.",
+            help="Time limit of a process, in seconds.",
         ),
         click.option(
             "--cold", is_flag=True, help="Empty the caches before each call; `run` measures both ways."
         ),
-        click.option("--seed", type=int, help="Of the order of the sides; drawn anew by default."),
+        click.option("--seed", type=int, help="Seed of the order of the sides [default: random]."),
         JSON,
         click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the recording."),
-        click.option("--raw", type=click.Path(path_type=Path, dir_okay=False), help="Raw results as CSV."),
+        click.option(
+            "--raw", type=click.Path(path_type=Path, dir_okay=False), help="Write raw results as CSV."
+        ),
     ]
     for option in reversed(options):
         function = option(function)
@@ -72,8 +81,10 @@ def reporting(function: Function) -> Function:
     """Where the report of a comparison goes."""
     file = click.Path(path_type=Path, dir_okay=False)
     for option in (
-        click.option("--markdown", type=file, help="The same as Markdown, with its pictures beside it."),
-        click.option("--html", type=file, help="The report that answers twelve questions, as a page."),
+        click.option(
+            "--markdown", type=file, help="Write the report as Markdown, with its pictures beside it."
+        ),
+        click.option("--html", type=file, help="Write the report as a page."),
     ):
         function = option(function)
     return function
@@ -86,9 +97,9 @@ def for_ci(function: Function) -> Function:
         click.option(
             "--summary",
             type=file,
-            help="Verdicts as a Markdown table; $GITHUB_STEP_SUMMARY gets it anyway where it is set.",
+            help="Write the verdicts as a Markdown table; $GITHUB_STEP_SUMMARY gets it too where it is set.",
         ),
-        click.option("--junit", type=file, help="Verdicts as JUnit XML: slower is a failure."),
+        click.option("--junit", type=file, help="Write the verdicts as JUnit XML; slower is a failure."),
     ):
         function = option(function)
     return function
@@ -175,7 +186,7 @@ def check_outputs(options: dict[str, Any]) -> None:
         if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
             option = name.replace("_", "-")
             raise UsageError(
-                f"--{option} {path}: can't be written", remedy="name a file in a folder of yours"
+                f"--{option} {path}: can't be written", remedy="name a file in a folder that you may write to"
             )
 
 
@@ -209,7 +220,7 @@ def fraction(text: str | None) -> float | None:
     except ValueError:
         value = -1.0
     if not 0 <= value < 10:
-        raise UsageError(f"'{text}' isn't a relative effect", remedy="write 1% or 0.01")
+        raise UsageError(f"'{text}' is not an effect; write 1% or 0.01", remedy="write 1% or 0.01")
     return value
 
 

@@ -57,7 +57,7 @@ def judging(function: Any) -> Any:
             default="typical,mean",
             show_default=True,
             callback=_measures,
-            help="What has to be the same to be equivalent: typical, mean, tail. A change of any is found.",
+            help="Measures that must agree to be equivalent: typical, mean, tail. A change of any is found.",
         ),
     ]
     for option in reversed(options):
@@ -77,7 +77,7 @@ PADDING = "Move functions by a distance drawn for each build (CFLAGS and CXXFLAG
     type=Seconds(0.01),
     default=10.0,
     show_default=True,
-    help="Budget a comparison; what one leaves over goes to others.",
+    help="Time budget of a comparison; unused time goes to the others.",
 )
 @click.option("--pairs", type=click.IntRange(min=2), help="Budget in process pairs.")
 @click.option(
@@ -85,14 +85,14 @@ PADDING = "Move functions by a distance drawn for each build (CFLAGS and CXXFLAG
     type=click.FloatRange(0.5, 0.999),
     default=0.9,
     show_default=True,
-    help="Probability to find the smallest effect; the plan says what that takes.",
+    help="Probability of finding the smallest effect; the plan shows the pairs that it takes.",
 )
 @click.option(
-    "--build", metavar="CMD", help="Make both sides anew by this shell command before each block of pairs."
+    "--build", metavar="CMD", help="Shell command that rebuilds both sides before each block of pairs."
 )
 @click.option("--padding", is_flag=True, help=PADDING)
 @click.option(
-    "--resume", type=click.Path(path_type=Path, exists=True), help="Recording of a killed run to go on from."
+    "--resume", type=click.Path(path_type=Path, exists=True), help="Recording of a killed run to continue."
 )
 @click.option(
     "--python",
@@ -111,11 +111,13 @@ PADDING = "Move functions by a distance drawn for each build (CFLAGS and CXXFLAG
 @reporting
 @for_ci
 @click.option(
-    "--keep-going", is_flag=True, help="Spend the budget although the verdict is settled: narrower intervals."
+    "--keep-going",
+    is_flag=True,
+    help="Spend the whole budget even when the verdict is settled, for narrower intervals.",
 )
 @click.option("--no-control", is_flag=True, help="Give a verdict even if this host failed `latlab bench aa`.")
 def ab(a: str, b: str | None, **options: Any) -> int:
-    """Is B faster than A? Fixtures in files, shared objects, or commands, in interleaved process pairs."""
+    """Compare A with B in interleaved process pairs: fixtures in files, shared objects, or commands."""
     from latlab import bench
 
     resumed = options["resume"]
@@ -285,7 +287,9 @@ def show(documents: Sequence[dict[str, Any]], result: dict[str, Any], *, as_json
 @click.argument("fixture")
 @click.option("--comparisons", type=click.IntRange(min=1), default=20, show_default=True)
 @judging
-@click.option("--seconds", type=Seconds(0.01), default=1.0, show_default=True, help="Budget a comparison.")
+@click.option(
+    "--seconds", type=Seconds(0.01), default=1.0, show_default=True, help="Time budget of a comparison."
+)
 @click.option("--pairs", type=click.IntRange(min=2), help="Budget of a comparison in process pairs.")
 def aa(fixture: str, comparisons: int, **options: Any) -> int:
     """Compare identical code on this host; where it is called different too often, verdicts are refused."""

@@ -20,7 +20,7 @@ FILE = click.Path(path_type=Path, exists=True)
 @click.argument("a", type=FILE)
 @click.argument("b", type=FILE, required=False)
 @click.option("--effect", metavar="PERCENT", help="Smallest effect that matters; 1% by default.")
-@click.option("--alpha", type=click.FloatRange(1e-9, 0.5), help="Level; 0.05 by default.")
+@click.option("--alpha", type=click.FloatRange(1e-9, 0.5), help="Significance level [default: 0.05].")
 @JSON
 @reporting
 @for_ci
@@ -39,11 +39,11 @@ def compare(
     smallest = fraction(effect)
     pages = options["html"] or options["markdown"]
     if b is not None and pages:
-        raise UsageError("a report is made of the results of one `bench ab`", remedy="leave B out")
+        raise UsageError("a report needs the results of one `bench ab`", remedy="leave B out")
     results = bench.load(a) if b is None else None
     two = results is not None and results.tool != "latlab" and len(results.tests) == 2
     if results is not None and two and pages:
-        raise UsageError("a report is made of the results of one `bench ab`", remedy="leave --html out")
+        raise UsageError("a report needs the results of one `bench ab`", remedy="leave --html out")
     raw = bench.read_any(a) if b is None and not two else None
     if raw is not None:
         judged, plans = bench.judge_again(raw, source=a, smallest_effect=smallest, alpha=alpha)
@@ -74,7 +74,7 @@ ACCEPTED = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("latlab-accepted.json"),
     show_default=True,
-    help="File of the levels that are wanted; commit it.",
+    help="File of accepted levels; commit it.",
 )
 
 
@@ -88,14 +88,14 @@ ACCEPTED = click.option(
     type=click.FloatRange(1e-6, 100),
     default=0.1,
     show_default=True,
-    help="A year, of all benchmarks together.",
+    help="False alarms a year, of all benchmarks together.",
 )
 @click.option(
     "--results-per-year",
     type=click.FloatRange(1),
     default=365.0,
     show_default=True,
-    help="How often results come.",
+    help="Number of results a year.",
 )
 @ACCEPTED
 @JSON
@@ -134,7 +134,7 @@ def history(
 
 @click.command()
 @click.argument("result")
-@click.option("--benchmark", default="*", help="Its name; all by default.")
+@click.option("--benchmark", default="*", help="Name of the benchmark [default: all].")
 @ACCEPTED
 def accept(result: str, benchmark: str, accepted: Path) -> None:
     """Accept the level that begins with RESULT: `bench history` no longer calls it slower."""

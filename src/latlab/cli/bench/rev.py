@@ -17,13 +17,21 @@ from latlab.errors import UsageError
 @click.argument("base")
 @click.argument("head", default="HEAD")
 @click.option(
-    "--target", "targets", multiple=True, metavar="FILE[:FIXTURE]", help="In both revisions; repeatable."
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="FILE[:FIXTURE]",
+    help="File of fixtures in both revisions; repeatable.",
 )
 @click.option(
-    "--command", "commands", multiple=True, metavar="CMD", help="Run in both revisions; repeatable."
+    "--command",
+    "commands",
+    multiple=True,
+    metavar="CMD",
+    help="Command to run in both revisions; repeatable.",
 )
 @click.option("--build", metavar="CMD", help="Shell command that builds a revision, in its worktree.")
-@click.option("--rebuild", is_flag=True, help="Build both anew before each block of pairs: other layouts.")
+@click.option("--rebuild", is_flag=True, help="Rebuild both before each block of pairs, for other layouts.")
 @click.option("--padding", is_flag=True, help=PADDING)
 @click.option(
     "--flags",
@@ -37,14 +45,14 @@ from latlab.errors import UsageError
     type=Seconds(0.01),
     default=10.0,
     show_default=True,
-    help="Budget a comparison, without the builds; what one leaves over goes to others.",
+    help="Time budget of a comparison, without the builds; unused time goes to the others.",
 )
 @click.option("--pairs", type=click.IntRange(min=2), help="Budget in process pairs.")
 @reporting
 @for_ci
 @click.option("--no-control", is_flag=True, help="Give a verdict even if this host failed `latlab bench aa`.")
 def rev(base: str, head: str, **options: Any) -> int:
-    """Is HEAD faster than BASE? Each revision gets a worktree and a build; both are measured interleaved.
+    """Compare two revisions, interleaved. Each gets a worktree and a build.
 
     In Python a worktree's src/ and its root come first in the search path, and before them $LATLAB_SITE, into
     which a build may install: --build 'pip install --no-deps --target $LATLAB_SITE .'

@@ -169,15 +169,13 @@ def _counts(context: click.Context, parameter: click.Parameter, value: str | Non
 def _running(function: Any) -> Any:
     options = [
         click.option("--seconds", type=Seconds(0.01), default=2.0, show_default=True, help="Budget."),
-        click.option("--processes", type=click.IntRange(min=1), help="How many; 5 by default."),
-        click.option(
-            "--csv", "as_csv", is_flag=True, help="Lines of testcase,nanoseconds on standard output."
-        ),
-        click.option("--mean", is_flag=True, help="The mean in the summary, too."),
+        click.option("--processes", type=click.IntRange(min=1), help="Number of processes [default: 5]."),
+        click.option("--csv", "as_csv", is_flag=True, help="Print lines of testcase,nanoseconds."),
+        click.option("--mean", is_flag=True, help="Show the mean in the summary, too."),
         click.option(
             "--baseline",
             type=click.Path(path_type=Path, exists=True, dir_okay=False),
-            help="Judge against this file; exit code 4 if slower, 3 if it can't be told.",
+            help="Judge against this file; exit code 4 if slower, 3 if undecided.",
         ),
         click.option(
             "--save-baseline",
@@ -189,13 +187,16 @@ def _running(function: Any) -> Any:
     ]
     options += [
         click.option(
-            "--sizes", callback=_counts, metavar="N,N,…", help="Values of `size`; says how the time grows."
+            "--sizes",
+            callback=_counts,
+            metavar="N,N,…",
+            help="Values of `size` to measure; reports how the time grows.",
         ),
         click.option(
             "--threads",
             callback=_counts,
             metavar="N,N,…",
-            help="Values of the parameter `threads`, all measured on all CPUs without a priority.",
+            help="Values of `threads` to measure, on all CPUs without a priority.",
         ),
     ]
     for option in reversed(options):

@@ -17,15 +17,20 @@ from latlab.reports.json import document as json_of
 @click.command()
 @click.argument("fixture")
 @click.option(
-    "--blocks", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of every combination."
+    "--blocks",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Number of runs of each combination.",
 )
-@click.option("--factors", help="Those to vary, by commas; all by default.")
+@click.option("--factors", help="Factors to vary, separated by commas [default: all].")
 @measuring
 @click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Table and boxplots, as a page."
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Write table and boxplots as a page."
 )
 def study(fixture: str, blocks: int, factors: str | None, **options: Any) -> None:
-    """Cross scheduling, governor, real-time limit, fair server, load and input: which scatter least?"""
+    """Find the conditions of least scatter: scheduling, governor, real-time limit, fair server, load,
+    input."""
     from latlab import bench
     from latlab.reports.bench import text as bench_text
     from latlab.system.environment import capture

@@ -77,7 +77,7 @@ _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "
 @click.option("--sysjitter", type=click.Path(), help="Export raw interruptions as sysjitter writes them.")
 @click.pass_context
 def jitter(ctx: click.Context, /, **options: Any) -> int | None:
-    """How quiet is this machine, who disturbs it, and in what beat.
+    """Measure how quiet this machine is, what disturbs it, and how often.
 
     Spins on each core with back-to-back readings of the time-stamp counter; whatever takes time from it is
     a gap.
@@ -142,7 +142,7 @@ def _check(options: dict[str, Any]) -> None:
     if options["task"] is not None:
         resolve_task(options["task"])
     if options["output"] and Path(options["output"]).exists() and any(Path(options["output"]).iterdir()):
-        raise UsageError(f"{options['output']} already holds something", remedy="name a new folder")
+        raise UsageError(f"{options['output']} is not empty", remedy="name a new folder")
     for key in ("outfile", "html", "hlog", "hgrm", "cyclictest", "sysjitter"):
         path = options[key]
         if path is None:
@@ -151,7 +151,7 @@ def _check(options: dict[str, Any]) -> None:
         writable = os.access(path, os.W_OK) if Path(path).exists() else os.access(folder, os.W_OK | os.X_OK)
         if not writable or Path(path).is_dir():
             raise UsageError(
-                f"{path} can't be written", remedy="name a file in a folder that is there and ours"
+                f"{path} can't be written", remedy="name a file in a folder that you may write to"
             )
 
 

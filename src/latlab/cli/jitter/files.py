@@ -49,7 +49,7 @@ def write_page(page: Page, path: str) -> None:
 @click.argument("file", type=click.Path())
 @JSON
 def periods(file: str, as_json: bool) -> int:
-    """Find the beat in an outlier FILE (x,y on each line: ms since the start, µs)."""
+    """Find periods in an outlier FILE (x,y on each line: ms since the start, µs)."""
     from dataclasses import replace
 
     from latlab.jitter import find_periods, name_period, read_outliers
@@ -75,10 +75,10 @@ def periods(file: str, as_json: bool) -> int:
 @click.command()
 @click.argument("before", type=click.Path())
 @click.argument("after", type=click.Path())
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the resampling.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the resampling.")
 @JSON
 def compare(before: str, after: str, seed: int, as_json: bool) -> int:
-    """What changed between two recorded runs; leaves with 4 where something became worse."""
+    """Compare two recorded runs; exit code 4 when something got worse."""
     from latlab.jitter import compare_runs
     from latlab.reports.jitter.text import comparison
 
@@ -97,7 +97,7 @@ def compare(before: str, after: str, seed: int, as_json: bool) -> int:
 @click.option("-o", "--output", type=click.Path(), help="Record the merged run in this folder.")
 @JSON
 def merge(runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
-    """Several recorded RUNS, of one host or many, as one; no count and no gap is lost."""
+    """Merge recorded RUNS, of one host or many, into one; no count and no gap is lost."""
     from latlab.jitter import merge_runs, record_run
     from latlab.reports.jitter.text import summary
 
@@ -119,15 +119,15 @@ def merge(runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
 
 @click.command()
 @click.option("--cpus", help="Cores, as 0-3,7; all allowed ones by default.")
-@click.option("-r", "--seconds", type=Seconds(), default=0.5, show_default=True, help="Seconds a run.")
+@click.option("-r", "--seconds", type=Seconds(), default=0.5, show_default=True, help="Duration of a run.")
 @click.option(
-    "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Times that each condition runs."
+    "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Number of runs of each condition."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the order.")
-@click.option("--html", type=click.Path(), help="Write the plots.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the order.")
+@click.option("--html", type=click.Path(), help="Write a page with the plots.")
 @JSON
 def study(cpus: str | None, seconds: float, rounds: int, seed: int, html: str | None, as_json: bool) -> int:
-    """The same measurement under many conditions, in random order."""
+    """Repeat a measurement under many conditions, in random order."""
     from latlab.jitter import allowed_cpus, run_study
     from latlab.reports.jitter.text import study_table
     from latlab.system.cpus import parse_cpu_list

@@ -45,7 +45,7 @@ def _read_all_users(_ctx: click.Context, _param: click.Parameter, chosen: bool) 
     if not chosen:
         return
     if os.geteuid() != 0:
-        raise click.UsageError("--all-users is for root: other users' files can't be read by anybody else")
+        raise click.UsageError("--all-users is for root: only root can read other users' files")
     os.environ["LATLAB_ALL_USERS"] = "1"
 
 

@@ -19,11 +19,11 @@ from latlab.errors import ExitCode
 __all__ = ["is_closed_pipe", "leave_closed_pipe", "say_failure"]
 
 _REMEDIES = {
-    errno.ENOSPC: "make room, or write elsewhere",
-    errno.EDQUOT: "make room, or write elsewhere",
+    errno.ENOSPC: "free some space, or write elsewhere",
+    errno.EDQUOT: "free some space, or write elsewhere",
     errno.EROFS: "write elsewhere",
-    errno.EACCES: "write elsewhere, or ask for the right to",
-    errno.EPERM: "ask for the right to",
+    errno.EACCES: "write elsewhere, or ask for permission",
+    errno.EPERM: "ask for permission",
     errno.EMFILE: "raise the limit: ulimit -n",
     errno.ENFILE: "close other programs: the machine has too many files open",
     errno.EFBIG: "raise the limit: ulimit -f",

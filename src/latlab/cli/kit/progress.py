@@ -32,8 +32,8 @@ def with_verbosity(command: click.Command) -> click.Command:
     if isinstance(command, click.Group) or "--quiet" in taken:
         return command
     for names, key, text in (
-        (["-q", "--quiet"], _QUIET, "No progress on stderr; warnings and errors stay."),
-        (["-v", "--verbose"], _VERBOSE, "Where an error came from, too."),
+        (["-q", "--quiet"], _QUIET, "Hide progress on stderr; warnings and errors stay."),
+        (["-v", "--verbose"], _VERBOSE, "Show where an error came from, too."),
     ):
         free = [name for name in names if name not in taken]
 

@@ -47,15 +47,15 @@ class Feed(click.ParamType):  # type: ignore[type-arg]
 EVERY = Duration(least=1_000)
 FILE = click.argument("file", type=Feed())
 OUTPUT = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file to write; '-': stdout."
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="File to write; '-' for stdout."
 )
 LENIENT = click.option(
     "--lenient", is_flag=True, help="Skip and count damaged messages, and exit with code 3."
 )
-SYMBOLS = click.option("--symbols", default="", help="Only these, separated by commas.")
+SYMBOLS = click.option("--symbols", default="", help="Only these symbols, separated by commas.")
 FROM = click.option("--from", "from_", help="Begin: HH:MM:SS[.fraction] or ns since midnight.")
 TO = click.option("--to", help="End (inclusive).")
-DATE = click.option("--date", "day", help="The session's date, YYYY-MM-DD; else what FILE's name says.")
+DATE = click.option("--date", "day", help="Date of the session, YYYY-MM-DD [default: from FILE's name].")
 BOOK = click.option(
     "--book",
     default="ladder",
@@ -105,10 +105,10 @@ def time_of(text: str, option: str) -> int:
     elif found := _CLOCK.fullmatch(text):
         hours, minutes, seconds = int(found[1]), int(found[2]), int(found[3] or 0)
         if minutes > 59 or seconds > 59:
-            raise UsageError(f"{option} is a time of day: there is no '{text}'")
+            raise UsageError(f"{option}: '{text}' is not a time of day")
         ns = (hours * 3600 + minutes * 60 + seconds) * 1_000_000_000 + int((found[4] or "").ljust(9, "0"))
     else:
         raise UsageError(f"{option} must be HH:MM:SS[.fraction] or ns since midnight, not '{text}'")
     if ns > _DAY_NS:
-        raise UsageError(f"{option} is a time of day: '{text}' is past its end, 24:00:00")
+        raise UsageError(f"{option}: '{text}' is later than 24:00:00")
     return ns

@@ -44,7 +44,7 @@ def census(file: Path | str, as_json: bool, lenient: bool) -> int:
     if found.errors and not lenient:
         first = found.errors[0]
         click.echo(
-            f"latlab: {file}: offset {first.offset}: {first.what}; --lenient reads on where it can", err=True
+            f"latlab: {file}: offset {first.offset}: {first.what}; --lenient skips what is damaged", err=True
         )
         return ExitCode.FAILED
     return conclude(found, books=False)
@@ -126,7 +126,7 @@ def depth(
     lenient: bool,
     as_json: bool,
 ) -> int:
-    """How many ticks from the inside the book events of FILE are, and how many levels the books have."""
+    """Count how far from the inside the book events of FILE are, and how many levels the books have."""
     from latlab.market import depth as measure
 
     found = measure(

@@ -16,9 +16,11 @@ from latlab.reports.json import dumps
 @click.argument("a", type=Feed())
 @click.argument("b", type=Feed())
 @SYMBOLS
-@click.option("--window", default=60.0, show_default=True, help="Seconds of an estimate.")
-@click.option("--max-delay", default=5.0, show_default=True, help="Milliseconds; look no further.")
-@click.option("--resolution", default=1.0, show_default=True, help="Microseconds of a bin of lags.")
+@click.option("--window", default=60.0, show_default=True, help="Window of an estimate, in seconds.")
+@click.option(
+    "--max-delay", default=5.0, show_default=True, help="Largest delay to look for, in milliseconds."
+)
+@click.option("--resolution", default=1.0, show_default=True, help="Width of a bin of lags, in microseconds.")
 @click.option(
     "--follow", type=float, help="Follow growing files; end after this many seconds without new data."
 )
@@ -35,7 +37,7 @@ def delay(
     lenient: bool,
     as_json: bool,
 ) -> int:
-    """By how much feed B is behind feed A, window by window, by the moves of the inside that both have.
+    """Measure how far feed B is behind feed A, window by window, by the moves of the inside that both have.
 
     The confidence is the share of estimates of such a confidence that are within 1 us of the truth. Each
     window is printed when both feeds are past it; with --json, that of two whole files is one list, and that

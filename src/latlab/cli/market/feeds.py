@@ -40,14 +40,16 @@ def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool
 @click.command()
 @FILE
 @click.option("--to", "to_", required=True, help="udp://HOST:PORT[,HOST:PORT], tcp://HOST:PORT or a file.")
-@click.option("--requests", help="HOST:PORT at which what was lost can be asked for again (udp).")
-@click.option("--linger", default=1.0, show_default=True, help="Seconds for requests after the last message.")
+@click.option("--requests", help="HOST:PORT of the retransmission server (udp).")
+@click.option(
+    "--linger", default=1.0, show_default=True, help="Seconds to answer requests after the last message."
+)
 @click.option("--fixed", type=float, help="Microseconds between messages.")
 @click.option("--burst", help="B:US: B messages every US microseconds.")
-@click.option("--speed", type=float, help="Keep the feed's own times, this many times as fast.")
+@click.option("--speed", type=float, help="Keep the feed's own timing, this many times faster.")
 @click.option("--loss", default=0.0, help="Share of messages dropped on purpose.")
 @click.option("--seed", default=0, help="Seed of the losses.")
-@click.option("--messages", type=int, help="Stop after this many.")
+@click.option("--messages", type=int, help="Stop after this number of messages.")
 @JSON
 def replay(
     file: Path | str,
@@ -108,7 +110,7 @@ def replay(
     if report.error_p99_ns > _LATE_NS:
         floor = words.duration(machine_floor_ns())
         click.echo(
-            f"latlab: the machine stands still for up to {floor} at a time; `latlab jitter` tells why",
+            f"latlab: the machine pauses for up to {floor} at a time; `latlab jitter` shows why",
             err=True,
         )
     return status
@@ -117,15 +119,20 @@ def replay(
 @click.command()
 @click.argument("feed")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The messages as BinaryFILE, or PITCH units."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write the messages as BinaryFILE, or PITCH units.",
 )
-@click.option("--inside", "changes", type=click.Path(path_type=Path), help="Every change of the inside.")
+@click.option(
+    "--inside", "changes", type=click.Path(path_type=Path), help="Write every change of the inside."
+)
 @JSON
 def receive(feed: str, output: Path | None, changes: Path | None, as_json: bool) -> int:
     """Receive a feed until its session ends, into a file, into books, or both.
 
     FEED is udp://GROUP:PORT[,GROUP:PORT][?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS]: the lines carry
-    the same messages and are arbitrated; what none brought is asked for at the request server. They are
+    the same messages and are arbitrated; lost messages are requested from the retransmission server. They are
     MoldUDP64, or with protocol=pitch PITCH units. Prints the census; ends with the session, a silence of 10
     seconds, or Ctrl-C.
     """
@@ -138,7 +145,7 @@ def receive(feed: str, output: Path | None, changes: Path | None, as_json: bool)
     def started(source: LiveSource) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: source.stop())
-        click.echo(f"latlab: listening at {feed}", err=True)
+        click.echo(f"latlab: listening on {feed}", err=True)
 
     found = listen(feed, output=output, changes=changes, started=started)
     click.echo(dumps(found.document()) if as_json else census_text(found))

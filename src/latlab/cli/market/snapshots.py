@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 @OUTPUT
 @click.option("--at", help="One snapshot: HH:MM:SS[.fraction] or ns since midnight.")
 @click.option("--every", type=EVERY, help="A row of each symbol at even times, such as 1s, 100ms, 5m.")
-@click.option("--on-change", is_flag=True, help="A row whenever one of the best levels is another.")
-@click.option("--levels", default=1, show_default=True, help="Number of best levels, but for --at.")
-@click.option("--long", "long_", is_flag=True, help="A row a level and side instead of a row a time.")
+@click.option("--on-change", is_flag=True, help="A row whenever one of the best levels changes.")
+@click.option("--levels", default=1, show_default=True, help="Number of best levels (not with --at).")
+@click.option("--long", "long_", is_flag=True, help="One row per level and side instead of one per time.")
 @SYMBOLS
 @FROM
 @TO

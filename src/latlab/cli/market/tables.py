@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     default="type",
     show_default=True,
     type=click.Choice(["type", "event"]),
-    help="A table a type, or one of events.",
+    help="One table per message type, or one of book events.",
 )
 @LENIENT
-@click.option("--resume", is_flag=True, help="Go on behind the parts that a killed run wrote.")
+@click.option("--resume", is_flag=True, help="Continue after the parts that a killed run wrote.")
 def decode(file: Path | str, output: Path, per: str, lenient: bool, resume: bool) -> int:
     """Write every field of every message as Parquet: a folder with a table a type, or one of book events."""
     from latlab.market import decode as write
@@ -66,7 +66,7 @@ def trades(
 ) -> int:
     """Write every trade of FILE, with its aggressor's side, and whether it was broken later.
 
-    As *.parquet, *.feather or *.csv[.gz|.zst]; '-' prints CSV. Crosses of no shares are no trades.
+    As *.parquet, *.feather or *.csv[.gz|.zst]; '-' prints CSV. Crosses without shares are left out.
     """
     from latlab.market import guard, table_kind, write_table
     from latlab.market import trades as collect
@@ -112,7 +112,7 @@ def bars(
 ) -> int:
     """Write bars of FILE's trades: open, high, low, close, volume, VWAP and imbalance of aggressors.
 
-    Trades that are not printable, or broken later, are in no bar. As *.parquet, *.feather or *.csv[.gz|.zst].
+    Trades that are not printable, or broken later, are left out. As *.parquet, *.feather or *.csv[.gz|.zst].
     """
     from latlab.market import bars as make
     from latlab.market import guard, table_kind, write_table

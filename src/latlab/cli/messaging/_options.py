@@ -21,7 +21,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if option.help:  # without a help text it is of workload files and sweeps alone
             command = _click(option)(command)
     return click.option(
-        "--workload", type=click.Path(), help="Options in a TOML file; those given here stand above it."
+        "--workload", type=click.Path(), help="TOML file with options; the command line overrides it."
     )(command)
 
 

@@ -29,15 +29,21 @@ _CODES = {
 )
 @click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.02, show_default=True, help="Level.")
 @click.option(
-    "--seconds", type=Seconds(), default=120.0, show_default=True, help="Budget; a pair is finished."
+    "--seconds",
+    type=Seconds(),
+    default=120.0,
+    show_default=True,
+    help="Time budget; a pair that has begun is finished.",
 )
-@click.option("--pairs", type=click.IntRange(min=2), default=1000, show_default=True, help="Pairs at most.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the order.")
-@click.option("--duration", type=Seconds(), help="Of each run, whatever the files say.")
-@click.option("--no-control", is_flag=True, help="Don't measure A against itself.")
+@click.option(
+    "--pairs", type=click.IntRange(min=2), default=1000, show_default=True, help="Largest number of pairs."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of the order.")
+@click.option("--duration", type=Seconds(), help="Messages of each run, whatever the files say.")
+@click.option("--no-control", is_flag=True, help="Skip the null control, which measures A against itself.")
 @JSON
 def ab_command(a: str, b: str, as_json: bool, **options: Any) -> int:
-    """Is workload B slower than A? Interleaved runs of two workload files (TOML).
+    """Compare workloads A and B by interleaved runs of two workload files (TOML).
 
     Exit code 4: slower; 3: not decided.
     """

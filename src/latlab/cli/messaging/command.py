@@ -56,7 +56,7 @@ def run(as_json: bool, output: str | None, axes: tuple[str, ...], **options: Any
                 try:
                     save_run(folder, measurement, result=document)
                 except OSError as error:  # what was measured is shown nevertheless
-                    unsaved = f"{folder}: the recording is not whole ({error.strerror or error})"
+                    unsaved = f"{folder}: the recording is incomplete ({error.strerror or error})"
             if not as_json:
                 click.echo(render(result) + ("\n" if len(waits) > 1 else ""))
             code = _warned(result) or code
@@ -126,7 +126,9 @@ def _sweep(settings: Settings, axes: tuple[str, ...], *, as_json: bool, output: 
     from latlab.messaging import reserved
 
     if settings.wait == "both":
-        raise UsageError("a sweep waits in one way", remedy="make it an axis: --sweep wait=block,poll")
+        raise UsageError(
+            "a sweep takes one way of waiting", remedy="make it an axis: --sweep wait=block,poll"
+        )
     parsed = dict(axis_of(text) for text in axes)
     if len(parsed) < len(axes):
         raise UsageError("an axis is given twice", remedy="write all its values in one: size=1,100,1k")
@@ -156,7 +158,7 @@ def _swept(settings: Settings, parsed: dict[str, list[Any]], *, as_json: bool, o
                 save_run(f"{output}/{name}", measurement, result=document)
             except OSError as error:  # what was measured is shown nevertheless
                 why = error.strerror or error
-                click.echo(f"latlab: {output}/{name}: the recording is not whole ({why})", err=True)
+                click.echo(f"latlab: {output}/{name}: the recording is incomplete ({why})", err=True)
                 unsaved = True
         latency, both = result.latency, (result.sending_throughput, result.receiving_throughput)
         rows.append(

@@ -20,21 +20,21 @@ FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 
 @click.command("find-limit")
 @run_options
+@click.option("--objective", required=True, help="Objective, such as 'p99.9<200us' (from the intended time).")
 @click.option(
-    "--objective", required=True, help="What must hold, such as 'p99.9<200us' (from the intended time)."
-)
-@click.option("--low", type=float, default=1000.0, show_default=True, help="Messages a second to begin with.")
-@click.option("--high", type=float, default=1e8, show_default=True, help="Messages a second to stop at.")
-@click.option(
-    "--seconds", type=Seconds(), default=0.5, show_default=True, help="How long each rate is tried."
+    "--low", type=float, default=1000.0, show_default=True, help="Lowest rate to try, in messages a second."
 )
 @click.option(
-    "--precision", type=float, default=0.05, show_default=True, help="Width of the bracket at the end."
+    "--high", type=float, default=1e8, show_default=True, help="Highest rate to try, in messages a second."
+)
+@click.option("--seconds", type=Seconds(), default=0.5, show_default=True, help="Duration of each trial.")
+@click.option(
+    "--precision", type=float, default=0.05, show_default=True, help="Relative width of the final bracket."
 )
 @click.option("--repeats", type=int, default=5, show_default=True, help="Runs that confirm the limit.")
 @JSON
 def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
-    """Search the highest rate that holds a latency objective."""
+    """Search for the highest rate that holds a latency objective."""
     from latlab.messaging import find_limit, parse_objective
     from latlab.reports.messaging.text import rate
     from latlab.words import duration
@@ -75,7 +75,7 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
 @click.option("--size", default="64", show_default=True, help="Bytes a message.")
 @JSON
 def calibrate_command(size: str, as_json: bool) -> int:
-    """State what the harness itself costs a message."""
+    """Measure what the harness itself costs per message."""
     from latlab.messaging import calibrate
     from latlab.reports.messaging.text import rate
     from latlab.words import duration
@@ -100,11 +100,11 @@ def calibrate_command(size: str, as_json: bool) -> int:
 @click.argument("before", type=click.Path())
 @click.argument("after", type=click.Path())
 @click.option(
-    "--threshold", type=float, default=0.05, show_default=True, help="Changes below it don't count."
+    "--threshold", type=float, default=0.05, show_default=True, help="Smallest change that matters."
 )
 @JSON
 def compare_command(before: str, after: str, threshold: float, as_json: bool) -> int:
-    """Compare two recordings; exit code 4 when the second is slower, 3 when one run of each can't tell.
+    """Compare two recordings; exit code 4 when the second is slower, 3 when one run of each can't decide.
 
     `latlab messaging ab` compares workloads by interleaved runs, which decide about smaller changes.
     """
@@ -162,7 +162,7 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
 @click.command("export")
 @click.argument("recordings", type=click.Path(), nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), required=True, help="The folder to write to.")
-@click.option("--format", "formats", default=",".join(FORMATS), show_default=True, help="Which ones.")
+@click.option("--format", "formats", default=",".join(FORMATS), show_default=True, help="Formats to write.")
 @click.option("--bins", type=click.IntRange(min=1), help="Bins of the histogram. [default: automatic]")
 @click.option(
     "--overlap", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Overlap of the bins."
@@ -181,7 +181,7 @@ def export_command(
     wanted = [name.strip() for name in formats.split(",") if name.strip()]
     for name in wanted:
         if name not in FORMATS:
-            raise UsageError(f"there is no format '{name}'", remedy=f"choose among {', '.join(FORMATS)}")
+            raise UsageError(f"unknown format '{name}'", remedy=f"choose among {', '.join(FORMATS)}")
     recording = recordings[0]
     measurement = load_run(recording)
     result = analyse(measurement)
@@ -226,7 +226,7 @@ def conform_command(as_json: bool, **options: Any) -> int:
 )
 @click.option("--runs", type=click.IntRange(min=1), help="End after this number of runs. [default: no end]")
 def broker_command(listen: str, runs: int | None) -> int:
-    """Be the broker of runs on other hosts, which say --broker HOST:PORT."""
+    """Run the broker for runs on other hosts, which say --broker HOST:PORT."""
     import contextlib
 
     from latlab.messaging import serve

@@ -16,7 +16,7 @@ from latlab.reports.json import dumps
 @EXCLUDE
 @JSON
 def analyse_(run: Path, exclude: tuple[str, ...], as_json: bool) -> None:
-    """Name what limits the application that RUN recorded."""
+    """Name the bottleneck of the application that RUN recorded."""
     from latlab.queues import analyse, load
     from latlab.reports.queues.text import analysis_lines
 

@@ -38,7 +38,7 @@ def one_thread_for_algebra() -> None:
 
 @click.command("top")
 @click.argument("target", nargs=-1, required=True)
-@click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Between two looks.")
+@click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Time between two updates.")
 @EXCLUDE
 @ALL_USERS
 def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None:
@@ -58,8 +58,8 @@ def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None
 
 @click.command("watch")
 @click.argument("target", nargs=-1, required=True)
-@click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Between two reports.")
-@click.option("--count", type=click.IntRange(min=1), help="Number of reports after which to end.")
+@click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Time between two reports.")
+@click.option("--count", type=click.IntRange(min=1), help="End after this number of reports.")
 @EXCLUDE
 @ALL_USERS
 @click.option("--json", "as_json", is_flag=True, help="One JSON document a line.")
@@ -104,12 +104,18 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
 @click.argument("target", nargs=-1, required=True)
 @click.option("--port", type=click.IntRange(0, 65535), default=9464, show_default=True)
 @click.option("--address", default="127.0.0.1", show_default=True)
-@click.option("--token", help="That a scrape must bring; made up where none is given.")
-@click.option("--no-token", is_flag=True, help="Serve to every user of this machine.")
+@click.option("--token", help="Token that a scrape must send [default: random].")
+@click.option("--no-token", is_flag=True, help="Let every user of this machine read it.")
 @click.option("--otlp", metavar="URL", help="Send to this OpenTelemetry collector instead of serving.")
-@click.option("--period", type=DURATION_NS, default="10s", show_default=True, help="With --otlp: how often.")
+@click.option(
+    "--period",
+    type=DURATION_NS,
+    default="10s",
+    show_default=True,
+    help="With --otlp: time between two exports.",
+)
 @click.option("--most-series", type=click.IntRange(min=1), default=2000, show_default=True,
-              help="Queues beyond this many series are left out, and counted.")  # fmt: skip
+              help="Largest number of series; queues beyond it are left out and counted.")  # fmt: skip
 @EXCLUDE
 @ALL_USERS
 def serve_(
@@ -130,7 +136,7 @@ def serve_(
     from latlab.queues import Attachment
 
     if no_token and (token is not None or not is_local(address)):
-        raise UsageError("--no-token is for this machine alone", remedy="leave out --no-token")
+        raise UsageError("--no-token is allowed on loopback addresses only", remedy="leave out --no-token")
     attachment = Attachment(targets(target), exclude=exclude)
     if otlp is not None:
         _send(attachment, otlp, period, most_series)
@@ -144,7 +150,7 @@ def serve_(
         server = serve(attachment, address, port, most_series, token)
     except OSError as error:
         raise UsageError(
-            f"can't listen at {address}:{port}: {error.strerror}", remedy="choose another --port, or 0"
+            f"can't listen on {address}:{port}: {error.strerror}", remedy="choose another --port, or 0"
         ) from None
     click.echo(f"serving {link(address, server.port, '/metrics', token)}", err=True)
     server.start()

@@ -16,7 +16,7 @@ from latlab.reports.json import dumps
 @click.command("model")
 @click.argument("run", type=click.Path(path_type=Path))
 @EXCLUDE
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="A TOML file; by default stdout.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="TOML file to write [default: stdout].")
 def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
     """Fit a queueing model to RUN: arrivals, service times and routes, as TOML."""
     from latlab.formats.queue_model import model_text
@@ -38,11 +38,18 @@ def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--speed", "speeds", multiple=True, metavar="STAGE=FACTOR", help="Make a stage faster.")
 @click.option(
-    "--service", "services", multiple=True, metavar="STAGE=TIME", help="Another service time: 12us."
+    "--service", "services", multiple=True, metavar="STAGE=TIME", help="Set a service time, such as 12us."
 )
-@click.option("--workers", multiple=True, metavar="STAGE=N", help="Another number of workers.")
-@click.option("--capacity", "capacities", multiple=True, metavar="QUEUE=N", help="Another capacity; 0: none.")
-@click.option("--events", type=click.IntRange(min=100), default=20_000, help="That arrive; default 20,000.")
+@click.option("--workers", multiple=True, metavar="STAGE=N", help="Set the number of workers.")
+@click.option(
+    "--capacity", "capacities", multiple=True, metavar="QUEUE=N", help="Set the capacity; 0 for none."
+)
+@click.option(
+    "--events",
+    type=click.IntRange(min=100),
+    default=20_000,
+    help="Number of events to simulate [default: 20,000].",
+)
 @click.option("--seed", type=int, default=1)
 @JSON
 def simulate_(

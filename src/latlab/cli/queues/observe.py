@@ -35,7 +35,7 @@ def targets(texts: tuple[str, ...]) -> list[int | str]:
 @ALL_USERS
 @click.option("--remove-dead", is_flag=True, help="Remove the files that dead processes left.")
 def list_(as_json: bool, remove_dead: bool) -> None:
-    """Applications that publish counters, live or dead."""
+    """List applications that publish counters, live or dead."""
     from latlab.queues import applications, refused_folder
 
     found = applications()
@@ -61,15 +61,17 @@ def list_(as_json: bool, remove_dead: bool) -> None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The recording's folder."
 )
-@click.option("--period", type=DURATION_NS, default="100us", show_default=True, help="Between two sweeps.")
+@click.option(
+    "--period", type=DURATION_NS, default="100us", show_default=True, help="Time between two sweeps."
+)
 @click.option("--seconds", type=Seconds(), help="Stop after this time.")
 @click.option(
     "--flight", type=DURATION_NS, help="Keep only this much time in memory; write it when something happens."
 )
 @click.option("--on", "causes", multiple=True, type=click.Choice(("drop", "full", "latency")),
-              help="With --flight: what must happen; by default any of them.")  # fmt: skip
+              help="With --flight: what triggers a recording [default: any of them].")  # fmt: skip
 @click.option(
-    "--objective", type=DURATION_NS, help="With --flight: the longest that an event may wait in a queue."
+    "--objective", type=DURATION_NS, help="With --flight: longest time that an event may wait in a queue."
 )
 @click.option(
     "--after",
@@ -79,17 +81,17 @@ def list_(as_json: bool, remove_dead: bool) -> None:
     help="With --flight: time recorded after the event.",
 )
 @click.option("--times", type=click.IntRange(min=1), default=1, show_default=True,
-              help="With --flight: number of recordings after which to end.")  # fmt: skip
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="With --flight: this queue triggers nothing.")
+              help="With --flight: end after this number of recordings.")  # fmt: skip
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="With --flight: never trigger on this queue.")
 @ALL_USERS
 @click.option("--scheduler", is_flag=True,
-              help="What the scheduler does to the threads, too: for 'latlab queues tail'.")  # fmt: skip
+              help="Record the threads' scheduler events, too, for 'latlab queues tail'.")  # fmt: skip
 @click.option("--traces", "trace_paths", multiple=True, type=click.Path(path_type=Path),
-              help="Take over the event traces that the application writes here; repeatable.")  # fmt: skip
+              help="Folder of the event traces that the application writes; repeatable.")  # fmt: skip
 @click.option(
     "--budget",
     type=Share(),
-    help="Share of one CPU; beyond it queues are sampled less often.",
+    help="Largest share of one CPU for the sampler; beyond it queues are sampled less often.",
 )
 @click.option("--cpus", "cpu", type=click.IntRange(min=0), help="Pin the sampler to this CPU.")
 @click.option(

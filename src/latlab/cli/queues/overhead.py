@@ -22,15 +22,19 @@ from latlab.reports.json import dumps
     default=(10_000_000, 1_000_000, 100_000),
     show_default="10ms, 1ms and 100us",
     metavar="TIME",
-    help="Between two sweeps; repeatable.",
+    help="Time between two sweeps; repeatable.",
 )
 @click.option("--rounds", type=click.IntRange(min=1), default=6, show_default=True,
-              help="Each runs once unobserved and once at every period; an interval needs 6.")  # fmt: skip
-@click.option("--seconds", type=Seconds(0.2, 600), default=2.0, show_default=True, help="Of each run.")
-@click.option("--layout", type=click.Path(path_type=Path), help="Of the pipeline, as examples/trading.toml.")
+              help="Number of rounds, each unobserved and at every period; an interval needs 6.")  # fmt: skip
+@click.option(
+    "--seconds", type=Seconds(0.2, 600), default=2.0, show_default=True, help="Duration of each run."
+)
+@click.option(
+    "--layout", type=click.Path(path_type=Path), help="Layout of the pipeline, such as examples/trading.toml."
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
-              help="Of the generated feeds, and of the order of the runs.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Keep every run's figures here.")
+              help="Seed of the generated feeds and of the order of the runs.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the figures of every run.")
 @JSON
 def overhead_(
     periods: tuple[int, ...],
@@ -43,8 +47,8 @@ def overhead_(
 ) -> None:
     """Measure what observing costs the demonstration's pipeline.
 
-    It runs unobserved and observed at several periods, interleaved, and tells the latency of each queue, the
-    loads and misses of the last-level cache, and the time to sample each queue.
+    It runs unobserved and observed at several periods, interleaved, and reports the latency of each queue,
+    the loads and misses of the last-level cache, and the time to sample each queue.
     """
     from latlab.lab.trading.layout import load_layout
     from latlab.lab.trading.overhead import measure_overhead

@@ -14,7 +14,9 @@ from latlab.reports.json import dumps
 @click.command("report")
 @click.argument("run", type=click.Path(path_type=Path))
 @EXCLUDE
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="By default queues.html in RUN.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="File to write [default: queues.html in RUN]."
+)
 @JSON
 def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Write an HTML page of RUN: fills over time, samples, traces, topology."""
@@ -47,7 +49,7 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: b
 @click.argument("after", type=click.Path(path_type=Path))
 @EXCLUDE
 @click.option("--html", type=click.Path(path_type=Path), help="Also write a page with the plots of both.")
-@click.option("--json", "as_json", is_flag=True, help="For machines: both analyses.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | None, as_json: bool) -> None:
     """Show how stages and queues changed from BEFORE to AFTER."""
     from latlab.formats.recording import open_recording

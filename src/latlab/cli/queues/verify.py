@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option("--traces", type=click.Path(path_type=Path), help="Text: a line 'push,pop' for each event.")
 @click.option("--samples", type=click.Path(path_type=Path), help="Text: blocks of 'key = value' lines.")
-@click.option("--queue", "queue_id", type=int, help="Of the samples, the queueId that the traces are of.")
-@click.option("--exclude", multiple=True, metavar="QUEUE", help="Of RUN, leave this queue out; repeatable.")
+@click.option("--queue", "queue_id", type=int, help="queueId of the samples that the traces belong to.")
+@click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue of RUN out; repeatable.")
 @click.option(
     "--control-events",
     type=click.IntRange(min=0),
@@ -40,7 +40,7 @@ def verify_(
     control_events: int,
     as_json: bool,
 ) -> None:
-    """Hold samples against event traces: those of RUN, or of two text files.
+    """Check samples against event traces: those of RUN, or of two text files.
 
     The text output is the traditional one: for each traced event that a sample missed its push and its
     'pop = duration', then 'T sampled traced' of that sample; and a summary line.
@@ -92,7 +92,7 @@ def verify_(
         )
     if not result.traces or not result.samples:
         what = "samples" if result.traces else "traces"
-        click.echo(f"latlab: there are no {what}: nothing was held against anything", err=True)
+        click.echo(f"latlab: there are no {what}, so nothing was checked", err=True)
         sys.exit(ExitCode.NOT_TRUSTWORTHY)
 
 

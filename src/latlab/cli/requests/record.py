@@ -22,7 +22,11 @@ _DOCUMENT = "requests"
 
 @click.command(context_settings={"ignore_unknown_options": False})
 @click.option(
-    "--pid", "pids", type=click.IntRange(1), multiple=True, help="A running server; its children too."
+    "--pid",
+    "pids",
+    type=click.IntRange(1),
+    multiple=True,
+    help="Process id of a running server; its children are included.",
 )
 @click.option(
     "--seconds",
@@ -63,7 +67,7 @@ def record(
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--html", type=click.Path(path_type=Path), help="Write a page that needs nothing else.")
+@click.option("--html", type=click.Path(path_type=Path), help="Write a self-contained page.")
 @click.option("--perfetto", type=click.Path(path_type=Path), help="Write the slowest for ui.perfetto.dev.")
 @JSON
 def show(run: Path, html: Path | None, perfetto: Path | None, as_json: bool) -> ExitCode:

@@ -17,9 +17,16 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--pid", type=click.IntRange(1), required=True, help="A running server; its children too.")
-@click.option("--period", type=DURATION_NS, default="2s", show_default=True, help="How long each look takes.")
-@click.option("--count", type=click.IntRange(min=1), help="Number of looks after which to end.")
+@click.option(
+    "--pid",
+    type=click.IntRange(1),
+    required=True,
+    help="Process id of a running server; its children are included.",
+)
+@click.option(
+    "--period", type=DURATION_NS, default="2s", show_default=True, help="Duration of each observation."
+)
+@click.option("--count", type=click.IntRange(min=1), help="End after this number of observations.")
 @JSON
 def top(pid: int, period: int, count: int | None, as_json: bool) -> None:
     """Show the requests of a running server live: percentiles, kinds, where the slow ones spend their time.

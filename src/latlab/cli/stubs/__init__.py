@@ -8,9 +8,9 @@ from latlab.cli.kit.lazy import LazyGroup
 
 # One line a subcommand: the module of latlab.cli with a click command of that name, and its help.
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
-    "calibrate": ("stubs.machine", "What this machine's stubs can hold: requested against achieved."),
+    "calibrate": ("stubs.machine", "Measure how exactly this machine's stubs hold their times."),
     "capture": ("stubs.capture", "Follow a real program and derive its action files."),
-    "compare": ("stubs.timeline", "Two timelines, and the error of each thread."),
+    "compare": ("stubs.timeline", "Compare two timelines: the error of each thread."),
     "edit": ("stubs.timeline", "Make one thread of the action files faster, slower or idle."),
     "emit": ("stubs.capture", "Write action files as a C++ or Python program."),
     "decode": ("stubs.study", "Print a trace as text."),
@@ -19,8 +19,8 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "record": ("stubs.study", "Record a component's results into a trace."),
     "replay": ("stubs.study", "Run a command with recorded results in a component's place."),
     "spec": ("stubs.study", "Write the serialisation of a C++ class."),
-    "study": ("stubs.study", "Forecast what a faster component buys."),
-    "validate": ("stubs.study", "Is the component deterministic, and does its stub pass the tests?"),
+    "study": ("stubs.study", "Forecast what a faster component would gain."),
+    "validate": ("stubs.study", "Check that a component is deterministic and its stub passes the tests."),
 }
 
 

@@ -70,8 +70,8 @@ def capture(
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--language", required=True, help="c++ or python.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; stdout when it isn't given.")
+@click.option("--language", required=True, help="Language: c++ or python.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write [default: stdout].")
 def emit(folder: Path, language: str, output: Path | None) -> None:
     """Write the action files of FOLDER as a program's source."""
     from latlab import stubs

@@ -44,21 +44,23 @@ def calibrate(
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--cores", type=int, help="Number of CPUs to keep busy.")
 @click.option("--cpus", help="Keep these CPUs busy: 0,3-5.")
-@click.option("--duty", default=1.0, show_default=True, help="Part of each 10 ms in which they are.")
+@click.option("--duty", default=1.0, show_default=True, help="Busy share of each 10 ms.")
 @click.option(
-    "--memory", type=float, help="GB a second read and written, beyond the caches; 0: all it takes."
+    "--memory", type=float, help="GB a second read and written, beyond the caches; 0 for as much as possible."
 )
-@click.option("--disk", type=float, help="MB a second written and synced, in --disk-folder; 0: all it takes.")
+@click.option(
+    "--disk", type=float, help="MB a second written and synced, in --disk-folder; 0 for as much as possible."
+)
 @click.option(
     "--disk-folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path(),
-    help="Where; the current folder when it isn't given.",
+    help="Folder for --disk [default: the current folder].",
 )  # fmt: skip
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def load(
     cores: int | None, cpus: str | None, duty: float, memory: float | None, disk: float | None,
     disk_folder: Path, command: tuple[str, ...],
 ) -> int:  # fmt: skip
-    """Run COMMAND while the whole system is loaded, and say what the load came to.
+    """Run COMMAND while the whole system is loaded, and report the load that was reached.
 
     Exit code 1 where the command fails.
     """
@@ -72,7 +74,7 @@ def load(
     if cpus is None and cores is None and memory is None and disk is None:
         raise UsageError("there is nothing to load", remedy="give --cores, --cpus, --memory or --disk")
     if cpus is not None and cores is not None:
-        raise UsageError("--cores or --cpus: how many, or which")
+        raise UsageError("give --cores or --cpus, not both")
     _lab.check_command(list(command))
     chosen: int | list[int] = parse_cpu_list(cpus) if cpus is not None else cores or 0
     begin = time.monotonic_ns()

@@ -32,7 +32,7 @@ def study(
     study_toml: Path, as_json: bool, output: Path | None, html: Path | None, seconds: float | None,
     seed: int | None, command: tuple[str, ...],
 ) -> int:  # fmt: skip
-    """Forecast what making the component of STUDY_TOML faster would buy COMMAND.
+    """Forecast what COMMAND would gain from a faster component, the one of STUDY_TOML.
 
     A stage of the trading pipeline needs no COMMAND: the pipeline is run.
 
@@ -93,13 +93,13 @@ _MUTATES = click.option(
     "--mutates",
     multiple=True,
     metavar="NAME",
-    help="Argument that a call changes, such as self; again for each.",
+    help="Argument that a call changes, such as self; repeatable.",
 )
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--component", "name", required=True, help="module:function or module:Class.method.")
-@click.option("--keyed", is_flag=True, help="Results are told apart by the arguments, not by their order.")
+@click.option("--keyed", is_flag=True, help="Match results by the arguments, not by their order.")
 @_MUTATES
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default=Path("stub.trace"), show_default=True
@@ -127,7 +127,9 @@ def record(
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--component", "name", required=True, help="module:function or module:Class.method.")
-@click.option("--keyed", is_flag=True, help="Results by the arguments; the trace must be recorded so.")
+@click.option(
+    "--keyed", is_flag=True, help="Match results by the arguments; the trace must be recorded with --keyed."
+)
 @click.option("--lazy", is_flag=True, help="Make each result when it is handed out, not all at the start.")
 @click.option("--views", is_flag=True, help="Hand out arrays as read-only views, not as copies.")
 @click.option(
@@ -158,7 +160,7 @@ def replay(
 
 @click.command()
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--labelled", is_flag=True, help="Name each part.")
+@click.option("--labelled", is_flag=True, help="Label each field.")
 def decode(trace: Path, labelled: bool) -> None:
     """Print TRACE as text, one line a value.
 
@@ -173,7 +175,7 @@ def decode(trace: Path, labelled: bool) -> None:
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--component", "name", required=True, help="As in STUDY.toml.")
 @click.option("--kind", type=click.Choice(["python", "c++", "command"]), default="python", show_default=True)
-@click.option("--keyed", is_flag=True, help="Results are told apart by the arguments, not by their order.")
+@click.option("--keyed", is_flag=True, help="Match results by the arguments, not by their order.")
 @_MUTATES
 @JSON
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File for a study's `validation`.")
@@ -204,7 +206,7 @@ def validate(
 @click.argument("header", type=click.Path(path_type=Path))
 @click.option("--class", "name", required=True, help="The class, with its namespaces.")
 @click.option("-I", "includes", multiple=True, help="Include folder (repeatable).")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File; stdout when it isn't given.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write [default: stdout].")
 def spec(header: Path, name: str, includes: tuple[str, ...], output: Path | None) -> None:
     """Write a header that records and loads every member of a C++ class of HEADER, private ones too."""
     from latlab.stubs.components import cxx_spec as _spec

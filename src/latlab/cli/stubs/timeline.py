@@ -58,7 +58,7 @@ def play(
 @click.option("--html", "page", type=click.Path(path_type=Path), help="Draw both into this page.")
 @click.option("--perfetto", type=click.Path(path_type=Path), help="Write both for ui.perfetto.dev.")
 def compare(a: Path, b: Path, as_json: bool, page: Path | None, perfetto: Path | None) -> None:
-    """Timeline B against timeline A: folders, or files that `play --json` wrote."""
+    """Compare timeline B with timeline A: folders, or files that `play --json` wrote."""
     from latlab import stubs
     from latlab.reports.stubs import text as stubs_text
 
@@ -80,11 +80,9 @@ def compare(a: Path, b: Path, as_json: bool, page: Path | None, perfetto: Path |
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--thread", type=int, required=True, help="The thread to change.")
-@click.option("--scale", "factor", type=float, help="Multiply its runs by this.")
-@click.option("--idle", is_flag=True, help="Make its runs sleeps: an idle stub.")
-@click.option(
-    "--replace", "other", type=click.Path(path_type=Path), help="Put this action file in its place."
-)
+@click.option("--scale", "factor", type=float, help="Factor for its run times.")
+@click.option("--idle", is_flag=True, help="Replace its runs by sleeps (an idle stub).")
+@click.option("--replace", "other", type=click.Path(path_type=Path), help="Replace it by this action file.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder for the result.")
 def edit(
     folder: Path, thread: int, factor: float | None, idle: bool, other: Path | None, output: Path

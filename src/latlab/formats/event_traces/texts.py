@@ -64,7 +64,7 @@ def read_sample_blocks(path: str | os.PathLike[str]) -> dict[str, NDArray[np.int
             raise InputError(path, f"'{line}' is not 'key = value'", place=f"line {number}")
         if key not in _KEYS:
             raise InputError(
-                path, f"unknown key '{key}'", place=f"line {number}", remedy=f"known are: {', '.join(_KEYS)}"
+                path, f"unknown key '{key}'", place=f"line {number}", remedy=f"known: {', '.join(_KEYS)}"
             )
         if key in block:
             remedy = "end each block with a line '---'"

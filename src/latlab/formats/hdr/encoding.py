@@ -99,7 +99,7 @@ def _decode_integers(data: bytes) -> Decoded:
     if base in _PLAIN:
         return _decode_plain(data)
     if base not in _COMPRESSED:
-        raise EncodingError(f"no histogram begins with {_cookie(data):#010x}")
+        raise EncodingError(f"unknown histogram header {_cookie(data):#010x}")
     (length,) = struct.unpack_from(">I", data, 4)
     if length > len(data) - 8:
         raise EncodingError(f"{length} compressed bytes are announced and {len(data) - 8} are there")
@@ -129,7 +129,7 @@ def _header(data: bytes) -> tuple[Bins, int, int, int, float]:
     """Bins, version, length of the counts in bytes (-1: not stated), normalizing offset, ratio."""
     base = _base(_cookie(data))
     if base not in _PLAIN:
-        raise EncodingError(f"no histogram begins with {_cookie(data):#010x}")
+        raise EncodingError(f"unknown histogram header {_cookie(data):#010x}")
     version = _PLAIN[base]
     if len(data) < _HEADERS[version].size:
         raise EncodingError("the bytes end within the header")

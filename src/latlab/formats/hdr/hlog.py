@@ -185,7 +185,7 @@ class LogWriter:
             raise ValueError(f"a tag holds no comma, blank or line break, as '{tag}' does")
         if histogram.beyond:
             held = f"{histogram.beyond} values up to {histogram.largest_beyond}"
-            raise ValueError(f"{held} lie beyond the histogram's highest")
+            raise ValueError(f"{held} are above the histogram's highest")
         largest = histogram.maximum / self._ratio if histogram.count else 0.0
         payload = base64.b64encode(encode(histogram)).decode("ascii")
         prefix = "" if tag is None else f"Tag={tag},"

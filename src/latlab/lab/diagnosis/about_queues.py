@@ -41,7 +41,7 @@ def about_queues(
     detail = f"{count(found.events)} events, {plural(len(found.queues), 'queue')}, "
     detail += f"{plural(len(analysis.stages), 'stage')}, {plural(found.discrepancy.traces, 'traced event')}"
     if seen.looks:
-        detail += f"; look {len(seen.looks) + 1}, since the machine was taken away in those before"
+        detail += f"; observation {len(seen.looks) + 1}, since the machine disturbed the earlier ones"
     steps.steps.append(Step("observation", "done", seen.seconds, detail))
     named = f"{found.verdict}: {found.limiting_stage or 'none'}"
     steps.steps.append(Step("limiting stage", "done", 0.0, named))

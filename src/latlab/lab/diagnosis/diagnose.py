@@ -109,7 +109,7 @@ def _within(question: Question, left_s: float, steps: Steps) -> Question:
     again = ["latlab", "diagnose", "--seconds", f"{question.seconds:g}"]
     again += ["--budget", f"{2 * question.seconds + _RESERVE_S:.0f}"]
     again += ["--", *question.command] if question.command else ["--pid", str(question.pid)]
-    why = f"the budget of {duration(question.budget_s * 1e9)} carries no more"
+    why = f"the budget of {duration(question.budget_s * 1e9)} allows no more"
     steps.tell(f"observing for {duration(seconds * 1e9)}, since {why}")
     what = f"what the program does after {duration(seconds * 1e9)}: {why}"
     steps.unknown.append(Unknown(what, shlex.join(again)))
@@ -177,9 +177,9 @@ def _with_forecast(
     stage = question.stage or _stage_that_limits(answer)
     made: Forecast | None = None
     if not question.forecast:
-        steps.skip("forecast", "it was not asked for", None)
+        steps.skip("forecast", "it was not requested", None)
     elif stage is None:
-        steps.skip("forecast", "no stage limits, so there is none to make faster", None)
+        steps.skip("forecast", "no stage limits, so there is nothing to speed up", None)
     else:
         made, measurable = _replayed(application, stage, place, deadline, steps)
         if not measurable and time.monotonic() < deadline:
@@ -191,7 +191,7 @@ def _with_schedule(question: Question, answer: Answer, seen: Observed, steps: St
     """The forecasts by what its threads were seen to do, as far as their simulation can be trusted."""
     steps.steps[:], steps.unknown[:] = answer.steps, answer.unknown
     if not question.forecast or seen.schedule is None or seen.threads is None:
-        steps.skip("forecast", "it was not asked for", None)
+        steps.skip("forecast", "it was not requested", None)
         return replace(answer, steps=tuple(steps.steps))
     begin = time.monotonic()
     made, why = by_schedule(seen.schedule, seen.threads, steps.tell)

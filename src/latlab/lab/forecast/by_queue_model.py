@@ -203,4 +203,4 @@ def _sentence(
     if knee is None:
         return said
     since = f", since `{after}` takes over" if after else ""
-    return f"{said}; beyond {share(knee.value, digits=0)} nothing more{since}"
+    return f"{said}; no further gain beyond {share(knee.value, digits=0)}{since}"

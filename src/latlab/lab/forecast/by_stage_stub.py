@@ -377,7 +377,7 @@ def _sentence(
     if kind == "total":
         return f"{said}; further speed-ups keep paying, up to {words.count(best.capacity_hz.value)} events/s"
     if kind == "limited" and knee is not None:
-        return f"{said}; beyond {share(knee.value, digits=0)} nothing more{since}"
+        return f"{said}; no further gain beyond {share(knee.value, digits=0)}{since}"
     return f"{said}: the throughput does not rise{since}"
 
 

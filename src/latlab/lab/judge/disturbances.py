@@ -37,7 +37,7 @@ def unanswered(verdict: str, found: Analysis) -> tuple[str, ...]:
     if verdict != Verdict.UNKNOWN or found.doubts:
         return ()
     why = f": {found.evidence[-1]}" if found.evidence else ""
-    return (f"it can't be told what limits{why}; observe more of it: for longer, or with more to do",)
+    return (f"the bottleneck is unknown{why}; observe for longer, or under more load",)
 
 
 def with_cause(sentence: str, limiting: str | None, found: Analysis, observation: Observation) -> str:

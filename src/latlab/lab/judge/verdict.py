@@ -376,7 +376,7 @@ def _sentence(
         case Verdict.BURST:
             return f"No stage limits on average, but bursts are larger than a buffer{share}.{tail}"
         case Verdict.UNKNOWN:
-            return f"What was observed does not carry an answer{share}.{tail}"
+            return f"The observation does not support an answer{share}.{tail}"
         case _:
             return f"No stage limits{share}.{tail}"
 
@@ -458,7 +458,7 @@ def _distrust(
         )
     if overloaded(others, cores):
         reasons.append(
-            f"the machine is overloaded: {others.took(cores)} during the run; see what else runs ('latlab "
-            "system check')"
+            f"the machine is overloaded: {others.took(cores)} during the run; 'latlab system "
+            "check' shows what else runs"
         )
     return reasons

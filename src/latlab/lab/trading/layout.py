@@ -90,7 +90,7 @@ def slowed(layout: Layout, stage: str, service_ns: int) -> Layout:
             changed = dataclasses.replace(layout.stages[kind], slow=tuple(slow.items()))
             return dataclasses.replace(layout, stages={**layout.stages, kind: changed})
     names = ", ".join([*STAGES, *(name for kind in STAGES for name in layout.instances(kind))])
-    raise UsageError(f"there is no stage '{stage}'", remedy=f"name one of: {names}")
+    raise UsageError(f"unknown stage '{stage}'", remedy=f"name one of: {names}")
 
 
 def slowed_by(layout: Layout, planted: Sequence[str]) -> Layout:

@@ -113,7 +113,7 @@ def measure_overhead(
                 made[index], unavailable = _run(layout, feeds, seconds, period)
                 _keep(writer, number, made[index])
             runs.append([made[index] for index in range(len(conditions))])
-        tell("timing a look at each queue")
+        tell("timing one sample of each queue")
         looks = _look_times(layout, feeds, seconds)
         found = compared(runs, seconds, looks, unavailable)
         writer.put("overhead", found.to_json())
@@ -260,7 +260,7 @@ def _warnings(runs: Sequence[Sequence[Run]], watched: Sequence[Watched]) -> list
     for one in watched:
         if one.achieved_p99_ns is not None and one.achieved_p99_ns > 5 * one.period_ns:
             found.append(
-                f"asked for a sweep every {duration(one.period_ns)}, the sampler came every "
+                f"asked for a sweep every {duration(one.period_ns)}, the sampler ran every "
                 f"{duration(one.achieved_p99_ns)} (p99): it lacked a CPU"
             )
     return found

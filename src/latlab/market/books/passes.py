@@ -110,7 +110,8 @@ def refuse(source: Source, census: Census, lenient: bool, *, kept: Path | None =
             source.path,
             first.what,
             place=f"offset {first.offset}",
-            remedy=(f"what came before it is in {kept}; " if kept else "") + "--lenient reads on",
+            remedy=(f"what came before it is in {kept}; " if kept else "")
+            + "--lenient skips what is damaged",
         )
 
 

@@ -227,7 +227,9 @@ class _Feed:
         errors = self._pipeline.take_errors()
         if errors and not self._lenient:
             offset, what = errors[0]
-            raise InputError(self._source.path, what, place=f"offset {offset}", remedy="--lenient reads on")
+            raise InputError(
+                self._source.path, what, place=f"offset {offset}", remedy="--lenient skips what is damaged"
+            )
         self._errors += [FeedError(offset, what) for offset, what in errors]
         if piece is None or self._pipeline.over:
             self.over, self.latest = True, MAX_NS

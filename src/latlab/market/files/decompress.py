@@ -86,7 +86,7 @@ def _inflated(file: IO[bytes], engine: Any, size: int) -> Iterator[bytes]:
                 yield block
             data = member.unconsumed_tail
             if not data and not member.eof and len(block) < size and not (data := file.read(_READ_BYTES)):
-                raise TornError("it ends before its end")
+                raise TornError("it ends too early")
         data = _behind(file, member.unused_data)
 
 
@@ -100,7 +100,7 @@ def _streams(file: IO[bytes], engine: Any, size: int) -> Iterator[bytes]:
                 yield block
             data = b""
             if not stream.eof and stream.needs_input and not (data := file.read(_READ_BYTES)):
-                raise TornError("it ends before its end")
+                raise TornError("it ends too early")
         data = _behind(file, stream.unused_data)
 
 

@@ -105,7 +105,7 @@ class Source:
                 path,
                 "holds neither ITCH nor PITCH messages",
                 place="offset 0",
-                remedy="known are BinaryFILE, SoupBinTCP, pcap, pcapng, PITCH units and ASCII PITCH, "
+                remedy="known formats: BinaryFILE, SoupBinTCP, pcap, pcapng, PITCH units and ASCII PITCH, "
                 f"plain, {', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}",
             )
         self.framing = framing
@@ -117,7 +117,7 @@ class Source:
 
     def _head(self, raw: bytes, kind: str) -> bytes:
         head = b""
-        # What is torn or damaged is told when it is read, with all that stands before it.
+        # What is truncated or damaged is told when it is read, with all that stands before it.
         with suppress(*DAMAGES):
             for block in decompressed(io.BytesIO(raw), kind, 1 << 12):
                 head += block
@@ -200,7 +200,7 @@ class Source:
             if isinstance(piece, BaseException):
                 raise InputError(
                     self.path,
-                    f"its {self.compression} stream is torn or damaged: {str(piece).splitlines()[0]}",
+                    f"its {self.compression} stream is truncated or damaged: {str(piece).splitlines()[0]}",
                     place=f"decompressed offset {done} or later",
                 )
             done += len(piece)

@@ -71,7 +71,7 @@ def table_kind(path: str | os.PathLike[str]) -> str:
     kind = _TABLES.get(Path(name).suffix)
     if kind is None:
         raise UsageError(
-            f"'{path}' names no kind of table: write *.parquet, *.feather, *.csv, *.csv.gz or *.csv.zst"
+            f"'{path}' is not the name of a table: write *.parquet, *.feather, *.csv, *.csv.gz or *.csv.zst"
         )
     return kind
 

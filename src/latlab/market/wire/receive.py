@@ -143,7 +143,7 @@ def _join(host: str, port: int, interface: str) -> socket.socket:
             line.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
     except (OSError, ValueError) as error:
         line.close()
-        raise UnavailableError(f"can't listen at {host}:{port}: {error}") from error
+        raise UnavailableError(f"can't listen on {host}:{port}: {error}") from error
     return line
 
 

@@ -86,6 +86,6 @@ def _lines(path: str, data: bytes, limit: int) -> list[int]:
         digits = text if text.isdigit() else text[:8]
         if not digits.isdigit():
             remedy = "give an ITCH 5.0 file, a packet capture, ASCII PITCH or one time in ns a line"
-            raise InputError(path, "has no time that is understood", place=f"line {number}", remedy=remedy)
+            raise InputError(path, "has no time that latlab can read", place=f"line {number}", remedy=remedy)
         times.append(int(digits) * (1 if text.isdigit() else 1_000_000))
     return times

@@ -94,7 +94,9 @@ def placement(settings: Settings) -> tuple[int, int, int]:
         allowed = os.sched_getaffinity(0)
         for cpu in settings.cpus:
             if cpu >= 0 and cpu not in allowed:
-                raise UsageError(f"CPU {cpu} is not ours", remedy=f"choose among {sorted(allowed)}")
+                raise UsageError(
+                    f"CPU {cpu} is not available to this process", remedy=f"choose among {sorted(allowed)}"
+                )
         return settings.cpus
     cpus = sorted(os.sched_getaffinity(0))
     if (settings.topology == "direct" or settings.broker or settings.connect) and len(cpus) >= 2:

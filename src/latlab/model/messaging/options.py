@@ -67,7 +67,7 @@ def _rate(text: str) -> float:
 def _share(text: str) -> float:
     share: float = _by(words.share_of)(text)
     if share >= 1.0:
-        raise UsageError(f"a share of {text} is everything", remedy="write less than 100 %, such as 0.1%")
+        raise UsageError(f"a share of {text} is too large", remedy="write less than 100 %, such as 0.1%")
     return share
 
 
@@ -105,7 +105,7 @@ def _whole(text: str) -> int:
 def _one_of(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
-            raise UsageError(f"'{text}' is none of {', '.join(choices)}")
+            raise UsageError(f"'{text}' is not one of {', '.join(choices)}")
         return text
 
     return read
@@ -153,7 +153,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("messages", "messages", number_of, "Messages to measure.", "10000", swept=True),
     Option("duration", "duration_s", _seconds, "Measure for about this long, instead of --messages: 10s."),
     Option("warmup", "warmup", number_of,
-           "Messages before them, kept apart. [default: a tenth, at most 1000]", swept=True),
+           "Warm-up messages before them. [default: a tenth, at most 1000]", swept=True),
     Option("topology", "topology", _one_of(*_TOPOLOGIES), "What is between sender and receiver.", "broker",
            _TOPOLOGIES, swept=True),
     Option("half", "half", bool, "Report half of a ping-pong's round trip.", flag=True),
@@ -162,45 +162,45 @@ OPTIONS: tuple[Option, ...] = (
            swept=True),
     Option("poisson", "", bool, "Poisson arrivals at --rate.", flag=True),
     Option("burst", "burst", _whole, "Messages a burst, with --every.", "1", swept=True),
-    Option("every", "burst_period_ns", ns_of, "From burst to burst, such as 10ms.", swept=True),
+    Option("every", "burst_period_ns", ns_of, "Time from burst to burst, such as 10ms.", swept=True),
     Option("load-file", "load_file", str, "Send at the times of a market-data file."),
     Option("speed", "speed", _rate, "How many times faster than the file.", "1.0", swept=True),
     Option("batch", "batch", _whole, "Messages handed over at once.", "1", swept=True),
     Option("buffer", "buffer_bytes", number_of,
            "Bytes of socket buffer, pipe or ring. [default: the transport's own]", swept=True),
-    Option("window", "window", _whole, "M of the overheads.", "100", swept=True, short="-M"),
+    Option("window", "window", _whole, "Window M of the overheads.", "100", swept=True, short="-M"),
     Option("sample-every", "sample_every", _whole, "Read CPU clocks every k messages.", "1000", swept=True),
     Option("wait", "wait", _one_of(*_WAITS), "How a thread waits.", "auto", _WAITS, swept=True),
     Option("cpus", "cpus", cpus_of, "Cores of sender, broker and receiver: 0,1,2; - for any.", swept=True),
-    Option("seed", "seed", _whole, "Of Poisson arrivals.", "1", swept=True),
+    Option("seed", "seed", _whole, "Seed of the Poisson arrivals.", "1", swept=True),
     Option("stall", "stalls", _stall, "The broker stands still: MESSAGE:TIME, such as 5000:300ms.",
            multiple=True),
-    Option("fault", "faults", _fault, "The broker errs on every k-th message: drop|repeat|swap|damage=K.",
+    Option("fault", "faults", _fault, "Fault of the broker on every k-th message: drop|repeat|swap|damage=K.",
            multiple=True),
     Option("receiver-delay", "receiver_delay_ns", ns_of,
            "Time that the receiver spends on a message, such as 20us: the run lasts until it had them all.",
            "0ns", swept=True),
     Option("broker-delay", "broker_delay_ns", ns_of, "Time that the broker spends on a message.", "0ns",
            swept=True),
-    Option("timeout", "timeout_s", _seconds, "Seconds without progress.", "10"),
+    Option("timeout", "timeout_s", _seconds, "Give up after this many seconds without progress.", "10"),
     Option("server", "server", str, "A product's server: HOST:PORT, or auto.", "auto"),
     Option("network", "network", _one_of("host", "namespace"),
-           "Where the broker is: a network namespace of its own has a line of its own.", "host",
+           "Where the broker runs: a network namespace has a network line of its own.", "host",
            ("host", "namespace")),
     Option("network-rate", "network_rate_bits", bits_of, "", swept=True),  # --rate 1gbit on the command line
     Option("broker", "broker", str, "HOST:PORT of 'latlab messaging broker' on another host."),
     Option("connect", "connect", str,
            "HOST:PORT (or a Unix socket's path) of any program that forwards or echoes: it is the broker."),
-    Option("listen", "listen", str, "Where that program's connection is awaited. [default: it echoes]"),
+    Option("listen", "listen", str, "HOST:PORT where that program connects back. [default: it echoes]"),
     Option("counter", "counters", str,
            "Read this beside the messages: interrupts, net-bytes:eth0, file:PATH, a plug-in.", multiple=True),
     Option("priority", "priority", _whole,
            "Real-time priority (SCHED_FIFO) of the run's own threads, which block. [default: none]", "0",
            swept=True),
-    Option("delay", "network_delay_ns", ns_of, "Of that line, one way, such as 50us.", "0ns", swept=True),
+    Option("delay", "network_delay_ns", ns_of, "Delay of that line, one way: 50us.", "0ns", swept=True),
     Option("jitter", "network_jitter_ns", ns_of, "Jitter of that line: up to this much more or less.", "0ns",
            swept=True),
-    Option("loss", "network_loss", _share, "Of that line, such as 0.1%.", "0%", swept=True),
+    Option("loss", "network_loss", _share, "Loss on that line, such as 0.1%.", "0%", swept=True),
     Option("kernel-stamps", "kernel_stamps", bool, "Split latencies at the kernel (SO_TIMESTAMPING).",
            flag=True),
 )  # fmt: skip

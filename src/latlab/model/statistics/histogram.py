@@ -35,11 +35,11 @@ class Bins:
 
     def __init__(self, lowest: int, highest: int, digits: int) -> None:
         if not 0 <= digits <= 5:
-            raise ValueError(f"significant digits lie between 0 and 5, not at {digits}")
+            raise ValueError(f"significant digits must be between 0 and 5, not {digits}")
         if not 1 <= lowest <= MAX_VALUE // 2:
-            raise ValueError(f"the lowest value lies between 1 and 2^62, not at {lowest}")
+            raise ValueError(f"the lowest value must be between 1 and 2^62, not {lowest}")
         if not 2 * lowest <= highest <= MAX_VALUE:
-            raise ValueError(f"the highest value lies between {2 * lowest} and 2^63 - 1, not at {highest}")
+            raise ValueError(f"the highest value must be between {2 * lowest} and 2^63 - 1, not {highest}")
         self.lowest, self.highest, self.digits = lowest, highest, digits
         # The power of two at or above 2·10^digits: so many bins have the width of one unit.
         self.half_magnitude = (2 * 10**digits - 1).bit_length() - 1
@@ -284,7 +284,7 @@ class Histogram:
 
     def _at(self, share: Fraction) -> int:
         if not 0 <= share <= 1:
-            raise ValueError(f"a quantile lies between 0 and 1, not at {float(share)}")
+            raise ValueError(f"a quantile must be between 0 and 1, not {float(share)}")
         total = self.count
         if total == 0:
             raise ValueError("an empty histogram has no quantile")

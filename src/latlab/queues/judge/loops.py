@@ -140,7 +140,7 @@ def loop_holder(
         return Doubt(DoubtKind.SHARED_LOOP, first.label, holds[1].label, sum(hold.share for hold in holds))
     where = f", after the await at {first.line}" if first.line else ""
     text = (
-        f"{first.label} holds the event loop {share(first.share)} of the time{where}: no other task moves "
-        f"while it works"
+        f"{first.label} holds the event loop {share(first.share)} of the time{where}: no other task "
+        f"runs meanwhile"
     )
     return first.label, text

@@ -123,7 +123,7 @@ def burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
         else f"it was full {share(worst.full, digits=2)} of the time"
     )
     return (
-        f"no stage is busy for long, and yet {worst.name} overflows: {effect}; its bursts are larger than "
+        f"no stage is busy for long, but {worst.name} overflows: {effect}; its bursts are larger than "
         f"its capacity of {worst.capacity} (mean fill {worst.mean_fill:.1f}, p99 {worst.fill_p99})"
     )
 

@@ -65,9 +65,9 @@ def parse_remote_queue(text: str) -> RemoteQueue:
         came, gone = values.pop("in"), values.pop("out")
         source, drain = values.pop("source", ""), values.pop("drain", "")
     except (ValueError, KeyError):
-        raise UsageError(f"'{text}' describes no queue by address", remedy=usage) from None
+        raise UsageError(f"'{text}' is not the address of a queue", remedy=usage) from None
     if values or not all(_PLACE.match(place) for place in (came, gone)) or "=" in name:
-        raise UsageError(f"'{text}' describes no queue by address", remedy=usage)
+        raise UsageError(f"'{text}' is not the address of a queue", remedy=usage)
     if numbers["index_bytes"] not in (4, 8) or min(numbers.values()) < 0:
         raise UsageError(f"'{text}': an index has 4 or 8 bytes, and no number is negative")
     return RemoteQueue(name, came, gone, **numbers, source=source, drain=drain)

@@ -492,5 +492,5 @@ def require(follower: Follower, targets: Sequence[Target]) -> None:
     there = f"there are: {', '.join(names)}" if names else nothing
     wanted = ", ".join(str(t) for t in targets)
     raise InputError(
-        wanted, "no running application of this name or process id publishes counters", remedy=there
+        wanted, "no running application with this name or process id publishes counters", remedy=there
     )

@@ -343,7 +343,7 @@ def _observer(page: Page, diagnosis: Diagnosis) -> None:
         ("period achieved, p99", duration(sampler.achieved_p99_ns)),
         ("periods missed", f"{sampler.missed:,} of {sampler.sweeps + sampler.missed:,}"),
         ("events traced", check.traces),
-        ("samples held against traces", check.samples),
+        ("samples checked against traces", check.samples),
         ("samples that contradict a trace", check.discrepancies),
         (
             "CPUs used by the pipeline",
@@ -353,5 +353,5 @@ def _observer(page: Page, diagnosis: Diagnosis) -> None:
     if (pacing := diagnosis.facts.get("pacing_error_ns")) is not None:
         rows.append(("the exchange sent late by, p50", duration(pacing["p50"])))
         rows.append(("the exchange sent late by, p99", duration(pacing["p99"])))
-    page.section("The observer", "What the numbers above stand on.")
+    page.section("The observer", "How the numbers above were measured.")
     page.table(("", ""), rows)

@@ -274,7 +274,8 @@ def _floor(page: Page, answer: Answer) -> None:
     if answer.findings:
         page.section("Settings that disturb", anchor="settings")
         page.table(
-            ("setting", "is", "costs", "what mends it"), [list(finding) for finding in answer.findings]
+            ("setting", "is", "costs", "command that fixes it"),
+            [list(finding) for finding in answer.findings],
         )
 
 

@@ -42,17 +42,19 @@ def damage_text(census: Census, *, books: bool) -> list[str]:
     if parts:
         lines.append(f"the books could not apply as they came: {', '.join(parts)}")
     if census.malformed:
-        jumped = f" and {census.jumped:,} bytes jumped over" if census.jumped else ""
+        jumped = f" and {census.jumped:,} bytes skipped" if census.jumped else ""
         lines.append(f"{census.malformed:,} malformed messages{jumped}; `census --json` lists them")
     if census.unknown:
         lines.append(f"{census.unknown:,} messages of unknown type were skipped")
     if census.early_ends:
-        lines.append(f"{census.early_ends:,} zero lengths, which end a session, stand before other messages")
+        lines.append(
+            f"{census.early_ends:,} zero lengths, which end a session, are followed by other messages"
+        )
     transport = census.transport
     if transport.get("lost"):
         lines.append(f"{transport['lost']:,} messages were lost in gaps")
     if transport.get("late"):
-        lines.append(f"{transport['late']:,} messages came too late: the reading had begun behind them")
+        lines.append(f"{transport['late']:,} messages came too late: later ones had already been read")
     if census.absent:
         lines.append(f"no symbol {', '.join(census.absent)} in the input")
     if census.out_of_order:

@@ -170,7 +170,7 @@ def _page(path: Path, kept: Sequence[Kept]) -> Path:
             page.figure(_lines(series, x, y), title)
             drawn = True
     if not drawn:
-        page.paragraph("No two recordings differ in their rate or their size alone.")
+        page.paragraph("No two recordings differ only in their rate or only in their size.")
     page.section("Environments")
     first = kept[0].recording.environment
     for one in kept:

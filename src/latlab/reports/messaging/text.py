@@ -125,7 +125,7 @@ def _humps(r: Result) -> str:
 def _stability(r: Result) -> str:
     text = f"{'stability':<21}{r.stability}"
     if r.stability == "rising":
-        text += ": a queue grows; percentiles say how long the run was, not how fast the transport is"
+        text += ": a queue grows; percentiles show how long the run was, not how fast the transport is"
     if r.drift is not None:
         text += f" ({duration(r.drift)} a second)"
     signs = r.signs

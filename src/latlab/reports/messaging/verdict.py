@@ -77,8 +77,8 @@ def finding(r: Result) -> str:
             ).rstrip()
         case Limiting.UNKNOWN:
             return {
-                "short": "What limits can't be told from so short a run; --messages makes it longer.",
-                "poll": "What limits can't be told: polling threads are always busy; --wait block shows it.",
+                "short": "Cannot tell what limits from such a short run; raise --messages.",
+                "poll": "Cannot tell what limits: polling threads are always busy; --wait block shows it.",
             }.get(v.why, f"What limits is not sure. {_ends(r)}")
 
 

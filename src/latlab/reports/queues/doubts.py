@@ -45,12 +45,12 @@ def doubt_in_words(doubt: Doubt) -> str:
             )
         case DoubtKind.BACKED_UP:
             return (
-                f"no stage seems slow, and yet {where} is full {share(doubt.value)} of the time: what "
+                f"no stage seems slow, but {where} is full {share(doubt.value)} of the time: what "
                 f"{other} waits for is not observed; instrument what it uses"
             )
         case DoubtKind.NEVER_STARVED:
             return (
-                f"a stage seems slow, and yet its output {where} held an event {share(doubt.value)} of the "
+                f"a stage seems slow, but its output {where} held an event {share(doubt.value)} of the "
                 f"time, so that {other} behind it is no faster; what the two wait for is not observed"
             )
         case DoubtKind.SOCKET_DROPS:
@@ -61,7 +61,7 @@ def doubt_in_words(doubt: Doubt) -> str:
             )
         case DoubtKind.BUSY_LOOP:
             return (
-                f"no queue backs up, and yet the event loop that runs {where} runs or wants to run "
+                f"no queue backs up, but the event loop that runs {where} runs or wants to run "
                 f"{share(doubt.value)} of the time: a coroutine computes; run it with PYTHONASYNCIODEBUG=1, "
                 f"which names the tasks"
             )

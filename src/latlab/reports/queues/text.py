@@ -20,7 +20,7 @@ _SENTENCES = {
     Verdict.POOL: "the pool {stage} limits: it is empty while its users have work",
     Verdict.STOPPED: "{stage} has stopped, though events wait for it",
     Verdict.NONE: "nothing limits the pipeline",
-    Verdict.UNKNOWN: "what limits the pipeline can't be told from these data",
+    Verdict.UNKNOWN: "cannot tell from these data what limits the pipeline",
 }
 
 
@@ -28,7 +28,7 @@ def answer(analysis: Analysis) -> str:
     """What limits, in one clause, with the confidence."""
     sentence = _SENTENCES[analysis.verdict].format(stage=analysis.limiting_stage)
     if analysis.verdict is Verdict.SCHEDULER and analysis.limiting_stage is None:
-        sentence = "no stage limits, but the scheduler: threads that could work waited for a CPU"
+        sentence = "no stage limits, but the scheduler: runnable threads waited for a CPU"
     return f"{sentence} (confidence {share(analysis.confidence, digits=0)})"
 
 

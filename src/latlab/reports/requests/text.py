@@ -55,7 +55,7 @@ def finding(found: Requests) -> str:
     whole = f"{', '.join(_bounded(found, name, field) for name, field in _NAMED)}."
     said = found.answer
     if said.withheld:
-        return f"{whole} What makes the slow requests slow can't be told: {said.withheld}{_nearest(found)}."
+        return f"{whole} Cannot tell what makes the slow requests slow: {said.withheld}{_nearest(found)}."
     where = f" ({said.where})" if said.where else ""
     return (
         f"The slow requests take {duration(said.extra_ns)} longer than the median ones, and spend "

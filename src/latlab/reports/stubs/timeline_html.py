@@ -27,7 +27,7 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, names: tupl
         result: of `latlab.stubs.compare`.
         names: where both come from.
     """
-    page = Page("How alike are the two timelines?", f"{names[1]} against {names[0]}")
+    page = Page("How similar are the two timelines?", f"{names[1]} against {names[0]}")
     worst = max((max(abs(t.start_error), abs(t.end_error)) for t in result.threads), default=0.0)
     order = "the same order" if result.order_same else "ANOTHER order"
     close = abs(result.total_error) <= 0.005 and worst <= 0.005 and result.order_same

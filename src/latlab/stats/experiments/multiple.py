@@ -27,7 +27,7 @@ def benjamini_hochberg(
     """
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
-        raise ValueError("p-values lie between 0 and 1")
+        raise ValueError("p-values must be between 0 and 1")
     count = len(p)
     if count == 0:
         return p

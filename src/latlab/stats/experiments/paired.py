@@ -167,7 +167,7 @@ def judge(
     """
     if not 0 < alpha < 1 or not smallest_effect >= 0:
         raise ValueError(
-            f"the level must lie between 0 and 1 and the effect not below 0: {alpha}, {smallest_effect}"
+            f"the level must be between 0 and 1 and the effect at least 0: {alpha}, {smallest_effect}"
         )
     ratios = np.asarray(log_ratios, dtype=np.float64)
     ratios = ratios.reshape(len(ratios), -1 if ratios.size else 1)

@@ -190,7 +190,7 @@ def calibrate(
     """
     for kind in kinds:
         if kind not in KINDS:
-            raise UsageError(f"there is no stub of kind '{kind}'", remedy=f"one of {', '.join(KINDS)}")
+            raise UsageError(f"unknown kind of stub '{kind}'", remedy=f"one of {', '.join(KINDS)}")
     if any(length <= 0 for length in lengths_ns):
         raise UsageError("a stub's time must be greater than 0")
     native.spin_calibration()

@@ -44,7 +44,7 @@ def busy(ns: float, *, clock: str = "cpu", released: bool = False) -> native.Spi
         UsageError: the time is negative, or there is no such clock.
     """
     if clock not in CLOCKS or (released and clock != "cpu"):
-        raise UsageError(f"there is no clock '{clock}' for this", remedy=f"one of {', '.join(CLOCKS)}")
+        raise UsageError(f"unknown clock '{clock}'", remedy=f"one of {', '.join(CLOCKS)}")
     length = _length(ns)
     if clock == "wall":
         return native.spin_wall(length)
@@ -75,7 +75,7 @@ def idle(ns: float, *, mode: str = "corrected") -> native.SleepResult:
         UsageError: the time is negative, or there is no such mode.
     """
     if mode not in SLEEPS:
-        raise UsageError(f"there is no sleep '{mode}'", remedy=f"one of {', '.join(SLEEPS)}")
+        raise UsageError(f"unknown sleep '{mode}'", remedy=f"one of {', '.join(SLEEPS)}")
     return native.sleep(_length(ns), SLEEPS[mode])
 
 
@@ -97,7 +97,7 @@ def cache(
         UsageError: the set or the stride is too small, or the fraction isn't one.
     """
     if not 0 <= write_fraction <= 1:
-        raise UsageError(f"a part of the accesses lies between 0 and 1, not at {write_fraction}")
+        raise UsageError(f"a share of the accesses must be between 0 and 1, not {write_fraction}")
     try:
         return native.CacheStub(working_set_bytes, stride_bytes, write_fraction, seed)
     except (ValueError, TypeError) as error:
@@ -153,7 +153,7 @@ def io(
         LatlabError: the file can't be read or written.
     """
     if pattern not in ("sequential", "random"):
-        raise UsageError(f"there is no pattern '{pattern}'", remedy="one of sequential, random")
+        raise UsageError(f"unknown pattern '{pattern}'", remedy="one of sequential, random")
     try:
         return native.run_io(
             os.fspath(path), read_bytes, write_bytes, block_bytes, pattern == "random", fsync_every,

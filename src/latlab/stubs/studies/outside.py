@@ -54,7 +54,7 @@ def output_differs(lab: _lab.Lab, stub: subprocess.CompletedProcess[bytes]) -> s
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:
     last = (done.stderr + b"\n" + done.stdout).decode(errors="replace").strip().splitlines()
-    return last[0] if last else "it said nothing"
+    return last[0] if last else "it printed nothing"
 
 
 def last_said(done: subprocess.CompletedProcess[bytes]) -> str:

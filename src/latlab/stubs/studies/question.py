@@ -72,11 +72,11 @@ def load_plan(path: str | Path) -> StudyPlan:
     }  # fmt: skip
     for key, value in document.items():
         if key not in kinds:
-            raise InputError(path, f"there is no key '{key}'", place=key, remedy=f"one of {', '.join(kinds)}")
+            raise InputError(path, f"unknown key '{key}'", place=key, remedy=f"one of {', '.join(kinds)}")
         if not isinstance(value, kinds[key]) or (isinstance(value, bool) and kinds[key] is not bool):
             raise InputError(path, f"is {value!r}", place=key)
     if not document.get("component"):
-        raise InputError(path, "names no component", place="component")
+        raise InputError(path, "has no component", place="component")
     if not all(isinstance(one, str) for one in document.get("slow", [])):
         raise InputError(path, "is a list of texts such as 'book=30000'", place="slow")
     named = document.get("mutates", [])

@@ -142,7 +142,7 @@ class Lab:
         process.returncode = os.waitstatus_to_exitcode(status)
         process.stderr.close()
         if process.returncode != 0:
-            last = said.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+            last = said.decode(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
             what = "as it is" if mode == "original" else f"under the study, {mode}"
             raise LatlabError(
                 f"the command failed with exit code {process.returncode} ({what}): {last[0]}",

@@ -94,7 +94,7 @@ def _measured(facts: Facts) -> StudyStep:
             f"{duration(facts.system['blocked_ns'])}"
         )
     else:
-        text += "; its waits can't be told apart without tracing rights"
+        text += "; its waits are unknown without tracing rights"
     text += (
         "; steady"
         if steady
@@ -150,7 +150,7 @@ def _waits(facts: Facts) -> StudyStep | None:
         low, high = one.interval
         text += f"; its working period {one.number} ({duration(one.busy_ns)}) "
         if one.component_class == "none":
-            text += f"gains nothing that stands out of the noise (at most {share(max(0.0, high))})"
+            text += f"gains nothing measurable (at most {share(max(0.0, high))})"
         else:
             until = "" if one.t_limit is None else f" until it is {share(one.t_limit, digits=0)} faster"
             text += (

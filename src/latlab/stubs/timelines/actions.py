@@ -142,7 +142,7 @@ def _parse_line(words: list[str], source: str, line: int) -> Action:
         near = difflib.get_close_matches(verb, wanted, n=1)
         raise InputError(
             source,
-            f"there is no action '{verb}'",
+            f"unknown action '{verb}'",
             place=f"line {line}",
             remedy=f"did you mean '{near[0]}'?" if near else f"one of {', '.join(wanted)}",
         )
@@ -315,7 +315,7 @@ def _check_order(program: Program, creators: dict[int, int]) -> None:
         source, place = _place(program, number, action)
         raise InputError(
             source,
-            f"'{action.name}' is signalled too late or too seldom (by thread {posted_by[action.name]}): the "
+            f"'{action.name}' is signalled too late or too rarely (by thread {posted_by[action.name]}): the "
             "wait would never end",
             place=place, remedy="signal it once for each wait, and before what waits for this thread",
         )  # fmt: skip

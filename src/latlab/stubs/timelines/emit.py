@@ -125,7 +125,7 @@ def emit(program: Program, language: str) -> str:
         UsageError: another language than C++ and Python.
     """
     if language not in LANGUAGES:
-        raise UsageError(f"there is no language '{language}'", remedy=f"one of {', '.join(LANGUAGES)}")
+        raise UsageError(f"unknown language '{language}'", remedy=f"one of {', '.join(LANGUAGES)}")
     return _cpp(program) if language == "c++" else _python(program)
 
 

@@ -143,7 +143,7 @@ def play(
         stuck = [str(n) for n, row in zip(numbers, played["threads"], strict=True) if not row["finished"]]
         raise LatlabError(
             f"{program.source}: not at an end after {timeout_s:g} s (threads {', '.join(stuck) or 'all'})",
-            remedy="look for a 'wait' whose 'signal' comes too seldom, or raise --timeout",
+            remedy="look for a 'wait' whose 'signal' comes too rarely, or raise --timeout",
         )
     creators = program.creator_of()
     rows = []
@@ -183,7 +183,7 @@ def _notes(played: dict[str, Any], scheduling: str, scheduled: bool, plays: int)
     if not scheduled:
         yield "threads share CPUs: each sleep has its own length, and late wake-ups add up"
     if played["refused"]:
-        yield f"a priority of '{scheduling}' isn't allowed here: what else runs gets in between"
+        yield f"a priority of '{scheduling}' isn't allowed here: other programs interrupt it"
     if scheduled and not played["awake"]:
         yield "idle CPUs may halt (/dev/cpu_dma_latency isn't allowed here): wake-ups are later"
 

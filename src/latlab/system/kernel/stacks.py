@@ -186,7 +186,7 @@ def _with_polling(stacks: Stacks) -> Stacks:
         # The frames of one address differ by what was inlined there: the place is the same.
         if kind := polling.kind(frame.module, frame.offset):
             frames[index] = replace(frame, polls=kind)
-    note = ("loops that only wait are told from work with capstone: pip install 'latlab[code]'",)
+    note = ("capstone distinguishes loops that only wait from work: pip install 'latlab[code]'",)
     return replace(stacks, frames=tuple(frames), notes=stacks.notes + (note if polling.missing else ()))
 
 
@@ -217,7 +217,7 @@ def _stacks(raw: Mapping[str, Any], places: Sequence[tuple[Any, ...]], sampler: 
         notes.append("stacks are read along frame pointers only, and without names: apt install libdw1")
     if not sampler.every_thread:
         notes.append(
-            "threads that seldom block may lack a stack: BPF is not allowed here; run as root or with CAP_BPF"
+            "threads that rarely block may lack a stack: BPF is not allowed here; run as root or with CAP_BPF"
         )
     if sampler.lost:
         notes.append(f"the kernel dropped {sampler.lost} samples of stacks")

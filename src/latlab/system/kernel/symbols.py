@@ -62,7 +62,7 @@ class AddressBook:
             import difflib
 
             near = difflib.get_close_matches(symbol, found, n=3)
-            remedy = f"near to it are: {', '.join(near)}" if near else "is it stripped? 'nm -C' lists symbols"
+            remedy = f"similar names: {', '.join(near)}" if near else "is it stripped? 'nm -C' lists symbols"
             raise InputError(path, f"has no variable '{symbol}'", remedy=remedy)
         return found[symbol]
 

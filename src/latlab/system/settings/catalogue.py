@@ -100,7 +100,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
         SiblingSetting(root, tuple(cpus)),
         FactSetting(
             "isolation and nohz",
-            "other threads, and 100 to 1000 ticks a second, come to a core that isn't",
+            "other threads, and 100 to 1000 ticks a second, interrupt a core that isn't isolated",
             _boot(f"isolcpus={named} nohz_full={named} rcu_nocbs={named}"),
             lambda: _readings.isolation(root, cpus),
         ),
@@ -131,7 +131,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
         ),
         FactSetting(
             "interrupt coalescing",
-            "a card holds a packet back for this time, in the hope of more",
+            "a card holds a packet back for this time, waiting for more",
             "sudo ethtool -C <card> adaptive-rx off rx-usecs 0",
             _of(_network.coalescing, root),
         ),
@@ -253,7 +253,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "timer migration",
             ["proc/sys/kernel/timer_migration"],
             "0",
-            "others' timers come to this core",
+            "others' timers run on this core",
             ["0"],
         ),
         FactSetting(
@@ -271,7 +271,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
         FactSetting(
             "steal time",
             "the host ran something else on our CPU",
-            "ask for a dedicated host, or pin the virtual CPUs",
+            "use a dedicated host, or pin the virtual CPUs",
             _of(_readings.steal, root),
         ),
     ]

@@ -175,7 +175,7 @@ class InterruptAffinity:
         if why is not None:
             return Finding(self.name, None, why, None, self._cost, "")
         count, whole = len(self.files()), len(list(self.root.glob("proc/irq/*/smp_affinity_list")))
-        value = f"{count} of {whole} may come to CPU {','.join(map(str, self.cpus))}"
+        value = f"{count} of {whole} may run on CPU {','.join(map(str, self.cpus))}"
         return Finding(self.name, value, None, count == 0, self._cost, _tune(self.cpus) if count else "")
 
     def write(self) -> None:
@@ -209,7 +209,7 @@ class SiblingSetting:
 
     def available(self) -> str | None:
         """Why it isn't known; None where it is."""
-        return None if self._lists() else "this kernel shows no topology"
+        return None if self._lists() else "this kernel publishes no topology"
 
     def _siblings(self) -> list[int]:
         """Those that are online and don't measure themselves."""

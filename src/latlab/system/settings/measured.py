@@ -202,5 +202,5 @@ def _words(result: PairedResult) -> str:
         Ruling.FASTER: "it helps",
         Ruling.SLOWER: "it makes things worse",
         Ruling.EQUIVALENT: "it changes nothing that matters",
-    }.get(result.verdict, "no effect can be told")
+    }.get(result.verdict, "no effect was detected")
     return f"{verdict} ({effect} [{bounds}], {result.pairs} pairs)"

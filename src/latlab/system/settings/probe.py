@@ -109,7 +109,7 @@ def _fewer(before: float, after: float) -> str:
     change = after - before
     deviations = max(0.0, abs(change) - 1.0) / math.sqrt(before + after)
     if math.erfc(deviations / math.sqrt(2.0)) / 2.0 >= _CHANCE:
-        return "no effect can be told"
+        return "no effect was detected"
     return "it helps" if change < 0 else "it does not help: there are more"
 
 

@@ -58,7 +58,7 @@ def isolation(root: Path, cpus: Sequence[int] = ()) -> tuple[str, bool]:
     """Isolated CPUs; good where the measuring ones are among them (of no named ones, where there are any)."""
     found, good = [], True
     if not any((root / f"sys/devices/system/cpu/{name}").exists() for name in ("isolated", "nohz_full")):
-        raise UnavailableError("this kernel does not show what is isolated")
+        raise UnavailableError("this kernel does not publish what is isolated")
     for name in ("isolated", "nohz_full"):
         try:
             text = read_text(root / f"sys/devices/system/cpu/{name}")

@@ -59,7 +59,7 @@ def chosen_settings(profile: str, root: Path, cpus: Sequence[int]) -> list[Setti
         UsageError: there is no such profile.
     """
     if profile not in PROFILES:
-        raise UsageError(f"there is no profile '{profile}'", remedy=f"choose {', '.join(PROFILES)}")
+        raise UsageError(f"unknown profile '{profile}'", remedy=f"choose {', '.join(PROFILES)}")
     return [setting for setting in settings(root, cpus) if setting.name in PROFILES[profile]]
 
 
@@ -196,7 +196,7 @@ def write_back(saved: Saved, *, overwrite: bool = True) -> tuple[list[Change], S
             if chosen(before) == text:  # some files (managed interrupts) refuse even what they hold
                 continue
             if ours is not None and before != ours and not overwrite:
-                said = f"somebody wrote it since latlab wrote {chosen(ours)}; --overwrite writes {text}"
+                said = f"it was changed after latlab wrote {chosen(ours)}; --overwrite writes {text}"
                 changes.append(Change(name, chosen(before), "changed since", said))
                 left[name] = text
                 continue

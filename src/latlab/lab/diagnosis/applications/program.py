@@ -116,7 +116,7 @@ class Process(_Program):
     def require(self) -> None:
         """There is such a process."""
         if not Path(f"/proc/{self.pid}").is_dir():
-            raise InputError(str(self.pid), "there is no process of this id", remedy="see `ps -e`")
+            raise InputError(str(self.pid), "there is no process with this id", remedy="see `ps -e`")
 
     def observe(self, place: Place) -> Observed:
         """Look at it for as long as was asked."""
@@ -140,5 +140,5 @@ def _by_rights(capture: Callable[[str], Observed], tell: Tell) -> Observed:
     try:
         return capture("auto")
     except UnavailableError as error:
-        tell(f"{error.what}; only looking at /proc, which tells less  →  {grant()}")
+        tell(f"{error.what}; observing /proc only, which shows less  →  {grant()}")
         return capture("proc")

@@ -94,7 +94,7 @@ def require_counters(pid: int) -> None:
     """
     if not publishes(pid):
         raise InputError(
-            str(pid), "no live process of this id publishes counters", remedy="see `latlab queues list`"
+            str(pid), "no live process with this id publishes counters", remedy="see `latlab queues list`"
         )
 
 

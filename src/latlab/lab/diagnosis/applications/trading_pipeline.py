@@ -39,7 +39,7 @@ class TradingPipeline:
     @property
     def target(self) -> str:
         """The layout's file."""
-        return self.question.source or "the trading pipeline as it comes"
+        return self.question.source or "the trading pipeline with its default layout"
 
     @property
     def cpus(self) -> list[int]:
@@ -126,7 +126,8 @@ def observe_pipeline(options: DemoOptions, feeds: Sequence[Path], place: Place) 
             break
         kept = options.output.with_name(f"{_DISTURBED}-{look}")
         place.tell(
-            f"{run.disturbed}, and nothing else limits: observing again (this look is kept as {kept.name})"
+            f"{run.disturbed}, and nothing else limits: observing again "
+            f"(this observation is kept as {kept.name})"
         )
         options.output.rename(kept)
     return run

@@ -309,7 +309,7 @@ def _bound(settings: Settings, text: str, *, stream: bool) -> socket.socket:
             made.listen(1)
     except OSError as error:
         made.close()
-        raise UnavailableError(f"can't listen at {text}: {error.strerror or error}") from None
+        raise UnavailableError(f"can't listen on {text}: {error.strerror or error}") from None
     return made
 
 

@@ -168,7 +168,7 @@ def serve(listen: str, *, told: Callable[[str], None] = lambda _: None, runs: in
     try:
         server = socket.create_server((host, port))
     except OSError as error:
-        raise UnavailableError(f"can't listen at {listen}: {error.strerror or error}") from None
+        raise UnavailableError(f"can't listen on {listen}: {error.strerror or error}") from None
     with server:
         told(f"listening at {host}:{server.getsockname()[1]}")
         while runs is None or runs > 0:
@@ -233,7 +233,7 @@ def _one(control: socket.socket, host: str, peer: str) -> str:
 
 def _wrong(order: dict[str, Any] | None) -> str | None:
     if order is None or not order.keys() >= _KEYS:
-        return "no order that is understood"
+        return "not a request that is understood"
     if order["version"] != _VERSION:
         return f"version {order['version']}, and this is {_VERSION}"
     if order["transport"] not in TRANSPORTS:
