@@ -53,7 +53,7 @@ class Case:
 
     name: str
     truth: Sequence[tuple[str, str]]
-    serve: Callable[[ExitStack, Path], tuple[int, int]]
+    serve: Callable[[ExitStack, Path], tuple[int, Any]]
     asked: bytes = _LINE
     other: bytes = b""
     every: int = 0
@@ -66,7 +66,7 @@ class Case:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def _own(stack: ExitStack, folder: Path, *command: str) -> tuple[int, int]:
+def own(stack: ExitStack, folder: Path, *command: str) -> tuple[int, int]:
     process = subprocess.Popen(list(command), stdout=subprocess.PIPE, text=True, cwd=folder)
     stack.callback(process.wait)
     stack.callback(process.kill)
@@ -85,9 +85,9 @@ def _continue(pid: int) -> None:
 
 def _cxx(cause: str, upstream: bool = False) -> Callable[[ExitStack, Path], tuple[int, int]]:
     def serve(stack: ExitStack, folder: Path) -> tuple[int, int]:
-        binary = _built("server")
+        binary = built("server")
         behind = [str(_slow_peer(stack, folder))] if upstream else []
-        return _own(stack, folder, str(binary), cause, *behind)
+        return own(stack, folder, str(binary), cause, *behind)
 
     return serve
 
@@ -95,13 +95,13 @@ def _cxx(cause: str, upstream: bool = False) -> Callable[[ExitStack, Path], tupl
 def _python(program: str, cause: str, upstream: bool = False) -> Callable[[ExitStack, Path], tuple[int, int]]:
     def serve(stack: ExitStack, folder: Path) -> tuple[int, int]:
         behind = [str(_slow_peer(stack, folder))] if upstream else []
-        return _own(stack, folder, sys.executable, str(PROGRAMS / f"{program}_server.py"), cause, *behind)
+        return own(stack, folder, sys.executable, str(PROGRAMS / f"{program}_server.py"), cause, *behind)
 
     return serve
 
 
 def _slow_peer(stack: ExitStack, folder: Path) -> int:
-    return _own(stack, folder, sys.executable, str(PROGRAMS / "asyncio_server.py"), "upstream")[1]
+    return own(stack, folder, sys.executable, str(PROGRAMS / "asyncio_server.py"), "upstream")[1]
 
 
 _SLOW_HTTP = """
@@ -122,12 +122,12 @@ server.serve_forever()
 """
 
 
-def _redis(*options: str) -> Callable[[ExitStack, Path], tuple[int, int]]:
+def redis_with(*options: str) -> Callable[[ExitStack, Path], tuple[int, int]]:
     def serve(stack: ExitStack, folder: Path) -> tuple[int, int]:
         pid, port = stack.enter_context(redis(folder, ["--enable-debug-command", "yes", *options]))
         run("redis-cli", "-p", str(port), "set", "key", "value")
         run("redis-cli", "-p", str(port), "debug", "populate", "200000")
-        large = _resp("set", "large", "v" * (12 << 20))
+        large = resp("set", "large", "v" * (12 << 20))
         subprocess.run(
             ["redis-cli", "-p", str(port), "--pipe"], input=large, stdout=subprocess.DEVNULL, check=True
         )
@@ -136,9 +136,9 @@ def _redis(*options: str) -> Callable[[ExitStack, Path], tuple[int, int]]:
     return serve
 
 
-def _nginx(upstream: bool = False) -> Callable[[ExitStack, Path], tuple[int, int]]:
+def nginx_with(upstream: bool = False) -> Callable[[ExitStack, Path], tuple[int, int]]:
     def serve(stack: ExitStack, folder: Path) -> tuple[int, int]:
-        behind = _own(stack, folder, sys.executable, "-c", _SLOW_HTTP)[1] if upstream else 0
+        behind = own(stack, folder, sys.executable, "-c", _SLOW_HTTP)[1] if upstream else 0
         pid, port = stack.enter_context(nginx(folder, behind))
         (folder / "large.bin").write_bytes(b"v" * (24 << 20))
         return pid, port
@@ -146,29 +146,29 @@ def _nginx(upstream: bool = False) -> Callable[[ExitStack, Path], tuple[int, int
     return serve
 
 
-def _postgresql(stack: ExitStack, folder: Path) -> tuple[int, int]:
+def postgresql_with(stack: ExitStack, folder: Path) -> tuple[int, int]:
     pid, port = stack.enter_context(postgresql(folder))
-    _psql(
+    psql(
         port,
         "create table t (id int primary key, n int); insert into t select i, 0 from generate_series(1, 50) i",
     )
     return pid, port
 
 
-def _psql(port: int, query: str) -> None:
+def psql(port: int, query: str) -> None:
     run("psql", "-q", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres", "-c", query)
 
 
-def _resp(*words: str) -> bytes:
+def resp(*words: str) -> bytes:
     parts = [f"${len(word)}\r\n{word}\r\n" for word in words]
     return f"*{len(words)}\r\n{''.join(parts)}".encode()
 
 
-def _http(path: str) -> bytes:
+def http(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode()
 
 
-def _pause(stack: ExitStack, pid: int, _: int, chance: random.Random) -> None:
+def pause(stack: ExitStack, pid: int, _: int, chance: random.Random) -> None:
     ended = threading.Event()
 
     def often() -> None:
@@ -183,7 +183,7 @@ def _pause(stack: ExitStack, pid: int, _: int, chance: random.Random) -> None:
     stack.callback(ended.set)
 
 
-def _neighbour(stack: ExitStack, pid: int, _: int, chance: random.Random) -> None:
+def neighbour(stack: ExitStack, pid: int, _: int, chance: random.Random) -> None:
     busy = (
         "import time\nopen('/proc/self/comm', 'w').write('neighbour')\nwhile True:\n"
         f"    end = time.monotonic() + {chance.uniform(0.03, 0.06)}\n"
@@ -196,7 +196,7 @@ def _neighbour(stack: ExitStack, pid: int, _: int, chance: random.Random) -> Non
     os.setpriority(os.PRIO_PROCESS, process.pid, -15)
 
 
-def _quota(stack: ExitStack, pid: int, _: int, chance: random.Random) -> None:
+def quota(stack: ExitStack, pid: int, _: int, chance: random.Random) -> None:
     old, new = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
     group = (old if old.is_dir() else new) / f"latlab-planted-{os.getpid()}"
     group.mkdir()
@@ -222,7 +222,7 @@ def _row_lock(stack: ExitStack, _: int, port: int, chance: random.Random) -> Non
 
     def often() -> None:
         while not ended.wait(chance.uniform(0.2, 0.4)):
-            _psql(port, script)
+            psql(port, script)
 
     thread = threading.Thread(target=often)
     thread.start()
@@ -231,7 +231,7 @@ def _row_lock(stack: ExitStack, _: int, port: int, chance: random.Random) -> Non
 
 
 _BUSY = [("receive-queue", "busy"), ("receive-queue", "")]
-_GET = _resp("get", "key")
+_GET = resp("get", "key")
 CASES = [
     Case("cxx lock", [("lock", "")], _cxx("lock")),
     Case("cxx lock held computing", [("lock", "")], _cxx("lock-busy")),
@@ -241,40 +241,40 @@ CASES = [
     Case("cxx page faults", [("fault", "")], _cxx("fault")),
     Case("cxx slow peer", [("process", "")], _cxx("none", upstream=True)),
     Case("cxx large value", [("send", ""), ("running", "")], _cxx("large")),
-    Case("cxx paused", [("process", "stopped")], _cxx("none"), outside=_pause),
-    Case("cxx neighbour", [("runnable", "neighbour")], _cxx("none"), outside=_neighbour, cpu=0),
-    Case("cxx quota", [("runnable", "quota")], _cxx("compute"), outside=_quota),
+    Case("cxx paused", [("process", "stopped")], _cxx("none"), outside=pause),
+    Case("cxx neighbour", [("runnable", "neighbour")], _cxx("none"), outside=neighbour, cpu=0),
+    Case("cxx quota", [("runnable", "quota")], _cxx("compute"), outside=quota),
     Case("threads lock", [("lock", "")], _python("threads", "lock")),
     Case("threads fsync", [("disk", "")], _python("threads", "fsync")),
     Case("threads sleep", [("timer", "")], _python("threads", "sleep")),
     Case("threads interpreter's lock", [("lock", "")], _python("threads", "interpreter")),
     Case("threads slow peer", [("process", "")], _python("threads", "none", upstream=True)),
-    Case("threads paused", [("process", "stopped")], _python("threads", "none"), outside=_pause),
+    Case("threads paused", [("process", "stopped")], _python("threads", "none"), outside=pause),
     Case("asyncio sleep", [("timer", "")], _python("asyncio", "sleep")),
     Case("asyncio compute", [("running", ""), *_BUSY], _python("asyncio", "compute")),
     Case("asyncio slow peer", [("process", "")], _python("asyncio", "none", upstream=True)),
-    Case("asyncio paused", [("process", "stopped")], _python("asyncio", "none"), outside=_pause),
-    Case("redis sleep", [("timer", "")], _redis(), _GET, _resp("debug", "sleep", "0.02"), 200,
+    Case("asyncio paused", [("process", "stopped")], _python("asyncio", "none"), outside=pause),
+    Case("redis sleep", [("timer", "")], redis_with(), _GET, resp("debug", "sleep", "0.02"), 200,
          needs="redis-server"),
-    Case("redis keys", [("running", ""), *_BUSY], _redis(), _GET, _resp("keys", "key:1111*"), 150,
+    Case("redis keys", [("running", ""), *_BUSY], redis_with(), _GET, resp("keys", "key:1111*"), 150,
          needs="redis-server"),
-    Case("redis large value", [("send", ""), ("running", ""), *_BUSY], _redis(), _GET, _resp("get", "large"),
-         150, needs="redis-server"),
-    Case("redis paused", [("process", "stopped")], _redis(), _GET, outside=_pause, needs="redis-server"),
-    Case("redis neighbour", [("runnable", "neighbour")], _redis(), _GET, outside=_neighbour, cpu=0,
+    Case("redis large value", [("send", ""), ("running", ""), *_BUSY], redis_with(), _GET,
+         resp("get", "large"), 150, needs="redis-server"),
+    Case("redis paused", [("process", "stopped")], redis_with(), _GET, outside=pause, needs="redis-server"),
+    Case("redis neighbour", [("runnable", "neighbour")], redis_with(), _GET, outside=neighbour, cpu=0,
          needs="redis-server"),
-    Case("redis quota", [("runnable", "quota")], _redis(), _GET, _resp("keys", "key:1111*"), 150,
-         outside=_quota, needs="redis-server"),
-    Case("redis burst", _BUSY, _redis(), _resp("keys", "key:77*"), burst=True, connections=(24, 40),
+    Case("redis quota", [("runnable", "quota")], redis_with(), _GET, resp("keys", "key:1111*"), 150,
+         outside=quota, needs="redis-server"),
+    Case("redis burst", _BUSY, redis_with(), resp("keys", "key:77*"), burst=True, connections=(24, 40),
          rate_hz=(24, 40), needs="redis-server"),
-    Case("nginx slow upstream", [("process", "")], _nginx(upstream=True), _http("/up"), needs="nginx",
+    Case("nginx slow upstream", [("process", "")], nginx_with(upstream=True), http("/up"), needs="nginx",
          rate_hz=(300, 500)),
-    Case("nginx large file", [("send", ""), ("running", ""), *_BUSY], _nginx(), _http("/"),
-         _http("/large.bin"), 150, needs="nginx"),
-    Case("nginx paused", [("process", "stopped")], _nginx(), _http("/"), outside=_pause, needs="nginx"),
-    Case("nginx neighbour", [("runnable", "neighbour")], _nginx(), _http("/"), outside=_neighbour, cpu=0,
+    Case("nginx large file", [("send", ""), ("running", ""), *_BUSY], nginx_with(), http("/"),
+         http("/large.bin"), 150, needs="nginx"),
+    Case("nginx paused", [("process", "stopped")], nginx_with(), http("/"), outside=pause, needs="nginx"),
+    Case("nginx neighbour", [("runnable", "neighbour")], nginx_with(), http("/"), outside=neighbour, cpu=0,
          needs="nginx"),
-    Case("postgresql row lock", [("lock", ""), ("process", "postgres")], _postgresql, outside=_row_lock,
+    Case("postgresql row lock", [("lock", ""), ("process", "postgres")], postgresql_with, outside=_row_lock,
          needs="pgbench"),
 ]  # fmt: skip
 
@@ -282,7 +282,7 @@ CASES = [
 _binaries = tempfile.TemporaryDirectory()
 
 
-def _built(name: str) -> Path:
+def built(name: str) -> Path:
     binary = Path(_binaries.name) / name
     if not binary.exists():
         run("g++", "-std=c++20", "-O2", "-g", "-pthread", str(PROGRAMS / f"{name}.cpp"), "-o", str(binary))
@@ -290,7 +290,7 @@ def _built(name: str) -> Path:
 
 
 @contextmanager
-def _served(case: Case, folder: Path) -> Iterator[tuple[ExitStack, int, int]]:
+def _served(case: Case, folder: Path) -> Iterator[tuple[ExitStack, int, Any]]:
     with ExitStack() as stack:
         pid, port = case.serve(stack, folder)
         if case.cpu is not None:
@@ -299,8 +299,8 @@ def _served(case: Case, folder: Path) -> Iterator[tuple[ExitStack, int, int]]:
         yield stack, pid, port
 
 
-def measure(case: Case, seed: int, seconds: int) -> dict[str, Any]:
-    """One run: what was planted, what was said, and the client's p99 of the same requests."""
+def measure(case: Case, seed: int, seconds: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One run: what was planted and said, beside the client's p99; and all that was found."""
     chance = random.Random(f"{case.name} {seed}")
     _SCRATCH.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=_SCRATCH))
@@ -310,12 +310,13 @@ def measure(case: Case, seed: int, seconds: int) -> dict[str, Any]:
             interval_us = round(1e6 * connections / chance.randint(*case.rate_hz))
             (folder / "asked").write_bytes(case.asked)
             (folder / "other").write_bytes(case.other)
-            client = [str(_built("client")), str(port), str(connections), str(interval_us),
+            client = [str(built("client")), str(port), str(connections), str(interval_us),
                       str(seconds + _START_S), str(folder / "asked")]  # fmt: skip
             if case.other or case.burst:
                 client += [str(-1 if case.burst else case.every), str(folder / "other")]
             if case.needs == "pgbench":
-                return _told(case, *_with_pgbench(case, stack, pid, port, folder, seconds, chance))
+                found, pairs, began = _with_pgbench(case, stack, pid, port, folder, seconds, chance)
+                return _told(case, found, pairs, began), found
             asking = subprocess.Popen(client, stdout=subprocess.PIPE, text=True)
             stack.callback(asking.wait)
             stack.callback(asking.kill)
@@ -326,7 +327,7 @@ def measure(case: Case, seed: int, seconds: int) -> dict[str, Any]:
             found = _recorded(pid, seconds)
             text, _ = asking.communicate(timeout=60)
             pairs = [tuple(map(int, line.split())) for line in text.splitlines()]
-            return _told(case, found, pairs, began)
+            return _told(case, found, pairs, began), found
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -336,16 +337,20 @@ def _with_pgbench(
 ) -> tuple[dict[str, Any], list[tuple[int, ...]], int]:
     script = folder / "script.sql"
     script.write_text("\\set id random(1, 12)\nupdate t set n = n + 1 where id = :id;\n")
+    scripts = ["-f", f"{script}@{max(1, case.every)}"]
+    if case.other:
+        (folder / "other.sql").write_bytes(case.other)
+        scripts += ["-f", f"{folder / 'other.sql'}@1"]
     asking = subprocess.Popen(
-        ["pgbench", "-n", "-f", str(script), "-c", "4", "-R", "400", "-T", str(seconds + _START_S),
+        ["pgbench", "-n", *scripts, "-c", "4", "-R", "400", "-T", str(seconds + _START_S),
          "-h", "127.0.0.1", "-p", str(port), "-U", "postgres", "postgres"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     stack.callback(asking.wait)
     stack.callback(asking.kill)
     time.sleep(0.8)
-    assert case.outside is not None
-    case.outside(stack, pid, port, chance)
+    if case.outside is not None:
+        case.outside(stack, pid, port, chance)
     return _recorded(pid, seconds), [], 0
 
 
@@ -388,19 +393,23 @@ def _told(case: Case, found: dict[str, Any], pairs: list[tuple[int, ...]], began
     }  # fmt: skip
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str], cases: Sequence[Case] = CASES) -> None:
     """A row a run, and how many were right."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", type=Path, help="Folder for what was found in each run.")
     asked = parser.parse_args(arguments)
     runs = []
-    for case in CASES:
+    for case in cases:
         if asked.only not in case.name or (case.needs and shutil.which(case.needs) is None):
             continue
-        one = measure(case, asked.seed, asked.seconds)
+        one, found = measure(case, asked.seed, asked.seconds)
+        if asked.keep is not None:
+            asked.keep.mkdir(exist_ok=True)
+            (asked.keep / f"{case.name} {asked.seed}.json").write_text(json.dumps(found))
         runs.append(one)
         said = one["withheld"] or f"{one['kind']} {one['where']}"
         print(f"{one['case']:28} {one['outcome']:9} {said[:70]}", file=sys.stderr, flush=True)

@@ -60,7 +60,7 @@ def redis(folder: Path, options: Sequence[str] = ()) -> Iterator[tuple[int, int]
 
 
 @contextmanager
-def nginx(folder: Path, upstream: int = 0) -> Iterator[tuple[int, int]]:
+def nginx(folder: Path, upstream: int = 0, outside: str = "", inside: str = "") -> Iterator[tuple[int, int]]:
     """Its process and port; with an upstream its requests for /up go there."""
     port = free_port()
     (folder / "index.html").write_text("hello\n" * 100)
@@ -68,8 +68,8 @@ def nginx(folder: Path, upstream: int = 0) -> Iterator[tuple[int, int]]:
     (folder / "nginx.conf").write_text(
         f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/log;\n"
         "events {}\n"
-        "http { access_log off; keepalive_requests 100000000;\n"
-        f"server {{ listen 127.0.0.1:{port}; root {folder}; {behind} }} }}\n"
+        f"http {{ access_log off; keepalive_requests 100000000; {outside}\n"
+        f"server {{ listen 127.0.0.1:{port}; root {folder}; {behind} {inside} }} }}\n"
     )
     server = subprocess.Popen(["nginx", "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL)
     with _ended(server):

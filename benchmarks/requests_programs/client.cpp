@@ -1,4 +1,4 @@
-// Asks and times: client PORT CONNECTIONS INTERVAL_US SECONDS FILE [EVERY FILE], a request a file.
+// Asks and times: client PORT|PATH CONNECTIONS INTERVAL_US SECONDS FILE [EVERY FILE], a request a file.
 //
 // Each connection asks at its instants, or as soon as the answer before has come; EVERY nth request is the
 // second file's. How long an answer is, is found at the beginning. Prints a line a request: begun and taken,
@@ -6,11 +6,13 @@
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <iterator>
@@ -31,11 +33,19 @@ std::string content(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-int dial(int port) {
+int dial(const char* where) {
+  if (where[0] == '/') {
+    const int made = socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un there{};
+    there.sun_family = AF_UNIX;
+    std::strncpy(there.sun_path, where, sizeof(there.sun_path) - 1);
+    if (connect(made, reinterpret_cast<sockaddr*>(&there), sizeof(there)) != 0) std::exit(1);
+    return made;
+  }
   const int made = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in to{};
   to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<std::uint16_t>(port));
+  to.sin_port = htons(static_cast<std::uint16_t>(std::atoi(where)));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (connect(made, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) std::exit(1);
   const int on = 1;
@@ -60,7 +70,8 @@ std::size_t length_of_answer(int connection, const std::string& request) {
 
 int main(int count, char** arguments) {
   if (count < 6) return 2;
-  const int port = std::atoi(arguments[1]), connections = std::atoi(arguments[2]);
+  const char* port = arguments[1];
+  const int connections = std::atoi(arguments[2]);
   const std::int64_t interval = std::atoll(arguments[3]) * 1'000;
   const std::int64_t seconds = std::atoll(arguments[4]) * 1'000'000'000;
   const std::string usual = content(arguments[5]), other = count > 7 ? content(arguments[7]) : "";

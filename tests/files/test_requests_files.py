@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from latlab.formats.hdr.hlog import read_log
 from latlab.formats.recording import RecordingWriter
 from latlab.model.machine.environment import Environment
 from latlab.model.schedule import FOREIGN, INTERVAL, WAKE, Losses, Schedule, ScheduledThread, State
@@ -42,6 +43,8 @@ def run(tmp_path: Path) -> Path:
     with RecordingWriter(
         folder, "requests", parameters={}, environment=Environment({}), command="latlab"
     ) as writer:
+        writer.append("requests", {name: found.rows[name].copy() for name in REQUEST.names or ()})
+        writer.put("names", {"schema": 1, "kinds": found.kinds, "connections": found.connections})
         writer.put("requests", summarise(found, schedule, 0).to_json())
     return folder
 
@@ -77,6 +80,21 @@ def test_the_slowest_are_written_for_perfetto(run: Path, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     events = json.loads(trace.read_text())["traceEvents"]
     assert max(one["dur"] for one in events if one["ph"] == "X") == 9_500.0
+
+
+def test_answered_requests_over_time_are_a_log_that_hdr_histogram_reads(run: Path, tmp_path: Path) -> None:
+    log = tmp_path / "requests.hlog"
+    done = latlab("show", str(run), "--hlog", str(log))
+    assert done.returncode == 0, done.stderr
+    intervals = read_log(log).intervals
+    assert [(one.tag, one.histogram.count) for one in intervals] == [(None, 199), ("GET_/<b>", 199)]
+    assert intervals[0].histogram.quantile(0.5) == 500
+
+
+def test_a_recording_without_requests_has_no_log(run: Path, tmp_path: Path) -> None:
+    (run / "names.json").unlink()
+    done = latlab("show", str(run), "--hlog", str(tmp_path / "no.hlog"))
+    assert (done.returncode, "has no requests for a log" in done.stderr) == (1, True)
 
 
 def test_a_live_view_needs_a_terminal() -> None:

@@ -21,9 +21,9 @@ from latlab.model.schedule import (
     State,
     Wait,
 )
-from latlab.requests.answer import tail_answer
 from latlab.requests.connections import NEVER, REQUEST, Found
 from latlab.requests.faults import Faults
+from latlab.requests.judging.answer import tail_answer
 from latlab.requests.parts import Account
 from latlab.requests.summary import summarise
 from latlab.stats.censored import censored_quantiles

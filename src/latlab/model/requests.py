@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 __all__ = [
+    "CommonTrait",
     "PartKind",
     "QuantileChange",
     "RequestKind",
@@ -131,6 +132,28 @@ class TimeSlice:
 
 
 @dataclass(frozen=True, slots=True)
+class CommonTrait:
+    """Something that slow requests have and median ones have not.
+
+    Attributes:
+        what: "kind", "connection", "core", "answer's size", "request's size", "lock", "disk", "period".
+        value: which, as "KEYS", "CPU 1", "1 MB and more", "every 230 ms".
+        slow, of_slow, median, of_median: how many requests have it, of how many.
+        p_value: Fisher's exact test, one-sided, times the number of traits that were looked at.
+        amount: of a size, bytes; of a period, ns; else 0.
+    """
+
+    what: str
+    value: str
+    slow: int
+    of_slow: int
+    median: int
+    of_median: int
+    p_value: float
+    amount: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TailAnswer:
     """What the slow requests spend their time on that the median ones don't; said only where it holds.
 
@@ -142,6 +165,10 @@ class TailAnswer:
         median, of_median: likewise of the median ones.
         p_value: that chance alone puts so many among the slow ones (Fisher's exact test, one-sided).
         candidates: the parts of the difference, the largest first, with their shares.
+        behind: of the share, what they spent waiting for somebody who did this: the thread that reads or
+            works, the holder of a lock.
+        holder: of a lock, what its holders mostly did meanwhile; "" where that is nothing in particular.
+        common: what the slow requests have in common that median ones have not, the surest first.
     """
 
     withheld: str = ""
@@ -155,6 +182,9 @@ class TailAnswer:
     of_median: int = 0
     p_value: float = 1.0
     candidates: tuple[tuple[PartKind, float], ...] = ()
+    behind: float = 0.0
+    holder: str = ""
+    common: tuple[CommonTrait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,7 @@ class Found:
         connections: their names. kinds: their names.
         framings: how many requests were told apart by which framing.
         uncounted: exchanges in which more requests may have come than are counted.
+        calls: by thread, when its calls on all sockets ended, in order, and which of them answered.
     """
 
     rows: Array
@@ -59,6 +60,7 @@ class Found:
     kinds: tuple[str, ...]
     framings: Mapping[str, int] = field(default_factory=dict)
     uncounted: int = 0
+    calls: Mapping[int, tuple[Array, Array]] = field(default_factory=dict)
 
     @property
     def framing(self) -> str:
@@ -85,12 +87,14 @@ def find_requests(transfers: Transfers) -> Found:
     kinds: dict[str, int] = {}
     framings: Counter[str] = Counter()
     uncounted = 0
+    served: list[Call] = []
     for sk, parts in _connections(transfers, ready, lives).items():
         for number, one in enumerate(parts):
             name, serves = _named(transfers, one, lives.of(sk, one.calls[0].time_ns))
             if not serves or _one_way(one.calls):
                 continue
             names.append(name)
+            served += (call for call in one.calls if not call.inward)
             found = paired(one.calls, candidates(_beginnings(one.calls)))
             framings[found.framing] += len(found.pairs) + len(found.open)
             uncounted += found.uncounted
@@ -106,8 +110,26 @@ def find_requests(transfers: Transfers) -> Found:
     table = np.array(rows, REQUEST) if rows else np.zeros(0, REQUEST)
     return Found(
         table[np.argsort(table["arrived"], kind="stable")], tuple(names), tuple(kinds),
-        {name: count for name, count in framings.items() if count}, uncounted,
+        {name: count for name, count in framings.items() if count}, uncounted, _calls(transfers, served),
     )  # fmt: skip
+
+
+def _calls(transfers: Transfers, answering: Sequence[Call]) -> dict[int, tuple[Array, Array]]:
+    """Of each thread, when its calls ended, and whether each put an answer into a connection."""
+    tables = [one for one in (transfers.received, transfers.sent) if len(one["time_ns"])]
+    if not tables:
+        return {}
+    tids, times = (
+        np.concatenate([one[key] for one in tables]).astype(np.int64) for key in ("tid", "time_ns")
+    )
+    mine = np.array([(one.tid, one.time_ns) for one in answering], np.int64).reshape(-1, 2)
+    order = np.lexsort((times, tids))
+    tids, times = tids[order], times[order]
+    ids, starts = np.unique(tids, return_index=True)
+    found = {}
+    for tid, part in zip(ids.tolist(), np.split(times, starts[1:]), strict=True):
+        found[tid] = (part, np.isin(part, mine[mine[:, 0] == tid, 1]))
+    return found
 
 
 def _row(pair: Pair, connection: int, kind: int) -> tuple[Any, ...]:

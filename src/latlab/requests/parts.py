@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,12 +41,19 @@ class Account:
         schedule: of the server while it answered them.
         rows: of REQUEST, all of them. kinds: the names of their kinds.
         faults: pages that were missing to its threads.
+        calls: as `Found.calls`.
     """
 
     def __init__(
-        self, schedule: Schedule, rows: Array, kinds: Sequence[str], faults: Faults | None = None
+        self,
+        schedule: Schedule,
+        rows: Array,
+        kinds: Sequence[str],
+        faults: Faults | None = None,
+        calls: Mapping[int, tuple[Array, Array]] | None = None,
     ) -> None:
         self._schedule = schedule
+        self._calls = calls if calls is not None else {}
         self._faults = faults if faults is not None else Faults()
         self._requests, self._kinds = rows, kinds
         self._before = _done_before(rows)
@@ -58,9 +65,22 @@ class Account:
         self._samples = _samples(schedule)
         self._spans: list[RequestSpan] = []
         self._lane, self._at = "", 0
+        self._behind = False
 
     def of(self, index: int) -> Spent:
         """Nanoseconds of each part of one request; they sum to its time."""
+        self._behind = False
+        return self._apart(index)
+
+    def causes(self, index: int) -> Spent:
+        """The same by what those did meanwhile for whom it waited: the reader, the worker, a lock's holder.
+
+        Who waits behind a request that computes is as late by that computation as the request itself.
+        """
+        self._behind = True
+        return self._apart(index)
+
+    def _apart(self, index: int) -> Spent:
         spent: Spent = {}
         request, done_before = self._requests[index], int(self._before[index])
         arrived, read = int(request["arrived"]), int(request["read"])
@@ -72,7 +92,10 @@ class Account:
         if sender != reader and sender >= 0:
             begun = self._taken_up(sender, read, answered, done_before)
             self._lane = self._numbered(sender)
-            self._add(spent, "thread", self._name(sender), begun - read)
+            if self._behind:
+                self._meanwhile(spent, sender, read, begun)
+            else:
+                self._add(spent, "thread", self._name(sender), begun - read)
         self._working(spent, sender if sender >= 0 else reader, begun, answered)
         self._add(spent, "send", "", sent - answered)
         return spent
@@ -101,6 +124,15 @@ class Account:
 
     def _name(self, index: int) -> str:
         return self._schedule.threads[index].name
+
+    def cpu_of(self, index: int) -> int:
+        """The CPU on which a request was worked on first, or was to be; -1 where that wasn't seen."""
+        request = self._requests[index]
+        server = self._index.get(int(request["sender"]), -1)
+        for row, _, _ in self._cut(server, int(request["read"]) - 1, int(request["sent"])):
+            if int(row["cpu"]) >= 0:
+                return int(row["cpu"])
+        return -1
 
     def _numbered(self, index: int) -> str:
         return f"{self._name(index)} {self._schedule.threads[index].tid}" if index >= 0 else ""
@@ -156,17 +188,44 @@ class Account:
                 until = min(until, int(row["sent"])) if int(row["sent"]) > at else until
                 if int(row["sent"]) > at:
                     other = f" with {self._kinds[int(row['kind'])]}"
-            self._add(spent, "receive-queue", f"{name} was busy{other}", until - at)
+            if self._behind:
+                self._running(spent, reader, at, until - at)
+            else:
+                self._add(spent, "receive-queue", f"{name} was busy{other}", until - at)
             at = until
             if place + 1 < len(times) and at >= int(times[place + 1]):
                 place += 1
 
     def _working(self, spent: Spent, index: int, begin: int, end: int) -> None:
         known = 0
+        waits: list[
+            tuple[Any, int]
+        ] = []  # of a loop over many connections: who answered this one, it saw last
         for row, since, ns in self._cut(index, begin, end):
             known += ns
+            if row["state"] == State.BLOCKED and row["wait"] == Wait.POLL and row["source"] != Source.TIMER:
+                waits.append((row, ns))
             self._account(spent, row, since, ns)
+        if waits:
+            self._rename(spent, waits)
         self._add(spent, "unexplained", "", end - begin - known)
+
+    def _rename(self, spent: Spent, waits: Sequence[tuple[Any, int]]) -> None:
+        """An event loop is woken for others as well: a request's peer is the one that woke it last."""
+        _, last = self._wait(waits[-1][0])
+        for row, ns in waits[:-1]:
+            kind, where = self._wait(row)
+            if kind == "process" and where != last and spent.get((kind, where), 0.0) >= ns:
+                spent[kind, where] -= ns
+                spent[kind, last] = spent.get((kind, last), 0.0) + ns
+        for key in [key for key, ns in spent.items() if ns <= 0]:
+            del spent[key]
+
+    def _meanwhile(self, spent: Spent, index: int, begin: int, end: int) -> None:
+        """What another thread did in this time, without following it any further."""
+        self._behind = False
+        self._working(spent, index, begin, end)
+        self._behind = True
 
     def _running(self, spent: Spent, thread: int, begin: int, ns: int) -> None:
         """By the functions in which it was sampled meanwhile; without a sample none is named."""
@@ -198,6 +257,9 @@ class Account:
             self._add(spent, "runnable", self._who_ran(row), ns)
         elif state == State.BLOCKED:
             kind, where = self._wait(row)
+            if self._behind and kind == "lock" and int(row["waker"]) >= 0:
+                self._meanwhile(spent, int(row["waker"]), begin, begin + ns)
+                return
             self._add(spent, kind, where, ns)
         else:
             self._add(spent, "unexplained", "events were lost", ns)
@@ -218,11 +280,19 @@ class Account:
             return "process", "stopped by a signal"
         if wait == Wait.THROTTLED:
             return "runnable", "CPU quota"
+        if wait in (Wait.PIPE, Wait.SOCKET) and self._answers(row):
+            return "send", ""
         if wait in (Wait.PIPE, Wait.SOCKET, Wait.CHILD, Wait.POLL, Wait.EVENTFD):
             return "process", woke or ("" if thing.startswith("anon_inode:") else thing)  # of many, no name
         if source == Source.DISK:
             return "disk", thing
         return "unexplained", ""
+
+    def _answers(self, row: Any) -> bool:
+        """Whether the call in which a thread waited put an answer into a connection: it was full."""
+        times, answers = self._calls.get(self._schedule.threads[int(row["thread"])].tid, (_NONE, _NONE))
+        at = int(np.searchsorted(times, int(row["end"])))
+        return at < len(times) and bool(answers[at])
 
     def _waits_on(self, row: Any) -> bool:
         """Whether a wait that its time-out ended goes on: who only looks up waits for the same word again.

@@ -9,9 +9,10 @@ import numpy as np
 
 from latlab.model.requests import RequestKind, Requests, SlowRequest, TimeSlice
 from latlab.model.schedule import Schedule
-from latlab.requests.answer import tail_answer
 from latlab.requests.connections import NEVER, Found
 from latlab.requests.faults import Faults
+from latlab.requests.judging.answer import tail_answer
+from latlab.requests.judging.common import traits_of
 from latlab.requests.parts import Account, merged
 from latlab.stats.censored import censored_quantiles
 
@@ -46,12 +47,15 @@ def summarise(
     whole, at_least = _percentiles(times, still)
     kinds, pooled = _kinds(found, rows, times, still)
     order = np.argsort(times, kind="stable")
-    account = Account(schedule, rows, found.kinds, faults)
+    account = Account(schedule, rows, found.kinds, faults, found.calls)
 
     def apart(which: Sequence[int]) -> list[dict[Any, float]]:
         return [account.of(index) for index in which]
 
-    tail, median = apart(_tail(order)), apart(_median(order))
+    slow, usual = _tail(order), _median(order)
+    tail, median = apart(slow), apart(usual)
+    causes = tuple([account.causes(index) for index in which] for which in (slow, usual))
+    common = traits_of(rows, slow, usual, (tail, median), found.kinds, found.connections, account.cpu_of)
     seconds = schedule.seconds
     return Requests(
         seconds,
@@ -83,7 +87,7 @@ def summarise(
         uncounted=found.uncounted,
         framings=dict(found.framings),
         pooled_kinds=pooled,
-        answer=tail_answer(tail, median),
+        answer=tail_answer(tail, median, causes[0], causes[1], common),
         began_ns=schedule.began_ns,
         over_time=_over_time(rows["arrived"] - schedule.began_ns, times, still, schedule.seconds),
     )  # fmt: skip

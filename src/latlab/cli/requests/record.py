@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 KIND = "requests"
 _DOCUMENT = "requests"
+_NAMES = "names"  # of the kinds and connections that the series' numbers stand for
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
@@ -60,6 +61,7 @@ def record(
                 writer.append(
                     "requests", {name: found.rows[name].copy() for name in found.rows.dtype.names or ()}
                 )
+            writer.put(_NAMES, {"schema": 1, "kinds": found.kinds, "connections": found.connections})
             writer.put(_DOCUMENT, result.to_json())
         click.echo(f"latlab requests: recorded in {folder}", err=True)
     return _tell(result, as_json)
@@ -69,8 +71,11 @@ def record(
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--html", type=click.Path(path_type=Path), help="Write a self-contained page.")
 @click.option("--perfetto", type=click.Path(path_type=Path), help="Write the slowest for ui.perfetto.dev.")
+@click.option(
+    "--hlog", type=click.Path(path_type=Path), help="Write an HdrHistogram log, an interval a second."
+)
 @JSON
-def show(run: Path, html: Path | None, perfetto: Path | None, as_json: bool) -> ExitCode:
+def show(run: Path, html: Path | None, perfetto: Path | None, hlog: Path | None, as_json: bool) -> ExitCode:
     """Print the requests that were recorded in RUN."""
     recording = _opened(run)
     result = _read(recording.document(_DOCUMENT))
@@ -84,6 +89,9 @@ def show(run: Path, html: Path | None, perfetto: Path | None, as_json: bool) -> 
 
         perfetto.write_text(trace(result), encoding="utf-8")
         click.echo(f"latlab requests: wrote {perfetto}", err=True)
+    if hlog is not None:
+        _write_log(recording, result, hlog)
+        click.echo(f"latlab requests: wrote {hlog}", err=True)
     return _tell(result, as_json)
 
 
@@ -112,6 +120,21 @@ def compare(runs: tuple[Path, ...], effect: float, as_json: bool) -> ExitCode:
     return ExitCode.REGRESSION if result.verdict in ("slower", "mixed") else ExitCode.OK
 
 
+def _write_log(recording: Recording, result: Requests, path: Path) -> None:
+    from datetime import datetime
+
+    from latlab.requests import write_log
+
+    if _NAMES not in recording.documents() or "requests" not in recording.names():
+        raise InputError(recording.path, "has no requests for a log", remedy="record again, under load")
+    table = recording.series("requests")
+    columns = {name: table.column(name).to_numpy() for name in ("arrived", "sent", "kind")}
+    seen = (result.began_ns, result.began_ns + round(result.seconds * 1e9))
+    ended_s = datetime.fromisoformat(recording.started_at).timestamp()  # it is written when all is over
+    names = [str(one) for one in recording.document(_NAMES)["kinds"]]
+    write_log(path, columns, names, seen, ended_s - result.seconds)
+
+
 def _opened(run: Path) -> Recording:
     from latlab.formats.recording import open_recording
 
@@ -135,6 +158,7 @@ def _tell(result: Requests, as_json: bool) -> ExitCode:
 
 def _read(document: dict[str, Any]) -> Requests:
     from latlab.model.requests import (
+        CommonTrait,
         RequestKind,
         RequestPart,
         Requests,
@@ -164,5 +188,6 @@ def _read(document: dict[str, Any]) -> Requests:
     given["over_time"] = tuple(TimeSlice(**one) for one in given.get("over_time", ()))
     if "answer" in given:
         said = tuple((kind, share) for kind, share in given["answer"]["candidates"])
-        given["answer"] = TailAnswer(**{**given["answer"], "candidates": said})
+        common = tuple(CommonTrait(**one) for one in given["answer"].get("common", ()))
+        given["answer"] = TailAnswer(**{**given["answer"], "candidates": said, "common": common})
     return Requests(**given)

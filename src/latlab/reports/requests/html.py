@@ -10,6 +10,7 @@ from latlab.reports.requests.text import (
     PART_COLUMNS,
     SAYS,
     SLOW_COLUMNS,
+    common_lines,
     counted,
     finding,
     kind_rows,
@@ -75,6 +76,10 @@ def _sections(page: Page, found: Requests) -> None:
         "Where the time goes.",
     )  # fmt: skip
     page.table(PART_COLUMNS, part_rows(found.parts, found.median_parts))
+    common = common_lines(found)
+    if common:
+        page.section("What the slow ones have in common", "Fisher's exact test against the median ones.")
+        page.paragraph("\n\n".join(common))
     page.section("The slowest")
     page.table(SLOW_COLUMNS, slow_rows(found))
     drawn = timelines(found.slowest)

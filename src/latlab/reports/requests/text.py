@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
-from latlab.model.requests import RequestKind, RequestPart, Requests, RequestsComparison
+from latlab.model.requests import PartKind, RequestKind, RequestPart, Requests, RequestsComparison
 from latlab.words import count, duration, plural, share, table
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "PART_COLUMNS",
     "SAYS",
     "SLOW_COLUMNS",
+    "common_lines",
     "comparison_lines",
     "counted",
     "finding",
@@ -45,6 +47,8 @@ _FRAMING = {
     "direction": "not recognised: a request ends where its answer begins",
 }
 _MOST_LINES = 12  # of kinds
+_MOST_TRAITS = 5
+_BEHIND = 0.05  # of the difference
 _LEAST = 0.005  # share of a part that is worth a line
 
 
@@ -57,11 +61,28 @@ def finding(found: Requests) -> str:
     if said.withheld:
         return f"{whole} Cannot tell what makes the slow requests slow: {said.withheld}{_nearest(found)}."
     where = f" ({said.where})" if said.where else ""
+    behind = ", itself or behind another request that does" if said.behind > _BEHIND else ""
+    holder = f" Who held the lock was {_did(said.holder)} meanwhile." if said.holder else ""
+    counts = f"{said.slow} of {plural(said.of_slow, 'slow request')}, and {said.median} of {said.of_median}"
     return (
         f"The slow requests take {duration(said.extra_ns)} longer than the median ones, and spend "
-        f"{share(min(1.0, said.share), digits=0)} of that {SAYS[said.kind]}{where}: so do {said.slow} of "
-        f"{plural(said.of_slow, 'slow request')}, and {said.median} of {said.of_median} median ones. {whole}"
+        f"{share(min(1.0, said.share), digits=0)} of that {SAYS[said.kind]}{where}{behind}: so do {counts} "
+        f"median ones.{holder} {whole}"
     )
+
+
+def _did(holder: str) -> str:
+    kind, space, where = holder.partition(" ")
+    return f"{SAYS[cast('PartKind', kind)]}{space}{where}"
+
+
+def common_lines(found: Requests) -> list[str]:
+    """What the slow requests have in common that median ones have not, a line each."""
+    return [
+        f"{one.what} {one.value}: {one.slow} of {plural(one.of_slow, 'slow request')}, "
+        f"{one.median} of {one.of_median} median ones (p = {one.p_value:.1g})"
+        for one in found.answer.common[:_MOST_TRAITS]
+    ]
 
 
 _NAMED = (("p50", "p50_ns"), ("p99", "p99_ns"), ("p99.9", "p999_ns"))
@@ -123,7 +144,11 @@ def requests_lines(found: Requests) -> list[str]:
         "",
         f"Where the slow ones spend it (mean of {plural(found.band, 'request')}), beside the median ones:",
     ]
-    lines += [table(PART_COLUMNS, part_rows(found.parts, found.median_parts)), "", "The slowest:"]
+    lines += [table(PART_COLUMNS, part_rows(found.parts, found.median_parts))]
+    common = common_lines(found)
+    if common:
+        lines += ["", "What the slow ones have in common:", *(f"  {line}" for line in common)]
+    lines += ["", "The slowest:"]
     lines.append(table(SLOW_COLUMNS, slow_rows(found)))
     return lines
 

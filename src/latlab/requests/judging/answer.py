@@ -1,0 +1,210 @@
+"""What makes the slow requests slow: the part by which they differ from the median ones. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import comb
+
+from latlab.model.requests import CommonTrait, PartKind, TailAnswer
+from latlab.requests.parts import Spent
+
+__all__ = ["chance_of", "tail_answer"]
+
+_FEWEST = 5  # slow requests of which something is said
+_LONGER = 1.5  # times as long as the median ones, for there to be a tail
+_MAIN = 0.5  # of the difference
+_AGREE = 0.55  # of those slow ones that are really long
+# Or else the largest by far: so much of the difference, so many times the next, the largest in so many.
+_LARGEST, _NEXT, _MOSTLY = 0.35, 1.25, 0.75
+_USUAL = 0.1  # of the median ones may show the same
+_RARE = 1e-3  # p value
+_MAKES: tuple[PartKind, ...] = ("running", "fault", "send")  # an answer, and hands it over
+_MADE = 0.7  # of the difference
+_SIZE = "answer's size"
+_SLOWEST_NS = 5.0  # a byte of a large answer: 200 MB/s
+
+
+def tail_answer(
+    tail: Sequence[Spent],
+    median: Sequence[Spent],
+    tail_causes: Sequence[Spent] = (),
+    median_causes: Sequence[Spent] = (),
+    common: Sequence[CommonTrait] = (),
+) -> TailAnswer:
+    """Which part makes the slow requests longer than the median ones; withheld where no single one does.
+
+    Args:
+        tail, median: the parts of each request. tail_causes, median_causes: likewise, by `Account.causes`.
+        common: what the slow ones have in common.
+    """
+    said = replace(_judged(tail, median), common=tuple(common))
+    if not said.of_slow:
+        return said
+    large = _made(said, common)
+    if large is not None:
+        return large
+    if not said.withheld:
+        return replace(said, holder=_holder(tail, tail_causes)) if said.kind == "lock" else said
+    if tail_causes:
+        caused = _judged(tail_causes, median_causes)
+        # What they wait for behind others is the same thing as what these others do: it has one name.
+        if not caused.withheld and caused.where:
+            direct = dict(said.candidates).get(caused.kind, 0.0)
+            return replace(caused, behind=max(0.0, caused.share - direct), common=tuple(common))
+    return said
+
+
+def _made(said: TailAnswer, common: Sequence[CommonTrait]) -> TailAnswer | None:
+    """Large answers, where making and sending them is what takes the time: it has several parts."""
+    size = next((one for one in common if one.what == _SIZE), None)
+    made = sum(part for kind, part in said.candidates if kind in _MAKES)
+    if size is None or made < _MADE or said.kind not in _MAKES or size.slow < _AGREE * said.of_slow:
+        return None
+    if said.extra_ns > _SLOWEST_NS * size.amount:
+        return None  # so few bytes don't take that long: it is what they are computed from
+    return replace(
+        said, withheld="", kind="send", where=f"answers of {size.value}, made and sent", share=made,
+        slow=size.slow, median=size.median, p_value=size.p_value,
+    )  # fmt: skip
+
+
+def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
+    if len(tail) < _FEWEST or len(median) < _FEWEST:
+        return TailAnswer(
+            f"too few slow requests were seen ({len(tail)}): observe for longer, with --seconds"
+        )
+    usual = _means(median)
+    means = _means(tail)
+    length, usually = sum(means.values()), sum(usual.values())
+    if length < _LONGER * usually:
+        return TailAnswer("the slow requests are hardly longer than the median ones: there is no tail")
+    extra = length - usually
+    more = {kind: means[kind] - usual.get(kind, 0.0) for kind in means}
+    ranked = sorted(more, key=lambda kind: -more[kind])
+    said = tuple((kind, more[kind] / extra) for kind in ranked if more[kind] > 0.05 * extra)
+    kind = ranked[0]
+    mostly = _agree(tail, kind, usual, usually, extra)
+    main = more[kind] >= _MAIN * extra and mostly
+    largest = not main and _largest(tail, said, usual, usually, extra)
+    has = _mostly if main or not largest else _longest
+    slow, few = (sum(has(one, kind, usual, usually, extra) for one in group) for group in (tail, median))
+    p_value = chance_of(slow, len(tail), few, len(median))
+    where = _where(tail, median, kind, more[kind])
+    withheld = ""
+    if kind == "unexplained":
+        withheld = "most of what makes them longer was not seen"
+    elif not (main or largest):
+        withheld = "no single part makes most of them longer"
+    elif p_value > _RARE or few > _USUAL * len(median):
+        withheld = "median requests show the same"
+    elif kind == "runnable" and not where:
+        # What observes takes CPU time as well, and is nobody's neighbour in the schedule.
+        withheld = (
+            "they waited for CPUs, and no single thread had these most of the time; latlab's own work may be "
+            "a part of it, so observe on a machine with a CPU to spare"
+        )
+    return TailAnswer(
+        withheld, kind, where, extra, more[kind] / extra,
+        slow, len(tail), few, len(median), p_value, said,
+    )  # fmt: skip
+
+
+def _long(tail: Sequence[Spent], usually: float, extra: float) -> list[Spent]:
+    """Without those that are hardly longer than the median ones: what they do decides nothing."""
+    return [one for one in tail if sum(one.values()) - usually > _MAIN * extra]
+
+
+def _agree(
+    tail: Sequence[Spent], kind: PartKind, usual: Mapping[PartKind, float], usually: float, extra: float
+) -> bool:
+    """Whether this part is the main one in most of the long requests, and stays it without the longest."""
+    long = _long(tail, usually, extra)
+    agreeing = sum(_mostly(one, kind, usual, usually, extra) for one in long)
+    rest = sorted(tail, key=lambda one: sum(one.values()))[:-1]
+    means = _means(rest)
+    remaining = sum(means.values()) - usually
+    own = means.get(kind, 0.0) - usual.get(kind, 0.0)
+    return agreeing >= _AGREE * len(long) and own >= _MAIN * remaining
+
+
+def _largest(
+    tail: Sequence[Spent],
+    said: Sequence[tuple[PartKind, float]],
+    usual: Mapping[PartKind, float],
+    usually: float,
+    extra: float,
+) -> bool:
+    """Whether one part is the largest by far, on average and in nearly each of the long requests."""
+    if not said or said[0][1] < _LARGEST or (len(said) > 1 and said[0][1] < _NEXT * said[1][1]):
+        return False
+    long = _long(tail, usually, extra)
+    agreeing = sum(_longest(one, said[0][0], usual, usually, extra) for one in long)
+    return len(long) >= _FEWEST and agreeing >= _MOSTLY * len(long)
+
+
+def _means(group: Sequence[Spent]) -> dict[PartKind, float]:
+    found: dict[PartKind, float] = {}
+    for one in group:
+        for (kind, _), ns in one.items():
+            found[kind] = found.get(kind, 0.0) + ns / len(group)
+    return found
+
+
+def _more(one: Spent, usual: Mapping[PartKind, float]) -> dict[PartKind, float]:
+    found = {kind: -ns for kind, ns in usual.items()}
+    for (kind, _), ns in one.items():
+        found[kind] = found.get(kind, 0.0) + ns
+    return found
+
+
+def _mostly(
+    one: Spent, kind: PartKind, usual: Mapping[PartKind, float], usually: float, extra: float
+) -> bool:
+    """Whether this request is longer than the median ones, and by this part for the most."""
+    longer = sum(one.values()) - usually
+    # A median request that happens to be a little longer than the others is no slow one.
+    return longer > 0.1 * extra and _more(one, usual).get(kind, 0.0) > _MAIN * longer
+
+
+def _longest(
+    one: Spent, kind: PartKind, usual: Mapping[PartKind, float], usually: float, extra: float
+) -> bool:
+    """Whether this request is longer than the median ones, and by no other part as much as by this."""
+    more = _more(one, usual)
+    return sum(one.values()) - usually > 0.1 * extra and max(more, key=lambda each: more[each]) == kind
+
+
+def _where(tail: Sequence[Spent], median: Sequence[Spent], kind: PartKind, more: float) -> str:
+    """The place that makes most of this part's difference; "" where no single one does."""
+    places: dict[str, float] = {}
+    for group, sign in ((tail, 1.0), (median, -1.0)):
+        for one in group:
+            for (part, where), ns in one.items():
+                if part == kind:
+                    places[where] = places.get(where, 0.0) + sign * ns / len(group)
+    best = max(places, key=lambda where: places[where], default="")
+    return best if best and places[best] > _MAIN * more else ""
+
+
+def _holder(tail: Sequence[Spent], causes: Sequence[Spent]) -> str:
+    """What those did for most of the time who had a lock that the slow requests waited for."""
+    waited = sum(ns for one in tail for (kind, _), ns in one.items() if kind == "lock")
+    did: dict[tuple[PartKind, str], float] = {}
+    for group, sign in ((causes, 1.0), (tail, -1.0)):
+        for one in group:
+            for (kind, where), ns in one.items():
+                if kind != "lock":
+                    did[kind, where] = did.get((kind, where), 0.0) + sign * ns
+    best = max(did, key=lambda key: did[key], default=("unexplained", ""))
+    if best[0] in ("unexplained", "lock") or did[best] < _MAIN * waited:
+        return ""
+    return f"{best[0]}{f' ({best[1]})' if best[1] else ''}"
+
+
+def chance_of(hits: int, among: int, others: int, of_others: int) -> float:
+    """The chance of at least so many hits among the first group, were they drawn from both alike (Fisher)."""
+    every, total = hits + others, among + of_others
+    whole = comb(total, among)
+    ways = sum(comb(every, k) * comb(total - every, among - k) for k in range(hits, min(every, among) + 1))
+    return float(ways / whole) if hits else 1.0

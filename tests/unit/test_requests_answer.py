@@ -1,0 +1,90 @@
+"""Why the slow requests are slow, from parts that were written by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from latlab.model.requests import CommonTrait
+from latlab.requests.connections import REQUEST
+from latlab.requests.judging.answer import tail_answer
+from latlab.requests.judging.common import traits_of
+from latlab.requests.parts import Spent
+
+USUAL: list[Spent] = [{("running", "server"): 40.0}] * 50
+RUNS: Spent = {("running", "server in compute"): 1_000.0}
+WAITS: Spent = {("receive-queue", "server was busy"): 1_000.0, ("running", "server"): 40.0}
+
+
+def size(large: int, amount: float) -> CommonTrait:
+    return CommonTrait("answer's size", "20.0 MB and more", large, 10, 0, 50, 1e-9, amount)
+
+
+def test_who_waits_behind_a_computation_is_late_by_that_computation() -> None:
+    tail = [RUNS, WAITS] * 5
+    caused = [RUNS, {("running", "server in compute"): 1_000.0, ("running", "server"): 40.0}] * 5
+    alone = tail_answer(tail, USUAL)
+    said = tail_answer(tail, USUAL, caused, USUAL)
+    assert alone.withheld == "no single part makes most of them longer"
+    assert (said.withheld, said.kind, said.where) == ("", "running", "server in compute")
+    assert 0.4 < said.behind < 0.6
+
+
+def test_the_largest_part_by_far_in_nearly_each_slow_request_is_named_below_a_half() -> None:
+    one: Spent = {("disk", "fsync"): 450.0, ("running", "a"): 280.0, ("runnable", ""): 270.0}
+    said = tail_answer([one] * 10, USUAL)
+    assert (said.withheld, said.kind) == ("", "disk")
+
+
+def test_two_parts_of_one_size_are_not_told_apart() -> None:
+    one: Spent = {("disk", "fsync"): 400.0, ("timer", ""): 390.0, ("lock", ""): 210.0}
+    assert tail_answer([one] * 10, USUAL).withheld == "no single part makes most of them longer"
+
+
+def test_a_large_answer_is_named_by_its_size_whichever_part_of_making_it_is_the_longest() -> None:
+    one: Spent = {("fault", "pages"): 500.0, ("running", "a"): 300.0, ("send", ""): 200.0}
+    said = tail_answer([one] * 10, USUAL, common=[size(9, 20e6)])
+    assert (said.kind, said.where) == ("send", "answers of 20.0 MB and more, made and sent")
+
+
+def test_few_bytes_that_take_long_to_compute_are_not_their_size() -> None:
+    said = tail_answer([RUNS] * 10, USUAL, common=[size(9, 20.0)])
+    assert said.kind == "running"
+
+
+def test_what_the_holder_of_a_lock_does_is_told() -> None:
+    one: Spent = {("lock", "futex 0x40"): 900.0, ("running", "server"): 40.0}
+    held: Spent = {("disk", "fsync"): 900.0, ("running", "server"): 40.0}
+    said = tail_answer([one] * 10, USUAL, [held] * 10, USUAL)
+    assert (said.kind, said.holder) == ("lock", "disk (fsync)")
+
+
+def rows(slow_every_ns: int) -> np.ndarray:  # type: ignore[type-arg]
+    made = np.zeros(400, REQUEST)
+    made["arrived"] = np.arange(400) * 1_000_000 + 137_000 * (np.arange(400) % 7)
+    slow = np.arange(0, 400_000_000, slow_every_ns) // 1_000_000
+    made["sent"] = made["arrived"] + 50_000
+    made["sent"][slow] += 3_000_000
+    made["bytes_out"] = 60
+    made["kind"] = np.arange(400) % 3
+    made["kind"][slow] = 3
+    return made
+
+
+def test_slow_requests_have_their_kind_and_their_period_in_common() -> None:
+    table = rows(20_000_000)
+    tail = np.flatnonzero(table["kind"] == 3).tolist()
+    median = np.flatnonzero(table["kind"] != 3).tolist()
+    spent = ([RUNS] * len(tail), [USUAL[0]] * len(median))
+    found = traits_of(table, tail, median, spent, ("A", "B", "C", "KEYS"), ("port",), lambda _: 0)
+    said = {one.what: one for one in found}
+    assert said["kind"].value == "KEYS"
+    assert abs(said["period"].amount - 20_000_000) < 400_000
+    assert set(said) == {"kind", "period"}
+
+
+def test_slow_requests_that_are_like_the_others_have_nothing_in_common() -> None:
+    table = rows(20_000_000)
+    chosen = np.random.default_rng(3).permutation(400)
+    tail, median = chosen[:20].tolist(), chosen[20:].tolist()
+    spent = ([USUAL[0]] * 20, [USUAL[0]] * 380)
+    assert traits_of(table, tail, median, spent, ("A", "B", "C", "KEYS"), ("port",), lambda at: at % 2) == ()
