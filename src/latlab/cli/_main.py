@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from typing import Any, ClassVar
 
@@ -60,6 +61,17 @@ def main(arguments: list[str] | None = None) -> None:
     except LatlabError as error:
         click.echo(f"latlab: {printable(str(error))}", err=True)  # it may name somebody else's file
         sys.exit(error.exit_code)
+    except click.NoSuchOption as error:
+        command = error.ctx.command_path if error.ctx else "latlab"
+        known = [] if error.ctx is None else [
+            spelling for one in error.ctx.command.get_params(error.ctx)
+            if not getattr(one, "hidden", False) for spelling in one.opts
+        ]  # fmt: skip
+        near = difflib.get_close_matches(error.option_name, known, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        option = printable(error.option_name)
+        click.echo(f"{command}: unknown option '{option}'{hint}; see '{command} --help'", err=True)
+        sys.exit(ExitCode.USAGE)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "latlab"
         click.echo(f"{command}: {printable(error.format_message())}; see '{command} --help'", err=True)

@@ -36,8 +36,7 @@ _EPILOG = "`latlab diagnose compare A B` compares two diagnoses, before and afte
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(5, 86_400),
-    metavar="S",
+    type=Seconds(5, 86_400),
     help="Wall time of the whole diagnosis [default: 180].",
 )
 @click.option(

@@ -9,6 +9,7 @@ import click
 
 from latlab.cli.kit.lazy import SuggestingGroup
 from latlab.cli.kit.options import JSON
+from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def clocks(as_json: bool) -> int:
     "--for",
     "profile",
     type=click.Choice(["bench", "jitter", "messaging"]),
+    help="Kind of measurement to tune for.",
     default="bench",
     show_default=True,
 )
@@ -153,7 +155,7 @@ def _measured(*arguments: Any, **options: Any) -> list[Change]:
     from latlab.system.settings.measured import apply_measured
 
     def told(group: str) -> None:
-        click.echo(f"latlab system tune: measuring with and without {group}", err=True)
+        say(f"latlab system tune: measuring with and without {group}")
 
     return apply_measured(*arguments, **options, told=told)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab import words
-from latlab.cli.kit.options import CPUS, JSON
+from latlab.cli.kit.options import CPUS, JSON, Seconds
 from latlab.errors import UsageError
 from latlab.model.bench import Settings
 
@@ -28,7 +28,13 @@ def measuring(function: Function) -> Function:
         click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="A fixture's parameter."),
         click.option("--size", type=int, help="The parameter `size`."),
         click.option("--iterations", type=click.IntRange(min=1), help="Measured iterations a process."),
-        click.option("--warmup", type=click.IntRange(min=0), default=10, show_default=True),
+        click.option(
+            "--warmup",
+            type=click.IntRange(min=0),
+            default=10,
+            show_default=True,
+            help="Unmeasured iterations before the measured ones.",
+        ),
         click.option(
             "--batch",
             type=click.IntRange(min=1),
@@ -57,7 +63,7 @@ def measuring(function: Function) -> Function:
         ),
         click.option(
             "--timeout",
-            type=click.FloatRange(min=0.01),
+            type=Seconds(0.01),
             default=60.0,
             show_default=True,
             help="Time limit of a process, in seconds.",

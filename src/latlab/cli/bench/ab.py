@@ -51,7 +51,13 @@ def judging(function: Any) -> Any:
     """What a verdict is over, and at what level."""
     options = [
         click.option("--effect", metavar="PERCENT", help="Smallest effect that matters, as 1% or 0.01."),
-        click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.05, show_default=True),
+        click.option(
+            "--alpha",
+            type=click.FloatRange(1e-9, 0.5),
+            default=0.05,
+            show_default=True,
+            help="Significance level.",
+        ),
         click.option(
             "--measures",
             default="typical,mean",
@@ -285,7 +291,13 @@ def show(documents: Sequence[dict[str, Any]], result: dict[str, Any], *, as_json
 
 @click.command()
 @click.argument("fixture")
-@click.option("--comparisons", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option(
+    "--comparisons",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Number of comparisons of each fixture with itself.",
+)
 @judging
 @click.option(
     "--seconds", type=Seconds(0.01), default=1.0, show_default=True, help="Time budget of a comparison."

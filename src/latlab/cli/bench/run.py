@@ -24,6 +24,7 @@ from latlab.cli.bench._options import (
 )
 from latlab.cli.bench.ab import exit_code, show
 from latlab.cli.kit.options import Seconds
+from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, LatlabError, UsageError
 from latlab.reports.json import document as json_of
 
@@ -129,7 +130,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
         code = _against(before, now, options, failed)
     if options["save_baseline"]:
         runs = bench.baseline.add(options["save_baseline"], now.tests, now.environment)
-        click.echo(f"latlab: {options['save_baseline']}: {words.plural(runs, 'run')} kept", err=True)
+        say(f"latlab: {options['save_baseline']}: {words.plural(runs, 'run')} kept")
     sys.stdout.flush()
     return ExitCode.FAILED if failed and code != ExitCode.REGRESSION else code
 
@@ -168,7 +169,7 @@ def _counts(context: click.Context, parameter: click.Parameter, value: str | Non
 
 def _running(function: Any) -> Any:
     options = [
-        click.option("--seconds", type=Seconds(0.01), default=2.0, show_default=True, help="Budget."),
+        click.option("--seconds", type=Seconds(0.01), default=2.0, show_default=True, help="Time budget."),
         click.option("--processes", type=click.IntRange(min=1), help="Number of processes [default: 5]."),
         click.option("--csv", "as_csv", is_flag=True, help="Print lines of testcase,nanoseconds."),
         click.option("--mean", is_flag=True, help="Show the mean in the summary, too."),

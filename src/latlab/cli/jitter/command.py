@@ -14,7 +14,7 @@ import click
 
 from latlab.cli.jitter.files import compare, merge, periods, study
 from latlab.cli.kit.lazy import SuggestingGroup
-from latlab.cli.kit.options import JSON, Duration, Seconds
+from latlab.cli.kit.options import JSON, Duration, Seconds, renamed
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, LatlabError, UnavailableError, UsageError
 
@@ -56,7 +56,9 @@ _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "
 )
 @JSON
 @click.option("--no-trace", is_flag=True, help="Don't join gaps to kernel events.")
-@click.option("--fifo", type=click.IntRange(1, 99), help="Measure under SCHED_FIFO at this priority.")
+@renamed(
+    "--priority", "--fifo", type=click.IntRange(1, 99), help="Measure under SCHED_FIFO at this priority."
+)
 @click.option(
     "--threshold",
     type=Duration(),
@@ -175,7 +177,7 @@ def _measured(
             threshold_ticks=options["knee"] or 0,
             ring=options["outbuf"],
             pause_ms=options["pause"],
-            fifo_priority=options["fifo"] or 0,
+            fifo_priority=options["priority"] or 0,
             trace=not options["no_trace"] and not options["classic"],
             stop_above_ns=options["threshold"] or 0,
             stop=stop,
@@ -195,7 +197,7 @@ def _keep_floor(result: JitterResult, options: dict[str, Any]) -> None:
     """The run is the floor of what is measured here next, where it has earned it."""
     from latlab.system import floor
 
-    if options["pause"] or result.task or options["fifo"] or options["classic"]:
+    if options["pause"] or result.task or options["priority"] or options["classic"]:
         return
     why = floor.refused(result)
     try:
@@ -221,7 +223,7 @@ def _exports(result: JitterResult, options: dict[str, Any]) -> None:
         from latlab.formats.recording import RecordingWriter
         from latlab.system.environment import capture
 
-        parameters = {key: options[key] for key in ("cpus", "seconds", "knee", "pause", "fifo", "task")}
+        parameters = {key: options[key] for key in ("cpus", "seconds", "knee", "pause", "priority", "task")}
         with RecordingWriter(
             options["output"], "jitter", parameters=parameters, environment=capture()
         ) as writer:

@@ -27,6 +27,7 @@ __all__ = [
     "Share",
     "json_option",
     "output",
+    "renamed",
 ]
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -64,6 +65,28 @@ def output(text: str, *, required: bool = False, name: str = "output") -> Decora
     return click.option("-o", "--output", name, type=path, required=required, help=text)
 
 
+def renamed(new: str, old: str, **attributes: Any) -> Decorator:
+    """An option by its new name; the `old` spelling works for one release, hidden, and prints a hint."""
+    name = new.lstrip("-").replace("-", "_")
+
+    def remember(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
+        if value is not None:
+            click.echo(f"{ctx.command_path}: {old} is now {new}", err=True)
+            ctx.meta[f"{__name__}.{name}"] = value
+
+    def either(ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+        return ctx.meta.get(f"{__name__}.{name}") if value is None else value
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        shared = {key: value for key, value in attributes.items() if key != "help"}
+        command = click.option(
+            old, hidden=True, is_eager=True, expose_value=False, callback=remember, **shared
+        )(command)
+        return click.option(new, callback=either, **attributes)(command)
+
+    return decorate
+
+
 class Duration(click.ParamType[int]):
     """A number with a unit, in nanoseconds.
 
@@ -97,12 +120,13 @@ class Seconds(click.ParamType[float]):
 
     Args:
         least, most: the bounds, in s; `least` itself is allowed unless it is 0.
+        zero: 0 is allowed.
     """
 
     name = "seconds"
 
-    def __init__(self, least: float = 0.0, most: float = 1e7) -> None:
-        self._least, self._most = least, most
+    def __init__(self, least: float = 0.0, most: float = 1e7, *, zero: bool = False) -> None:
+        self._least, self._most, self._zero = least, most, zero
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Seconds of a text; a number without a unit is seconds."""
@@ -113,8 +137,8 @@ class Seconds(click.ParamType[float]):
             seconds = words.duration_of(text if text[-1:].isalpha() else f"{text}s") / 1e9
         except ValueError:
             self.fail(f"'{value}' isn't a time; write 5, 5s or 500ms", param, ctx)
-        if not self._least <= seconds <= self._most or seconds == 0:
-            least = "more than 0" if self._least == 0 else f"{self._least:g}"
+        if not self._least <= seconds <= self._most or (seconds == 0 and not self._zero):
+            least = "more than 0" if self._least == 0 and not self._zero else f"{self._least:g}"
             self.fail(f"{text} is out of range; it takes {least} to {self._most:,g} seconds", param, ctx)
         return seconds
 

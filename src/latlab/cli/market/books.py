@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from latlab.cli.kit.progress import say
 from latlab.cli.market._options import (
     BOOK,
     CAPACITY,
@@ -101,9 +102,7 @@ def inside(
         document: dict[str, Any] = {"schema": 1, "changes": done.rows, "messages": done.census.messages}
         document |= {"anomalies": done.census.anomalies, "array": done.side_counts}
         click.echo(dumps(document))
-    click.echo(
-        f"latlab: wrote {done.rows:,} changes of {done.census.messages:,} messages to {output}", err=True
-    )
+    say(f"latlab: wrote {done.rows:,} changes of {done.census.messages:,} messages to {output}")
     return status
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from latlab.cli.kit.options import Seconds
 from latlab.cli.market._options import JSON, LENIENT, SYMBOLS, Feed, conclude, names_of
 from latlab.errors import ExitCode
 from latlab.reports.json import dumps
@@ -16,13 +17,15 @@ from latlab.reports.json import dumps
 @click.argument("a", type=Feed())
 @click.argument("b", type=Feed())
 @SYMBOLS
-@click.option("--window", default=60.0, show_default=True, help="Window of an estimate, in seconds.")
+@click.option(
+    "--window", type=Seconds(), default=60.0, show_default=True, help="Window of an estimate, in seconds."
+)
 @click.option(
     "--max-delay", default=5.0, show_default=True, help="Largest delay to look for, in milliseconds."
 )
 @click.option("--resolution", default=1.0, show_default=True, help="Width of a bin of lags, in microseconds.")
 @click.option(
-    "--follow", type=float, help="Follow growing files; end after this many seconds without new data."
+    "--follow", type=Seconds(), help="Follow growing files; end after this many seconds without new data."
 )
 @LENIENT
 @JSON

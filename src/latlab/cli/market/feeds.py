@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab import words
+from latlab.cli.kit.options import Seconds
+from latlab.cli.kit.progress import say
 from latlab.cli.market._options import FILE, JSON, OUTPUT, conclude
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
@@ -33,16 +35,22 @@ def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool
     if as_json:
         document = {"schema": 1, "output": str(output), "messages": messages, "bytes": size, "seed": seed}
         click.echo(dumps(document), err=str(output) == "-")
-    click.echo(f"latlab: wrote {messages:,} messages ({size:,} bytes) to {output}", err=True)
+    say(f"latlab: wrote {messages:,} messages ({size:,} bytes) to {output}")
     return ExitCode.OK
 
 
 @click.command()
 @FILE
-@click.option("--to", "to_", required=True, help="udp://HOST:PORT[,HOST:PORT], tcp://HOST:PORT or a file.")
+@click.option(
+    "--to", "to_", required=True, help="Target: udp://HOST:PORT[,HOST:PORT], tcp://HOST:PORT or a file."
+)
 @click.option("--requests", help="HOST:PORT of the retransmission server (udp).")
 @click.option(
-    "--linger", default=1.0, show_default=True, help="Seconds to answer requests after the last message."
+    "--linger",
+    type=Seconds(zero=True),
+    default=1.0,
+    show_default=True,
+    help="Seconds to answer requests after the last message.",
 )
 @click.option("--fixed", type=float, help="Microseconds between messages.")
 @click.option("--burst", help="B:US: B messages every US microseconds.")
@@ -145,7 +153,7 @@ def receive(feed: str, output: Path | None, changes: Path | None, as_json: bool)
     def started(source: LiveSource) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: source.stop())
-        click.echo(f"latlab: listening on {feed}", err=True)
+        say(f"latlab: listening on {feed}")
 
     found = listen(feed, output=output, changes=changes, started=started)
     click.echo(dumps(found.document()) if as_json else census_text(found))

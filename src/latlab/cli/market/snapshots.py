@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from latlab.cli.kit.progress import say
 from latlab.cli.market._options import (
     DATE,
     EVERY,
@@ -75,7 +76,7 @@ def snapshot(
 
             table = table.filter(pc.is_in(table["symbol"], pa.array(names)))
         write_table(table, output)
-        click.echo(f"latlab: wrote {table.num_rows:,} levels to {output}", err=True)
+        say(f"latlab: wrote {table.num_rows:,} levels to {output}")
         return conclude(census[0])
     from latlab.market import TableOutput, snapshot_stream
 
@@ -96,7 +97,7 @@ def snapshot(
                 written.write(table)
     except OSError as error:
         raise InputError(output, f"can't be written: {error.strerror or error}") from error
-    click.echo(f"latlab: wrote {written.rows:,} rows to {output}", err=True)
+    say(f"latlab: wrote {written.rows:,} rows to {output}")
     return conclude(census[0])
 
 
@@ -135,5 +136,5 @@ def lobster(
         tell=census.append,
         **period_of(from_, to),
     )
-    click.echo(f"latlab: wrote {lines:,} lines to {messages} and {books.name}", err=True)
+    say(f"latlab: wrote {lines:,} lines to {messages} and {books.name}")
     return conclude(census[0])

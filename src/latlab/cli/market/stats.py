@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from latlab.cli.kit.progress import say
 from latlab.cli.market._options import JSON, LENIENT, conclude
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
@@ -15,7 +16,13 @@ from latlab.reports.json import dumps
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the table here, as CSV.")
 @click.option("--html", "page", type=click.Path(path_type=Path), help="Write plots and fits here.")
-@click.option("--over", default="inside", show_default=True, type=click.Choice(["inside", "messages"]))
+@click.option(
+    "--over",
+    default="inside",
+    show_default=True,
+    type=click.Choice(["inside", "messages"]),
+    help="Events to count: changes of the inside, or messages.",
+)
 @click.option("--scheduler", help="FILE is a folder: its files over Dask, at ADDRESS or 'local'.")
 @LENIENT
 @JSON
@@ -48,13 +55,13 @@ def stats(
     if output is not None:
         if file.is_dir():
             parts = output.with_name(output.name + ".parts")
-            tell = lambda name: click.echo(f"latlab: {name} done", err=True)  # noqa: E731
+            tell = lambda name: say(f"latlab: {name} done")  # noqa: E731
             found = stats_archive(file, parts, over=over, lenient=lenient, scheduler=scheduler, notice=tell)
         else:
             found, census = measure(file, over=over, lenient=lenient)
             status = conclude(census)
         write_stats(found, output)
-        click.echo(f"latlab: wrote {len(found) - 1:,} symbols and the aggregate to {output}", err=True)
+        say(f"latlab: wrote {len(found) - 1:,} symbols and the aggregate to {output}")
     if str(output) == "-" and (page is not None or as_json):
         raise UsageError("-o - prints the table: give it a name for --html or --json")
     if page is not None:
@@ -80,4 +87,4 @@ def _statistics_page(file: Path, table: Path, page: Path, lenient: bool) -> None
         fit = None
     bursts = microbursts(file, lenient=lenient) if file != table and not file.is_dir() else None
     statistics_page(f"Statistics of {file.name}", symbols, fit, bursts).write(page)
-    click.echo(f"latlab: wrote {page}", err=True)
+    say(f"latlab: wrote {page}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from latlab.cli.kit.progress import say
 from latlab.cli.market._options import (
     DATE,
     EVERY,
@@ -43,7 +44,7 @@ def decode(file: Path | str, output: Path, per: str, lenient: bool, resume: bool
 
     census: list[Census] = []
     rows = write(file, output, per=per, lenient=lenient, resume=resume, tell=census.append)
-    click.echo(f"latlab: wrote {sum(rows.values()):,} rows of {len(rows)} tables to {output}", err=True)
+    say(f"latlab: wrote {sum(rows.values()):,} rows of {len(rows)} tables to {output}")
     return conclude(census[0], books=False)
 
 
@@ -83,7 +84,7 @@ def trades(
         **period_of(from_, to),
     )
     write_table(table, output)
-    click.echo(f"latlab: wrote {table.num_rows:,} trades to {output}", err=True)
+    say(f"latlab: wrote {table.num_rows:,} trades to {output}")
     return conclude(census[0])
 
 
@@ -132,5 +133,5 @@ def bars(
         **period_of(from_, to),
     )
     write_table(table, output)
-    click.echo(f"latlab: wrote {table.num_rows:,} bars to {output}", err=True)
+    say(f"latlab: wrote {table.num_rows:,} bars to {output}")
     return conclude(census[0])

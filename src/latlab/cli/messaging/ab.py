@@ -39,7 +39,7 @@ _CODES = {
     "--pairs", type=click.IntRange(min=2), default=1000, show_default=True, help="Largest number of pairs."
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of the order.")
-@click.option("--duration", type=Seconds(), help="Messages of each run, whatever the files say.")
+@click.option("--duration", type=Seconds(), help="Duration of each run, whatever the files say.")
 @click.option("--no-control", is_flag=True, help="Skip the null control, which measures A against itself.")
 @JSON
 def ab_command(a: str, b: str, as_json: bool, **options: Any) -> int:

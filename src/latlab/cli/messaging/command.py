@@ -12,7 +12,7 @@ import click
 
 from latlab.cli.kit.lazy import SuggestingGroup
 from latlab.cli.kit.options import JSON
-from latlab.cli.kit.progress import is_watched
+from latlab.cli.kit.progress import is_watched, say
 from latlab.cli.messaging._options import axis_of, run_options, settings_from
 from latlab.cli.messaging.commands import COMMANDS
 from latlab.errors import ExitCode, UsageError
@@ -170,7 +170,7 @@ def _swept(settings: Settings, parsed: dict[str, list[Any]], *, as_json: bool, o
                 str(result.lost),
             ]
         )
-        click.echo(f"{name}: {rows[-1][1]}, {rows[-1][4]}", err=True)
+        say(f"{name}: {rows[-1][1]}, {rows[-1][4]}")
         # Neither a later point that went well nor one that is less bad makes an earlier one whole.
         ended = ExitCode.FAILED if unsaved else _warned(result)
         code = ended if code in (ExitCode.OK, ended) or ended is ExitCode.FAILED else code

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.progress import say
 from latlab.cli.messaging._options import number_of, run_options, settings_from
 from latlab.cli.messaging.ab import ab_command, report_command
 from latlab.errors import ExitCode, UsageError
@@ -45,7 +46,7 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
         raise UsageError("a search needs 0 < --low <= --high, a repeat and a precision between 0 and 1")
 
     def told(probe: Any) -> None:
-        click.echo(f"{rate(probe.rate_hz, 'messages')}: {duration(probe.value_ns)}, {probe.reason}", err=True)
+        say(f"{rate(probe.rate_hz, 'messages')}: {duration(probe.value_ns)}, {probe.reason}")
 
     limit = find_limit(
         settings_from(options),

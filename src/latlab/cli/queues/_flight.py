@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode
 from latlab.reports.json import dumps
 
@@ -50,7 +51,7 @@ def fly(
     written = 0
     with recorder:
         until = None if seconds is None else time.monotonic() + seconds
-        click.echo(f"keeping the last {keep_seconds:g} s until something happens", err=True)
+        say(f"keeping the last {keep_seconds:g} s until something happens")
         while written < times:
             over = stop.wait(0.05) or recorder.failed or not recorder.anyone_alive
             over = over or (until is not None and time.monotonic() >= until)

@@ -15,7 +15,7 @@ FORMATS = ("csv", "gnuplot", "perfetto", "graphviz", "mermaid", "grafana")
 
 @click.command("export")
 @click.argument("run", type=click.Path(path_type=Path), required=False)
-@click.option("--to", "form", type=click.Choice(FORMATS), required=True)
+@click.option("--to", "form", type=click.Choice(FORMATS), required=True, help="Format to write.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write [default: stdout].")
 @EXCLUDE
 def export_(run: Path | None, form: str, output: Path | None, exclude: tuple[str, ...]) -> None:

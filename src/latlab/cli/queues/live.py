@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab.cli.kit.options import ALL_USERS, DURATION_NS
+from latlab.cli.kit.progress import say
 from latlab.cli.queues._exclude import EXCLUDE
 from latlab.cli.queues.observe import targets
 from latlab.errors import MissingExtraError, UsageError
@@ -62,7 +63,7 @@ def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None
 @click.option("--count", type=click.IntRange(min=1), help="End after this number of reports.")
 @EXCLUDE
 @ALL_USERS
-@click.option("--json", "as_json", is_flag=True, help="One JSON document a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, one document a line.")
 def watch_(
     target: tuple[str, ...], period: int, count: int | None, exclude: tuple[str, ...], as_json: bool
 ) -> None:
@@ -102,8 +103,14 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
 
 @click.command("serve")
 @click.argument("target", nargs=-1, required=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=9464, show_default=True)
-@click.option("--address", default="127.0.0.1", show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9464,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--token", help="Token that a scrape must send [default: random].")
 @click.option("--no-token", is_flag=True, help="Let every user of this machine read it.")
 @click.option("--otlp", metavar="URL", help="Send to this OpenTelemetry collector instead of serving.")
@@ -172,7 +179,7 @@ def _send(attachment: Attachment, url: str, period: int, most_series: int) -> No
     reader = PeriodicExportingMetricReader(OTLPMetricExporter(url), export_interval_millis=period / 1e6)
     provider = MeterProvider([reader])
     instruments(provider.get_meter("latlab.queues"), attachment, most_series=most_series)
-    click.echo(f"sending to {url} every {duration(period)}", err=True)
+    say(f"sending to {url} every {duration(period)}")
     try:
         while attachment.alive:
             time.sleep(min(1.0, period / 1e9))

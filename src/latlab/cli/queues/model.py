@@ -50,7 +50,7 @@ def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
     default=20_000,
     help="Number of events to simulate [default: 20,000].",
 )
-@click.option("--seed", type=int, default=1)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the simulation.")
 @JSON
 def simulate_(
     model: Path,

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from latlab.cli.kit.options import JSON
+from latlab.cli.kit.progress import say
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
 from latlab.reports.json import dumps
 
@@ -41,7 +42,7 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: b
     if as_json:
         counts = {"queues": len(analysis.queues), "stages": len(analysis.stages)}
         click.echo(dumps({"schema": 1, "report": str(target), **counts}))
-    click.echo(f"latlab queues: report: {target}", err=True)
+    say(f"latlab queues: report: {target}")
 
 
 @click.command("compare")
@@ -76,7 +77,7 @@ def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | N
             write_comparison(html, first, second, environments[1], [str(item) for item in unlike])
         except OSError as error:
             raise UsageError(f"{html}: can't be written ({error.strerror})") from None
-        click.echo(f"latlab queues: comparison: {html}", err=True)
+        say(f"latlab queues: comparison: {html}")
     if as_json:
         names = ("before", "after")
         documents = {name: analysis.to_json() for name, analysis in zip(names, found, strict=True)}

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.argument("run", type=click.Path(path_type=Path), required=False)
 @click.option("--traces", type=click.Path(path_type=Path), help="Text: a line 'push,pop' for each event.")
 @click.option("--samples", type=click.Path(path_type=Path), help="Text: blocks of 'key = value' lines.")
-@click.option("--queue", "queue_id", type=int, help="queueId of the samples that the traces belong to.")
+@click.option(
+    "--queue", "queue_id", type=int, help="Queue (queueId) of the samples that the traces belong to."
+)
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue of RUN out; repeatable.")
 @click.option(
     "--control-events",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab.cli.kit.options import JSON, Seconds, Share, output
-from latlab.cli.kit.progress import clock
+from latlab.cli.kit.progress import clock, say
 from latlab.errors import ExitCode, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def record(
                 )
             writer.put(_NAMES, {"schema": 1, "kinds": found.kinds, "connections": found.connections})
             writer.put(_DOCUMENT, result.to_json())
-        click.echo(f"latlab requests: recorded in {folder}", err=True)
+        say(f"latlab requests: recorded in {folder}")
     return _tell(result, as_json)
 
 
@@ -83,15 +83,15 @@ def show(run: Path, html: Path | None, perfetto: Path | None, hlog: Path | None,
         from latlab.reports.requests.html import report
 
         report(result, recording.environment, recording.command).write(html)
-        click.echo(f"latlab requests: wrote {html}", err=True)
+        say(f"latlab requests: wrote {html}")
     if perfetto is not None:
         from latlab.reports.requests.perfetto import trace
 
         perfetto.write_text(trace(result), encoding="utf-8")
-        click.echo(f"latlab requests: wrote {perfetto}", err=True)
+        say(f"latlab requests: wrote {perfetto}")
     if hlog is not None:
         _write_log(recording, result, hlog)
-        click.echo(f"latlab requests: wrote {hlog}", err=True)
+        say(f"latlab requests: wrote {hlog}")
     return _tell(result, as_json)
 
 

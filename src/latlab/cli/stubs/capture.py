@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from latlab.cli.kit.options import Seconds
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 
@@ -16,7 +17,12 @@ from latlab.reports.json import dumps
     "--merge", default=20.0, show_default=True, help="Blocked slices below this many us become runs."
 )
 @click.option("--faults", is_flag=True, help="Record every page fault (about 1 us each).")
-@click.option("--linger", default=0.0, help="Seconds for which processes that outlive COMMAND are followed.")
+@click.option(
+    "--linger",
+    type=Seconds(zero=True),
+    default=0.0,
+    help="Seconds for which processes that outlive COMMAND are followed.",
+)
 @click.option("--perf-script", type=click.Path(path_type=Path), help="Read this `perf script` text instead.")
 @click.option(
     "--ctf", type=click.Path(path_type=Path), help="Read this LTTng trace, or babeltrace2's text of it."

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 from latlab.words import duration
@@ -87,7 +88,7 @@ def load(
         said = [f"{achieved.busy_ns / lasted:.2f} CPUs busy"] if chosen else []
         said += [f"{achieved.memory_bytes / lasted:.2f} GB/s of memory"] if memory is not None else []
         said += [f"{achieved.disk_bytes / lasted * 1e3:.2f} MB/s of disk"] if disk is not None else []
-    click.echo(f"latlab: for {duration(lasted)}: {', '.join(said)}", err=True)
+    say(f"latlab: for {duration(lasted)}: {', '.join(said)}")
     if code:
         click.echo(f"latlab: the command ended with exit code {code}", err=True)
     return ExitCode.FAILED if code else ExitCode.OK

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab.cli.kit.options import JSON, Seconds
-from latlab.cli.kit.progress import teller
+from latlab.cli.kit.progress import say, teller
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 from latlab.words import size
@@ -76,7 +76,7 @@ def _study_stage(file: Path, plan: StudyPlan, as_json: bool, output: Path | None
 
     found = stage_study.study_stage(
         plan.component, layout=plan.layout, slow=plan.slow, seconds=plan.seconds, seed=plan.seed,
-        output=output, tell=lambda text: click.echo(f"latlab: {text}", err=True),
+        output=output, tell=lambda text: say(f"latlab: {text}"),
     )  # fmt: skip
     document = stage_study.as_json(found)
     click.echo(dumps(document) if as_json else stubs_text.stage(document))
@@ -98,11 +98,16 @@ _MUTATES = click.option(
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--component", "name", required=True, help="module:function or module:Class.method.")
+@click.option("--component", "name", required=True, help="Component: module:function or module:Class.method.")
 @click.option("--keyed", is_flag=True, help="Match results by the arguments, not by their order.")
 @_MUTATES
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), default=Path("stub.trace"), show_default=True
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path("stub.trace"),
+    show_default=True,
+    help="Trace to write.",
 )
 @JSON
 @_COMMAND
@@ -120,13 +125,13 @@ def record(
     count = _outside.record(name, list(command), output, keyed=keyed, mutates=mutates)
     if as_json:
         click.echo(dumps({"schema": 1, "trace": str(output), "component": name, "results": count}))
-    click.echo(f"{output}: {count} results of {name}", err=True)
+    say(f"{output}: {count} results of {name}")
     return ExitCode.OK
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("trace", type=click.Path(path_type=Path))
-@click.option("--component", "name", required=True, help="module:function or module:Class.method.")
+@click.option("--component", "name", required=True, help="Component: module:function or module:Class.method.")
 @click.option(
     "--keyed", is_flag=True, help="Match results by the arguments; the trace must be recorded with --keyed."
 )
@@ -152,7 +157,7 @@ def replay(
         document = {"schema": 1, "trace": str(trace), "component": name, "calls": calls}
         click.echo(dumps({**document, "memory_bytes": held, "exit_code": code}))
     how = "made as they were asked for" if lazy else "preloaded"
-    click.echo(f"{trace}: {calls} calls of {name} replayed, {how}, {size(held)} of memory", err=True)
+    say(f"{trace}: {calls} calls of {name} replayed, {how}, {size(held)} of memory")
     if code:
         click.echo(f"latlab: the command ended with exit code {code}", err=True)
     return ExitCode.FAILED if code else ExitCode.OK
@@ -174,7 +179,13 @@ def decode(trace: Path, labelled: bool) -> None:
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--component", "name", required=True, help="As in STUDY.toml.")
-@click.option("--kind", type=click.Choice(["python", "c++", "command"]), default="python", show_default=True)
+@click.option(
+    "--kind",
+    type=click.Choice(["python", "c++", "command"]),
+    default="python",
+    show_default=True,
+    help="Kind of component.",
+)
 @click.option("--keyed", is_flag=True, help="Match results by the arguments, not by their order.")
 @_MUTATES
 @JSON

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.progress import say
 from latlab.errors import UsageError
 from latlab.reports.json import dumps
 
@@ -98,4 +99,4 @@ def edit(
     if factor is not None or idle:
         changed = stubs.scale(changed, thread, factor=factor, idle=idle)
     stubs.save_actions(changed, output)
-    click.echo(f"{output}: {len(changed.threads)} action files", err=True)
+    say(f"{output}: {len(changed.threads)} action files")

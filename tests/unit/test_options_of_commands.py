@@ -1,0 +1,116 @@
+"""One kit of options over all commands: what is spelled the same means the same, and each has its help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import click
+import pytest
+
+from latlab.cli._main import latlab, main
+from latlab.cli.kit.options import CpuList, Seconds
+
+
+def every(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
+    yield " ".join(path), command
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        for name in command.list_commands(ctx):
+            inner = command.get_command(ctx, name)
+            assert inner is not None
+            yield from every(inner, (*path, name))
+
+
+@cache
+def commands() -> dict[str, click.Command]:
+    return dict(every(latlab, ("latlab",)))
+
+
+def options(spelling: str | None = None) -> dict[str, click.Option]:
+    return {
+        f"{name} {parameter.opts[-1]}": parameter
+        for name, command in commands().items()
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not parameter.hidden
+        if spelling is None or spelling in parameter.opts
+    }
+
+
+def test_every_option_of_every_command_has_a_sentence_of_help() -> None:
+    assert len(options()) > 400
+    bad = {
+        name: option.help
+        for name, option in options().items()
+        if not re.match(r"[A-Z`'\"]|\w+: |SCHED_FIFO", option.help or "") or option.help[-1] not in ".])"  # type: ignore[index]
+    }
+    assert bad == {}
+
+
+def test_every_command_says_what_it_does() -> None:
+    assert [name for name, command in commands().items() if not (command.help or "").strip()] == []
+
+
+def test_seconds_are_seconds_everywhere_with_or_without_their_unit() -> None:
+    found = options("--seconds") | options("--timeout") | options("--duration")
+    assert len(found) > 20
+    for name, option in found.items():
+        assert isinstance(option.type, Seconds), name
+        assert [option.type.convert(text, option, None) for text in ("5", "5s", "5000ms")] == [5.0] * 3, name
+
+
+def test_json_is_asked_for_in_one_wording() -> None:
+    found = options("--json")
+    assert len(found) > 50
+    assert {
+        name: o.help for name, o in found.items() if not str(o.help).startswith("Print the result as JSON")
+    } == {}
+    assert {name: o.name for name, o in found.items() if not o.is_flag} == {}
+
+
+def test_what_is_written_is_named_by_one_option() -> None:
+    # `latlab jitter` alone keeps the letters of the test that it follows: there -o bounds the outliers.
+    other = [name for name, one in options("-o").items() if "--output" not in one.opts]
+    assert other == ["latlab jitter --outbuf"]
+
+
+@pytest.mark.parametrize("path", [name for name, one in commands().items() if isinstance(one, click.Group)])
+def test_an_unknown_command_is_answered_with_the_nearest(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = commands()[path]
+    assert isinstance(group, click.Group)
+    name = max(group.list_commands(click.Context(group)), key=len)
+    with pytest.raises(SystemExit) as left:
+        main([*path.split()[1:], name[:-1] + "_"])
+    assert left.value.code == 2
+    assert f"; did you mean '{name}'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "path", ["", "bench run", "jitter", "queues record", "messaging run", "stubs play", "market inside"]
+)
+def test_an_unknown_option_is_answered_with_the_nearest(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([*path.split(), "--hepl"])
+    assert left.value.code == 2
+    assert "unknown option '--hepl'; did you mean '--help'?" in capsys.readouterr().err
+
+
+def test_an_old_spelling_works_and_prints_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    command = commands()["latlab jitter"]
+    with command.make_context("latlab jitter", ["--fifo", "7"], resilient_parsing=False) as ctx:
+        assert ctx.params["priority"] == 7
+    assert "--fifo is now --priority" in capsys.readouterr().err
+    with command.make_context("latlab jitter", ["--priority", "8"]) as ctx:
+        assert ctx.params["priority"] == 8
+    assert capsys.readouterr().err == ""
+
+
+def test_cpu_lists_are_read_as_the_kernel_writes_them() -> None:
+    for name, option in options("--cpus").items():
+        if isinstance(option.type, CpuList):
+            assert option.type.convert("0-2,4", option, None) == (0, 1, 2, 4), name
