@@ -5,6 +5,7 @@ Every one of them carries what the command line prints, which is one line: where
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 from os import PathLike, fspath
 
@@ -64,6 +65,18 @@ class UsageError(LatlabError):
     """Arguments that make no sense together, or that the machine can't serve."""
 
     exit_code = ExitCode.USAGE
+
+
+def unwritten(path: str | PathLike[str], error: OSError) -> LatlabError:
+    """What to raise for a file that can't be written.
+
+    A wrong place is the user's mistake (exit code 2). A full disk and the like are a failure (1), since the
+    command was right.
+    """
+    what = f"{fspath(path)}: can't be written ({error.strerror or error})"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENFILE):
+        return LatlabError(what, remedy="make room or raise the limit, or write elsewhere")
+    return UsageError(what, remedy="name a file in a folder that is there and yours")
 
 
 class MissingExtraError(LatlabError):

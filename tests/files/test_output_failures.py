@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,6 +99,101 @@ def test_a_result_that_finds_no_room_is_told_in_the_last_line(command: tuple[str
     code, said = into(full, [*command, *QUICK[command]])
     assert code == 1
     assert said.endswith("the output: No space left on device; free some space, or write elsewhere\n")
+
+
+# What reads a file and prints a result; each file of `made`.
+PRINTS = [
+    ("jitter", "periods", "OUTLIERS"),
+    ("market", "census", "DAY"),
+    ("market", "depth", "DAY"),
+    ("messaging", "transports"),
+    ("runs", "list", "RUNS"),
+    ("runs", "show", "RUN"),
+    ("show", "RUN"),
+    ("system", "clocks"),
+    ("system", "tune"),
+    ("system", "restore"),
+]
+# What writes a file of its own.
+WRITES = [
+    ("market", "inside", "DAY", "-o"),
+    ("market", "stats", "DAY", "-o"),
+    ("market", "generate", "--messages", "100", "--symbols", "2", "-o"),
+    ("jitter", "-r", "0.1", "--no-trace", "--html"),
+    ("jitter", "-r", "0.1", "--no-trace", "--hgrm"),
+    ("jitter", "-r", "0.1", "--no-trace", "--cyclictest"),
+    ("jitter", "-r", "0.1", "--no-trace", "-f"),
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files that the tables name."""
+    folder = tmp_path_factory.mktemp("made")
+    day = folder / "day"
+    generate = [*LATLAB, "market", "generate", "--seed", "1", "--messages", "500", "--symbols", "2"]
+    subprocess.run([*generate, "-o", str(day)], check=True, capture_output=True)
+    data = Path(__file__).parents[1] / "data"
+    return {
+        "DAY": str(day),
+        "OUTLIERS": str(data / "jitter/planted-100hz.csv"),
+        "RUN": str(data / "recordings/v1"),
+        "RUNS": str(data / "recordings"),
+    }
+
+
+@pytest.mark.parametrize("command", PRINTS, ids=" ".join)
+def test_what_is_printed_to_a_full_disk_ends_with_one_line(
+    command: tuple[str, ...], full: int, made: dict[str, str]
+) -> None:
+    code, said = into(full, [made.get(word, word) for word in command])
+    assert code == 1
+    assert said.endswith("latlab: the output: No space left on device; make room, or write elsewhere\n")
+    assert "Traceback" not in said
+    assert "escaped" not in said
+
+
+@pytest.mark.parametrize("command", PRINTS, ids=" ".join)
+def test_what_is_printed_to_nobody_is_no_failure(
+    command: tuple[str, ...], gone: int, made: dict[str, str]
+) -> None:
+    assert into(gone, [made.get(word, word) for word in command])[0] == 0
+
+
+@pytest.fixture
+def full_device(tmp_path: Path) -> Path:
+    """A disk without room that a root may spoil; nobody else can."""
+    if os.geteuid() != 0:
+        return Path("/dev/full")
+    path = tmp_path / "full"
+    try:
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+        path.open("w").close()
+    except OSError:
+        pytest.skip("no device can be made here")
+    return path
+
+
+@pytest.mark.parametrize("command", WRITES, ids=" ".join)
+def test_a_file_without_room_is_told_and_a_device_stays_one(
+    command: tuple[str, ...], full_device: Path, made: dict[str, str]
+) -> None:
+    with open(os.devnull, "w") as nowhere:
+        code, said = into(nowhere.fileno(), [*(made.get(word, word) for word in command), str(full_device)])
+    assert code == 1
+    assert full_device.is_char_device()
+    assert "No space left on device" in said.splitlines()[-1]
+    assert "Traceback" not in said
+    assert "escaped" not in said
+
+
+@pytest.mark.parametrize("command", WRITES, ids=" ".join)
+def test_a_folder_that_is_not_there_is_told(command: tuple[str, ...], made: dict[str, str]) -> None:
+    with open(os.devnull, "w") as nowhere:
+        code, said = into(nowhere.fileno(), [*(made.get(word, word) for word in command), "/proc/none/x"])
+    assert code in (1, 2)  # told by the arguments, or by the first write
+    assert "/proc/none/x" in said.splitlines()[-1]
+    assert "escaped" not in said
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

@@ -111,7 +111,7 @@ def test_what_can_not_be_done_is_said_in_one_line(arguments: list[str], code: in
 def test_an_export_that_can_not_be_written_does_not_take_the_result_with_it() -> None:
     done = latlab("--cpus", str(CPU), "-r", "0.1", "--json", "--html", "/proc/page.html", code=2)
     assert json.loads(done.stdout)["cores"][0]["deltas"] > 0
-    assert "/proc/page.html can't be written" in done.stderr
+    assert "/proc/page.html: can't be written" in done.stderr
 
 
 def test_a_refused_core_does_not_lose_the_others() -> None:

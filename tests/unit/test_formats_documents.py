@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -84,3 +85,13 @@ def test_what_steers_a_terminal_is_escaped_in_json_and_comes_back() -> None:
     assert [one for one in written if not one.isprintable()] == []
     assert json.loads(written) == {text: text}
     assert "é" in written
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    end = os.open(tmp_path / "pipe", os.O_RDWR)
+    documents.write(tmp_path / "pipe", {"a": 1})
+    assert json.loads(os.read(end, 100)) == {"a": 1}
+    os.close(end)
+    assert (tmp_path / "pipe").is_fifo()
+    assert [one.name for one in tmp_path.iterdir()] == ["pipe"]

@@ -184,6 +184,41 @@ def test_a_beat_of_whose_outliers_no_source_has_a_part_is_unknown() -> None:
     assert one.cause == "cause unknown"
 
 
+def test_who_is_let_run_after_each_visit_of_another_is_not_the_cause_of_its_beat() -> None:
+    # A thread comes every 2.3 ms for 20 µs; then the scheduler gives the core to a busy one for longer.
+    random = np.random.default_rng(3)
+    visits = np.arange(1e6, 2 * SECOND, 2.3e6)
+    slices = random.uniform(0, 2 * SECOND, 500)
+    times = np.concatenate([visits, slices])
+    own, every = np.arange(len(visits)), np.arange(len(times))
+    filled = {
+        "visitor": (own, np.full(len(own), 0.2)),
+        "busy": (every, np.where(every < len(own), 0.8, 1.0)),
+    }
+    came = {"visitor": visits, "busy": np.concatenate([visits + 2e4, slices])}
+    found = find_periods(times, lengths_ns=np.full(len(times), 1e5), sources=came, filled=filled)
+    assert {one.cause for one in found} == {"cause unknown: visitor or busy"}
+
+
+def test_a_beat_is_its_that_is_in_all_its_outliers_and_alone_keeps_it() -> None:
+    # The visitor has a third of each outlier; who runs beside it comes whenever it likes.
+    random = np.random.default_rng(4)
+    visits = np.arange(1e6, 5 * SECOND, 1e7)
+    own = np.arange(len(visits))
+    filled = filled_by(("visitor", own, 0.3), ("a", own, 0.4), ("b", own, 0.3))
+    came = {"visitor": visits, **{name: visits + random.uniform(0, 1e7, len(visits)) for name in "ab"}}
+    [one] = find_periods(visits, sources=came, filled=filled)
+    assert one.cause == "visitor"
+
+
+def test_a_source_without_a_beat_of_its_own_is_not_the_cause_of_one() -> None:
+    visits = np.arange(1e6, 5 * SECOND, 1e7)
+    own = np.arange(len(visits))
+    came = {"a": np.random.default_rng(5).uniform(0, 5 * SECOND, 500)}
+    [one] = find_periods(visits, sources=came, filled=filled_by(("a", own, 0.9)))
+    assert one.cause == "cause unknown: a"
+
+
 def chance(kind: str, seed: int) -> np.ndarray:  # type: ignore[type-arg]
     """Points of five seconds without a beat."""
     random = np.random.default_rng([seed, 7])

@@ -18,7 +18,7 @@ from latlab.errors import InputError
 from latlab.formats.trusted import read_file
 from latlab.words import printable
 
-__all__ = ["dumps", "plain", "read", "write"]
+__all__ = ["dumps", "plain", "read", "write", "write_text"]
 
 # Left as they are by JSON: DEL and C1 (a terminal takes U+009B for the escape sequence's beginning), and what
 # turns the direction of writing (UAX 9).
@@ -72,9 +72,19 @@ def dumps(value: Any, *, indent: int | None = None) -> str:
 
 
 def write(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
-    """Write a document so that a reader, or a kill, finds the old one or the new one and never a half."""
+    """Write a document as `write_text` does."""
+    write_text(path, dumps(document, indent=2) + "\n")
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text so that a reader, or a kill, finds the old one or the new one and never a half.
+
+    A device or a pipe (/dev/stdout) is written to, not put away for a file.
+    """
     target = Path(path)
-    text = dumps(document, indent=2) + "\n"
+    if target.exists() and not target.is_file():
+        target.write_text(text, encoding="utf-8")
+        return
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         # "x": made anew, so that a link that somebody laid there is not written through.

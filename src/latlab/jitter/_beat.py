@@ -18,6 +18,9 @@ too. So a peak is a period only if
 
 A weak beat drowns among many short outliers. Where lengths are known, the longer ones are searched by
 themselves, and where sources are known, each source's.
+
+The file is long since a period's gates and its cause are read together: each gate is tuned on what others let
+through.
 """
 
 from __future__ import annotations
@@ -48,6 +51,10 @@ _NEAR = 0.03  # of the period to both sides: the outliers that a cause is asked 
 _MOSTLY = 0.5  # of the beat goes with its cause
 _PARTLY = 0.15  # of it goes with a candidate
 _PRESENT = 0.05  # of it goes with one who may take more time than the first
+_KEEPS = 0.5  # a source keeps a beat: its mean vector
+_KEEPS_WELL = 0.9
+_KEEPS_BETTER = 0.1  # than another
+_NEARLY_ALL = 0.8  # of the beat's outliers hold the source
 UNDECIDED = "cause unknown"
 Array = np.ndarray[Any, Any]
 
@@ -241,7 +248,9 @@ def find_periods(
             p_value = min(1.0, one.p_value * len(subsets))
             if p_value <= _SIGNIFICANT:
                 cause = (
-                    _cause(named, one.period_ns) if filled is None else _removed(times, lengths, filled, one)
+                    _cause(named, one.period_ns)
+                    if filled is None
+                    else _removed(times, lengths, filled, named, one)
                 )
                 found.append(replace(one, p_value=p_value, cause=cause))
     # The same beat shows in several subsets: the clearest is kept. So does its half, where two points a
@@ -295,7 +304,11 @@ def _cause(named: Mapping[str, Array], period_ns: float) -> str:
 
 
 def _removed(
-    times: Array, lengths: Array | None, filled: Mapping[str, tuple[Array, Array]], beat: Period
+    times: Array,
+    lengths: Array | None,
+    filled: Mapping[str, tuple[Array, Array]],
+    came: Mapping[str, Array],
+    beat: Period,
 ) -> str:
     """The source that the beat goes with, when its part of the outliers is taken out.
 
@@ -305,6 +318,10 @@ def _removed(
 
     Who has the most outliers on the beat must have the most time there, too: a thread that keeps it leaves
     short outliers behind (its timer is set again, the host runs), and those are not what beats.
+
+    And it must keep the beat itself, at least as well as any other that is there: whoever is let run after
+    somebody's visits has most of the time on a beat that is not its own. Where time decides nothing, the one
+    source that is in nearly all of the beat's outliers and alone keeps the beat is its cause.
     """
     turns = (times - beat.phase_ns) / beat.period_ns
     on = np.abs(turns - np.round(turns)) <= _NEAR
@@ -322,12 +339,33 @@ def _removed(
     share, first = taken[0] if taken else (0.0, "")
     second = taken[1][0] if len(taken) > 1 else 0.0
     longer = [name for own, name in taken[1:] if own >= _PRESENT and time[name] > time[first]]
+    present = {
+        name: float(on[which].sum() - beside * (~on[which]).sum()) / whole
+        for name, (which, _) in filled.items()
+    }
+    keeps = {
+        name: _keeps(came.get(name, times[filled[name][0]]), beat.period_ns)
+        for name, much in present.items()
+        if much >= _PARTLY
+    }
     if longer:
         return f"{UNDECIDED}: {' or '.join([*longer, first][:3])}"
     if share >= _MOSTLY and second < share / 2:
-        return first
+        better = [name for name in keeps if keeps[name] > keeps.get(first, 0.0) + _KEEPS_BETTER]
+        if keeps.get(first, 0.0) >= _KEEPS and not better:
+            return first
+        better.sort(key=lambda name: -keeps[name])
+        return f"{UNDECIDED}: {' or '.join([*better, first][:3])}"
+    alone = [name for name in keeps if keeps[name] >= _KEEPS]
+    if len(alone) == 1 and present[alone[0]] >= _NEARLY_ALL and keeps[alone[0]] >= _KEEPS_WELL:
+        return alone[0]
     candidates = [name for own, name in taken[:3] if own >= _PARTLY]
     return f"{UNDECIDED}: {' or '.join(candidates)}" if candidates else UNDECIDED
+
+
+def _keeps(came: Array, period_ns: float) -> float:
+    """How well a source's own times keep a beat: the length of their mean vector, 1 for a clock's."""
+    return float(abs(np.exp(2j * np.pi * came / period_ns).mean())) if len(came) else 0.0
 
 
 def _search(times: Array, most: int, resolution_ns: float) -> list[Period]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from latlab.errors import InputError, UsageError
+from latlab.errors import InputError, unwritten
 from latlab.model.machine.jitter import CoreJitter, JitterResult
 
 __all__ = ["cyclictest_json", "read_outliers", "sysjitter_raw", "write_outliers", "write_text"]
@@ -86,7 +86,7 @@ def write_text(path: str, text: str) -> None:
     try:
         Path(path).write_text(text)
     except OSError as error:
-        raise UsageError(f"{path} can't be written ({error.strerror})", remedy="name another file") from None
+        raise unwritten(path, error) from None
 
 
 def cyclictest_json(result: JitterResult) -> str:

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from latlab.errors import UsageError
+from latlab.errors import unwritten
 from latlab.formats.hdr.hlog import LogWriter, write_hgrm
 from latlab.model.machine.jitter import CoreJitter, JitterResult
 from latlab.model.statistics.histogram import Histogram
@@ -31,6 +31,7 @@ def write_hdr(result: JitterResult, *, hlog: str | None = None, hgrm: str | None
     Raises:
         UsageError: a file can't be written.
     """
+    writing = hlog or hgrm or ""
     try:
         if hlog:
             begin = min(core.start_ns for core in result.cores)
@@ -40,9 +41,10 @@ def write_hdr(result: JitterResult, *, hlog: str | None = None, hgrm: str | None
                     start = core.start_ns / 1e9 + offset_s
                     log.write(hdr_of(core), start, start + core.ns(core.wall_ticks) / 1e9, f"cpu{core.cpu}")
         if hgrm:
+            writing = hgrm
             whole = Histogram()
             for core in result.cores:
                 whole.merge(hdr_of(core))
             write_hgrm(hgrm, whole)
     except OSError as error:
-        raise UsageError(f"{error.filename} can't be written ({error.strerror})") from None
+        raise unwritten(writing, error) from None

@@ -167,14 +167,8 @@ class Page:
         Returns:
             Its path.
         """
-        target = Path(path)
-        unfinished = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            unfinished.write_text(self.html(), encoding="utf-8")
-            unfinished.replace(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
-        return target
+        documents.write_text(path, self.html())
+        return Path(path)
 
 
 # A number with its unit; not the one in a name as book-0, nor in an escaped character as &#x27;.

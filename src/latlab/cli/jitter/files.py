@@ -14,7 +14,7 @@ import click
 
 from latlab.cli.kit.options import JSON, Seconds
 from latlab.cli.kit.progress import teller
-from latlab.errors import ExitCode, UsageError
+from latlab.errors import ExitCode, UsageError, unwritten
 from latlab.words import duration
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def write_page(page: Page, path: str) -> None:
     try:
         page.write(path)
     except OSError as error:
-        raise UsageError(f"{path} can't be written ({error.strerror})", remedy="name another file") from None
+        raise unwritten(path, error) from None
 
 
 @click.command()

@@ -10,7 +10,7 @@ import click
 
 from latlab.cli.kit.options import JSON, Seconds, Share
 from latlab.cli.kit.progress import say
-from latlab.errors import ExitCode, UsageError
+from latlab.errors import ExitCode, unwritten
 from latlab.reports.json import dumps
 
 _CODES = {
@@ -99,5 +99,5 @@ def report_command(recordings: tuple[str, ...], output: str) -> int:
         for written in write_systems(Path(output), kept):
             click.echo(str(written))
     except OSError as error:
-        raise UsageError(f"{output}: can't be written ({error.strerror})") from None
+        raise unwritten(output, error) from None
     return ExitCode.OK

@@ -12,7 +12,7 @@ from latlab.cli.kit.options import JSON, Seconds
 from latlab.cli.kit.progress import say
 from latlab.cli.messaging._options import number_of, run_options, settings_from
 from latlab.cli.messaging.ab import ab_command, report_command
-from latlab.errors import ExitCode, UsageError
+from latlab.errors import ExitCode, UsageError, unwritten
 from latlab.reports.json import dumps
 from latlab.words import share
 
@@ -199,7 +199,7 @@ def export_command(
             page, kept = Path(output) / "report.html", open_recording(recording)
             click.echo(str(write_html(page, measurement, result, kept, **drawn)))
     except OSError as error:
-        raise UsageError(f"{output}: can't be written ({error.strerror})") from None
+        raise unwritten(output, error) from None
     return ExitCode.OK
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
-from latlab.errors import UsageError
+from latlab.errors import UsageError, unwritten
 
 FORMATS = ("csv", "gnuplot", "perfetto", "graphviz", "mermaid", "grafana")
 
@@ -45,4 +45,4 @@ def export_(run: Path | None, form: str, output: Path | None, exclude: tuple[str
         with open(output, "w", encoding="utf-8") as file:
             file.writelines(pieces)
     except OSError as error:
-        raise UsageError(f"{output}: can't be written ({error.strerror})") from None
+        raise unwritten(output, error) from None

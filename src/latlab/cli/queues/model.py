@@ -9,7 +9,7 @@ import click
 
 from latlab.cli.kit.options import JSON
 from latlab.cli.queues._exclude import EXCLUDE, tell_unknown
-from latlab.errors import UsageError
+from latlab.errors import UsageError, unwritten
 from latlab.reports.json import dumps
 
 
@@ -31,7 +31,7 @@ def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{output}: can't be written ({error.strerror})") from None
+        raise unwritten(output, error) from None
 
 
 @click.command("simulate")

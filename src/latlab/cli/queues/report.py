@@ -21,7 +21,7 @@ from latlab.reports.json import dumps
 @JSON
 def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: bool) -> None:
     """Write an HTML page of RUN: fills over time, samples, traces, topology."""
-    from latlab.errors import UsageError
+    from latlab.errors import unwritten
     from latlab.formats.recording import open_recording
     from latlab.queues import analyse, load
     from latlab.reports.queues.html import write_queues_report
@@ -38,7 +38,7 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: b
     try:
         write_queues_report(target, observation, analysis, recording.environment, recording.command, traces)
     except OSError as error:
-        raise UsageError(f"{target}: can't be written ({error.strerror})") from None
+        raise unwritten(target, error) from None
     if as_json:
         counts = {"queues": len(analysis.queues), "stages": len(analysis.stages)}
         click.echo(dumps({"schema": 1, "report": str(target), **counts}))
@@ -66,7 +66,7 @@ def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | N
     for difference in unlike:
         click.echo(f"latlab: the runs differ in {difference}", err=True)
     if html is not None:
-        from latlab.errors import UsageError
+        from latlab.errors import unwritten
         from latlab.reports.queues.compare_html import Side, write_comparison
 
         first, second = (
@@ -76,7 +76,7 @@ def compare_(before: Path, after: Path, exclude: tuple[str, ...], html: Path | N
         try:
             write_comparison(html, first, second, environments[1], [str(item) for item in unlike])
         except OSError as error:
-            raise UsageError(f"{html}: can't be written ({error.strerror})") from None
+            raise unwritten(html, error) from None
         say(f"latlab queues: comparison: {html}")
     if as_json:
         names = ("before", "after")

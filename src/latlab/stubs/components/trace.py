@@ -63,7 +63,9 @@ class Definition(NamedTuple):
 
 def write(path: str | os.PathLike[str], definitions: list[Definition]) -> None:
     """Write a whole trace; an older file stays until the new one is complete."""
-    part = f"{os.fspath(path)}.part"
+    # A device or a pipe is written to, not put away for a file.
+    special = os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113
+    part = os.fspath(path) if special else f"{os.fspath(path)}.part"
     with open(part, "wb") as file:
         file.write(_HEAD.pack(MAGIC, VERSION, 0))
         count = 0
@@ -75,7 +77,8 @@ def write(path: str | os.PathLike[str], definitions: list[Definition]) -> None:
                 _entry(file, _VALUE, null, value.encoding, number, value.run, value.thread, value.data or b"")
                 count += 1
         file.write(_ENTRY.pack(_END, 0, 0, 0, 0, 0, 0, count, 0))
-    os.replace(part, path)  # noqa: PTH105  # imports nothing that a program under study would have to wait for
+    if not special:
+        os.replace(part, path)  # noqa: PTH105  # imports nothing that a program under study would have to wait for
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
