@@ -75,7 +75,7 @@ def unwritten(path: str | PathLike[str], error: OSError) -> LatlabError:
     """
     what = f"{fspath(path)}: can't be written ({error.strerror or error})"
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENFILE):
-        return LatlabError(what, remedy="make room or raise the limit, or write elsewhere")
+        return LatlabError(what, remedy="free some space or raise the limit, or write elsewhere")
     return UsageError(what, remedy="name a file in a folder that is there and yours")
 
 

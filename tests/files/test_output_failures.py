@@ -148,7 +148,7 @@ def test_what_is_printed_to_a_full_disk_ends_with_one_line(
 ) -> None:
     code, said = into(full, [made.get(word, word) for word in command])
     assert code == 1
-    assert said.endswith("latlab: the output: No space left on device; make room, or write elsewhere\n")
+    assert said.endswith("latlab: the output: No space left on device; free some space, or write elsewhere\n")
     assert "Traceback" not in said
     assert "escaped" not in said
 
