@@ -27,7 +27,7 @@ from latlab.jitter import (
     write_outliers,
 )
 from latlab.jitter._measure import allowed_cpus, interrupt_counts
-from latlab.model.machine.jitter import JitterResult
+from latlab.model.machine.jitter import DOUBTFUL, JitterResult, JitterWarning, WarningKind
 from latlab.reports.jitter.text import classic
 from latlab.stats.quantum import detect_quantum
 from latlab.system.quota import Throttling, cpu_throttling
@@ -223,3 +223,10 @@ def test_json_has_the_contracts_keys() -> None:
     keys = "cpu deltas wall_ns pure_ns bridge_ns gap_ns counter_hz quantum_ticks"
     keys += " min_ns p50_ns p99_ns p99.9_ns max_ns outliers"
     assert set(keys.split()) <= set(one)
+
+
+def test_a_warning_is_asked_for_its_kind_and_printed_as_its_sentence() -> None:
+    warning = JitterWarning(WarningKind.QUOTA, "a CPU quota stopped us")
+    document = JitterResult((core(),), warnings=(warning,)).to_json()
+    assert (document["warnings"], document["warning_kinds"]) == (["a CPU quota stopped us"], ["quota"])
+    assert (str(warning), warning.kind in DOUBTFUL) == ("a CPU quota stopped us", True)

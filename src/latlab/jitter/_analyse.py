@@ -19,7 +19,7 @@ from latlab.jitter._attribution import (
 )
 from latlab.jitter._beat import UNDECIDED, find_periods
 from latlab.jitter._measure import Measured
-from latlab.model.machine.jitter import CoreJitter, Exceeded, JitterResult, Period
+from latlab.model.machine.jitter import CoreJitter, Exceeded, JitterResult, JitterWarning, Period, WarningKind
 
 __all__ = ["OWN_NAME", "analyse", "name_period"]
 
@@ -54,22 +54,26 @@ def analyse(measured: Measured) -> JitterResult:
         )
         sources, layers, share, joined = found.sources, dict(found.layers_ns), found.share, found.joined
         if measured.events.lost:
-            warnings.append(f"the trace lost {measured.events.lost} events: sources are incomplete")
+            text = f"the trace lost {measured.events.lost} events: sources are incomplete"
+            warnings.append(JitterWarning(WarningKind.EVENTS_LOST, text))
     else:
         sources, layers = count_only(cores, measured.interrupts, seconds)
-        warnings.append(f"gaps are not joined to their sources: {measured.trace_refused}")
+        text = f"gaps are not joined to their sources: {measured.trace_refused}"
+        warnings.append(JitterWarning(WarningKind.NOT_JOINED, text))
     for core in cores:
         if core.outliers > len(core.gap_start_ns) > 0:
-            warnings.append(
+            text = (
                 f"CPU {core.cpu}: the ring wrapped: the last {len(core.gap_start_ns)} of {core.outliers}"
                 " outliers are kept; raise -o or -k"
             )
+            warnings.append(JitterWarning(WarningKind.RING_WRAPPED, text))
     quota = measured.throttled
     if quota is not None and quota.count:
-        warnings.append(
+        text = (
             f"a CPU quota ({quota.quota}) stopped us {quota.count} times, for {quota.time_ns / 1e6:.0f} ms in"
             " all: those gaps are the container's; run with a higher quota, or with none"
         )
+        warnings.append(JitterWarning(WarningKind.QUOTA, text))
     warnings += _real_time_gaps(cores, measured.fifo)
     periods = [one for core in cores for one in _periods(core, found, measured.tick_hz)]
     periods.sort(key=lambda one: one.p_value)
@@ -116,7 +120,7 @@ def _exceeded(measured: Measured) -> Exceeded | None:
     return Exceeded(core.cpu, start - core.start_ns, length, tuple(ran), measured.trace_stopped)
 
 
-def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[str]:
+def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[JitterWarning]:
     """Under SCHED_FIFO the kernel takes 50 ms of each second for others: not the machine's jitter."""
     if not fifo:
         return []
@@ -124,10 +128,11 @@ def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[str]:
     count = int(np.count_nonzero((each > LIMIT_NS[0]) & (each < LIMIT_NS[1])))
     if not count:
         return []
-    return [
+    text = (
         f"{count} gaps of about 50 ms are the real-time limit (sched_rt_runtime_us) or the fair server"
         " that replaced it, which give the core to others; see `latlab system check`"
-    ]
+    )
+    return [JitterWarning(WarningKind.REAL_TIME_LIMIT, text)]
 
 
 def _periods(core: CoreJitter, found: Attribution | None, tick_hz: int | None) -> list[Period]:

@@ -16,7 +16,7 @@ import numpy as np
 from latlab._core import clock as native_clock
 from latlab._core import jitter as native
 from latlab.errors import UnavailableError, UsageError
-from latlab.model.machine.jitter import CoreJitter
+from latlab.model.machine.jitter import CoreJitter, JitterWarning, WarningKind
 from latlab.stats.quantum import detect_quantum
 from latlab.system.cpus import OthersBusy, online_cpus, own_threads, parse_cpu_list, threads_off
 from latlab.system.environment import kernel_hz
@@ -81,7 +81,7 @@ class Measured:
     interrupts: dict[int, dict[str, int]]
     throttled: Throttling | None
     fifo: bool
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[JitterWarning, ...] = field(default=())
     hypervisor: bool = False
     tick_hz: int | None = None
     own_tids: frozenset[int] = frozenset()
@@ -237,10 +237,12 @@ def measure(
     cores = tuple(_core(one) for one in raw if one["affinity_error"] == 0)
     warnings = [
         *_refusals(raw),
-        *(["stopped by the user: what was measured until then is kept"] if interrupted else []),
+        *([_INTERRUPTED] if interrupted else []),
     ]
     if not cores:
-        raise UnavailableError(warnings[0], remedy="`latlab system show` lists the CPUs that are allowed")
+        raise UnavailableError(
+            warnings[0].text, remedy="`latlab system show` lists the CPUs that are allowed"
+        )
     events = None if tracer is None else tracer.take()
     stopped = next((one["cpu"] for one in raw if one["stopped"]), None)
     return Measured(
@@ -334,21 +336,25 @@ def _counter_hz() -> float:
     return (second[0] - first[0]) * 1e9 / (second[1] - first[1])
 
 
-def _refusals(raw: Sequence[dict[str, Any]]) -> list[str]:
+_INTERRUPTED = JitterWarning(
+    WarningKind.INTERRUPTED, "stopped by the user: what was measured until then is kept"
+)
+
+
+def _refusals(raw: Sequence[dict[str, Any]]) -> list[JitterWarning]:
     warnings = []
     for one in raw:
         if one["affinity_error"]:
             why = os.strerror(one["affinity_error"])
-            warnings.append(f"CPU {one['cpu']} was refused ({why}): it is offline or outside of our cpuset")
+            text = f"CPU {one['cpu']} was refused ({why}): it is offline or outside of our cpuset"
+            warnings.append(JitterWarning(WarningKind.CPU_REFUSED, text))
         if one["scheduling_error"]:
             why = os.strerror(one["scheduling_error"])
-            warnings.append(
-                f"SCHED_FIFO was refused on CPU {one['cpu']} ({why}); run as root or raise `ulimit -r`"
-            )
+            text = f"SCHED_FIFO was refused on CPU {one['cpu']} ({why}); run as root or raise `ulimit -r`"
+            warnings.append(JitterWarning(WarningKind.PRIORITY_REFUSED, text))
         if one["migrations"]:
-            warnings.append(
-                f"CPU {one['cpu']} went away while measuring (taken offline?): the rest ran elsewhere"
-            )
+            text = f"CPU {one['cpu']} went away while measuring (taken offline?): the rest ran elsewhere"
+            warnings.append(JitterWarning(WarningKind.CPU_WENT_AWAY, text))
     return warnings
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from latlab.errors import InputError, UsageError
 from latlab.formats.recording import Recording, RecordingWriter, open_recording
 from latlab.model.machine.environment import differences
-from latlab.model.machine.jitter import CoreJitter, JitterResult, Period, Source
+from latlab.model.machine.jitter import CoreJitter, JitterResult, JitterWarning, Period, Source, WarningKind
 
 __all__ = ["Change", "Comparison", "compare_runs", "merge_runs", "read_run", "record_run"]
 
@@ -78,14 +78,21 @@ def _read(recording: Recording, path: str | os.PathLike[str]) -> JitterResult:
             tuple(cores),
             tuple(Source(**one) for one in (*result["sources"], *result.get("counted", []))),
             tuple(Period(**one) for one in result["periods"]),
-            tuple(result["warnings"]),
+            _warnings(result),
             result["attributed"],
             result["layers_ns"],
             result.get("task"),
             result.get("joined"),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(path, f"its result has no {error}", remedy="measure again") from None
+
+
+def _warnings(result: Mapping[str, Any]) -> tuple[JitterWarning, ...]:
+    kinds = result.get("warning_kinds", [WarningKind.UNKNOWN] * len(result["warnings"]))
+    return tuple(
+        JitterWarning(WarningKind(kind), text) for kind, text in zip(kinds, result["warnings"], strict=True)
+    )
 
 
 def _columns(recording: Recording, name: str) -> dict[str, np.ndarray[Any, Any]]:
@@ -112,7 +119,7 @@ def merge_runs(paths: Sequence[str | os.PathLike[str]]) -> JitterResult:
     cores: list[CoreJitter] = []
     sources: list[Source] = []
     periods: list[Period] = []
-    warnings: list[str] = []
+    warnings: list[JitterWarning] = []
     layers: dict[str, float] = {}
     known = joined = whole = 0.0
     for path in paths:
@@ -122,7 +129,7 @@ def merge_runs(paths: Sequence[str | os.PathLike[str]]) -> JitterResult:
         cores += [replace(core, host=core.host or host) for core in run.cores]
         sources += run.sources
         periods += run.periods
-        warnings += [f"{host}: {text}" for text in run.warnings]
+        warnings += [replace(one, text=f"{host}: {one.text}") for one in run.warnings]
         for layer, ns in run.layers_ns.items():
             layers[layer] = layers.get(layer, 0.0) + ns
         if run.attributed is not None:

@@ -110,7 +110,7 @@ class LiveView(App[str | None]):
         lines = [f"Periodic on CPU {one.cpu}, every {one.cause}" for one in result.periods] or [
             "no period found"
         ]
-        lines += [f"! {text}" for text in result.warnings]
+        lines += [f"! {one.text}" for one in result.warnings]
         self.query_one("#beat", Static).update("\n".join(lines))
 
     def _draw_cores(self, result: JitterResult) -> None:

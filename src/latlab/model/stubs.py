@@ -338,6 +338,7 @@ class StudyResult:
         steps: what each step of the method found.
         validated: the system's own test passed with the stub.
         warnings: what limits the trust in it.
+        steady: the unmodified system's time is known well enough for a forecast to be trusted.
     """
 
     component: str
@@ -364,6 +365,7 @@ class StudyResult:
     seconds: float
     periods: tuple[WorkingPeriod, ...] = ()
     runs: tuple[StudyRun, ...] = ()
+    steady: bool = True
 
     def as_json(self) -> dict[str, Any]:
         """The study as JSON; `class` is the class of the bottleneck."""

@@ -125,7 +125,9 @@ def _run(ctx: click.Context, options: dict[str, Any]) -> int:
     _exports(result, options)  # last: what can't be written now must not take the result with it
     if result.exceeded is not None:
         return ExitCode.FAILED
-    doubtful = any("a CPU quota" in text or "lost" in text or "went away" in text for text in result.warnings)
+    from latlab.model.machine.jitter import DOUBTFUL
+
+    doubtful = any(one.kind in DOUBTFUL for one in result.warnings)
     return ExitCode.NOT_TRUSTWORTHY if doubtful else ExitCode.OK
 
 
@@ -185,7 +187,9 @@ def _measured(
         )
     result = analyse(raw)
     if options["classic"]:
-        kept = tuple(text for text in result.warnings if "not joined" not in text)
+        from latlab.model.machine.jitter import WarningKind
+
+        kept = tuple(one for one in result.warnings if one.kind is not WarningKind.NOT_JOINED)
         result = replace(result, warnings=kept)
     if options["task"] is not None:
         task = measure_task(options["task"], options["seconds"], cpus[-1])
@@ -306,6 +310,7 @@ def _live(cpus: list[int], options: dict[str, Any]) -> int:
 
 def _live_lines(cpus: list[int], options: dict[str, Any], clear: str, tracer: Tracer | None) -> int:
     from latlab.cli.jitter.files import print_json
+    from latlab.model.machine.jitter import WarningKind
     from latlab.reports.jitter.text import summary
 
     try:
@@ -316,7 +321,7 @@ def _live_lines(cpus: list[int], options: dict[str, Any], clear: str, tracer: Tr
             else:
                 click.echo(clear + summary(result))
             sys.stdout.flush()
-            if any("stopped by the user" in text for text in result.warnings):
+            if any(one.kind is WarningKind.INTERRUPTED for one in result.warnings):
                 return ExitCode.OK
     except KeyboardInterrupt:  # between two runs
         return ExitCode.OK

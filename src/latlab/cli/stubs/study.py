@@ -67,7 +67,7 @@ def study(
 
         called = shlex.join(["latlab", "stubs", "study", str(study_toml), "--", *command])
         study_page(result, called, environment.capture(), plan.seed).write(html)
-    return ExitCode.NOT_TRUSTWORTHY if any("not steady" in w for w in result.warnings) else ExitCode.OK
+    return ExitCode.OK if result.steady else ExitCode.NOT_TRUSTWORTHY
 
 
 def _study_stage(file: Path, plan: StudyPlan, as_json: bool, output: Path | None, html: Path | None) -> int:

@@ -145,7 +145,7 @@ def _floor(application: Application, question: Question, tell: Tell) -> tuple[Fl
     sources = tuple(
         f"{one.name} ({one.kind}): {duration(one.total_ns or 0)} in {one.count} gaps" for one in known[:5]
     )
-    floor = Floor(tuple(cpus), question.floor_s, lost, worst, sources, found.warnings)
+    floor = Floor(tuple(cpus), question.floor_s, lost, worst, sources, tuple(map(str, found.warnings)))
     return (
         floor,
         f"the machine takes {share(lost, digits=3)} of the time, longest gap {duration(worst)}",

@@ -85,7 +85,7 @@ def joined(
 def contested(found: Analysis) -> frozenset[str]:
     """The stages that are about as busy as the busiest, where queues were seen for long enough to judge."""
     told = [stage for stage in found.stages if stage.utilisation is not None and stage.rate_hz > 0]
-    if found.verdict is not Verdict.UNKNOWN or any("too few" in text for text in found.evidence):
+    if found.verdict is not Verdict.UNKNOWN or found.scarce:
         return frozenset()
     most = max((stage.utilisation or 0.0 for stage in told), default=0.0)
     return frozenset(one.label for one in told if (one.utilisation or 0.0) >= _ALIKE * most)

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
-__all__ = ["SCHEMA", "CoreJitter", "Exceeded", "JitterResult", "Period", "Source"]
+__all__ = [
+    "DOUBTFUL",
+    "SCHEMA",
+    "CoreJitter",
+    "Exceeded",
+    "JitterResult",
+    "JitterWarning",
+    "Period",
+    "Source",
+    "WarningKind",
+]
 
 SCHEMA = 1
 
@@ -198,6 +209,36 @@ class Exceeded:
         }
 
 
+class WarningKind(StrEnum):
+    """What a warning about a run is of: exit codes and branches ask this, never the sentence."""
+
+    CPU_REFUSED = "cpu refused"
+    PRIORITY_REFUSED = "priority refused"
+    CPU_WENT_AWAY = "cpu went away"
+    INTERRUPTED = "interrupted"
+    EVENTS_LOST = "events lost"
+    NOT_JOINED = "not joined"
+    RING_WRAPPED = "ring wrapped"
+    QUOTA = "quota"
+    REAL_TIME_LIMIT = "real-time limit"
+    UNKNOWN = "unknown"  # of a recording that an earlier latlab wrote
+
+
+# After these what was measured is not the machine's jitter, or not all of it.
+DOUBTFUL = frozenset({WarningKind.CPU_WENT_AWAY, WarningKind.EVENTS_LOST, WarningKind.QUOTA})
+
+
+@dataclass(frozen=True)
+class JitterWarning:
+    """What a reader of a run must know: its kind, and the sentence with its numbers."""
+
+    kind: WarningKind
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 @dataclass(frozen=True)
 class JitterResult:
     """A run over some cores.
@@ -218,7 +259,7 @@ class JitterResult:
     cores: tuple[CoreJitter, ...]
     sources: tuple[Source, ...] = ()
     periods: tuple[Period, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[JitterWarning, ...] = ()
     attributed: float | None = None
     layers_ns: Mapping[str, float] = field(default_factory=dict)
     task: str | None = None
@@ -236,7 +277,8 @@ class JitterResult:
             "sources": [source.to_json() for source in self.sources if source.total_ns is not None],
             "counted": [source.to_json() for source in self.sources if source.total_ns is None],
             "periods": [period.to_json() for period in self.periods],
-            "warnings": list(self.warnings),
+            "warnings": [one.text for one in self.warnings],
+            "warning_kinds": [str(one.kind) for one in self.warnings],
             "attributed": self.attributed,
             "joined": self.joined,
             "layers_ns": dict(self.layers_ns),

@@ -230,7 +230,7 @@ class Analysis:
     """What limits an application.
 
     Attributes:
-        limiting_stage: its label, or the type of several that are slow alike, or None; `verdict` says why.
+        limiting_stage: its label, or the type of several that are equally slow, or None; `verdict` says why.
         verdict: stage, scheduler, cpu, burst, none or cannot tell. With "scheduler" a stage is named where it
             is the busiest for want of a CPU alone.
         confidence: from 0 to 1: how sure the answer is, by the errors of the stages' mean service times: that
@@ -239,13 +239,14 @@ class Analysis:
         evidence: sentences with numbers.
         timeline: what limited when.
         queues: of the statistics.
-        stages: likewise.
+        stages: of the statistics.
         from_ns, to_ns: what of the recording was used: start-up and shutdown are left out.
         landmarks: instants that a reader looks for, of the whole recording, in order of time.
         doubts: what contradicts a name, which is withheld then (the verdict is "cannot tell").
         lines: one verdict each, where there are several lines that no queue connects; else empty. Those above
             are of the line that took the most events among those that say anything.
         sockets: the kernel's receive buffers, the one that dropped most first.
+        scarce: there were too few sweeps or events for any answer.
     """
 
     limiting_stage: str | None
@@ -261,6 +262,7 @@ class Analysis:
     doubts: tuple[Doubt, ...] = ()
     lines: tuple[LineResult, ...] = ()
     sockets: tuple[SocketResult, ...] = ()
+    scarce: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab queues analyse --json`."""

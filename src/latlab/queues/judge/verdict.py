@@ -115,6 +115,7 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
         doubts=tuple(doubt for line in lines for doubt in line.doubts),
         lines=tuple(line.result() for line in lines) if len(lines) > 1 else (),
         sockets=sockets,
+        scarce=first.scarce,
     )
 
 
@@ -131,6 +132,7 @@ class _Judged:
     stages: tuple[StageResult, ...]
     doubts: tuple[Doubt, ...] = ()
     pool_waits: dict[int, float] = field(default_factory=dict)  # by the pool's number
+    scarce: bool = False
 
     def result(self) -> LineResult:
         return LineResult(
@@ -190,7 +192,7 @@ def _line(
         return _Judged(label, Verdict.STOPPED, 1.0, [text], (), queues, stages)
     if len(series.t_ns) < _FEWEST_SWEEPS or moved < _FEWEST_EVENTS:
         why = f"{len(series.t_ns)} sweeps and {moved} events are too few to tell"
-        return _Judged(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages)
+        return _Judged(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages, scarce=True)
     cpu = cpu_sentence(observation, window)
     lock = lock_sentence(observation, measured, window) if cpu is None else None
     if cpu is not None or lock is not None:

@@ -29,7 +29,7 @@ def report(result: JitterResult, environment: Environment, command: str | None =
         f"the longest took {duration(worst.ns(worst.max_ticks))} on CPU {worst.cpu}."
     )
     for warning in result.warnings:
-        page.paragraph(warning)
+        page.paragraph(warning.text)
     page.section("Cores")
     page.table(
         ["CPU", "deltas", "pure %", "gaps", "p50 ns", "p99.9 ns", "max µs"],

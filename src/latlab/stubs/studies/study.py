@@ -457,6 +457,7 @@ def _conclude(
         rounds=found.rounds,
         seconds=0.0,
         periods=periods,
+        steady=scatter <= _steps.UNSTEADY,
     )
 
 
