@@ -24,7 +24,8 @@ class Case:
         truth: kind of what limits; HIDDEN: the counts do not carry it, so that only silence is right; EQUAL:
             all stages are as slow, so that no name is right.
         names: the stages that may be named (one for each line of several).
-        program: a file that is run as it is; `names` is then a pattern of "verdict: name".
+        program: a file that is run as it is; `names` is then a pattern of "verdict: name", and of STAGE with
+            several names those of its lines.
     """
 
     shape: str
@@ -392,11 +393,21 @@ def computing_all(draw: random.Random, runtime: str) -> Case:
     return Case("all compute", runtime, STAGE, (slow,), spec)
 
 
-def strangers() -> Iterator[Case]:
-    """Programs that somebody else might have written, uninstrumented, each of some four seconds."""
-    for path in sorted(STRANGERS.glob("*.py")):
+def strangers(folder: Path = STRANGERS) -> Iterator[Case]:
+    """Programs that somebody else might have written, as they are, each of some four seconds.
+
+    The first line says what limits: a pattern of "verdict: name"; "unnamed", where no name is right;
+    "hidden PATTERN", where the counts contradict themselves or miss a part; "lines A, B", one name a line.
+    """
+    for path in sorted([*folder.glob("*.py"), *folder.glob("*.cpp")]):
         pattern = path.read_text(encoding="utf-8").splitlines()[0].partition("limits:")[2].strip()
-        yield Case(path.stem, WRITTEN, EQUAL if pattern == "unnamed" else STAGE, (pattern,), {}, path)
+        if pattern.startswith("lines "):
+            names = tuple(name.strip() for name in pattern.removeprefix("lines ").split(","))
+            yield Case(path.stem, WRITTEN, STAGE, names, {}, path)
+        elif pattern.startswith("hidden "):
+            yield Case(path.stem, WRITTEN, HIDDEN, (pattern.removeprefix("hidden "),), {}, path)
+        else:
+            yield Case(path.stem, WRITTEN, EQUAL if pattern == "unnamed" else STAGE, (pattern,), {}, path)
 
 
 MAKERS: list[tuple[Callable[[random.Random, str], Case], tuple[str, ...]]] = [
@@ -439,11 +450,10 @@ MAKERS: list[tuple[Callable[[random.Random, str], Case], tuple[str, ...]]] = [
 
 
 def cases(count: int, seed: int) -> Iterator[Case]:
-    """So many pipelines: every shape in every runtime in turn, with its own parameters; then strangers."""
+    """So many pipelines: every shape in every runtime in turn, with its own parameters."""
     kinds = [(make, runtime) for make, runtimes in MAKERS for runtime in runtimes]
     for number in range(count):
         make, runtime = kinds[number % len(kinds)]
         case = make(random.Random(f"{seed} {number}"), runtime)
         case.spec["seed"] = number
         yield case
-    yield from strangers()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.queues.analysis import Analysis, DoubtKind, Verdict
+from latlab.model.queues.observation import Observation
 from latlab.model.threads import LimitKind, Role, ThreadFindings
 from latlab.words import plural, share
 
@@ -41,6 +43,8 @@ def joined(
     """
     answer = replace(answer, threads=threads)
     limit = threads.limit
+    if not distrust and (by_lock := by_interpreter_lock(answer, threads)) is not None:
+        return by_lock
     role = threads.role(answer.limiting_stage)
     if role is not None and role.asleep:
         answer = replace(answer, sentence=f"{answer.sentence} It sleeps {share(role.asleep)} of the time.")
@@ -82,13 +86,24 @@ def joined(
     )
 
 
-def contested(found: Analysis) -> frozenset[str]:
-    """The stages that are about as busy as the busiest, where queues were seen for long enough to judge."""
+def contested(found: Analysis, observation: Observation, threads: ThreadFindings) -> frozenset[str]:
+    """The stages that are about as busy as the busiest, where queues were seen for long enough to judge.
+
+    With the roles that are no end of a queue, where one thread runs several of these stages, as an event loop
+    does: that it sleeps is what its stages do, and tells no two of them apart.
+    """
     told = [stage for stage in found.stages if stage.utilisation is not None and stage.rate_hz > 0]
     if found.verdict is not Verdict.UNKNOWN or found.scarce:
         return frozenset()
     most = max((stage.utilisation or 0.0 for stage in told), default=0.0)
-    return frozenset(one.label for one in told if (one.utilisation or 0.0) >= _ALIKE * most)
+    near = {one.label for one in told if (one.utilisation or 0.0) >= _ALIKE * most}
+    runs: dict[int, set[str]] = {}
+    for queue in observation.queues:
+        runs.setdefault(queue.consumer_tid, set()).add(queue.drain)
+    if any(tid and len(near & labels) > 1 for tid, labels in runs.items()):
+        ends = {end for queue in observation.queues for end in (queue.source, queue.drain)}
+        near |= {role.name for role in threads.roles} - ends
+    return frozenset(near)
 
 
 def _lock_between(role: Role, threads: ThreadFindings) -> tuple[str, float] | None:

@@ -20,6 +20,8 @@ def about_line(found: Analysis, line: LineResult, floor_share: float) -> AnswerL
         found,
         queues=tuple(queue for queue in found.queues if queue.name in line.queues),
         stages=tuple(stage for stage in found.stages if stage.label in line.stages),
+        from_ns=line.from_ns or found.from_ns,
+        to_ns=line.to_ns or found.to_ns,
     )
     return AnswerLine(
         line.stages,

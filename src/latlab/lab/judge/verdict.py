@@ -35,6 +35,7 @@ _KEPT_WAITING = 0.2  # of the time, a thread without a CPU: then its events wait
 _WORTH_NS = 2_000  # a service that is worth a word where nothing limits …
 _MOST_OF_IT = 3  # … if it takes so many times as long as any other
 _READY = 0.5  # of the time: below, that a stage had input waiting is not why it limits
+_LOADED, _NEAR = 0.6, 0.9  # busy for so long, and the second for so much of the first
 _FOREIGN = 0.15  # share of the machine that others may have used
 
 
@@ -375,10 +376,25 @@ def _sentence(
             return f"Bottleneck: the scheduler, no stage. Runnable threads waited for a CPU{share}.{tail}"
         case Verdict.BURST:
             return f"No stage limits on average, but bursts are larger than a buffer{share}.{tail}"
+        case Verdict.UNKNOWN if (alike := _alike(stages)) is not None:
+            first, second = alike
+            return (
+                f"Cannot tell what limits: {first} and {second} are about equally slow, so a faster one "
+                f"alone gains little{share}.{tail}"
+            )
         case Verdict.UNKNOWN:
             return f"The observation does not support an answer{share}.{tail}"
         case _:
             return f"No stage limits{share}.{tail}"
+
+
+def _alike(stages: Sequence[StageRow]) -> tuple[str, str] | None:
+    """The two busiest stages, where they are loaded and about as busy as one another."""
+    told = sorted((one for one in stages if one.utilisation), key=lambda one: -(one.utilisation or 0.0))
+    if len(told) < 2:
+        return None
+    first, second = (one.utilisation or 0.0 for one in told[:2])
+    return (told[0].name, told[1].name) if first >= _LOADED and second >= _NEAR * first else None
 
 
 def sentence_of_line(line: LineResult, analysis: Analysis) -> str:

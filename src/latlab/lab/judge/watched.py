@@ -18,7 +18,7 @@ from latlab.lab.judge.residence import Residence, TraceTable, residence
 from latlab.lab.judge.verdict import diagnose
 from latlab.model.diagnosis.pipeline import Diagnosis
 from latlab.model.queues.analysis import Analysis
-from latlab.model.queues.observation import Observation
+from latlab.model.queues.observation import HOLDS_LOOP, Observation
 from latlab.queues import analyse, keep_traces
 
 __all__ = ["Watched", "watched"]
@@ -96,7 +96,8 @@ def _types(observation: Observation) -> dict[str, str]:
         for label, kind in ((queue.source, queue.source_type), (queue.drain, queue.drain_type)):
             found[label] = found.get(label) or kind
     for stage in observation.stages:
-        found[stage.label] = found.get(stage.label) or stage.type
+        if stage.type != HOLDS_LOOP:
+            found[stage.label] = found.get(stage.label) or stage.type
     return {label: kind or label for label, kind in found.items()}
 
 

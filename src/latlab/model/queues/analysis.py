@@ -77,6 +77,7 @@ class LineResult:
 
     Attributes:
         queues, stages: their names; all else is as of an `Analysis`.
+        from_ns, to_ns: the time that it is judged by: of one of several applications its own.
     """
 
     queues: tuple[str, ...]
@@ -86,6 +87,8 @@ class LineResult:
     confidence: float
     evidence: tuple[str, ...]
     doubts: tuple[Doubt, ...] = ()
+    from_ns: int = 0
+    to_ns: int = 0
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ class Ranking:
         by_chance: how often equally slow stages would lead so.
         named: the index of the stage that limits, or None.
         reason: why there is none: "none" or "cannot tell"; "" where there is one.
+        close: the first leads by less than what the stages' times may be wrong by.
     """
 
     order: tuple[int, ...]
@@ -62,9 +63,18 @@ class Ranking:
     by_chance: float
     named: int | None
     reason: str
+    close: bool = False
 
 
-def rank(busy: Floats, per: Floats, *, loaded: bool, strict: bool = False, seed: int = 1) -> Ranking:
+def rank(
+    busy: Floats,
+    per: Floats,
+    *,
+    loaded: bool,
+    strict: bool = False,
+    error: Floats | None = None,
+    seed: int = 1,
+) -> Ranking:
     """Name the stage that limits.
 
     Args:
@@ -73,6 +83,8 @@ def rank(busy: Floats, per: Floats, *, loaded: bool, strict: bool = False, seed:
             or the events that it took at the pipeline's rate.
         loaded: whether anything is busy enough to limit at all.
         strict: name only where equal stages would hardly lead so, however short the run is.
+        error: shape (stages,): the part of each stage's busy time that may be no work of its own, however
+            long the run is: the first has to lead by more than that.
         seed: of the draws.
     """
     totals = np.maximum(per.sum(axis=1), 1e-12)  # a stage that took nothing was not busy either
@@ -88,7 +100,7 @@ def rank(busy: Floats, per: Floats, *, loaded: bool, strict: bool = False, seed:
     drawn = shares[:, None] + noise
     confidence = float((drawn.argmax(axis=0) == first).mean())
     idle = float((drawn.max(axis=0) < LOADED).mean())
-    lead, by_chance, stands_out = 1.0, 0.0, True
+    lead, by_chance, stands_out, close = 1.0, 0.0, True, False
     if len(order) > 1 and shares[order[1]] > 0:
         gap = shares[first] - shares[order[1]]
         lead = float(gap / shares[order[1]])
@@ -100,11 +112,15 @@ def rank(busy: Floats, per: Floats, *, loaded: bool, strict: bool = False, seed:
         ahead = _SOUGHT * shares[first] + noise[first] - noise[near].max(axis=0)
         enough = gap >= np.quantile(ahead, _MISSED) and confidence >= _RATHER
         stands_out = lead >= _LEAST and (by_chance <= _BY_CHANCE or bool(enough and not strict))
+        if error is not None:
+            rivals = shares * (1 + error)
+            rivals[first] = 0.0
+            close = bool(shares[first] * (1 - error[first]) < rivals.max())
     found = (order, shares, confidence, idle, lead, by_chance)
     if not loaded:
         return Ranking(*found, None, "none")
-    if not stands_out:
-        return Ranking(*found, None, "cannot tell")
+    if not stands_out or close:
+        return Ranking(*found, None, "cannot tell", close)
     return Ranking(*found, first, "")
 
 

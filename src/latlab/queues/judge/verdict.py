@@ -55,6 +55,7 @@ _SOME_WAITING = 0.05  # of the time: below this the scheduler changes no judgeme
 _ALL_THE_TIME = 0.95  # a stage that is busy for so long limits, however much of that it lacked a CPU
 _NEARLY_ALL = 0.9  # of the time
 _COMES_NEAR = 0.5  # of what the slowest needs
+_HARDLY = 0.02  # of the time
 _FULL_LEAD = 0.1  # where all CPUs are in use, a stage has to need so much more than any other to limit
 
 
@@ -86,18 +87,16 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
     rows = lines_of(series) or [list(range(len(series.queues)))]
     unseen = unseen_queues(series, rows) if len(rows) > 1 else []
     sockets = socket_results(observation, window)
-    lines = [
-        _line(
-            observation,
-            series.of(some),
-            tuple(queues[row] for row in some),
-            window,
-            over_time,
-            unseen,
-            sockets,
-        )
-        for some in rows
-    ]
+    lines = []
+    for some in rows:
+        part, of_line, stretch = series.of(some), tuple(queues[row] for row in some), window
+        lived = np.flatnonzero(part.seen.any(axis=0))
+        if len(rows) > 1 and len(lived) < (1 - _HARDLY) * len(part.t_ns) and len(lived) >= 2:
+            # An application that came later, or ended before another, is judged by its own time.
+            part = part.cut(slice(int(lived[0]), int(lived[-1]) + 1))
+            stretch, of_line = (int(part.t_ns[0]), int(part.t_ns[-1]) + 1), queue_results(part)
+        judged = _line(observation, part, of_line, stretch, over_time, unseen, sockets)
+        lines.append(replace(judged, window=stretch))
     lines = _explained(lines)
     said = [line for line in lines if line.verdict is not Verdict.UNKNOWN or line.doubts] or lines
     # The one that stopped first, then the first with a name: the lines come by how much moved on them.
@@ -133,6 +132,7 @@ class _Judged:
     doubts: tuple[Doubt, ...] = ()
     pool_waits: dict[int, float] = field(default_factory=dict)  # by the pool's number
     scarce: bool = False
+    window: tuple[int, int] = (0, 0)
 
     def result(self) -> LineResult:
         return LineResult(
@@ -143,6 +143,7 @@ class _Judged:
             self.confidence,
             tuple(self.evidence),
             self.doubts,
+            *self.window,
         )
 
 
@@ -274,7 +275,13 @@ def _timeline(measured: Measured, loaded: bool) -> tuple[Period, ...]:
     cuts = np.linspace(0, blocks, _SEGMENTS + 1).astype(int)
     periods: list[Period] = []
     for begin, end in itertools.pairwise(cuts):
-        found = rank(measured.work[:, begin:end], measured.per[:, begin:end], loaded=loaded, strict=True)
+        found = rank(
+            measured.work[:, begin:end],
+            measured.per[:, begin:end],
+            loaded=loaded,
+            strict=True,
+            error=measured.error,
+        )
         stage = None if found.named is None else measured.views[found.named].label
         verdict = str(Verdict.STAGE) if stage else found.reason
         from_ns, to_ns = int(measured.edges[begin]), int(measured.edges[end])
@@ -299,8 +306,12 @@ def _judge(
         cpu: the sentence that convicts the machine, where its CPUs are full.
         lock: the sentence that convicts the interpreter's lock.
     """
-    ranking = rank(measured.work, measured.per, loaded=loaded)
+    ranking = rank(measured.work, measured.per, loaded=loaded, error=measured.error)
     evidence = [ranking_sentence(measured, ranking)]
+    if ranking.close:
+        leads = measured.views[ranking.order[0]].label
+        why = "wake-ups and unequal CPUs make as much difference between equal stages"
+        evidence.append(f"{leads} leads by {share(ranking.lead)}: {why}")
     named, confidence = ranking.named, ranking.confidence
     moving = moving_sentence(timeline)
     if named is None and moving is not None:
@@ -390,10 +401,12 @@ def _kept_from_running(measured: Measured, slowest: int | None) -> tuple[int, fl
     waiting = without_cpu(measured)
     if waiting.max(initial=0.0) < _SOME_WAITING:
         return None
-    loaded = float(measured.occupied.max()) >= _ALL_THE_TIME
-    busiest = rank(measured.busy, measured.per, loaded=loaded, strict=True)
+    # Who is not woken while it has no CPU says that it waits; its queues say that there is work, and room.
+    occupied = np.maximum(measured.occupied, measured.ready)
+    loaded = float(occupied.max()) >= _ALL_THE_TIME
+    busiest = rank(measured.busy, measured.per, loaded=loaded, strict=True, error=measured.error)
     first = busiest.named
-    if first is None or first == slowest or measured.occupied[first] < _ALL_THE_TIME:
+    if first is None or first == slowest or occupied[first] < _ALL_THE_TIME:
         return None
     share = float(measured.busy[first].sum() / measured.time.sum())
     return (first, busiest.confidence) if waiting[first] >= _KEPT_WAITING * share else None

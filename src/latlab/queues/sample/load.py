@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,9 +61,11 @@ def load(path: str | os.PathLike[str], *, exclude: tuple[str, ...] = ()) -> Obse
     if left_out:
         kept = ~np.isin(columns["samples"]["queue"], left_out)
         columns["samples"] = {name: values[kept] for name, values in columns["samples"].items()}
+    moved = set(np.unique(columns["samples"]["queue"][columns["samples"]["in"] > 0]).tolist())
+    told = _told_apart(queues_by_number, stages, processes, moved)
     return Observation(
-        queues=queues_by_number,
-        stages=tuple(stages[number] for number in sorted(stages)),
+        queues=told[0],
+        stages=tuple(told[1][number] for number in sorted(stages)),
         processes=tuple(processes[number] for number in sorted(processes)),
         samples=columns["samples"],
         sweeps=columns["sweeps"],
@@ -78,6 +82,75 @@ def load(path: str | os.PathLike[str], *, exclude: tuple[str, ...] = ()) -> Obse
         thread_names={int(tid): name for tid, name in kernel.get("names", {}).items()},
         scheduler_missing="" if "names" in kernel else str(kernel.get("missing", NOT_RECORDED)),
     )
+
+
+def _told_apart(
+    queues: tuple[Queue, ...], stages: Mapping[int, Stage], processes: Mapping[int, Process], moved: set[int]
+) -> tuple[tuple[Queue, ...], Mapping[int, Stage]]:
+    """The same with names that no two applications share, as two copies of one program would.
+
+    Processes that no queue connects are applications of their own. A stage of one is none of the other's, of
+    whatever name: those names get the application's behind them, and its process where these are alike, too.
+
+    Args:
+        moved: numbers of the queues that took any event: of those that were there at a fork each process has
+            a copy, and uses one.
+    """
+    parent = {number: number for number in processes}
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            number = parent[number]
+        return number
+
+    def join(numbers: Iterable[int]) -> None:
+        known = [number for number in numbers if number in parent]
+        for number in known[1:]:
+            parent[root(number)] = root(known[0])
+
+    for queue in queues:
+        join(queue.processes)
+    for pid in {one.pid for one in processes.values()}:
+        join(number for number, one in processes.items() if one.pid == pid)
+    users: dict[str, set[int]] = {}
+    for queue in queues:
+        if queue.number in moved and queue.processes and queue.processes[0] in parent:
+            for label in {queue.source, queue.drain} - {""}:
+                users.setdefault(label, set()).add(root(queue.processes[0]))
+    shared = {root for roots in users.values() if len(roots) > 1 for root in roots}
+    if not shared:
+        return queues, stages
+    given = [processes[number].application for number in shared]
+    behind = {
+        number: f" ({name})" if given.count(name) == 1 else f" ({name} {processes[number].pid})"
+        for number in shared
+        for name in (processes[number].application,)
+    }
+
+    def renamed(label: str, process: int) -> str:
+        known = label and process in parent and len(users.get(label, ())) > 1
+        return label + behind.get(root(process), "") if known else label
+
+    found = []
+    for queue in queues:
+        process = queue.processes[0] if queue.processes else -1
+        told = replace(
+            queue,
+            source_name=renamed(queue.source, process) if queue.source_name else "",
+            drain_name=renamed(queue.drain, process) if queue.drain_name else "",
+            source_type=queue.source_type if queue.source_name else renamed(queue.source, process),
+            drain_type=queue.drain_type if queue.drain_name else renamed(queue.drain, process),
+        )
+        if (told.source, told.drain) != (queue.source, queue.drain) and queue.name:
+            told = replace(told, name=queue.name + behind.get(root(process), ""))
+        found.append(told)
+    apart = {
+        number: replace(stage, name=renamed(stage.label, stage.process))
+        if stage.name
+        else replace(stage, type=renamed(stage.label, stage.process))
+        for number, stage in stages.items()
+    }
+    return tuple(found), apart
 
 
 def _clock_step_ns(recording: Recording) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latlab.model.queues.observation import Observation
-from latlab.queues.judge.measures.series import Series
+from latlab.queues.judge.measures.series import Series, is_limited
 from latlab.queues.judge.measures.stages import StageView, busy_share, chains, manner_of, stage_views
 from latlab.queues.judge.measures.threads import (
     ThreadShares,
@@ -16,6 +16,7 @@ from latlab.queues.judge.measures.threads import (
     thread_blocks,
     thread_ids,
     thread_shares,
+    told_of,
 )
 from latlab.queues.judge.ranking import BLOCKS
 
@@ -44,6 +45,7 @@ class Measured:
     edges: NDArray[np.int64]  # (blocks + 1,): ns
     own: dict[str, NDArray[np.float64]]  # by label: busy seconds a block, from the stage's own times
     threads: dict[str, ThreadShares]
+    error: NDArray[np.float64]  # (stages,): the part of its busy time that may be no work of its own
 
 
 def measure(observation: Observation, series: Series, window: tuple[int, int]) -> Measured:
@@ -60,6 +62,7 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
     busy = np.zeros((len(views), count))
     total = series.seconds
     own = stage_times(observation, edges)
+    own = {view.label: own[view.label] for view in views if _tells_all(view, series, observation, own)}
     stuck = stage_times(observation, edges, "blocked_ns")
     for i, view in enumerate(views):
         *plain, mended = busy_share(view, series, manner)
@@ -95,7 +98,58 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
         edges,
         own,
         threads,
+        _error(views, busy, time, threads),
     )
+
+
+# Of a thread's busy time: CPUs differ by as much (one machine's two, measured by `benchmarks.machine_speed`),
+# and every wait for something else than a CPU ends with a wake-up, which takes 50 to 100 us.
+_CPU_DIFFERS, _WAKES = 0.015, 0.03
+
+
+def _error(
+    views: list[StageView],
+    busy: NDArray[np.float64],
+    time: NDArray[np.float64],
+    threads: dict[str, ThreadShares],
+) -> NDArray[np.float64]:
+    """What real threads' times may be wrong by; 0 where nothing is known of the threads."""
+    error = np.zeros(len(views))
+    shares = busy.sum(axis=1) / max(float(time.sum()), 1e-12)
+    for i, view in enumerate(views):
+        thread = threads.get(view.label)
+        if thread is not None and shares[i] > 0:
+            off = 1.0 - min(1.0, (thread.cpu + thread.wait) / float(shares[i]))
+            error[i] = _CPU_DIFFERS + _WAKES * off
+    return error
+
+
+_HARDLY = 0.02  # of the time
+
+
+def _tells_all(
+    view: StageView, series: Series, observation: Observation, own: dict[str, NDArray[np.float64]]
+) -> bool:
+    """What a stage tells of its times holds all that it waits for.
+
+    Of a queue that is counted in another file than its times stand in, it does not say that it waits there.
+    """
+    if view.label not in own:
+        return False
+    files = told_of(observation, view.label)
+    total = max(series.seconds, 1e-12)
+    for row in (*view.inputs, *view.outputs):
+        queue = series.queues[row]
+        if not queue.processes or files & set(queue.processes):
+            continue
+        waits = series.low[row] == 0
+        if row in view.outputs:
+            if not is_limited(queue):
+                continue
+            waits = series.low[row] >= queue.capacity
+        if float(waits @ series.weights) / total > _HARDLY:
+            return False
+    return True
 
 
 def _work(

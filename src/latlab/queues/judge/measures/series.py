@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -168,7 +168,7 @@ def expand(
         for name, values in sums.items():
             values[row] = int(samples[name][at[-1]]) - int(samples[name][at[0]])
     return Series(
-        tuple(chosen),
+        _with_pools(chosen, in_, out),
         sweeps,
         _weights(sweeps),
         in_,
@@ -178,6 +178,36 @@ def expand(
         seen,
         **sums,
     )
+
+
+_SOURCES = " + "  # between the labels of a side that several stages use
+_FEWEST = 50  # events
+_APART = 0.02  # of them
+
+
+def _with_pools(queues: list[Queue], in_: Ints, out: Ints) -> tuple[Queue, ...]:
+    """The queues, with those as pools that were filled once, by another than who takes and gives back.
+
+    Their drain is one of their sources, and takes one of their objects for each event of its other inputs.
+    What is tried again goes into a queue of its own drain, too, and comes with no other input.
+    """
+    moved_in, moved = in_[:, -1] - in_[:, 0], out[:, -1] - out[:, 0]
+    found = list(queues)
+    for row, queue in enumerate(queues):
+        if is_pool(queue) or queue.drain not in queue.source.split(_SOURCES):
+            continue
+        others = [
+            other
+            for other, one in enumerate(queues)
+            if one.drain == queue.drain and queue.drain not in one.source.split(_SOURCES)
+        ]
+        most, events = int(moved[row]), int(moved[others].sum())
+        near = max(_APART * most, max(queue.capacity, 1))
+        if most >= _FEWEST and abs(most - events) <= near and abs(most - int(moved_in[row])) <= near:
+            found[row] = replace(
+                queue, kind=QueueKind.POOL, source_type=queue.drain_type, source_name=queue.drain_name
+            )
+    return tuple(found)
 
 
 def _weights(sweeps: Ints) -> NDArray[np.float64]:

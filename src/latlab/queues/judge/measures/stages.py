@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.model.queues.observation import Observation
+from latlab.model.queues.observation import HOLDS_LOOP, Observation
 from latlab.queues.judge.measures.series import Series, is_limited, is_pool
 
 __all__ = ["Manner", "StageView", "busy_share", "chains", "manner_of", "stage_views"]
@@ -66,7 +66,7 @@ def stage_views(observation: Observation, series: Series) -> list[StageView]:
     Queues that stand empty are left out where their stage has others: of those that a process had when it
     forked, each side has a copy, and uses one.
     """
-    types = {stage.label: stage.type for stage in observation.stages}
+    types = {stage.label: stage.type for stage in observation.stages if stage.type != HOLDS_LOOP}
     inputs: dict[str, list[int]] = {}
     outputs: dict[str, list[int]] = {}
     pools: dict[str, list[int]] = {}

@@ -16,6 +16,7 @@ __all__ = [
     "thread_blocks",
     "thread_ids",
     "thread_shares",
+    "told_of",
 ]
 
 
@@ -50,13 +51,17 @@ def stage_times(
         column: busy_ns or blocked_ns.
 
     Returns:
-        By label, shape (blocks,): the mean over the stages of that label. Only stages that say anything: one
-        that never left its first state, and took nothing, tells nothing of itself.
+        By label, shape (blocks,): the mean over the threads and tasks of that label. Only stages that say
+        anything: one that never left its first state, and took nothing, tells nothing of itself. Where a
+        process tells of a stage in several files (of queues that were counted in two ways), what it waits for
+        in each is no work: busy is the rest of all.
     """
     times = observation.stage_times
     if column not in times or not len(times["t_ns"]):
         return {}
-    found: dict[str, list[tuple[int, NDArray[np.float64]]]] = {}
+    lasted = np.diff(edges) / 1e9
+    pids = {process.number: process.pid for process in observation.processes}
+    found: dict[str, list[tuple[int, int, int, NDArray[np.float64]]]] = {}
     order = np.argsort(times["stage"], kind="stable")
     starts = np.searchsorted(times["stage"][order], np.arange(len(observation.stages) + 1))
     for stage in observation.stages:
@@ -68,12 +73,35 @@ def stage_times(
         if int(times["transitions"][rows[-1]]) < 2 and not events[-1]:
             continue
         sums = np.interp(edges, times["t_ns"][rows], times[column][rows].astype(float))
-        found.setdefault(stage.label, []).append((took, np.diff(sums) / 1e9))
+        pid = pids.get(stage.process, -1 - stage.process)
+        found.setdefault(stage.label, []).append((took, pid, stage.process, np.diff(sums) / 1e9))
     result = {}
     for label, parts in found.items():
-        most = max(took for took, _ in parts)
-        result[label] = np.mean([part for took, part in parts if took >= _SOME * most], axis=0)
+        most = max(took for took, *_ in parts)
+        files: dict[tuple[int, int], list[NDArray[np.float64]]] = {}
+        for took, pid, file, part in parts:
+            if took >= _SOME * most:
+                files.setdefault((pid, file), []).append(part)
+        by_pid: dict[int, list[tuple[int, NDArray[np.float64]]]] = {}
+        for (pid, _), some in files.items():
+            by_pid.setdefault(pid, []).append((len(some), np.mean(some, axis=0)))
+        threads, total = 0, np.zeros(len(lasted))
+        for told in by_pid.values():
+            count = max(number for number, _ in told)
+            if column == "busy_ns":
+                each = np.maximum(lasted - sum(lasted - busy for _, busy in told), 0.0)
+            else:
+                each = np.minimum(sum(part for _, part in told), lasted)
+            threads, total = threads + count, total + count * each
+        result[label] = total / threads
     return result
+
+
+def told_of(observation: Observation, label: str) -> frozenset[int]:
+    """The files in which a stage tells its times, by the numbers of their processes."""
+    return frozenset(
+        stage.process for stage in observation.stages if stage.label == label and stage.type != HOLDS_LOOP
+    )
 
 
 def thread_shares(observation: Observation, window: tuple[int, int]) -> dict[str, ThreadShares]:

@@ -27,7 +27,8 @@ def rank_types(measured: Measured, *, loaded: bool) -> tuple[str, int, Ranking] 
         return None
     busy = np.array([measured.work[members].mean(axis=0) for members in groups])
     per = np.array([measured.per[members].mean(axis=0) for members in groups])
-    found = rank(busy, per, loaded=loaded)
+    error = np.array([measured.error[members].max() for members in groups])
+    found = rank(busy, per, loaded=loaded, error=error)
     if found.named is None or len(groups[found.named]) < 2:
         return None
     members = groups[found.named]

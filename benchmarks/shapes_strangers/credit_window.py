@@ -1,0 +1,36 @@
+# limits: ^stage: serve$
+import queue
+import threading
+import time
+
+WINDOW = 8
+requests, replies = queue.Queue(), queue.Queue()
+credit = threading.Semaphore(WINDOW)
+
+
+def client():
+    n = 0
+    while True:
+        credit.acquire()
+        time.sleep(0.0005)
+        requests.put(n)
+        n += 1
+
+
+def serve():
+    while True:
+        n = requests.get()
+        time.sleep(0.003)
+        replies.put(n)
+
+
+def complete():
+    while True:
+        replies.get()
+        time.sleep(0.0008)
+        credit.release()
+
+
+for f in (client, serve, complete):
+    threading.Thread(target=f, name=f.__name__, daemon=True).start()
+time.sleep(4)

@@ -1,0 +1,41 @@
+# limits: checksum|GIL|lock
+import queue
+import threading
+import time
+
+qs = [queue.Queue(16) for _ in range(4)]
+
+
+def work(n):
+    s = 0
+    for i in range(n):
+        s += i * i
+    return s
+
+
+def tokenize():
+    while True:
+        qs[1].put((qs[0].get(), work(4000)))
+
+
+def checksum():
+    while True:
+        qs[2].put((qs[1].get(), work(22000)))
+
+
+def render():
+    while True:
+        qs[3].put((qs[2].get(), work(3000)))
+
+
+def write():
+    while True:
+        qs[3].get()
+        work(1000)
+
+
+for f in (tokenize, checksum, render, write):
+    threading.Thread(target=f, daemon=True).start()
+end = time.time() + 4
+while time.time() < end:
+    qs[0].put(1)

@@ -1,0 +1,41 @@
+# limits: hidden convert
+import queue
+import threading
+import time
+
+from latlab.queues import instrument
+
+a = instrument(queue.Queue(32), name="a", source="read", drain="convert")
+b = instrument(queue.Queue(32), name="b", source="write", drain="convert")  # the wrong way round
+c = instrument(queue.Queue(32), name="c", source="write", drain="sync")
+
+
+def read():
+    while True:
+        a.put(1)
+        time.sleep(0.0002)
+
+
+def convert():
+    while True:
+        x = a.get()
+        time.sleep(0.003)
+        b.put(x)
+
+
+def write():
+    while True:
+        x = b.get()
+        time.sleep(0.001)
+        c.put(x)
+
+
+def sync():
+    while True:
+        c.get()
+        time.sleep(0.001)
+
+
+for f in (read, convert, write, sync):
+    threading.Thread(target=f, daemon=True).start()
+time.sleep(4)

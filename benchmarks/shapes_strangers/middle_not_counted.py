@@ -1,0 +1,62 @@
+# limits: hidden score
+import collections
+import queue
+import threading
+import time
+
+from latlab.queues import instrument
+
+first = instrument(queue.Queue(32), name="first", source="ingest", drain="clean")
+last = instrument(queue.Queue(32), name="last", source="score", drain="emit")
+
+
+class Ring:
+    def __init__(self, n):
+        self.d, self.n, self.cv = collections.deque(), n, threading.Condition()
+
+    def push(self, x):
+        with self.cv:
+            self.cv.wait_for(lambda: len(self.d) < self.n)
+            self.d.append(x)
+            self.cv.notify_all()
+
+    def pop(self):
+        with self.cv:
+            self.cv.wait_for(lambda: self.d)
+            x = self.d.popleft()
+            self.cv.notify_all()
+            return x
+
+
+middle = Ring(16)
+
+
+def ingest():
+    while True:
+        first.put(1)
+        time.sleep(0.0002)
+
+
+def clean():
+    while True:
+        x = first.get()
+        time.sleep(0.001)
+        middle.push(x)
+
+
+def score():
+    while True:
+        x = middle.pop()
+        time.sleep(0.004)
+        last.put(x)
+
+
+def emit():
+    while True:
+        last.get()
+        time.sleep(0.0005)
+
+
+for f in (ingest, clean, score, emit):
+    threading.Thread(target=f, daemon=True).start()
+time.sleep(4)

@@ -1,0 +1,60 @@
+// limits: left
+#include <chrono>
+#include <cstdlib>
+#include <latlab/queue.hpp>
+#include <thread>
+
+using namespace std::chrono_literals;
+using Ring = latlab::SpscRing<long>;
+
+static latlab::QueueInfo info(const char* name, const char* from, const char* to) {
+  latlab::QueueInfo i;
+  i.name = name;
+  i.source = {"", from};
+  i.drain = {"", to};
+  return i;
+}
+static Ring a(32, info("a", "feed", "left")), b(32, info("b", "feed", "right")),
+    c(32, info("c", "left", "match")), d(32, info("d", "right", "match"));
+
+static void put(Ring& r, long v) {
+  while (!r.try_push(v)) std::this_thread::sleep_for(30us);
+}
+static long get(Ring& r) {
+  while (r.front() == nullptr) std::this_thread::sleep_for(30us);
+  long v = *r.front();
+  r.pop();
+  return v;
+}
+
+int main() {
+  std::thread([] {
+    for (long i = 0;; ++i) {
+      put(a, i);
+      put(b, i);
+    }
+  }).detach();
+  std::thread([] {
+    for (;;) {
+      long v = get(a);
+      std::this_thread::sleep_for(2500us);
+      put(c, v);
+    }
+  }).detach();
+  std::thread([] {
+    for (;;) {
+      long v = get(b);
+      std::this_thread::sleep_for(700us);
+      put(d, v);
+    }
+  }).detach();
+  std::thread([] {
+    for (;;) {
+      get(c);
+      get(d);
+      std::this_thread::sleep_for(900us);
+    }
+  }).detach();
+  std::this_thread::sleep_for(4s);
+  std::_Exit(0);
+}

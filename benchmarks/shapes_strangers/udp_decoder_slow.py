@@ -1,0 +1,37 @@
+# limits: decode
+import queue
+import socket
+import threading
+import time
+
+rx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+rx.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+rx.bind(("127.0.0.1", 0))
+packets, quotes = queue.Queue(50), queue.Queue(50)
+
+
+def listen():
+    while True:
+        packets.put(rx.recv(2048))
+
+
+def decode():
+    while True:
+        p = packets.get()
+        time.sleep(0.003)
+        quotes.put(p)
+
+
+def apply():
+    while True:
+        quotes.get()
+        time.sleep(0.0002)
+
+
+for f in (listen, decode, apply):
+    threading.Thread(target=f, daemon=True).start()
+tx = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+end = time.time() + 4
+while time.time() < end:
+    tx.sendto(b"q" * 120, rx.getsockname())
+    time.sleep(0.001)

@@ -1,0 +1,35 @@
+# limits: stopped: enrich
+import queue
+import threading
+import time
+
+events, rows = queue.Queue(100), queue.Queue(100)
+
+
+def enrich():
+    done = 0
+    while True:
+        e = events.get()
+        time.sleep(0.001)
+        done += 1
+        if done > 1000:
+            raise KeyError("country")
+        rows.put(e)
+
+
+def insert():
+    while True:
+        rows.get()
+        time.sleep(0.0008)
+
+
+def listen():
+    while True:
+        events.put(1)
+        time.sleep(0.0015)
+
+
+threading.excepthook = lambda a: None
+for f in (enrich, insert, listen):
+    threading.Thread(target=f, daemon=True).start()
+time.sleep(4)

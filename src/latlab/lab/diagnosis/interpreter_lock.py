@@ -1,0 +1,88 @@
+"""Stages that wait for the interpreter's lock: who needs it most limits, and not who waits longest for it.
+
+A stage that sleeps and then waits for the lock seems slow by its queues and by its own times. The threads
+tell what it waits for, and who runs meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from latlab.model.diagnosis.answer import Answer
+from latlab.model.queues.analysis import Verdict
+from latlab.model.threads import LimitKind, LockUse, Role, ThreadFindings
+from latlab.words import share
+
+__all__ = ["by_interpreter_lock", "interpreter_lock"]
+
+_OF_PYTHON = "GIL"
+_HELD = 0.5  # of the progress waits for who holds it
+_MOST = 0.5  # of what all that want it run …
+_LEAD = 2.0  # … and so many times what the second runs
+_WAITS = 0.5  # of its time, a stage that is named for want of the lock
+_SURE = 0.95
+
+
+def interpreter_lock(threads: ThreadFindings | None) -> LockUse | None:
+    """The interpreter's lock, where a program's progress waits for it most of the time."""
+    if threads is None or threads.distrust:
+        return None
+    locks = [lock for lock in threads.locks if lock.name == _OF_PYTHON]
+    worst = max(locks, key=lambda lock: lock.share, default=None)
+    return worst if worst is not None and worst.share >= _HELD else None
+
+
+def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | None:
+    """The answer by who needs the lock most; None where it changes nothing.
+
+    Of what is said by the queues alone a stage stays that runs for what it needs, and one that waits for
+    something else.
+    """
+    lock = interpreter_lock(threads)
+    if lock is None or answer.lines or answer.verdict not in (Verdict.STAGE, Verdict.NONE, Verdict.UNKNOWN):
+        return None
+    named = threads.role(answer.limiting_stage)
+    if answer.verdict == Verdict.STAGE and not (named is not None and _waits_for(named, lock)):
+        return None
+    first = _needs_most(threads, lock)
+    if first is not None and first is not named:
+        said = (
+            f"Bottleneck: {first.name}. It needs the interpreter lock (GIL) most: it ran "
+            f"{share(first.running * first.count)} of the time, while progress waited for its holder "
+            f"{share(lock.share)}."
+        )
+        if named is not None:
+            said += f" {named.name} is as busy by its queues, and waits for that lock."
+        return replace(
+            answer, sentence=said, limiting_stage=first.name, verdict=str(Verdict.STAGE),
+            confidence=min(_SURE, first.limits + (1 - first.limits) / 2), doubts=(),
+            evidence=(*threads.limit.evidence, f"its queues alone do not tell: {answer.sentence}"),
+        )  # fmt: skip
+    if named is None:
+        return None
+    limit = threads.limit
+    if limit.kind is LimitKind.LOCK and limit.name == _OF_PYTHON and limit.confidence >= _SURE:
+        return replace(
+            answer, sentence=limit.sentence, limiting_stage=limit.name, verdict=str(limit.kind),
+            confidence=limit.confidence, evidence=limit.evidence,
+        )  # fmt: skip
+    why = f"{named.name} is busiest by its queues, and waits for the interpreter lock (GIL) most of that time"
+    return replace(
+        answer, sentence=f"Cannot tell what limits: {why}.", limiting_stage=None,
+        verdict=str(Verdict.UNKNOWN), confidence=0.0, distrust=(*answer.distrust, why),
+    )  # fmt: skip
+
+
+def _waits_for(role: Role, lock: LockUse) -> bool:
+    return role.name in lock.waiters and role.blocked.get("futex", 0.0) >= _WAITS
+
+
+def _needs_most(threads: ThreadFindings, lock: LockUse) -> Role | None:
+    """The role that runs most of all that want the lock, by a clear lead."""
+    some = [role for role in threads.roles if role.name in {*lock.waiters, *lock.holders}]
+    some.sort(key=lambda role: -role.running * role.count)
+    runs = [role.running * role.count for role in some]
+    if not some or runs[0] < _MOST * sum(runs) or (len(runs) > 1 and runs[0] < _LEAD * runs[1]):
+        return None
+    first = some[0]
+    return first if first.limits >= max(role.limits for role in threads.roles) else None
