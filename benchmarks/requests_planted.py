@@ -59,7 +59,6 @@ class Case:
     every: int = 0
     outside: Callable[[ExitStack, int, int, random.Random], None] | None = None
     cpu: int | None = None
-    burst: bool = False
     connections: tuple[int, int] = (3, 6)
     needs: str = ""
     rate_hz: tuple[int, int] = (700, 1500)
@@ -216,6 +215,20 @@ def _gone(group: Path, parent: Path) -> None:
     group.rmdir()
 
 
+def _bursts(stack: ExitStack, _: int, port: int, chance: random.Random) -> None:
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    script = "local n = 0 for i = 1, 20000 do n = n + i end return n"
+    (folder / "asked").write_bytes(resp("eval", script, "0"))
+    (folder / "other").write_bytes(b"")
+    connections, interval_us = chance.randint(24, 40), chance.randint(300, 500) * 1000
+    client = [str(built("client")), str(port), str(connections), str(interval_us), "30"]
+    asking = subprocess.Popen(
+        [*client, str(folder / "asked"), "-1", str(folder / "other")], stdout=subprocess.DEVNULL
+    )
+    stack.callback(asking.wait)
+    stack.callback(asking.kill)
+
+
 def _row_lock(stack: ExitStack, _: int, port: int, chance: random.Random) -> None:
     ended = threading.Event()
     script = "begin; update t set n = n + 1 where id = 7; select pg_sleep(0.03); commit"
@@ -265,8 +278,7 @@ CASES = [
          needs="redis-server"),
     Case("redis quota", [("runnable", "quota")], redis_with(), _GET, resp("keys", "key:1111*"), 150,
          outside=quota, needs="redis-server"),
-    Case("redis burst", _BUSY, redis_with(), resp("keys", "key:77*"), burst=True, connections=(24, 40),
-         rate_hz=(24, 40), needs="redis-server"),
+    Case("redis burst", _BUSY, redis_with(), _GET, outside=_bursts, needs="redis-server"),
     Case("nginx slow upstream", [("process", "")], nginx_with(upstream=True), http("/up"), needs="nginx",
          rate_hz=(300, 500)),
     Case("nginx large file", [("send", ""), ("running", ""), *_BUSY], nginx_with(), http("/"),
@@ -312,8 +324,8 @@ def measure(case: Case, seed: int, seconds: int) -> tuple[dict[str, Any], dict[s
             (folder / "other").write_bytes(case.other)
             client = [str(built("client")), str(port), str(connections), str(interval_us),
                       str(seconds + _START_S), str(folder / "asked")]  # fmt: skip
-            if case.other or case.burst:
-                client += [str(-1 if case.burst else case.every), str(folder / "other")]
+            if case.other:
+                client += [str(case.every), str(folder / "other")]
             if case.needs == "pgbench":
                 found, pairs, began = _with_pgbench(case, stack, pid, port, folder, seconds, chance)
                 return _told(case, found, pairs, began), found

@@ -44,6 +44,9 @@ def arrived(*rows: tuple[int, int]) -> dict[str, np.ndarray]:
     return {"time_ns": times, "skaddr": sockets.astype(np.uint64)}
 
 
+MS = 1_000_000
+
+
 def test_what_arrived_at_an_address_before_its_connection_is_not_its_own() -> None:
     given = replace(
         calls((60, 5, 10), (70, -3, 10)),
@@ -61,11 +64,18 @@ def test_what_arrives_at_an_address_after_its_connection_has_ended_waits_for_nob
 
 def test_a_new_connection_at_an_address_ends_the_one_before() -> None:
     given = replace(
-        calls((20, 5, 10), (60, 5, 10), (70, -3, 10)),
-        ready=arrived((15, 7), (55, 7)), lives=lives((50, 7, SYN_RECEIVED, ESTABLISHED)),
+        calls((20, 5, 10), (60 * MS, 5, 10), (70 * MS, -3, 10)),
+        ready=arrived((15, 7), (55 * MS, 7)), lives=lives((50 * MS, 7, SYN_RECEIVED, ESTABLISHED)),
     )  # fmt: skip
-    found = find_requests(given)
-    assert found.rows[["arrived", "sent"]].tolist() == [(15, NEVER), (55, 70)]
+    assert find_requests(given).rows[["arrived", "sent"]].tolist() == [(55 * MS, 70 * MS)]
+
+
+def test_who_gave_up_waiting_waited_until_its_connection_ended() -> None:
+    given = replace(
+        calls((20, 5, 10)), ready=arrived((15, 7)), lives=lives((500 * MS, 7, ESTABLISHED, CLOSE))
+    )
+    rows = find_requests(given).rows
+    assert rows[["arrived", "answered", "sent"]].tolist() == [(15, NEVER, 500 * MS)]
 
 
 def test_a_connection_that_the_program_itself_has_made_serves_nobody() -> None:

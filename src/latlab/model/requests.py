@@ -10,9 +10,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 __all__ = [
+    "NOT_ASKED",
     "CommonTrait",
     "PartKind",
     "QuantileChange",
+    "QuantileForecast",
+    "RequestForecast",
     "RequestKind",
     "RequestPart",
     "RequestSpan",
@@ -24,6 +27,8 @@ __all__ = [
     "TimeSlice",
 ]
 
+#: `Requests.forecasts_withheld` where nobody asked.
+NOT_ASKED = "it was not asked for"
 PartKind = Literal[
     "receive-queue",  # it lay in the socket's queue while the thread that would read it did something else
     "thread",  # it had been read, and waited for a thread
@@ -188,6 +193,42 @@ class TailAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class QuantileForecast:
+    """A quantile of the latency with a change made, at the same arrivals.
+
+    Attributes:
+        name: as "p99". seen_ns: what was seen of the simulated requests; unchanged_ns: what their simulation
+            gives without the change.
+        ns: with it; low_ns, high_ns: over the simulations that fit, and over halves of the time.
+        withheld: why it isn't told: then `ns` and its interval are 0.
+    """
+
+    name: str
+    seen_ns: int
+    unchanged_ns: int
+    ns: int = 0
+    low_ns: int = 0
+    high_ns: int = 0
+    withheld: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestForecast:
+    """What a change would buy.
+
+    Attributes:
+        change: "lock" (held half as long), "function" (20 % faster), "worker" (one more), "cpu" (one more).
+        name: which lock or function; "" of the others.
+        withheld: why nothing is told; then there are no quantiles.
+    """
+
+    change: Literal["lock", "function", "worker", "cpu"]
+    name: str
+    quantiles: tuple[QuantileForecast, ...] = ()
+    withheld: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Requests:
     """What a server's connections showed.
 
@@ -213,6 +254,7 @@ class Requests:
         over_time: by arrival, in stretches of equal length; those without a request are left out.
         distrust: why this isn't trustworthy; empty when it is.
         began_ns: of the observation, CLOCK_MONOTONIC.
+        forecasts: what a change would buy. forecasts_withheld: why nothing is told of any; "" where it is.
     """
 
     seconds: float
@@ -242,6 +284,8 @@ class Requests:
     answer: TailAnswer = field(default_factory=lambda: TailAnswer("it was not requested"))
     over_time: tuple[TimeSlice, ...] = ()
     began_ns: int = 0
+    forecasts: tuple[RequestForecast, ...] = ()
+    forecasts_withheld: str = NOT_ASKED
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab requests show --json`, schema 1."""

@@ -15,7 +15,7 @@ from latlab.requests.lives import Life, Lives
 from latlab.requests.pairing import Call, Pair, paired
 from latlab.schedule import Transfers
 
-__all__ = ["NEVER", "REQUEST", "Found", "find_requests"]
+__all__ = ["GIVEN_UP_NS", "NEVER", "REQUEST", "Found", "find_requests"]
 
 #: A request: when it arrived, was read, was answered from and until; who read and who answered.
 REQUEST = np.dtype(
@@ -23,7 +23,7 @@ REQUEST = np.dtype(
         ("arrived", np.int64),
         ("read", np.int64),  # NEVER while it was observed, as the two that follow
         ("answered", np.int64),
-        ("sent", np.int64),
+        ("sent", np.int64),  # of one without an answer: when its connection ended, or NEVER
         ("reader", np.int32),  # thread ids
         ("sender", np.int32),
         ("connection", np.int32),  # index into Found.connections
@@ -34,6 +34,8 @@ REQUEST = np.dtype(
     ]
 )
 
+#: Who waits for so long for an answer that doesn't come waited for one.
+GIVEN_UP_NS = 100_000_000
 NEVER = np.iinfo(np.int64).max
 _PEEK = 2  # MSG_PEEK: what is looked at is read again
 _UNIX = 1  # AF_UNIX
@@ -98,11 +100,12 @@ def find_requests(transfers: Transfers) -> Found:
             found = paired(one.calls, candidates(_beginnings(one.calls)))
             framings[found.framing] += len(found.pairs) + len(found.open)
             uncounted += found.uncounted
-            waiting = (
-                [] if number < len(parts) - 1 else _waiting(one, ready.get(sk), found.open, lives.end(sk))
-            )
-            for pair in (*found.pairs, *found.open, *waiting):
-                rows.append(_row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds))))
+            over = parts[number + 1].calls[0].arrived_ns if number < len(parts) - 1 else lives.end(sk)
+            still = found.open if over is None else _given_up(found.open, over)
+            waiting = _waiting(one, ready.get(sk), still) if over is None else []
+            for pair in (*found.pairs, *still, *waiting):
+                row = _row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds)))
+                rows.append(row if over is None or pair.sent else (*row[:3], over, *row[4:]))
     for name, when in _not_accepted(transfers, ready, lives):
         names.append(name)
         pair = Pair(Call(when, True, -1, 0, b"", when, True), "not accepted yet", 0)
@@ -177,10 +180,13 @@ def _not_accepted(
             yield f"port {began.port}, not accepted", int(arrivals[after])
 
 
-def _waiting(one: _Connection, arrivals: Array | None, still: list[Pair], ended_ns: int | None) -> list[Pair]:
+def _given_up(still: Sequence[Pair], over_ns: int) -> list[Pair]:
+    """Requests whose connection ended before they had an answer; a farewell has none, and is over at once."""
+    return [pair for pair in still if over_ns - pair.first.arrived_ns >= GIVEN_UP_NS]
+
+
+def _waiting(one: _Connection, arrivals: Array | None, still: list[Pair]) -> list[Pair]:
     """What arrived after the last look into the receive queue: nobody has read it."""
-    if ended_ns is not None:
-        return []  # closed unread; the address may be another socket's since
     if arrivals is None or not one.calls or any(not pair.answered for pair in still):
         return []  # of the connection a request is open already, for longer
     after = int(np.searchsorted(arrivals, one.looked_ns, side="right"))

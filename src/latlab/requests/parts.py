@@ -13,11 +13,13 @@ from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.requests.faults import Faults
 from latlab.schedule.code.names import plain
 
-__all__ = ["Account", "Spent", "merged"]
+__all__ = ["PREEMPTED", "Account", "Spent", "merged"]
 
 Array = np.ndarray[Any, Any]
 Spent = dict[tuple[PartKind, str], float]
 
+#: Of `Account.causes`: without a CPU in the middle of what a thread runs.
+PREEMPTED = "preempted meanwhile"
 _LEAST_STOP_NS = 1_000_000  # of a wait that a quota may be the cause of
 _MOSTLY, _SOMETIMES = 0.7, 0.2  # of such waits, that it explains
 _FEW_FAULTS = 0.05  # of the time that a thread ran, below which missing pages are not told apart
@@ -125,6 +127,48 @@ class Account:
     def _name(self, index: int) -> str:
         return self._schedule.threads[index].name
 
+    def taken_up(self) -> Array:
+        """When the thread that answered each request began with it, where another one had read it."""
+        begun = self._requests["read"].copy()
+        for index in np.flatnonzero(self._requests["reader"] != self._requests["sender"]).tolist():
+            request = self._requests[index]
+            sender = self._index.get(int(request["sender"]), -1)
+            if sender >= 0:
+                begun[index] = self._taken_up(
+                    sender, int(request["read"]), int(request["answered"]), int(self._before[index])
+                )
+        return begun
+
+    def share_of(self, thread: int, begin: int, end: int, function: str) -> float | None:
+        """Of the samples in a stretch in which a thread ran, those in a function; None without a sample."""
+        times, stacks = self._samples.get(thread, (_NONE, _NONE))
+        low, high = np.searchsorted(times, [begin, end])
+        if low == high:
+            return None
+        return sum(self._function(stack) == function for stack in stacks[low:high].tolist()) / int(high - low)
+
+    def share_of_kind(self, indices: Sequence[int], function: str) -> float:
+        """Of the samples while these requests were worked on, those in a function; 0 without any."""
+        inside = taken = 0
+        for index in indices:
+            request = self._requests[index]
+            thread = self._index.get(int(request["sender"]), -1)
+            times, stacks = self._samples.get(thread, (_NONE, _NONE))
+            low, high = np.searchsorted(times, [int(request["read"]), int(request["sent"])])
+            taken += int(high - low)
+            inside += sum(self._function(stack) == function for stack in stacks[low:high].tolist())
+        return inside / taken if taken else 0.0
+
+    def functions_of(self, indices: Iterable[int]) -> dict[str, float]:
+        """Nanoseconds in each function of those requests, the largest first."""
+        found: dict[str, float] = {}
+        for index in indices:
+            for (kind, where), ns in self.causes(index).items():
+                name, _, function = where.rpartition(" in ")
+                if kind == "running" and name:
+                    found[function] = found.get(function, 0.0) + ns
+        return dict(sorted(found.items(), key=lambda one: -one[1]))
+
     def cpu_of(self, index: int) -> int:
         """The CPU on which a request was worked on first, or was to be; -1 where that wasn't seen."""
         request = self._requests[index]
@@ -162,6 +206,10 @@ class Account:
     def _waiting(self, spent: Spent, reader: int, arrived: int, read: int) -> None:
         """In the receive queue: what the thread did that would read it."""
         known = 0
+        made = self._schedule.threads[reader] if reader >= 0 else None
+        if made is not None and made.parent >= 0 and made.began_ns > arrived:
+            known = min(made.began_ns, read) - arrived
+            self._add(spent, "thread", f"{made.name}, which was being started", known)
         for row, since, ns in self._cut(reader, arrived, read):
             known += ns
             if row["state"] == State.RUNNING:
@@ -254,7 +302,11 @@ class Account:
         if state == State.RUNNING:
             self._running(spent, int(row["thread"]), begin, ns)
         elif state == State.RUNNABLE:
-            self._add(spent, "runnable", self._who_ran(row), ns)
+            who = self._who_ran(row)
+            if self._behind and not who.startswith("CPU quota") and self._preempted(row):
+                self._add(spent, "running", PREEMPTED, ns)  # who computes for long shares the CPU meanwhile
+            else:
+                self._add(spent, "runnable", who, ns)
         elif state == State.BLOCKED:
             kind, where = self._wait(row)
             if self._behind and kind == "lock" and int(row["waker"]) >= 0:
@@ -287,6 +339,12 @@ class Account:
         if source == Source.DISK:
             return "disk", thing
         return "unexplained", ""
+
+    def _preempted(self, row: Any) -> bool:
+        """Whether a thread that is ready had run until then."""
+        rows = self._rows[int(row["thread"])]
+        at = int(np.searchsorted(rows["begin"], int(row["begin"])))
+        return at > 0 and bool(rows["state"][at - 1] == State.RUNNING)
 
     def _answers(self, row: Any) -> bool:
         """Whether the call in which a thread waited put an answer into a connection: it was full."""

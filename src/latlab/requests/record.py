@@ -21,12 +21,14 @@ def record(
     *,
     stop: Callable[[], bool] = lambda: False,
     stacks: bool = True,
+    forecast: bool = False,
 ) -> tuple[Found, Requests]:
     """Observe processes, or a command, with their children.
 
     Args:
         stop: asked several times a second; True ends the observation of processes.
         stacks: sample in which functions they run.
+        forecast: simulate what changes would buy.
 
     Returns:
         every request, and what they say.
@@ -39,11 +41,11 @@ def record(
         schedule = capture_command(command, seconds, stacks=stacks, transfers=seen.append)
     else:
         schedule = capture_pids(pids, seconds, stop=stop, stacks=stacks, transfers=seen.append)
-    return of_transfers(seen[0], schedule)
+    return of_transfers(seen[0], schedule, forecast=forecast)
 
 
-def of_transfers(moved: Transfers, schedule: Schedule) -> tuple[Found, Requests]:
+def of_transfers(moved: Transfers, schedule: Schedule, *, forecast: bool = False) -> tuple[Found, Requests]:
     """The requests in what was moved, and what they say."""
     found = find_requests(moved)
     faults = Faults(moved.faults, cost_of_a_fault_ns()) if moved.faults else None
-    return found, summarise(found, schedule, moved.lost, moved.sampled_share, faults)
+    return found, summarise(found, schedule, moved.lost, moved.sampled_share, faults, forecast=forecast)

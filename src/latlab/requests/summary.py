@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.requests import RequestKind, Requests, SlowRequest, TimeSlice
+from latlab.model.requests import NOT_ASKED, RequestKind, Requests, SlowRequest, TimeSlice
 from latlab.model.schedule import Schedule
-from latlab.requests.connections import NEVER, Found
+from latlab.requests.connections import GIVEN_UP_NS, NEVER, Found
 from latlab.requests.faults import Faults
 from latlab.requests.judging.answer import tail_answer
 from latlab.requests.judging.common import traits_of
+from latlab.requests.judging.forecast import forecasts
 from latlab.requests.parts import Account, merged
 from latlab.stats.censored import censored_quantiles
 
@@ -20,6 +21,7 @@ __all__ = ["summarise"]
 
 _MANY = 10_000
 _SLOWEST = 10
+_FEWEST_SLOW = 8  # are judged, also where they are more than a hundredth
 _MEDIANS = 200  # that are taken apart
 _FEWEST = 20
 _MOST_KINDS = 50
@@ -31,17 +33,26 @@ Array = np.ndarray[Any, Any]
 
 
 def summarise(
-    found: Found, schedule: Schedule, lost: int, sampled_share: float = 1.0, faults: Faults | None = None
+    found: Found,
+    schedule: Schedule,
+    lost: int,
+    sampled_share: float = 1.0,
+    faults: Faults | None = None,
+    *,
+    forecast: bool = False,
 ) -> Requests:
-    """What the requests say; with distrust where too little was seen."""
+    """What the requests say, with distrust where too little was seen; on demand what a change would buy."""
     rows = found.rows[
         (found.rows["arrived"] >= schedule.began_ns)
         & (found.rows["arrived"] < schedule.ended_ns)
         & ((found.rows["sent"] == NEVER) | (found.rows["sent"] <= schedule.ended_ns))
     ].copy()
-    still = rows["sent"] == NEVER
-    for key in ("read", "answered", "sent"):  # what didn't come while it was observed lasts until its end
-        rows[key] = np.minimum(rows[key], schedule.ended_ns)
+    _end_with_threads(rows, schedule)
+    still = rows["answered"] == NEVER
+    rows = rows[~still | (rows["sent"] - rows["arrived"] >= GIVEN_UP_NS)]
+    still = rows["answered"] == NEVER
+    for key in ("sent", "read", "answered"):  # what didn't come while it was observed lasts until its end
+        rows[key] = np.minimum(rows[key], schedule.ended_ns if key == "sent" else rows["sent"])
     times = rows["sent"] - rows["arrived"]
     answered = int((~still).sum())
     whole, at_least = _percentiles(times, still)
@@ -54,8 +65,11 @@ def summarise(
 
     slow, usual = _tail(order), _median(order)
     tail, median = apart(slow), apart(usual)
+    judged = order[len(order) - min(len(order), max(len(slow), _FEWEST_SLOW)) :].tolist()
+    told_of = tail if len(slow) >= _FEWEST_SLOW else apart(judged)
     causes = tuple([account.causes(index) for index in which] for which in (slow, usual))
     common = traits_of(rows, slow, usual, (tail, median), found.kinds, found.connections, account.cpu_of)
+    told, why = forecasts(schedule, rows, account, slow) if forecast else ((), NOT_ASKED)
     seconds = schedule.seconds
     return Requests(
         seconds,
@@ -87,10 +101,21 @@ def summarise(
         uncounted=found.uncounted,
         framings=dict(found.framings),
         pooled_kinds=pooled,
-        answer=tail_answer(tail, median, causes[0], causes[1], common),
+        answer=tail_answer(told_of, median, causes[0], causes[1], common),
         began_ns=schedule.began_ns,
         over_time=_over_time(rows["arrived"] - schedule.began_ns, times, still, schedule.seconds),
+        forecasts=told,
+        forecasts_withheld=why,
     )  # fmt: skip
+
+
+def _end_with_threads(rows: Array, schedule: Schedule) -> None:
+    """Who reads a connection and ends will not answer any more what came on it."""
+    ended = {one.tid: one.ended_ns for one in schedule.threads if one.ended}
+    for at in np.flatnonzero((rows["answered"] == NEVER) & (rows["sent"] == NEVER)).tolist():
+        row = rows[at]
+        if row["read"] != NEVER and int(row["reader"]) in ended:
+            rows["sent"][at] = max(int(row["read"]), ended[int(row["reader"])])
 
 
 def _percentiles(times: Array, still: Array) -> tuple[dict[str, int], tuple[str, ...]]:

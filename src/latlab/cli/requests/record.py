@@ -52,7 +52,7 @@ def record(
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} is not empty", remedy="give another folder with -o")
     with clock("recording", seconds):
-        found, result = observe(pids, command, seconds)
+        found, result = observe(pids, command, seconds, forecast=True)
     if folder is not None:
         asked = {"pids": list(pids), "command": list(command), "seconds": seconds}
         writer = RecordingWriter(folder, KIND, parameters=asked, environment=capture(), command=sys.argv)
@@ -159,6 +159,8 @@ def _tell(result: Requests, as_json: bool) -> ExitCode:
 def _read(document: dict[str, Any]) -> Requests:
     from latlab.model.requests import (
         CommonTrait,
+        QuantileForecast,
+        RequestForecast,
         RequestKind,
         RequestPart,
         Requests,
@@ -186,6 +188,10 @@ def _read(document: dict[str, Any]) -> Requests:
     for key in ("distrust", "at_least"):
         given[key] = tuple(given.get(key, ()))
     given["over_time"] = tuple(TimeSlice(**one) for one in given.get("over_time", ()))
+    given["forecasts"] = tuple(
+        RequestForecast(**{**one, "quantiles": tuple(QuantileForecast(**each) for each in one["quantiles"])})
+        for one in given.get("forecasts", ())
+    )
     if "answer" in given:
         said = tuple((kind, share) for kind, share in given["answer"]["candidates"])
         common = tuple(CommonTrait(**one) for one in given["answer"].get("common", ()))

@@ -6,6 +6,7 @@ from latlab.model.machine.environment import Environment
 from latlab.model.requests import Requests
 from latlab.reports.html import Page
 from latlab.reports.requests.text import (
+    FORECAST_COLUMNS,
     KIND_COLUMNS,
     PART_COLUMNS,
     SAYS,
@@ -13,6 +14,8 @@ from latlab.reports.requests.text import (
     common_lines,
     counted,
     finding,
+    forecast_notes,
+    forecast_rows,
     kind_rows,
     part_rows,
     slow_rows,
@@ -80,6 +83,13 @@ def _sections(page: Page, found: Requests) -> None:
     if common:
         page.section("What the slow ones have in common", "Fisher's exact test against the median ones.")
         page.paragraph("\n\n".join(common))
+    rows, notes = forecast_rows(found), forecast_notes(found)
+    if rows or notes:
+        page.section("What a change would buy", "The requests simulated with it, at the same arrivals.")
+    if rows:
+        page.table(FORECAST_COLUMNS, rows)
+    if notes:
+        page.paragraph("\n\n".join(notes))
     page.section("The slowest")
     page.table(SLOW_COLUMNS, slow_rows(found))
     drawn = timelines(found.slowest)

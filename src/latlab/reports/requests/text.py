@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from latlab.model.requests import PartKind, RequestKind, RequestPart, Requests, RequestsComparison
+from latlab.model.requests import (
+    NOT_ASKED,
+    PartKind,
+    QuantileForecast,
+    RequestKind,
+    RequestPart,
+    Requests,
+    RequestsComparison,
+)
 from latlab.words import count, duration, plural, share, table
 
 __all__ = [
+    "FORECAST_COLUMNS",
     "KIND_COLUMNS",
     "PART_COLUMNS",
     "SAYS",
@@ -17,6 +26,8 @@ __all__ = [
     "comparison_lines",
     "counted",
     "finding",
+    "forecast_notes",
+    "forecast_rows",
     "kind_rows",
     "part_rows",
     "requests_lines",
@@ -61,7 +72,7 @@ def finding(found: Requests) -> str:
     if said.withheld:
         return f"{whole} Cannot tell what makes the slow requests slow: {said.withheld}{_nearest(found)}."
     where = f" ({said.where})" if said.where else ""
-    behind = ", itself or behind another request that does" if said.behind > _BEHIND else ""
+    behind = ", preempted meanwhile, or behind another request that does so" if said.behind > _BEHIND else ""
     holder = f" Who held the lock was {_did(said.holder)} meanwhile." if said.holder else ""
     counts = f"{said.slow} of {plural(said.of_slow, 'slow request')}, and {said.median} of {said.of_median}"
     return (
@@ -74,6 +85,51 @@ def finding(found: Requests) -> str:
 def _did(holder: str) -> str:
     kind, space, where = holder.partition(" ")
     return f"{SAYS[cast('PartKind', kind)]}{space}{where}"
+
+
+_CHANGES = {
+    "lock": "holding {} half as long",
+    "function": "{} 20 % faster",
+    "worker": "one more worker",
+    "cpu": "one more CPU",
+}
+FORECAST_COLUMNS = ("change", "p50", "p99", "p99.9")
+
+
+def forecast_rows(found: Requests) -> list[tuple[str, ...]]:
+    """What is seen, and each change with its quantiles and their intervals."""
+    told = [one for one in found.forecasts if one.quantiles]
+    if not told:
+        return []
+    rows = [("unchanged, as seen", *(duration(one.seen_ns) for one in told[0].quantiles))]
+    rows.append((
+        "unchanged, simulated",
+        *(duration(one.unchanged_ns) for one in told[0].quantiles),
+    ))  # fmt: skip
+    for one in told:
+        cells = ("–" if each.withheld else _interval(each) for each in one.quantiles)
+        rows.append((_CHANGES[one.change].format(one.name), *cells))
+    return rows
+
+
+def _interval(one: QuantileForecast) -> str:
+    return f"{duration(one.ns)} ({duration(one.low_ns)} to {duration(one.high_ns)})"
+
+
+def forecast_notes(found: Requests) -> list[str]:
+    """Why something isn't forecast."""
+    notes = []
+    if found.forecasts_withheld and found.forecasts_withheld != NOT_ASKED:
+        notes.append(f"What a change would buy isn't forecast: {found.forecasts_withheld}.")
+    notes += [
+        f"Not forecast for {_CHANGES[one.change].format(one.name)}: {one.withheld}."
+        for one in found.forecasts
+        if one.withheld
+    ]
+    told = next((one for one in found.forecasts if one.quantiles), None)
+    if told is not None:
+        notes += [f"{one.name} isn't forecast: {one.withheld}." for one in told.quantiles if one.withheld]
+    return notes
 
 
 def common_lines(found: Requests) -> list[str]:
@@ -148,6 +204,10 @@ def requests_lines(found: Requests) -> list[str]:
     common = common_lines(found)
     if common:
         lines += ["", "What the slow ones have in common:", *(f"  {line}" for line in common)]
+    rows = forecast_rows(found)
+    if rows:
+        lines += ["", "What a change would buy, at the same arrivals:", table(FORECAST_COLUMNS, rows)]
+    lines += [*([] if rows else [""]), *forecast_notes(found)] if forecast_notes(found) else []
     lines += ["", "The slowest:"]
     lines.append(table(SLOW_COLUMNS, slow_rows(found)))
     return lines

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import comb
 
 from latlab.model.requests import CommonTrait, PartKind, TailAnswer
-from latlab.requests.parts import Spent
+from latlab.requests.parts import PREEMPTED, Spent
 
 __all__ = ["chance_of", "tail_answer"]
 
@@ -21,6 +21,8 @@ _USUAL = 0.1  # of the median ones may show the same
 _RARE = 1e-3  # p value
 _MAKES: tuple[PartKind, ...] = ("running", "fault", "send")  # an answer, and hands it over
 _MADE = 0.7  # of the difference
+_COMPUTES, _OFTEN = 0.2, 3.0  # of the difference, and times as long as usual, that running is a cause
+_HAD, _TOGETHER = " had the CPU", 3
 _SIZE = "answer's size"
 _SLOWEST_NS = 5.0  # a byte of a large answer: 200 MB/s
 
@@ -44,15 +46,28 @@ def tail_answer(
     large = _made(said, common)
     if large is not None:
         return large
-    if not said.withheld:
-        return replace(said, holder=_holder(tail, tail_causes)) if said.kind == "lock" else said
-    if tail_causes:
+    if said.kind == "lock" and not said.withheld:
+        return replace(said, holder=_holder(tail, tail_causes))
+    if tail_causes and (said.withheld or said.kind == "runnable"):
         caused = _judged(tail_causes, median_causes)
         # What they wait for behind others is the same thing as what these others do: it has one name.
-        if not caused.withheld and caused.where:
+        enough = caused.kind != "running" or _computes(tail_causes, median_causes, caused.extra_ns)
+        if not caused.withheld and caused.where and enough and (said.withheld or caused.kind == "running"):
             direct = dict(said.candidates).get(caused.kind, 0.0)
             return replace(caused, behind=max(0.0, caused.share - direct), common=tuple(common))
     return said
+
+
+def _computes(tail: Sequence[Spent], median: Sequence[Spent], extra: float) -> bool:
+    """Whether they run for much longer than usual: that they are preempted on top of that comes of it."""
+
+    def mean(group: Sequence[Spent]) -> float:
+        total = 0.0
+        for one in group:
+            total += sum(ns for (kind, where), ns in one.items() if kind == "running" and where != PREEMPTED)
+        return total / len(group)
+
+    return mean(tail) - mean(median) >= _COMPUTES * extra and mean(tail) >= _OFTEN * mean(median)
 
 
 def _made(said: TailAnswer, common: Sequence[CommonTrait]) -> TailAnswer | None:
@@ -91,6 +106,8 @@ def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
     slow, few = (sum(has(one, kind, usual, usually, extra) for one in group) for group in (tail, median))
     p_value = chance_of(slow, len(tail), few, len(median))
     where = _where(tail, median, kind, more[kind])
+    if kind == "runnable" and not where:
+        where = _several(tail, median, more[kind])
     withheld = ""
     if kind == "unexplained":
         withheld = "most of what makes them longer was not seen"
@@ -183,8 +200,28 @@ def _where(tail: Sequence[Spent], median: Sequence[Spent], kind: PartKind, more:
             for (part, where), ns in one.items():
                 if part == kind:
                     places[where] = places.get(where, 0.0) + sign * ns / len(group)
+    preempted = places.pop(PREEMPTED, 0.0)
     best = max(places, key=lambda where: places[where], default="")
-    return best if best and places[best] > _MAIN * more else ""
+    # A function's time is sampled: it need not be most of the running, only the most of what has a name.
+    least = _LARGEST if kind == "running" else _MAIN
+    return best if best and places[best] > least * (more - preempted) else ""
+
+
+def _several(tail: Sequence[Spent], median: Sequence[Spent], more: float) -> str:
+    """Who together had the CPUs for most of the time, where no single one did; "" where that isn't known."""
+    had: dict[str, float] = {}
+    for group, sign in ((tail, 1.0), (median, -1.0)):
+        for one in group:
+            for (part, where), ns in one.items():
+                if part == "runnable" and where.endswith(_HAD):
+                    had[where] = had.get(where, 0.0) + sign * ns / len(group)
+    first = [
+        where for where in sorted(had, key=lambda each: -had[each])[:_TOGETHER] if had[where] > 0.1 * more
+    ]
+    if sum(had[where] for where in first) < _MADE * more:
+        return ""
+    names = [where.removesuffix(_HAD) for where in first]
+    return f"{', '.join(names[:-1])} and {names[-1]}{_HAD}" if len(names) > 1 else first[0]
 
 
 def _holder(tail: Sequence[Spent], causes: Sequence[Spent]) -> str:

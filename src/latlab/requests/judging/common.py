@@ -15,7 +15,7 @@ from latlab.words import duration, size
 __all__ = ["traits_of"]
 
 _RARE = 1e-3  # p value, times the number of traits
-_MANY = 0.3  # of the slow ones must have it
+_MANY = 0.5  # of the slow ones must have it
 _TIMES = 2.0  # as often as the median ones
 _LARGE = 16 << 10  # bytes; below it a size is nobody's cause
 _GROWN = 8  # times the median ones' size

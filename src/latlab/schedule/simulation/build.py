@@ -7,15 +7,17 @@ wPerf: Zhou et al., OSDI 2018). A wait for a CPU is left out altogether: the sim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from latlab.model.schedule import Schedule, State
+from latlab.model.schedule import FOREIGN, Schedule, State
 from latlab.schedule.simulation.steps import Deed, Steps
 from latlab.schedule.simulation.waits import Part, Places, waits_of
 
-__all__ = ["steps_of"]
+__all__ = ["Strangers", "allowed_cpus", "steps_of", "strangers_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -53,20 +55,56 @@ def steps_of(schedule: Schedule, *, meets: bool = False, watched: bool = True) -
     index = {cpu: place for place, cpu in enumerate(schedule.cpus)}
     strangers, where, pairs = _strangers(schedule, index, watched)
     columns = {key: np.concatenate([value, strangers[key]]) for key, value in columns.items()}
-    order = np.lexsort((columns["rank"], columns["time"], columns["thread"]))
-    columns = {key: value[order] for key, value in columns.items()}
-    first = np.searchsorted(columns["thread"], np.arange(threads + len(where) + 1))
-    before = np.concatenate([[0], columns["work"][:-1]])
-    before[first[:-1][first[:-1] < len(before)]] = 0
+    columns, first, work = _in_order(columns, threads + len(where))
     return Steps(
-        first.astype(np.int64), np.maximum(columns["work"] - before, 0), columns["deed"].astype(np.uint8),
+        first, work, columns["deed"].astype(np.uint8),
         columns["argument"], columns["time"] - zero, columns["wait"], columns["object"],
         np.concatenate([born, np.zeros(len(where))]).astype(np.int64),
-        np.concatenate([_allowed(schedule, index), where]), _costs(schedule, pairs),
+        np.concatenate([allowed_cpus(schedule, index), where]), _costs(schedule, pairs),
         columns["delay"].astype(np.int64),
         threads, max(1, len(schedule.cpus)),
         _wake_ns(schedule),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Strangers:
+    """Who competes for CPUs at fixed times, as columns of `Steps`; `first` counts from 0."""
+
+    first: Array
+    work: Array
+    deed: Array
+    argument: Array
+    allowed: Array
+
+
+def strangers_of(schedule: Schedule, index: dict[int, int], threads: Sequence[int]) -> Strangers:
+    """Other programs' turns, and those of some of the program's own threads, as such that compete for CPUs.
+
+    Args:
+        index: place of each CPU. threads: indices into `Schedule.threads`.
+    """
+    rows = schedule.intervals
+    rows = rows[(rows["state"] == State.RUNNING) & np.isin(rows["thread"], threads) & (rows["cpu"] >= 0)]
+    own = np.zeros(len(rows), FOREIGN)
+    for key in ("cpu", "begin", "end"):
+        own[key] = rows[key]
+    own["tid"] = np.array([one.tid for one in schedule.threads], np.int64)[rows["thread"]]
+    beside = replace(schedule, foreign=np.concatenate([schedule.foreign, own]))
+    columns, where, _ = _strangers(beside, index, False)
+    columns["thread"] = columns["thread"] - len(schedule.threads)
+    columns, first, work = _in_order(columns, len(where))
+    return Strangers(first, work, columns["deed"].astype(np.uint8), columns["argument"], where)
+
+
+def _in_order(columns: dict[str, Array], threads: int) -> tuple[dict[str, Array], Array, Array]:
+    """The columns thread by thread, where each thread's begin, and the work before each step."""
+    order = np.lexsort((columns["rank"], columns["time"], columns["thread"]))
+    columns = {key: value[order] for key, value in columns.items()}
+    first = np.searchsorted(columns["thread"], np.arange(threads + 1)).astype(np.int64)
+    before = np.concatenate([[0], columns["work"][:-1]]) if len(columns["work"]) else columns["work"]
+    before[first[:-1][first[:-1] < len(before)]] = 0
+    return columns, first, np.maximum(columns["work"] - before, 0)
 
 
 def _joined(parts: list[Part]) -> dict[str, Array]:
@@ -137,7 +175,7 @@ def _wake_ns(schedule: Schedule) -> int:
     return min(_MOST_WAKE_NS, int(np.quantile(length, 0.25, method="inverted_cdf"))) if len(length) else 0
 
 
-def _allowed(schedule: Schedule, index: dict[int, int]) -> Array:
+def allowed_cpus(schedule: Schedule, index: dict[int, int]) -> Array:
     """Threads that never left a CPU, though they waited for it while another was free, may use no other."""
     rows = schedule.intervals
     allowed = np.zeros(len(schedule.threads), np.uint64)

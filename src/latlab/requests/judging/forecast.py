@@ -1,0 +1,235 @@
+"""What a change would buy: the requests simulated anew with it, at the same arrivals.
+
+Told only where the simulation of the unchanged server gives back what was seen, quantile by quantile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from latlab.model.requests import QuantileForecast, RequestForecast
+from latlab.model.schedule import Schedule, Wait
+from latlab.requests.connections import NEVER
+from latlab.requests.judging.jobs import Change, Jobs, Pools
+from latlab.requests.parts import Account
+from latlab.schedule.simulation.simulate import run_steps
+from latlab.schedule.simulation.steps import Steps
+from latlab.words import count, share
+
+__all__ = ["forecasts"]
+
+Array = np.ndarray[Any, Any]
+
+_QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+_FEWEST = {"p50": 100, "p99": 1_000, "p99.9": 5_000}
+_NEAR = {"p50": 0.2, "p99": 0.1, "p99.9": 0.1}  # of what was seen
+_NEAR_NS = 20_000  # is as near
+_MOST = 30_000  # requests; more than that are simulated in part, the first ones
+_UNSEEN = 0.02
+_OPEN = 0.01  # requests without an answer
+_THROTTLED = 0.01
+_STRETCHES = 4
+_POLICIES = ((3_000_000, 1_000_000), (3_000_000, 100_000), (100_000_000, 1_000_000_000_000))
+_JITTER = 0.05
+_UNMODELLED = 0.05  # of what is gained: caches, and who takes the lock next
+_HALF, _FIFTH = 0.5, 0.8
+_LEAST_LOCK = 0.02  # of the slow requests' time, for a lock or a function to be asked about
+
+Asked = tuple[Literal["lock", "function", "worker", "cpu"], str, Change, bool, bool]
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to simulate: the scheduler's slice and readiness, and a seed of small differences in work."""
+
+    slice_ns: int
+    behind_ns: int
+    seed: int = 0
+
+
+def forecasts(
+    schedule: Schedule, rows: Array, account: Account, slow: Sequence[int]
+) -> tuple[tuple[RequestForecast, ...], str]:
+    """What each change would buy, and why none is told where that is so.
+
+    Args:
+        rows: of REQUEST, those that began while it was observed, by arrival. account: of the same rows.
+        slow: indices of the slow ones.
+    """
+    answered = rows["sent"] < schedule.ended_ns
+    why = _unfit(schedule, rows, answered)
+    if why:
+        return (), why
+    chosen = np.flatnonzero(answered & (rows["sent"] != NEVER))[:_MOST]
+    jobs = Jobs(schedule, rows[chosen], account.taken_up()[chosen])
+    pools = jobs.own_pools()
+    plain, sent = jobs.steps(pools)
+    took = (rows["sent"] - rows["arrived"])[chosen]
+    ways = [_Way(*policy) for policy in _POLICIES]
+    seen = {name: _at(took, q) for name, q in _QUANTILES.items()}
+    bases = [_latencies(plain, sent, jobs, way) for way in ways]
+    fits = [at for at, base in enumerate(bases) if all(_near(name, seen, base) for name in ("p50", "p99"))]
+    if not fits:
+        best = min(bases, key=lambda base: abs(_at(base, 0.99) - seen["p99"]))
+        off = _at(best, 0.99) / max(1, seen["p99"]) - 1
+        half = _at(best, 0.5) / max(1, seen["p50"]) - 1
+        return (), (
+            f"the simulation of the unchanged server gives a p50 that is {share(abs(half), digits=0)} "
+            f"{'longer' if half > 0 else 'shorter'} and a p99 that is {share(abs(off), digits=0)} "
+            f"{'longer' if off > 0 else 'shorter'} than seen"
+        )
+    fits.sort(key=lambda at: abs(_at(bases[at], 0.99) - seen["p99"]))
+    chosen_ways = [ways[at] for at in fits] + [_Way(ways[fits[0]].slice_ns, ways[fits[0]].behind_ns, 1)]
+    unchanged = [_latencies(plain, sent, jobs, way) for way in chosen_ways]
+    told = []
+    for change, name, made, more_workers, more_cpus in _asked(account, rows, chosen, slow):
+        if more_workers:
+            more = _one_more(pools, jobs)
+            if isinstance(more, str):
+                told.append(RequestForecast(change, name, (), more))
+                continue
+            changed = jobs.steps(more)
+        else:
+            changed = jobs.steps(pools, made)
+        after = [_latencies(*changed, jobs, way, plain.cpus + more_cpus, plain) for way in chosen_ways]
+        told.append(RequestForecast(change, name, _quantiles(seen, unchanged, after)))
+    return tuple(told), ""
+
+
+def _unfit(schedule: Schedule, rows: Array, answered: Array) -> str:
+    if answered.sum() < _FEWEST["p50"]:
+        return f"{count(int(answered.sum()))} answered requests are too few to simulate"
+    if (~answered).sum() > _OPEN * len(rows):
+        return "too many requests had no answer yet"
+    if schedule.losses.unseen_share > _UNSEEN:
+        return "too much of what its threads did was not seen"
+    stopped = schedule.intervals[schedule.intervals["wait"] == Wait.THROTTLED]
+    throttled = max(schedule.throttled_ns, int((stopped["end"] - stopped["begin"]).sum()))
+    if throttled > _THROTTLED * (schedule.ended_ns - schedule.began_ns):
+        return "a CPU quota stopped the server, which the simulation does not know"
+    return ""
+
+
+def _asked(account: Account, rows: Array, chosen: Array, slow: Sequence[int]) -> list[Asked]:
+    """The changes that are worth a question: the lock and the function that cost the slow ones the most."""
+    asked: list[Asked] = []
+    spent = [account.of(index) for index in slow]
+    whole = sum(sum(one.values()) for one in spent) or 1.0
+    locks: dict[str, float] = {}
+    for one in spent:
+        for (kind, where), ns in one.items():
+            if kind == "lock":
+                word = where.partition(",")[0]
+                locks[word] = locks.get(word, 0.0) + ns
+    lock = max(locks, key=lambda word: locks[word], default="")
+    if lock and locks[lock] > _LEAST_LOCK * whole:
+        asked.append(("lock", lock, Change(held=_HALF, lock=int(lock.split()[-1], 16)), False, False))
+    functions = account.functions_of(slow)
+    function = next(iter(functions), "")
+    if function and functions[function] > _LEAST_LOCK * whole:
+        asked.append(
+            ("function", function, Change(run=_faster(account, rows, chosen, function)), False, False)
+        )
+    asked.append(("worker", "", Change(), True, False))
+    asked.append(("cpu", "", Change(), False, True))
+    return asked
+
+
+class _Faster:
+    """Of a stretch of running, what is left when a function takes a fifth less time.
+
+    What wasn't sampled is taken for as much in it as the samples of its kind of request are.
+    """
+
+    def __init__(self, account: Account, kinds: Array, usual: Mapping[int, float], function: str) -> None:
+        self._account, self._kinds, self._usual, self._function = account, kinds, usual, function
+
+    def __call__(self, number: int, thread: int, begin: int, end: int) -> float:
+        within = self._account.share_of(thread, begin, end, self._function)
+        if within is None:
+            within = self._usual.get(int(self._kinds[number]), 0.0)
+        return 1.0 - (1.0 - _FIFTH) * within
+
+
+def _faster(account: Account, rows: Array, chosen: Array, function: str) -> _Faster:
+    kinds = rows["kind"][chosen]
+    usual = {
+        kind: account.share_of_kind(chosen[kinds == kind].tolist(), function)
+        for kind in np.unique(kinds).tolist()
+    }
+    return _Faster(account, kinds, usual, function)
+
+
+def _one_more(pools: Pools, jobs: Jobs) -> Pools | str:
+    """One worker more: of the pool that takes requests up, or beside the threads that read them."""
+    if len(pools.tokens) == 1:
+        return Pools(pools.of, (pools.tokens[0] + 1,))
+    several = [number for number, many in enumerate(pools.tokens) if many > 1]
+    if len(several) == 1:
+        tokens = list(pools.tokens)
+        tokens[several[0]] += 1
+        return Pools(pools.of, tuple(tokens))
+    if len(np.unique(jobs.rows["connection"])) <= len(pools.tokens):
+        return "each connection has a thread of its own"
+    return "its threads keep their connections: which of them another one would take isn't known"
+
+
+def _latencies(
+    steps: Steps, sent: Array, jobs: Jobs, way: _Way, cpus: int | None = None, plain: Steps | None = None
+) -> Array:
+    """Of each request, in the simulation; 0 for those that are not sent in it."""
+    changed = steps.changed(slice_ns=way.slice_ns, behind_ns=way.behind_ns)
+    if way.seed:
+        # By request, not by step: the same differences with and without the change.
+        factor = np.exp(np.random.default_rng(way.seed).normal(0.0, _JITTER, len(steps.born)))
+        changed = changed.changed(work=np.rint(steps.work * factor[steps.thread]).astype(np.int64))
+    out = run_steps(changed, cpus=cpus)
+    at = np.where(sent >= 0, out["at_ns"][np.maximum(sent, 0)], -1)
+    took = at - steps.born[: len(sent)]
+    return np.where(at >= 0, took, 0)
+
+
+def _at(values: Array, q: float) -> int:
+    return int(np.quantile(values, q, method="inverted_cdf"))
+
+
+def _near(name: str, seen: Mapping[str, int], base: Array) -> bool:
+    away = abs(_at(base, _QUANTILES[name]) - seen[name])
+    return away <= max(_NEAR_NS if name == "p50" else 0, _NEAR[name] * seen[name])
+
+
+def _quantiles(
+    seen: Mapping[str, int], unchanged: Sequence[Array], after: Sequence[Array]
+) -> tuple[QuantileForecast, ...]:
+    """Ratios of the changed to the unchanged simulation, of what was seen."""
+    found = []
+    for name, q in _QUANTILES.items():
+        base = _at(unchanged[0], q)
+        if len(unchanged[0]) < _FEWEST[name]:
+            why = f"{count(len(unchanged[0]))} requests are too few for it"
+            found.append(QuantileForecast(name, seen[name], base, withheld=why))
+            continue
+        if not _near(name, seen, unchanged[0]):
+            why = f"the unchanged simulation is {share(abs(base / max(1, seen[name]) - 1), digits=0)} away"
+            found.append(QuantileForecast(name, seen[name], base, withheld=why))
+            continue
+        ratios = [_at(b, q) / max(1, _at(a, q)) for a, b in zip(unchanged, after, strict=True)]
+        parts = np.array_split(np.arange(len(unchanged[0])), _STRETCHES)
+        for without in parts:
+            keep = np.ones(len(unchanged[0]), bool)
+            keep[without] = False
+            ratios.append(_at(after[0][keep], q) / max(1, _at(unchanged[0][keep], q)))
+        middle = ratios[0]
+        slack = abs(base / max(1, seen[name]) - 1) * abs(1 - middle) + _UNMODELLED * abs(1 - middle) + 0.01
+        low, high = min(ratios) - slack, max(ratios) + slack
+        found.append(
+            QuantileForecast(
+                name, seen[name], base, round(seen[name] * middle), max(0, round(seen[name] * low)),
+                round(seen[name] * high),
+            )
+        )  # fmt: skip
+    return tuple(found)
