@@ -10,20 +10,9 @@ import numpy as np
 
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.diagnosis.compare import compare_answers
+from latlab.model import schedule as layouts
 from latlab.model.machine.environment import Environment
-from latlab.model.schedule import (
-    FOREIGN,
-    INTERVAL,
-    SAMPLE,
-    WAKE,
-    Frame,
-    Losses,
-    Schedule,
-    ScheduledThread,
-    Source,
-    State,
-    Wait,
-)
+from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.model.threads import Limit, LimitKind, Role, ThreadFindings
 from latlab.reports.diagnosis.flame import add_flame, flame_of
 from latlab.reports.diagnosis.perfetto import trace_events
@@ -53,8 +42,9 @@ def schedule() -> Schedule:
     return Schedule(
         0, 100 * MS, (0, 1),
         tuple(ScheduledThread(100 + t, 100, f"t{t}", "p", 0, 100 * MS) for t in range(2)),
-        np.array(rows, INTERVAL), np.array(wakes, WAKE), np.array([(0, MS, 2 * MS, 9)], FOREIGN),
-        Losses("bpf"), foreign_names={9: "rsync"}, samples=np.array(samples, SAMPLE),
+        np.array(rows, layouts.INTERVAL), np.array(wakes, layouts.WAKE),
+        np.array([(0, MS, 2 * MS, 9)], layouts.FOREIGN),
+        Losses("bpf"), foreign_names={9: "rsync"}, samples=np.array(samples, layouts.SAMPLE),
         stacks=((1, 0), (2, 0), (3, 0)), frames=frames,
     )  # fmt: skip
 
@@ -118,7 +108,7 @@ def test_a_function_of_a_strange_name_is_no_markup(tmp_path: Path) -> None:
 
 def test_the_stretch_that_is_drawn_has_some_sixty_wake_ups() -> None:
     one = schedule()
-    wakes = np.zeros(1000, WAKE)
+    wakes = np.zeros(1000, layouts.WAKE)
     wakes["time"], wakes["waker"] = np.arange(1000) * 100_000, 1
 
     begin, end = busiest_stretch(Schedule(**{**vars(one), "wakes": wakes}), [0, 1])

@@ -7,17 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from latlab.lab.forecast.by_schedule import by_schedule, scenarios_of
-from latlab.model.schedule import (
-    FOREIGN,
-    INTERVAL,
-    WAKE,
-    Losses,
-    Schedule,
-    ScheduledThread,
-    Source,
-    State,
-    Wait,
-)
+from latlab.model import schedule as layouts
+from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.model.threads import Code, Limit, LimitKind, Role, ThreadFindings
 
 MS = 1_000_000
@@ -35,7 +26,8 @@ def schedule() -> Schedule:
         ScheduledThread(101, 100, "worker", "app", 0, 101 * MS, True, 0),
     )
     return Schedule(
-        0, 102 * MS, (0, 1), threads, np.array(rows, INTERVAL), np.empty(0, WAKE), np.empty(0, FOREIGN),
+        0, 102 * MS, (0, 1), threads, np.array(rows, layouts.INTERVAL), np.empty(0, layouts.WAKE),
+        np.empty(0, layouts.FOREIGN),
         Losses("bpf"), exit_code=0,
     )  # fmt: skip
 

@@ -8,19 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from latlab.model.schedule import (
-    FOREIGN,
-    INTERVAL,
-    SAMPLE,
-    WAKE,
-    Frame,
-    Losses,
-    Schedule,
-    ScheduledThread,
-    Source,
-    State,
-    Wait,
-)
+from latlab.model import schedule as layouts
+from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.requests.connections import NEVER, REQUEST, Found
 from latlab.requests.faults import Faults
 from latlab.requests.judging.answer import tail_answer
@@ -38,10 +27,10 @@ def interval(thread: int, state: State, begin: int, end: int, cpu: int = -1, wai
 def schedule(intervals: list[Any], foreign: list[Any] = [], ended: int = 1_000) -> Schedule:  # noqa: B006
     threads = tuple(ScheduledThread(tid, 10, name, "server", 0, ended) for tid, name in
                     ((SERVER, "server"), (WORKER, "worker")))  # fmt: skip
-    rows = np.array(sorted(intervals, key=lambda one: (one[0], one[5])), INTERVAL)
+    rows = np.array(sorted(intervals, key=lambda one: (one[0], one[5])), layouts.INTERVAL)
     return Schedule(
-        0, ended, (0, 1), threads, rows, np.zeros(0, WAKE),
-        np.array(foreign, FOREIGN),
+        0, ended, (0, 1), threads, rows, np.zeros(0, layouts.WAKE),
+        np.array(foreign, layouts.FOREIGN),
         Losses("bpf"), foreign_names={77: "bystander", 78: "neighbour"},
     )  # fmt: skip
 
@@ -84,7 +73,7 @@ def test_a_request_in_the_queue_waits_for_the_one_that_its_reader_works_on() -> 
 
 
 def test_running_is_told_by_the_functions_that_were_sampled() -> None:
-    samples = np.array([(150, 0, 1, 0), (180, 0, 1, 1)], SAMPLE)
+    samples = np.array([(150, 0, 1, 0), (180, 0, 1, 1)], layouts.SAMPLE)
     seen = replace(
         schedule([interval(0, State.RUNNING, 0, 300, cpu=0)]), samples=samples, stacks=((0, 1), (1,)),
         frames=(Frame("sort"), Frame("void serve(int)")),
@@ -159,7 +148,7 @@ def test_a_timeline_has_the_parts_in_their_order_and_who_woke_its_thread() -> No
     made = replace(
         schedule([interval(0, State.RUNNING, 100, 130), interval(0, State.BLOCKED, 130, 190, wait=Wait.TIMER),
                   interval(0, State.RUNNING, 190, 200)]),
-        wakes=np.array([(190, 1, 0, 0, 0), (500, 1, 0, 0, 0)], WAKE),
+        wakes=np.array([(190, 1, 0, 0, 0), (500, 1, 0, 0, 0)], layouts.WAKE),
     )  # fmt: skip
     rows = np.array([request(100, 100, 200)], REQUEST)
     spans, wakes = Account(made, rows, ("GET",)).timeline(0)
@@ -200,7 +189,7 @@ def test_what_missing_pages_cost_is_never_more_than_the_time_in_which_they_came(
 def test_a_collection_of_garbage_is_named_where_the_interpreter_has_symbols() -> None:
     made = replace(
         schedule([interval(0, State.RUNNING, 100, 200)]),
-        samples=np.array([(150, 0, 1, 0)], SAMPLE),
+        samples=np.array([(150, 0, 1, 0)], layouts.SAMPLE),
         stacks=((0, 1),),
         frames=(Frame("gc_collect_main"), Frame("handle", "app.py", 3)),
     )
@@ -236,7 +225,7 @@ def test_a_quota_that_stopped_the_program_is_named_and_not_who_had_the_cpu_meanw
     rows = np.array([request(0, 0, 60 * ms), request(0, 0, 60 * ms, WORKER)], REQUEST)
     said = {("runnable", "CPU quota of 10 ms in each 100 ms"): 60.0 * ms}
     assert Account(limited, rows, ("GET",)).of(0) == said
-    neighbour = replace(limited, foreign=np.array([(1, 0, 60 * ms, 78)], FOREIGN))
+    neighbour = replace(limited, foreign=np.array([(1, 0, 60 * ms, 78)], layouts.FOREIGN))
     assert Account(neighbour, rows, ("GET",)).of(0) == said
     seldom = replace(neighbour, throttled_ns=20 * ms)
     assert Account(seldom, rows, ("GET",)).of(0) == {("runnable", ""): 60.0 * ms}

@@ -7,17 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from latlab.model.schedule import (
-    FOREIGN,
-    INTERVAL,
-    WAKE,
-    Losses,
-    Schedule,
-    ScheduledThread,
-    Source,
-    State,
-    Wait,
-)
+from latlab.model import schedule as layouts
+from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.model.simulation import Scenario
 from latlab.schedule.simulation.forecast import forecast, kind_of
 from latlab.schedule.simulation.simulate import simulate
@@ -62,9 +53,10 @@ def schedule_of(
         parent = -1 if number == 0 else 0
         made.append(ScheduledThread(100 + number, 100, f"t{number}", "p", began, ended, True, parent))
     end = max(one.ended_ns for one in made)
-    others = np.array([(cpu, a * MS, b * MS, 9) for cpu, a, b in foreign], FOREIGN)
+    others = np.array([(cpu, a * MS, b * MS, 9) for cpu, a, b in foreign], layouts.FOREIGN)
     return Schedule(
-        0, end, tuple(range(cpus)), tuple(made), np.array(rows, INTERVAL), np.empty(0, WAKE), others,
+        0, end, tuple(range(cpus)), tuple(made), np.array(rows, layouts.INTERVAL), np.empty(0, layouts.WAKE),
+        others,
         Losses("bpf"), exit_code=0,
     )  # fmt: skip
 
@@ -249,7 +241,7 @@ def test_who_observes_is_in_the_null_test_and_not_in_the_forecast() -> None:
     # The program has the only CPU for 6 ms of every 10, who observes it for the rest.
     rows = [part for i in range(10) for part in (run(10 * i, 10 * i + 6), ready(10 * i + 6, 10 * i + 10))]
     watched = schedule_of([*rows, run(100, 101)], cpus=1)
-    turns = np.array([(0, (10 * i + 6) * MS, (10 * i + 10) * MS, 9) for i in range(10)], FOREIGN)
+    turns = np.array([(0, (10 * i + 6) * MS, (10 * i + 10) * MS, 9) for i in range(10)], layouts.FOREIGN)
     schedule = replace(watched, watching=turns)
 
     assert abs(simulate(schedule).error) < 0.02

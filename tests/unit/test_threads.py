@@ -10,19 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 
-from latlab.model.schedule import (
-    FOREIGN,
-    INTERVAL,
-    SAMPLE,
-    WAKE,
-    Frame,
-    Losses,
-    Schedule,
-    ScheduledThread,
-    Source,
-    State,
-    Wait,
-)
+from latlab.model import schedule as layouts
+from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.model.threads import LimitKind, ThreadFindings
 from latlab.threads import analyse
 
@@ -95,17 +84,17 @@ class Made:
             )
             for index, (name, pid) in enumerate(zip(self.names, self.pids, strict=True))
         )
-        rows = np.array(self.rows, INTERVAL)
+        rows = np.array(self.rows, layouts.INTERVAL)
         return Schedule(
             0,
             end,
             (0, 1),
             threads,
             np.sort(rows, order=("thread", "begin")),
-            np.empty(0, WAKE),
-            np.array(self.foreign, FOREIGN),
+            np.empty(0, layouts.WAKE),
+            np.array(self.foreign, layouts.FOREIGN),
             Losses("bpf", **losses),  # type: ignore[arg-type]
-            samples=np.array(self.samples, SAMPLE),
+            samples=np.array(self.samples, layouts.SAMPLE),
             stacks=tuple(self.stacks),
             frames=tuple(self.frames),
             foreign_names={9: "neighbour"},

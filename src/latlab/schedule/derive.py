@@ -12,17 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.schedule import (
-    FOREIGN,
-    INTERVAL,
-    WAKE,
-    Losses,
-    Schedule,
-    ScheduledThread,
-    Source,
-    State,
-    Wait,
-)
+from latlab.model import schedule as layouts
+from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.schedule.context import sources_of
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member
@@ -231,7 +222,7 @@ def _intervals(
         & np.isin(following, (_OUT_READY, _OUT_BLOCKED, _OUT_ENDED))
     )
     state = np.where(gap, State.UNSEEN, state)
-    body = np.zeros(count, INTERVAL)
+    body = np.zeros(count, layouts.INTERVAL)
     body["thread"], body["state"], body["begin"], body["end"] = thread, state, time, end
     body["cpu"] = np.where(np.isin(state, (State.RUNNING,)), rows["cpu"], -1)
     waits_for = _waits_for(rows["cpu"], kind, following, last)
@@ -253,7 +244,7 @@ def _intervals(
     intervals = np.concatenate([head, body])
     intervals = intervals[np.lexsort((intervals["begin"], intervals["thread"]))]
     woke = (kind == _WAKE) & (rows["waker"] >= 0)
-    wakes = np.zeros(int(woke.sum()), WAKE)
+    wakes = np.zeros(int(woke.sum()), layouts.WAKE)
     wakes["time"], wakes["waker"], wakes["wakee"] = time[woke], rows["waker"][woke], thread[woke]
     wakes["cpu"], wakes["source"] = rows["cpu"][woke], rows["source"][woke]
     return intervals, wakes[np.argsort(wakes["time"], kind="stable")], ends
@@ -280,7 +271,7 @@ def _before_the_first(
     rows: dict[str, Array], first: Array, threads: int, began_ns: int, ended_ns: int
 ) -> Array:
     """What each thread did until its first event; of one without any, all the time."""
-    head = np.zeros(threads, INTERVAL)
+    head = np.zeros(threads, layouts.INTERVAL)
     head["thread"], head["begin"], head["end"] = np.arange(threads), began_ns, ended_ns
     head["waker"], head["object"], head["sample"], head["cpu"] = -1, -1, -1, -1
     head["source"] = int(Source.UNKNOWN)
@@ -451,14 +442,14 @@ def _foreign(
     switches: Any, lookup: _Lookup, observers: frozenset[int], began_ns: int, ended_ns: int
 ) -> tuple[Array, Array, dict[int, str]]:
     """Who else had the CPUs, apart from those of them who observe, and how they are called."""
-    parts, names = [np.zeros(0, FOREIGN)], {}
+    parts, names = [np.zeros(0, layouts.FOREIGN)], {}
     ours = np.unique(switches["tid"][np.isin(switches["pid"], np.fromiter(observers, np.int64))])
     for cpu in np.unique(switches["cpu"]).tolist():
         rows = np.flatnonzero(switches["cpu"] == cpu)
         time, coming = switches["time_ns"][rows], switches["next_pid"][rows].astype(np.int64)
         end = np.concatenate([time[1:], [ended_ns]])
         keep = (coming != 0) & (lookup(coming) < 0) & (end > began_ns) & (time < ended_ns)
-        part = np.zeros(int(keep.sum()), FOREIGN)
+        part = np.zeros(int(keep.sum()), layouts.FOREIGN)
         part["cpu"], part["tid"] = cpu, coming[keep]
         part["begin"], part["end"] = np.maximum(time[keep], began_ns), np.minimum(end[keep], ended_ns)
         parts.append(part)

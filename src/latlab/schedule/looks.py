@@ -19,17 +19,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from latlab.model.schedule import (
-    FOREIGN,
-    INTERVAL,
-    WAKE,
-    Losses,
-    Schedule,
-    ScheduledThread,
-    Source,
-    State,
-    Wait,
-)
+from latlab.model import schedule as layouts
+from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member, command_of, described, tree_of
 from latlab.system.quota import QuotaWatch
@@ -197,8 +188,8 @@ class Looks:
         )
         schedule = Schedule(
             began, ended, tuple(sorted(os.sched_getaffinity(0))), tuple(threads),
-            np.concatenate(parts) if parts else np.empty(0, INTERVAL), np.empty(0, WAKE),
-            np.empty(0, FOREIGN),
+            np.concatenate(parts) if parts else np.empty(0, layouts.INTERVAL), np.empty(0, layouts.WAKE),
+            np.empty(0, layouts.FOREIGN),
             Losses("proc", windows=((began, ended),), notes=(note,)), exit_code=code,
         )  # fmt: skip
         worst = self.quotas.worst
@@ -268,7 +259,7 @@ def _intervals(thread: int, rows: list[tuple[int, int, int, int]]) -> np.ndarray
         add(State.RUNNABLE, Wait.NONE, at + used_run, at + used_run + used_lack)
         wait = kind_then if kind_then != _RUNS else kind
         add(State.BLOCKED, wait if wait != _RUNS else Wait.UNKNOWN, then - rest, then)
-    table = np.zeros(len(out), INTERVAL)
+    table = np.zeros(len(out), layouts.INTERVAL)
     table["thread"] = thread
     table["cpu"] = table["waker"] = table["object"] = table["sample"] = -1
     for place, name in enumerate(("state", "wait", "source", "begin", "end")):
