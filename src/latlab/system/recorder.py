@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from latlab._core.stats import HdrRecorder
-from latlab.model.statistics.histogram import HOUR_NS, Histogram
+from latlab.model.statistics.histogram import HOUR_NS, Histogram, counted_values
 
 __all__ = ["HistogramRecorder", "histogram_of"]
 
@@ -37,13 +35,9 @@ class HistogramRecorder:
         Raises:
             ValueError: for a negative value: nothing is counted then.
         """
-        series: NDArray[Any] = np.asarray(values).reshape(-1)
+        series = counted_values(values)
         if series.size == 0:
             return
-        if series.dtype.kind not in "iu":
-            raise ValueError(f"a histogram counts integers, not {series.dtype}; round to a unit first")
-        if series.dtype.kind == "i" and int(series.min()) < 0:
-            raise ValueError("a histogram counts no negative values")
         self._native.record_many(np.ascontiguousarray(series, dtype=np.uint64))
 
     def merge(self, other: HistogramRecorder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import random
@@ -17,9 +18,29 @@ from latlab.errors import UsageError
 from latlab.model.bench import Settings
 
 if TYPE_CHECKING:
-    from latlab.bench import Raw
+    from latlab.bench import Raw, Recorder
+    from latlab.model.machine.environment import Environment
 
 Function = Callable[..., Any]
+
+
+def recorder_of(
+    stack: contextlib.ExitStack,
+    output: Path | None,
+    meta: dict[str, Any],
+    environment: Environment,
+    seed: int | None,
+) -> Recorder:
+    """Keeps what is measured, with what `meta` says of it, in the folder `output` where one is given."""
+    from latlab import bench
+    from latlab.formats.recording import RecordingWriter
+
+    recorder = bench.Recorder()
+    if output:
+        recorder.writer = stack.enter_context(
+            RecordingWriter(output, meta["kind"], parameters=meta, environment=environment, seed=seed)
+        )
+    return recorder
 
 
 def measuring(function: Function) -> Function:

@@ -17,6 +17,7 @@ from latlab.cli.bench._options import (
     fraction,
     measuring,
     parameters_of,
+    recorder_of,
     reporting,
     settings_of,
     write_for_ci,
@@ -209,15 +210,7 @@ def compare_couples(
     meta["settings"] = vars(settings)
     plans: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
-        recorder = bench.Recorder()
-        if options["output"]:
-            from latlab.formats.recording import RecordingWriter
-
-            recorder.writer = stack.enter_context(
-                RecordingWriter(
-                    options["output"], "bench-ab", parameters=meta, environment=environment, seed=asked.seed
-                )
-            )
+        recorder = recorder_of(stack, options["output"], meta, environment, asked.seed)
 
         def planned(name: str, found: Any) -> None:
             plans[name] = found

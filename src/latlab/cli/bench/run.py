@@ -19,6 +19,7 @@ from latlab.cli.bench._options import (
     fraction,
     measuring,
     parameters_of,
+    recorder_of,
     settings_of,
     write_for_ci,
 )
@@ -56,19 +57,7 @@ def _measure(targets: list[Any], options: dict[str, Any], report: dict[str, str]
     asked = {"targets": [t.text for t in targets], "seed": options["seed"], "seconds": options["seconds"]}
     meta = {"kind": "bench-run", "asked": asked, "report": report}
     with contextlib.ExitStack() as stack:
-        recorder = bench.Recorder()
-        if options["output"]:
-            from latlab.formats.recording import RecordingWriter
-
-            recorder.writer = stack.enter_context(
-                RecordingWriter(
-                    options["output"],
-                    "bench-run",
-                    parameters=meta,
-                    environment=environment,
-                    seed=options["seed"],
-                )
-            )
+        recorder = recorder_of(stack, options["output"], meta, environment, options["seed"])
         tests, documents = {}, []
         points: list[sweep.Point] = []
         failed: list[LatlabError] = []

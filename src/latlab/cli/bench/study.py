@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from latlab.cli.bench._options import check_outputs, measuring, parameters_of, settings_of
+from latlab.cli.bench._options import check_outputs, measuring, parameters_of, recorder_of, settings_of
 from latlab.errors import UsageError
 from latlab.reports.json import document as json_of
 
@@ -50,19 +50,7 @@ def study(fixture: str, blocks: int, factors: str | None, **options: Any) -> Non
     asked = {"fixture": fixture, "blocks": blocks, "factors": varied, "seed": options["seed"]}
     meta: dict[str, Any] = {"kind": "bench-study", "asked": asked}
     with contextlib.ExitStack() as stack:
-        recorder = bench.Recorder()
-        if options["output"]:
-            from latlab.formats.recording import RecordingWriter
-
-            recorder.writer = stack.enter_context(
-                RecordingWriter(
-                    options["output"],
-                    "bench-study",
-                    parameters=meta,
-                    environment=environment,
-                    seed=options["seed"],
-                )
-            )
+        recorder = recorder_of(stack, options["output"], meta, environment, options["seed"])
         found = bench.study(target, settings, recorder, blocks=blocks, seed=options["seed"], factors=varied)
         if recorder.writer is not None:
             recorder.writer.put("result", {"schema": 1, **found})

@@ -15,10 +15,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["HOUR_NS", "MAX_VALUE", "Bins", "Histogram"]
+__all__ = ["HOUR_NS", "MAX_VALUE", "Bins", "Histogram", "counted_values"]
 
 HOUR_NS = 3_600_000_000_000
 MAX_VALUE = 2**63 - 1
+
+
+def counted_values(values: ArrayLike) -> NDArray[Any]:
+    """A series of any shape as one row, if a histogram can count it.
+
+    Raises:
+        ValueError: for a negative value or one that is not an integer.
+    """
+    series: NDArray[Any] = np.asarray(values).reshape(-1)
+    if series.size and series.dtype.kind not in "iu":
+        raise ValueError(f"a histogram counts integers, not {series.dtype}; round to a unit first")
+    if series.size and series.dtype.kind == "i" and int(series.min()) < 0:
+        raise ValueError("a histogram counts no negative values")
+    return series
 
 
 class Bins:
@@ -152,13 +166,9 @@ class Histogram:
         Raises:
             ValueError: for a negative value or one that is not an integer: nothing is counted then.
         """
-        series = np.asarray(values).reshape(-1)
+        series = counted_values(values)
         if series.size == 0:
             return
-        if series.dtype.kind not in "iu":
-            raise ValueError(f"a histogram counts integers, not {series.dtype}; round to a unit first")
-        if series.dtype.kind == "i" and int(series.min()) < 0:
-            raise ValueError("a histogram counts no negative values")
         # Compared as they come: a uint64 above 2^63 must not wrap round on the way to int64.
         over = series > series.dtype.type(min(self.bins.highest, int(np.iinfo(series.dtype).max)))
         if over.any():

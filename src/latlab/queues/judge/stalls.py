@@ -14,7 +14,7 @@ import numpy as np
 from latlab.model.queues.analysis import Stall
 from latlab.model.queues.observation import Observation, QueueKind
 from latlab.queues.judge.measures.series import expand, steady_window
-from latlab.queues.judge.measures.threads import thread_ids
+from latlab.queues.judge.measures.threads import rows_of, thread_ids
 
 __all__ = ["stalls"]
 
@@ -78,11 +78,9 @@ def _starts_or_ends(observation: Observation, window: tuple[int, int], begin: in
 
 def _ready_share(observation: Observation, tid: int, begin: int, end: int) -> float | None:
     """The share of an interval that a thread was ready and had no CPU; None where nobody knows."""
+    rows = rows_of(observation, tid)
+    if rows is None:
+        return None
     threads = observation.threads
-    if not tid or not threads or not len(threads["tid"]):
-        return None
-    rows = np.flatnonzero(threads["tid"] == tid)
-    if len(rows) < 2:
-        return None
     at = np.interp([begin, end], threads["t_ns"][rows], threads["wait_ns"][rows].astype(float))
     return float(min(1.0, max(0.0, (at[1] - at[0]) / (end - begin))))

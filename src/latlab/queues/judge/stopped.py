@@ -9,7 +9,7 @@ import numpy as np
 from latlab.model.queues.observation import Observation
 from latlab.queues.judge.measures.series import Series, is_limited
 from latlab.queues.judge.measures.stages import StageView
-from latlab.queues.judge.measures.threads import thread_ids
+from latlab.queues.judge.measures.threads import rows_of, thread_ids
 
 __all__ = ["Stopped", "stopped_stage"]
 
@@ -80,12 +80,10 @@ def _kept_from_it(view: StageView, series: Series, begin: int) -> bool:
 
 def _thread(observation: Observation, tid: int, begin: int) -> tuple[bool, float] | None:
     """Whether a thread is gone, and the share of the time since `begin` that it was ready and had no CPU."""
+    rows = rows_of(observation, tid)
+    if rows is None:
+        return None
     threads = observation.threads
-    if not tid or not threads or not len(threads["tid"]):
-        return None
-    rows = np.flatnonzero(threads["tid"] == tid)
-    if len(rows) < 2:
-        return None
     end = int(threads["t_ns"].max())
     gone = end - int(threads["t_ns"][rows[-1]]) > _GONE_NS
     at = np.interp([begin, end], threads["t_ns"][rows], threads["wait_ns"][rows].astype(float))

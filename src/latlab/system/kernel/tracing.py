@@ -19,7 +19,7 @@ import numpy as np
 from latlab._core.system import BpfTrace, PerfTrace
 from latlab.errors import UnavailableError, UsageError
 from latlab.system.cpus import online_cpus
-from latlab.system.kernel.samples import Events, decode
+from latlab.system.kernel.samples import Events, EventTable, decode
 from latlab.system.kernel.tracefs import EventFormat, event_format, known_events
 
 __all__ = ["SCHEDULER", "BpfTracer", "Tracer", "unavailable"]
@@ -148,11 +148,7 @@ class Tracer:
         return self._decoded(self._taken)
 
     def _decoded(self, taken: list[list[dict[str, Any]]]) -> Events:
-        tables = {
-            one.name: decode(one, [parts[index] for parts in taken])
-            for index, one in enumerate(self._formats)
-        }
-        return Events(tables, self.lost, self._cpus)
+        return Events(_tables(self._formats, taken), self.lost, self._cpus)
 
 
 class BpfTracer:
@@ -306,11 +302,12 @@ class BpfTracer:
         return self._decoded(self._taken)
 
     def _decoded(self, taken: list[list[dict[str, Any]]]) -> Events:
-        tables = {
-            form.name: decode(form, [parts[index] for parts in taken])
-            for index, form in enumerate(self._formats)
-        }
-        return Events(tables, self.lost, tuple(online_cpus()))
+        return Events(_tables(self._formats, taken), self.lost, tuple(online_cpus()))
+
+
+def _tables(formats: Sequence[EventFormat], taken: list[list[dict[str, Any]]]) -> dict[str, EventTable]:
+    """What was taken, a table for each tracepoint."""
+    return {one.name: decode(one, [parts[index] for parts in taken]) for index, one in enumerate(formats)}
 
 
 def _offset(form: EventFormat, name: str) -> int:

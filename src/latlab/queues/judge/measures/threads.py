@@ -12,6 +12,7 @@ from latlab.model.queues.observation import HOLDS_LOOP, Observation
 __all__ = [
     "ThreadShares",
     "every_thread",
+    "rows_of",
     "stage_times",
     "thread_blocks",
     "thread_ids",
@@ -35,6 +36,15 @@ class ThreadShares:
     wait: float
     voluntary_hz: float
     involuntary_hz: float
+
+
+def rows_of(observation: Observation, tid: int) -> NDArray[np.int64] | None:
+    """The rows of a thread in what the kernel says of threads; None where there are fewer than two."""
+    threads = observation.threads
+    if not tid or not threads or not len(threads["tid"]):
+        return None
+    rows = np.flatnonzero(threads["tid"] == tid)
+    return rows if len(rows) > 1 else None
 
 
 # Of the events of the busiest instance of a stage: who took fewer set things up, and does something else now.
