@@ -11,8 +11,8 @@
 
         def set_mode(self, mode: int, factor: float, delay_ns: int, idle: bool, released: bool, simulate: bool, /) -> None: ...
 
-        def set_study(self, work_per_ns: float, marking: bool, opening: bool, timing: bool, period: int, /) -> None:
-            """Stubs of so much work a ns (0: until a deadline), what is kept, the factor's working period."""
+        def set_study(self, work_per_ns: float, wait: float, marking: bool, opening: bool, timing: bool, period: int, /) -> None:
+            """Stubs of so much work a ns (0: until a deadline) and such a part of the waits, what is kept, the factor's working period."""
 
         def marks(self) -> bytes:
             """Begin and end of each call, or the begin of the first one, ns on CLOCK_MONOTONIC as int64."""

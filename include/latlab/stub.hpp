@@ -8,11 +8,13 @@
 // Serial<T>, which `latlab stubs spec HEADER --class NAME` writes.
 #pragma once
 
+#include <exception>
 #include <latlab/stub_measure.hpp>
 #include <latlab/stub_plan.hpp>
 #include <latlab/stub_serial.hpp>
 #include <latlab/stub_trace.hpp>
 #include <optional>
+#include <source_location>
 #include <type_traits>
 #include <utility>
 
@@ -32,53 +34,74 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
+// A call that is recorded: one that throws leaves no result for a stub to return.
+class Recorded {
+ public:
+  explicit Recorded(Plan& plan) noexcept : plan_(plan), before_(std::uncaught_exceptions()) {}
+  ~Recorded() {
+    if (std::uncaught_exceptions() > before_)
+      plan_.cannot("a call of it throws an exception, and a stub in C++ returns results only");
+  }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+
+ private:
+  Plan& plan_;
+  int before_;
+};
+
 }  // namespace detail
 
 // A component under study: calls `function`, or what the plan of a study says in its place. Its result (which
-// must be default constructible) is its function; one that returns nothing has none.
+// must be default constructible) is its function; one that returns nothing has none. It is told by `name`;
+// where two places use one name they are one component if their results are of one type, and a plan tells
+// them apart as NAME@FILE:LINE.
 template <class Function>
-auto component(const char* name, Function&& function) {
+auto component(const char* name, Function&& function,
+               const std::source_location& place = std::source_location::current()) {
   using Result = std::invoke_result_t<Function>;
-  static detail::Plan& plan = detail::plan_of(name);
-  if (detail::inside_component) return std::forward<Function>(function)();
+  if (!detail::studied() || detail::inside_component) return std::forward<Function>(function)();
+  detail::Plan& plan = detail::plan_of(name, place, &detail::kTypeMark<Result>);
+  const detail::Entry& entry = plan.entry;
   const detail::Mark mark(plan);
-  if (plan.mode == detail::Mode::kOff) {
-    if (!plan.marking) return std::forward<Function>(function)();
+  if (entry.mode == detail::Mode::kOff) {
+    if (!entry.marking) return std::forward<Function>(function)();
     const detail::Inside inside;
     return std::forward<Function>(function)();
   }
-  if (plan.mode == detail::Mode::kDelay) {
+  if (entry.mode == detail::Mode::kDelay) {
     const detail::Inside inside;
-    detail::busy(plan.delay_ns);
+    detail::busy(entry.delay_ns);
     return std::forward<Function>(function)();
   }
-  if (plan.mode == detail::Mode::kMeasure) {
+  if (entry.mode == detail::Mode::kMeasure) {
     const detail::Inside inside;
     detail::ThreadTimes& times = plan.times_of_thread();
-    const detail::CallClock clock(times, times.calls);
+    const detail::Measured measured(times, times.calls);
     return std::forward<Function>(function)();
   }
-  if (plan.mode == detail::Mode::kRecord) {
+  if (entry.mode == detail::Mode::kRecord) {
     const detail::Inside inside;
+    const detail::Recorded recorded(plan);
     if constexpr (std::is_void_v<Result>) {
       std::forward<Function>(function)();
       return;
     } else {
       Result result = std::forward<Function>(function)();
-      save_state(name, "result", &result);
+      save_state(entry.name.c_str(), "result", &result);
       return result;
     }
   }
-  std::optional<detail::CallClock> clock;
-  if (plan.timing) {
+  std::optional<detail::Measured> measured;
+  if (entry.timing) {
     detail::ThreadTimes& times = plan.times_of_thread();
-    clock.emplace(times, times.spent);
+    measured.emplace(times, times.spent);
   }
   // What the function's stub costs is part of the simulated time.
   const detail::SimulatedCall call(plan);
   if constexpr (!std::is_void_v<Result>) {
     Result result{};
-    plan.load(name, result);
+    plan.load(result);
     return result;
   }
 }

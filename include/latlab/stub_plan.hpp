@@ -4,12 +4,12 @@
 //
 // What a study's plan (LATLAB_STUBS_PLAN) says of a C++ component: to be measured, recorded, delayed, or
 // replaced by a stub that takes a chosen part of the component's busy time. The plan and its files are
-// described in src/latlab/stubs/_plan.py. Included by latlab/stub.hpp.
+// described in src/latlab/stubs/components/plan.py; how a stub takes its time, in latlab/stub_engine.hpp.
+// Included by latlab/stub.hpp.
 #pragma once
 
 #include <fcntl.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,35 +17,25 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <latlab/stub_engine.hpp>
 #include <latlab/stub_measure.hpp>
 #include <latlab/stub_trace.hpp>
 #include <latlab/stub_work.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <sstream>
+#include <source_location>
 #include <string>
 #include <vector>
 
 namespace latlab::stub::detail {
 
-enum class Mode : std::uint8_t { kOff, kMeasure, kRecord, kDelay, kFlat, kBusy, kIdle };
-
-// Shorter calls are timed and simulated by the monotonic clock alone: a reading of the CPU clock costs 0.5
-// us.
-inline constexpr std::int64_t kShort_ns = 20'000;
-
-// A call, or one working period of it: a negative blocked_ns is the wait after this period, and the next row
-// belongs to the same call.
-struct CallTime {
-  std::int64_t busy_ns = 0;
-  std::int64_t blocked_ns = 0;
-};
-static_assert(sizeof(CallTime) == 16);
 // When a measured call began and ended: CLOCK_MONOTONIC.
 struct CallSpan {
   std::int64_t begin_ns = 0;
@@ -66,23 +56,6 @@ struct ThreadTimes {
   std::int64_t last_ns = 0;
   std::int64_t lost_ns = 0;  // within calls: ready without a CPU, or taken by the machine
 };
-
-// Before the calls of each thread in a file of times.
-struct TimesHead {
-  std::uint32_t thread = 0;
-  std::uint32_t zero = 0;
-  std::uint64_t count = 0;
-  std::int64_t first_ns = 0;
-  std::int64_t last_ns = 0;
-  std::int64_t lost_ns = 0;
-};
-static_assert(sizeof(TimesHead) == 40);
-
-inline std::int64_t voluntary_switches() noexcept {
-  rusage usage{};
-  getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nvcsw;
-}
 
 // What one reading of the monotonic clock costs: it lies between the two readings that time a call.
 inline std::int64_t clock_cost_ns() noexcept {
@@ -155,36 +128,39 @@ inline std::string process_name(const std::string& state) {
   return std::string(key.data()) + "-" + std::to_string(number);
 }
 
+// Ends the program: an error of the study's, told where it is found, and not by a component that seems never
+// to be called.
+[[noreturn]] inline void refuse(const std::string& what) {
+  std::fprintf(stderr, "latlab: %s\n", what.c_str());
+  std::_Exit(2);
+}
+
 class Plan {
  public:
-  Mode mode = Mode::kOff;
-  double factor = 1.0;
-  std::int64_t delay_ns = 0;
-  double work_per_ns = 0.0;  // iterations of `work`; 0: stubs spin until a deadline
-  long period = 0;           // the working period of each call that the factor is of; 0: all of them
-  bool marking = false;      // keep when each call began and ended: of programs with one thread
+  const Entry entry;
   std::vector<std::int64_t> marks;
-  bool opening = false;  // keep when the first call began
-  bool timing = false;   // measure what each call of a stub takes
   std::atomic<std::int64_t> opened_ns{0};
 
-  explicit Plan(const char* name) {
-    const char* path = std::getenv("LATLAB_STUBS_PLAN");
-    if (path == nullptr || !read(path, name)) return;
-    base_ = state_ + "/" + process_name(state_);
+  Plan() = default;
+  explicit Plan(const Entry& found) : entry(found) {
+    base_ = entry.state + "/" + process_name(entry.state);
     const std::string trace = base_ + ".trace";
-    if (mode == Mode::kRecord) begin(State::kRecording, trace.c_str());
-    if (mode == Mode::kMeasure || mode == Mode::kRecord || mode == Mode::kDelay) return;
+    if (entry.mode == Mode::kRecord) begin(State::kRecording, trace.c_str());
+    if (entry.mode == Mode::kMeasure || entry.mode == Mode::kRecord || entry.mode == Mode::kDelay) return;
     // The unchanged component loads the recording too, so that every variant of a study starts alike.
     if (std::ifstream(trace).good()) begin(State::kReplaying, trace.c_str());
     read_times();
-    if (mode == Mode::kOff) stop();
+    if (entry.mode == Mode::kOff) stop();
   }
   ~Plan() { finish(); }
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  [[nodiscard]] bool waits() const noexcept { return !waitless_; }
+  // What a recording can't hold: the study is refused, the program goes on.
+  void cannot(const char* what) {
+    const std::lock_guard lock(mutex_);
+    if (problem_.empty()) problem_ = entry.name + ": " + what;
+  }
 
   // This thread's times; threads are numbered in the order of their first call.
   ThreadTimes& times_of_thread() {
@@ -204,7 +180,7 @@ class Plan {
   }
 
   CallTime next_time() {
-    if (shared_) {
+    if (entry.shared) {
       const std::lock_guard lock(mutex_);
       return all_.calls.empty() ? CallTime{} : all_.calls[all_.next++ % all_.calls.size()];
     }
@@ -213,8 +189,9 @@ class Plan {
   }
 
   template <class T>
-  void load(const char* name, T& result) {
-    if (!shared_) {
+  void load(T& result) {
+    const char* name = entry.name.c_str();
+    if (!entry.shared) {
       load_state(name, &result);
       return;
     }
@@ -230,36 +207,6 @@ class Plan {
   }
 
  private:
-  bool read(const char* path, const std::string& name) {
-    static const std::map<std::string, Mode> modes{{"off", Mode::kOff},       {"measure", Mode::kMeasure},
-                                                   {"record", Mode::kRecord}, {"delay", Mode::kDelay},
-                                                   {"flat", Mode::kFlat},     {"busy", Mode::kBusy},
-                                                   {"idle", Mode::kIdle}};
-    std::ifstream file(path);
-    for (std::string line; std::getline(file, line);) {
-      std::istringstream words(line);
-      std::string in_mode;
-      std::string flags;
-      std::string of;
-      words >> in_mode >> factor >> delay_ns >> flags >> state_;
-      std::getline(words >> std::ws, of);
-      const auto found = modes.find(in_mode);
-      if (of != name || found == modes.end()) continue;
-      mode = found->second;
-      shared_ = flags.find("shared") != std::string::npos;
-      waitless_ = flags.find("waitless") != std::string::npos;
-      marking = flags.find("marks") != std::string::npos;
-      opening = flags.find("opening") != std::string::npos;
-      timing = flags.find("timed") != std::string::npos;
-      const auto one = flags.find("period=");
-      if (one != std::string::npos) period = std::strtol(flags.c_str() + one + 7, nullptr, 10);
-      const auto work = flags.find("work=");
-      if (work != std::string::npos) work_per_ns = std::strtod(flags.c_str() + work + 5, nullptr);
-      return true;
-    }
-    return false;
-  }
-
   void read_times() {
     std::ifstream file(base_ + ".times", std::ios::binary);
     TimesHead head;
@@ -269,7 +216,7 @@ class Plan {
       calls.resize(head.count);
       file.read(reinterpret_cast<char*>(calls.data()),
                 static_cast<std::streamsize>(head.count * sizeof(CallTime)));
-      if (shared_) all_.calls.insert(all_.calls.end(), calls.begin(), calls.end());
+      if (entry.shared) all_.calls.insert(all_.calls.end(), calls.begin(), calls.end());
     }
   }
 
@@ -277,12 +224,13 @@ class Plan {
     if (base_.empty()) return;
     // relaxed: the threads that called it have ended
     if (const std::int64_t at = opened_ns.load(std::memory_order_relaxed); at != 0) marks.assign(1, at);
-    if (marking || opening) {
+    if (!problem_.empty()) std::ofstream(base_ + ".error") << problem_;
+    if (entry.marking || entry.opening) {
       std::ofstream(base_ + ".marks", std::ios::binary | std::ios::trunc)
           .write(reinterpret_cast<const char*>(marks.data()),
                  static_cast<std::streamsize>(marks.size() * sizeof marks[0]));
     }
-    if (mode == Mode::kMeasure) {
+    if (entry.mode == Mode::kMeasure) {
       write_times(".times", &ThreadTimes::calls);
       std::ofstream spans(base_ + ".spans", std::ios::binary | std::ios::trunc);
       for (std::uint32_t i = 0; i < threads_.size(); ++i) {
@@ -291,7 +239,7 @@ class Plan {
           spans.write(reinterpret_cast<const char*>(row.data()), sizeof row);
         }
       }
-    } else if (mode == Mode::kFlat || mode == Mode::kBusy || mode == Mode::kIdle) {
+    } else if (entry.mode == Mode::kFlat || entry.mode == Mode::kBusy || entry.mode == Mode::kIdle) {
       std::uint64_t calls = 0;
       std::int64_t inside = 0;
       for (const auto& thread : threads_) {
@@ -306,7 +254,7 @@ class Plan {
       }
       std::ofstream(base_ + ".outcome")
           << calls << ' ' << inside << ' ' << (recorded > calls ? recorded - calls : 0) << '\n';
-      if (timing && mode == Mode::kBusy) write_times(".spent", &ThreadTimes::spent);
+      if (entry.timing && entry.mode == Mode::kBusy) write_times(".spent", &ThreadTimes::spent);
     }
   }
 
@@ -322,86 +270,166 @@ class Plan {
     }
   }
 
-  std::string state_;
   std::string base_;
-  bool shared_ = false;
-  bool waitless_ = false;
+  std::string problem_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<ThreadTimes>> threads_;
   std::size_t started_ = 0;
   ThreadTimes all_;
 };
 
-// The only plan of a component, wherever it is called from.
-inline Plan& plan_of(const char* name) {
-  // The trace is written when the session ends, and so has to outlive the plans.
-  static Session& before = session();
-  static std::mutex mutex;
-  static std::map<std::string, std::unique_ptr<Plan>> plans;
-  static_cast<void>(before);
-  const std::lock_guard lock(mutex);
-  auto& found = plans[name];
-  if (!found) found = std::make_unique<Plan>(name);
-  return *found;
+// Where a component is called from: its name and its place. A plan names it by its name, or, where another
+// place uses the same name, as NAME@FILE:LINE with the file's last part.
+struct Site {
+  std::string name;
+  const char* file = nullptr;
+  std::uint_least32_t line = 0;
+  const void* result = nullptr;  // stands for the type of its result
+  Plan* plan = nullptr;
+};
+
+template <class T>
+inline constexpr char kTypeMark = 0;
+
+inline std::string text_of(const Site& site) {
+  const char* slash = std::strrchr(site.file, '/');
+  return site.name + "@" + (slash != nullptr ? slash + 1 : site.file) + ":" + std::to_string(site.line);
 }
 
-// Measures one call of a component.
-class CallClock {
- public:
-  CallClock(ThreadTimes& times, std::vector<CallTime>& calls) noexcept
-      : times_(times),
-        calls_(calls),
-        brief_(times.brief),
-        switches_(brief_ ? 0 : voluntary_switches()),
-        ready_(brief_ ? 0 : ready_ns()),
-        cpu_(brief_ ? 0 : clock_ns(CLOCK_THREAD_CPUTIME_ID)),
-        wall_(clock_ns(CLOCK_MONOTONIC)) {}
-  ~CallClock() {
-    times_.last_ns = clock_ns(CLOCK_MONOTONIC);
-    if (calls_.empty()) times_.first_ns = wall_;
-    const std::int64_t wall = std::max<std::int64_t>(0, times_.last_ns - wall_ - clock_cost_ns());
-    CallTime call{wall, 0};
-    if (!brief_) {
-      call.busy_ns = std::min(wall, clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_);
-      // A thread that never let go of its CPU did not wait: it was preempted, or the machine was.
-      if (wall - call.busy_ns > kShort_ns) {
-        const std::int64_t waited = std::max<std::int64_t>(0, wall - call.busy_ns - (ready_ns() - ready_));
-        if (voluntary_switches() != switches_ && waited > kShort_ns) call.blocked_ns = waited;
-        times_.lost_ns += wall - call.busy_ns - call.blocked_ns;
-      }
-      if (call.blocked_ns == 0 && wall < kShort_ns) call.busy_ns = wall;
+// Every place that a component was called from, and the only plan of each that is under study.
+struct Sites {
+  std::mutex mutex;
+  std::vector<Entry> entries;
+  std::map<std::string, std::unique_ptr<Plan>> plans;
+  std::vector<std::unique_ptr<Site>> all;
+  Plan off;
+
+  Sites() {
+    try {
+      entries = plan_entries();
+    } catch (const PlanError& error) {
+      refuse(error.what());
     }
-    times_.brief = wall < kShort_ns;
-    calls_.push_back(call);
-    if (times_.tid == 0) times_.tid = static_cast<pid_t>(syscall(SYS_gettid));
-    times_.spans.push_back({wall_, times_.last_ns});
   }
-  CallClock(const CallClock&) = delete;
-  CallClock& operator=(const CallClock&) = delete;
+
+  Plan* plan_for(const Site& site) {
+    for (const Entry& entry : entries) {
+      if (entry.name != site.name && entry.name != text_of(site)) continue;
+      auto& found = plans[entry.name];
+      if (!found) found = std::make_unique<Plan>(entry);
+      return found.get();
+    }
+    return &off;
+  }
+
+  Site& of(const char* name, const std::source_location& place, const void* result) {
+    const std::lock_guard lock(mutex);
+    for (const auto& one : all) {
+      if (one->line == place.line() && one->result == result && one->name == name &&
+          std::strcmp(one->file, place.file_name()) == 0) {
+        return *one;
+      }
+    }
+    Site made{name, place.file_name(), place.line(), result, nullptr};
+    made.plan = plan_for(made);
+    for (const auto& one : all) {
+      if (made.plan == &off || one->plan != made.plan || one->result == result) continue;
+      refuse("two components are named '" + made.plan->entry.name +
+             "', with results of different types: " + text_of(*one) + " and " + text_of(made) +
+             "; give each its own name, or study one of them by its place");
+    }
+    all.push_back(std::make_unique<Site>(std::move(made)));
+    return *all.back();
+  }
+};
+
+inline Sites& sites() {
+  // The trace is written when the session ends, and so has to outlive the plans.
+  static Session& before = session();
+  static_cast<void>(before);
+  static Sites only;
+  return only;
+}
+
+// Whether there is a plan at all: a program that is not under study pays for nothing else.
+inline bool studied() noexcept {
+  static const bool there = std::getenv("LATLAB_STUBS_PLAN") != nullptr;
+  return there;
+}
+
+// The plan of a component, told by its name and its place. A name may lie at an address where another one
+// lay before: a cached site is compared by its text.
+inline Plan& plan_of(const char* name, const std::source_location& place, const void* result) {
+  thread_local std::array<const Site*, 16> cached{};
+  const auto at = (reinterpret_cast<std::uintptr_t>(name) >> 3U) + place.line();
+  const Site*& one = cached[at % cached.size()];
+  if (one == nullptr || one->line != place.line() || one->file != place.file_name() ||
+      one->result != result || one->name != name) {
+    one = &sites().of(name, place, result);
+  }
+  return *one->plan;
+}
+
+// How the engine reads clocks, works and waits in a C++ application.
+struct Host {
+  using Stamp = std::int64_t;  // CLOCK_MONOTONIC
+  Plan& plan;
+  static Stamp now() noexcept { return clock_ns(CLOCK_MONOTONIC); }
+  static Stamp resumed(Stamp) noexcept { return now(); }
+  static std::int64_t between(Stamp begin, Stamp end) noexcept { return end - begin; }
+  static std::int64_t cpu_ns() noexcept { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
+  static std::int64_t now_cost_ns() noexcept { return clock_cost_ns(); }
+  static std::int64_t cpu_cost_ns() noexcept { return 0; }
+  CallTime next_row() { return plan.next_time(); }
+  static void sleep(std::int64_t ns) noexcept { idle(ns); }
+  static void spin_since(Stamp begin, std::int64_t ns) noexcept {
+    while (now() < begin + ns) {
+    }
+  }
+  static void spin_cpu_until(std::int64_t end) noexcept { busy_until(end); }
+  static void work(std::int64_t ns, double per_ns) noexcept {
+    detail::work(static_cast<std::uint64_t>(static_cast<double>(ns) * per_ns));
+  }
+};
+static_assert(StubHost<Host>);
+
+// Measures one call of a component, from its making to its end.
+class Measured {
+ public:
+  Measured(ThreadTimes& times, std::vector<CallTime>& calls)
+      : times_(times), calls_(calls), clock_(times.brief) {}
+  ~Measured() {
+    const Timed found = clock_.stop();
+    times_.last_ns = clock_.end();
+    if (calls_.empty()) times_.first_ns = clock_.begin();
+    times_.lost_ns += found.lost_ns;
+    times_.brief = found.brief;
+    calls_.push_back(found.call);
+    if (times_.tid == 0) times_.tid = static_cast<pid_t>(syscall(SYS_gettid));
+    times_.spans.push_back({clock_.begin(), times_.last_ns});
+  }
+  Measured(const Measured&) = delete;
+  Measured& operator=(const Measured&) = delete;
 
  private:
   ThreadTimes& times_;
   std::vector<CallTime>& calls_;
-  bool brief_;
-  std::int64_t switches_;
-  std::int64_t ready_;
-  std::int64_t cpu_;
-  std::int64_t wall_;
+  CallClock<Host> clock_;
 };
 
 // Keeps when a call began and ended, or when the first one began, where the plan asks for it.
 class Mark {
  public:
   explicit Mark(Plan& plan) : plan_(plan) {
-    if (plan.marking) plan.marks.push_back(clock_ns(CLOCK_MONOTONIC));
+    if (plan.entry.marking) plan.marks.push_back(clock_ns(CLOCK_MONOTONIC));
     // relaxed: who comes first is enough, nothing hangs on it
-    if (plan.opening && plan.opened_ns.load(std::memory_order_relaxed) == 0) {
+    if (plan.entry.opening && plan.opened_ns.load(std::memory_order_relaxed) == 0) {
       std::int64_t none = 0;
       plan.opened_ns.compare_exchange_strong(none, clock_ns(CLOCK_MONOTONIC), std::memory_order_relaxed);
     }
   }
   ~Mark() {
-    if (plan_.marking) plan_.marks.push_back(clock_ns(CLOCK_MONOTONIC));
+    if (plan_.entry.marking) plan_.marks.push_back(clock_ns(CLOCK_MONOTONIC));
   }
   Mark(const Mark&) = delete;
   Mark& operator=(const Mark&) = delete;
@@ -414,64 +442,18 @@ class Mark {
 class SimulatedCall {
  public:
   explicit SimulatedCall(Plan& plan)
-      : plan_(plan), row_(plan.next_time()), wall_(clock_ns(CLOCK_MONOTONIC) - clock_cost_ns()) {
-    if (plan.waits() && row_.blocked_ns > 0) {
-      idle(row_.blocked_ns);
-      wall_ = clock_ns(CLOCK_MONOTONIC);
-    }
-    begin();
-  }
+      : host_{plan}, call_(host_, plan.entry.policy, Host::now() - clock_cost_ns()) {}
   ~SimulatedCall() {
-    ThreadTimes& mine = plan_.times_of_thread();
+    ThreadTimes& mine = host_.plan.times_of_thread();
     ++mine.handed_out;
-    if (target_ns_ <= 0) mine.inside_ns += clock_ns(CLOCK_MONOTONIC) - wall_;
-    spend();
-    while (row_.blocked_ns < 0) {
-      idle(-row_.blocked_ns);
-      row_ = plan_.next_time();
-      ++number_;
-      wall_ = clock_ns(CLOCK_MONOTONIC);
-      begin();
-      spend();
-    }
+    mine.inside_ns += call_.close();
   }
   SimulatedCall(const SimulatedCall&) = delete;
   SimulatedCall& operator=(const SimulatedCall&) = delete;
 
  private:
-  // Whether the plan's mode and factor are meant for this working period.
-  [[nodiscard]] bool chosen() const noexcept { return plan_.period == 0 || plan_.period == number_; }
-
-  void begin() noexcept {
-    const double factor = !chosen() ? 1.0 : plan_.mode == Mode::kFlat ? 0.0 : plan_.factor;
-    target_ns_ = static_cast<std::int64_t>(static_cast<double>(row_.busy_ns) * factor);
-    idling_ = chosen() && plan_.mode == Mode::kIdle;
-    if (target_ns_ > kShort_ns && !idling_ && plan_.work_per_ns <= 0)
-      cpu_ = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-  }
-
-  void spend() const noexcept {
-    if (target_ns_ <= 0) return;
-    if (idling_) {
-      idle(target_ns_ - (clock_ns(CLOCK_MONOTONIC) - wall_));
-    } else if (plan_.work_per_ns > 0) {
-      const auto left = static_cast<double>(target_ns_ - (clock_ns(CLOCK_MONOTONIC) - wall_));
-      if (left > 0) work(static_cast<std::uint64_t>(left * plan_.work_per_ns));
-    } else if (target_ns_ > kShort_ns) {
-      busy_until(cpu_ + target_ns_);
-    } else {
-      while (clock_ns(CLOCK_MONOTONIC) < wall_ + target_ns_) {
-      }
-    }
-  }
-
-  Plan& plan_;
-  CallTime row_;
-  std::int64_t wall_;
-  std::int64_t cpu_ = 0;
-  std::int64_t target_ns_ = 0;
-  long number_ = 1;  // of the working period
-  bool idling_ = false;
+  Host host_;
+  StubCall<Host> call_;
 };
 
 }  // namespace latlab::stub::detail

@@ -34,7 +34,7 @@ namespace latlab::stub {
 
 namespace detail {
 
-// The head of an entry of the trace file; see src/latlab/stubs/_trace.py.
+// The head of an entry of the trace file; see src/latlab/stubs/components/trace.py.
 struct Head {
   std::uint8_t tag = 0;  // 1 definition, 2 value, 3 end
   std::uint8_t null = 0;
@@ -53,6 +53,9 @@ struct FileHead {
   std::uint32_t zero = 0;
 };
 static_assert(sizeof(FileHead) == 16);
+// The same for Python's struct.
+inline constexpr const char* kHeadFormat = "<BBBBIIIQQ";
+inline constexpr const char* kFileHeadFormat = "<8sII";
 
 // One thread's values of one name: to be appended, or to be handed out.
 struct Channel {
@@ -166,8 +169,10 @@ inline Channel* find_channel(const char* name, const char* type) {
 
 inline Channel* channel_of(const char* name, const char* type) {
   const Cached& cached = thread_state.cached[(reinterpret_cast<std::uintptr_t>(name) >> 3U) % 8];
-  // relaxed: a session changes only while no thread is inside
-  if (cached.name == name && cached.generation == generation().load(std::memory_order_relaxed))
+  // relaxed: a session changes only while no thread is inside. The text is compared too: another name may lie
+  // where one lay before.
+  if (cached.name == name && cached.generation == generation().load(std::memory_order_relaxed) &&
+      cached.channel->name == name)
     return cached.channel;
   return find_channel(name, type);
 }
@@ -454,9 +459,9 @@ T* load_entry(const char* name, Channel& channel, T* to) {
 }  // namespace detail
 
 // Loads the next recorded state into `*to`: an object that exists is overwritten in place, one that is
-// missing is made with new, NULL is returned where NULL was recorded. `name` is told by its address: give the
-// same literal. Throws StateError where an object is given and NULL was recorded (neither keeping nor
-// deleting it can be right), where nothing is left, or where the data doesn't fit the type.
+// missing is made with new, NULL is returned where NULL was recorded. Throws StateError where an object is
+// given and NULL was recorded (neither keeping nor deleting it can be right), where nothing is left, or where
+// the data doesn't fit the type.
 template <class T>
 T* load_state(const char* name, T* to) {
   detail::Channel& channel = *detail::channel_of(name, "");

@@ -3,7 +3,7 @@
 // Stands in for a command under study, found before it on PATH under its name. Measuring: runs the original
 // and keeps its output, exit code and times. As a stub: gives the same output and exit code after a chosen
 // CPU time. Calls are told apart by their arguments, and numbered within equal ones. See
-// src/latlab/stubs/_plan.py for the plan.
+// src/latlab/stubs/components/plan.py for the plan.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -20,6 +20,7 @@
 #include <iostream>
 #include <iterator>
 #include <latlab/clock.hpp>
+#include <latlab/stub_engine.hpp>
 #include <latlab/stub_work.hpp>
 #include <sstream>
 #include <string>
@@ -30,18 +31,12 @@
 
 namespace fs = std::filesystem;
 namespace st = latlab::stubs;
+namespace engine = latlab::stub::detail;
+using engine::Mode;
 
 namespace {
 
-struct Entry {
-  std::string mode = "off";
-  double factor = 1.0;
-  std::int64_t delay_ns = 0;
-  double work_per_ns = 0.0;  // iterations of `work`; 0: until a deadline
-  std::string state;
-};
-
-// A row of STATE.rows; see src/latlab/stubs/_lab.py.
+// A row of STATE.rows; see src/latlab/stubs/studies/runner.py.
 struct Row {
   std::int64_t busy_ns;
   std::int64_t blocked_ns;
@@ -59,25 +54,37 @@ struct Kept {
 
 constexpr int kNotFound = 127;
 
-Entry plan_entry(const std::string& name) {
-  const char* path = std::getenv("LATLAB_STUBS_PLAN");
-  Entry found;
-  if (path == nullptr) return found;
-  std::ifstream file(path);
-  std::string line;
-  while (std::getline(file, line)) {
-    std::istringstream words(line);
-    Entry entry;
-    std::string flags;
-    std::string of;
-    if (words >> entry.mode >> entry.factor >> entry.delay_ns >> flags >> entry.state >> of && of == name) {
-      const auto work = flags.find("work=");
-      if (work != std::string::npos) entry.work_per_ns = std::strtod(flags.c_str() + work + 5, nullptr);
-      found = entry;
-    }
+engine::Entry plan_entry(const std::string& name) {
+  for (const engine::Entry& entry : engine::plan_entries()) {
+    if (entry.name == name) return entry;
   }
-  return found;
+  return {};
 }
+
+// How the engine reads clocks, works and waits in a command's place. A stamp is the thread's CPU clock, which
+// began at the fork: what our own start cost is part of the call.
+struct Host {
+  using Stamp = std::int64_t;
+  const Kept& kept;
+  static Stamp now() { return st::thread_cpu_ns(); }
+  static Stamp resumed(Stamp entered) { return entered; }
+  static std::int64_t between(Stamp begin, Stamp end) { return end - begin; }
+  static std::int64_t cpu_ns() { return st::thread_cpu_ns(); }
+  static std::int64_t now_cost_ns() { return 0; }
+  static std::int64_t cpu_cost_ns() { return 0; }
+  [[nodiscard]] engine::CallTime next_row() const {
+    // A short wait is its start-up and the wake-up of its parent, which the stub has of its own.
+    constexpr std::int64_t kStartUp_ns = 2'000'000;
+    return {kept.busy_ns, kept.blocked_ns > kStartUp_ns ? kept.blocked_ns : 0};
+  }
+  static void sleep(std::int64_t ns) { st::thread_sleeper().sleep(ns, st::SleepMode::kCorrected); }
+  static void spin_since(Stamp begin, std::int64_t ns) { st::spin_cpu_until(begin + ns); }
+  static void spin_cpu_until(std::int64_t end) { st::spin_cpu_until(end); }
+  static void work(std::int64_t ns, double per_ns) {
+    engine::work(static_cast<std::uint64_t>(static_cast<double>(ns) * per_ns));
+  }
+};
+static_assert(engine::StubHost<Host>);
 
 // FNV-1a: names a call by its arguments and its folder.
 std::string key_of(int argc, char** argv) {
@@ -178,7 +185,7 @@ Kept run_original(const std::string& program, char** argv, const std::string& ba
   return kept;
 }
 
-int measure(const Entry& entry, const std::string& program, char** argv, const std::string& base) {
+int measure(const engine::Entry& entry, const std::string& program, char** argv, const std::string& base) {
   const Kept kept = run_original(program, argv, base);
   std::ofstream(base + ".meta") << kept.busy_ns << ' ' << kept.blocked_ns << ' ' << kept.code << '\n';
   const int rows = open((entry.state + ".rows").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -189,7 +196,7 @@ int measure(const Entry& entry, const std::string& program, char** argv, const s
   return written ? kept.code : kNotFound;
 }
 
-int stub(const Entry& entry, const std::string& base) {
+int stub(const engine::Entry& entry, const std::string& base) {
   Kept kept;
   std::ifstream(base + ".meta") >> kept.busy_ns >> kept.blocked_ns >> kept.code;
   if (!fs::exists(base + ".meta")) {
@@ -197,25 +204,13 @@ int stub(const Entry& entry, const std::string& base) {
     return kNotFound;
   }
   drain_input();
-  const auto busy = static_cast<std::int64_t>(static_cast<double>(kept.busy_ns) * entry.factor);
-  // A short wait is its start-up and the wake-up of its parent, which the stub has of its own.
-  constexpr std::int64_t kStartUp_ns = 2'000'000;
-  if (kept.blocked_ns > kStartUp_ns) st::thread_sleeper().sleep(kept.blocked_ns, st::SleepMode::kCorrected);
-  if (entry.mode == "busy") {
-    // The thread's CPU clock began at the fork: what our own start cost is part of it.
-    const std::int64_t left = busy - st::thread_cpu_ns();
-    if (entry.work_per_ns <= 0) {
-      st::spin_cpu_until(busy);
-    } else if (left > 0) {
-      latlab::stub::detail::work(static_cast<std::uint64_t>(static_cast<double>(left) * entry.work_per_ns));
-    }
-  } else if (entry.mode == "idle") {
-    st::thread_sleeper().sleep(busy, st::SleepMode::kCorrected);
-  }
+  Host host{kept};
+  engine::StubCall<Host> call(host, entry.policy, 0);
+  call.close();
   put_out(base + ".out", STDOUT_FILENO);
   put_out(base + ".err", STDERR_FILENO);
-  if (entry.mode == "flat") {
-    // What the stub itself costs: the thread's CPU clock began at the fork.
+  if (entry.mode == Mode::kFlat) {
+    // What the stub itself costs.
     const int flat = open((entry.state + ".flat").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     const std::int64_t used = st::thread_cpu_ns();
     if (flat < 0 || write(flat, &used, sizeof used) != static_cast<ssize_t>(sizeof used)) return kNotFound;
@@ -225,9 +220,9 @@ int stub(const Entry& entry, const std::string& base) {
 
 int run(int argc, char** argv) {
   const std::string name = fs::path(argv[0]).filename().string();
-  const Entry entry = plan_entry(name);
-  const bool measuring = entry.mode == "measure" || entry.mode == "record";
-  const bool replaying = entry.mode == "flat" || entry.mode == "busy" || entry.mode == "idle";
+  const engine::Entry entry = plan_entry(name);
+  const bool measuring = entry.mode == Mode::kMeasure || entry.mode == Mode::kRecord;
+  const bool replaying = entry.mode == Mode::kFlat || entry.mode == Mode::kBusy || entry.mode == Mode::kIdle;
   std::string base;
   if (measuring || replaying) {
     const std::string folder = entry.state + ".d";
@@ -242,7 +237,7 @@ int run(int argc, char** argv) {
     return kNotFound;
   }
   if (measuring) return measure(entry, program, argv, base);
-  if (entry.mode == "delay") st::spin_cpu(entry.delay_ns);
+  if (entry.mode == Mode::kDelay) st::spin_cpu(entry.delay_ns);
   // Found by PATH, as a shell finds it. NOLINTNEXTLINE(clang-analyzer-optin.taint.GenericTaint)
   execv(program.c_str(), argv);
   return kNotFound;

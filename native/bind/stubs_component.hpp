@@ -5,7 +5,6 @@
 #pragma once
 
 #include <Python.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,7 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <latlab/clock.hpp>
-#include <latlab/stub_measure.hpp>
+#include <latlab/stub_engine.hpp>
 #include <latlab/stub_work.hpp>
 #include <utility>
 #include <vector>
@@ -25,6 +24,7 @@
 namespace latlab::stubs::python {
 
 namespace st = latlab::stubs;
+namespace engine = latlab::stub::detail;
 
 enum Mode : std::uint8_t { kOff, kMeasure, kDelay, kReplay, kSlow };
 // Shared: the same object may be handed out to everybody. Given: made when the trace was loaded, and handed
@@ -32,16 +32,7 @@ enum Mode : std::uint8_t { kOff, kMeasure, kDelay, kReplay, kSlow };
 enum Kind : std::uint8_t { kShare, kGive, kMake };
 // How long a busy stub holds the GIL before it offers it, as the interpreter does between two instructions.
 constexpr std::int64_t kGilTurn_ns = 200'000;
-// Shorter calls are timed and simulated by the counter alone: a reading of the CPU clock costs 0.5 us.
-constexpr std::int64_t kShort_ns = 20'000;
-
-// A call, or one working period of it: a negative blocked_ns is the wait after this period, and the next row
-// belongs to the same call.
-struct Call {
-  std::int64_t busy_ns;
-  std::int64_t blocked_ns;
-};
-static_assert(sizeof(Call) == 16);  // as in the .times files; see _plan.py
+using Call = engine::CallTime;
 
 // Of one thread.
 struct Sequence {
@@ -64,7 +55,7 @@ struct State {
   std::deque<Sequence> sequences;  // grows while calls are inside: references must stay good
   std::vector<std::pair<std::uint64_t, std::size_t>> threads;  // id of a thread state -> its sequence
   std::uint64_t calls = 0;
-  std::uint64_t inside_ticks = 0;    // within a stub without time: what its function costs
+  std::int64_t inside_ns = 0;        // within a stub without time: what its function costs
   std::vector<std::uint64_t> marks;  // begin and end of each call
   bool marked = false;               // a marked call goes on: one within it is part of it
 };
@@ -73,18 +64,15 @@ struct Component {
   PyObject_HEAD;
   vectorcallfunc vectorcall;
   PyObject* function;
-  PyObject* hook;     // called for what this file doesn't do itself; see _component.py
+  PyObject* hook;     // called for what this file doesn't do itself; see hook.py
   PyObject* wrapped;  // __dict__: __wrapped__, __name__ and the like
   State* state;
-  double factor;  // of the recorded busy time
+  engine::Policy policy;
   std::int64_t delay_ns;
-  double work_per_ns;  // iterations of `work` that stand for a ns; 0: a stub spins until a deadline
-  long period;         // the working period of each call that the factor is of; 0: all of them
   std::uint64_t cached_thread;
   Sequence* cached;
   std::uint8_t mode;
   bool released;  // the component works without the GIL
-  bool idle;      // sleep instead of spinning
   bool simulate;
   bool marking;  // keep when each call began and ended: of programs with one thread
   bool opening;  // keep when the first call began
@@ -118,23 +106,22 @@ inline void busy_until_cpu(const Component* self, std::int64_t end) {
 }
 
 // As busy_until_cpu, by the work that was done and not by a clock.
-inline void work_for(const Component* self, std::int64_t ns) {
-  if (ns <= 0) return;
-  const auto iterations = [self](std::int64_t part) {
-    return static_cast<std::uint64_t>(static_cast<double>(part) * self->work_per_ns);
+inline void work_for(const Component* self, std::int64_t ns, double per_ns) {
+  const auto iterations = [per_ns](std::int64_t part) {
+    return static_cast<std::uint64_t>(static_cast<double>(part) * per_ns);
   };
   if (self->released) {
     PyThreadState* saved = PyEval_SaveThread();
-    latlab::stub::detail::work(iterations(ns));
+    engine::work(iterations(ns));
     PyEval_RestoreThread(saved);
     return;
   }
   static PyObject* breathe = PyUnicode_InternFromString("breathe");
   for (; ns > kGilTurn_ns; ns -= kGilTurn_ns) {
-    latlab::stub::detail::work(iterations(kGilTurn_ns));
+    engine::work(iterations(kGilTurn_ns));
     Py_XDECREF(PyObject_CallMethodNoArgs(self->hook, breathe));
   }
-  latlab::stub::detail::work(iterations(ns));
+  engine::work(iterations(ns));
 }
 
 inline std::uint64_t to_ticks(std::int64_t ns) {
@@ -143,73 +130,34 @@ inline std::uint64_t to_ticks(std::int64_t ns) {
 
 inline void busy(const Component* self, std::int64_t ns) {
   if (ns <= 0) return;
-  if (ns > kShort_ns) {
+  if (ns > engine::kShort_ns) {
     busy_until_cpu(self, st::thread_cpu_ns() + ns);
   } else {
     st::spin_until_tick(latlab::ticks() + to_ticks(ns));
   }
 }
 
-// The account of a simulated call: opened at its entry, so that what the stub itself costs is part of its
-// time.
-struct Account {
-  Sequence* sequence;
-  Call row;
-  std::uint64_t start;
-  std::int64_t target_ns = 0;
-  std::int64_t cpu_start_ns = 0;
-  long number = 1;  // of the working period
-  bool idle = false;
+// How the engine reads clocks, works and waits in a Python program.
+struct Host {
+  using Stamp = std::uint64_t;  // of the counter
+  const Component* self;
+  Sequence& sequence;
+  static Stamp now() { return latlab::ticks(); }
+  static Stamp resumed(Stamp) { return now(); }
+  static std::int64_t between(Stamp begin, Stamp end) { return st::ticks_to_duration_ns(end - begin); }
+  static std::int64_t cpu_ns() { return st::thread_cpu_ns(); }
+  static std::int64_t now_cost_ns() { return 0; }
+  static std::int64_t cpu_cost_ns() { return static_cast<std::int64_t>(st::spin_calibration().cpu_clock_ns); }
+  Call next_row() {
+    return sequence.times.empty() ? Call{} : sequence.times[sequence.next_time++ % sequence.times.size()];
+  }
+  static void sleep(std::int64_t ns) { sleep_released(ns); }
+  static void spin_since(Stamp begin, std::int64_t ns) { st::spin_until_tick(begin + to_ticks(ns)); }
+  void spin_cpu_until(std::int64_t end) const { busy_until_cpu(self, end); }
+  void work(std::int64_t ns, double per_ns) const { work_for(self, ns, per_ns); }
 };
-
-// What is to be spent on a working period, which begins now.
-inline void open_period(const Component* self, Account& account) {
-  const bool chosen = self->period == 0 || self->period == account.number;
-  account.target_ns =
-      static_cast<std::int64_t>(static_cast<double>(account.row.busy_ns) * (chosen ? self->factor : 1.0));
-  account.idle = chosen && self->idle;
-  if (account.target_ns > kShort_ns && !account.idle && self->work_per_ns <= 0)
-    account.cpu_start_ns = st::thread_cpu_ns();
-}
-
-inline Account open_account(const Component* self, Sequence& sequence) {
-  Account account{.sequence = &sequence, .row = {0, 0}, .start = latlab::ticks()};
-  if (sequence.times.empty()) return account;
-  account.row = sequence.times[sequence.next_time++ % sequence.times.size()];
-  if (account.row.blocked_ns > 0) {
-    sleep_released(account.row.blocked_ns);
-    account.start = latlab::ticks();
-  }
-  open_period(self, account);
-  return account;
-}
-
-inline void close_period(const Component* self, const Account& account) {
-  if (account.target_ns <= 0) return;
-  if (account.idle) {
-    sleep_released(account.target_ns - st::ticks_to_duration_ns(latlab::ticks() - account.start));
-  } else if (self->work_per_ns > 0) {
-    work_for(self, account.target_ns - st::ticks_to_duration_ns(latlab::ticks() - account.start));
-  } else if (account.target_ns > kShort_ns) {
-    busy_until_cpu(self, account.cpu_start_ns + account.target_ns);
-  } else {
-    st::spin_until_tick(account.start + to_ticks(account.target_ns));
-  }
-}
-
-inline void close_account(Component* self, Account& account) {
-  if (account.target_ns <= 0) self->state->inside_ticks += latlab::ticks() - account.start;
-  close_period(self, account);
-  while (account.row.blocked_ns < 0) {
-    sleep_released(-account.row.blocked_ns);
-    Sequence& sequence = *account.sequence;
-    account.row = sequence.times[sequence.next_time++ % sequence.times.size()];
-    ++account.number;
-    account.start = latlab::ticks();
-    open_period(self, account);
-    close_period(self, account);
-  }
-}
+static_assert(engine::StubHost<Host>);
+using StubCall = engine::StubCall<Host>;
 
 inline Sequence* find_sequence(Component* self) {
   const std::uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
@@ -275,49 +223,29 @@ inline PyObject* replay(Component* self, Sequence* sequence, PyObject* const* ar
   const std::size_t at = sequence->next++;
   if (!self->simulate)
     return hand_out(self, sequence->values[at], sequence->kinds[at], arguments, count, names);
-  Account account = open_account(self, *sequence);
+  Host host{self, *sequence};
+  StubCall call(host, self->policy, Host::now());
   PyObject* result = hand_out(self, sequence->values[at], sequence->kinds[at], arguments, count, names);
-  close_account(self, account);
+  self->state->inside_ns += call.close();
   return result;
-}
-
-inline std::int64_t voluntary_switches() {
-  rusage usage{};
-  getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nvcsw;
 }
 
 // What a call takes, added to `calls`. One that is made within it is part of it.
 template <class Function>
 PyObject* measured(Sequence* sequence, std::vector<Call>& calls, Function&& function) {
   if (sequence->inside) return function();
-  const bool brief = sequence->brief;
-  const std::int64_t switches = brief ? 0 : voluntary_switches();
-  const std::int64_t ready = brief ? 0 : latlab::stub::detail::ready_ns();
-  const std::int64_t cpu = brief ? 0 : st::thread_cpu_ns();
-  const std::uint64_t start = latlab::ticks();
+  engine::CallClock<Host> clock(sequence->brief);
   sequence->inside = true;
   PyObject* result = function();
   sequence->inside = false;
-  sequence->last = latlab::ticks();
-  if (calls.empty()) sequence->first = start;
-  const std::int64_t wall = st::ticks_to_duration_ns(sequence->last - start);
-  Call call{wall, 0};
-  if (!brief) {
-    const auto clock = static_cast<std::int64_t>(st::spin_calibration().cpu_clock_ns);
-    call.busy_ns = std::max<std::int64_t>(0, std::min(wall, st::thread_cpu_ns() - cpu - clock));
-    // A thread that never let go of its CPU did not wait: it was preempted, or the machine was.
-    if (wall - call.busy_ns > kShort_ns) {
-      const std::int64_t off = wall - call.busy_ns - (latlab::stub::detail::ready_ns() - ready);
-      if (voluntary_switches() != switches && off > kShort_ns) call.blocked_ns = off;
-      sequence->lost_ns += wall - call.busy_ns - call.blocked_ns;
-    }
-    if (call.blocked_ns == 0 && wall < kShort_ns) call.busy_ns = wall;
-  }
-  sequence->brief = wall < kShort_ns;
-  calls.push_back(call);
+  const engine::Timed found = clock.stop();
+  sequence->last = clock.end();
+  if (calls.empty()) sequence->first = clock.begin();
+  sequence->lost_ns += found.lost_ns;
+  sequence->brief = found.brief;
+  calls.push_back(found.call);
   if (sequence->tid == 0) sequence->tid = static_cast<pid_t>(syscall(SYS_gettid));
-  sequence->spans.emplace_back(start, sequence->last);
+  sequence->spans.emplace_back(clock.begin(), sequence->last);
   return result;
 }
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <deque>
 #include <latlab/clock.hpp>
+#include <latlab/stub_trace.hpp>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,7 @@ PyObject* make_component(PyTypeObject* type, PyObject* arguments, PyObject*) {
   self->hook = hook;
   self->wrapped = PyDict_New();
   self->state = new State();
-  self->factor = 1.0;
+  self->policy = {};
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -89,6 +90,16 @@ PyObject* bind_method(PyObject* object, PyObject* instance, PyObject*) {
   return PyMethod_New(object, instance);
 }
 
+// What the component hasn't itself (__defaults__, cache_info, a function's own members) is its function's.
+PyObject* get_attribute(PyObject* object, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(object, name);
+  auto* self = reinterpret_cast<Component*>(object);
+  if (found != nullptr || self->function == nullptr || PyErr_ExceptionMatches(PyExc_AttributeError) == 0)
+    return found;
+  PyErr_Clear();
+  return PyObject_GetAttr(self->function, name);
+}
+
 PyObject* set_mode(PyObject* object, PyObject* arguments) {
   auto* self = reinterpret_cast<Component*>(object);
   int mode = 0;
@@ -105,13 +116,13 @@ PyObject* set_mode(PyObject* object, PyObject* arguments) {
   }
   st::spin_calibration();  // here, and not within the first call
   self->mode = static_cast<std::uint8_t>(mode);
-  self->factor = factor;
+  self->policy.factor = factor;
   self->delay_ns = delay;
-  self->idle = idle != 0;
+  self->policy.idle = idle != 0;
   self->released = released != 0;
   self->simulate = simulated != 0;
   self->state->calls = 0;
-  self->state->inside_ticks = 0;
+  self->state->inside_ns = 0;
   if (mode == kMeasure) {
     clear_values(*self->state);
     self->cached = nullptr;
@@ -205,15 +216,17 @@ PyObject* get_call_spans(PyObject* object, PyObject*) {
 PyObject* set_study(PyObject* object, PyObject* arguments) {
   auto* self = reinterpret_cast<Component*>(object);
   double work_per_ns = 0.0;
+  double wait = 1.0;
   int marking = 0;
   int opening = 0;
   int timing = 0;
   long period = 0;
-  if (PyArg_ParseTuple(arguments, "dpppl", &work_per_ns, &marking, &opening, &timing, &period) == 0) {
+  if (PyArg_ParseTuple(arguments, "ddpppl", &work_per_ns, &wait, &marking, &opening, &timing, &period) == 0) {
     return nullptr;
   }
-  self->period = period;
-  self->work_per_ns = work_per_ns;
+  self->policy.period = period;
+  self->policy.wait = wait;
+  self->policy.work_per_ns = work_per_ns;
   self->marking = marking != 0;
   self->opening = opening != 0;
   self->timing = timing != 0;
@@ -242,17 +255,14 @@ PyObject* spend(PyObject* object, PyObject* mark) {
   const std::uint64_t start = PyLong_AsUnsignedLongLong(mark);
   if (PyErr_Occurred() != nullptr) return nullptr;
   if (!self->simulate || self->state->sequences.empty()) Py_RETURN_NONE;
-  const auto spent = static_cast<std::int64_t>(latlab::ticks() - start);
-  Account account = open_account(self, self->state->sequences.front());
-  account.start -= static_cast<std::uint64_t>(spent);
-  account.cpu_start_ns -= st::ticks_to_duration_ns(static_cast<std::uint64_t>(spent));
-  close_account(self, account);
+  Host host{self, self->state->sequences.front()};
+  StubCall call(host, self->policy, start);
+  self->state->inside_ns += call.close();
   Py_RETURN_NONE;
 }
 
 PyObject* get_inside(PyObject* object, PyObject*) {
-  return PyLong_FromLongLong(
-      st::ticks_to_duration_ns(reinterpret_cast<Component*>(object)->state->inside_ticks));
+  return PyLong_FromLongLong(reinterpret_cast<Component*>(object)->state->inside_ns);
 }
 
 PyObject* get_calls(PyObject* object, PyObject*) {
@@ -270,14 +280,15 @@ PyObject* get_left(PyObject* object, PyObject*) {
 PyMethodDef kMethods[] = {
     {"set_mode", set_mode, METH_VARARGS, "set_mode(mode, factor, delay_ns, idle, released, simulate)"},
     {"set_study", set_study, METH_VARARGS,
-     "set_study(work_per_ns, marking, opening, timing, period): stubs of so much work (0: until a deadline), "
-     "whether all calls are marked or the begin of the first, whether stubs are measured, and the working "
+     "set_study(work_per_ns, wait, marking, opening, timing, period): stubs of so much work (0: until a "
+     "deadline) and such a part of the waits, whether all calls are marked or the begin of the first, "
+     "whether stubs are measured, and the working "
      "period that the factor is of (0: all)."},
     {"marks", get_marks, METH_NOARGS,
      "Begin and end of each call, or the begin of the first one, ns on CLOCK_MONOTONIC as int64."},
     {"set_sequences", set_sequences, METH_O, "Recorded values, one (list, kinds) a thread."},
     {"set_times", set_times, METH_O,
-     "Times to simulate: for each sequence (busy_ns, blocked_ns) as int64; see _plan.py."},
+     "Times to simulate: for each sequence (busy_ns, blocked_ns) as int64; see plan.py."},
     {"times", get_calls<&Sequence::times>, METH_NOARGS,
      "Measured times: for each sequence (busy_ns, blocked_ns) as int64."},
     {"spent", get_calls<&Sequence::spent>, METH_NOARGS,
@@ -311,6 +322,7 @@ PyType_Slot kSlots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(clear)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_getattro, reinterpret_cast<void*>(get_attribute)},
     {Py_tp_descr_get, reinterpret_cast<void*>(bind_method)},
     {Py_tp_methods, kMethods},
     {Py_tp_members, kMembers},
@@ -330,4 +342,10 @@ NB_MODULE(stubs_replay, m) {
   PyObject* type = PyType_FromSpec(&kSpec);
   if (type == nullptr) nb::raise_python_error();
   m.attr("Component") = nb::steal(type);
+  // The layout of files that C++ and Python share, from the headers that define it.
+  m.attr("PLAN_HEAD") = nb::str(engine::kPlanHead.data(), engine::kPlanHead.size());
+  m.attr("TIMES_HEAD_FORMAT") = engine::kTimesHeadFormat;
+  m.attr("CALL_TIME_BYTES") = sizeof(Call);
+  m.attr("TRACE_HEAD_FORMAT") = engine::kHeadFormat;
+  m.attr("TRACE_FILE_HEAD_FORMAT") = engine::kFileHeadFormat;
 }

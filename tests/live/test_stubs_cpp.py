@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 import latlab
 from latlab.cli import main
+from latlab.errors import LatlabError
 from latlab.stubs import StudyPlan
 from latlab.stubs.studies.runner import Lab
 from latlab.system.kernel.tracing import unavailable
@@ -271,6 +273,117 @@ def test_the_first_calls_begin_splits_a_run_of_several_threads(tmp_path: Path) -
     assert before + since == run.wall_ns
     assert before > 0
     assert since > 0
+
+
+SEVERAL = """#include <chrono>
+#include <functional>
+#include <latlab/stub.hpp>
+#include <stdexcept>
+using latlab::stub::component;
+long spin(long us) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(us);
+  while (std::chrono::steady_clock::now() < end) {}
+  return us;
+}
+long parse() { return spin(500); }
+long book() { return spin(2000); }
+int over() { return 7; }
+double over(double x) { return x; }
+struct Server {
+  long us;
+  long first() { return spin(us); }
+  long second() { return spin(2 * us); }
+};
+template <class T>
+T twice(const char* name, T x) { return component(name, [&] { return static_cast<T>(x + x); }); }
+int main() {
+  Server server{300};
+  std::string name;
+  long total = 0;
+  for (int i = 0; i < 8; ++i) {
+    total += component("parse", &parse) + component("book", &book);
+    total += component("first", std::bind_front(&Server::first, &server));
+    total += component("second", std::bind_front(&Server::second, &server));
+    total += component("over", static_cast<int (*)()>(&over));
+    total += static_cast<long>(component("over double", [] { return over(2.0); }));
+    total += twice("twice int", 4) + static_cast<long>(twice("twice double", 2.5));
+    for (const char* each : {"made a", "made b"}) {
+      name = each;
+      total += component(name.c_str(), &parse);
+    }
+    total += component("same", [] { return spin(100); });
+    total += component("same", [] { return spin(700); });
+  }
+  return total == 8 * (500 + 2000 + 300 + 600 + 7 + 2 + 8 + 5 + 2 * 500 + 100 + 700) ? 0 : 1;
+}
+"""
+
+
+def one_of_several(program: Path, name: str, folder: Path) -> list[float]:
+    """The typical busy time of each measured thread's calls, in us; and its stub must leave the sum alone."""
+    folder.mkdir()
+    lab = Lab([str(program)], StudyPlan(name, kind="c++"), folder)
+    units = lab.measure()
+    lab.run("record")
+    lab.keep(units)
+    lab.run("flat")
+    return [sorted(unit.times[:, 0].tolist())[len(unit.times) // 2] / 1e3 for unit in units.values()]
+
+
+@pytest.mark.parametrize(
+    ("name", "us"),
+    [("parse", 500), ("book", 2000), ("first", 300), ("second", 600), ("made a", 500), ("made b", 500)],
+)
+def test_components_of_one_type_of_callable_have_a_plan_each(name: str, us: float, tmp_path: Path) -> None:
+    program = compile_in(tmp_path, SEVERAL)
+    (found,) = one_of_several(program, name, tmp_path / "a b")
+    assert us * 0.95 < found < us * 1.3
+
+
+@pytest.mark.parametrize("name", ["over", "over double", "twice int", "twice double", "same"])
+def test_overloads_and_templates_are_recorded_and_replayed_each_by_its_name(
+    name: str, tmp_path: Path
+) -> None:
+    assert len(one_of_several(compile_in(tmp_path, SEVERAL), name, tmp_path / "lab")) == 1
+
+
+def test_a_name_at_two_places_can_be_studied_by_its_place(tmp_path: Path) -> None:
+    program = compile_in(tmp_path, SEVERAL)
+    line = SEVERAL[: SEVERAL.index("spin(700)")].count("\n") + 1
+    (found,) = one_of_several(program, f"same@main.cpp:{line}", tmp_path / "lab")
+    assert 650 < found < 950
+
+
+REFUSED = {
+    "results of different types": (
+        'component("x", [] { return 1; }); component("x", [] { return 2.5; });',
+        "two components are named 'x', with results of different types: x@main.cpp:",
+    ),
+    "an exception": (
+        'try { component("x", []() -> int { throw 1; }); } catch (int) {}',
+        "a call of it throws an exception",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", list(REFUSED))
+def test_what_a_stub_in_cpp_cannot_stand_for_is_refused_in_one_line(what: str, tmp_path: Path) -> None:
+    body, said = REFUSED[what]
+    source = "#include <latlab/stub.hpp>\nusing latlab::stub::component;\nint main() { BODY }\n"
+    program = compile_in(tmp_path, source.replace("BODY", body))
+    (tmp_path / "lab").mkdir()
+    lab = Lab([str(program)], StudyPlan("x", kind="c++"), tmp_path / "lab")
+    with pytest.raises(LatlabError, match=re.escape(said)):
+        lab.run("record")
+
+
+def test_a_plan_of_another_version_is_refused_and_not_ignored(tmp_path: Path) -> None:
+    program = compile_in(tmp_path, SYSTEM)
+    (tmp_path / "plan").write_text("latlab-stubs-plan 2\nmeasure 1.0 0 - /tmp work\n")
+    environment = {**os.environ, "LATLAB_STUBS_PLAN": str(tmp_path / "plan")}
+    done = subprocess.run([str(program)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "is a plan of another version ('latlab-stubs-plan 2'" in done.stderr
 
 
 TWO_PERIODS = """#include <chrono>

@@ -120,12 +120,19 @@ def record(
     command: tuple[str, ...],
 ) -> int:
     """Run a Python COMMAND and record the component's results, without touching its code."""
+    from dataclasses import replace
+
     from latlab.stubs.studies import outside as _outside
 
-    count = _outside.record(name, list(command), output, keyed=keyed, mutates=mutates)
+    count, changes = _outside.record(name, list(command), output, keyed=keyed, mutates=mutates)
     if as_json:
-        click.echo(dumps({"schema": 1, "trace": str(output), "component": name, "results": count}))
+        click.echo(dumps({"schema": 1, "trace": str(output), "component": name, "results": count,
+                          "keeps": list(changes.kept), "not_kept": dict(changes.lost)}))  # fmt: skip
     say(f"{output}: {count} results of {name}")
+    if changes.kept:
+        say(f"latlab: {_outside.told(replace(changes, lost=()))}")
+    if changes.lost:
+        click.echo(f"latlab: {_outside.told(replace(changes, kept=()))}", err=True)
     return ExitCode.OK
 
 
@@ -138,29 +145,46 @@ def record(
 @click.option("--lazy", is_flag=True, help="Make each result when it is handed out, not all at the start.")
 @click.option("--views", is_flag=True, help="Hand out arrays as read-only views, not as copies.")
 @click.option(
+    "--compare/--no-compare", default=True, show_default=True,
+    help="Run COMMAND without the stub as well, and compare what both say and write.",
+)  # fmt: skip
+@click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's output goes to stderr."
 )
 @_COMMAND
 def replay(
-    trace: Path, name: str, keyed: bool, lazy: bool, views: bool, as_json: bool, command: tuple[str, ...]
-) -> int:
+    trace: Path, name: str, keyed: bool, lazy: bool, views: bool, compare: bool, as_json: bool,
+    command: tuple[str, ...],
+) -> int:  # fmt: skip
     """Run a Python COMMAND with the results of TRACE in the component's place.
 
-    Exit code 1 where the command fails, or calls the component less often than it was recorded.
+    COMMAND is run as it is, too, and what both print, write and end with is compared.
+
+    Exit code 1 where the command fails, says something else than without the stub, or calls the component
+    less often than it was recorded.
     """
     from latlab.stubs.studies import outside as _outside
 
-    calls, held, code = _outside.replay(
-        name, trace, list(command), keyed=keyed, lazy=lazy, views=views, aside=as_json
+    found = _outside.replay(
+        name, trace, list(command), keyed=keyed, lazy=lazy, views=views, aside=as_json, compare=compare
     )
     if as_json:
-        document = {"schema": 1, "trace": str(trace), "component": name, "calls": calls}
-        click.echo(dumps({**document, "memory_bytes": held, "exit_code": code}))
+        document = {"schema": 1, "trace": str(trace), "component": name, "calls": found.calls,
+                    "memory_bytes": found.held_bytes, "exit_code": found.code}  # fmt: skip
+        click.echo(dumps({**document, "compared": found.compared, "differs": found.differs}))
     how = "made as they were asked for" if lazy else "preloaded"
-    say(f"{trace}: {calls} calls of {name} replayed, {how}, {size(held)} of memory")
-    if code:
-        click.echo(f"latlab: the command ended with exit code {code}", err=True)
-    return ExitCode.FAILED if code else ExitCode.OK
+    memory = f"{how}, {size(found.held_bytes)} of memory"
+    same = "; what it says and writes is the same as without the stub" if compare else "; not compared"
+    if found.varies:
+        same = "; what is the same in each run as it is, is the same with the stub"
+    same = "" if found.differs is not None else same
+    say(f"{trace}: {found.calls} calls of {name} replayed, {memory}{same}")
+    if found.differs is not None:
+        click.echo(f"latlab: the stub of {name} changes more than its time: {found.differs}", err=True)
+        click.echo(f"latlab: record it again: what it changes is then looked for; {_outside.STATE}", err=True)
+    if found.code:
+        click.echo(f"latlab: the command ended with exit code {found.code}", err=True)
+    return ExitCode.FAILED if found.code or found.differs is not None else ExitCode.OK
 
 
 @click.command()

@@ -12,6 +12,9 @@ import sys
 _HERE = os.path.dirname(os.path.realpath(__file__))  # noqa: PTH120
 
 
+_HEAD = "latlab-stubs-plan 3"  # as in stub_engine.hpp; nothing that knows it is imported yet
+
+
 def _next_sitecustomize() -> None:
     """Run the site's own sitecustomize, which this file hides."""
     from importlib.machinery import PathFinder
@@ -73,8 +76,11 @@ def _install() -> None:
         return
     wanted: dict[str, list[str]] = {}
     with open(path, encoding="utf-8") as file:
-        for line in file.read().splitlines()[1:]:
-            name = line.split(" ", 5)[5]
+        head, *lines = file.read().splitlines()
+        if head != _HEAD:
+            sys.exit(f"latlab: {path}: is a plan of another version ({head!r}, and {_HEAD!r} is read)")
+        for line in lines:
+            name = line.split("\t", 5)[5]
             module, separator, _ = name.partition(":")
             if separator:
                 wanted.setdefault(module, []).append(name)

@@ -56,6 +56,9 @@ def _overwrite(target: Any, state: Any, seen: dict[int, Any]) -> Any:
         target[...] = state
         return target
     names = [n for kind in type(target).__mro__ for n in _slots(kind)]
+    if hasattr(target, "__setstate__") and not names and hasattr(type(target), "getstate"):
+        target.__setstate__(state.__getstate__())  # random.Random and its like, whose state lies in C
+        return target
     if not hasattr(target, "__dict__") and not names:
         return state
     seen[id(state)] = target

@@ -5,6 +5,7 @@ This module is loaded into programs under study: it imports nothing heavy.
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import io
 import sys
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from latlab._core import stubs_replay
 from latlab.errors import LatlabError, UsageError
 from latlab.stubs.components import effects as _effects
+from latlab.stubs.components import state as _state
 from latlab.stubs.components import values as _values
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ OFF, MEASURE, DELAY, REPLAY, SLOW = range(5)
 
 # Of a code object's co_flags (inspect.CO_*).
 _SUSPENDED = {0x20: "a generator", 0x80: "an async function", 0x200: "an async generator"}
+
+# As a function is: by its name, which is the component's in another process, too.
+copyreg.pickle(stubs_replay.Component, lambda stub: str(vars(stub)["__qualname__"]))
 
 _components: dict[str, Hook] = {}
 lock = threading.RLock()
@@ -42,6 +47,9 @@ class Hook:
         self.function = function
         self.mutates = mutates
         self.callable = stubs_replay.Component(function, self)
+        self.watch: _state.Watch | None = None  # looks at what calls change
+        self.watching = False
+        self.pooled = False  # this process is a pool's: which calls it gets is chance
         self.shared = False  # threads take their calls from one queue
         self.numbering = False  # threads that are new get a sequence
         self.reset()
@@ -57,6 +65,11 @@ class Hook:
         self.delivered: dict[int, Any] = {}
         self.retained: set[int] | None = None  # calls whose result is returned again; None: not known
         self.count = 0
+        # In order and watched: each thread's results, and what was found after some of its calls.
+        self.ordered: dict[int, tuple[list[bytes | None], dict[int, dict[str, int]]]] = {}
+        self.taken_in_order: dict[int, int] = {}
+        self.differs: str | None = None
+        self.lost: dict[str, str] = {}  # places that can't be kept, and why
         self.session: Session | None = None
 
     def require_plain(self) -> None:
@@ -134,19 +147,49 @@ class Hook:
         return value
 
     def _apply(self, which: str | int, state: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        try:
-            target = named[which] if which in named else arguments[self._position(which)]
-        except IndexError:
-            raise self._failed(f"argument {which!r} was recorded and is not given") from None
-        if type(target) is type(state) and _values.is_immutable(target):
-            return  # what can't change wasn't changed when it was recorded
+        place = self._place(which, arguments, named)
+        if place is None:
+            raise self._failed(f"argument {which!r} was recorded and is not given")
+        target = place.get()
+        if type(target) is type(state) and target is not _state.MISSING and _values.is_immutable(target):
+            if not place.whole:
+                place.put(state)
+            return  # an argument that can't change wasn't changed when it was recorded
+        if not place.whole and (state is None or target is _state.MISSING or state is _state.MISSING):
+            place.put(state)
+            return
         try:
             result = _effects.overwrite(target, state)
         except _effects.AmbiguousStateError as error:
             raise self._failed(f"argument {which!r}: {error}") from None
         if result is not target:
-            given, recorded = type(target).__name__, type(state).__name__
-            raise self._failed(f"argument {which!r} is of type {given}, and {recorded} was recorded")
+            if place.whole:
+                given, recorded = type(target).__name__, type(state).__name__
+                raise self._failed(f"argument {which!r} is of type {given}, and {recorded} was recorded")
+            place.put(result)
+        elif place.copied:
+            place.put(state)
+
+    def watcher(self) -> _state.Watch:
+        """What looks at the places that a call reaches."""
+        if self.watch is None:
+            code = getattr(self.function, "__code__", None)
+            names = code.co_varnames[: code.co_argcount] if code is not None else ()
+            self.watch = _state.Watch(self.function, names)
+        return self.watch
+
+    def _place(
+        self, which: str | int, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> _state.Place | None:
+        """Where what a call changes lies; None: it isn't there in this call."""
+        if isinstance(which, str) and ":" in which:
+            return self.watcher().place(which, arguments)
+        root, _, member = str(which).partition(".")
+        position = -1 if root in named else self._position(int(root) if root.isdigit() else root)
+        if position >= len(arguments):
+            return None
+        holder = named[root] if position < 0 else arguments[position]
+        return _state.member_of(holder, member) if member else _state.Place(lambda: holder)
 
     def _position(self, which: str | int) -> int:
         if isinstance(which, int):
@@ -162,6 +205,11 @@ class Hook:
         session = self.session
         if session is None:
             return self.function(*arguments, **named)
+        if session.replaying and not session.keyed and not self._by_arguments():
+            mark = self.callable.mark()
+            result = self._replay_watched(arguments, named)
+            self.callable.spend(mark)
+            return result
         if not session.replaying and not session.keyed and getattr(_inside, "recording", False):
             return self.function(*arguments, **named)  # a stub of the outer one won't call it either
         if session.replaying:
@@ -171,23 +219,48 @@ class Hook:
             return result
         return self._record(session, arguments, named)
 
+    def _key(self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
+        if session.keyed and not self.pooled:
+            return _values.key_of(arguments, named)
+        if not self.pooled and not self._by_arguments():
+            return b""
+        try:
+            return _values.key_of(arguments, named)
+        except Exception:  # noqa: BLE001  # not to be told apart: results come in order
+            return _values.UNTOLD
+
+    def _by_arguments(self) -> bool:
+        """Whether it is chance which calls this thread gets: their arguments tell them apart."""
+        return self.shared or _plan_of_pools(threading.current_thread())
+
     def _record(self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        key = _values.key_of(arguments, named) if session.keyed else b""
+        key = self._key(session, arguments, named)
         raised: BaseException | None = None
         value: Any = None
+        before = self.watcher().before(arguments, named) if self.watching else None
         outer = getattr(_inside, "recording", False)
         _inside.recording = True
         try:
             value = self.function(*arguments, **named)
-        except Exception as error:  # noqa: BLE001  # whatever it raises is part of its function
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever it raises is part of its function
             raised = error
         finally:
             _inside.recording = outer
+        looked = self.watcher().after(before, arguments, named) if before is not None else None
         thread = self.thread_number()
         known: dict[int, Any] = {
             id(one): ("argument", i) for i, one in enumerate(arguments) if not _values.is_immutable(one)
         }
         known |= {id(one): ("named", name) for name, one in named.items() if not _values.is_immutable(one)}
+        # A result that is a member of an argument stays one, so that a change of either is one of both.
+        if self.watching and not _values.is_immutable(value) and id(value) not in known:
+            known |= {
+                id(one): (*known[id(holder)], name)
+                for holder in (*arguments, *named.values())
+                if id(holder) in known
+                for name, one in _state.members(holder)
+                if one is value
+            }
         same = self.alive[id(value)][1] if id(value) in self.alive else -1
         number = self.count
         self.count += 1
@@ -195,31 +268,35 @@ class Hook:
         shared = raised is None and id(value) not in known and not _values.is_immutable(value)
         if shared:
             self.alive.setdefault(id(value), (value, number))
-        states = {
-            which: self._state(which, arguments, named)
-            for which in self.mutates
-            if which in named or self._position(which) < len(arguments)
-        }
+        states = {}
+        for which in self.mutates:
+            place = self._place(which, arguments, named)
+            if place is not None and str(which) not in self.lost:
+                states[which] = place.get()
         document = {
             "k": "e" if raised else "r", "v": raised or value, "fx": states, "same": same, "n": number,
             "keep": shared,
         }  # fmt: skip
         null = value is None and raised is None and not states
         blob = None if null else self._pickle(document, known, set(map(id, states.values())))
-        session.add(self, thread, blob, key)
+        session.add(self, thread, blob, key, looked)
         if raised is not None:
             raise raised
         return value
-
-    def _state(self, which: str | int, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        return named[which] if which in named else arguments[self._position(which)]
 
     def _pickle(self, document: dict[str, Any], known: dict[int, Any], states: set[int]) -> bytes:
         file = io.BytesIO()
         try:
             effects = document.pop("fx")
             # An argument's own state is data, and only the result may refer to it: two pickles.
-            inner = {which: _values.dumps(state) for which, state in effects.items()}
+            inner = {}
+            for which, state in effects.items():
+                try:
+                    inner[which] = _values.dumps(state)
+                except Exception as error:  # a state's own __reduce__ raises what it likes
+                    if not self.watching:
+                        raise
+                    self.lost[str(which)] = str(error)
             pickler = _values.Pickler(file, known)
             pickler.dump({**document, "fx": {which: _values.State(blob) for which, blob in inner.items()}})
         except Exception as error:
@@ -232,13 +309,38 @@ class Hook:
             raise failed from error
         return file.getvalue()
 
+    def _replay_watched(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """In order, and compared with what was recorded of the state after each call that was looked at."""
+        values, looks = self.ordered[self.sequence_of_thread()]
+        thread = self.sequence_of_thread()
+        at = self.taken_in_order[thread] = self.taken_in_order.get(thread, -1) + 1
+        if at >= len(values):
+            self.exhausted(at)
+        blob = values[at]
+        raised: BaseException | None = None
+        value = None
+        try:
+            value = None if blob is None else self.make(blob, arguments, named)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # as it was recorded
+            raised = error
+        expected = looks.get(at)
+        if expected is not None and self.differs is None:
+            found = self.watcher().look(arguments, named)
+            other = [label for label in expected if found.get(label, expected[label]) != expected[label]]
+            if other:
+                self.differs = f"after call {at + 1} {other[0]} is another one"
+        if raised is not None:
+            raise raised
+        return value
+
     def _replay_keyed(self, session: Session, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        key = _values.key_of(arguments, named)
+        key = self._key(session, arguments, named)
         blobs = self.keyed.get(key)
         if blobs is None:
             raise self._failed(f"these arguments were not recorded: {arguments!r} {named!r}")
-        at = self.taken.get(key, 0)
-        self.taken[key] = at + 1
+        with lock:
+            at = self.taken.get(key, 0)
+            self.taken[key] = at + 1
         # A component that gave one result for these arguments gives it again.
         blob = (
             blobs[min(at, len(blobs) - 1)] if len(set(blobs)) == 1 else blobs[at] if at < len(blobs) else None
@@ -281,6 +383,12 @@ def _unwrapped(found: Any) -> tuple[Any, Callable[[Any], Any]]:
     if isinstance(found, property) and found.fget is not None:
         return found.fget, found.getter
     return found, lambda stub: stub
+
+
+def _plan_of_pools(thread: threading.Thread) -> bool:
+    from latlab.stubs.components import plan as _plan
+
+    return _plan.of_pool(thread)
 
 
 def register(name: str, function: Callable[..., Any], mutates: tuple[str | int, ...] = ()) -> Any:

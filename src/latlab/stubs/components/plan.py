@@ -1,21 +1,24 @@
 """The plan that a study hands to the programs under study, by LATLAB_STUBS_PLAN: one line a component.
 
-    latlab-stubs-plan 2
+    latlab-stubs-plan 3
     MODE FACTOR DELAY_NS FLAGS STATE NAME
 
-MODE is off, measure, record, delay, flat, busy or idle; FACTOR scales the busy time of `busy` and `idle`;
-FLAGS are joined by commas, `-` where there are none: `released` (the component works without the GIL),
-`shared` (threads take their calls from one queue, so that a call's number says nothing about its thread),
-`keyed` (results by arguments), `waitless` (waits are left out), `profile` (sample which functions run),
-`work=RATE` (a busy stub does RATE iterations of the loop in stub_work.hpp for a ns, and does not spin until a
-deadline), `marks` (keep when each call began and ended: of programs with one thread), `opening` (keep when
-the first call began), `timed` (measure what each call of a busy stub takes), `lazy` and `views` (as in
-`replay`), `period=N` (the factor is of each call's Nth working period alone), `told` (PROCESS.held says how
-much memory the results hold), `mutates=A+B` (arguments whose state after a call
-is part of its function). STATE is a folder. Without a trace of its own a process takes any.trace. Each
-process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.spent, PROCESS.spans,
+separated by tabs. MODE is off, measure, record, delay, flat, busy or idle; FACTOR scales the busy time of
+`busy` and `idle`; FLAGS are joined by commas, `-` where there are none: `released` (the component works
+without the GIL), `shared` (threads take their calls from one queue, so that a call's number doesn't tell
+its thread), `keyed` (results by arguments), `waitless` (waits are left out), `wait=PART` (a stub keeps that
+part of them), `profile` (sample which functions run), `work=RATE` (a busy stub does RATE iterations of the
+loop in stub_work.hpp for a ns, and does not spin until a deadline), `marks` (keep when each call began and
+ended: of programs with one thread), `opening` (keep when the first call began), `timed` (measure what each
+call of a busy stub takes), `lazy` and `views` (as in `replay`), `period=N` (the factor is of each call's Nth
+working period alone), `told` (PROCESS.held says how much memory the results hold), `mutates=A+B` (places
+whose state after a call is part of its function; see state.py), `watch` (recording, look at what calls
+change: PROCESS.changes; replaying, compare the state after calls: PROCESS.differs). NAME of one in C++
+may be NAME@FILE:LINE, its place. STATE is a folder. Without a trace of its own a process takes any.trace.
+Each process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.spent, PROCESS.spans,
 PROCESS.threads, PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its
-command line and its number among processes with the same one.
+command line and its number among processes with the same one; of a pool's processes `worker` and a number,
+and each of them replays what all of them recorded.
 
 PROCESS.times: for each thread u32 number, u32 zero, u64 count, i64 begin of its first and i64 end of its last
 call (CLOCK_MONOTONIC), i64 lost_ns (within calls, ready without a CPU or taken by the machine), then count
@@ -26,19 +29,21 @@ PROCESS.marks: begin and end of each call, or the begin of the first, i64 ns (CL
 PROCESS.threads: the threads' names, a line each (Python). PROCESS.outcome: calls, inside_ns (time within the
 stub where it simulates none) and left (recorded results that were not handed out).
 
-The same text is read by include/latlab/stub_plan.hpp and by the shim that stands in for a command.
+The same text is read by include/latlab/stub_engine.hpp, for C++ programs and the shim that stands in for a
+command, and by _inject/sitecustomize.py. Each refuses another version.
 """
 
 from __future__ import annotations
 
-import array
 import atexit
 import os
 import struct
 import sys
+import threading
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from latlab._core import stubs_replay
 from latlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,10 +53,10 @@ if TYPE_CHECKING:
 VARIABLE = "LATLAB_STUBS_PLAN"
 ANY_TRACE = "any.trace"
 CALIBRATION = "LATLAB_STUBS_CALIBRATION"
-HEAD = "latlab-stubs-plan 2"
+HEAD = stubs_replay.PLAN_HEAD
 MODES = ("off", "measure", "record", "delay", "flat", "busy", "idle")
-_BLOCK = struct.Struct("<IIQqqq")
-_ROW_BYTES = 16
+_BLOCK = struct.Struct(stubs_replay.TIMES_HEAD_FORMAT)
+_ROW_BYTES = stubs_replay.CALL_TIME_BYTES
 
 
 # Tuples, since dataclasses take longer to import than all the rest, and this runs in programs under study.
@@ -73,6 +78,12 @@ class Entry(NamedTuple):
         """Of the flag `period=`; 0 where there is none."""
         return next((int(flag[7:]) for flag in self.flags if flag.startswith("period=")), 0)
 
+    def wait(self) -> float:
+        """The part of its waits that a stub keeps: of the flag `wait=`; 1 where there is none."""
+        if "waitless" in self.flags:
+            return 0.0
+        return next((float(flag[5:]) for flag in self.flags if flag.startswith("wait=")), 1.0)
+
     def mutates(self) -> tuple[str | int, ...]:
         """Of the flag `mutates=`; empty where there is none."""
         named = next((flag[8:].split("+") for flag in self.flags if flag.startswith("mutates=")), [])
@@ -81,7 +92,8 @@ class Entry(NamedTuple):
     def line(self) -> str:
         """The entry as a line of the plan."""
         flags = ",".join(self.flags) or "-"
-        return f"{self.mode} {float(self.factor)!r} {self.delay_ns} {flags} {self.state} {self.name}"
+        words = (self.mode, repr(float(self.factor)), str(self.delay_ns), flags, self.state, self.name)
+        return "\t".join(words)
 
 
 def text(entries: list[Entry]) -> str:
@@ -100,7 +112,7 @@ def parse(content: str, source: str) -> list[Entry]:
         raise InputError(source, "is not a plan of this version", place="line 1")
     entries = []
     for number, line in enumerate(lines[1:], start=2):
-        words = line.split(" ", 5)
+        words = line.split("\t", 5)
         if len(words) != 6 or words[0] not in MODES:
             raise InputError(source, f"is not an entry: '{line}'", place=f"line {number}")
         mode, factor, delay, flags, state, name = words
@@ -164,14 +176,44 @@ def write_times(path: str, times: dict[int, ThreadTimes]) -> None:
             file.write(one.rows)
 
 
+# What threads and processes of a pool run: which of them takes which call is chance.
+_POOLS = {
+    ("multiprocessing.pool", "worker"), ("concurrent.futures.process", "_process_worker"),
+    ("concurrent.futures.thread", "_worker"), ("joblib.externals.loky.process_executor", "_process_worker"),
+    ("loky.process_executor", "_process_worker"),
+}  # fmt: skip
+#: A pool's processes have this name and a number, and replay what all of them recorded.
+WORKER = "worker"
+
+
+def of_pool(one: object) -> bool:
+    """Whether a thread or a process object is a pool's."""
+    target = getattr(one, "_target", None)
+    return (getattr(target, "__module__", ""), getattr(target, "__name__", "")) in _POOLS
+
+
+def _child() -> object | None:
+    """This process among multiprocessing's children; None where it is none."""
+    found = sys.modules.get("multiprocessing.process")
+    if found is None or found.parent_process() is None:
+        return None
+    return found.current_process()  # type: ignore[no-any-return]
+
+
 def process_of(state: str) -> str:
     """This process's name: found again in the next run, where processes start in the same order."""
+    child = _child()
+    if child is not None and of_pool(child):
+        return _numbered(state, WORKER)
     try:
         with open("/proc/self/cmdline", "rb") as file:
             command = file.read()
     except OSError:
         command = "\0".join(sys.argv).encode()
-    key = f"{zlib.crc32(command):08x}"
+    return _numbered(state, f"{zlib.crc32(command):08x}")
+
+
+def _numbered(state: str, key: str) -> str:
     # One byte is appended by each process: the length before it is the process's number, without a lock.
     descriptor = os.open(f"{state}/{key}.count", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
@@ -195,6 +237,12 @@ def apply(hook: Hook) -> None:
                 atexit.register(_finish)
                 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
             _applied[hook.name] = (hook, entry)
+            if _child() is not None:
+                _settle(None)
+            elif "multiprocessing.process" in sys.modules:
+                # Perhaps a spawned process that is about to start, with whose main module this one came in,
+                # or a server that forks such: neither is told by register_after_fork.
+                _settle_before_run()
             if "profile" in entry.flags and "latlab-sampler" not in _samplers:
                 from latlab.stubs.components import profile as _profile
 
@@ -214,15 +262,17 @@ def _set(hook: Hook, entry: Entry) -> None:
     hook.shared = "shared" in entry.flags
     hook.mutates = entry.mutates() or hook.mutates
     hook.numbering = entry.mode == "measure"
+    hook.pooled = _process.startswith(WORKER)
     flags = entry.flags
     keep = ("marks" in flags, "opening" in flags, "timed" in flags)
-    hook.callable.set_study(entry.work_per_ns(), *keep, entry.period())
+    hook.callable.set_study(entry.work_per_ns(), entry.wait(), *keep, entry.period())
     released = "released" in entry.flags
     if entry.mode == "measure":
         hook.callable.set_mode(_component.MEASURE, 1.0, 0, False, False, False)
     elif entry.mode == "record":
+        hook.watching = "watch" in flags
         path = f"{entry.state}/{_process}.trace"
-        hook.session = _session.Session(path, replaying=False, keyed="keyed" in entry.flags)
+        hook.session = _session.Session(path, replaying=False, keyed="keyed" in entry.flags or hook.pooled)
         hook.callable.set_mode(_component.SLOW, 1.0, 0, False, False, False)
     elif entry.mode == "delay":
         hook.callable.set_mode(_component.DELAY, 1.0, entry.delay_ns, False, released, False)
@@ -238,24 +288,35 @@ def _load(hook: Hook, entry: Entry, released: bool) -> None:
 
     base = f"{entry.state}/{_process}"
     trace, shared = f"{base}.trace", f"{entry.state}/{ANY_TRACE}"
-    if not os.access(trace, os.R_OK):
+    traces = _of_workers(entry.state, "trace") if hook.pooled else [trace]
+    if not any(os.access(one, os.R_OK) for one in traces):
         if entry.mode == "off":
             return
-        trace = shared if os.access(shared, os.R_OK) else trace
+        traces = [shared]
     flags = entry.flags
-    keyed = "keyed" in flags
+    keyed = "keyed" in flags or hook.pooled
+    watched = "watch" in flags and not keyed and not hook.shared
     before = _session.resident_bytes() if "told" in flags else 0
-    loaded = {definition.name: definition for definition in _trace.read(trace)}
-    session = _session.Session(trace, replaying=True, keyed=keyed)
+    loaded: dict[str, _trace.Definition] = {}
+    for one in traces if os.access(traces[0], os.R_OK) else []:
+        loaded = _session.joined(hook.name, loaded, {d.name: d for d in _trace.read(one)})
+    session = _session.Session(traces[0], replaying=True, keyed=keyed)
     if hook.name in loaded:
-        _session.load(hook, session, loaded, lazy="lazy" in flags, views="views" in flags, shared=hook.shared)
+        _session.load(
+            hook, session, loaded, lazy="lazy" in flags, views="views" in flags, shared=hook.shared,
+            watched=watched,
+        )  # fmt: skip
     else:
         hook.session = session  # this process has imported it, and never called it
-    if keyed:
+    one_by_one = keyed or watched or bool(hook.ordered)
+    if one_by_one:
         hook.callable.set_sequences([([], b"")])
-    if os.access(f"{base}.times", os.R_OK):
-        hook.callable.set_times(_times(hook, entry, base, single=keyed or hook.shared))
-    mode = _component.OFF if entry.mode == "off" else _component.SLOW if keyed else _component.REPLAY
+    if hook.pooled:
+        rows = [one.rows for path in _of_workers(entry.state, "times") for one in read_times(path).values()]
+        hook.callable.set_times([b"".join(rows)])
+    elif hook.name in loaded and os.access(f"{base}.times", os.R_OK):
+        hook.callable.set_times(_times(hook, base, single=one_by_one or hook.shared))
+    mode = _component.OFF if entry.mode == "off" else _component.SLOW if one_by_one else _component.REPLAY
     factor = 0.0 if entry.mode == "flat" else entry.factor
     if "told" in flags:
         del loaded
@@ -264,14 +325,15 @@ def _load(hook: Hook, entry: Entry, released: bool) -> None:
     hook.callable.set_mode(mode, factor, 0, entry.mode == "idle", released, True)
 
 
-def _times(hook: Hook, entry: Entry, base: str, *, single: bool) -> list[bytes]:
+def _of_workers(state: str, suffix: str) -> list[str]:
+    """Files of all processes of pools."""
+    names = sorted(name for name in os.listdir(state) if name.startswith(f"{WORKER}-"))  # noqa: PTH208
+    return [f"{state}/{name}" for name in names if name.endswith(f".{suffix}")]
+
+
+def _times(hook: Hook, base: str, *, single: bool) -> list[bytes]:
     """In the order of the trace's threads; threads are told by their names."""
     times = {thread: one.rows for thread, one in read_times(f"{base}.times").items()}
-    if "waitless" in entry.flags:
-        for thread, rows in times.items():
-            values = array.array("q", rows)
-            values[1::2] = array.array("q", bytes(len(rows) // 2))
-            times[thread] = values.tobytes()
     if single:
         return [b"".join(times.values())]
     with open(f"{base}.threads", encoding="utf-8") as file:
@@ -306,8 +368,16 @@ def _finish() -> None:
                 file.writelines(f"{name}\n" for name in hook.threads)
         elif entry.mode == "record" and hook.session is not None and error is None:
             hook.session.save()
+            if hook.watch is not None:
+                hook.watch.save(f"{base}.changes", hook.lost)
         elif entry.mode in ("flat", "busy", "idle"):
-            left = 0 if "keyed" in entry.flags else hook.callable.left()
+            left = 0 if "keyed" in entry.flags or hook.pooled else hook.callable.left()
+            if hook.ordered:
+                left = sum(len(values) for values, _ in hook.ordered.values())
+                left -= sum(taken + 1 for taken in hook.taken_in_order.values())
+            if hook.differs is not None:
+                with open(f"{base}.differs", "w", encoding="utf-8") as file:
+                    file.write(hook.differs)
             with open(f"{base}.outcome", "w", encoding="utf-8") as file:
                 file.write(f"{hook.callable.calls()} {hook.callable.inside()} {left}\n")
         for sampler in _samplers.values():
@@ -318,7 +388,7 @@ def _before_fork() -> None:
     # multiprocessing's children leave without atexit, and forget finalizers that were set before the fork.
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
-        util.register_after_fork(_applied_anchor, _child_of_multiprocessing)
+        util.register_after_fork(_applied_anchor, _settle)
 
 
 def _after_fork() -> None:
@@ -329,9 +399,46 @@ def _after_fork() -> None:
         _set(hook, entry)
 
 
-def _child_of_multiprocessing(_: object) -> None:
-    util = sys.modules["multiprocessing.util"]
-    util.Finalize(None, _finish, exitpriority=0)
+def _settle(_: object) -> None:
+    """In a child of multiprocessing: take the recording of its pool, and keep everything at its end."""
+    global _process
+    sys.modules["multiprocessing.util"].Finalize(None, _finish, exitpriority=0)
+    child = _child()
+    if child is not None and of_pool(child) and _process is not None and not _process.startswith(WORKER):
+        _process = None
+        for hook, entry in _applied.values():
+            hook.reset()
+            _set(hook, entry)
+    _finish_when_terminated()
+
+
+def _settle_before_run() -> None:
+    kind = sys.modules["multiprocessing.process"].BaseProcess
+    run = kind.run
+
+    def settled(self: object) -> None:
+        kind.run = run
+        _settle(None)
+        run(self)
+
+    kind.run = settled
+
+
+def _finish_when_terminated() -> None:
+    """A pool that is left ends its processes by a signal, before they could keep anything."""
+    import signal
+
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+
+    def finish(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        _finish()
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, finish)
 
 
 class _Anchor:

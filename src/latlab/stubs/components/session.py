@@ -27,11 +27,18 @@ class Session:
         self.error: LatlabError | None = None  # the first that the program under test was given
         self.held_bytes = 0  # memory that the preloaded results of a replay take
         self.entries: dict[str, list[tuple[int, bytes | None, bytes]]] = {}
+        self.looks: dict[str, dict[tuple[int, int], dict[str, int]]] = {}
+        self.runs: dict[tuple[str, int], int] = {}
 
-    def add(self, hook: Hook, thread: int, blob: bytes | None, key: bytes) -> None:
-        """Keep one call's result."""
+    def add(
+        self, hook: Hook, thread: int, blob: bytes | None, key: bytes, looked: dict[str, int] | None = None
+    ) -> None:
+        """Keep one call's result, and what was found after it where it was looked at."""
         with lock:
             self.entries.setdefault(hook.name, []).append((thread, blob, key))
+            run = self.runs[hook.name, thread] = self.runs.get((hook.name, thread), -1) + 1
+            if looked is not None:
+                self.looks.setdefault(hook.name, {})[thread, run] = looked
 
     def finish(self) -> None:
         """Raise the error that the program under test has swallowed."""
@@ -52,7 +59,9 @@ class Session:
                 values.append(_trace.Value(run, thread, _trace.PICKLE, blob))
                 keys.append(key)
             definitions.append(_trace.Definition(name, "python", "", values))
-            about = _values.dumps({"threads": threads, "keys": keys if self.keyed else []})
+            about = _values.dumps(
+                {"threads": threads, "keys": keys if any(keys) else [], "looks": self.looks.get(name, {})}
+            )
             definitions.append(
                 _trace.Definition(f"{name} about", "latlab", "", [_trace.Value(0, 0, _trace.PICKLE, about)])
             )
@@ -152,8 +161,9 @@ def load(
     lazy: bool,
     views: bool = False,
     shared: bool = False,
+    watched: bool = False,
 ) -> None:
-    """Preload one component's results; `shared`: one sequence for all threads."""
+    """Preload one component's results; `shared`: one sequence for all threads; `watched`: compare states."""
     hook.reset()
     hook.session = session
     values = loaded[hook.name].values
@@ -165,6 +175,19 @@ def load(
             raise UsageError(f"{session.path} was not recorded keyed", remedy="record it with --keyed")
         for key, value in zip(about["keys"], values, strict=True):
             hook.keyed.setdefault(key, []).append(value.data or b"")
+        hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
+        return
+    by_arguments = [value for key, value in zip(about["keys"], values, strict=False) if key]
+    for key, value in zip(about["keys"], values, strict=False):
+        if key:
+            hook.keyed.setdefault(key, []).append(value.data or b"")
+    if by_arguments or (watched and not shared):
+        told = {id(value) for value in by_arguments}
+        values = [value for value in values if id(value) not in told]
+        for number in range(len(about["threads"])):
+            mine = [value.data for value in values if value.thread == number]
+            looks = {run: one for (thread, run), one in about.get("looks", {}).items() if thread == number}
+            hook.ordered[number] = (mine, looks)
         hook.callable.set_mode(SLOW, 1.0, 0, False, False, False)
         return
     if not lazy:
@@ -181,6 +204,21 @@ def load(
         sequence[1].append(kind)
     hook.callable.set_sequences([(list(v), bytes(k)) for v, k in sequences])
     hook.callable.set_mode(REPLAY, 1.0, 0, False, False, False)
+
+
+def joined(
+    name: str, one: dict[str, _trace.Definition], other: dict[str, _trace.Definition]
+) -> dict[str, _trace.Definition]:
+    """One component's recordings of two processes as one, told apart by their arguments."""
+    if name not in one or name not in other:
+        return one if name in one else other
+    abouts = [pickle.loads(each[f"{name} about"].values[0].data or b"") for each in (one, other)]
+    about = {**abouts[0], "keys": [*abouts[0]["keys"], *abouts[1]["keys"]], "looks": {}}
+    blob = _trace.Value(0, 0, _trace.PICKLE, _values.dumps(about))
+    return {
+        name: _trace.Definition(name, "python", "", [*one[name].values, *other[name].values]),
+        f"{name} about": _trace.Definition(f"{name} about", "latlab", "", [blob]),
+    }
 
 
 def resident_bytes() -> int:

@@ -32,12 +32,13 @@ import struct
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from latlab._core import stubs_replay
 from latlab.errors import InputError
 
 MAGIC: Final = b"LATSTUB\0"
 VERSION: Final = 1
-_HEAD: Final = struct.Struct("<8sII")
-_ENTRY: Final = struct.Struct("<BBBBIIIQQ")
+_HEAD: Final = struct.Struct(stubs_replay.TRACE_FILE_HEAD_FORMAT)
+_ENTRY: Final = struct.Struct(stubs_replay.TRACE_HEAD_FORMAT)
 _DEFINITION, _VALUE, _END = 1, 2, 3
 PACKED, PICKLE = 0, 1
 

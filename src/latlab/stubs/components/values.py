@@ -9,6 +9,8 @@ import io
 import pickle
 from typing import Any, Final
 
+#: Stands for arguments that can't be told from others.
+UNTOLD: Final = b"untold"
 _IMMUTABLE: Final = (type(None), bool, int, float, complex, str, bytes)
 
 
@@ -31,14 +33,21 @@ class Pickler(pickle.Pickler):
         return self._arguments.get(id(value))
 
     def reducer_override(self, value: Any) -> Any:
-        """How an exception is pickled."""
-        # An exception is pickled as a call of its class with `args`, which one with an __init__ of its own
-        # need not take.
-        if isinstance(value, BaseException) and type(value).__reduce__ is BaseException.__reduce__:
-            for kind in type(value).__mro__:
-                if "__init__" in kind.__dict__ and kind.__module__ != "builtins":
-                    return make_exception, (type(value), value.args, value.__dict__)
-        return NotImplemented
+        """How an exception is pickled: with its cause, and without a call of an __init__ of its own.
+
+        Pickled as usual it is a call of its class with `args`, which one with an __init__ need not take.
+        """
+        if not isinstance(value, BaseException) or type(value).__reduce__ is not BaseException.__reduce__:
+            return NotImplemented
+        own = any("__init__" in k.__dict__ and k.__module__ != "builtins" for k in type(value).__mro__)
+        chained = value.__cause__ is not None or value.__context__ is not None
+        if not own and not chained:
+            return NotImplemented
+        chain = (value.__cause__, value.__context__, value.__suppress_context__)
+        if own:
+            return chain_exception, (make_exception, (type(value), value.args, value.__dict__), None, chain)
+        reduced: Any = value.__reduce_ex__(4)
+        return chain_exception, (*reduced[:2], reduced[2] if len(reduced) > 2 else None, chain)
 
 
 class Unpickler(pickle.Unpickler):
@@ -50,8 +59,9 @@ class Unpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> Any:
         """The argument that the persistent id names."""
-        kind, which = pid
-        return self._arguments[which] if kind == "argument" else self._named[which]
+        kind, which, *member = pid
+        found = self._arguments[which] if kind == "argument" else self._named[which]
+        return getattr(found, member[0]) if member else found
 
 
 class State:
@@ -69,9 +79,39 @@ def dumps(value: Any) -> bytes:
     return pickle.dumps(value, protocol=5)
 
 
+class _KeyPickler(pickle.Pickler):
+    """Writes sets in an order that is the same under every hash seed."""
+
+    def persistent_id(self, value: Any) -> Any:
+        """A set's elements in the order of their own pickles; None for everything else."""
+        if type(value) in (set, frozenset):
+            return type(value).__name__, sorted(_key(one) for one in value)
+        return None
+
+
+def _key(value: Any) -> bytes:
+    file = io.BytesIO()
+    _KeyPickler(file, protocol=5).dump(value)
+    return file.getvalue()
+
+
 def key_of(arguments: tuple[Any, ...], named: dict[str, Any]) -> bytes:
     """What tells the arguments of one call from those of another."""
-    return pickle.dumps((arguments, sorted(named.items())), protocol=5)
+    asked = (arguments, sorted(named.items()))
+    key = pickle.dumps(asked, protocol=5)
+    # Where one of the bytes is the pickle's sign for a set there may be one.
+    return _key(asked) if b"\x8f" in key or b"\x91" in key else key
+
+
+def chain_exception(
+    made: Any, arguments: tuple[Any, ...], state: Any, chain: tuple[Any, Any, bool]
+) -> BaseException:
+    """An exception with what caused it."""
+    found: BaseException = made(*arguments)
+    if state:
+        found.__dict__.update(state)
+    found.__cause__, found.__context__, found.__suppress_context__ = chain
+    return found
 
 
 def make_exception(kind: type[BaseException], arguments: tuple[Any, ...], state: dict[str, Any]) -> Any:

@@ -6,50 +6,119 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from latlab.errors import LatlabError, UsageError
 from latlab.stubs.components import plan as _plan
+from latlab.stubs.components import session as _session
 from latlab.stubs.components import trace as _trace
 from latlab.stubs.studies import runner as _lab
+from latlab.stubs.studies import same as _same
 from latlab.stubs.studies.question import StudyPlan
 
 #: What to do where a stub lets a change of state go.
 STATE = 'what a call changes is kept where it is named: @component(mutates=("self",)), or any other argument'
-_SHOWN = 60  # characters of a line that differs
+_PASSES = 3  # recordings in which changes are looked for: a place that is kept may show another
 
 
-def run(lab: _lab.Lab, mode: str) -> subprocess.CompletedProcess[bytes]:
-    """One run of the command, with what it says kept."""
-    lab.prepare(mode, 1.0, 0)
-    return subprocess.run(
-        lab.command, env=lab.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+@dataclass(frozen=True)
+class Changes:
+    """What calls of a component change besides their results.
 
-
-def output_differs(lab: _lab.Lab, stub: subprocess.CompletedProcess[bytes]) -> str | None:
-    """What the command says with the stub and does not say without; None where it is the same.
-
-    It is run twice as it is: of what differs from run to run by itself, such as times, nothing can be told.
-
-    Args:
-        stub: the run with the stub, at full time.
+    Attributes:
+        kept: places that are recorded and written again by the stub, such as ``self.n``.
+        lost: those that can't be, and why.
+        looked: calls that were looked at.
+        calls: all of them.
     """
-    first, second = (
-        subprocess.run(lab.command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-        for _ in range(2)
+
+    kept: tuple[str, ...] = ()
+    lost: tuple[tuple[str, str], ...] = ()
+    looked: int = 0
+    calls: int = 0
+
+
+def run(lab: _lab.Lab, mode: str, flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[bytes]:
+    """One run of the command, with what it says kept."""
+    found = said(lab, mode, flags)
+    return subprocess.CompletedProcess(lab.command, found.code, found.out, found.err)
+
+
+def said(lab: _lab.Lab, mode: str, flags: tuple[str, ...] = ()) -> _same.Said:
+    """One run of the command in a variant; "original" runs it as it is."""
+    if mode == "original":
+        return _same.said(lab.command, lab.original)
+    lab.prepare(mode, 1.0, 0, flags)
+    return _same.said(lab.command, lab.environment)
+
+
+def output_differs(lab: _lab.Lab) -> str | None:
+    """What the command says, leaves or holds with the stub and not without; None where it is the same.
+
+    Raises:
+        LatlabError: the stub can't be replayed.
+    """
+    for old in lab.state.glob("*.differs"):
+        old.unlink()
+    original = said(lab, "original")
+    stub = said(lab, "flat", ("watch",) if lab.plan.kind == "python" else ())
+    other = _same.difference(stub, original, lambda: said(lab, "original"))
+    if other is None:
+        for path in lab.state.glob("*.differs"):
+            return path.read_text(encoding="utf-8")
+    return other
+
+
+def kept(lab: _lab.Lab) -> Changes:
+    """Record the component with what its calls change, where that can be kept; so from then on.
+
+    Raises:
+        LatlabError: the command fails, or the component can't be recorded.
+    """
+    found = Changes()
+    for _ in range(_PASSES):
+        for old in lab.state.glob("*.changes"):
+            old.unlink()
+        done = run(lab, "record", ("watch",))
+        if done.returncode != 0:
+            lab.require_recorded()
+            raise LatlabError(
+                f"the command failed with exit code {done.returncode} while recording: {last_said(done)}"
+            )
+        lab.require_recorded()
+        found = changes_of(lab)
+        new = [one for one in found.kept if not lab.keeps(one)]
+        if not new:
+            break
+        lab.keep_places(new)
+    return found
+
+
+def told(changes: Changes) -> str:
+    """What calls change, in one line."""
+    parts = [f"each call's change of {', '.join(changes.kept)} is kept"] if changes.kept else []
+    parts += [f"the change of {name} can't be kept ({why})" for name, why in changes.lost]
+    return "; ".join(parts)
+
+
+def changes_of(lab: _lab.Lab) -> Changes:
+    """What was found in the last recording."""
+    places: dict[str, str] = {}
+    looked = calls = 0
+    for path in sorted(lab.state.glob("*.changes")):
+        head, *lines = path.read_text(encoding="utf-8").splitlines()
+        one, all_ = map(int, head.split())
+        looked, calls = looked + one, calls + all_
+        for line in lines:
+            _, name, why = line.split("\t", 2)
+            places[name] = places.get(name) or why
+    return Changes(
+        tuple(name for name, why in places.items() if not why),
+        tuple((name, why) for name, why in places.items() if why),
+        looked,
+        calls,
     )
-    if first.returncode != second.returncode:
-        return None
-    if first.returncode != stub.returncode:
-        return f"it ends with {stub.returncode} and not with {first.returncode}"
-    lines = [done.stdout.decode(errors="replace").splitlines() for done in (first, second, stub)]
-    if lines[0] == lines[1] and len(lines[2]) != len(lines[0]):
-        return f"it prints {len(lines[2])} lines and not {len(lines[0])}"
-    for number, (one, other, changed) in enumerate(zip(*lines, strict=False), 1):
-        if one == other != changed:
-            return f"its line {number} is {changed[:_SHOWN]!r} and not {one[:_SHOWN]!r}"
-    return None
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:
@@ -70,12 +139,15 @@ def recorded(lab: _lab.Lab) -> dict[str, list[_trace.Definition]]:
         LatlabError: the command fails.
         UsageError: the component is never called.
     """
-    done = run(lab, "record")
-    if done.returncode != 0:
-        raise LatlabError(
-            f"the command failed with exit code {done.returncode} while recording: {last_said(done)}"
-        )
-    _raise_swallowed(lab)
+    if lab.plan.kind == "python":
+        kept(lab)
+    else:
+        done = run(lab, "record")
+        if done.returncode != 0:
+            raise LatlabError(
+                f"the command failed with exit code {done.returncode} while recording: {last_said(done)}"
+            )
+        lab.require_recorded()
     if lab.plan.kind == "command":
         return {}
     found = {path.stem: _trace.read(path) for path in sorted(lab.state.glob("*.trace"))}
@@ -92,37 +164,62 @@ def recorded(lab: _lab.Lab) -> dict[str, list[_trace.Definition]]:
     return found
 
 
-def _raise_swallowed(lab: _lab.Lab) -> None:
-    """An error of ours is the command's failure, even where the command went on."""
-    for path in lab.state.glob("*.error"):
-        raise LatlabError(path.read_text(encoding="utf-8"))
-
-
 def record(
     name: str, command: list[str], output: str | Path, *, keyed: bool = False, mutates: Sequence[str] = ()
-) -> int:
-    """Record a component while a command runs; the number of results.
+) -> tuple[int, Changes]:
+    """Record a component while a command runs; the number of results, and what its calls change besides.
 
     Raises:
         LatlabError: the command fails, or a result can't be serialised.
         UsageError: the component is never called, or by several processes.
+        InputError: the trace can't be written there.
     """
     _lab.check_command(command)
+    _trace.check_writable(output)
     with tempfile.TemporaryDirectory() as folder:
         plan = StudyPlan(component=name, keyed=keyed, mutates=tuple(mutates))
         lab = _lab.Lab(command, plan, Path(folder))
         found = recorded(lab)
-        if len(found) > 1:
-            raise UsageError(f"'{name}' is called by {len(found)} processes; a trace is of one")
-        (process, definitions), *_ = found.items()
-        shutil.copyfile(lab.state / f"{process}.trace", output)
-    return sum(len(one.values) for one in definitions if one.name == name)
+        workers = [process for process in found if process.startswith(f"{_plan.WORKER}-")]
+        if len(found) > 1 and not keyed and len(workers) < len(found):
+            raise UsageError(
+                f"'{name}' is called by {len(found)} processes, and not by a pool's alone",
+                remedy="--keyed tells their calls apart by the arguments",
+            )
+        whole: dict[str, _trace.Definition] = {}
+        for one in found.values():
+            whole = _session.joined(name, whole, {definition.name: definition for definition in one})
+        definitions = list(whole.values())
+        _trace.write(output, definitions)
+        changes = changes_of(lab)
+    return sum(len(one.values) for one in definitions if one.name == name), changes
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A run with a recorded component.
+
+    Attributes:
+        calls: that were answered.
+        held_bytes: memory that the results hold.
+        code: with which the command ended.
+        differs: what it says, leaves or holds otherwise than without the stub; None where nothing differs.
+        compared: whether that was looked at.
+        varies: whether what it says differs from run to run by itself: only the rest is compared.
+    """
+
+    calls: int
+    held_bytes: int
+    code: int
+    differs: str | None
+    compared: bool
+    varies: bool = False
 
 
 def replay(
     name: str, trace: str | Path, command: list[str], *, keyed: bool = False, lazy: bool = False,
-    views: bool = False, aside: bool = False,
-) -> tuple[int, int, int]:  # fmt: skip
+    views: bool = False, aside: bool = False, compare: bool = True,
+) -> Replayed:  # fmt: skip
     """Run a command with the recorded results in the component's place; its output goes where ours goes.
 
     Args:
@@ -132,9 +229,7 @@ def replay(
         lazy: make each result when it is handed out, and not all of them at the start.
         views: hand out arrays as read-only views.
         aside: what the command prints goes to stderr, since stdout is for the result.
-
-    Returns:
-        how many calls were answered, the memory that the results hold in bytes, and the command's exit code.
+        compare: run the command as it is, too, and compare what it says and writes.
 
     Raises:
         InputError: the trace is none, or holds nothing of the component.
@@ -149,22 +244,28 @@ def replay(
     with tempfile.TemporaryDirectory() as folder:
         lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), Path(folder))
         shutil.copyfile(trace, lab.state / _plan.ANY_TRACE)
+        stdin = _same.spooled(lab.folder)
+        original = _same.said(command, lab.original, stdin=stdin) if compare else None
         chosen = {"lazy": lazy, "views": views, "told": True}
         lab.prepare("flat", 1.0, 0, tuple(flag for flag, wanted in chosen.items() if wanted))
-        done = subprocess.run(command, env=lab.environment, stdout=2 if aside else None, check=False)
-        _raise_swallowed(lab)
+        done = _same.said(command, lab.environment, stdin=stdin, out=2 if aside else 1, err=2)
+        lab.require_recorded()
         outcomes = [path.read_text(encoding="ascii").split() for path in lab.state.glob("*.outcome")]
         calls = sum(int(one[0]) for one in outcomes)
         left = sum(int(one[2]) for one in outcomes if int(one[0]))
         held = sum(int(path.read_text(encoding="ascii")) for path in lab.state.glob("*.held"))
-    if calls == 0 and done.returncode == 0:
+        differs = None
+        if original is not None:
+            differs = _same.difference(done, original, lambda: _same.said(command, lab.original, stdin=stdin))
+    if calls == 0 and done.code == 0:
         raise UsageError(
             f"'{name}' is never called by the command",
             remedy="is its module imported so? A function of the script itself needs the decorator",
         )
-    if left and done.returncode == 0:
+    if left and done.code == 0:
         raise LatlabError(
             f"{name}: called less often than it was recorded ({left} results are left)",
             remedy="record it again",
         )
-    return calls, held, done.returncode
+    varies = original is not None and differs is None and not _same.alike(done, original)
+    return Replayed(calls, held, done.code, differs, compare, varies)

@@ -72,6 +72,7 @@ class Lab:
     folder: Path
     flags: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    original: dict[str, str] = field(default_factory=dict)
     runs: list[StudyRun] = field(default_factory=list)
     gauge_ns: list[int] = field(default_factory=list)
     segments: npt.NDArray[np.int64] | None = None
@@ -81,8 +82,11 @@ class Lab:
         self.state.mkdir()
         found = native.spin_calibration()
         values = (found.ticks_per_ns, found.iterations_per_ns, found.cpu_clock_ns, found.spin_bias_ns)
+        # One hash seed for all runs, so that sets are iterated alike; the user's where there is one.
+        seed = {"PYTHONHASHSEED": "0"} if self.plan.kind == "python" else {}
+        self.original = {**seed, **os.environ}
         self.environment = {
-            **os.environ,
+            **self.original,
             _plan.VARIABLE: str(self.folder / "plan"),
             _plan.CALIBRATION: " ".join(map(repr, values)),
         }
@@ -124,7 +128,7 @@ class Lab:
         Raises:
             LatlabError: the command failed.
         """
-        environment: Mapping[str, str] = os.environ
+        environment: Mapping[str, str] = self.original
         if mode != "original":
             environment = self.environment
             self.prepare(mode, speedup, delay_ns, flags)
@@ -155,8 +159,30 @@ class Lab:
             mode, speedup, round_number, wall, round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9)
         )
         self.runs.append(run)
+        if mode == "record":
+            self.require_recorded()
         self.segments = _segments(sorted(self.state.glob("*.marks")), before, before + wall)
         return run
+
+    def require_recorded(self) -> None:
+        """Refuse what could not be recorded, even where the command went on.
+
+        Raises:
+            LatlabError: a process kept an error.
+        """
+        for path in self.state.glob("*.error"):
+            raise LatlabError(path.read_text(encoding="utf-8"))
+
+    def keeps(self, place: str) -> bool:
+        """Whether what calls change there is recorded already."""
+        named = next((flag[8:].split("+") for flag in self.flags if flag.startswith("mutates=")), [])
+        return place in named or place.partition(".")[0] in named
+
+    def keep_places(self, places: list[str]) -> None:
+        """Record what calls change there, from the next recording on."""
+        old = next((flag for flag in self.flags if flag.startswith("mutates=")), None)
+        named = [*(old[8:].split("+") if old else []), *places]
+        self.flags = (*(flag for flag in self.flags if flag != old), f"mutates={'+'.join(named)}")
 
     def gauge(self) -> None:
         """Take the machine's speed, a few times in a row."""

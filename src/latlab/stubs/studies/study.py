@@ -99,7 +99,7 @@ def study(
             if not single:
                 _set_right(lab, units, begin + _SET_RIGHT * plan.seconds)
             lab.flags = (*lab.flags, "marks" if single else "opening")
-        _require_same(lab)
+        changes = _require_same(lab)
         suspicion = _suspicion(lab, units) if plan.suspicion else None
         _choose_waits(lab, units)
         periods = _periods_of(lab, units)
@@ -115,6 +115,7 @@ def study(
         validated, verdict = _validated(plan, command, progress)
         result = _conclude(lab, units, rounds, system, suspicion, by_period)
         warnings = result.warnings if validated else (*result.warnings, f"not validated: {verdict}")
+        warnings = (*warnings, changes) if changes else warnings
         result = replace(
             result,
             validated=validated,
@@ -127,19 +128,21 @@ def study(
     return result
 
 
-def _require_same(lab: _lab.Lab) -> None:
-    """Refuse a stub with which the command says something else.
+def _require_same(lab: _lab.Lab) -> str:
+    """Refuse a stub with which the command says something else; what it lets go that the command doesn't say.
 
     Raises:
         LatlabError: it changes more than the component's time.
     """
-    if lab.plan.kind != "python":
-        return
-    other = _outside.output_differs(lab, _outside.run(lab, "flat"))
+    if lab.plan.kind == "command":
+        return ""
+    other = _outside.output_differs(lab)
     if other is not None:
         raise LatlabError(
             f"the stub of {lab.plan.component} changes more than its time: {other}", remedy=_outside.STATE
         )
+    changes = _outside.changes_of(lab)
+    return _outside.told(changes) if changes.lost else ""
 
 
 def _measure(lab: _lab.Lab, until: float) -> _lab.Units:
@@ -179,7 +182,9 @@ def _measure(lab: _lab.Lab, until: float) -> _lab.Units:
             )
         # As many calls in all, but not in each thread: they take them from one queue.
         lab.flags = (*lab.flags, "shared")
-    if lab.plan.kind != "command":
+    if lab.plan.kind == "python":
+        _outside.kept(lab)
+    elif lab.plan.kind == "c++":
         lab.run("record")
     lab.keep(units)
     return units

@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import json
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 from latlab.errors import InputError, LatlabError
 from latlab.stubs.components import trace as _trace
+from latlab.stubs.components.state import fingerprint as fingerprint_of
+from latlab.stubs.studies import outside as _outside
 from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies.outside import STATE, last_said, output_differs, recorded, run
 from latlab.stubs.studies.question import StudyPlan
@@ -44,7 +45,7 @@ def validate(
     plan = StudyPlan(component=name, kind=kind, keyed=keyed, mutates=tuple(mutates))
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         lab, again = (_lab.Lab(command, plan, Path(folder)) for folder in (first, second))
-        unchanged = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        unchanged = run(lab, "original")
         if unchanged.returncode != 0:
             raise LatlabError(
                 f"the test fails without any stub (exit code {unchanged.returncode}): {last_said(unchanged)}"
@@ -56,9 +57,14 @@ def validate(
             return {**result, "valid": False, "verdict": f"{name} is not deterministic: {difference}"}
         done = run(lab, "flat")
         left = lab.left()
-        other = output_differs(lab, done) if done.returncode == 0 and not left else None
+        other = output_differs(lab) if done.returncode == 0 and not left else None
+        changes = _outside.changes_of(lab)
+        result["keeps"] = list(changes.kept)
+        result["not_kept"] = [name for name, _ in changes.lost]
     valid = done.returncode == 0 and not left and other is None
     verdict = f"{name}: two recordings are the same, and the command passes with the stub, and says the same"
+    if changes.kept:
+        verdict += f"; {_outside.told(changes)}"
     if other is not None:
         verdict = f"{name}: the stub changes more than its time: {other}; {STATE}"
     if done.returncode != 0:
@@ -121,6 +127,16 @@ def _difference(
             return f"{len(one.values)} calls, then {len(other.values)}"
         ordered = [sorted(each.values, key=lambda v: (v.thread, v.run)) for each in (one, other)]
         for first, second in zip(*ordered, strict=True):
-            if first.data != second.data:
+            if _plain(first) != _plain(second):
                 return f"the results of run {first.run} of thread {first.thread} differ"
     return None
+
+
+def _plain(value: _trace.Value) -> object:
+    """A value by its content: a pickle's bytes also say which equal texts are one object."""
+    if value.data is None or value.encoding != _trace.PICKLE:
+        return value.data
+    try:
+        return fingerprint_of(_trace.decode_pickle(value.data))
+    except Exception:  # noqa: BLE001  # a damaged pickle raises what it likes
+        return value.data

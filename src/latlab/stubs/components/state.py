@@ -1,0 +1,450 @@
+"""What a call changes besides its result: found by fingerprints of what it can reach, before and after.
+
+A place is told by a name: an argument (``x``, or its position), a member of one (``self.n``), a global of a
+module that the function's code names (``work:n``, ``work:C.n``), a variable that a function closes over
+(``work:add~n``). Places are looked for in the function and in the functions that it names.
+
+This module is loaded into programs under study: it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import time
+import types
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from latlab.stubs.components.values import is_immutable
+
+
+class _Missing:
+    """Stands for a member that isn't there."""
+
+    def __reduce__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Any = _Missing()
+#: Seconds that fingerprints may take before calls are sampled, and then looked at ever more seldom.
+BUDGET_S = 1.0
+#: Calls of which the state after them is kept, to be compared with that after the stub's.
+KEPT = 200
+_IN_PYTHON = 1 << 9  # of a type's __flags__: made by a class statement, or as one is
+_NODES = 50_000  # of one value that are looked at
+_FUNCTIONS = 200
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice, type(Ellipsis))
+_NAMED = (
+    types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type, types.CodeType,
+    staticmethod, classmethod, property,
+)  # fmt: skip
+_OWN_STATE = ("__getstate__", "__reduce__", "__reduce_ex__")
+
+
+class _Walk:
+    """A checksum of a value: equal values have equal ones, in another process, too."""
+
+    def __init__(self) -> None:
+        self.sum = 0
+        self.left = _NODES
+        self.seen: dict[int, int] = {}
+        self.kept: list[Any] = []  # so that no id is used twice
+
+    def add(self, text: str | bytes) -> None:
+        self.sum = zlib.crc32(text if isinstance(text, bytes) else text.encode("utf-8", "replace"), self.sum)
+
+    def value(self, value: Any) -> None:
+        self.left -= 1
+        if self.left < 0:
+            return
+        if type(value) in _PLAIN:
+            self.add(f"{type(value).__name__}{value!r}")
+            return
+        if id(value) in self.seen:
+            self.add(f"#{self.seen[id(value)]}")
+            return
+        self.seen[id(value)] = len(self.seen)
+        self.kept.append(value)
+        self.add(f"<{type(value).__qualname__}")
+        if isinstance(value, _NAMED):
+            self.add(getattr(value, "__qualname__", "") or getattr(value, "__name__", ""))
+            return
+        if not self._container(value) and not self._buffer(value):
+            self._object(value)
+
+    def _container(self, value: Any) -> bool:
+        if isinstance(value, (set, frozenset)):
+            self.add(repr(sorted(fingerprint(one) for one in value)))
+        elif isinstance(value, dict):
+            if type(value) is dict and self._fast(value):
+                return True
+            for key, item in list(value.items()):
+                self.value(key)
+                self.value(item)
+        elif isinstance(value, (list, tuple)) or type(value).__name__ == "deque":
+            if type(value) in (list, tuple) and self._fast(value):
+                return True
+            for item in list(value):
+                self.value(item)
+        else:
+            return False
+        if type(value).__module__ not in ("builtins", "collections"):
+            self._members(value)
+        return True
+
+    def _fast(self, value: Any) -> bool:
+        """Long plain data at C speed."""
+        if len(value) < 256:
+            return False
+        try:
+            data = marshal.dumps(value, 2)
+        except ValueError:
+            return False
+        if b"<" in data or b">" in data:  # perhaps a set, whose order is no part of it
+            return False
+        self.add(data)
+        return True
+
+    def _buffer(self, value: Any) -> bool:
+        if getattr(getattr(value, "dtype", None), "hasobject", False):
+            self.value(value.tolist())
+            return True
+        try:
+            view = memoryview(value)
+        except TypeError:
+            return False
+        self.add(f"{view.format}{view.shape}")
+        self.add(bytes(view) if not view.c_contiguous else zlib.crc32(view).to_bytes(4, "little"))
+        return True
+
+    def _members(self, value: Any) -> bool:
+        found = False
+        for name, item in members(value):
+            found = True
+            self.add(name)
+            self.value(item)
+        return found
+
+    def _object(self, value: Any) -> None:
+        if isinstance(value, types.GeneratorType):
+            frame = value.gi_frame
+            self.add(f"at {frame.f_lasti if frame is not None else 'its end'}")
+            if frame is not None:
+                self.value(dict(frame.f_locals))
+            return
+        if hasattr(value, "fileno") and hasattr(value, "closed"):
+            try:
+                self.add(f"at {value.tell()}")
+            except (OSError, ValueError, AttributeError):
+                self.add(f"closed {value.closed}")
+            return
+        own = any(name in kind.__dict__ for kind in type(value).__mro__[:-1] for name in _OWN_STATE)
+        if (self._members(value) and not own) or (isinstance(value, BaseException) and not own):
+            return
+        if hasattr(value, "__dict__") and not own:
+            return
+        try:
+            reduced = value.__reduce_ex__(4)
+        except Exception:  # noqa: BLE001  # what can't be copied has no state that could be told
+            return
+        if isinstance(reduced, str):
+            return
+        for one in reduced[1:]:
+            self.value(list(one) if isinstance(one, Iterator) else one)
+
+
+def fingerprint(value: Any) -> int:
+    """A checksum of a value and all that it refers to."""
+    walk = _Walk()
+    walk.value(value)
+    return walk.sum
+
+
+def members(value: Any) -> list[tuple[str, Any]]:
+    """The members of an object that is no plain data, from its __dict__ and its slots."""
+    found = dict(getattr(value, "__dict__", None) or {})
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else tuple(slots):
+            mangled = f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") else name
+            if name not in ("__dict__", "__weakref__") and hasattr(value, mangled):
+                found[mangled] = getattr(value, mangled)
+    return list(found.items())
+
+
+class Place:
+    """Where a value lies that a call can reach.
+
+    `whole`: an argument itself, which can't be another object; `copied`: `get` makes a copy.
+    """
+
+    def __init__(
+        self, get: Callable[[], Any], put: Callable[[Any], None] | None = None, *, copied: bool = False
+    ) -> None:
+        self.get, self.whole, self.copied = get, put is None, copied
+        self.put: Callable[[Any], None] = put or (lambda _: None)
+
+
+def member_of(holder: Any, name: str) -> Place:
+    """A member of an object, which may not be there yet."""
+
+    def put(value: Any) -> None:
+        if value is not MISSING:
+            object.__setattr__(holder, name, value)
+        elif hasattr(holder, name):
+            object.__delattr__(holder, name)
+
+    return Place(lambda: dict(members(holder)).get(name, MISSING), put)
+
+
+def _data(value: Any) -> bool:
+    return not isinstance(value, _NAMED) and not is_immutable_forever(value)
+
+
+def is_immutable_forever(value: Any) -> bool:
+    """Whether it is of a kind that names code and holds no state."""
+    return isinstance(
+        value, (types.WrapperDescriptorType, types.MethodDescriptorType, types.GetSetDescriptorType)
+    )
+
+
+def _names(code: types.CodeType) -> set[str]:
+    found = set(code.co_names)
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            found |= _names(one)
+    return found
+
+
+def places(function: Any) -> dict[str, Place]:
+    """What a function's code, and that of the functions that it names, can reach besides its arguments."""
+    found: dict[str, Place] = {}
+    seen: set[int] = set()
+    todo: list[Any] = [function]
+    while todo and len(seen) < _FUNCTIONS:
+        one = todo.pop()
+        one = getattr(one, "__func__", one)
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        owner = getattr(one, "__self__", None)
+        if isinstance(one, types.BuiltinFunctionType):
+            # random.random and its like: a method of an object that has a state.
+            if owner is not None and not isinstance(owner, (types.ModuleType, type)):
+                _add(found, f"{type(owner).__module__}:{one.__name__}~self", owner)
+            continue
+        code = getattr(one, "__code__", None)
+        if not isinstance(code, types.CodeType):
+            todo += [w for w in (getattr(one, "__wrapped__", None),) if w is not None]
+            continue
+        names = _names(code)
+        for name, item in _of_function(found, one, names):
+            if isinstance(item, types.ModuleType):
+                todo += _of_module(found, item, names)
+            elif isinstance(item, type):
+                todo += _of_class(found, item, names)
+            elif callable(item) and (hasattr(item, "__code__") or isinstance(item, _NAMED)):
+                todo.append(item)
+                if isinstance(item, types.MethodType):
+                    _add(found, f"{one.__module__}:{name}~self", item.__self__)
+    return found
+
+
+def _add(found: dict[str, Place], label: str, value: Any) -> None:
+    def put(_: Any) -> None:
+        raise TypeError(f"{label} can't be replaced")
+
+    found.setdefault(label, Place(lambda: value, put))
+
+
+def _item(space: dict[str, Any], name: str) -> Place:
+    return Place(lambda: space.get(name, MISSING), lambda value: space.__setitem__(name, value))
+
+
+def _cell(cell: types.CellType) -> Place:
+    return Place(lambda: cell.cell_contents, lambda value: setattr(cell, "cell_contents", value))
+
+
+def _of_function(found: dict[str, Place], one: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
+    space, module = one.__globals__, one.__module__
+    for name in names:
+        if name not in space:
+            continue
+        item = space[name]
+        if hasattr(item, "__wrapped__") and callable(item):
+            for member in names & vars(item).keys() - {"__wrapped__"}:
+                _attribute(found, f"{module}:{name}.{member}", item, member)
+            yield name, item.__wrapped__
+            continue
+        yield name, item
+        if _data(item):
+            found.setdefault(f"{module}:{name}", _item(space, name))
+    for name, cell in zip(one.__code__.co_freevars, one.__closure__ or (), strict=False):
+        try:
+            item = cell.cell_contents
+        except ValueError:
+            continue
+        yield name, item
+        if _data(item):
+            found.setdefault(f"{module}:{one.__qualname__}~{name}", _cell(cell))
+    for number, item in enumerate(one.__defaults__ or ()):
+        if not is_immutable(item):
+            _add(found, f"{module}:{one.__qualname__}~default {number}", item)
+    if getattr(one, "__dict__", None) or one.__name__ in names:
+        for name in names | set(one.__dict__):
+            if name != "__wrapped__":
+                _attribute(found, f"{module}:{one.__qualname__}.{name}", one, name)
+
+
+def _attribute(found: dict[str, Place], label: str, owner: Any, name: str) -> None:
+    if name in vars(owner) and _data(vars(owner)[name]):
+        found.setdefault(
+            label, Place(lambda: vars(owner).get(name, MISSING), lambda value: setattr(owner, name, value))
+        )
+
+
+def _of_module(found: dict[str, Place], module: types.ModuleType, names: set[str]) -> list[Any]:
+    if module.__name__ in ("os", "sys"):
+        found.setdefault("os:environ", Place(lambda: dict(os.environ), _environ, copied=True))
+        found.setdefault("os:getcwd", Place(os.getcwd, os.chdir))
+        return []
+    more: list[Any] = []
+    for name in names & vars(module).keys():
+        item = vars(module)[name]
+        _attribute(found, f"{module.__name__}:{name}", module, name)
+        if isinstance(item, type):
+            more += _of_class(found, item, names)
+        elif isinstance(item, types.ModuleType):
+            more += _of_module(found, item, names) if item is not module and len(found) < _FUNCTIONS else []
+        elif callable(item):
+            more.append(item)
+            owner = getattr(item, "__self__", None)
+            if owner is not None and not isinstance(owner, (types.ModuleType, type)):
+                _add(found, f"{module.__name__}:{name}~self", owner)
+    return more
+
+
+def _environ(wanted: dict[str, str]) -> None:
+    for name in os.environ.keys() - wanted.keys():
+        del os.environ[name]
+    os.environ.update(wanted)
+
+
+def _of_class(found: dict[str, Place], kind: type, names: set[str]) -> list[Any]:
+    """Its data, and those of its methods that are named."""
+    if kind.__module__ == "builtins":
+        return []
+    more = []
+    for name, item in list(vars(kind).items()):
+        plain = getattr(item, "__func__", item)
+        if name.startswith("__") and name != "__init__":
+            continue
+        if _data(item):
+            _attribute(found, f"{kind.__module__}:{kind.__qualname__}.{name}", kind, name)
+        elif hasattr(plain, "__code__") and (name in names or name == "__init__"):
+            more.append(plain)
+    return more
+
+
+class Watch:
+    """Looks at what calls of one component change."""
+
+    def __init__(self, function: Any, names: tuple[str, ...]) -> None:
+        self._function, self._arguments = function, names
+        self._places: dict[str, Place] | None = None
+        self._classes: set[type] = set()
+        self._took = 0.0
+        self._next = 0
+        self.calls = 0
+        self.looked = 0
+        self.changed: dict[str, int] = {}
+
+    def place(self, label: str, arguments: tuple[Any, ...] = ()) -> Place | None:
+        """The place of that name that a call with these arguments reaches; None where there is none."""
+        found = self._reached(arguments)
+        return found.get(label)
+
+    def _reached(self, arguments: tuple[Any, ...]) -> dict[str, Place]:
+        if self._places is None:
+            self._places = places(self._function)
+        kind = type(arguments[0]) if arguments else None
+        if kind is None or kind in self._classes or not kind.__flags__ & _IN_PYTHON:
+            return self._places
+        self._classes.add(kind)
+        code = getattr(self._function, "__code__", None)
+        names = _names(code) if code is not None else set()
+        for one in kind.__mro__[:-1]:
+            for helper in _of_class(self._places, one, names):
+                self._places |= {k: v for k, v in places(helper).items() if k not in self._places}
+        return self._places
+
+    def before(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, int] | None:
+        """Fingerprints before a call; None where this one isn't looked at."""
+        self.calls += 1
+        if self.calls <= self._next:
+            return None
+        return self.look(arguments, named)
+
+    def look(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, int]:
+        """Fingerprints of every place that a call with these arguments can reach."""
+        begin = time.perf_counter()
+        reached = self._reached(arguments)
+        found: dict[str, int] = {}
+        for number, value in enumerate(arguments):
+            label = self._arguments[number] if number < len(self._arguments) else str(number)
+            self._argument(found, label, value)
+        for name, value in named.items():
+            self._argument(found, name, value)
+        for label, place in list(reached.items()):
+            try:
+                found[label] = fingerprint(place.get())
+            except (ValueError, KeyError):
+                found[label] = 0
+        self._took += time.perf_counter() - begin
+        return found
+
+    @staticmethod
+    def _argument(found: dict[str, int], label: str, value: Any) -> None:
+        if is_immutable(value):
+            return
+        plain = (*_NAMED, list, dict, set, tuple, BaseException)
+        whole = isinstance(value, plain) or hasattr(value, "fileno")
+        inside = [] if whole else members(value)
+        walk = _Walk()
+        if inside:
+            for name, item in inside:
+                found[f"{label}.{name}"] = fingerprint(item)
+            found[f"{label} members"] = fingerprint([name for name, _ in inside])
+            if any(name in kind.__dict__ for kind in type(value).__mro__[:-1] for name in _OWN_STATE):
+                found[label] = fingerprint(value)
+            return
+        walk.value(value)
+        found[label] = walk.sum
+
+    def after(
+        self, before: dict[str, int], arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> dict[str, int] | None:
+        """Note what a call has changed, and choose the next that is looked at; the state after it."""
+        now = self.look(arguments, named)
+        self.looked += 1
+        for label in changes(before, now):
+            self.changed[label] = self.changed.get(label, 0) + 1
+        self._next = self.calls if self._took < BUDGET_S else 2 * self.calls
+        return now if self.looked <= KEPT else None
+
+    def save(self, path: str, lost: dict[str, str]) -> None:
+        """Calls looked at and made; a line a place: how often it changed, its name, why it can't be kept."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"{self.looked} {self.calls}\n")
+            file.writelines(
+                f"{count}\t{label}\t{lost.get(label, '')}\n" for label, count in self.changed.items()
+            )
+
+
+def changes(before: dict[str, int], after: dict[str, int]) -> list[str]:
+    """Places whose value is another one; of a new member its own name."""
+    found = [label for label, one in after.items() if before.get(label, one if ":" in label else None) != one]
+    gone = [label for label in before if label not in after]
+    return [label for label in dict.fromkeys([*found, *gone]) if not label.endswith(" members")]

@@ -1,0 +1,182 @@
+"""Does a program say the same with a stub as without: its output, its exit code, the files that it writes?"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+_SHOWN = 60  # characters of a line that differs
+_MOST_BYTES = 64 << 20  # of an output that are compared
+_MOST_FILES, _LARGEST = 2_000, 16 << 20
+_WORD = re.compile(rb"[^\W_]+(?:\.[0-9]+)?|[^\w\s]+|_+")
+_SKIPPED = {".git", "__pycache__", ".venv", "node_modules"}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one run of a command said.
+
+    Attributes:
+        files: checksums of the files that it wrote in the current folder, by their paths.
+    """
+
+    code: int
+    out: bytes
+    err: bytes
+    files: Mapping[str, int] = field(default_factory=dict)
+
+
+def said(
+    command: Sequence[str], environment: Mapping[str, str], *, stdin: Path | None = None,
+    out: int | None = None, err: int | None = None,
+) -> Said:  # fmt: skip
+    """Run a command and keep what it says.
+
+    Args:
+        stdin: file that it reads; nothing when None.
+        out: descriptor to which its output goes as well; nowhere when None.
+        err: likewise of its errors.
+    """
+    before = _stamps()
+    with open(stdin or os.devnull, "rb") as given:
+        process = subprocess.Popen(
+            command, env=dict(environment), stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    kept: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
+    assert process.stdout is not None
+    assert process.stderr is not None
+    threads = [
+        threading.Thread(target=_pump, args=(pipe, kept[number], to))
+        for number, pipe, to in ((1, process.stdout, out), (2, process.stderr, err))
+    ]
+    for thread in threads:
+        thread.start()
+    code = process.wait()
+    for thread in threads:
+        thread.join()
+    process.stdout.close()
+    process.stderr.close()
+    return Said(code, bytes(kept[1]), bytes(kept[2]), _written(before))
+
+
+def _pump(pipe: IO[bytes], kept: bytearray, to: int | None) -> None:
+    while data := os.read(pipe.fileno(), 65536):
+        if len(kept) < _MOST_BYTES:
+            kept += data
+        while to is not None and data:
+            try:
+                data = data[os.write(to, data) :]
+            except BrokenPipeError:
+                to = None
+
+
+def _stamps() -> dict[Path, tuple[int, int]]:
+    """When each file below the current folder was last written, and its size."""
+    found: dict[Path, tuple[int, int]] = {}
+    for folder, folders, names in os.walk("."):
+        folders[:] = [one for one in folders if one not in _SKIPPED and folder.count(os.sep) < 3]
+        for name in names:
+            try:
+                status = Path(folder, name).stat()
+            except OSError:  # gone again, or a link to nowhere
+                continue
+            if status.st_size <= _LARGEST and not name.endswith(".pyc"):
+                found[Path(folder, name)] = (status.st_mtime_ns, status.st_size)
+        if len(found) > _MOST_FILES:
+            break
+    return found
+
+
+def _written(before: Mapping[Path, tuple[int, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for path, stamp in _stamps().items():
+        if before.get(path) != stamp:
+            try:
+                found[str(path)] = zlib.crc32(path.read_bytes())
+            except OSError:
+                continue
+    return found
+
+
+def difference(stub: Said, original: Said, again: Callable[[], Said]) -> str | None:
+    """What differs with the stub; None where nothing does, as far as the command says the same twice itself.
+
+    Args:
+        stub: the run with the stub.
+        original: a run without.
+        again: runs the command once more; asked only where something differs.
+    """
+    if alike(stub, original):
+        return None
+    second = again()
+    if original.code == second.code != stub.code:
+        return f"it ends with {stub.code} and not with {original.code}"
+    for what, name in (("out", "its line"), ("err", "line")):
+        lines = [_lines(getattr(one, what), what) for one in (original, second, stub)]
+        where = "" if what == "out" else " on stderr"
+        if len(lines[0]) == len(lines[1]) != len(lines[2]):
+            return f"it prints {len(lines[2])} lines{where} and not {len(lines[0])}"
+        for number, (one, other, changed) in enumerate(zip(*lines, strict=False), 1):
+            if _differs(one, other, changed):
+                shown = [text.decode(errors="replace")[:_SHOWN] for text in (changed, one)]
+                return f"{name} {number}{where} is {shown[0]!r} and not {shown[1]!r}"
+    same = {path for path in original.files if original.files[path] == second.files.get(path)}
+    for path in sorted(original.files.keys() & second.files.keys() | stub.files.keys()):
+        if path not in stub.files:
+            return f"it does not write {path}"
+        if path not in original.files and path not in second.files:
+            return f"it writes {path}"
+        if path in same and stub.files[path] != original.files[path]:
+            return f"{path} holds something else"
+    return None
+
+
+def alike(one: Said, other: Said) -> bool:
+    """Whether two runs said and wrote exactly the same."""
+    return _key(one) == _key(other)
+
+
+def _key(one: Said) -> tuple[int, list[bytes], list[bytes], Mapping[str, int]]:
+    return one.code, _lines(one.out, "out"), _lines(one.err, "err"), one.files
+
+
+def _lines(data: bytes, what: str) -> list[bytes]:
+    """On stderr without the frames of tracebacks: a stub's are others."""
+    lines = data.splitlines()
+    if what == "out":
+        return lines
+    return [line for line in lines if not line.startswith((b"  ", b"latlab: "))]
+
+
+def _differs(one: bytes, other: bytes, changed: bytes) -> bool:
+    """Whether a word that two runs share is another one with the stub."""
+    if one == other:
+        return changed != one
+    words = [_WORD.findall(text) for text in (one, other, changed)]
+    if len(words[0]) != len(words[1]):
+        return False  # it differs from run to run as a whole
+    if len(words[2]) != len(words[0]):
+        return True
+    return any(a == b != c for a, b, c in zip(*words, strict=True))
+
+
+def spooled(folder: Path) -> Path | None:
+    """What is piped into this program, in a file, so that several runs can read it; None for a terminal."""
+    try:
+        if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+            return None
+        path = folder / "stdin"
+        with open(path, "wb") as kept:
+            while data := os.read(sys.stdin.fileno(), 1 << 20):
+                kept.write(data)
+    except (OSError, ValueError):  # a test's stdin has no descriptor
+        return None
+    return path

@@ -1,0 +1,179 @@
+"""Forty programs whose component changes more than it returns: a stub keeps it, or what differs is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# name: (what work.py holds, what stands before the loop, the call in it, what is printed at the end).
+# `step` or `C.step` is the component.
+PLANTED: dict[str, tuple[str, str, str, str]] = {
+    "a member": (
+        "class C:\n def __init__(self): self.n = 0\n def step(self, i): self.n += 60",
+        "c = work.C()", "c.step(i)", "c.n",
+    ),
+    "a new member": ("class C:\n def step(self, i): self.n = i", "c = work.C()", "c.step(i)", "c.n"),
+    "a member that is deleted": (
+        "class C:\n def step(self, i):\n  if i == 5: del self.n", "c = work.C(); c.n = 1", "c.step(i)",
+        "vars(c)",
+    ),
+    "a slot": (
+        "class C:\n __slots__ = ('n',)\n def __init__(self): self.n = 0\n def step(self, i): self.n += i",
+        "c = work.C()", "c.step(i)", "c.n",
+    ),
+    "a private member": (
+        "class C:\n def __init__(self): self.__n = 0\n def step(self, i): self.__n += i\n"
+        " def get(self): return self.__n",
+        "c = work.C()", "c.step(i)", "c.get()",
+    ),
+    "a member's member": (
+        "class C:\n def __init__(self): self.d = {'a': [0]}\n def step(self, i): self.d['a'][0] += i",
+        "c = work.C()", "c.step(i)", "c.d",
+    ),
+    "a member of another object": (
+        "class D:\n n = 0\nclass C:\n def __init__(self): self.d = D()\n def step(self, i): self.d.n += i",
+        "c = work.C()", "c.step(i)", "c.d.n",
+    ),
+    "a helper's member": (
+        "class C:\n n = 0\n def add(self, i): self.n += i\n def step(self, i): self.add(i)",
+        "c = work.C()", "c.step(i)", "c.n",
+    ),
+    "a list": ("def step(x, i): x.append(i)", "x = []", "work.step(x, i)", "x"),
+    "a list that is cleared": ("def step(x, i): x.clear()", "x = []", "work.step(x, i); x.append(i)", "x"),
+    "a list that is sorted": (
+        "def step(x, i): x.sort()", "x = [3, 1, 2]", "work.step(x, i)", "x",
+    ),
+    "a dict": ("def step(x, i): x[i] = i * i", "x = {}", "work.step(x, i)", "sum(x.values())"),
+    "a dict's order": (
+        "def step(x, i): x[i % 3] = x.pop(i % 3)", "x = dict.fromkeys(range(4), 0)", "work.step(x, i)",
+        "list(x)",
+    ),
+    "a buffer": ("def step(x, i): x[i] = i", "x = bytearray(60)", "work.step(x, i)", "sum(x)"),
+    "an array": (
+        "def step(x, i): x[i] = i", "import array; x = array.array('q', [0] * 60)", "work.step(x, i)",
+        "sum(x)",
+    ),
+    "a numpy array": ("def step(x, i): x += 1", "import numpy; x = numpy.zeros(9)", "work.step(x, i)",
+    "x.sum()"),
+    "a view of an array": (
+        "def step(x, i): x[1:3] += 1", "import numpy; y = numpy.zeros(9); x = y[2:8]",
+        "work.step(x, i)", "y.sum()",
+    ),
+    "a set": ("def step(x, i): x.add(i % 7)", "x = set()", "work.step(x, i)", "len(x)"),
+    "a deque": (
+        "def step(x, i): x.rotate(1)", "import collections; x = collections.deque(range(7))",
+        "work.step(x, i)", "x",
+    ),
+    "a heap": (
+        "import heapq\ndef step(x, i): heapq.heappush(x, -i)", "x = []", "work.step(x, i)", "x",
+    ),
+    "an iterator": ("def step(x, i): next(x)", "x = iter(range(99))", "work.step(x, i)", "next(x)"),
+    "a generator": ("def step(x, i): return next(x)", "x = (k for k in range(99))", "work.step(x, i)",
+    "next(x)"),
+    "a counter": (
+        "import itertools\nn = itertools.count()\ndef step(i): return next(n)", "", "work.step(i)",
+        "next(work.n)",
+    ),
+    "a file's position": (
+        "def step(x, i): return x.readline()", "x = open('work.py')", "work.step(x, i)", "repr(x.read())",
+    ),
+    "a global": ("n = 0\ndef step(i):\n global n\n n += i", "", "work.step(i)", "work.n"),
+    "a global list": ("seen = []\ndef step(i): seen.append(i)", "", "work.step(i)", "work.seen"),
+    "another module's global": (
+        "import types, sys\nstate = types.ModuleType('state'); state.n = 0; sys.modules['state'] = state\n"
+        "def step(i): state.n += i", "", "work.step(i)", "work.state.n",
+    ),
+    "a class": ("class C:\n n = 0\n def step(self, i): C.n += i", "c = work.C()", "c.step(i)", "work.C.n"),
+    "a class by its object": (
+        "class C:\n n = 0\n def step(self, i): type(self).n += i", "c = work.C()", "c.step(i)", "work.C.n",
+    ),
+    "a function's own": (
+        "def step(i): step.n += i\nstep.n = 0", "", "work.step(i)", "work.step.n",
+    ),
+    "a default": ("def step(i, x=[]):\n x.append(i)\n return len(x)", "", "work.step(i)",
+    "work.step.__defaults__"),
+    "a closure": (
+        "def made():\n n = [0]\n def add(i): n[0] += i\n return n, add\ncell, add = made()\ndef "
+        "step(i): add(i)",
+        "", "work.step(i)", "work.cell",
+    ),
+    "random numbers": (
+        "import random\ndef step(i): return random.random()", "import random; random.seed(1)", "work.step(i)",
+        "random.random()",
+    ),
+    "the environment": (
+        "import os\ndef step(i): os.environ['PLANTED'] = str(i)", "import os", "work.step(i)",
+        "os.environ.get('PLANTED')",
+    ),
+    "a cache": (
+        "import functools\n@functools.cache\ndef square(i): return i * i\ndef step(i): return square(i % 3)",
+        "", "work.step(i)", "work.square.cache_info()",
+    ),
+    "what it prints": ("def step(i): print(i)", "", "work.step(i)", "0"),
+    "what it logs": (
+        "import sys\ndef step(i): sys.stderr.write(f'at {i}\\n')", "", "work.step(i)", "0",
+    ),
+    "a file that it writes": (
+        "def step(i):\n with open('out.txt', 'a') as file: file.write(f'{i}\\n')",
+        "open('out.txt', 'w').close()",
+        "work.step(i)", "len(open('out.txt').read())",
+    ),
+    "a file that nobody reads": (
+        "def step(i):\n with open('out.txt', 'w') as file: file.write(f'{i}\\n')", "", "work.step(i)", "0",
+    ),
+    "the exit code": (
+        "import sys\nn = [0]\ndef step(i):\n n[0] += 1\n sys.setrecursionlimit(1000 + i)",
+        "import sys, atexit",
+        "work.step(i)", "sys.getrecursionlimit()",
+    ),
+    "a part of what it returns": (
+        "class C:\n def __init__(self): self.x = []\n def step(self, i):\n  self.x.append(i)\n  return "
+        "self.x",
+        "c = work.C()", "c.step(i).append(-1)", "c.x",
+    ),
+}  # fmt: skip
+PYTHON = sys.executable
+#: Those that are told and not kept: what they change lies outside of the program's own values.
+TOLD = {
+    "a generator", "an iterator", "a file's position", "a cache", "what it prints", "what it logs",
+    "a file that it writes", "a file that nobody reads", "the exit code",
+}  # fmt: skip
+
+
+def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL
+    )
+
+
+def planted(folder: Path, what: str) -> str:
+    """The program's files; the component's name."""
+    defined, begin, call, seen = PLANTED[what]
+    (folder / "work.py").write_text(defined + "\n")
+    (folder / "app.py").write_text(f"import work\n{begin}\nfor i in range(20):\n    {call}\nprint({seen})\n")
+    return "work:C.step" if "class C" in defined else "work:step"
+
+
+def test_there_are_forty() -> None:
+    assert len(PLANTED) >= 40
+
+
+@pytest.mark.parametrize("what", list(PLANTED))
+def test_a_stub_keeps_what_a_call_changes_or_tells(what: str, tmp_path: Path) -> None:
+    name = planted(tmp_path, what)
+    plain = ran(tmp_path, PYTHON, "app.py")
+    assert plain.returncode == 0, plain.stderr
+    stubs = [PYTHON, "-m", "latlab", "stubs"]
+    recorded = ran(tmp_path, *stubs, "record", "--component", name, "-o", "t.trace", "--", PYTHON, "app.py")
+    assert recorded.returncode == 0, recorded.stderr
+    done = ran(tmp_path, *stubs, "replay", "t.trace", "--component", name, "--", PYTHON, "app.py")
+    said = " ".join(line for line in done.stderr.splitlines() if "latlab:" in line)
+    if done.returncode == 0:
+        assert done.stdout == plain.stdout, recorded.stderr
+        assert what not in TOLD, recorded.stderr
+    else:
+        assert "changes more than its time" in said or "argument" in said, done.stderr
+        assert what in TOLD, done.stderr + recorded.stderr

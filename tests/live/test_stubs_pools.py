@@ -1,0 +1,113 @@
+"""Components in pools of processes and threads: recorded and replayed by their arguments, and measured."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WORK = """import time
+def step(i):
+    end = time.thread_time() + 0.002
+    while time.thread_time() < end: pass
+    return i * i
+"""
+POOL = "import multiprocessing as mp"
+FUTURES = "from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor"
+# How the calls are made: (what stands first, the statement that makes `found`).
+KINDS = {
+    "Pool.map": (POOL, "with mp.Pool(2) as pool: found = pool.map(work.step, range(24))"),
+    "Pool.imap": (POOL, "with mp.Pool(2) as pool: found = list(pool.imap(work.step, range(24)))"),
+    "Pool.imap_unordered": (
+        POOL, "with mp.Pool(2) as pool: found = sorted(pool.imap_unordered(work.step, range(24), 4))",
+    ),
+    "Pool.apply_async": (
+        POOL,
+        "with mp.Pool(2) as pool: found = [r.get() for r in [pool.apply_async(work.step, (i,)) for i in "
+        "range(24)]]",
+    ),
+    "Pool, closed and joined": (
+        POOL, "pool = mp.Pool(2); found = pool.map(work.step, range(24)); pool.close(); pool.join()",
+    ),
+    "Pool, few tasks a process": (
+        POOL, "with mp.Pool(2, maxtasksperchild=2) as pool: found = pool.map(work.step, range(24), 2)",
+    ),
+    "Pool, spawned": (POOL, "with mp.get_context('spawn').Pool(2) as pool: found = pool.map(work.step, "
+    "range(24))"),
+    "Pool, of a fork server": (
+        POOL, "with mp.get_context('forkserver').Pool(2) as pool: found = pool.map(work.step, range(24))",
+    ),
+    "ProcessPoolExecutor": (
+        FUTURES, "with ProcessPoolExecutor(2) as pool: found = list(pool.map(work.step, range(24)))",
+    ),
+    "ProcessPoolExecutor, spawned": (
+        f"{FUTURES}; {POOL}",
+        "with ProcessPoolExecutor(2, mp.get_context('spawn')) as pool: found = list(pool.map(work.step, "
+        "range(24)))",
+    ),
+    "ThreadPoolExecutor": (
+        FUTURES, "with ThreadPoolExecutor(2) as pool: found = list(pool.map(work.step, range(24)))",
+    ),
+    "ThreadPool": (
+        "from multiprocessing.pool import ThreadPool",
+        "with ThreadPool(2) as pool: found = pool.map(work.step, range(24))",
+    ),
+    "joblib": (
+        "import joblib", "found = joblib.Parallel(2)(joblib.delayed(work.step)(i) for i in range(24))",
+    ),
+    "joblib, threads": (
+        "import joblib",
+        "found = joblib.Parallel(2, prefer='threads')(joblib.delayed(work.step)(i) for i in range(24))",
+    ),
+    "asyncio.to_thread": (
+        "import asyncio\nasync def all_of():\n    return await asyncio.gather("
+        "*(asyncio.to_thread(work.step, i) for i in range(24)))",
+        "found = asyncio.run(all_of())",
+    ),
+}  # fmt: skip
+
+
+def planted(folder: Path, kind: str) -> list[str]:
+    first, statement = KINDS[kind]
+    if "joblib" in first and importlib.util.find_spec("joblib") is None:
+        pytest.skip("joblib is not installed")
+    (folder / "work.py").write_text(WORK)
+    (folder / "app.py").write_text(
+        f"import work\n{first}\nif __name__ == '__main__':\n    {statement}\n    print(found)\n"
+    )
+    return [sys.executable, "app.py"]
+
+
+def stubs(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "latlab", "stubs", *words],
+        cwd=folder, capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_pools_calls_are_recorded_and_replayed_by_their_arguments(kind: str, tmp_path: Path) -> None:
+    command = planted(tmp_path, kind)
+    recorded = stubs(
+        tmp_path, "record", "--component", "work:step", "-o", "t.trace", "--json", "--", *command
+    )
+    assert recorded.returncode == 0, recorded.stderr
+    assert json.loads(recorded.stdout)["results"] == 24
+    done = stubs(tmp_path, "replay", "t.trace", "--component", "work:step", "--", *command)
+    assert done.returncode == 0, done.stderr
+    assert "24 calls of work:step replayed" in done.stderr
+    assert done.stdout == f"{[i * i for i in range(24)]}\n"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["Pool.map", "ThreadPoolExecutor"])
+def test_a_component_in_a_pool_is_studied(kind: str, tmp_path: Path) -> None:
+    command = planted(tmp_path, kind)
+    (tmp_path / "study.toml").write_text('component = "work:step"\nseconds = 8\n')
+    done = stubs(tmp_path, "study", "study.toml", "--json", "--", *command)
+    assert done.returncode in (0, 3), done.stderr
+    assert json.loads(done.stdout)["calls"] == 24
