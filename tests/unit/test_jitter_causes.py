@@ -256,3 +256,14 @@ def test_a_real_time_threads_gap_of_50_ms_is_the_kernels_limit_whoever_ran_in_it
     for real_time, name in ((True, "real-time limit or fair server: 50 ms for others"), (False, "hog")):
         found = attribute([one], events(**ran), "latlab-jitter", 1.0, real_time=real_time)  # type: ignore[arg-type]
         assert [source.name for source in found.sources] == [name]
+
+
+def test_what_the_tick_alone_raises_is_the_tick_at_its_rate_and_no_other() -> None:
+    from latlab.jitter._analyse import _ticks_alone
+    from latlab.model.machine.jitter import Period
+
+    beat = Period(4e6, 0.0, 1e-9, "cause unknown: rcu or timer or sched", 0.5)
+    assert _ticks_alone(beat, 250)
+    assert not _ticks_alone(beat, 1000)
+    assert not _ticks_alone(replace(beat, cause="cause unknown: rcu or python"), 250)
+    assert not _ticks_alone(replace(beat, cause="cause unknown"), 250)

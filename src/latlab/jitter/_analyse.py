@@ -160,7 +160,8 @@ def _periods(core: CoreJitter, found: Attribution | None, tick_hz: int | None) -
             core,
             one,
             _TICK
-            if one.cause.startswith(UNDECIDED) and _tick_begins(times - core.start_ns, ticks, one, tick_hz)
+            if one.cause.startswith(UNDECIDED)
+            and (_ticks_alone(one, tick_hz) or _tick_begins(times - core.start_ns, ticks, one, tick_hz))
             else one.cause,
             tick_hz,
         )
@@ -170,6 +171,14 @@ def _periods(core: CoreJitter, found: Attribution | None, tick_hz: int | None) -
 
 def _named(core: CoreJitter, one: Period, cause: str, tick_hz: int | None) -> Period:
     return replace(one, cpu=core.cpu, cause=name_period(one.period_ns, cause, tick_hz=tick_hz))
+
+
+def _ticks_alone(beat: Period, tick_hz: int | None) -> bool:
+    """Whether only what the tick itself raises keeps a beat of its rate."""
+    if tick_hz is None or abs(1e9 / beat.period_ns / tick_hz - 1.0) > _TICK_NEAR:
+        return False
+    candidates = beat.cause.removeprefix(f"{UNDECIDED}: ").split(" or ")
+    return all(name in _TICK_SOURCES for name in candidates)
 
 
 def _tick_begins(

@@ -51,10 +51,10 @@ _NEAR = 0.03  # of the period to both sides: the outliers that a cause is asked 
 _MOSTLY = 0.5  # of the beat goes with its cause
 _PARTLY = 0.15  # of it goes with a candidate
 _PRESENT = 0.05  # of it goes with one who may take more time than the first
-_KEEPS = 0.5  # a source keeps a beat: its mean vector
+_KEEPS = 0.5  # a source keeps a beat: its mean vector, where chance has less (Rayleigh's test)
+_KEEPS_BY_CHANCE = 12.0
 _KEEPS_WELL = 0.9
 _KEEPS_BETTER = 0.1  # than another
-_NEARLY_ALL = 0.8  # of the beat's outliers hold the source
 UNDECIDED = "cause unknown"
 Array = np.ndarray[Any, Any]
 
@@ -320,8 +320,9 @@ def _removed(
     short outliers behind (its timer is set again, the host runs), and those are not what beats.
 
     And it must keep the beat itself, at least as well as any other that is there: whoever is let run after
-    somebody's visits has most of the time on a beat that is not its own. Where time decides nothing, the one
-    source that is in nearly all of the beat's outliers and alone keeps the beat is its cause.
+    somebody's visits has most of the time on a beat that is not its own. The one source that is in most of
+    the beat's outliers and alone keeps it is its cause, however little time it takes; where several keep it,
+    they are the candidates.
     """
     turns = (times - beat.phase_ns) / beat.period_ns
     on = np.abs(turns - np.round(turns)) <= _NEAR
@@ -346,9 +347,12 @@ def _removed(
     keeps = {
         name: _keeps(came.get(name, times[filled[name][0]]), beat.period_ns)
         for name, much in present.items()
-        if much >= _PARTLY
+        if much >= _PRESENT
     }
-    if longer:
+    held = sorted((n for n in keeps if keeps[n] >= _KEEPS), key=lambda n: (-round(keeps[n], 1), -present[n]))
+    if len(held) == 1 and present[held[0]] >= _MOSTLY and keeps[held[0]] >= _KEEPS_WELL:
+        return held[0]
+    if longer and (not held or not {*longer, first}.isdisjoint(held)):
         return f"{UNDECIDED}: {' or '.join([*longer, first][:3])}"
     if share >= _MOSTLY and second < share / 2:
         better = [name for name in keeps if keeps[name] > keeps.get(first, 0.0) + _KEEPS_BETTER]
@@ -356,16 +360,16 @@ def _removed(
             return first
         better.sort(key=lambda name: -keeps[name])
         return f"{UNDECIDED}: {' or '.join([*better, first][:3])}"
-    alone = [name for name in keeps if keeps[name] >= _KEEPS]
-    if len(alone) == 1 and present[alone[0]] >= _NEARLY_ALL and keeps[alone[0]] >= _KEEPS_WELL:
-        return alone[0]
-    candidates = [name for own, name in taken[:3] if own >= _PARTLY]
-    return f"{UNDECIDED}: {' or '.join(candidates)}" if candidates else UNDECIDED
+    candidates = dict.fromkeys([*held, *(name for own, name in taken[:3] if own >= _PARTLY)])
+    return f"{UNDECIDED}: {' or '.join([*candidates][:3])}" if candidates else UNDECIDED
 
 
 def _keeps(came: Array, period_ns: float) -> float:
     """How well a source's own times keep a beat: the length of their mean vector, 1 for a clock's."""
-    return float(abs(np.exp(2j * np.pi * came / period_ns).mean())) if len(came) else 0.0
+    if not len(came):
+        return 0.0
+    strength = float(abs(np.exp(2j * np.pi * came / period_ns).mean()))
+    return strength if len(came) * strength**2 >= _KEEPS_BY_CHANCE else 0.0
 
 
 def _search(times: Array, most: int, resolution_ns: float) -> list[Period]:
