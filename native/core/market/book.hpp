@@ -321,8 +321,10 @@ class Books {
 
  private:
   static constexpr std::size_t kBooks = 1024;  // that are made at once: locates are given in sequence
-  static constexpr std::size_t kChunk = 64;    // events
-  static constexpr std::size_t kNear = 12;     // events ahead of which a side itself has come
+  // Events. What a chunk asks for must stay in the first cache beside the orders of the next one: of 128 a
+  // message took 10 % longer than of 64, of 32 some 5 % less.
+  static constexpr std::size_t kChunk = 32;
+  static constexpr std::size_t kNear = 12;  // events ahead of which a side itself has come
 
   [[gnu::always_inline]] Effect levels(const detail::Move& move) {
     Effect effect = move.effect;

@@ -50,7 +50,9 @@ class OrderMap {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
   // Bring the reference's slot into the cache.
-  void prefetch(std::uint64_t ref) const noexcept { prefetch_line(&slots_[home(ref)]); }
+  void prefetch(std::uint64_t ref) const noexcept { prefetch_line(place(ref)); }
+  // Where the reference's slot is looked for first.
+  [[nodiscard]] const void* place(std::uint64_t ref) const noexcept { return &slots_[home(ref)]; }
 
   [[nodiscard]] Order* find(std::uint64_t ref) noexcept {
     for (std::size_t i = home(ref);; i = (i + 1) & mask()) {
@@ -162,11 +164,11 @@ class OrderTable {
   [[nodiscard]] bool in_map(std::uint64_t ref) const noexcept { return !direct(ref); }
 
   void prefetch(std::uint64_t ref) const noexcept {
-    if (direct(ref)) {
-      prefetch_line(&slots_[ref % kRecent]);
-    } else {
-      old_.prefetch(ref);
-    }
+    // Without a branch: which of them it is can't be foretold where orders live long.
+    const std::uintptr_t recent = reinterpret_cast<std::uintptr_t>(&slots_[ref % kRecent]);
+    const std::uintptr_t old = reinterpret_cast<std::uintptr_t>(old_.place(ref));
+    const std::uintptr_t chosen = std::uintptr_t{0} - std::uintptr_t{direct(ref)};
+    prefetch_line(reinterpret_cast<const void*>((recent & chosen) | (old & ~chosen)));
   }
 
   [[nodiscard, gnu::always_inline]] Order* find(std::uint64_t ref) noexcept {

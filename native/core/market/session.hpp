@@ -94,7 +94,9 @@ class Session {
   [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
 
  private:
-  static constexpr std::size_t kBatch = 256;  // of 48 bytes: a quarter of the first cache
+  // Of 48 bytes. The orders of a batch's first events can't be asked for ahead: of 256 events a message took
+  // 4 % longer.
+  static constexpr std::size_t kBatch = 1024;
 
   std::size_t run(Bytes frames);
   template <class Decode>
