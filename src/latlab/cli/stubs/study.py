@@ -145,6 +145,10 @@ def record(
 @click.option("--lazy", is_flag=True, help="Make each result when it is handed out, not all at the start.")
 @click.option("--views", is_flag=True, help="Hand out arrays as read-only views, not as copies.")
 @click.option(
+    "--pickles", is_flag=True,
+    help="Load results by running whatever TRACE names, not as data alone: only if you recorded it yourself.",
+)  # fmt: skip
+@click.option(
     "--compare/--no-compare", default=True, show_default=True,
     help="Run COMMAND without the stub as well, and compare what both say and write.",
 )  # fmt: skip
@@ -153,7 +157,7 @@ def record(
 )
 @_COMMAND
 def replay(
-    trace: Path, name: str, keyed: bool, lazy: bool, views: bool, compare: bool, as_json: bool,
+    trace: Path, name: str, keyed: bool, lazy: bool, views: bool, pickles: bool, compare: bool, as_json: bool,
     command: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Run a Python COMMAND with the results of TRACE in the component's place.
@@ -166,7 +170,15 @@ def replay(
     from latlab.stubs.studies import outside as _outside
 
     found = _outside.replay(
-        name, trace, list(command), keyed=keyed, lazy=lazy, views=views, aside=as_json, compare=compare
+        name,
+        trace,
+        list(command),
+        keyed=keyed,
+        lazy=lazy,
+        views=views,
+        aside=as_json,
+        compare=compare,
+        pickles=pickles,
     )
     if as_json:
         document = {"schema": 1, "trace": str(trace), "component": name, "calls": found.calls,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from latlab._core import stubs_replay
 from latlab.errors import LatlabError, UsageError
+from latlab.stubs.components import data as _data
 from latlab.stubs.components import effects as _effects
 from latlab.stubs.components import state as _state
 from latlab.stubs.components import values as _values
@@ -133,7 +134,10 @@ class Hook:
 
     def make(self, blob: bytes, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """The recorded result, with its effects applied to the arguments."""
-        found = _values.Unpickler(blob, arguments, named).load()
+        try:
+            found = _values.loads(blob, arguments, named)
+        except _data.RefusedError as error:
+            raise self._failed(f"a recorded result is not loaded: {error}", remedy=_data.REMEDY) from None
         for which, state in found["fx"].items():
             self._apply(which, state, arguments, named)
         value = found["v"]
@@ -258,7 +262,7 @@ class Hook:
                 id(one): (*known[id(holder)], name)
                 for holder in (*arguments, *named.values())
                 if id(holder) in known
-                for name, one in _state.members(holder)
+                for name, one in _values.members(holder)
                 if one is value
             }
         same = self.alive[id(value)][1] if id(value) in self.alive else -1

@@ -10,10 +10,10 @@ its thread), `keyed` (results by arguments), `waitless` (waits are left out), `w
 part of them), `profile` (sample which functions run), `work=RATE` (a busy stub does RATE iterations of the
 loop in stub_work.hpp for a ns, and does not spin until a deadline), `marks` (keep when each call began and
 ended: of programs with one thread), `opening` (keep when the first call began), `timed` (measure what each
-call of a busy stub takes), `lazy` and `views` (as in `replay`), `period=N` (the factor is of each call's Nth
-working period alone), `told` (PROCESS.held says how much memory the results hold), `mutates=A+B` (places
-whose state after a call is part of its function; see state.py), `watch` (recording, look at what calls
-change: PROCESS.changes; replaying, compare the state after calls: PROCESS.differs). NAME of one in C++
+call of a busy stub takes), `lazy`, `views` and `pickles` (as in `replay`), `period=N` (the factor is of each
+call's Nth working period alone), `told` (PROCESS.held says how much memory the results hold), `mutates=A+B`
+(places whose state after a call is part of its function; see state.py), `watch` (recording, look at what
+calls change: PROCESS.changes; replaying, compare the state after calls: PROCESS.differs). NAME of one in C++
 may be NAME@FILE:LINE, its place. STATE is a folder. Without a trace of its own a process takes any.trace.
 Each process keeps its own files in it, named PROCESS.trace, PROCESS.times, PROCESS.spent, PROCESS.spans,
 PROCESS.threads, PROCESS.marks, PROCESS.outcome and PROCESS.profile, where PROCESS is the checksum of its
@@ -282,10 +282,12 @@ def _set(hook: Hook, entry: Entry) -> None:
 
 def _load(hook: Hook, entry: Entry, released: bool) -> None:
     """Load the recording; `off` loads it too, so that every variant of a study starts alike."""
+    from latlab.stubs.components import data as _data
     from latlab.stubs.components import hook as _component
     from latlab.stubs.components import session as _session
     from latlab.stubs.components import trace as _trace
 
+    _data.trusted = "pickles" in entry.flags
     base = f"{entry.state}/{_process}"
     trace, shared = f"{base}.trace", f"{entry.state}/{ANY_TRACE}"
     traces = _of_workers(entry.state, "trace") if hook.pooled else [trace]

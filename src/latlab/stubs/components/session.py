@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from latlab.errors import InputError, LatlabError, UsageError
+from latlab.stubs.components import data as _data
 from latlab.stubs.components import trace as _trace
 from latlab.stubs.components import values as _values
 from latlab.stubs.components.hook import REPLAY, SLOW, Hook, ReplayError, components, lock
@@ -86,8 +87,9 @@ def record(path: str | os.PathLike[str], *, keyed: bool = False) -> Iterator[Ses
 
 @contextmanager
 def replay(
-    path: str | os.PathLike[str], *, keyed: bool = False, lazy: bool = False, views: bool = False
-) -> Iterator[Session]:
+    path: str | os.PathLike[str], *, keyed: bool = False, lazy: bool = False, views: bool = False,
+    pickles: bool = False,
+) -> Iterator[Session]:  # fmt: skip
     """Hand out recorded results instead of calling the components.
 
     Args:
@@ -95,12 +97,14 @@ def replay(
         keyed: by arguments and not by order; the trace must have been recorded keyed.
         lazy: unpickle each result when it is handed out, not at the start.
         views: hand out recorded arrays as read-only views, not as copies.
+        pickles: load the results by running whatever the trace names, and not as data alone: only for a trace
+            that you recorded yourself.
 
     Raises:
         InputError: the trace is none, cut short, or has nothing of a component.
         ReplayError: a component is called more or less often than it was recorded.
     """
-    session = begin(os.fspath(path), replaying=True, keyed=keyed, lazy=lazy, views=views)
+    session = begin(os.fspath(path), replaying=True, keyed=keyed, lazy=lazy, views=views, pickles=pickles)
     try:
         yield session
         # After an error of ours, which the program was given, what is left says nothing.
@@ -120,11 +124,14 @@ def check_left() -> None:
             )
 
 
-def begin(path: str, *, replaying: bool, keyed: bool, lazy: bool = False, views: bool = False) -> Session:
+def begin(
+    path: str, *, replaying: bool, keyed: bool, lazy: bool = False, views: bool = False, pickles: bool = False
+) -> Session:
     """Start a session for all components."""
     if any(hook.session is not None for hook in components().values()):
         raise UsageError("components are recorded or replayed already")
     session = Session(path, replaying, keyed)
+    _data.trusted = pickles
     before = resident_bytes()
     loaded = {d.name: d for d in _trace.read(path)} if replaying else {}
     if replaying and not components().keys() & loaded.keys():
@@ -167,7 +174,7 @@ def load(
     hook.reset()
     hook.session = session
     values = loaded[hook.name].values
-    about = pickle.loads(loaded[f"{hook.name} about"].values[0].data or b"")
+    about = _data.loads(loaded[f"{hook.name} about"].values[0].data or b"")
     hook.threads = {name: number for number, name in enumerate(about["threads"])}
     if session.keyed:
         if len(about["keys"]) != len(values):
@@ -212,7 +219,7 @@ def joined(
     """One component's recordings of two processes as one, told apart by their arguments."""
     if name not in one or name not in other:
         return one if name in one else other
-    abouts = [pickle.loads(each[f"{name} about"].values[0].data or b"") for each in (one, other)]
+    abouts = [_data.loads(each[f"{name} about"].values[0].data or b"") for each in (one, other)]
     about = {**abouts[0], "keys": [*abouts[0]["keys"], *abouts[1]["keys"]], "looks": {}}
     blob = _trace.Value(0, 0, _trace.PICKLE, _values.dumps(about))
     return {
@@ -242,8 +249,9 @@ def _prepare(blob: bytes | None, lazy: bool, views: bool, retained: set[int] | N
     if lazy:
         return blob, _MAKE
     try:
-        found = _values.Unpickler(blob, (), {}).load()
-    except (IndexError, KeyError, AttributeError):  # it refers to an argument, or to a class to come
+        found = _values.loads(blob, (), {})
+    except (IndexError, KeyError, AttributeError, _data.RefusedError):
+        # It refers to an argument, or to a class to come; what is refused is told when it is asked for.
         return blob, _MAKE
     value = found["v"]
     if found["k"] != "r" or found["fx"]:

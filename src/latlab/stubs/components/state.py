@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from latlab.stubs.components.values import is_immutable
+from latlab.stubs.components.values import is_immutable, members
 
 
 class _Missing:
@@ -160,18 +160,6 @@ def fingerprint(value: Any) -> int:
     walk = _Walk()
     walk.value(value)
     return walk.sum
-
-
-def members(value: Any) -> list[tuple[str, Any]]:
-    """The members of an object that is no plain data, from its __dict__ and its slots."""
-    found = dict(getattr(value, "__dict__", None) or {})
-    for kind in type(value).__mro__:
-        slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else tuple(slots):
-            mangled = f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") else name
-            if name not in ("__dict__", "__weakref__") and hasattr(value, mangled):
-                found[mangled] = getattr(value, mangled)
-    return list(found.items())
 
 
 class Place:

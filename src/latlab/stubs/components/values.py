@@ -9,6 +9,8 @@ import io
 import pickle
 from typing import Any, Final
 
+from latlab.stubs.components import data as _data
+
 #: Stands for arguments that can't be told from others.
 UNTOLD: Final = b"untold"
 _IMMUTABLE: Final = (type(None), bool, int, float, complex, str, bytes)
@@ -50,18 +52,36 @@ class Pickler(pickle.Pickler):
         return chain_exception, (*reduced[:2], reduced[2] if len(reduced) > 2 else None, chain)
 
 
-class Unpickler(pickle.Unpickler):
-    """Puts the arguments of the call that is replayed in the place of those that were recorded."""
+def loads(blob: bytes, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """A recorded value, with the arguments of the call that is replayed in the place of the recorded ones.
 
-    def __init__(self, data: bytes, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._arguments, self._named = arguments, named
+    Raises:
+        RefusedError: it can't be made from data alone.
+    """
 
-    def persistent_load(self, pid: Any) -> Any:
-        """The argument that the persistent id names."""
+    def refer(pid: Any) -> Any:
         kind, which, *member = pid
-        found = self._arguments[which] if kind == "argument" else self._named[which]
-        return getattr(found, member[0]) if member else found
+        found = arguments[which] if kind == "argument" else named[which]
+        return dict(members(found))[member[0]] if member else found
+
+    return _data.loads(blob, refer)
+
+
+def load_state(blob: bytes) -> Any:
+    """The state of an argument."""
+    return _data.loads(blob)
+
+
+def members(value: Any) -> list[tuple[str, Any]]:
+    """The members of an object that is no plain data, from its __dict__ and its slots."""
+    found = dict(getattr(value, "__dict__", None) or {})
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else tuple(slots):
+            mangled = f"_{kind.__name__.lstrip('_')}{name}" if name.startswith("__") else name
+            if name not in ("__dict__", "__weakref__") and hasattr(value, mangled):
+                found[mangled] = getattr(value, mangled)
+    return list(found.items())
 
 
 class State:
@@ -71,7 +91,7 @@ class State:
         self.blob = blob
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return pickle.loads, (self.blob,)
+        return load_state, (self.blob,)
 
 
 def dumps(value: Any) -> bytes:
@@ -107,6 +127,8 @@ def chain_exception(
     made: Any, arguments: tuple[Any, ...], state: Any, chain: tuple[Any, Any, bool]
 ) -> BaseException:
     """An exception with what caused it."""
+    if made is not make_exception and not (isinstance(made, type) and issubclass(made, BaseException)):
+        raise TypeError(f"{made!r} makes no exception")
     found: BaseException = made(*arguments)
     if state:
         found.__dict__.update(state)
@@ -116,6 +138,8 @@ def chain_exception(
 
 def make_exception(kind: type[BaseException], arguments: tuple[Any, ...], state: dict[str, Any]) -> Any:
     """An exception as it was, without calling its __init__."""
+    if not issubclass(kind, BaseException):
+        raise TypeError(f"{kind.__qualname__} is no exception")
     made = kind.__new__(kind, *arguments)
     made.__dict__.update(state)
     return made

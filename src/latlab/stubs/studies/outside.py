@@ -218,7 +218,7 @@ class Replayed:
 
 def replay(
     name: str, trace: str | Path, command: list[str], *, keyed: bool = False, lazy: bool = False,
-    views: bool = False, aside: bool = False, compare: bool = True,
+    views: bool = False, aside: bool = False, compare: bool = True, pickles: bool = False,
 ) -> Replayed:  # fmt: skip
     """Run a command with the recorded results in the component's place; its output goes where ours goes.
 
@@ -229,6 +229,7 @@ def replay(
         lazy: make each result when it is handed out, and not all of them at the start.
         views: hand out arrays as read-only views.
         aside: what the command prints goes to stderr, since stdout is for the result.
+        pickles: load results by running whatever the trace names, and not as data alone.
         compare: run the command as it is, too, and compare what it says and writes.
 
     Raises:
@@ -242,7 +243,7 @@ def replay(
         there = ", ".join(one.name for one in definitions if one.type == "python") or "nothing"
         raise UsageError(f"{trace} holds nothing of '{name}' (it holds {there})")
     with tempfile.TemporaryDirectory() as folder:
-        lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), Path(folder))
+        lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), Path(folder), own=pickles)
         shutil.copyfile(trace, lab.state / _plan.ANY_TRACE)
         stdin = _same.spooled(lab.folder)
         original = _same.said(command, lab.original, stdin=stdin) if compare else None

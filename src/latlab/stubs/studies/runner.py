@@ -76,6 +76,7 @@ class Lab:
     runs: list[StudyRun] = field(default_factory=list)
     gauge_ns: list[int] = field(default_factory=list)
     segments: npt.NDArray[np.int64] | None = None
+    own: bool = True  # it replays what it has recorded itself, and so trusts it
 
     def __post_init__(self) -> None:
         self.state = self.folder / "state"
@@ -94,6 +95,8 @@ class Lab:
             self.flags = (*self.flags, "released")
         if self.plan.keyed:
             self.flags = (*self.flags, "keyed")
+        if self.plan.kind == "python" and self.own:
+            self.flags = (*self.flags, "pickles")
         if self.plan.mutates:
             self.flags = (*self.flags, f"mutates={'+'.join(self.plan.mutates)}")
         if self.plan.kind == "python":
