@@ -245,6 +245,29 @@ def test_series_without_a_beat_have_no_period(kind: str) -> None:
     assert [seed for seed in range(30) if find_periods(chance(kind, seed))] == []
 
 
+@pytest.mark.parametrize("count", [12, 13, 14])
+def test_a_dozen_regular_points_are_too_few_for_one_in_ten_thousand(count: int) -> None:
+    # With a significance of 1e-2 each of these is a period.
+    assert find_periods(np.arange(count) * 1e7 + np.random.default_rng(count).normal(0, 3e4, count)) == []
+
+
+def test_a_beat_of_which_one_in_seven_came_is_none() -> None:
+    # With a share of a tenth it is one.
+    assert find_periods(thinned(40, 0.15, 5e6, 24, 0.001)) == []
+
+
+def test_intervals_that_are_regular_by_chance_for_a_while_are_no_clock() -> None:
+    # With neighbours of 0.5 this one of them has a period.
+    assert find_periods(chance("gamma of 100", 40)) == []
+
+
+def test_a_beat_that_chance_covers_nearly_as_well_is_not_told() -> None:
+    # With as many points on the beat as chance puts there, this one has a period.
+    random = np.random.default_rng([7, 4])
+    beat = np.arange(0, 2 * SECOND, 2e7)
+    assert find_periods(np.sort(np.concatenate([beat, random.uniform(0, 2 * SECOND, 900)]))) == []
+
+
 def test_two_beats_are_told_apart() -> None:
     times = np.concatenate([planted(5, 1e7, 1), np.arange(1e6, 5 * SECOND, 4e6)])
     assert sorted(round(one.period_ns / 1e6, 2) for one in find_periods(times)) == [4.0, 10.0]
