@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -160,9 +161,19 @@ def compiled(folder: Path) -> None:
         (folder / ("words" if not number else f"words{number}")).write_bytes(text)
 
 
+@contextlib.contextmanager
+def place_of(kept: Path | None) -> Iterator[str]:
+    if kept is None:
+        with tempfile.TemporaryDirectory(prefix="any-program-") as temporary:
+            yield temporary
+    else:
+        kept.mkdir(parents=True, exist_ok=True)
+        yield str(kept.resolve())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--cases", type=int, default=len(MAKERS))
+    parser.add_argument("--cases", type=int, help="so many (default: every kind once, or every file)")
     parser.add_argument("--skip", type=int, default=0, help="so many of the first")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=2.0)
@@ -172,9 +183,11 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, help="programs of a folder instead, each with its limit in its first line"
     )
+    parser.add_argument("--made", type=Path, help="where programs are built, and kept for the next call")
+    parser.add_argument("--build-only", action="store_true", help="build the programs and end")
     given = parser.parse_args()
-    outcomes = []
-    with tempfile.TemporaryDirectory(prefix="any-program-") as temporary:
+    outcomes: list[Outcome] = []
+    with place_of(given.made) as temporary:
         if not given.folder:
             compiled(Path(temporary))
         beside = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if given.neighbour else None
@@ -182,10 +195,11 @@ def main() -> int:
             planted = (
                 programs(given.folder, Path(temporary))
                 if given.folder
-                else cases(given.cases, given.seed, Path(temporary))
+                else cases(given.cases or len(MAKERS), given.seed, Path(temporary))
             )
-            for number, case in enumerate(planted):
-                if given.only not in case.title or number < given.skip:
+            chosen = itertools.islice(planted, given.skip + given.cases if given.cases and given.folder else None)
+            for number, case in enumerate(chosen):
+                if given.build_only or given.only not in case.title or number < given.skip:
                     continue
                 why = missing(case)
                 if why is not None:

@@ -41,13 +41,18 @@ def programs(folder: Path, made_in: Path) -> Iterator[Case]:
             yield case_of(file, head, made_in)
 
 
+def fresh(made: Path, file: Path) -> bool:
+    return made.exists() and made.stat().st_mtime >= file.stat().st_mtime
+
+
 def case_of(file: Path, head: re.Match[str], made_in: Path) -> Case:
     places = {"file": str(file), "stem": file.stem, "folder": str(made_in), "made": str(made_in / file.stem)}
     build = [word.format(**places) for word in BUILD.get(file.suffix, ())]
     run = [word.format(**places) for word in RUN.get(file.suffix, ("{made}",))]
     needs = tuple(tool for tool in (*build[:1], *run[:1]) if "/" not in tool)
-    if build and all(shutil.which(tool) for tool in needs):
+    if build and all(shutil.which(tool) for tool in needs) and not fresh(made_in / file.stem, file):
         subprocess.run(build, check=True)
+        (made_in / file.stem).touch()
     options = dict(word.partition("=")[::2] for word in (head["options"] or "").split())
     kinds = tuple(head["kinds"].split(","))
     return Case(

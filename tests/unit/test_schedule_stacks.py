@@ -168,10 +168,10 @@ def test_a_recording_of_py_spy_gives_a_sample_a_step() -> None:
     assert [stack for _, _, stack in samples] == [(PARSE, WORKER), (PARSE, WORKER), (WORKER,)]
 
 
-def _grafted(running: int, python: PythonSamples) -> list[Frame]:
+def _grafted(running: int, python: PythonSamples, called: Frame = WAITS) -> list[Frame]:
     evaluates = Frame("_PyEval_EvalFrameDefault", "", 0, "/usr/bin/python3", 1)
     adds = Frame("PyNumber_Add", "", 0, "/usr/bin/python3", 2)
-    frames = [WAITS, adds, evaluates, STARTS]
+    frames = [called, adds, evaluates, STARTS]
     stacks: list[tuple[int, ...]] = [(0, 1, 2, 3)]
     stack = graft(
         np.array([MS]), np.array([71]), np.array([running]), np.array([0], np.int32), stacks, frames, python
@@ -182,6 +182,11 @@ def _grafted(running: int, python: PythonSamples) -> list[Frame]:
 def test_the_interpreter_s_frames_give_way_to_the_program_s() -> None:
     seen = (np.array([MS]), [0])
     assert _grafted(1, PythonSamples({71: seen}, {71: seen}, [(PARSE, WORKER)])) == [PARSE, WORKER]
+
+
+def test_a_call_in_which_the_kernel_computes_for_the_disk_stays() -> None:
+    seen, syncs = (np.array([MS]), [0]), Frame("fsync", "", 0, "/lib/libc.so.6", 0x40)
+    assert _grafted(1, PythonSamples({71: seen}, {71: seen}, [(PARSE,)]), syncs) == [syncs, PARSE]
 
 
 def test_a_thread_that_waits_gets_a_line_at_which_it_was_not_seen_running() -> None:

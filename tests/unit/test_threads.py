@@ -276,6 +276,47 @@ def test_more_threads_than_cpus_are_limited_by_the_cpus() -> None:
     assert (limit.kind, limit.name) == (LimitKind.CPU, "CPUs")
 
 
+def competing(*shares: tuple[float, float]) -> Made:
+    """Workers on two CPUs: of each the share of 30 ms that it runs, and that it has no CPU; else it sleeps."""
+    made = Made()
+    made.thread("app")
+    for ran, ready in shares:
+        thread = made.thread(f"worker-{len(made.names)}")
+        for i in range(33):
+            at, on, off = 30 * i, 30 * ran, 30 * (ran + ready)
+            made.run(thread, at, at + on)
+            made.ready(thread, at + on, at + off)
+            if off < 30:
+                made.wait(thread, at + off, at + 30, on=Wait.TIMER, source=Source.TIMER)
+    return made
+
+
+def test_as_many_threads_that_compute_as_there_are_cpus_limit_and_not_the_cpus() -> None:
+    limit = found_in(competing((0.78, 0.22), (0.78, 0.22), (0.25, 0.02))).limit
+    assert (limit.kind, limit.name) == (LimitKind.THREAD, "worker")
+
+
+def test_where_a_cpu_and_a_faster_thread_would_both_help_neither_is_named() -> None:
+    limit = found_in(competing(*[(0.64, 0.22)] * 3)).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "another CPU or a faster 3 × worker would help" in limit.sentence
+
+
+def test_a_housekeeper_that_sleeps_beside_those_that_work_does_not_limit() -> None:
+    made = Made()
+    main, keeper = made.thread("app"), made.thread("keeper")
+    workers = [made.thread("left"), made.thread("right")]
+    made.wait(main, 0, 1000, keeper, item=1)
+    made.wait(keeper, 0, 999, on=Wait.TIMER, source=Source.TIMER)
+    made.run(keeper, 999, 1000)
+    for worker in workers:
+        made.run(worker, 0, 450)
+        made.wait(worker, 450, 1000, keeper, item=8192)
+    limit = found_in(made).limit
+    assert limit.kind is LimitKind.UNKNOWN
+    assert "they hardly depend on it" in limit.sentence
+
+
 def test_a_lack_of_cpus_that_nobody_was_seen_to_cause_has_no_name() -> None:
     made = Made()
     main = made.thread("app")

@@ -89,3 +89,9 @@ def test_a_library_without_symbols_is_told_by_what_was_called_in_it() -> None:
     copy, caller = Frame("memmove", module="/lib/libc.so.6"), Frame("bsearch_r", module="/lib/libother.so")
     (code,) = hottest(schedule((0, (copy, program, caller), 10)), [0])
     assert code.function == "/usr/bin/pigz+0x900"
+
+
+def test_what_a_thread_computes_in_a_read_is_the_disks_only_where_it_waits_for_the_disk_there() -> None:
+    read, computing = Frame("__libc_pread64", module="/lib/libc.so.6"), Frame("drill", "/app/core.c", 4)
+    seen = schedule((0, (read, computing), 30), (0, (computing,), 10))
+    assert (in_sync(seen, [0], moves=True), in_sync(seen, [0])) == (0.75, 0.0)

@@ -19,7 +19,7 @@ from latlab.threads._edges import Times
 from latlab.threads._locks import Word
 from latlab.threads._path import Piece
 
-__all__ = ["IDLE", "LEAST", "Candidate", "Facts", "candidates_of", "crowded"]
+__all__ = ["IDLE", "LEAST", "Candidate", "Facts", "candidates_of", "crowd", "crowded"]
 
 Array = np.ndarray[Any, Any]
 
@@ -29,6 +29,8 @@ _CPU = 0.4  # of the progress runnable, whoever had the CPUs
 _CPU_OWN = 0.2  # the same, where the program itself has used them all
 _FULL = 0.9
 _CROWD = 1.15  # of the CPUs, that the program's threads want together where they compete with each other
+_CROWDED = 1.4  # the same, where more CPUs would clearly help: by 29 % at most
+_MOVES = 0.3  # of a role's time at work, that it waits for the disk: then moving data is the disk's time, too
 _THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CPU
 _FILE = 0.3  # of the waits for the disk: a file that has so much of them names them
 
@@ -79,7 +81,9 @@ def candidates_of(facts: Facts) -> list[Candidate]:
     waits = float(runnable.sum()) / total
     throttled = facts.schedule.throttled_ns / 1e9 / facts.schedule.seconds
     held_back = throttled >= _THROTTLED * waits and waits >= _CPU_OWN
-    starved = held_back or waits >= _CPU or (own >= _FULL and waits >= _CPU_OWN)
+    # As many threads that compute as there are CPUs use them all, and would gain nothing by another one.
+    competing = own >= _FULL and waits >= _CPU_OWN and crowd(facts) > _CROWD
+    starved = held_back or waits >= _CPU or competing
     # Where CPUs are short, what runs on the path is what they are short for: both are one finding.
     synced = np.zeros_like(run)
     if held_back:
@@ -90,7 +94,7 @@ def candidates_of(facts: Facts) -> list[Candidate]:
     else:
         for index, role in enumerate(facts.roles):
             ran = blame.share(Cause.RUN, role.threads)
-            durable = ran * in_sync(facts.schedule, role.threads)
+            durable = ran * in_sync(facts.schedule, role.threads, moves=_moves(facts, role))
             synced = synced + durable
             blocks = ran - durable + blame.share(Cause.RUNNABLE, role.threads)
             kind = _kind_of(facts, role)
@@ -118,10 +122,21 @@ def candidates_of(facts: Facts) -> list[Candidate]:
     return _merged(found)
 
 
-def crowded(facts: Facts) -> bool:
-    """Whether the program's threads want more CPUs than there are: then they take them from each other."""
+def crowd(facts: Facts) -> float:
+    """How many times the CPUs that there are the program's threads want: demand against supply."""
     wanted = sum(one.running + one.runnable for one in facts.times) / 1e9 / facts.schedule.seconds
-    return wanted > _CROWD * max(1, len(facts.schedule.cpus))
+    return wanted / max(1, len(facts.schedule.cpus))
+
+
+def crowded(facts: Facts) -> bool | None:
+    """Whether they take the CPUs from each other; None where that, and a faster thread, would both help."""
+    wanted = crowd(facts)
+    return None if _CROWD < wanted < _CROWDED else wanted >= _CROWDED
+
+
+def _moves(facts: Facts, role: Role) -> bool:
+    waited = sum(facts.times[one].blocked.get("disk", 0) for one in role.threads)
+    return waited > _MOVES * (waited + sum(facts.times[one].running for one in role.threads))
 
 
 def _serving(facts: Facts) -> bool:

@@ -35,7 +35,8 @@ _PAUSE = re.compile(r"(^|_)(spin|busy_?wait|busy_?poll|poll_until|wait_until)", 
 _MOSTLY = 0.7
 _PLACED = 0.4
 _SPUN = 0.25  # of the running samples: so much two threads spin that share a lock half of the time
-_SYNC = re.compile(r"^_*(GI_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
+_SYNC = re.compile(r"^_*(GI_|libc_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
+_MOVES = re.compile(r"^_*(GI_|libc_)?_*p?(read|write)(64|v|v2)?$")
 _HANDLE = re.compile(r"(^|\.)_run$")
 
 
@@ -117,10 +118,13 @@ def coroutine_of(schedule: Schedule, threads: Iterable[int]) -> Code | None:
     return Code(function, file, lines[function, file].most_common(1)[0][0], part)
 
 
-def in_sync(schedule: Schedule, threads: Iterable[int]) -> float:
+def in_sync(schedule: Schedule, threads: Iterable[int], *, moves: bool = False) -> float:
     """The share of these threads' running samples inside of a call that makes data durable.
 
     What the kernel computes for it is the disk's time, too: it goes when the call does.
+
+    Args:
+        moves: also in calls that read and write, of threads that wait for the disk in them.
     """
     samples = schedule.samples
     mine = samples["stack"][np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)]
@@ -130,7 +134,11 @@ def in_sync(schedule: Schedule, threads: Iterable[int]) -> float:
     inside = sum(
         number
         for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True)
-        if schedule.stacks[stack] and _SYNC.search(schedule.frames[schedule.stacks[stack][0]].function)
+        if schedule.stacks[stack]
+        and (
+            _SYNC.search(innermost := schedule.frames[schedule.stacks[stack][0]].function)
+            or (moves and _MOVES.search(innermost))
+        )
     )
     return float(inside / mine.size)
 

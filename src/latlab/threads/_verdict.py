@@ -13,7 +13,7 @@ import numpy as np
 
 from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Cause
-from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, candidates_of, crowded
+from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, candidates_of, crowd, crowded
 from latlab.threads._code import hottest
 from latlab.threads._limits import counted, described, late_of, load_of, lock_of, none_told
 from latlab.words import duration, plural, share
@@ -28,6 +28,8 @@ _ALIKE_WORK = 0.85  # of what the leader runs: having no CPU makes one of two eq
 _SURE = 0.95  # of the resampled blocks
 _LOCK_TOO = 0.15  # of the progress: a role whose threads wait for one lock so much is not named for it
 _CPU = 0.4  # of the time that a role's threads are runnable without one
+_MEANWHILE = 0.4  # CPUs that the program's other threads use while it is said to sleep
+_HANDED = 5  # waits of others that a sleeper ends, of whose sleeps these depend
 _INNER = 0.35  # of their time that threads of one role wait for each other
 _RESAMPLES = 400
 
@@ -67,8 +69,16 @@ def judge(facts: Facts) -> Limit:
     if second is not None and second.total > _CLEAR * first.total:
         return _withheld(facts, candidates, "two limit in turn: " + _listed(candidates, total))
     if first.kind is LimitKind.CPU and first.name == "CPUs" and not crowded(facts):
-        why = "its threads want no more CPUs than there are and lacked them often; who had them was not seen"
+        why = (
+            "its threads want no more CPUs than there are and lacked them often; who had them was not seen"
+            if crowded(facts) is False
+            else f"its threads want {crowd(facts):.2f} times the CPUs that there are, so another CPU or a faster "
+            f"{_busiest(facts)} would help; the same command on more CPUs tells which"
+        )
         return _withheld(facts, candidates, why)
+    aside = _aside(facts, first) if first.kind is LimitKind.TIMER else None
+    if aside is not None:
+        return _withheld(facts, candidates, aside)
     if first.kind in (LimitKind.THREAD, LimitKind.PROCESS):
         alike = (
             _alike(facts, first)
@@ -86,6 +96,10 @@ def judge(facts: Facts) -> Limit:
             "the cases only",
         )
     return told
+
+
+def _busiest(facts: Facts) -> str:
+    return counted(max(facts.roles, key=lambda role: role.running * role.count))
 
 
 def _confidence(candidates: Sequence[Candidate]) -> float:
@@ -120,6 +134,26 @@ def _alike(facts: Facts, first: Candidate) -> str | None:
                 f"{share(role.busy)} of the time"
             )
     return None
+
+
+def _aside(facts: Facts, first: Candidate) -> str | None:
+    """A thread that sleeps beside others that work, and hardly ever wakes one of these: a housekeeper."""
+    sleepers = {thread for index in first.roles for thread in facts.roles[index].threads}
+    others = [
+        one
+        for thread, one in enumerate(facts.times)
+        if thread not in sleepers | facts.spins and facts.schedule.threads[thread].pid in facts.own
+    ]
+    ran = sum(one.running for one in others) / 1e9 / facts.schedule.seconds
+    ended = sum(
+        number for one in others for (role, _), (number, _) in one.ended.items() if role in first.roles
+    )
+    if ran < _MEANWHILE or ended >= _HANDED:
+        return None
+    return (
+        f"{first.name} sleeps and ended {plural(ended, 'wait')} of the others, which used {ran:.2f} CPUs: they "
+        "hardly depend on it"
+    )
 
 
 def _locked(facts: Facts, first: Candidate, total: float) -> str | None:

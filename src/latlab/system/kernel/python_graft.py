@@ -7,6 +7,7 @@ as were seen running, for one that waits such as mostly were not."""
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +23,8 @@ _FAR_NS = 1_000_000_000  # a stack that was seen longer ago tells nothing of now
 _AT_WORK = 0.5  # of the times that a stack was seen at all
 _EVALUATES = ("_PyEval_EvalFrame", "PyEval_EvalCode", "PyEval_EvalFrame", "py::")
 _SERVES = ("libc.", "libc-", "libpthread", "libm.", "libm-", "ld-linux", "[vdso]")
+#: Calls in which the kernel computes for the disk.
+_STORES = re.compile(r"^_*(GI_|libc_)?_*(fsync|fdatasync|msync|syncfs|p?(read|write)(64|v)?)$")
 _LOCK = ("take_gil", "drop_gil")  # the interpreter's lock: of its own functions the ones worth telling
 
 
@@ -77,7 +80,7 @@ def goes_through_python(frame: Frame) -> bool:
 def _kept(stack: tuple[int, ...], frames: Sequence[Frame], ran: bool) -> tuple[int, ...] | None:
     """The native frames that the interpreter called and that tell something; None where it isn't in it.
 
-    Extension modules' always; the C library's only where the thread waits in it.
+    Extension modules' always; the C library's only where the thread waits in it, or where it moves data.
     """
     inner = next((i for i, number in enumerate(stack) if goes_through_python(frames[number])), None)
     if inner is None:
@@ -90,7 +93,7 @@ def _kept(stack: tuple[int, ...], frames: Sequence[Frame], ran: bool) -> tuple[i
         if frame.module == interpreter:
             if frame.function in _LOCK:
                 kept.append(number)
-        elif not ran or not name.startswith(_SERVES):
+        elif not ran or not name.startswith(_SERVES) or _STORES.match(frame.function):
             kept.append(number)
     return tuple(kept)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from latlab.errors import InputError, UnavailableError
 from latlab.lab.diagnosis.applications.application import Observed, Place
@@ -239,6 +240,13 @@ def _servers(observed: set[int]) -> dict[int, str]:
     return found
 
 
+def _takes_datagrams(connection: Any) -> bool:
+    """Whether anybody may send to it: bound to a port, or to a file, and connected to nobody."""
+    if connection.type != socket.SOCK_DGRAM or connection.raddr or not connection.laddr:
+        return False
+    return bool(getattr(connection.laddr, "port", connection.laddr))
+
+
 def _listening(pid: int | None) -> tuple[set[int], set[int]]:
     """Processes that hold a door for connections, and those that are clients at one of these."""
     import psutil
@@ -256,7 +264,7 @@ def _listening(pid: int | None) -> tuple[set[int], set[int]]:
         except psutil.Error:
             continue  # it has ended
         for connection in connections:
-            if connection.status == psutil.CONN_LISTEN:
+            if connection.status == psutil.CONN_LISTEN or _takes_datagrams(connection):
                 found.setdefault(one.pid, set()).add(getattr(connection.laddr, "port", connection.laddr))
             elif connection.raddr:
                 asks.setdefault(one.pid, set()).add(getattr(connection.raddr, "port", connection.raddr))
