@@ -197,8 +197,8 @@ def main() -> int:
                 if given.folder
                 else cases(given.cases or len(MAKERS), given.seed, Path(temporary))
             )
-            chosen = itertools.islice(planted, given.skip + given.cases if given.cases and given.folder else None)
-            for number, case in enumerate(chosen):
+            until = given.skip + given.cases if given.cases and given.folder else None
+            for number, case in enumerate(itertools.islice(planted, until)):
                 if given.build_only or given.only not in case.title or number < given.skip:
                     continue
                 why = missing(case)

@@ -1,5 +1,9 @@
 # limit: process | gzip
-import os, subprocess, sys, tempfile, time
+import subprocess
+import sys
+import tempfile
+import time
+
 with tempfile.TemporaryDirectory() as d:
     for i in range(3):
         with open(f"{d}/report{i}.csv", "w") as f:

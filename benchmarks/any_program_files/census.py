@@ -1,11 +1,15 @@
 # limit: process | census|count_town|ForkPoolWorker|worker
-import multiprocessing, sys, time
+import multiprocessing
+import sys
+import time
+
 
 def count_town(people):
     n = 0
     for p in range(people):
         n += p % 3 == 1
     return n
+
 
 if __name__ == "__main__":
     end = time.time() + float(sys.argv[1])

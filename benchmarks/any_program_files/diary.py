@@ -1,10 +1,15 @@
 # limit: disk | diary|fsync|write_entry
-import os, sys, tempfile, time
+import os
+import sys
+import tempfile
+import time
+
 
 def write_entry(book, n):
     book.write(f"{n}: nothing happened today, {time.time()}\n")
     book.flush()
     os.fsync(book.fileno())
+
 
 end = time.time() + float(sys.argv[1])
 n = 0

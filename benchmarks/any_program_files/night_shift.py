@@ -1,13 +1,19 @@
 # limit: timer | fetch|sleep|worker|requests
-import queue, sys, threading, time
+import queue
+import sys
+import threading
+import time
+
 jobs = queue.Queue(maxsize=10)
 stop = threading.Event()
 
+
 def fetch():
     while not stop.is_set():
-        url = jobs.get()
+        jobs.get()
         time.sleep(0.02)  # the far end takes its time
         jobs.task_done()
+
 
 for _ in range(2):
     threading.Thread(target=fetch, daemon=True).start()

@@ -1,10 +1,13 @@
 # limit: lock | GIL|interpreter
-import sys, time
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+
 
 def typeset(page):
     text = "".join(chr(97 + (i * page) % 26) for i in range(3000))
     return sum(text.count(c) for c in "etaoin")
+
 
 def main():
     end = time.monotonic() + float(sys.argv[1])
@@ -14,5 +17,6 @@ def main():
             for _ in pool.map(typeset, range(200)):
                 pages += 1
     print(pages, "pages")
+
 
 main()

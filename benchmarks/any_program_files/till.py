@@ -1,5 +1,10 @@
 # limit: disk | till|sale|commit|journal
-import os, sqlite3, sys, time
+import os
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
 path = f"/var/tmp/till-{os.getpid()}.db"
 db = sqlite3.connect(path)
 db.execute("PRAGMA synchronous=FULL")
@@ -13,5 +18,4 @@ while time.time() < end:
 print(n, "sales")
 db.close()
 for end in ("", "-journal", "-wal"):
-    if os.path.exists(path + end):
-        os.unlink(path + end)
+    Path(path + end).unlink(missing_ok=True)

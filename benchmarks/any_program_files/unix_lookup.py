@@ -1,13 +1,18 @@
 # limit: process | unix_lookup|lookup|serve|server
-import os, socket, sys, time
+import os
+import socket
+import sys
+import time
+
 
 def lookup(word):
     best = None
     for i in range(6000):
-        d = sum(a != b for a, b in zip(word, str(i * 7919)))
+        d = sum(a != b for a, b in zip(word, str(i * 7919), strict=False))
         if best is None or d < best:
             best = d
     return best
+
 
 def server(conn):
     while True:
@@ -15,6 +20,7 @@ def server(conn):
         if not word:
             return
         conn.sendall(str(lookup(word.decode())).encode())
+
 
 here, there = socket.socketpair()
 pid = os.fork()

@@ -277,7 +277,7 @@ def test_more_threads_than_cpus_are_limited_by_the_cpus() -> None:
 
 
 def competing(*shares: tuple[float, float]) -> Made:
-    """Workers on two CPUs: of each the share of 30 ms that it runs, and that it has no CPU; else it sleeps."""
+    """Workers on two CPUs: of each the shares that it runs and that it has no CPU; else it sleeps."""
     made = Made()
     made.thread("app")
     for ran, ready in shares:

@@ -72,8 +72,8 @@ def judge(facts: Facts) -> Limit:
         why = (
             "its threads want no more CPUs than there are and lacked them often; who had them was not seen"
             if crowded(facts) is False
-            else f"its threads want {crowd(facts):.2f} times the CPUs that there are, so another CPU or a faster "
-            f"{_busiest(facts)} would help; the same command on more CPUs tells which"
+            else f"its threads want {crowd(facts):.2f} times the CPUs that there are, so another CPU or a "
+            f"faster {_busiest(facts)} would help; the same command on more CPUs tells which"
         )
         return _withheld(facts, candidates, why)
     aside = _aside(facts, first) if first.kind is LimitKind.TIMER else None
@@ -151,8 +151,8 @@ def _aside(facts: Facts, first: Candidate) -> str | None:
     if ran < _MEANWHILE or ended >= _HANDED:
         return None
     return (
-        f"{first.name} sleeps and ended {plural(ended, 'wait')} of the others, which used {ran:.2f} CPUs: they "
-        "hardly depend on it"
+        f"{first.name} sleeps and ended {plural(ended, 'wait')} of the others, which used {ran:.2f} CPUs: "
+        "they hardly depend on it"
     )
 
 
