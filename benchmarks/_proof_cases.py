@@ -76,7 +76,7 @@ def stopped(diagnosis: subprocess.Popen[str]) -> Any:
 
     def is_execution(child: psutil.Process) -> bool:
         try:
-            return child.cmdline()[-1:] == ["execution"]
+            return bool(child.cmdline()[-1:] == ["execution"])
         except psutil.NoSuchProcess:  # another of the diagnosis' children, which has just ended
             return False
 

@@ -138,7 +138,7 @@ def busy_s() -> float:
     """What all others of the machine have run: CPU seconds, but for ours and our children's."""
     own = os.times()
     times = psutil.cpu_times()
-    return times.user + times.nice + times.system - sum(own[:4])
+    return float(times.user + times.nice + times.system - sum(own[:4]))
 
 
 def mark(case: Case, limit: dict[str, Any], sentence: str, code: int) -> str:

@@ -7,6 +7,7 @@ import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 __all__ = ["HERE", "MAKERS", "Case", "maker"]
@@ -67,7 +68,7 @@ def slow_line(draw: random.Random, folder: Path, via: str, **more: object) -> Ca
 
 
 for _via in ("condvar", "sem", "pipe"):
-    maker(lambda draw, folder, via=_via: slow_line(draw, folder, via))
+    maker(partial(slow_line, via=_via))
 
 
 @maker

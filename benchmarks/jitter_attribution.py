@@ -174,9 +174,9 @@ def main() -> None:
 
     measured, _ = disturbed(cpu, 3.5, 300, BUSY_NS, 10_000_000)
     periods = analyse(measured).periods
-    for one in periods:
-        print(f"beat: {one.period_ns / 1e6:.4f} ms, p {one.p_value:.1g}, {one.cause} (planted: 10 ms)")
-    right = any(abs(one.period_ns / 1e7 - 1) < 1e-3 and "vandal" in one.cause for one in periods)
+    for beat in periods:
+        print(f"beat: {beat.period_ns / 1e6:.4f} ms, p {beat.p_value:.1g}, {beat.cause} (planted: 10 ms)")
+    right = any(abs(beat.period_ns / 1e7 - 1) < 1e-3 and "vandal" in beat.cause for beat in periods)
     print(f"the planted 100 Hz is {'found and named' if right else 'MISSED'}")
 
 

@@ -61,8 +61,10 @@ def main() -> None:
     options = parser.parse_args()
     speed = CoreSpeed(sorted(os.sched_getaffinity(0)))
     memories = {name: Memory(size) for name, size in _SIZES.items()}
-    rows: dict[str, list[float]] = {"work, µs": []} | {f"a read from {name}, ns": [] for name in _SIZES}
-    rows |= {"events/s at full load": [], "taken, share of the CPUs": []}
+    measures = ["work, µs", *(f"a read from {name}, ns" for name in _SIZES)]
+    rows: dict[str, list[float]] = {
+        name: [] for name in (*measures, "events/s at full load", "taken, share of the CPUs")
+    }
     with tempfile.TemporaryDirectory() as temporary:
         demo = DemoOptions(layout=Layout(), seconds=2.5, output=Path(temporary) / "unused")
         feeds = feeds_for(demo, Path(temporary), lambda _: None)

@@ -16,6 +16,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def rates(path: Path, messages: int, parts: set[str]) -> None:
     if "decode" in parts:
         runs |= {
             f"decode, all fields, permutation {p}": (
-                lambda p=p: decode_sum(data, p),
+                partial(decode_sum, data, p),
                 100.0 if p == best_permutation() else 0.0,
             )
             for p in range(best_permutation() + 1)
@@ -88,7 +89,7 @@ def rates(path: Path, messages: int, parts: set[str]) -> None:
         }
     if "books" in parts:
         runs |= {
-            f"all books, {kind}": (lambda kind=kind: book(kind), 20.0 if kind == "ladder" else 0.0)
+            f"all books, {kind}": (partial(book, kind), 20.0 if kind == "ladder" else 0.0)
             for kind in ("ladder", "array", "map")
         }
     if "stats" in parts:
@@ -112,7 +113,7 @@ def growth(path: Path) -> None:
         pipeline.feed(data[: len(data) // share])
         counts[share] = pipeline.counts()["messages"]
 
-    found = times({str(share): (lambda share=share: books(share)) for share in (10, 3, 1)})
+    found = times({str(share): partial(books, share) for share in (10, 3, 1)})
     costs = {share: [seconds / counts[int(share)] * 1e9 for seconds in pair] for share, pair in found.items()}
     for share, (best, median) in costs.items():
         print(f"all books, the first 1/{share} of the day: {best:.1f} ns a message; median {median:.1f} ns")
@@ -122,7 +123,7 @@ def growth(path: Path) -> None:
 
 def delays() -> None:
     price = signals.steps(2048, seed=1).astype(np.float32)
-    late = signals.delayed(price, 17, mode="hold").astype(np.float32)
+    late = signals.delayed(price.astype(np.float64), 17, mode="hold").astype(np.float32)
     prices = np.array([signals.steps(16_384, seed=s) for s in range(80)], np.float32).reshape(20, 4, -1)
     moved = np.roll(prices, 40, axis=-1)
     for engine in ("fftw", "scipy"):
@@ -145,8 +146,8 @@ def delays() -> None:
             for threads in (1, 2):
                 many = DelayEstimator(16_384, 1e6, engine=engine, pad=pad, max_delay_s=1e-3, threads=threads)
                 many.estimate_arrays(prices, moved)
-                run = {"many": lambda e=many: e.estimate_arrays(prices, moved)}
-                best, median = times(run, 20, time.perf_counter)["many"]
+                run = partial(many.estimate_arrays, prices, moved)
+                best, median = times({"many": run}, 20, time.perf_counter)["many"]
                 what = f"delay, 16384 points, 20 x 4, {name}, {threads} threads"
                 say(what, best * 1e3, median * 1e3, "ms", float("inf") if engine == "scipy" else 16)
     # Delays between two samples, of ten events and of a hundred in a window.
@@ -154,18 +155,18 @@ def delays() -> None:
     for events in (10, 100):
         errors = []
         for seed in range(300):
-            price = signals.steps(2048, rate=events / 2048, seed=seed)
+            few = signals.steps(2048, rate=events / 2048, seed=seed)
             delay = np.random.default_rng(seed).uniform(0, 60)
-            found = estimator.estimate(price, signals.delayed(price, delay, mode="hold", seed=seed))
+            found = estimator.estimate(few, signals.delayed(few, delay, mode="hold", seed=seed))
             errors.append(abs(found.delay_s - delay / 1e5))
         middle = float(np.median(errors)) * 1e6
         say(f"delay, {events} events, median error at 10 us sampling", middle, middle, "us", 1)
     errors = []
     for seed in range(300):
-        price = signals.steps(2048, seed=seed)
+        wave = signals.steps(2048, seed=seed)
         delay = seed % 60 + seed / 300
-        late = signals.delayed(price, delay, mode="hold", drop=0.05, jitter=0.3, seed=seed)
-        errors.append(abs(estimator.estimate(price, late).delay_s - delay / 1e5))
+        behind = signals.delayed(wave, delay, mode="hold", drop=0.05, jitter=0.3, seed=seed)
+        errors.append(abs(estimator.estimate(wave, behind).delay_s - delay / 1e5))
     middle = float(np.median(errors)) * 1e6
     say("delay, drops and jitter of 3 us, median error", middle, middle, "us", 1)
     gross = float(np.mean(np.array(errors) > 1e-4)) * 100

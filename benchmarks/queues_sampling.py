@@ -23,8 +23,9 @@ def sweep_us(queues: int, stamp_every: int, sweeps: int = 300) -> tuple[float, f
     slots = [counting.Slot(name=f"q{i}") for i in range(queues)]
     reader = core.Reader(counting.counter_file())
     sampler = core.Sampler(stamp_every=stamp_every, chunk_samples=1 << 15, chunks=4)
-    live = [i for i in range(reader.queue_count) if reader.queue(i)["state"] == 2][-queues:]
-    parts = [(0, slot, reader.queue(slot)["generation"]) for slot in live]
+    seen = {i: found for i in range(reader.queue_count) if (found := reader.queue(i)) is not None}
+    live = [i for i, found in seen.items() if found["state"] == 2][-queues:]
+    parts = [(0, slot, seen[slot]["generation"]) for slot in live]
     sampler.set_plan([reader], [reader.topology_version], [(i, False, [p], [p]) for i, p in enumerate(parts)])
     reference = clock.reference()[:2]
     calls = []

@@ -59,7 +59,7 @@ def _limited(stack: ExitStack, folder: Path) -> tuple[int, int]:
     return stack.enter_context(nginx(folder, 0, limit, inside))
 
 
-def _often(stack: ExitStack, chance: random.Random, what: Callable[[], None]) -> None:
+def _often(stack: ExitStack, chance: random.Random, what: Callable[[], object]) -> None:
     ended = threading.Event()
 
     def again() -> None:
@@ -74,7 +74,7 @@ def _often(stack: ExitStack, chance: random.Random, what: Callable[[], None]) ->
 
 def _forks(stack: ExitStack, _: int, port: int, chance: random.Random) -> None:
     command = ["redis-cli", "-p", str(port), "bgsave"]
-    _often(stack, chance, lambda: subprocess.run(command, check=False, stdout=subprocess.DEVNULL) and None)
+    _often(stack, chance, lambda: subprocess.run(command, check=False, stdout=subprocess.DEVNULL))
 
 
 def _table_lock(stack: ExitStack, _: int, port: int, chance: random.Random) -> None:

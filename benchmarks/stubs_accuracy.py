@@ -81,7 +81,7 @@ def replays() -> None:
                         stub(i)
                     best = min(best, (time.perf_counter_ns() - start) / count)
             with stubs.replay(path, views=views):
-                assert all(np.array_equal(stub(i), one) for i, one in enumerate(expected))  # type: ignore[arg-type]
+                assert all(np.array_equal(stub(i), one) for i, one in enumerate(expected))
         show(f"replay of {name}, loop included", best, bar, "ns")
 
 
