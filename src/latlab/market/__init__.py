@@ -25,7 +25,6 @@ from latlab.market.delays.estimator import (
 from latlab.market.delays.feed_delay import FeedDelay, delay, delay_windows
 from latlab.market.delays.lags import lag_histogram, window_delay
 from latlab.market.files.generate import generate
-from latlab.market.files.open import UdpAddress, host_and_port, parse_udp
 from latlab.market.files.output import guard
 from latlab.market.files.session_date import date_of
 from latlab.market.files.table_output import TableOutput, table_kind, write_table
@@ -38,6 +37,7 @@ from latlab.market.records.layouts import (
 )
 from latlab.market.statistics.laws import fit_counts, microbursts, read_statistics, without_aggregate
 from latlab.market.statistics.stats import stats, stats_archive, stats_csv, write_stats
+from latlab.market.wire.addresses import UdpAddress, host_and_port, parse_udp
 from latlab.market.wire.receive import LiveSource, MoldReceiver
 from latlab.market.wire.record import receive
 from latlab.market.wire.replay import ReplayReport, machine_floor_ns, replay

@@ -13,11 +13,12 @@ import numpy as np
 
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, UsageError
-from latlab.market.files.open import Source, source_of
+from latlab.market.files.open import Source
 from latlab.market.files.output import TextOutput, guard
 from latlab.market.files.parts import OneParquet
 from latlab.market.files.session_date import date_of, with_time
 from latlab.market.files.table_output import TableOutput, table_kind
+from latlab.market.wire.source import source_of
 from latlab.model.market import Census, Depth, FeedError, Written
 
 if TYPE_CHECKING:

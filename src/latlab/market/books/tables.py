@@ -25,8 +25,9 @@ from latlab.market.books.passes import (
     symbol_column,
     write_inside,
 )
-from latlab.market.files.open import Source, source_of
+from latlab.market.files.open import Source
 from latlab.market.files.session_date import date_of, with_time
+from latlab.market.wire.source import source_of
 from latlab.model.market import Census, DamagedInputWarning, FeedError, Written
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from latlab.errors import InputError, UsageError
 from latlab.market.books.passes import MAX_NS, Input, census_of
 from latlab.market.books.tables import Tell, tell_census
 from latlab.market.delays.lags import Times, pairs_within, window_delay
-from latlab.market.files.open import FollowedSource, Piece, Source, source_of
+from latlab.market.files.open import FollowedSource, Piece, Source
+from latlab.market.wire.source import source_of
 from latlab.model.market import FeedError
 
 _TIME_BITS = 46  # of a key: 19 hours; the symbol and the side stand above them

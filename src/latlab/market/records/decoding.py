@@ -14,7 +14,7 @@ from latlab._core.market import Pipeline, RecordDecoder, Transport
 from latlab.errors import InputError, UsageError
 from latlab.market.books.passes import DIALECTS, Input, census_of, refuse
 from latlab.market.books.tables import Tell, tell_census
-from latlab.market.files.open import Source, source_of
+from latlab.market.files.open import Source
 from latlab.market.files.output import guard
 from latlab.market.files.parts import OneParquet, PartsByKind
 from latlab.market.files.table_output import table_kind
@@ -27,6 +27,7 @@ from latlab.market.records.layouts import (
     Symbols,
     event_table,
 )
+from latlab.market.wire.source import source_of
 from latlab.model.market import Census, FeedError
 
 if TYPE_CHECKING:

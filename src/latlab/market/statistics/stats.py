@@ -18,8 +18,8 @@ import numpy.typing as npt
 from latlab._core.market import Pipeline
 from latlab.errors import InputError, MissingExtraError, UnavailableError, UsageError
 from latlab.market.books.passes import refuse, run
-from latlab.market.files.open import source_of
 from latlab.market.files.output import create
+from latlab.market.wire.source import source_of
 
 if TYPE_CHECKING:
     from latlab.model.market import Census

@@ -16,7 +16,8 @@ import numpy as np
 
 from latlab._core.market import Transport
 from latlab.errors import UnavailableError
-from latlab.market.files.open import Piece, Pieces, Source, UdpAddress, filling, parse_udp
+from latlab.market.files.open import Piece, Pieces, Source, filling
+from latlab.market.wire.addresses import UdpAddress, parse_udp
 
 _MOST_ASKED = 0xFFFE
 _ASK_AGAIN_S = 0.005

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from latlab.errors import InputError
 from latlab.market.books.passes import census, write_inside
-from latlab.market.files.open import UdpAddress
 from latlab.market.files.output import create, guard
+from latlab.market.wire.addresses import UdpAddress
 from latlab.market.wire.receive import LiveSource
 from latlab.model.market import Census
 

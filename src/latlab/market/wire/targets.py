@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import IO, Protocol
 
 from latlab.errors import UnavailableError, UsageError
-from latlab.market.files.open import host_and_port, parse_udp
 from latlab.market.files.output import create
+from latlab.market.wire.addresses import host_and_port, parse_udp
 
 _MAX_PAYLOAD = 1_400
 _END = 0xFFFF
