@@ -10,6 +10,7 @@ import pytest
 from tests.unit.test_queues_gate import both, line
 
 from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock
+from latlab.lab.diagnosis.joined import joined
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.queues.analysis import Verdict
 from latlab.model.queues.observation import Process, Queue, QueueKind, Stage
@@ -150,3 +151,10 @@ def test_where_all_need_the_lock_alike_the_lock_is_told() -> None:
     told = by_interpreter_lock(answer(Verdict.STAGE, "store"), unsure)
     assert told is not None
     assert (told.limiting_stage, told.verdict, told.trustworthy) == (None, Verdict.UNKNOWN, False)
+
+
+def test_an_interpreters_lock_that_nobody_runs_under_is_not_told() -> None:
+    idle = threads(role("source", 0.01, 0.7), role("store", 0.02, 0.01, pipe=0.6))
+    assert joined(answer(Verdict.NONE, None), idle).verdict == Verdict.NONE
+    busy = threads(role("parse", 0.45, 0.5, futex=0.5), role("store", 0.4, 0.4, futex=0.55))
+    assert joined(answer(Verdict.NONE, None), busy).limiting_stage == "GIL"

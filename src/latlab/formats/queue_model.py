@@ -8,6 +8,7 @@
     variation = 1.0       # of the gaps; or: period_us = 1000.0 and counts = [49, 51, …], as recorded
     drops = true          # what finds the queue full is lost; else it waits
     saturated = false     # there is always another event
+    most_hz = 2000        # of a saturated one, what it gives while there is room; left out: unknown
 
     [[stage]]
     name = "book-0"
@@ -52,6 +53,7 @@ def model_text(model: QueueingModel) -> str:
         lines += ["", "[[source]]", f"queue = {_quoted(source.queue)}", f"rate_hz = {source.rate_hz:.6g}"]
         lines += [f"variation = {source.variation:g}"]
         lines += [f"{key} = true" for key in ("drops", "saturated") if getattr(source, key)]
+        lines += [f"most_hz = {source.most_hz:.6g}"] if source.most_hz else []
         if source.counts:
             lines += [f"period_us = {source.period_ns / 1e3:g}", f"counts = {json.dumps(source.counts)}"]
     for stage in model.stages:
@@ -117,6 +119,7 @@ def _source(table: _Table) -> ModelSource:
         table.take("saturated", bool, False),
         period_ns,
         tuple(counts),
+        table.number("most_hz", 0.0) or None,
     )
     table.done()
     return result

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from latlab.queues.judge.stalls import stalls
     from latlab.queues.judge.verdict import analyse
     from latlab.queues.live import Live
-    from latlab.queues.model.fit import fit_model, service_bounds
+    from latlab.queues.model.fit import fit_model, served_hz, service_bounds
     from latlab.queues.model.simulate import forecast
     from latlab.queues.sample.addresses import RemoteQueue, parse_remote_queue, readers_by_address
     from latlab.queues.sample.attach import Attachment, attach
@@ -79,6 +79,7 @@ __all__ = [
     "readers_by_address",
     "refused_folder",
     "sample_times",
+    "served_hz",
     "service_bounds",
     "set_application",
     "set_phase",
@@ -111,7 +112,7 @@ _MODULES = {
     "judge.stalls": ("stalls",),
     "judge.verdict": ("analyse",),
     "live": ("Live",),
-    "model.fit": ("fit_model", "service_bounds"),
+    "model.fit": ("fit_model", "served_hz", "service_bounds"),
     "model.simulate": ("forecast",),
     "sample.addresses": ("RemoteQueue", "parse_remote_queue", "readers_by_address"),
     "sample.attach": ("Attachment", "attach"),

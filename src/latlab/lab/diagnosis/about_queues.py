@@ -55,13 +55,13 @@ def about_queues(
         )
         slowest = steps.run("slowest events", lambda: _slowest(queues, place), None)
     else:
-        parts = steps.run("budget", lambda: (mean_budget(analysis, taken), "of the mean, by Little's law"))
+        parts = steps.run("budget", lambda: (mean_budget(analysis), "of the mean, by Little's law"))
         steps.unknown.append(application.untraced(seen, place))
     objective = question.objective
     if objective is not None and queues.residence.end_to_end.size:
         reached = float(nearest_rank(queues.residence.end_to_end, objective.quantile))
         objective = replace(objective, reached_ns=reached)
-    lines = tuple(about_line(analysis, line, taken) for line in analysis.lines)
+    lines = tuple(about_line(analysis, line) for line in analysis.lines)
     sentence = sentence_of(lines) if lines else found.sentence
     return Answer(
         target=application.target,

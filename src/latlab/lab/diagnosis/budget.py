@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from latlab.formats.event_traces.files import FINISHED
 from latlab.lab.judge.residence import TraceTable
 from latlab.model.diagnosis.answer import Budget, Part
-from latlab.model.queues.analysis import Analysis, StageResult
+from latlab.model.queues.analysis import Analysis
 from latlab.stats.quantiles import rank
 
 __all__ = ["budget"]
@@ -117,15 +117,16 @@ def _averaged(
     return Budget(quantile, total, len(ways), tuple(found))
 
 
-def mean_budget(found: Analysis, floor_share: float) -> Budget | None:
+def mean_budget(found: Analysis) -> Budget | None:
     """The mean time of an event by Little's law, where there are no traces.
 
     Each queue's mean residence and each stage's mean service are weighted by the events that came through,
-    over the events that came in at the front: what an event that entered the pipeline costs on average.
+    over the events that came in at the front: what an event that entered the pipeline costs on average. A
+    service is the one that is stated everywhere else, the machine's floor included. Datagrams that wait in a
+    socket are queue, too; those that were dropped there are none.
 
     Args:
         found: of the samples.
-        floor_share: as in `budget`.
 
     Returns:
         The budget, of quantile None; None where no time is known.
@@ -145,27 +146,16 @@ def mean_budget(found: Analysis, floor_share: float) -> Budget | None:
         time_ns = queue.pool_wait_ns if own else queue.residence_ns
         if time_ns is not None:
             parts.append(Part("waiting", queue.name, time_ns * queue.total_out / entered))
-    floor = 0.0
     for stage in found.stages:
-        if stage.service_ns is None:
-            continue
-        service = stage.service_ns * stage.rate_hz * seconds / entered
-        taken = floor_share * service * _ran(stage)
-        floor += taken
-        parts.append(Part("service", stage.label, service - taken))
+        if stage.service_ns is not None:
+            parts.append(Part("service", stage.label, stage.service_ns * stage.rate_hz * seconds / entered))
     if not parts:
         return None
-    parts.append(Part("floor", "machine", floor))
+    for socket in found.sockets:
+        read = sum(queue.total_in for queue in found.queues if socket.drain and queue.source == socket.drain)
+        if socket.waiting is not None and read:
+            wait_ns = socket.waiting * seconds / read * 1e9
+            parts.append(Part("waiting", socket.name, wait_ns * min(1.0, read / entered)))
     parts.sort(key=lambda part: -part.ns)
     parts.append(Part("unexplained", "", 0.0))
     return Budget(None, sum(part.ns for part in parts), entered, tuple(parts))
-
-
-def _ran(stage: StageResult) -> float:
-    """The share of a stage's busy time that its thread ran: the machine takes nothing from who sleeps.
-
-    0 where nobody knows: the budget's service is then the one that is stated everywhere else.
-    """
-    if stage.cpu is None or not stage.utilisation:
-        return 0.0
-    return min(1.0, (stage.cpu + (stage.run_queue or 0.0)) / stage.utilisation)

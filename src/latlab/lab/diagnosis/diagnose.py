@@ -23,6 +23,7 @@ from latlab.lab.diagnosis.applications.application import (
 )
 from latlab.lab.diagnosis.applications.program import Command, Process
 from latlab.lab.diagnosis.applications.trading_pipeline import TradingPipeline
+from latlab.lab.diagnosis.interpreter_lock import interpreter_lock
 from latlab.lab.diagnosis.joined import contested, joined
 from latlab.lab.diagnosis.next_commands import of_model, of_schedule
 from latlab.lab.diagnosis.question import Question
@@ -223,6 +224,11 @@ def _replayed(
 def _by_model(
     application: Application, stage: str, seen: Observed, place: Place, steps: Steps
 ) -> Forecast | None:
+    if interpreter_lock(seen.threads) is not None:
+        why = "withheld, since threads wait for the interpreter lock (GIL), which no model of queues knows"
+        steps.skip("forecast by a model", why, None)
+        return None
+
     def simulate() -> tuple[Forecast, str]:
         result = application.forecast(stage, seen, place)
         return result, "computed by a queue model that was fitted to the observation, not measured"

@@ -11,9 +11,10 @@ from dataclasses import replace
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.queues.analysis import Verdict
 from latlab.model.threads import LimitKind, LockUse, Role, ThreadFindings
+from latlab.queues.judge.lock import LEAST_CPU
 from latlab.words import share
 
-__all__ = ["by_interpreter_lock", "interpreter_lock"]
+__all__ = ["by_interpreter_lock", "interpreter_lock", "takes_no_cpu"]
 
 _OF_PYTHON = "GIL"
 _HELD = 0.5  # of the progress waits for who holds it
@@ -29,7 +30,20 @@ def interpreter_lock(threads: ThreadFindings | None) -> LockUse | None:
         return None
     locks = [lock for lock in threads.locks if lock.name == _OF_PYTHON]
     worst = max(locks, key=lambda lock: lock.share, default=None)
-    return worst if worst is not None and worst.share >= _HELD else None
+    return worst if worst is not None and worst.share >= _HELD and not takes_no_cpu(threads) else None
+
+
+def takes_no_cpu(threads: ThreadFindings) -> bool:
+    """The threads told the interpreter's lock, and of no process do they want a whole CPU together.
+
+    Who holds it runs, or would if it had a CPU: what waits for it while nobody does waits for something else.
+    """
+    if threads.limit.kind is not LimitKind.LOCK or threads.limit.name != _OF_PYTHON:
+        return False
+    wanted: dict[tuple[int, ...], float] = {}
+    for role in threads.roles:
+        wanted[role.pids] = wanted.get(role.pids, 0.0) + (role.running + role.runnable) * role.count
+    return not wanted or max(wanted.values()) < LEAST_CPU
 
 
 def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | None:

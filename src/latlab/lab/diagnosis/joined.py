@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock
+from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock, takes_no_cpu
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.queues.analysis import Analysis, DoubtKind, Verdict
 from latlab.model.queues.observation import Observation
@@ -71,7 +71,7 @@ def joined(
         return answer
     if answer.verdict == Verdict.UNKNOWN and not answer.doubts and limit.name in contested:
         return answer
-    if limit.kind not in _NAMED or limit.confidence < _SURE or threads.distrust:
+    if limit.kind not in _NAMED or limit.confidence < _SURE or threads.distrust or takes_no_cpu(threads):
         return answer
     return replace(
         answer,

@@ -14,12 +14,14 @@ __all__ = ["about_line", "sentence_of"]
 _MOST_LINES = 6  # that one sentence tells of
 
 
-def about_line(found: Analysis, line: LineResult, floor_share: float) -> AnswerLine:
+def about_line(found: Analysis, line: LineResult) -> AnswerLine:
     """One of several lines: its verdict, and its own budget."""
+    ends = {queue.source for queue in found.queues if queue.name in line.queues}
     of_it = replace(
         found,
         queues=tuple(queue for queue in found.queues if queue.name in line.queues),
         stages=tuple(stage for stage in found.stages if stage.label in line.stages),
+        sockets=tuple(one for one in found.sockets if one.drain in ends),
         from_ns=line.from_ns or found.from_ns,
         to_ns=line.to_ns or found.to_ns,
     )
@@ -31,7 +33,7 @@ def about_line(found: Analysis, line: LineResult, floor_share: float) -> AnswerL
         line.confidence,
         line.evidence,
         line.doubts,
-        mean_budget(of_it, floor_share),
+        mean_budget(of_it),
     )
 
 

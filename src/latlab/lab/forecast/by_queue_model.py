@@ -7,10 +7,12 @@ neither CPUs that stages share nor caches that they spoil for each other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from latlab import queues, stubs
+from latlab.errors import NotTrustworthyError
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.queues.observation import Observation
 from latlab.model.queues.queueing import ModelForecast, QueueingModel
@@ -21,6 +23,7 @@ __all__ = ["modelled"]
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _SEEDS = 2
 _EVENTS = 800  # from outside, without blocking: a saturated pipeline serves some thousands in that time
+_NULL = 0.1  # of the observed throughput: what the model as it is may differ by
 _SAME = 0.05  # of the throughput: what two bounds may differ by, and still tell the same
 _MOST_NAMED = 3
 _QUARTER = 0.25
@@ -38,7 +41,7 @@ def modelled(observation: Observation, stage: str, *, seed: int, events: int = _
 
     Raises:
         MissingExtraError: without ciw.
-        LatlabError: the observation makes no model.
+        LatlabError: the observation makes no model, or one that gives another throughput than was seen.
     """
     model = queues.fit_model(observation)
     services = [one.service_ns for one in model.stages if stage in (one.name, one.type)]
@@ -51,6 +54,7 @@ def modelled(observation: Observation, stage: str, *, seed: int, events: int = _
         and (bound := queues.service_bounds(observation).get(one.name)) is not None
     }
     least = _simulated(_bounded(model, bounds, 1.0), stage, events, seed)
+    _require_null(observation, model, least[0.0])
     # If others were a quarter of what they may be: does the answer change?
     most = _simulated(_bounded(model, bounds, _QUARTER), stage, events, seed, _ASKED) if bounds else {}
     if any(_apart(least[speedup], runs) for speedup, runs in most.items()):
@@ -64,11 +68,14 @@ def modelled(observation: Observation, stage: str, *, seed: int, events: int = _
         better="more",
         what="throughput",
     )
-    after = _busiest(least[1.0][0], stage)
+    after = _source_that_limits(model, least[1.0]) or _busiest(least[1.0][0], stage)
+    untold = _untold(model)
     knee = None
     if found.t_limit is not None:
         knee = Interval(found.t_limit, *(found.t_limit_interval or (None, None)))
     points = {speedup: _point(speedup, least[speedup]) for speedup in SPEEDUPS}
+    if untold:
+        points = {speedup: _if_it_comes(point, points[0.0]) for speedup, point in points.items()}
     return Forecast(
         method="model",
         stage=stage,
@@ -81,8 +88,61 @@ def modelled(observation: Observation, stage: str, *, seed: int, events: int = _
         takes_over=after,
         drift=None,
         rounds=_SEEDS,
-        sentence=_sentence(stage, points, knee, after),
+        sentence=_sentence(stage, points, knee, after) + _condition(untold),
     )
+
+
+def _require_null(observation: Observation, model: QueueingModel, runs: Sequence[ModelForecast]) -> None:
+    """The model as it is gives what was observed: joins, pools and shared locks are none of what it knows.
+
+    Raises:
+        NotTrustworthyError: it does not.
+    """
+    filled = {queue.source for queue in model.queues}
+    ends = {stage.name for stage in model.stages} - filled
+    seen = queues.served_hz(observation, ends)
+    made = float(np.mean([run.throughput_hz for run in runs]))
+    if seen and abs(made / seen - 1) > _NULL:
+        raise NotTrustworthyError(
+            f"withheld, since the model as it is gives {count(made)} events/s, and {count(seen)} were seen: "
+            "something limits that a line of queues and stages does not have (a join, a pool, a lock)",
+            remedy="measure it instead: name the component of the stage",
+        )
+
+
+def _untold(model: QueueingModel) -> tuple[str, ...]:
+    """Sources that always had another event, and of which nobody knows how many more they have."""
+    unknown = {source.queue for source in model.sources if source.saturated and source.most_hz is None}
+    return tuple(dict.fromkeys(queue.source or queue.name for queue in model.queues if queue.name in unknown))
+
+
+def _condition(untold: tuple[str, ...]) -> str:
+    if not untold:
+        return ""
+    who = " and ".join(f"`{name}`" for name in untold[:_MOST_NAMED])
+    return f" – if {who} can give as much, which was not seen"
+
+
+def _if_it_comes(point: ForecastPoint, baseline: ForecastPoint) -> ForecastPoint:
+    """The rate that a source may not give: at least the one of today."""
+    if point.rate_hz is None or baseline.rate_hz is None:
+        return point
+    low = min(baseline.rate_hz.value, point.rate_hz.low or point.rate_hz.value)
+    return replace(point, rate_hz=replace(point.rate_hz, low=low))
+
+
+def _source_that_limits(model: QueueingModel, runs: Sequence[ModelForecast]) -> str | None:
+    """The source whose own speed is what is left, where all else is faster."""
+    reached = max(run.throughput_hz for run in runs)
+    sources = {queue.name: queue.source for queue in model.queues}
+    slowest = min(
+        (source for source in model.sources if source.most_hz is not None),
+        key=lambda source: source.most_hz or 0.0,
+        default=None,
+    )
+    if slowest is None or reached < (1 - _SAME) * (slowest.most_hz or 0.0):
+        return None
+    return sources.get(slowest.queue)
 
 
 def _bounded(model: QueueingModel, bounds: Mapping[str, float], share: float) -> QueueingModel:

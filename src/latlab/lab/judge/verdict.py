@@ -131,7 +131,9 @@ def diagnose(
         limiting_stage=limiting,
         verdict=str(verdict),
         confidence=confidence,
-        sentence=_sentence(analysis, limiting, verdict, disturbed, stage_views, end_to_end, used, cores),
+        sentence=_sentence(
+            analysis, limiting, verdict, disturbed, stage_views, end_to_end, used, cores, analysis.stages
+        ),
         evidence=(*evidence, *_trace_evidence(limiting, stage_views, queue_views)),
         queues=queue_views,
         stages=stage_views,
@@ -333,6 +335,7 @@ def _sentence(
     end_to_end: Latency | None,
     used: float | None,
     cores: int,
+    results: Sequence[StageResult] = (),
 ) -> str:
     if analysis.doubts:
         return "What was observed contradicts itself: no verdict."
@@ -356,6 +359,9 @@ def _sentence(
         service = (
             f"; an event takes {duration(busiest.service_ns.p50)} there (p50)" if busiest.service_ns else ""
         )
+        known = [one for one in results if one.label == busiest.name and one.service_ns is not None]
+        if known and not busiest.service_ns and verdict == Verdict.STAGE:
+            service = f"; an event takes {duration(known[0].service_ns)} there on average"
         number = "both" if len(mine) == 2 else f"all {len(mine)}"
         plural = f"{limiting} ({number} instances)" if len(mine) > 1 else limiting
         return (
@@ -400,7 +406,7 @@ def _alike(stages: Sequence[StageRow]) -> tuple[str, str] | None:
 def sentence_of_line(line: LineResult, analysis: Analysis) -> str:
     """What limits one of several lines that no queue connects."""
     views = [_stage_view(one, one.label) for one in analysis.stages if one.label in line.stages]
-    return _sentence(line, line.limiting_stage, line.verdict, None, views, None, None, 0)
+    return _sentence(line, line.limiting_stage, line.verdict, None, views, None, None, 0, analysis.stages)
 
 
 def _trace_evidence(

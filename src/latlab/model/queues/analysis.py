@@ -188,7 +188,7 @@ class StageResult:
         blocked: P(an input holds an event and an output is full).
         utilisation: share of the time busy, by the stage's own times, else by the counts around it; without a
             CPU at times.
-        service_ns: mean time busy per event; None where it took none.
+        service_ns: mean time that one of its threads works on an event; None where it took none.
         rate_hz: events taken in per second.
         cpu: share of one CPU that its thread used, or None.
         run_queue: share of the time that its thread was ready and waited for a CPU, or None.
@@ -218,6 +218,7 @@ class SocketResult:
         dropped: datagrams for which it had no room.
         full: share of the looks that found it nearly full.
         mean_bytes, capacity_bytes: what it held, and what fits.
+        waiting: datagrams that it held, on average; None where these are of several sizes.
     """
 
     name: str
@@ -226,6 +227,7 @@ class SocketResult:
     full: float
     mean_bytes: float
     capacity_bytes: int
+    waiting: float | None = None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ class ModelSource:
         variation: coefficient of variation of the gaps between events, where there are no counts.
         drops: what finds the queue full is lost; else it waits in front of it.
         saturated: the source waited for room: there is always another event; `rate_hz` is what came.
+        most_hz: of a saturated one, what it puts while it need not wait for room; None where unknown.
         period_ns, counts: events in each period, as they were recorded; empty: gaps are drawn.
     """
 
@@ -40,6 +41,7 @@ class ModelSource:
     saturated: bool = False
     period_ns: int = 0
     counts: tuple[int, ...] = ()
+    most_hz: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["takes_one_cpu"]
+__all__ = ["LEAST_CPU", "takes_one_cpu"]
 
 # Of a CPU: less is not a lock that is always held; more needs code that runs without it.
-_LOW, _HIGH = 0.8, 1.15
+LEAST_CPU, _HIGH = 0.8, 1.15
 
 
 def takes_one_cpu(used: float) -> bool:
     """Whether threads that take so many CPUs together may be one behind another for one lock."""
-    return _LOW <= used <= _HIGH
+    return LEAST_CPU <= used <= _HIGH

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latlab.model.queues.analysis import SocketResult
 from latlab.model.queues.observation import Observation
@@ -13,6 +14,7 @@ __all__ = ["overrun", "socket_results"]
 # Of the buffer. A datagram that is larger than what is left is dropped, and what was read is given back to
 # the buffer by quarters only (udp_rmem_release in net/ipv4/udp.c), while what is shown is without that.
 _NEARLY_FULL = 0.6
+_LEAST_DATAGRAM = 512  # bytes: SKB_TRUESIZE(0) in include/linux/skbuff.h is some more
 _MOSTLY = 0.5  # of the looks: then the reader is too slow; less is a burst
 
 
@@ -38,9 +40,20 @@ def socket_results(observation: Observation, window: tuple[int, int]) -> tuple[S
                 float((fill >= _NEARLY_FULL * capacity).mean()),
                 float(fill.mean()),
                 int(capacity[-1]),
+                _waiting(columns["fill_bytes"][rows]) if socket.protocol.startswith("udp") else None,
             )
         )
     return tuple(sorted(found, key=lambda one: -one.dropped))
+
+
+def _waiting(fills: NDArray[np.int64]) -> float | None:
+    """Datagrams in a buffer, on average: what they take there is a multiple of what one takes.
+
+    That is the socket buffer's whole size (truesize), with its header. Datagrams of several sizes have only
+    the allocator's step in common, which is less than any of them.
+    """
+    one = int(np.gcd.reduce(fills.astype(np.int64), initial=0))
+    return float(fills.mean()) / one if one >= _LEAST_DATAGRAM else None
 
 
 def overrun(sockets: tuple[SocketResult, ...], stages: set[str]) -> tuple[SocketResult, bool, str] | None:

@@ -259,7 +259,8 @@ def _stage_result(measured: Measured, i: int, series: Series, queues: tuple[Queu
         starved=float(measured.starved[i]),
         blocked=float(measured.blocked[i]),
         utilisation=busy / elapsed,
-        service_ns=busy / taken * 1e9 if taken else None,
+        # Each of several threads serves its own events: what one takes is the time of all of them.
+        service_ns=int(measured.workers[i]) * busy / taken * 1e9 if taken else None,
         rate_hz=taken / elapsed,
         cpu=thread.cpu if thread else None,
         run_queue=thread.wait if thread else None,

@@ -11,8 +11,9 @@ from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, Qu
 from latlab.queues.judge.measures.measured import Measured, measure
 from latlab.queues.judge.measures.series import Series, expand, is_limited, steady_window
 from latlab.queues.judge.measures.stages import Manner, StageView, manner_of
+from latlab.queues.judge.measures.threads import stage_times
 
-__all__ = ["fit_model", "service_bounds"]
+__all__ = ["fit_model", "served_hz", "service_bounds"]
 
 _MOST_COUNTS = 50_000  # 5 s at 100 µs: bursts are shorter than a longer period
 _MOST_VARIATION = 10.0
@@ -47,12 +48,13 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
         if events:
             types = list(dict.fromkeys(measured.views[i].type for i in rows))
             type_ = types[0] if len(types) == 1 else ""
-            workers = _workers(observation, name) if len(rows) > 1 else 1
+            workers = _workers(observation, name) if len(rows) > 1 else int(measured.workers[rows[0]])
             stages.append(_stage(name, type_, workers, measured, rows, events))
     known = {stage.name for stage in stages}
     if not known:
         raise NotTrustworthyError("no stage took any event", remedy="record while the application works")
     sources, queues = [], []
+    told = {label: float(busy.sum()) for label, busy in stage_times(observation, measured.edges).items()}
     names = _names(series)
     for row, queue in enumerate(series.queues):
         source, drain = nodes.get(queue.source, queue.source), nodes.get(queue.drain, queue.drain)
@@ -63,8 +65,18 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
         share = came / taken[source] if source in known else 1.0
         queues.append(ModelQueue(names[row], source, drain, capacity, round(share, 6)))
         if source not in known:
-            sources.append(_source(series, row, names[row]))
+            sources.append(_source(series, row, names[row], told.get(queue.source)))
     return QueueingModel(tuple(sources), tuple(stages), tuple(queues))
+
+
+def served_hz(observation: Observation, ends: set[str], *, exclude: tuple[str, ...] = ()) -> float:
+    """Events a second that some nodes of the model took, together: of its last ones what came through."""
+    window = steady_window(observation)
+    series = expand(observation, window, exclude=exclude)
+    measured = measure(observation, series, window)
+    nodes = _nodes(observation, measured, series)
+    rows = [i for i, view in enumerate(measured.views) if nodes[view.label] in ends]
+    return float(measured.taken[rows].sum() / max(float(measured.time.sum()), 1e-12))
 
 
 def service_bounds(observation: Observation, *, exclude: tuple[str, ...] = ()) -> dict[str, float]:
@@ -93,7 +105,7 @@ def service_bounds(observation: Observation, *, exclude: tuple[str, ...] = ()) -
             most = known
         else:
             unknown.add(node)
-        longest[node] = longest.get(node, 0.0) + max(most, known)
+        longest[node] = longest.get(node, 0.0) + max(most, known) * int(measured.workers[i])
         taken[node] = taken.get(node, 0) + int(measured.taken[i].sum())
     return {node: longest[node] / taken[node] * 1e9 for node in longest if node in unknown and taken[node]}
 
@@ -139,9 +151,11 @@ def _stage(
     are interruptions; neighbouring blocks share one. Time in which a stage has an event and room, and says
     that it is idle, is part of what its events take: it wakes up, or looks for them.
     """
-    busy, per = measured.busy[rows].sum(axis=0), measured.taken[rows].sum(axis=0)
+    busy = (measured.busy[rows] * measured.workers[rows, None]).sum(axis=0)
+    per = measured.taken[rows].sum(axis=0)
     if len(rows) == 1:
-        busy = busy * max(1.0, float(measured.ready[rows[0]] * measured.time.sum() / max(busy.sum(), 1e-12)))
+        ready = float(measured.ready[rows[0]] * measured.workers[rows[0]] * measured.time.sum())
+        busy = busy * max(1.0, ready / max(float(busy.sum()), 1e-12))
     mean = float(busy.sum()) / events
     some = per > 0
     beyond = np.zeros(len(busy))
@@ -195,7 +209,12 @@ def _workers(observation: Observation, group: str) -> int:
     return max(1, len(tids - {0}))
 
 
-def _source(series: Series, row: int, name: str) -> ModelSource:
+def _source(series: Series, row: int, name: str, busy: float | None) -> ModelSource:
+    """What comes from outside into a queue.
+
+    Args:
+        busy: seconds that its source did not wait for room, where it says so.
+    """
     queue = series.queues[row]
     came = np.diff(series.in_[row])
     dropped = int(series.dropped[row])
@@ -214,6 +233,7 @@ def _source(series: Series, row: int, name: str) -> ModelSource:
         saturated=saturated,
         period_ns=0 if saturated else period,
         counts=() if saturated else tuple(counts.tolist()),
+        most_hz=int(came.sum()) / busy if saturated and busy else None,
     )
 
 

@@ -178,6 +178,7 @@ def _gaps(
             # Twice as many as the stage could take: what finds the queue full never entered. A stage that
             # takes next to no time could take more than any memory holds, and others let it pass on less.
             rate = min(2.0 * stage.workers / max(stage.mean_ns, 1.0) * 1e9, _MOST_ARRIVALS / seconds)
+            rate = min(rate, source.most_hz or rate)
             times.append(np.arange(int(rate * seconds) + 1) / rate)
         elif source.counts:
             period = source.period_ns / 1e9

@@ -80,14 +80,31 @@ def patch_queues(module: Any) -> None:
     """Count the three classes that stand in multiprocessing.queues."""
     for kind in (module.Queue, module.SimpleQueue):
         _patch(kind)
+    _patch_put(module.JoinableQueue)  # the rest is its parent's
 
 
 def _patch(kind: Any) -> Any:
-    begin, put, get = kind.__init__, kind.put, kind.get
+    begin, get = kind.__init__, kind.get
 
     def __init__(self: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807
         begin(self, *arguments, **options)
         self._latlab_name = names.queue_name(type(self).__name__)
+
+    def counted_get(self: Any, *arguments: Any, **options: Any) -> Any:
+        counts = self.__dict__.get("_latlab_counts")
+        if counts:
+            counts.waits(True)
+        item = get(self, *arguments, **options)
+        _note(self, False, item)
+        return item
+
+    counted_get.__name__ = "get"
+    kind.__init__, kind.get = __init__, counted_get
+    _patch_put(kind)
+
+
+def _patch_put(kind: Any) -> Any:
+    put = kind.put
 
     def counted_put(self: Any, obj: Any, *arguments: Any, **options: Any) -> None:
         counts = self.__dict__.get("_latlab_counts")
@@ -99,16 +116,8 @@ def _patch(kind: Any) -> Any:
                 times.enter(BUSY)
         _note(self, True)
 
-    def counted_get(self: Any, *arguments: Any, **options: Any) -> Any:
-        counts = self.__dict__.get("_latlab_counts")
-        if counts:
-            counts.waits(True)
-        item = get(self, *arguments, **options)
-        _note(self, False, item)
-        return item
-
-    counted_put.__name__, counted_get.__name__ = "put", "get"
-    kind.__init__, kind.put, kind.get = __init__, counted_put, counted_get
+    counted_put.__name__ = "put"
+    kind.put = counted_put
 
 
 def patch_pool(module: Any) -> Any:

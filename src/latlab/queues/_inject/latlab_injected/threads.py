@@ -146,7 +146,7 @@ class Counts:
         """The current user waits at this queue; it goes on with `goes_on`."""
         user = self._who()
         times = _times.get(user)
-        if times is None and for_event and self._slot is not None:
+        if times is None and self._slot is not None:  # who only puts tells for how long it had to wait
             times = self._told(user)
         if times is not None:
             # Who takes elsewhere, and gives back here what it takes here, has an event: it wants an object.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from latlab.model.queues.observation import Observation
 from latlab.queues.judge.measures.series import Series, is_limited
-from latlab.queues.judge.measures.stages import StageView, busy_share, chains, manner_of, stage_views
+from latlab.queues.judge.measures.stages import Manner, StageView, busy_share, chains, manner_of, stage_views
 from latlab.queues.judge.measures.threads import (
     ThreadShares,
     stage_times,
@@ -17,6 +17,7 @@ from latlab.queues.judge.measures.threads import (
     thread_ids,
     thread_shares,
     told_of,
+    told_threads,
 )
 from latlab.queues.judge.ranking import BLOCKS
 
@@ -46,6 +47,7 @@ class Measured:
     own: dict[str, NDArray[np.float64]]  # by label: busy seconds a block, from the stage's own times
     threads: dict[str, ThreadShares]
     error: NDArray[np.float64]  # (stages,): the part of its busy time that may be no work of its own
+    workers: NDArray[np.int64]  # (stages,): threads or tasks that share its events; `busy` is their mean
 
 
 def measure(observation: Observation, series: Series, window: tuple[int, int]) -> Measured:
@@ -99,7 +101,22 @@ def measure(observation: Observation, series: Series, window: tuple[int, int]) -
         own,
         threads,
         _error(views, busy, time, threads),
+        _workers(views, observation, manner, own),
     )
+
+
+def _workers(
+    views: list[StageView], observation: Observation, manner: Manner, own: dict[str, NDArray[np.float64]]
+) -> NDArray[np.int64]:
+    """By their own times; else as many as held an event at once, as `busy_share` takes them."""
+    told = told_threads(observation)
+    found = np.ones(len(views), np.int64)
+    for i, view in enumerate(views):
+        if view.label in own:
+            found[i] = told.get(view.label, 1)
+        elif view.held is not None and manner.holds is False:
+            found[i] = max(1, round(float(np.quantile(view.held, 0.999))))
+    return found
 
 
 # Of a thread's busy time: CPUs differ by as much (one machine's two, measured by `benchmarks.machine_speed`),

@@ -18,6 +18,7 @@ __all__ = [
     "thread_ids",
     "thread_shares",
     "told_of",
+    "told_threads",
 ]
 
 
@@ -105,6 +106,30 @@ def stage_times(
             threads, total = threads + count, total + count * each
         result[label] = total / threads
     return result
+
+
+def told_threads(observation: Observation) -> dict[str, int]:
+    """By label, how many threads or tasks of a stage took a part of its events, by their own times."""
+    times = observation.stage_times
+    if "events" not in times or not len(times["t_ns"]):
+        return {}
+    took: dict[str, dict[int, list[int]]] = {}
+    for stage in observation.stages:
+        rows = np.flatnonzero(times["stage"] == stage.number)
+        if len(rows) >= 3 and stage.label and stage.type != HOLDS_LOOP:
+            taken = int(times["events"][rows[-1]]) - int(times["events"][rows[0]])
+            took.setdefault(stage.label, {}).setdefault(stage.process, []).append(taken)
+    found = {}
+    for label, by_file in took.items():
+        most = max(max(events) for events in by_file.values())
+        # Of several files of one process each tells of the same threads; those of several processes add up.
+        pids = {one.number: one.pid for one in observation.processes}
+        each: dict[int, int] = {}
+        for file, events in by_file.items():
+            pid = pids.get(file, -1 - file)
+            each[pid] = max(each.get(pid, 0), sum(1 for count in events if count and count >= _SOME * most))
+        found[label] = max(1, sum(each.values()))
+    return found
 
 
 def told_of(observation: Observation, label: str) -> frozenset[int]:

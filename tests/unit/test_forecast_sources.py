@@ -1,0 +1,67 @@
+"""What a model forecasts of sources: those that tell how fast they are limit, others make it conditional."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.unit.test_forecast_by_model import with_own_times
+
+from latlab.errors import NotTrustworthyError
+from latlab.lab.forecast.by_queue_model import _require_null, modelled
+from latlab.model.queues.observation import Observation, Stage
+from latlab.queues import fit_model, forecast
+
+pytest.importorskip("ciw", reason="needs the extra 'simulate'")
+
+
+def with_source(pace_ns: int) -> Observation:
+    """The line, whose source says that it works for so long on an event, and else waits for room."""
+    seen = with_own_times()
+    at = seen.sweeps["t_ns"]
+    put = seen.samples["in"][seen.samples["queue"] == 0].astype(np.int64)
+    times = {name: np.asarray(values) for name, values in seen.stage_times.items()}
+    rows = {
+        "t_ns": at,
+        "stage": np.full(len(at), 3),
+        "busy_ns": put * pace_ns,
+        "events": np.zeros(len(at), np.uint64),
+        "transitions": put.astype(np.uint64),
+        "blocked_ns": np.zeros(len(at), np.int64),
+    }
+    joined = {name: np.concatenate([values, rows[name]]) for name, values in times.items()}
+    source = seen.queues[0].source
+    return replace(seen, stages=(*seen.stages, Stage(3, "", source)), stage_times=joined)
+
+
+def test_a_source_that_tells_its_waits_is_what_takes_over() -> None:
+    observation = with_source(30_000)
+    (source,) = fit_model(observation).sources
+    assert source.most_hz == pytest.approx(1e9 / 30_000, rel=0.05)
+    found = modelled(observation, "stage-1", seed=1, events=400)
+    assert found.takes_over == observation.queues[0].source
+    best = found.points[-1].rate_hz
+    assert best is not None
+    assert best.value == pytest.approx(1e9 / 30_000, rel=0.08)
+    assert "which was not seen" not in found.sentence
+
+
+def test_a_source_that_tells_nothing_makes_the_forecast_conditional() -> None:
+    observation = with_own_times()
+    found = modelled(observation, "stage-1", seed=1, events=400)
+    assert f"if `{observation.queues[0].source}` can give as much, which was not seen" in found.sentence
+    best, base = found.points[-1].rate_hz, found.baseline.rate_hz
+    assert best is not None
+    assert base is not None
+    assert best.low is not None
+    assert best.low <= base.value < best.value
+
+
+def test_a_model_that_does_not_give_what_was_seen_forecasts_nothing() -> None:
+    observation = with_own_times()
+    model = fit_model(observation)
+    _require_null(observation, model, [forecast(model, events=1_000)])
+    wrong = model.with_stage("stage-1", speed=1.5)
+    with pytest.raises(NotTrustworthyError, match="the model as it is gives"):
+        _require_null(observation, wrong, [forecast(wrong, events=1_000)])
