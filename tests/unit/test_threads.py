@@ -226,6 +226,18 @@ def test_a_program_that_sleeps_between_its_steps_paces_itself() -> None:
     assert (limit.kind, limit.name) == (LimitKind.TIMER, "ticker")
 
 
+def test_of_several_that_sleep_whichever_leads_nothing_is_short() -> None:
+    made = Made()
+    for name in ("lamp", "horn"):
+        thread = made.thread(name)
+        for i in range(100):
+            made.run(thread, 10 * i, 10 * i + 1)
+            made.wait(thread, 10 * i + 1, 10 * i + 10, on=Wait.TIMER, source=Source.TIMER)
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.TIMER, "lamp, horn")
+    assert limit.sentence.startswith("No resource is short")
+
+
 def test_a_program_that_waits_for_its_disk_is_limited_by_it() -> None:
     made = Made()
     main = made.thread("writer")

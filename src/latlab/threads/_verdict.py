@@ -8,6 +8,7 @@ equally slow stages faster buys nothing, whichever the path ran through by chanc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,6 +31,8 @@ _LOCK_TOO = 0.15  # of the progress: a role whose threads wait for one lock so m
 _CPU = 0.4  # of the time that a role's threads are runnable without one
 _MEANWHILE = 0.4  # CPUs that the program's other threads use while it is said to sleep
 _HANDED = 5  # waits of others that a sleeper ends, of whose sleeps these depend
+_IDLE = 0.8  # of the progress, that several sleep or wait for work
+_NAMED = 0.1  # of the progress: sleepers that are named beside others
 _INNER = 0.35  # of their time that threads of one role wait for each other
 _RESAMPLES = 400
 
@@ -64,6 +67,10 @@ def judge(facts: Facts) -> Limit:
     confidence = _confidence(candidates)
     part = first.total / total
     told = described(facts, first, part, confidence)
+    unclear = part < LEAST or (second is not None and second.total > _CLEAR * first.total)
+    idle = _all_idle(facts, candidates, total) if unclear else None
+    if idle is not None:
+        return idle
     if part < LEAST:
         return _withheld(facts, candidates, "nothing leads: " + _listed(candidates, total))
     if second is not None and second.total > _CLEAR * first.total:
@@ -96,6 +103,28 @@ def judge(facts: Facts) -> Limit:
             "the cases only",
         )
     return told
+
+
+def _all_idle(facts: Facts, candidates: Sequence[Candidate], total: float) -> Limit | None:
+    """Several that sleep or wait for work, where nothing else matters: whichever leads, nothing is short."""
+    idle = [one for one in candidates if one.kind in (LimitKind.TIMER, LimitKind.LOAD)]
+    part = sum(one.total for one in idle) / total
+    ran = sum(one.running for thread, one in enumerate(facts.times) if thread not in facts.spins)
+    sleepers = [one for one in idle if one.kind is LimitKind.TIMER]
+    if part < _IDLE or ran / 1e9 / facts.schedule.seconds >= _MEANWHILE or not sleepers:
+        return None
+    names = [one.name for one in sleepers if one.total >= _NAMED * total] or [sleepers[0].name]
+    others = [one for one in candidates if one.kind not in (LimitKind.TIMER, LimitKind.LOAD)]
+    work = " and for work" if len(sleepers) < len(idle) else ""
+    return Limit(
+        LimitKind.TIMER,
+        ", ".join(names),
+        _confidence([replace(sleepers[0], blocks=np.sum([one.blocks for one in idle], axis=0)), *others]),
+        part,
+        f"No resource is short: the program waits for the sleeps of {' and of '.join(names)}{work}, "
+        f"{share(part)} of the time.",
+        (f"progress depended on {_listed(candidates, total)}",),
+    )
 
 
 def _busiest(facts: Facts) -> str:
