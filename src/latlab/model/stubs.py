@@ -329,7 +329,8 @@ class StudyResult:
 
     Attributes:
         component_class: "total" (every part of it pays), "limited" (until t_limit) or "none".
-        t_cus_ns: busy time of the component in one run of the system, all calls.
+        t_cus_ns: time of the component that is made shorter, in one run of the system, all calls.
+        faster: which time that is: its "work", its "wait" or "both".
         t_limit: speedup beyond which nothing is gained; None where there is no such knee.
         drift: the unmodified system simulated by the stub at full time, against the system itself, relative.
         takes_over: what limits next, where that is known.
@@ -366,6 +367,7 @@ class StudyResult:
     periods: tuple[WorkingPeriod, ...] = ()
     runs: tuple[StudyRun, ...] = ()
     steady: bool = True
+    faster: str = "work"
 
     def as_json(self) -> dict[str, Any]:
         """The study as JSON; `class` is the class of the bottleneck."""

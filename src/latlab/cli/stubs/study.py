@@ -27,10 +27,14 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the plots of each step.")
 @click.option("--seconds", type=Seconds(), help="Time for the repetitions, instead of the file's.")
 @click.option("--seed", type=int, help="Seed of the order of the runs, instead of the file's.")
+@click.option(
+    "--faster", type=click.Choice(["work", "wait", "both"]),
+    help="What a faster component does faster, instead of the file's.",
+)  # fmt: skip
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def study(
     study_toml: Path, as_json: bool, output: Path | None, html: Path | None, seconds: float | None,
-    seed: int | None, command: tuple[str, ...],
+    seed: int | None, faster: str | None, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Forecast what COMMAND would gain from a faster component, the one of STUDY_TOML.
 
@@ -51,6 +55,8 @@ def study(
         plan = replace(plan, seconds=seconds)
     if seed is not None:
         plan = replace(plan, seed=seed)
+    if faster is not None:
+        plan = replace(plan, faster=faster)
     if plan.kind == "stage":
         if command:
             raise UsageError("a stage is studied in the trading pipeline, without a COMMAND")

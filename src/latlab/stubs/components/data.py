@@ -62,13 +62,13 @@ def _found(module: str, name: str) -> tuple[Any, bool]:
     for part in name.split("."):
         found = getattr(found, part, None)
     if not isinstance(found, type):
-        why = "is code and no data" if module in sys.modules else "is of a module that is not loaded"
+        why = "is code, not data" if module in sys.modules else "is of a module that is not loaded"
         raise RefusedError(f"{module}.{name} {why}")
     if issubclass(found, BaseException):
         return found, not any("__init__" in k.__dict__ for k in found.__mro__ if k.__module__ != "builtins")
     kinds = {kind.__module__ for kind in found.__mro__}
     if module.partition(".")[0] in sys.stdlib_module_names:
-        raise RefusedError(f"{module}.{name} is no plain data")
+        raise RefusedError(f"{module}.{name} is not plain data")
     return found, "enum" in kinds
 
 

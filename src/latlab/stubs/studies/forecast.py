@@ -34,6 +34,8 @@ SMALLEST_GAIN = 0.015
 # Standard errors by which a gain must differ from 0.
 CERTAIN = 3.0
 # No machine holds its speed better than this from one minute to the next.
+NOT_TOLD = 0.02  # a gain that may be larger than this is not called none
+_ONE_TO_ONE = 0.1  # by which a slope may be off 1 and still is called so
 FLOOR = 0.005
 NOTHING = 0.1  # of the slope before the knee: a slope after it that is said to be none
 LEAST_SPAN = 0.1  # the curve beyond the largest measured speedup is extrapolated
@@ -305,6 +307,9 @@ def sentence(
     what: str = "time",
     better: str = "less",
     takes_over: str | None = None,
+    slope: tuple[float, float] | None = None,
+    part: str = "work",
+    most: float = 0.0,
 ) -> str:
     """What was found, in one sentence.
 
@@ -317,7 +322,22 @@ def sentence(
         what: the measure's name.
         better: as in `forecast`.
         takes_over: what limits next.
+        slope: what the system gains of each second that the component saves, and half the width of its 95 %
+            interval; None where that isn't known.
+        most: upper end of the whole gain's 95 % interval, where none was found.
+        part: what of the component is faster: "work", "wait" or "both".
     """
+    asked = {"work": f"`{name}`", "wait": f"the waits of `{name}`", "both": f"work and waits of `{name}`"}[
+        part
+    ]
+    without = {"work": "its work", "wait": "its waits", "both": "both"}[part]
+    rate = "in proportion"
+    if slope is not None:
+        value, half = slope
+        rate = "1:1"
+        if abs(value - 1) > _ONE_TO_ONE or half > 2 * _ONE_TO_ONE:
+            ends = f" ({share(max(0.0, value - half), digits=0)} to {share(value + half, digits=0)})"
+            rate = f"by {share(value, digits=0)}{ends} of the time it saves"
 
     def change(gain: float) -> str:
         rise = gain / max(1e-9, 1 - gain)
@@ -327,17 +347,23 @@ def sentence(
             else f"{what} falls by {share(gain)}"
         )
 
+    if kind == "none" and most > NOT_TOLD:
+        return (
+            f"no gain of speeding up {asked} stands out of the noise: "
+            f"at most {share(most)} of the system's {what}"
+        )
     if kind == "none":
-        return f"speeding up `{name}` does not pay: the system's {what} stays the same"
+        return f"speeding up {asked} does not pay: the system's {what} stays the same"
     if kind == "total":
         return (
-            f"speeding up `{name}` pays off 1:1 all the way; "
-            f"without its work the system's {change(float(gains[-1]))}"
+            f"speeding up {asked} pays off {rate} all the way; "
+            f"without {without} the system's {change(float(gains[-1]))}"
         )
     at_knee = float(gains[-1] if beyond < NOTHING else np.interp(knee, SPEEDUPS, gains))
     who = f"`{takes_over}`" if takes_over else "another part"
     rest = "nothing" if beyond < NOTHING else f"only {share(beyond, digits=0)} as much"
+    until = share(knee, digits=0)
     return (
-        f"speeding up `{name}` pays off 1:1 up to {share(knee, digits=0)} (the system's {change(at_knee)}); "
+        f"speeding up {asked} pays off {rate} up to {until} (the system's {change(at_knee)}); "
         f"beyond that {rest}, since {who} takes over"
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from latlab.errors import InputError
 
 KINDS = ("python", "c++", "command", "stage")
+FASTER = ("work", "wait", "both")
 # Fewer rounds than this say nothing.
 LEAST_ROUNDS = 4
 
@@ -29,6 +30,7 @@ class StudyPlan:
         keyed: results are told apart by the arguments, not by their order (python).
         mutates: names or positions of arguments, such as "self", whose state after a call is part of its
             function (python).
+        faster: what of the component is faster: its "work", its "wait" (I/O, a sleep) or "both".
         suspicion: first check, by a growing delay in front of the component, that it is a bottleneck at all.
         test: the system's own test, a command line: it has to pass with the stub too.
         layout: of the trading pipeline, for a stage; "": as it comes.
@@ -43,6 +45,7 @@ class StudyPlan:
     released: bool = False
     keyed: bool = False
     mutates: tuple[str, ...] = ()
+    faster: str = "work"
     suspicion: bool = False
     test: str = ""
     validation: str = ""
@@ -68,7 +71,7 @@ def load_plan(path: str | Path) -> StudyPlan:
     kinds: dict[str, type | tuple[type, ...]] = {
         "component": str, "kind": str, "seconds": (int, float), "rounds": int, "released": bool,
         "keyed": bool, "suspicion": bool, "test": str, "validation": str, "seed": int,
-        "layout": str, "slow": list, "mutates": list,
+        "layout": str, "slow": list, "mutates": list, "faster": str,
     }  # fmt: skip
     for key, value in document.items():
         if key not in kinds:
@@ -87,6 +90,10 @@ def load_plan(path: str | Path) -> StudyPlan:
         raise InputError(path, "belongs to a component in Python", place="mutates")
     if plan.kind != "stage" and (plan.layout or plan.slow):
         raise InputError(path, "belongs to a stage", place="layout" if plan.layout else "slow")
+    if plan.faster not in FASTER:
+        raise InputError(path, f"is '{plan.faster}'", place="faster", remedy=f"one of {', '.join(FASTER)}")
+    if plan.faster != "work" and plan.kind == "stage":
+        raise InputError(path, "a stage of the trading pipeline works and does not wait", place="faster")
     if plan.kind not in KINDS:
         raise InputError(path, f"is '{plan.kind}'", place="kind", remedy=f"one of {', '.join(KINDS)}")
     if not plan.seconds > 0:

@@ -110,8 +110,12 @@ class Lab:
 
     def prepare(self, mode: str, speedup: float, delay_ns: int, flags: tuple[str, ...] = ()) -> None:
         """Write the plan of the next run."""
+        factor = 1 - speedup
+        if self.plan.faster != "work" and mode in ("busy", "flat"):
+            flags = (*flags, f"wait={float(factor)!r}")
+            mode, factor = ("busy", 1.0) if self.plan.faster == "wait" else (mode, factor)
         entry = _plan.Entry(
-            mode, self.plan.component, str(self.state), 1 - speedup, delay_ns, (*self.flags, *flags)
+            mode, self.plan.component, str(self.state), factor, delay_ns, (*self.flags, *flags)
         )
         (self.folder / "plan").write_text(_plan.text([entry]), encoding="utf-8")
         for counter in (*self.state.glob("*.count"), *self.folder.glob("state.d/*.count")):

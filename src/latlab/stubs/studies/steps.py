@@ -48,6 +48,7 @@ class Facts:
     usage: Sequence[tuple[int, int, int]]
     waitless: bool
     periods: Sequence[WorkingPeriod] = ()
+    asked: Units | None = None  # with the time that was made shorter as the busy one; None: its work was
 
 
 def totals(units: Units) -> tuple[int, int]:
@@ -163,7 +164,9 @@ def _waits(facts: Facts) -> StudyStep | None:
 
 def _flat(facts: Facts) -> StudyStep:
     """Step 4: t_reduced^CUS x iter against t_reduced^SUT."""
-    units = _under_one_lock(facts.units) if facts.python else facts.units
+    units = facts.asked
+    if units is None:
+        units = under_one_lock(facts.units) if facts.python else facts.units
     busy, calls = rows_in_parallel(units, os.cpu_count() or 1)
     expected = busy * facts.fastest
     reduced, width = _levels.difference(
@@ -189,7 +192,18 @@ def _flat(facts: Facts) -> StudyStep:
     return StudyStep(4, "flat", "independent", f"{numbers}: no dependencies", values)
 
 
-def _under_one_lock(units: Units) -> Units:
+def asked(units: Units, faster: str) -> Units:
+    """The calls with what is made faster in the place of their work."""
+
+    def rows(unit: Unit) -> Unit:
+        times = unit.times.copy()
+        times[:, 0] = times[:, 1] if faster == "wait" else times[:, 0] + times[:, 1]
+        return Unit(times, unit.first_ns, unit.last_ns, 0)
+
+    return units if faster == "work" else {key: rows(unit) for key, unit in units.items()}
+
+
+def under_one_lock(units: Units) -> Units:
     """Threads of one Python process as one: its global lock lets one of them run at a time."""
     processes: dict[str, list[Unit]] = {}
     for (process, _), unit in units.items():

@@ -29,7 +29,7 @@ from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies import steps as _steps
 from latlab.stubs.studies import takes_over as _next
 from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan, load_plan
-from latlab.words import share
+from latlab.words import duration, share
 
 __all__ = ["StudyPlan", "load_plan", "study"]
 
@@ -223,6 +223,13 @@ def _choose_waits(lab: _lab.Lab, units: _lab.Units) -> None:
     with them.
     """
     busy, blocked = _steps.totals(units)
+    if lab.plan.faster != "work":
+        if not blocked:
+            raise UsageError(
+                f"'{lab.plan.component}' does not wait: its calls work for {duration(busy)}",
+                remedy='faster = "work"',
+            )
+        return
     if lab.plan.kind == "command" or blocked < _steps.WAITS * busy:
         return
     logs: dict[str, list[float]] = {"": [], "waitless": []}
@@ -247,7 +254,7 @@ def _choose_waits(lab: _lab.Lab, units: _lab.Units) -> None:
 def _periods_of(lab: _lab.Lab, units: _lab.Units) -> dict[tuple[str, int], Segments]:
     """Where the component's own waits lie within its calls: then its stubs wait there too."""
     busy, blocked = _steps.totals(units)
-    if blocked < _steps.WAITS * busy:
+    if blocked < _steps.WAITS * busy or lab.plan.faster != "work":
         return {}
     found = _periods.trace(lab, units)
     if found:
@@ -266,7 +273,7 @@ def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[
             remedy="run 'latlab stubs validate': what does the system do with its results?",
         )
     rounds.function_ns.append(lab.function_ns())
-    busy, _ = _steps.totals(units)
+    busy, _ = _steps.totals(_steps.asked(units, lab.plan.faster))
     fastest = _fastest(rounds, busy)
     typical = float(np.median([run.wall_ns for run in lab.runs if run.variant != "record"])) / 1e9
     seconds = max(0.0, until - time.monotonic())
@@ -288,7 +295,7 @@ def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[
         dealt, deck = sorted(set(deck[:wanted])), deck[wanted:]
         variants: list[tuple[str, float]] = [("busy", s) for s in (0.0, *dealt)]
         variants += [("flat", fastest), (_base_of(lab), 0.0)]
-        if runs >= _ALL_STEPS or number % 2 == 0:
+        if lab.plan.faster == "work" and (runs >= _ALL_STEPS or number % 2 == 0):
             variants.append(("idle", 0.0))
         if _base_of(lab) != "original":
             variants.append(("original", 0.0))
@@ -392,7 +399,10 @@ def _conclude(
     original = [float(run.wall_ns) for run in lab.runs if run.variant == "original"]
     t_sut = _levels.centre(original)
     scatter = _levels.error(original)
-    busy, blocked = _steps.totals(units)
+    faster = lab.plan.faster
+    asked = _steps.asked(units, faster)
+    blocked = _steps.totals(units)[1]
+    busy = _steps.totals(asked)[0]
     fastest = _fastest(rounds, busy)
     measured, base = _in_parts(rounds)
     points = [{(fastest if s == max(one) else s): wall for s, wall in one.items()} for one in measured]
@@ -427,16 +437,27 @@ def _conclude(
         for point in found.curve
     )
     least = sorted(t_sut * (1 - gain) for gain in curve[-1].interval)
+    python = lab.plan.kind == "python" and not lab.plan.released
+    knee = found.t_limit or 1.0
+    alone, _ = _lab.rows_in_parallel(
+        _steps.under_one_lock(asked) if python and faster == "work" else asked, os.cpu_count() or 1
+    )
+    gained = float(np.interp(knee, _forecast.SPEEDUPS, [point.gain for point in curve])) * t_sut
+    whole = (curve[-1].interval[1] - curve[-1].interval[0]) / 2 / max(1e-9, curve[-1].gain)
     said = _forecast.sentence(
         found.component_class, np.array([point.gain for point in curve]), found.t_limit or 1.0,
         found.pays_beyond or 0.0, name, takes_over=takes_over,
+        slope=(gained / (knee * alone), whole * gained / (knee * alone)) if alone else None,
+        most=curve[-1].interval[1], part=faster,
     )  # fmt: skip
+    if faster == "work" and blocked > _steps.WAITS * max(1, busy) and "waitless" not in lab.flags:
+        said += f'; its waits ({duration(blocked)}) stayed as they are: faster = "wait" asks for them'
     found = replace(found, sentence=said)
     facts = _steps.Facts(
-        units=units, python=lab.plan.kind == "python" and not lab.plan.released, t_sut=t_sut, scatter=scatter,
+        units=units, python=python, t_sut=t_sut, scatter=scatter,
         base=rounds.base, points=points, idle=rounds.idle, fastest=fastest, system=system,
         usage=[(r.wall_ns, r.user_ns, r.system_ns) for r in lab.runs if r.variant == "original"],
-        waitless="waitless" in lab.flags, periods=periods,
+        waitless="waitless" in lab.flags, periods=periods, asked=None if faster == "work" else asked,
     )  # fmt: skip
     return StudyResult(
         component=lab.plan.component,
@@ -463,6 +484,7 @@ def _conclude(
         seconds=0.0,
         periods=periods,
         steady=scatter <= _steps.UNSTEADY,
+        faster=faster,
     )
 
 
