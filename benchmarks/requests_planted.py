@@ -336,7 +336,7 @@ def measure(case: Case, seed: int, seconds: int) -> tuple[dict[str, Any], dict[s
             if case.outside is not None:
                 case.outside(stack, pid, port, chance)
             began = time.monotonic_ns()
-            found = _recorded(pid, seconds)
+            found = recorded(pid, seconds)
             text, _ = asking.communicate(timeout=60)
             pairs = [tuple(map(int, line.split())) for line in text.splitlines()]
             return _told(case, found, pairs, began), found
@@ -363,10 +363,10 @@ def _with_pgbench(
     time.sleep(0.8)
     if case.outside is not None:
         case.outside(stack, pid, port, chance)
-    return _recorded(pid, seconds), [], 0
+    return recorded(pid, seconds), [], 0
 
 
-def _recorded(pid: int, seconds: int) -> dict[str, Any]:
+def recorded(pid: int, seconds: int) -> dict[str, Any]:
     command = [
         sys.executable,
         "-m",
@@ -394,7 +394,7 @@ def _told(case: Case, found: dict[str, Any], pairs: list[tuple[int, ...]], began
         outcome = "wrong"
     # Requests that latlab saw whole: those that began while it observed.
     first, last = found["began_ns"], found["began_ns"] + found["seconds"] * 1e9
-    times = sorted(taken for at, taken in pairs if first <= at and at + taken <= last)
+    times = sorted(received for at, taken, received in pairs if first <= at and at + taken <= last)
     truth = times[int(0.99 * len(times))] if len(times) > 100 else 0
     sums = [abs(sum(part["ns"] for part in one["parts"]) - one["ns"]) / one["ns"] for one in found["slowest"]]
     return {

@@ -1,8 +1,9 @@
 // Asks and times: client PORT|PATH CONNECTIONS INTERVAL_US SECONDS FILE [EVERY FILE], a request a file.
 //
 // Each connection asks at its instants, or as soon as the answer before has come; EVERY nth request is the
-// second file's. How long an answer is, is found at the beginning. Prints a line a request: begun and taken,
-// in ns of CLOCK_MONOTONIC.
+// second file's. How long an answer is, is found at the beginning. Prints a line a request: begun, taken, and
+// taken until the kernel had received the last of the answer (SO_TIMESTAMPNS; of TCP: without the client's
+// own waking), in ns of CLOCK_MONOTONIC.
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -28,6 +29,40 @@ std::int64_t now() {
   return at.tv_sec * 1'000'000'000LL + at.tv_nsec;
 }
 
+// By how much the real time is ahead: by the tightest of a few tries.
+std::int64_t real_ahead() {
+  std::int64_t best = 0, width = 1'000'000'000;
+  for (int i = 0; i < 50; ++i) {
+    timespec at{};
+    const auto before = now();
+    clock_gettime(CLOCK_REALTIME, &at);
+    const auto after = now();
+    const auto real = at.tv_sec * 1'000'000'000LL + at.tv_nsec;
+    if (after - before < width) width = after - before, best = real - (before + after) / 2;
+  }
+  return best;
+}
+
+// As recv; `received` becomes when the kernel had the last of it, where it says so.
+ssize_t receive(int connection, std::vector<char>& buffer, std::int64_t ahead, std::int64_t& received) {
+  alignas(cmsghdr) char control[256];
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  const auto got = recvmsg(connection, &message, 0);
+  received = now();
+  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
+    timespec at{};
+    if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_TIMESTAMPNS) continue;
+    std::memcpy(&at, CMSG_DATA(one), sizeof(at));
+    received = at.tv_sec * 1'000'000'000LL + at.tv_nsec - ahead;
+  }
+  return got;
+}
+
 std::string content(const char* path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -50,6 +85,7 @@ int dial(const char* where) {
   if (connect(made, reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) std::exit(1);
   const int on = 1;
   setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  setsockopt(made, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on));
   return made;
 }
 
@@ -81,7 +117,9 @@ int main(int count, char** arguments) {
   const std::size_t usual_bytes = line ? 0 : length_of_answer(first, usual);
   const std::size_t other_bytes = other.empty() || line ? 0 : length_of_answer(first, other);
   const std::int64_t begin = now() + 50'000'000;
-  std::vector<std::vector<std::int64_t>> begun(static_cast<std::size_t>(connections)), taken = begun;
+  std::vector<std::vector<std::int64_t>> begun(static_cast<std::size_t>(connections)), taken = begun,
+                                                                                       received = begun;
+  const std::int64_t ahead = real_ahead();
   std::vector<std::thread> all;
   for (int i = 0; i < connections; ++i)
     all.emplace_back([&, i] {
@@ -96,14 +134,16 @@ int main(int count, char** arguments) {
         std::size_t left = second ? other_bytes : usual_bytes;
         const std::int64_t from = now();
         if (send(connection, request.data(), request.size(), MSG_NOSIGNAL) < 0) return;
+        std::int64_t until_kernel = 0;
         for (bool ended = false; !ended;) {
-          const ssize_t got = recv(connection, buffer.data(), buffer.size(), 0);
+          const ssize_t got = receive(connection, buffer, ahead, until_kernel);
           if (got <= 0) return;
           left -= line ? 0 : static_cast<std::size_t>(got);
           ended = line ? buffer[static_cast<std::size_t>(got) - 1] == '\n' : left == 0;
         }
         begun[static_cast<std::size_t>(i)].push_back(from);
         taken[static_cast<std::size_t>(i)].push_back(now() - from);
+        received[static_cast<std::size_t>(i)].push_back(until_kernel - from);
         next = std::max(next + interval, now());
         if (every < 0) next = begin + ((now() - begin) / interval + 1) * interval;  // all at once
       }
@@ -111,5 +151,6 @@ int main(int count, char** arguments) {
   for (std::thread& one : all) one.join();
   for (std::size_t i = 0; i < begun.size(); ++i)
     for (std::size_t k = 0; k < begun[i].size(); ++k)
-      std::printf("%lld %lld\n", static_cast<long long>(begun[i][k]), static_cast<long long>(taken[i][k]));
+      std::printf("%lld %lld %lld\n", static_cast<long long>(begun[i][k]),
+                  static_cast<long long>(taken[i][k]), static_cast<long long>(received[i][k]));
 }

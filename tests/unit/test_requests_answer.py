@@ -53,8 +53,8 @@ def test_few_bytes_that_take_long_to_compute_are_not_their_size() -> None:
 
 def test_what_the_holder_of_a_lock_does_is_told() -> None:
     one: Spent = {("lock", "futex 0x40"): 900.0, ("running", "server"): 40.0}
-    held: Spent = {("disk", "fsync"): 900.0, ("running", "server"): 40.0}
-    said = tail_answer([one] * 10, USUAL, [held] * 10, USUAL)
+    held: Spent = {("disk", "fsync"): 800.0, ("running", "server"): 100.0}
+    said = tail_answer([one] * 10, USUAL, held=[held] * 10)
     assert (said.kind, said.holder) == ("lock", "disk (fsync)")
 
 

@@ -68,14 +68,23 @@ class Account:
         self._spans: list[RequestSpan] = []
         self._lane, self._at = "", 0
         self._behind = False
+        self._locks: list[tuple[int, int, int]] = []  # of the last request: who let go, and when
 
     def of(self, index: int) -> Spent:
         """Nanoseconds of each part of one request; they sum to its time."""
         self._behind = False
         return self._apart(index)
 
+    def held(self, index: int) -> Spent:
+        """What those did who had the locks that a request waited for, while it waited."""
+        self.of(index)
+        found: Spent = {}
+        for holder, begin, end in list(self._locks):
+            self._meanwhile(found, holder, begin, end)
+        return found
+
     def causes(self, index: int) -> Spent:
-        """The same by what those did meanwhile for whom it waited: the reader, the worker, a lock's holder.
+        """The same by what those did meanwhile for whom it waited: the reader, the worker.
 
         Who waits behind a request that computes is as late by that computation as the request itself.
         """
@@ -84,6 +93,7 @@ class Account:
 
     def _apart(self, index: int) -> Spent:
         spent: Spent = {}
+        self._locks = []
         request, done_before = self._requests[index], int(self._before[index])
         arrived, read = int(request["arrived"]), int(request["read"])
         answered, sent = int(request["answered"]), int(request["sent"])
@@ -271,9 +281,9 @@ class Account:
 
     def _meanwhile(self, spent: Spent, index: int, begin: int, end: int) -> None:
         """What another thread did in this time, without following it any further."""
-        self._behind = False
+        behind, self._behind = self._behind, False
         self._working(spent, index, begin, end)
-        self._behind = True
+        self._behind = behind
 
     def _running(self, spent: Spent, thread: int, begin: int, ns: int) -> None:
         """By the functions in which it was sampled meanwhile; without a sample none is named."""
@@ -309,9 +319,8 @@ class Account:
                 self._add(spent, "runnable", who, ns)
         elif state == State.BLOCKED:
             kind, where = self._wait(row)
-            if self._behind and kind == "lock" and int(row["waker"]) >= 0:
-                self._meanwhile(spent, int(row["waker"]), begin, begin + ns)
-                return
+            if kind == "lock" and int(row["waker"]) >= 0:
+                self._locks.append((int(row["waker"]), begin, begin + ns))
             self._add(spent, kind, where, ns)
         else:
             self._add(spent, "unexplained", "events were lost", ns)

@@ -68,6 +68,7 @@ def summarise(
     judged = order[len(order) - min(len(order), max(len(slow), _FEWEST_SLOW)) :].tolist()
     told_of = tail if len(slow) >= _FEWEST_SLOW else apart(judged)
     causes = tuple([account.causes(index) for index in which] for which in (slow, usual))
+    held = [account.held(at) for at in judged]
     common = traits_of(rows, slow, usual, (tail, median), found.kinds, found.connections, account.cpu_of)
     told, why = forecasts(schedule, rows, account, slow) if forecast else ((), NOT_ASKED)
     seconds = schedule.seconds
@@ -101,7 +102,7 @@ def summarise(
         uncounted=found.uncounted,
         framings=dict(found.framings),
         pooled_kinds=pooled,
-        answer=tail_answer(told_of, median, causes[0], causes[1], common),
+        answer=tail_answer(told_of, median, causes[0], causes[1], common, held),
         began_ns=schedule.began_ns,
         over_time=_over_time(rows["arrived"] - schedule.began_ns, times, still, schedule.seconds),
         forecasts=told,

@@ -33,28 +33,31 @@ def tail_answer(
     tail_causes: Sequence[Spent] = (),
     median_causes: Sequence[Spent] = (),
     common: Sequence[CommonTrait] = (),
+    held: Sequence[Spent] = (),
 ) -> TailAnswer:
     """Which part makes the slow requests longer than the median ones; withheld where no single one does.
 
     Args:
         tail, median: the parts of each request. tail_causes, median_causes: likewise, by `Account.causes`.
-        common: what the slow ones have in common.
+        common: what the slow ones have in common. held: of the slow ones, by `Account.held`.
     """
     said = replace(_judged(tail, median), common=tuple(common))
     if not said.of_slow:
         return said
-    large = _made(said, common)
+    caused = _judged(tail_causes, median_causes) if tail_causes else said
+    large = _made(said, caused, common)
     if large is not None:
         return large
     if said.kind == "lock" and not said.withheld:
-        return replace(said, holder=_holder(tail, tail_causes))
+        return replace(said, holder=_holder(held))
     if tail_causes and (said.withheld or said.kind == "runnable"):
-        caused = _judged(tail_causes, median_causes)
         # What they wait for behind others is the same thing as what these others do: it has one name.
         enough = caused.kind != "running" or _computes(tail_causes, median_causes, caused.extra_ns)
         if not caused.withheld and caused.where and enough and (said.withheld or caused.kind == "running"):
             direct = dict(said.candidates).get(caused.kind, 0.0)
-            return replace(caused, behind=max(0.0, caused.share - direct), common=tuple(common))
+            holder = _holder(held) if caused.kind == "lock" else ""
+            behind = max(0.0, caused.share - direct)
+            return replace(caused, behind=behind, holder=holder, common=tuple(common))
     return said
 
 
@@ -70,11 +73,11 @@ def _computes(tail: Sequence[Spent], median: Sequence[Spent], extra: float) -> b
     return mean(tail) - mean(median) >= _COMPUTES * extra and mean(tail) >= _OFTEN * mean(median)
 
 
-def _made(said: TailAnswer, common: Sequence[CommonTrait]) -> TailAnswer | None:
+def _made(said: TailAnswer, caused: TailAnswer, common: Sequence[CommonTrait]) -> TailAnswer | None:
     """Large answers, where making and sending them is what takes the time: it has several parts."""
     size = next((one for one in common if one.what == _SIZE), None)
-    made = sum(part for kind, part in said.candidates if kind in _MAKES)
-    if size is None or made < _MADE or said.kind not in _MAKES or size.slow < _AGREE * said.of_slow:
+    made = sum(part for kind, part in caused.candidates if kind in _MAKES)
+    if size is None or made < _MADE or caused.kind not in _MAKES or size.slow < _AGREE * said.of_slow:
         return None
     if said.extra_ns > _SLOWEST_NS * size.amount:
         return None  # so few bytes don't take that long: it is what they are computed from
@@ -224,17 +227,14 @@ def _several(tail: Sequence[Spent], median: Sequence[Spent], more: float) -> str
     return f"{', '.join(names[:-1])} and {names[-1]}{_HAD}" if len(names) > 1 else first[0]
 
 
-def _holder(tail: Sequence[Spent], causes: Sequence[Spent]) -> str:
+def _holder(held: Sequence[Spent]) -> str:
     """What those did for most of the time who had a lock that the slow requests waited for."""
-    waited = sum(ns for one in tail for (kind, _), ns in one.items() if kind == "lock")
     did: dict[tuple[PartKind, str], float] = {}
-    for group, sign in ((causes, 1.0), (tail, -1.0)):
-        for one in group:
-            for (kind, where), ns in one.items():
-                if kind != "lock":
-                    did[kind, where] = did.get((kind, where), 0.0) + sign * ns
+    for one in held:
+        for key, ns in one.items():
+            did[key] = did.get(key, 0.0) + ns
     best = max(did, key=lambda key: did[key], default=("unexplained", ""))
-    if best[0] in ("unexplained", "lock") or did[best] < _MAIN * waited:
+    if best[0] in ("unexplained", "lock") or did[best] < _MAIN * sum(did.values()):
         return ""
     return f"{best[0]}{f' ({best[1]})' if best[1] else ''}"
 

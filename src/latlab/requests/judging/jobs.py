@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,12 @@ __all__ = ["Change", "Jobs", "Pools"]
 
 Array = np.ndarray[Any, Any]
 _IDLE = (Wait.POLL, Wait.FUTEX, Wait.EVENTFD, Wait.PIPE, Wait.SOCKET)
+_NONE = np.zeros(0, np.int64)
 _MOST_WAKE_NS = 100_000
 _READ, _SENT = 0, 1
+# Phases of a request: 0 until its reader has it, 1 behind that; 2 until its worker has it, 3 behind that; 4
+# until it is sent, 5 behind that. Before the reader or the worker has it, they may idle.
+_BEFORE = (0, 2)
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,15 @@ class Pools:
 
     of: Mapping[int, int]
     tokens: tuple[int, ...]
+
+
+class _Post(NamedTuple):
+    """A lock is let go: when, which gate that opens, since when it was waited for, and the lock's word."""
+
+    time: int
+    gate: int
+    since: int
+    word: int
 
 
 class _Job:
@@ -90,6 +103,7 @@ class Jobs:
         self._index = {one.tid: index for index, one in enumerate(schedule.threads)}
         self._of = {index: schedule.of_thread(index) for index in self._index.values()}
         self._events = self._events_of()
+        self._pieces_of = self._pieces()
         self._waits = self._lock_waits()
         self._wake_ns = self._usual_wake()
 
@@ -127,27 +141,34 @@ class Jobs:
             events.sort()
         return found
 
-    def _lock_waits(self) -> dict[int, list[tuple[int, int, int, int]]]:
-        """By thread that let go: when, the gate's number, since when it was waited, the lock's word."""
-        found: dict[int, list[tuple[int, int, int, int]]] = {}
+    def _lock_waits(self) -> dict[int, tuple[Array, list[_Post]]]:
+        """By thread that let go of locks in what it did for requests: when, and what that ended."""
         self._gates: dict[tuple[int, int], tuple[int, bool]] = {}
+        covered: dict[int, list[tuple[int, int]]] = {}
+        for pieces in self._pieces_of:
+            for _, begin, end, thread in pieces:
+                covered.setdefault(thread, []).append((begin, end))
+        spans = {thread: np.array(sorted(each), np.int64) for thread, each in covered.items()}
+        found: dict[int, list[_Post]] = {}
         number = 0
         for thread in self._events:
             rows = self._of[thread]
             mine = rows[(rows["state"] == State.BLOCKED) & (rows["wait"] == Wait.FUTEX)]
-            mine = mine[(mine["source"] != Source.TIMER) & (mine["waker"] >= 0)]
-            for row in mine:
+            for row in mine[(mine["source"] != Source.TIMER) & (mine["waker"] >= 0)]:
                 holder, end = int(row["waker"]), int(row["end"])
-                span = self._events.get(holder)
-                served = span is not None and span[0][0] <= end < span[-1][0]
+                span = spans.get(holder)
+                at = int(np.searchsorted(span[:, 0], end, side="right")) - 1 if span is not None else -1
+                served = span is not None and at >= 0 and end < span[at, 1]
                 self._gates[thread, int(row["begin"])] = (number, served)
                 if served:
-                    found.setdefault(holder, []).append((end, number, int(row["begin"]), int(row["object"])))
+                    post = _Post(end, number, int(row["begin"]), int(row["object"]))
+                    found.setdefault(holder, []).append(post)
                 number += 1
-            self._first_token = number
-        for waits in found.values():
-            waits.sort()
-        return found
+        self._first_token = number
+        return {
+            thread: (np.array(sorted(post.time for post in posts), np.int64), sorted(posts))
+            for thread, posts in found.items()
+        }
 
     def _usual_wake(self) -> int:
         """From an arrival at a thread that idles to its running where a CPU is free: the lower quartile."""
@@ -157,7 +178,7 @@ class Jobs:
             if thread < 0:
                 continue
             rows, arrived = self._of[thread], int(row["arrived"])
-            at = int(np.searchsorted(rows["end"], arrived, side="right"))
+            at = int(np.searchsorted(rows["end"], arrived))
             if at < len(rows) and rows["state"][at] == State.BLOCKED and rows["begin"][at] <= arrived:
                 ran = at + 1
                 while ran < len(rows) and rows["state"][ran] != State.RUNNING:
@@ -169,45 +190,70 @@ class Jobs:
     def steps(self, pools: Pools, change: Change | None = None) -> tuple[Steps, Array]:
         """What the simulation runs, and of each request the step with which it is sent (-1: none)."""
         change = change if change is not None else Change()
-        jobs = [_Job() for _ in self.rows]
-        zero = self._schedule.began_ns
-        order: list[tuple[int, int, int, int]] = []  # when each piece of a job comes
+        jobs = []
+        for number, pieces in enumerate(self._pieces_of):
+            job = _Job()
+            job.do(Deed.SLEEP, self._wake_ns)
+            sent = int(self.rows["sent"][number])
+            sender = self._index.get(int(self.rows["sender"][number]), -1)
+            last: tuple[int, int] | None = None
+            for phase, begin, end, thread in pieces:
+                if last is not None and last[0] == thread and begin > last[1]:
+                    job.release()
+                    if self._polled(thread, last[1], begin):
+                        job.do(Deed.SLEEP, begin - last[1])
+                job.take(self._first_token + pools.of[thread])
+                self._piece(job, number, thread, begin, end, change, phase in _BEFORE)
+                last = (thread, end)
+                if end == sent and job.sent < 0 and thread == sender:
+                    job.do(Deed.NONE, 0)
+                    job.sent = len(job.steps) - 1
+            job.release()
+            jobs.append(job)
+        return self._assembled(jobs, self.rows["arrived"], pools)
+
+    def _pieces(self) -> list[list[tuple[int, int, int, int]]]:
+        """Of each request the stretches of threads' time that are its own: phase, begin, end, thread."""
+        found: list[list[tuple[int, int, int, int]]] = [[] for _ in self.rows]
         for thread, events in self._events.items():
-            before = zero
+            before, previous = self._schedule.began_ns, -1
             for place, (time, kind, number) in enumerate(events):
-                order.append((before, time, thread, number))
                 after = events[place + 1][0] if place + 1 < len(events) else self._schedule.ended_ns
+                later = 2 if thread != self._index[int(self.rows["reader"][number])] else 0
                 if kind == _READ:
-                    order.append((time, after, thread, number))
+                    idle = self._idles(thread, before, time)
+                    if idle is not None:
+                        if previous >= 0 and idle > before:  # what follows an answer is that request's
+                            found[previous].append((5, before, idle, thread))
+                        before = idle
+                    found[number].append((later, before, time, thread))
+                    handed = self._handed(number, thread)
+                    stop = self._idles(thread, time, after, first=True) if handed else None
+                    found[number].append((later + 1, time, after if stop is None else stop, thread))
                     before = after
                 else:
+                    if time > before or previous != number:
+                        found[number].append((4, before, time, thread))
                     before = time
-        arrived = self.rows["arrived"]
-        for job in jobs:
-            job.do(Deed.SLEEP, self._wake_ns)
-        done: dict[int, tuple[int, int]] = {}
-        for begin, end, thread, number in sorted(order):
-            if end < begin:
-                continue
-            job = jobs[number]
-            token = self._first_token + pools.of[thread]
-            sent = int(self.rows["sent"][number])
-            handed = done.get(number)
-            first = handed is None or handed[0] != thread
-            if not first and handed is not None and begin > handed[1]:
-                job.release()
-                if self._polled(thread, handed[1], begin):
-                    job.do(Deed.SLEEP, begin - handed[1])
-            job.take(token)
-            waiting = first and end <= max(int(self.rows["read"][number]), int(self._begun[number]))
-            self._piece(job, number, thread, begin, end, change, waiting)
-            done[number] = (thread, end)
-            if end >= sent and job.sent < 0 and thread == self._index[int(self.rows["sender"][number])]:
-                job.do(Deed.NONE, 0)
-                job.sent = len(job.steps) - 1
-        for job in jobs:
-            job.release()
-        return self._assembled(jobs, arrived, pools)
+                previous = number
+        for pieces in found:
+            pieces.sort()
+        return found
+
+    def _handed(self, number: int, thread: int) -> bool:
+        """Whether another thread goes on with what this one has read."""
+        row = self.rows[number]
+        return row["reader"] != row["sender"] and thread == self._index[int(row["reader"])]
+
+    def _idles(self, thread: int, begin: int, end: int, first: bool = False) -> int | None:
+        """When a thread begins its last (or first) wait for work in a stretch; None where it has none."""
+        found = None
+        for row, from_ns, _ in self._cut(thread, begin, end):
+            if row["state"] == State.BLOCKED and int(row["wait"]) in _IDLE:
+                found = from_ns
+                if first:
+                    break
+        return found
 
     def _polled(self, thread: int, begin: int, end: int) -> bool:
         return any(
@@ -226,8 +272,8 @@ class Jobs:
         self, job: _Job, number: int, thread: int, begin: int, end: int, change: Change, waiting: bool
     ) -> None:
         """A stretch of a thread's time; while it is `waiting` for the request, what idles is left out."""
-        posts = self._waits.get(thread, [])
-        place = int(np.searchsorted([one[0] for one in posts], begin)) if posts else 0
+        times, posts = self._waits.get(thread, (_NONE, []))
+        place = int(np.searchsorted(times, begin)) if posts else 0
         for row, from_ns, until in self._cut(thread, begin, end):
             at = from_ns
             state = int(row["state"])
@@ -246,9 +292,7 @@ class Jobs:
             elif state == State.BLOCKED:
                 self._blocked(job, thread, row, from_ns, until, change, waiting, posts, place)
 
-    def _held(
-        self, posts: list[tuple[int, int, int, int]], place: int, at: int, until: int, change: Change
-    ) -> float:
+    def _held(self, posts: list[_Post], place: int, at: int, until: int, change: Change) -> float:
         """What is left of a stretch in which a lock is held that somebody waits for."""
         if change.held == 1.0 or place >= len(posts):
             return 1.0
@@ -260,7 +304,7 @@ class Jobs:
 
     def _blocked(
         self, job: _Job, thread: int, row: Any, begin: int, end: int, change: Change, waiting: bool,
-        posts: list[tuple[int, int, int, int]], place: int,
+        posts: list[_Post], place: int,
     ) -> None:  # fmt: skip
         wait = int(row["wait"])
         if waiting and wait in _IDLE:
