@@ -5,6 +5,7 @@ labels, queues that are not instrumented, stages that end or hang, stages that a
 threads, coroutines, processes and C++, instrumented or as they are.
 
     python -m benchmarks.shapes [--cases 87] [--seed 1] [--seconds 3] [--only TEXT] [--neighbour]
+    python -m benchmarks.shapes --programs FOLDER
 
 Right: the verdict says what is planted. Withheld: exit code 3, or "cannot tell". Misleading: the right name
 beside a number that cannot be (a share above 100 %). Wrong: anything else with exit code 0.
@@ -140,6 +141,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--skip", type=int, default=0, help="cases that are left out at the start")
+    parser.add_argument("--take", type=int, default=1000, help="cases after those")
     parser.add_argument("--only", default="", help="shapes or runtimes that hold this text")
     parser.add_argument("--programs", type=Path, help="a folder of programs to judge instead of all others")
     parser.add_argument("--neighbour", action="store_true", help="beside a process that computes")
@@ -155,7 +157,9 @@ def main() -> int:
             if given.programs is not None:
                 chosen = list(strangers(given.programs))
             for number, case in enumerate(chosen):
-                if number < given.skip or given.only not in f"{case.shape} {case.runtime}":
+                if not given.skip <= number < given.skip + given.take:
+                    continue
+                if given.only not in f"{case.shape} {case.runtime}":
                     continue
                 folder = Path(temporary) / str(number)
                 folder.mkdir()

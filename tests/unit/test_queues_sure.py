@@ -158,3 +158,11 @@ def test_an_interpreters_lock_that_nobody_runs_under_is_not_told() -> None:
     assert joined(answer(Verdict.NONE, None), idle).verdict == Verdict.NONE
     busy = threads(role("parse", 0.45, 0.5, futex=0.5), role("store", 0.4, 0.4, futex=0.55))
     assert joined(answer(Verdict.NONE, None), busy).limiting_stage == "GIL"
+
+
+def test_a_stage_that_had_no_cpu_is_not_told_as_stopped() -> None:
+    stopped = answer(Verdict.STOPPED, "pair")
+    kept = replace(threads(replace(role("pair", 0.01, 0.2), runnable=0.5)), locks=())
+    told = joined(stopped, kept)
+    assert (told.limiting_stage, told.verdict, told.trustworthy) == (None, Verdict.UNKNOWN, False)
+    assert joined(stopped, threads(role("pair", 0.01, 0.2))).verdict == Verdict.STOPPED

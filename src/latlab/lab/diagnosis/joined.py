@@ -25,6 +25,7 @@ _HELD = 0.25  # of its threads' time, they wait for a lock that one of them hold
 _OF_PYTHON = "GIL"
 _ALIKE = 0.8  # of what the busiest stage is busy for
 _SHORT = frozenset((Verdict.CPU, Verdict.SCHEDULER))
+_KEPT = 0.25  # of the time, a thread without a CPU: then it may not stand still by itself
 _RUNNABLE = 0.15  # of the progress: less is no lack of CPUs
 
 
@@ -59,6 +60,15 @@ def joined(
             "the time that its progress took"
         )
         answer = replace(
+            answer, sentence=f"Cannot tell what limits: {why}.", limiting_stage=None, verdict=Verdict.UNKNOWN,
+            confidence=0.0, distrust=(*answer.distrust, why),
+        )  # fmt: skip
+    if answer.verdict == Verdict.STOPPED and role is not None and role.runnable >= _KEPT:
+        why = (
+            f"{role.name} took nothing until the end, but its thread was runnable without a CPU "
+            f"{share(role.runnable)} of the time: it may have waited for one"
+        )
+        return replace(
             answer, sentence=f"Cannot tell what limits: {why}.", limiting_stage=None, verdict=Verdict.UNKNOWN,
             confidence=0.0, distrust=(*answer.distrust, why),
         )  # fmt: skip
