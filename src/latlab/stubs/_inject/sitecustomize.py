@@ -27,6 +27,17 @@ def _next_sitecustomize() -> None:
         spec.loader.exec_module(module_from_spec(spec))
 
 
+def _patch(components: list[str]) -> None:
+    try:
+        from latlab.stubs.components.hook import patch
+    except ImportError as error:
+        # A program of another environment finds latlab here, and not what was compiled for another Python.
+        version = ".".join(map(str, sys.version_info[:2]))
+        sys.exit(f"latlab: the program runs Python {version}, for which latlab is not built ({error})")
+    for component in components:
+        patch(component)
+
+
 class _Loader:
     """Loads as the module's own loader does, and patches what was loaded."""
 
@@ -42,10 +53,7 @@ class _Loader:
 
     def exec_module(self, module: object) -> None:
         self._own.exec_module(module)  # type: ignore[attr-defined]
-        from latlab.stubs.components.hook import patch
-
-        for component in self._components:
-            patch(component)
+        _patch(self._components)
 
 
 class _Finder:
@@ -84,6 +92,8 @@ def _install() -> None:
             module, separator, _ = name.partition(":")
             if separator:
                 wanted.setdefault(module, []).append(name)
+    for name in wanted.keys() & sys.modules.keys() - {"__main__"}:
+        _patch(wanted.pop(name))
     if wanted:
         sys.meta_path.insert(0, _Finder(wanted))  # type: ignore[arg-type]
 

@@ -424,7 +424,10 @@ def patch(target: str) -> Hook:
         module = sys.modules.get(module_name) or importlib.import_module(module_name)
         *outer, last = path.split(".")
         owner: Any = functools.reduce(getattr, outer, module)
-        found = owner.__dict__[last]
+        # As it is written, and not bound; of a class perhaps in one that it inherits from.
+        found = next(one.__dict__[last] for one in getattr(owner, "__mro__", (owner,)) if last in vars(one))
+    except StopIteration:
+        raise UsageError(f"there is no '{target}' ({path} is not in {module_name})") from None
     except (ImportError, AttributeError, KeyError) as error:
         raise UsageError(f"there is no '{target}' ({error})") from error
     if isinstance(found, stubs_replay.Component):
@@ -432,10 +435,25 @@ def patch(target: str) -> Hook:
     plain, wrap = _unwrapped(found)
     if not callable(plain):
         raise UsageError(f"'{target}' can't be called")
+    inherited = last not in vars(owner)
+    try:
+        setattr(owner, last, found)  # what can't be replaced is told before anything is registered
+    except (TypeError, AttributeError) as error:
+        raise UsageError(
+            f"'{target}' can't be replaced: {error}",
+            remedy="make a function in Python that calls it the component",
+        ) from None
     stub = register(target, plain)
     setattr(owner, last, wrap(stub))
     hook = _components[target]
-    hook.restore = lambda: setattr(owner, last, found)  # type: ignore[attr-defined]
+
+    def restore() -> None:
+        if inherited:
+            delattr(owner, last)
+        else:
+            setattr(owner, last, found)
+
+    hook.restore = restore  # type: ignore[attr-defined]
     return hook
 
 

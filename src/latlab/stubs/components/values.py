@@ -128,7 +128,7 @@ def chain_exception(
 ) -> BaseException:
     """An exception with what caused it."""
     if made is not make_exception and not (isinstance(made, type) and issubclass(made, BaseException)):
-        raise TypeError(f"{made!r} makes no exception")
+        raise TypeError(f"{made!r} does not make an exception")
     found: BaseException = made(*arguments)
     if state:
         found.__dict__.update(state)
@@ -139,7 +139,7 @@ def chain_exception(
 def make_exception(kind: type[BaseException], arguments: tuple[Any, ...], state: dict[str, Any]) -> Any:
     """An exception as it was, without calling its __init__."""
     if not issubclass(kind, BaseException):
-        raise TypeError(f"{kind.__qualname__} is no exception")
+        raise TypeError(f"{kind.__qualname__} is not an exception")
     made = kind.__new__(kind, *arguments)
     made.__dict__.update(state)
     return made

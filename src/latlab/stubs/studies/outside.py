@@ -176,7 +176,7 @@ def record(
     """
     _lab.check_command(command)
     _trace.check_writable(output)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="latlab-stubs-") as folder:
         plan = StudyPlan(component=name, keyed=keyed, mutates=tuple(mutates))
         lab = _lab.Lab(command, plan, Path(folder))
         found = recorded(lab)
@@ -242,7 +242,7 @@ def replay(
     if all(one.name != name for one in definitions):
         there = ", ".join(one.name for one in definitions if one.type == "python") or "nothing"
         raise UsageError(f"{trace} holds nothing of '{name}' (it holds {there})")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(prefix="latlab-stubs-") as folder:
         lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), Path(folder), own=pickles)
         shutil.copyfile(trace, lab.state / _plan.ANY_TRACE)
         stdin = _same.spooled(lab.folder)

@@ -100,7 +100,12 @@ class Lab:
         if self.plan.mutates:
             self.flags = (*self.flags, f"mutates={'+'.join(self.plan.mutates)}")
         if self.plan.kind == "python":
-            paths = [str(_INJECT), os.environ.get("PYTHONPATH", "")]
+            # A folder with latlab alone: a program of another environment needs nothing of ours in its own.
+            inject = self.folder / "inject"
+            inject.mkdir()
+            shutil.copy(_INJECT / "sitecustomize.py", inject)
+            (inject / "latlab").symlink_to(_INJECT.parents[1])
+            paths = [str(inject), os.environ.get("PYTHONPATH", "")]
             self.environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
         elif self.plan.kind == "command":
             shims = self.folder / "shims"

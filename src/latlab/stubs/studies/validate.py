@@ -43,7 +43,10 @@ def validate(
         "fingerprint": fingerprint(name, kind),
     }  # fmt: skip
     plan = StudyPlan(component=name, kind=kind, keyed=keyed, mutates=tuple(mutates))
-    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+    with (
+        tempfile.TemporaryDirectory(prefix="latlab-stubs-") as first,
+        tempfile.TemporaryDirectory(prefix="latlab-stubs-") as second,
+    ):
         lab, again = (_lab.Lab(command, plan, Path(folder)) for folder in (first, second))
         unchanged = run(lab, "original")
         if unchanged.returncode != 0:
