@@ -134,17 +134,25 @@ def _swapped(series: Series) -> list[Doubt]:
     One thread at both ends (an event loop, a main thread that feeds and collects) tells nothing.
     """
     found = []
+    labels: dict[int, dict[str, int]] = {}  # by thread: at how many ends it is which stage
+    ends = [
+        (tid, label)
+        for queue in series.queues
+        if not is_pool(queue)
+        for tid, label in ((queue.producer_tid, queue.source), (queue.consumer_tid, queue.drain))
+        if label
+    ]
+    for tid, label in ends:
+        counts = labels.setdefault(tid, {})
+        counts[label] = counts.get(label, 0) + 1
     for queue in series.queues:
         put, took = queue.producer_tid, queue.consumer_tid
         if not put or not took or put == took or is_pool(queue) or not (queue.source and queue.drain):
             continue
-        elsewhere: dict[int, set[str]] = {put: set(), took: set()}
-        for other in series.queues:
-            if other is queue or is_pool(other):
-                continue
-            for tid, label in ((other.producer_tid, other.source), (other.consumer_tid, other.drain)):
-                if tid in elsewhere and label:
-                    elsewhere[tid].add(label)
+        elsewhere = {
+            tid: {label for label, count in labels[tid].items() if count > (label == here)}
+            for tid, here in ((put, queue.source), (took, queue.drain))
+        }
         for tid, said, opposite in ((put, queue.source, queue.drain), (took, queue.drain, queue.source)):
             if elsewhere[tid] and said not in elsewhere[tid] and opposite in elsewhere[tid]:
                 found.append(Doubt(DoubtKind.SWAPPED_ENDS, queue.name, opposite))

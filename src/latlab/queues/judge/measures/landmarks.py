@@ -27,10 +27,12 @@ def landmarks(observation: Observation, *, exclude: tuple[str, ...] = ()) -> tup
     found = [Landmark(t_ns, _PHASES[phase], "") for t_ns, _, phase in observation.phases if phase in _PHASES]
     drops, fulls, starts = [], [], []
     samples = observation.samples
+    order = np.argsort(samples["queue"], kind="stable")
+    bounds = np.searchsorted(samples["queue"][order], np.arange(len(observation.queues) + 1))
     for queue in observation.queues:
         if queue.name in exclude:
             continue
-        rows = np.flatnonzero(samples["queue"] == queue.number)
+        rows = order[bounds[queue.number] : bounds[queue.number + 1]]
         if not len(rows):
             continue
         dropped = samples["dropped"][rows]
