@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-EXTRAS ?= frames,tui,brokers,simulate,cxx,address,code,python,fft,opencl,cluster,test,lint
+EXTRAS ?= market,frames,tui,brokers,simulate,cxx,address,code,python,fft,opencl,cluster,test,lint
 JOBS   ?= $(shell nproc)
 PYTEST_ARGS ?=
 CLANGXX ?= clang++

@@ -60,13 +60,13 @@ def main() -> int:
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 30)
     counters = tempfile.mkdtemp(prefix="latlab-bench-", dir="/dev/shm")
     os.environ["LATLAB_COUNTERS"] = counters
-    import pyarrow as pa
+    import nanoarrow
 
     from latlab.queues import Recorder
     from latlab.system.scratch import leftovers, remove
 
     # Loaded before the forks, each of which would else take a second for it.
-    print(f"{Recorder.__name__} with pyarrow {pa.__version__}")
+    print(f"{Recorder.__name__} with nanoarrow {nanoarrow.__version__}")
     chance = random.Random(seed)
     lost = unreadable = hurt = with_rows = 0
     before = {one.path for one in leftovers()}

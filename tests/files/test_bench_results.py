@@ -86,7 +86,7 @@ def test_a_killed_run_keeps_its_pairs_and_goes_on(folder: Path) -> None:
     process.wait()
     kept = open_recording(folder / "killed")
     assert not kept.complete
-    pairs = len(set(kept.series("iterations").column("pair").to_pylist()))
+    pairs = len(set(kept.series("iterations")["pair"].tolist()))
     assert pairs > 2
     half = parsed(bench(folder, "compare", "killed", "--json"))
     assert half["pairs"] >= 2

@@ -257,7 +257,7 @@ def test_the_flight_recorder_takes_over_the_traces_of_its_seconds(start, tmp_pat
         main([*arguments, "--flight", "10s", "--on", "drop", "--after", "50ms", "--traces", str(traces)])
     timer.join()
     assert (ended.value.code, "latlab:" in capsys.readouterr().err) == (0, False)
-    assert open_recording(run).series("traces").column("event").to_pylist() == [2]
+    assert open_recording(run).series("traces")["event"].tolist() == [2]
 
 
 def test_a_flight_in_which_nothing_happens_writes_nothing(start, tmp_path, capsys):

@@ -11,7 +11,7 @@ import click
 from latlab import __version__
 from latlab.cli.kit.lazy import LazyGroup
 from latlab.cli.kit.output_failures import is_closed_pipe, leave_closed_pipe, say_failure
-from latlab.errors import ExitCode, LatlabError
+from latlab.errors import ExitCode, LatlabError, MissingExtraError
 from latlab.words import printable
 
 # One line a command: its module in latlab.cli (which holds a click command of the same name) and its help.
@@ -33,6 +33,9 @@ COMMANDS: dict[str, str] = {
     "stubs": "Forecast what a faster part would gain, with performance stubs.",
     "system": "Show, check, tune and restore the settings that disturb measurements.",
 }
+
+# What a core install does without, and the extra that brings it.
+EXTRAS = {"pyarrow": "market", "scipy": "market"}
 
 
 class Latlab(LazyGroup):
@@ -89,6 +92,9 @@ def main(arguments: list[str] | None = None) -> None:
     except (OSError, MemoryError) as error:
         sys.exit(say_failure(error))
     except ImportError as error:
+        if (extra := EXTRAS.get((error.name or "").partition(".")[0])) is not None:
+            click.echo(f"latlab: {MissingExtraError(str(error.name), extra)}", err=True)
+            sys.exit(ExitCode.FAILED)
         if "failed to map segment" not in str(error):  # the loader's words for a limit on memory
             raise
         sys.exit(say_failure(MemoryError()))

@@ -29,17 +29,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from latlab.errors import InputError, UsageError
 from latlab.formats import _arrow_stream, documents
-from latlab.formats.arrow_columns import as_arrow
+from latlab.formats.columns import Columns, as_struct, read_stream, type_name
 from latlab.formats.trusted import TrustedFile, is_trusted_owner
 from latlab.model.machine.environment import Environment
 from latlab.words import size as size_text
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "FORMAT",
@@ -73,7 +70,6 @@ class RecordingWriter:
         environment: from `latlab.system.environment.capture`.
         seed: of every random choice in the run.
         command: how to repeat the run; by default this process's command line.
-        compression: of chunk bodies: "zstd", "lz4" or None. None costs the writer least.
 
     Raises:
         UsageError: when the folder is not empty, or can't be made.
@@ -88,10 +84,8 @@ class RecordingWriter:
         environment: Environment,
         seed: int | None = None,
         command: Sequence[str] | str | None = None,
-        compression: str | None = None,
     ) -> None:
         self.path = Path(path)
-        self._compression = compression
         self._series: dict[str, _SeriesWriter] = {}
         self._closed = False
         make_empty_folder(self.path)
@@ -109,13 +103,13 @@ class RecordingWriter:
         documents.write(self.path / f"{_ENVIRONMENT}.json", environment.to_json())
         documents.write(self.path / f"{_MANIFEST}.json", manifest)
 
-    def append(self, series: str, batch: pa.RecordBatch | Mapping[str, Any]) -> None:
+    def append(self, series: str, batch: Mapping[str, Any] | Any) -> None:
         """Write one chunk of a series; it is safe from a kill once this returns.
 
         Args:
             series: its name: letters, digits, dots, dashes and underscores.
-            batch: the rows: an Arrow batch, or columns of equal length by name. The first chunk of a series
-                settles its columns and types.
+            batch: the rows: columns of equal length by name, or an Arrow batch of any library. The first
+                chunk of a series settles its columns and types.
 
         Raises:
             ValueError: for a name that is none, or columns unlike the first chunk's.
@@ -123,11 +117,11 @@ class RecordingWriter:
         """
         if self._closed:
             raise ValueError("the recording is closed")
-        rows = _batch(batch)
+        rows = as_struct(batch)
         writer = self._series.get(series)
         if writer is None:
             name = _checked(series)
-            writer = _SeriesWriter(self.path / f"{name}.arrows", rows.schema, self._compression)
+            writer = _SeriesWriter(self.path / f"{name}.arrows", rows.schema)
             self._series[series] = writer
         writer.append(rows)
 
@@ -179,25 +173,24 @@ class RecordingWriter:
 class _SeriesWriter:
     """One open series: turns batches into bytes, and hands each chunk to the kernel in one call."""
 
-    def __init__(self, path: Path, schema: pa.Schema, compression: str | None) -> None:
-        import pyarrow as pa
+    def __init__(self, path: Path, schema: Any) -> None:
+        from nanoarrow.ipc import StreamWriter
 
         self.chunks = self.rows = self.bytes = 0
         self._schema = schema
         self._pieces = _Pieces()
-        options = pa.ipc.IpcWriteOptions(compression=compression)
-        self._encoder = pa.ipc.new_stream(pa.PythonFile(self._pieces, mode="w"), schema, options=options)
+        self._encoder = StreamWriter.from_writable(self._pieces)
         self._file = open(path, "xb", buffering=0)  # noqa: SIM115 (stays open from chunk to chunk)
 
-    def append(self, rows: pa.RecordBatch) -> None:
-        if not rows.schema.equals(self._schema):
+    def append(self, rows: Any) -> None:
+        if _columns(rows.schema) != _columns(self._schema):
             raise ValueError(
                 f"a chunk with columns {_columns(rows.schema)} in a series of {_columns(self._schema)}"
             )
-        self._encoder.write_batch(rows)
+        self._encoder.write_array(rows)
         self._flush()
         self.chunks += 1
-        self.rows += rows.num_rows
+        self.rows += rows.length
 
     def close(self) -> None:
         self._encoder.close()
@@ -215,33 +208,20 @@ class _SeriesWriter:
 
 
 class _Pieces:
-    """What pyarrow takes for a file: gathers the encoder's many small writes into one."""
-
-    closed = False
+    """What the encoder takes for a file: gathers its many small writes into one."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self._total = 0
 
     def write(self, data: Any) -> int:
         part = bytes(data)
         self._parts.append(part)
-        self._total += len(part)
         return len(part)
 
     def take(self) -> bytes:
         whole = b"".join(self._parts)
         self._parts.clear()
         return whole
-
-    def tell(self) -> int:
-        return self._total
-
-    def flush(self) -> None:
-        """Nothing is held back: `take` is the flush."""
-
-    def close(self) -> None:
-        self.closed = True
 
 
 @dataclass(frozen=True)
@@ -280,23 +260,19 @@ class Recording:
         found = (path.stem for path in self.path.glob("*.arrows") if path.is_file())
         return sorted(name for name in found if self._read(name)[1])
 
-    def series(self, name: str) -> pa.Table:
+    def series(self, name: str) -> Columns:
         """The rows of a series: every finished chunk.
 
         Raises:
             InputError: when there is no such series, or its file is damaged; with the offset.
         """
-        import pyarrow as pa
-
         size, chunks, unfinished = self._read_checked(name)
         path = self._series_path(name)
         end = chunks[-1].end if chunks else 0
         data = self._bytes(path, end)
         try:
-            table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
-            # Bytes of a foreign file may be well framed and still point outside their buffers.
-            table.validate(full=True)
-        except (pa.ArrowException, OSError, ValueError, MemoryError, IndexError, KeyError) as error:
+            table = read_stream(data)
+        except (OSError, ValueError, MemoryError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InputError(path, f"holds a damaged chunk ({reason})", remedy=_COPY_AGAIN) from None
         expected = self._totals.get(name, {}).get("rows") if self.complete else None
@@ -464,14 +440,6 @@ def _value(path: Path, document: Mapping[str, Any], key: str, *types: type) -> A
     return value
 
 
-def _batch(batch: pa.RecordBatch | Mapping[str, Any]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    if isinstance(batch, pa.RecordBatch):
-        return batch
-    return pa.RecordBatch.from_arrays([as_arrow(column) for column in batch.values()], list(batch))
-
-
 def make_empty_folder(path: Path) -> None:
     """Make a folder for a recording, before there is one to lose.
 
@@ -496,8 +464,9 @@ def _checked(name: str) -> str:
     return name
 
 
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{column.name} ({column.type})" for column in schema)
+def _columns(schema: Any) -> str:
+    """Names and types; whether a value may be missing is each chunk's own."""
+    return ", ".join(f"{child.name} ({type_name(child)})" for child in schema.children)
 
 
 def _choice(names: Sequence[str]) -> str:

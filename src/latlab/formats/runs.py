@@ -142,14 +142,12 @@ def export_run(path: Path, output: Path) -> None:
 
 def _unpack(path: Path, into: Path) -> None:
     """Write a recording, and those inside of it, as files for everybody."""
-    import pyarrow.csv as csv
-
     into.mkdir()
     for file in sorted(path.glob("*.json")) + sorted(path.glob("*.html")):
         (into / file.name).write_bytes(read_file(file, _MOST_COPIED))
     recording = open_recording(path)
     for name in recording.names():
-        csv.write_csv(recording.series(name), into / f"{name}.csv")
+        recording.series(name).write_csv(into / f"{name}.csv")
     for below in sorted(path.iterdir()):
         if below.is_dir() and is_recording(below):
             _unpack(below, into / below.name)

@@ -22,7 +22,7 @@ def _show_recording(path: Path) -> Shown:
     series: dict[str, dict[str, Any]] = {}
     for name in recording.names():
         table = recording.series(name)
-        series[name] = {"rows": table.num_rows, "columns": table.column_names}
+        series[name] = {"rows": table.num_rows, "columns": list(table)}
         if left := recording.unfinished_bytes(name):
             series[name]["unfinished_bytes"] = left
     document = {

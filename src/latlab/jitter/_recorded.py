@@ -97,7 +97,7 @@ def _warnings(result: Mapping[str, Any]) -> tuple[JitterWarning, ...]:
 
 def _columns(recording: Recording, name: str) -> dict[str, np.ndarray[Any, Any]]:
     table = recording.series(name)
-    return {key: table.column(key).to_numpy() for key in table.column_names}
+    return dict(table)
 
 
 def _core(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import InputError
+from latlab.formats.columns import Columns
 from latlab.formats.recording import RecordingWriter, make_empty_folder, open_recording
 from latlab.model.messaging.results import Facts, Measurement, Part, Settings, Side, Throttled
 from latlab.system.environment import capture
@@ -99,7 +100,7 @@ def load_run(path: str | os.PathLike[str]) -> Measurement:
     try:
         about = recording.document("measurement")
         settings = Settings.from_json(about["settings"])
-        messages = {c: t.to_numpy() for c, t in zip(*_table(recording.series("messages")), strict=True)}
+        messages = recording.series("messages")
         sender = _stack(recording.series("sender"))
         receiver = _stack(recording.series("receiver"))
         facts = about["facts"]
@@ -144,9 +145,5 @@ def load_run(path: str | os.PathLike[str]) -> Measurement:
         raise InputError(path, f"is not a whole messaging run ({error})") from None
 
 
-def _table(table: Any) -> tuple[list[str], list[Any]]:
-    return table.column_names, table.columns
-
-
-def _stack(table: Any) -> npt.NDArray[np.int64]:
-    return np.stack([column.to_numpy() for column in table.columns], axis=1).astype(np.int64)
+def _stack(table: Columns) -> npt.NDArray[np.int64]:
+    return np.stack(list(table.values()), axis=1).astype(np.int64)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latlab.stats.nonnegative import nonnegative_least_squares
 from latlab.words import share
 
 __all__ = ["FEWEST", "Growth", "growth"]
@@ -52,8 +53,6 @@ def growth(sizes: Sequence[float], times: Sequence[float]) -> Growth:
         sizes: above 0, in any order.
         times: of each, above 0.
     """
-    from scipy.optimize import nnls
-
     distinct = sorted(set(sizes))
     if len(distinct) < FEWEST or distinct[0] <= 0 or distinct[-1] < _SPAN * distinct[0]:
         return Growth((), None, f"takes {FEWEST} sizes or more, the largest {_SPAN:.0f} times the smallest")
@@ -62,7 +61,9 @@ def growth(sizes: Sequence[float], times: Sequence[float]) -> Growth:
     for name, law in _LAWS.items():
         shape = np.array([law(size) for size in sizes], dtype=np.float64)
         shape /= max(1e-300, float(shape.max()))
-        _, distance = nnls(np.column_stack([weights, shape * weights]), np.ones(len(weights)))
+        _, distance = nonnegative_least_squares(
+            np.column_stack([weights, shape * weights]), np.ones(len(weights))
+        )
         errors[name] = float(distance) / math.sqrt(len(weights))
     best = min(errors.values())
     if best > _FITS:

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from latlab.stats.distributions import student_quantile
+
 __all__ = ["FEWEST", "LevelChange", "level_changes"]
 
 # With fewer before a change the scale is a guess.
@@ -82,8 +84,6 @@ def level_changes(
 
 def _alarm(x: npt.NDArray[np.float64], probability: float, smallest: float) -> int:
     """How many of the last values are on another level; 0 for none."""
-    from scipy.special import stdtrit
-
     for window in _WINDOWS:
         old, new = x[:-window][-_MEMORY:], x[-window:]
         if len(old) < FEWEST - 1:
@@ -105,7 +105,7 @@ def _alarm(x: npt.NDArray[np.float64], probability: float, smallest: float) -> i
         # Both of two have to be that far: for independent ones the square root of the probability would do,
         # for those that move together nothing is gained.
         least = probability ** (_OF_TWO + (1 - _OF_TWO) * alike) if window == 2 else probability
-        reach = -float(stdtrit(len(old) - 1, least))
+        reach = -student_quantile(len(old) - 1, least)
         wide = _MORE * math.sqrt((1 + alike) / (1 - alike)) * (1 + max(0.0, alike - _LITTLE_ALIKE))
         if abs(shift) > reach * scale * math.hypot(own, math.sqrt(math.pi / 2 / len(old))) * wide:
             return window

@@ -27,7 +27,7 @@ __all__ = ["PACKAGES", "capture", "cpu_quota", "kernel_hz"]
 
 # Versions that are always recorded, where installed: whatever computes on the measured path or on the
 # results.
-PACKAGES = ("numpy", "scipy", "pyarrow", "click", "rich", "psutil", "plotly", "pyzmq", "ciw")
+PACKAGES = ("numpy", "nanoarrow", "scipy", "pyarrow", "click", "rich", "psutil", "pyzmq", "ciw")
 
 # Kernel parameters that change latency. The rest of the command line is not ours to copy into a report.
 _PARAMETERS = [

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from latlab.bench.results.imports import Results
 from latlab.model.bench import Judgement
 from latlab.model.statistics.paired import PairedResult, Ruling
+from latlab.stats.distributions import normal_cdf, normal_quantile, student_quantile
 from latlab.stats.variance import effective_size, midmean
 from latlab.words import share
 
@@ -78,10 +79,7 @@ class Between:
 
     def reach(self, alpha: float) -> float:
         """How far two runs of the same code may lie apart."""
-        from scipy.special import stdtrit
-
-        finite = math.isfinite(self.freedom)
-        t = -float(stdtrit(self.freedom if finite else 1e9, alpha / 2))
+        t = -student_quantile(self.freedom, alpha / 2)
         return t * self.deviation * math.sqrt(1 + 1 / self.runs)
 
 
@@ -120,10 +118,8 @@ def judge_unpaired(
     Returns:
         (result, whose pairs are processes a side; typical times; warnings).
     """
-    from scipy.special import ndtr, ndtri
-
     between = between or Between()
-    z = float(ndtri(1 - alpha / 2))
+    z = normal_quantile(1 - alpha / 2)
     single = len(a) == 1 or len(b) == 1
     sides = [np.concatenate(list(s)) if single else np.array([midmean(g) for g in s]) for s in (a, b)]
     x, y = (np.log(s) for s in sides)
@@ -151,7 +147,7 @@ def judge_unpaired(
     )
     # By the same ranks as the interval, so that it is at most alpha exactly where that excludes 0.
     against = min(int((shifts <= 0).sum()), int((shifts >= 0).sum()))
-    p_value = 1.0 if open_ended else 2 * float(ndtr(-(n * m / 2 - against - 1) / spread))
+    p_value = 1.0 if open_ended else 2 * normal_cdf(-(n * m / 2 - against - 1) / spread)
     runs = between.reach(alpha)
     if single:
         warnings.append(
@@ -164,7 +160,7 @@ def judge_unpaired(
         below, beyond = (math.hypot(side, runs) for side in (effect - low, high - effect))
         alone = low > 0 or high < 0
         low, high = effect - below, effect + beyond
-        p_value = 2 * float(ndtr(-z * abs(effect) / (below if effect > 0 else beyond)))
+        p_value = 2 * normal_cdf(-z * abs(effect) / (below if effect > 0 else beyond))
         if not single and alone and low <= 0 <= high:
             how = "is assumed" if between.runs == 1 else f"is what {between.runs} runs show"
             warnings.append(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.model.bench import Sample
+from latlab.stats.distributions import binomial_tail
 from latlab.stats.shapes.humps import find_humps
 from latlab.stats.variance import effective_size
 
@@ -31,8 +32,6 @@ def iteration_humps(samples: Sequence[Sample]) -> int | None:
     Args:
         samples: the processes of one side.
     """
-    from scipy.stats import binom
-
     chosen = samples[:: max(1, math.ceil(len(samples) / MOST_PROCESSES))]
     tested = [values for values in map(_independent, chosen) if len(values) >= FEWEST_VALUES]
     if not tested:
@@ -40,7 +39,7 @@ def iteration_humps(samples: Sequence[Sample]) -> int | None:
     alpha = CERTAIN if len(tested) == 1 else ALPHA
     found = [len(find_humps(values, alpha=alpha).humps) for values in tested]
     several = [count for count in found if count > 1]
-    if binom.sf(len(several) - 1, len(tested), alpha) > CERTAIN:
+    if binomial_tail(len(several), len(tested), alpha) > CERTAIN:
         return 1
     return int(np.median(several))
 

@@ -53,13 +53,12 @@ def rows_of(recording: Recording) -> list[Row]:
     if "iterations" not in recording.names():
         return []
     table = recording.series("iterations")
-    columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}
-    starts = np.flatnonzero(columns["iteration"] == 0)
+    starts = np.flatnonzero(table["iteration"] == 0)
     rows = []
-    for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
-        at = {name: values[start] for name, values in columns.items()}
+    for start, end in zip(starts, [*starts[1:], table.num_rows], strict=True):
+        at = {name: values[start] for name, values in table.items()}
         sample = Sample(
-            np.asarray(columns["nanoseconds"][start:end], dtype=np.float64),
+            np.asarray(table["nanoseconds"][start:end], dtype=np.float64),
             int(at["batch"]), int(at["operations"]), float(at["quantum_ns"]), float(at["read_ns"]),
             turn=int(at.get("turn", 0)),
             tail_quantile=float(at.get("tail_quantile", 0.0)), tail_ns=float(at.get("tail_ns", 0.0)),

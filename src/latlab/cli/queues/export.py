@@ -34,7 +34,7 @@ def export_(run: Path | None, form: str, output: Path | None, exclude: tuple[str
         traces = {}
         if what == "traces" and "traces" in open_recording(run).names():
             table = open_recording(run).series("traces")
-            traces = {name: table.column(name).to_numpy() for name in ("event", "push_ns", "pop_ns", "queue")}
+            traces = {name: table[name] for name in ("event", "push_ns", "pop_ns", "queue")}
         analysis = analyse(observation, exclude=exclude) if what == "analysis" else None
         subject = Subject(observation, analysis, traces, landmarks(observation, exclude=exclude))
     pieces = write(subject)

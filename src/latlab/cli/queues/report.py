@@ -32,7 +32,7 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: b
     traces = None
     if "traces" in recording.names():
         table = recording.series("traces")
-        traces = {name: table.column(name).to_numpy() for name in ("queue", "push_ns", "pop_ns")}
+        traces = {name: table[name] for name in ("queue", "push_ns", "pop_ns")}
     target = output or run / "queues.html"
     analysis = analyse(observation, exclude=exclude)
     try:

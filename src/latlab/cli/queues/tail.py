@@ -35,9 +35,9 @@ def tail_(run: Path, quantile: float, most: int, as_json: bool) -> None:
         raise InputError(run, "holds no event traces", remedy="trace events while they are recorded")
     table = recording.series("traces")
     names = ("event", "push_ns", "pop_ns", "queue", "stage", "end")
-    missing = [name for name in names if name not in table.column_names]
+    missing = [name for name in names if name not in table]
     if missing:
         raise InputError(recording.path / "traces.arrows", f"has no column '{missing[0]}'")
-    columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in names}
+    columns = {name: table[name] for name in names}
     found = tail(load(run), columns, share=quantile, most=most)
     print(dumps(found.to_json(), indent=2) if as_json else "\n".join(tail_lines(found)))

@@ -59,7 +59,7 @@ def verify_(
         if "traces" not in recording.names():
             raise InputError(run, "holds no event traces", remedy="trace events while they are recorded")
         table = recording.series("traces")
-        columns = {name: table.column(name).to_numpy() for name in ("queue", "push_ns", "pop_ns")}
+        columns = {name: table[name] for name in ("queue", "push_ns", "pop_ns")}
         every = 0
         if "traces-summary" in recording.documents():
             summary = recording.document("traces-summary")

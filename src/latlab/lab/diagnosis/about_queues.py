@@ -92,7 +92,7 @@ def about_queues(
 def _slowest(queues: Watched, place: Place) -> tuple[Tail, str]:
     recording = open_recording(place.observation).series("traces")
     names = ("event", "push_ns", "pop_ns", "queue", "stage", "end")
-    columns = {name: recording.column(name).to_numpy(zero_copy_only=False) for name in names}
+    columns = {name: recording[name] for name in names}
     # Of few events none is beyond p99.9: then the slowest there are.
     times = max(1, queues.residence.end_to_end.size)
     share = round(max(0.5, min(_TAIL, 1 - _MOST_EXEMPLARS / times)), 4)

@@ -39,6 +39,7 @@ from latlab.lab.forecast.stage_runs import (
 )
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.diagnosis.layout import Layout
+from latlab.stats.distributions import student_quantile
 from latlab.stats.quantiles import nearest_rank
 from latlab.system.core_speed import CoreSpeed
 from latlab.words import duration, duration_interval, share
@@ -273,13 +274,11 @@ def _mean_interval(values: Sequence[float]) -> Interval:
     Runs are the replicates. (With two or three, Student's interval spans orders of magnitude and says less
     than what was seen.)
     """
-    from scipy.special import stdtrit
-
     logs = np.log(np.maximum(values, 1e-9))
     mean = float(np.exp(logs.mean()))
     if len(values) < FEWEST:
         return Interval(mean, float(min(values)), float(max(values))) if len(values) > 1 else Interval(mean)
-    half = float(stdtrit(len(values) - 1, 0.975) * np.std(logs, ddof=1) / len(values) ** 0.5)
+    half = float(student_quantile(len(values) - 1, 0.975) * np.std(logs, ddof=1) / len(values) ** 0.5)
     return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import InputError
-from latlab.formats.arrow_columns import as_numpy
 from latlab.formats.recording import Recording, open_recording
 from latlab.model.queues.observation import Observation, Process, Queue, QueueKind, SocketBuffer, Stage
 from latlab.queues.sample.recorder import COLUMNS, NOT_RECORDED
@@ -44,7 +43,7 @@ def load(path: str | os.PathLike[str], *, exclude: tuple[str, ...] = ()) -> Obse
     phases: list[tuple[int, int, str]] = []
     sockets: dict[int, SocketBuffer] = {}
     names = recording.names()
-    for row in recording.series("topology").to_pylist() if "topology" in names else []:
+    for row in recording.series("topology").rows() if "topology" in names else []:
         try:
             _apply(row, queues, stages, processes, phases, sockets)
         except (ValueError, TypeError, KeyError) as error:
@@ -190,7 +189,7 @@ def _columns(recording: Recording, name: str, names: list[str]) -> dict[str, Any
     if name not in names:
         return {column: np.empty(0, kind) for column, kind in kinds.items()}
     table = recording.series(name)
-    missing = [column for column in kinds if column not in table.column_names]
+    missing = [column for column in kinds if column not in table]
     if missing:
         raise InputError(recording.path / f"{name}.arrows", f"has no column '{missing[0]}'")
-    return {column: as_numpy(table.column(column)).astype(kind, copy=False) for column, kind in kinds.items()}
+    return {column: table[column].astype(kind, copy=False) for column, kind in kinds.items()}

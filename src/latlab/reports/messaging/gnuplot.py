@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,14 +73,11 @@ def per_message(sent: Integers, received: Integers, window: int) -> dict[str, An
 
 def write_csv(path: Path, columns: Mapping[str, Any]) -> None:
     """One line a message, times in ns; -1 where one didn't arrive, nothing where a value is undefined."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    arrays = {
-        name: pa.array(np.asarray(column), mask=np.ma.getmaskarray(column))
-        for name, column in columns.items()
-    }
-    csv.write_csv(pa.table(arrays), path)
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(columns)
+        # A masked value becomes None, and None an empty field.
+        lines.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def write_gnuplot(

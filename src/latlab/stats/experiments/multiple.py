@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from latlab.stats.distributions import beta_quantile
+
 __all__ = ["benjamini_hochberg", "proportion_bounds"]
 
 
@@ -47,10 +49,8 @@ def proportion_bounds(successes: int, trials: int, *, level: float = 0.95) -> tu
     Raises:
         ValueError: the counts make no sense.
     """
-    from scipy.special import betaincinv
-
     if not 0 <= successes <= trials or trials == 0:
         raise ValueError(f"{successes} of {trials} is not a proportion")
-    low = 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, 1 - level))
-    high = 1.0 if successes == trials else float(betaincinv(successes + 1, trials - successes, level))
+    low = 0.0 if successes == 0 else beta_quantile(successes, trials - successes + 1, 1 - level)
+    high = 1.0 if successes == trials else beta_quantile(successes + 1, trials - successes, level)
     return low, high

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from latlab.stats.nonnegative import nonnegative_least_squares
+
 Floats = npt.NDArray[np.float64]
 
 # What a knee must cost against a straight line, in parts of the system's time, and how much better it must
@@ -36,8 +38,6 @@ class Knee:
 
 def concave(speedups: Floats, times: Floats, weights: Floats) -> Callable[[Floats], Floats]:
     """The gain as a function of the speedup, by least squares under its constraints."""
-    from scipy.optimize import nnls
-
     # A knee beyond the last point can't be seen: there the curve goes on as it was.
     knees = np.array([*_GRID[speedups.max() - 0.01 > _GRID], 1.0])
 
@@ -46,7 +46,7 @@ def concave(speedups: Floats, times: Floats, weights: Floats) -> Callable[[Float
 
     design = np.hstack([np.ones((len(speedups), 1)), -columns(speedups)])
     root = np.sqrt(weights / weights.max())
-    solution, _ = nnls(design * root[:, None], times * root)
+    solution, _ = nonnegative_least_squares(design * root[:, None], times * root)
     level, slopes = float(solution[0]), solution[1:]
 
     def gain(at: Floats) -> Floats:
@@ -126,11 +126,9 @@ def one_knee(
 
 def _solve(root: Floats, times: Floats, *shapes: Floats) -> tuple[Floats, float]:
     """Level and slopes, none of them negative, and the weighted sum of squares that is left."""
-    from scipy.optimize import nnls
-
     design = np.stack([np.ones_like(times), *(-shape for shape in shapes)], axis=1) * root[:, None]
     solution, *_ = np.linalg.lstsq(design, times * root, rcond=None)
     if (solution < 0).any():
-        solution, residual = nnls(design, times * root)
-        return np.asarray(solution), float(residual) ** 2
+        solution, residual = nonnegative_least_squares(design, times * root)
+        return solution, residual**2
     return np.asarray(solution, dtype=np.float64), float(np.sum((design @ solution - times * root) ** 2))
