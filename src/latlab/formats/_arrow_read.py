@@ -2,8 +2,8 @@
 
 Root reads recordings that others wrote, and nanoarrow 0.9 dies of a damaged stream (by signal 11, in ten of
 twelve series of 4,000 streams with one to six bytes changed): so nanoarrow writes, and this reads. Tables and
-vectors are found as flatbuffers lay them out; the messages' fields are those of format/Schema.fbs and format/Message.fbs
-(Arrow columnar format 1.4, "Serialization and interprocess communication").
+vectors are found as flatbuffers lay them out; the messages' fields are those of format/Schema.fbs and
+format/Message.fbs (Arrow columnar format 1.4, "Serialization and interprocess communication").
 """
 
 from __future__ import annotations
