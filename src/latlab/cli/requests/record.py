@@ -128,7 +128,7 @@ def _write_log(recording: Recording, result: Requests, path: Path) -> None:
     if _NAMES not in recording.documents() or "requests" not in recording.names():
         raise InputError(recording.path, "has no requests for a log", remedy="record again, under load")
     table = recording.series("requests")
-    columns = {name: table.column(name).to_numpy() for name in ("arrived", "sent", "kind")}
+    columns = {name: table[name] for name in ("arrived", "sent", "kind")}
     seen = (result.began_ns, result.began_ns + round(result.seconds * 1e9))
     ended_s = datetime.fromisoformat(recording.started_at).timestamp()  # it is written when all is over
     names = [str(one) for one in recording.document(_NAMES)["kinds"]]
