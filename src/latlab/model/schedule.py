@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -221,5 +222,10 @@ class Schedule:
 
     def of_thread(self, thread: int) -> np.ndarray[Any, Any]:
         """The intervals of one thread, in order."""
-        low, high = np.searchsorted(self.intervals["thread"], [thread, thread + 1])
+        low, high = np.searchsorted(self._thread_of_each, [thread, thread + 1])
         return self.intervals[low:high]
+
+    @cached_property
+    def _thread_of_each(self) -> np.ndarray[Any, Any]:
+        """A column by itself: to search in a field of a table copies all of it, for each thread anew."""
+        return np.ascontiguousarray(self.intervals["thread"])

@@ -27,9 +27,10 @@ def with_stacks(schedule: Schedule, stacks: Stacks) -> Schedule:
     intervals = schedule.intervals.copy()
     keep = thread >= 0
     interval_of = np.full(len(stacks), -1, np.int64)
+    owners = np.ascontiguousarray(intervals["thread"])  # else it is copied for each thread
     for index in np.unique(thread[keep & (stacks.running == 0)]).tolist():
         rows = np.flatnonzero((thread == index) & (stacks.running == 0))
-        low, high = np.searchsorted(intervals["thread"], [index, index + 1]).tolist()
+        low, high = np.searchsorted(owners, [index, index + 1]).tolist()
         if low == high:
             continue  # nothing is known of its intervals: all its stacks are kept
         begins = intervals["begin"][low:high]
