@@ -14,6 +14,7 @@ from latlab.model import schedule as layouts
 from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.model.threads import LimitKind, ThreadFindings
 from latlab.threads import analyse
+from latlab.threads._tracks import latest
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -126,6 +127,15 @@ def test_the_stage_that_all_others_wait_for_is_the_bottleneck() -> None:
     assert (limit.kind, limit.name) == (LimitKind.THREAD, "book")
     assert limit.share > 0.95
     assert limit.confidence > 0.95
+
+
+def test_of_more_turns_than_are_analysed_the_latest_are_and_the_notes_say_so() -> None:
+    whole = pipeline(fast=2, slow=10).schedule()
+    part = latest(whole, 150)
+    assert 150 <= len(part.intervals) < len(whole.intervals)
+    assert int(part.intervals["begin"].min()) == part.began_ns > whole.began_ns
+    assert part.losses.notes[-1].startswith("of 1 s with 301 turns the last ")
+    assert analyse(part).limit.name == "book"
 
 
 def test_a_main_thread_that_only_waits_for_the_end_has_no_voice() -> None:

@@ -31,7 +31,7 @@ from latlab.threads._roles import (
     labelled,
     told_apart,
 )
-from latlab.threads._tracks import Track, tracks_of
+from latlab.threads._tracks import Track, latest, tracks_of
 from latlab.threads._verdict import judge
 
 __all__ = ["analyse"]
@@ -61,6 +61,7 @@ def analyse(
         peers: of a socket's object the process at its other end, where known.
         labels: of a thread's id the name of what it does, where its queues tell.
     """
+    schedule = latest(schedule)
     tracks = tracks_of(schedule)
     entries = entries_of(schedule)
     groups = gathered(schedule, groups_of(schedule, entries))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.words import count
 
-__all__ = ["Track", "address_of", "tracks_of"]
+__all__ = ["Track", "address_of", "latest", "tracks_of"]
+
+_MOST_INTERVALS = 2_000_000  # that are analysed, in some ten seconds; of more, the latest
 
 #: A thread that a time-out woke and that waits for the same again within this time only looked whether it
 #: may go on: the interpreter lock of CPython is waited for in steps of 5 ms.
@@ -39,6 +42,29 @@ class Track:
         """The index of the interval that covers the time just before `time`; -1 before the first."""
         found = bisect_left(self.begin, time) - 1
         return found if found >= 0 and self.end[found] >= time else (-1 if found < 0 else found)
+
+
+def latest(schedule: Schedule, most: int = _MOST_INTERVALS) -> Schedule:
+    """The last part of a schedule, of not many more intervals than these; the notes say of how long it is."""
+    rows = schedule.intervals
+    if len(rows) <= most:
+        return schedule
+    begin = int(np.partition(rows["begin"], len(rows) - most)[len(rows) - most])
+    rows = rows[rows["end"] > begin].copy()
+    rows["begin"] = np.maximum(rows["begin"], begin)
+    seconds = (schedule.ended_ns - begin) / 1e9
+    turns = count(len(schedule.intervals))
+    note = f"of {schedule.seconds:.0f} s with {turns} turns the last {seconds:.1f} s are analysed"
+    return replace(
+        schedule,
+        began_ns=begin,
+        intervals=rows,
+        threads=tuple(
+            replace(one, began_ns=min(one.ended_ns, max(one.began_ns, begin))) for one in schedule.threads
+        ),
+        throttled_ns=round(schedule.throttled_ns * seconds / schedule.seconds),
+        losses=replace(schedule.losses, notes=(*schedule.losses.notes, note)),
+    )
 
 
 def address_of(word: int) -> int:
