@@ -32,10 +32,10 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.dependencies
 
 install: $(VENV)/.installed ## build and install into .venv
 
-# A stage is made slow for the demonstration, since a pipeline without a bottleneck has little to tell.
-demo: ARGS ?= --slow book=30000 --budget 75
-demo: install ## run a trading pipeline with a slow stage, name it, and forecast what fixing it would buy
-	$(BIN)/latlab diagnose examples/trading.toml $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
+# The saturated case: make demo ARGS="--slow book=30000 --budget 75"
+demo: ARGS ?= --apply 50 --budget 75
+demo: install ## run a trading pipeline, find what makes its tail, forecast a fix, apply it, and measure it
+	$(BIN)/latlab diagnose $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 
 test: install test-core ## the tests of a few minutes: core, unit, files, and a live smoke test of each tool
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) tests/unit tests/files

@@ -1,12 +1,14 @@
 #include <latlab/shared_queue.hpp>
 #include <latlab/trace.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <string>
 #include <thread>
 
 #include "check.hpp"
+#include "market/arrivals.hpp"
 #include "pipeline/exchange.hpp"
 #include "pipeline/plan.hpp"
 
@@ -90,6 +92,34 @@ TEST("what the input buffer has no room for is dropped and counted") {
   runner.join();
   CHECK_EQUAL(4U, buffer.size());
   CHECK(exchange.lines().front().dropped + 3 == exchange.lines().front().sent);
+}
+
+TEST("a market's arrivals are the same for a seed, ascend, keep the mean, and have microbursts") {
+  market::Arrivals one(1, 60'000);
+  market::Arrivals again(1, 60'000);
+  market::Arrivals other(2, 60'000);
+  constexpr int kMessages = 1'000'000;
+  std::uint64_t last = 0;
+  std::uint64_t in_a_row = 0;  // with gaps as inside a microburst
+  std::uint64_t most = 0;
+  bool same = true;
+  bool differ = false;
+  bool ascend = true;
+  for (int i = 0; i < kMessages; ++i) {
+    const std::uint64_t at = one.next();
+    same = same && at == again.next();
+    differ = differ || at != other.next();
+    ascend = ascend && at >= last;
+    in_a_row = at - last < 4'000 ? in_a_row + 1 : 0;
+    most = std::max(most, in_a_row);
+    last = at;
+  }
+  const double mean = static_cast<double>(last) / kMessages;
+  CHECK(same);
+  CHECK(differ);
+  CHECK(ascend);
+  CHECK(most >= 250);
+  CHECK(mean > 57'000 && mean < 63'000);
 }
 
 TEST("an event count wakes a waiter, and lets one through that came too late to sleep") {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latlab.formats.event_traces.files import RECORD, TraceFile
-from latlab.lab.forecast.by_stage_stub import _agenda, _quantile
+from latlab.lab.forecast.by_stage_stub import _agenda, quantile_interval
 from latlab.lab.forecast.stage_runs import Fast, Paced, undisturbed
 from latlab.lab.judge.disturbances import losses_in_words
 from latlab.lab.judge.outcome import Outcome
@@ -22,7 +22,7 @@ def run(tail_us: float, taken: float = 0.0) -> Paced:
 
 
 def test_one_disturbed_run_does_not_make_the_tail() -> None:
-    found = _quantile([run(tail) for tail in (100, 104, 96, 40_000, 101)], 0.999)
+    found = quantile_interval([run(tail) for tail in (100, 104, 96, 40_000, 101)], 0.999)
 
     assert found is not None
     assert found.value == pytest.approx(101_000)
@@ -30,14 +30,14 @@ def test_one_disturbed_run_does_not_make_the_tail() -> None:
 
 
 def test_of_an_even_number_it_lies_halfway_between_the_middle_two() -> None:
-    found = _quantile([run(tail) for tail in (100, 400)], 0.999)
+    found = quantile_interval([run(tail) for tail in (100, 400)], 0.999)
 
     assert found is not None
     assert found.value == pytest.approx(200_000)
 
 
 def test_of_many_runs_the_interval_leaves_the_outermost_out() -> None:
-    found = _quantile([run(100 + k) for k in range(12)], 0.999)
+    found = quantile_interval([run(100 + k) for k in range(12)], 0.999)
 
     assert found is not None
     assert (found.low, found.high) == (102_000, 109_000)
@@ -129,7 +129,7 @@ def test_throughput_counts_by_the_same_rule() -> None:
 def test_runs_without_a_traced_event_give_none() -> None:
     empty = Paced(rate_hz=1.0, service_ns=1.0, latency=np.empty(0, np.int64), limits="none")
 
-    assert _quantile([empty], 0.5) is None
+    assert quantile_interval([empty], 0.5) is None
 
 
 def test_traces_are_known_until_the_first_lane_was_full() -> None:

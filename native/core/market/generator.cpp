@@ -4,29 +4,13 @@
 #include <bit>
 #include <cstring>
 
+#include "market/arrivals.hpp"
 #include "market/generator_message.hpp"
 
 namespace latlab::market {
 namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
-
-// Gaps inside a cluster of messages, in ns: the quantiles of a real day's inter-arrival times over all
-// symbols (p5 676, p10 1,061, p25 3,801, p50 18,788, p75 72,398), with 1 % of all gaps below 300 ns.
-constexpr std::array<std::array<std::uint32_t, 2>, 8> kGap{{{0, 20},
-                                                            {560, 300},
-                                                            {3'800, 700},
-                                                            {7'600, 1'100},
-                                                            {18'000, 3'800},
-                                                            {36'000, 19'000},
-                                                            {55'000, 72'000},
-                                                            {65'536, 200'000}}};
-// The same inside a microburst: hundreds of messages in a millisecond.
-constexpr std::array<std::array<std::uint32_t, 2>, 4> kBurstGap{
-    {{0, 20}, {4'000, 300}, {60'000, 1'500}, {65'536, 4'000}}};
-constexpr std::array<std::array<std::uint32_t, 2>, 6> kCluster{
-    {{0, 1}, {26'000, 1}, {56'000, 6}, {64'800, 40}, {65'490, 200}, {65'536, 250}}};
-constexpr std::uint32_t kBurstShare = 65'500;  // clusters beyond it are microbursts
 
 // Events per symbol by rank in 1/65,536, as counted on a real day of 8,172 symbols (p25 690, p50 4,006,
 // p75 18,931, p90 61,862, p99 307,855), and the busiest with thousands of times the median.
@@ -183,13 +167,13 @@ void Generator::advance_clock() {
   if (cluster_left_ == 0) {
     const std::uint32_t share = below(65'536);
     cluster_size_ = interpolate(kCluster, share);
-    if (share >= kBurstShare) cluster_size_ = 300 + below(600);
+    if (share >= kBurstShare) cluster_size_ = kMicroburst + below(kMicroburst * 2);
     cluster_left_ = cluster_size_;
     leader_ = choose_symbol();
     const std::uint64_t due = time_of(((done << 20) / all) << 12) + below(100'000);
     now_ns_ = std::max(now_ns_ + 20 + below(1000), due);
   } else {
-    now_ns_ += cluster_size_ >= 300 ? draw(kBurstGap) : draw(kGap);
+    now_ns_ += cluster_size_ >= kMicroburst ? draw(kBurstGap) : draw(kGap);
   }
   --cluster_left_;
 }

@@ -171,6 +171,9 @@ void Exchange::send(Line& line, Cursor& cursor) {
         cursor.due_ns += line.pacing.delay_ns;
       }
       break;
+    case Pacing::Mode::market:
+      cursor.due_ns = cursor.market_began_ns + cursor.arrivals.next();
+      break;
     case Pacing::Mode::timestamps: {
       const std::uint64_t stamp = stamp_of(cursor.next);
       const std::uint64_t since = stamp > cursor.first_stamp_ns ? stamp - cursor.first_stamp_ns : 0;
@@ -186,8 +189,11 @@ void Exchange::send(Line& line, Cursor& cursor) {
 void Exchange::run() {
   const std::uint64_t began = monotonic_ns();
   std::vector<Cursor> cursors(lines_.size());
-  for (std::size_t i = 0; i < lines_.size(); ++i)
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    cursors[i].market_began_ns = began + lines_[i].pacing.offset_ns;
+    cursors[i].arrivals = market::Arrivals(lines_[i].venue, lines_[i].pacing.delay_ns);
     begin_pass(lines_[i], cursors[i], began + lines_[i].pacing.offset_ns);
+  }
   std::uint64_t now = began;
   while (!stop_.load(std::memory_order_acquire) && now - began < duration_ns_) {
     std::uint64_t next = UINT64_MAX;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "market/arrivals.hpp"
 #include "pipeline/stages.hpp"
 
 namespace latlab::pipeline {
@@ -41,8 +42,8 @@ class FeedFile {
 Symbols read_symbols(const std::vector<const FeedFile*>& files);
 
 struct Pacing {
-  enum class Mode : std::uint8_t { fixed, burst, timestamps, fast } mode = Mode::fixed;
-  std::uint64_t delay_ns = 0;   // fixed: between packets; burst: between bursts
+  enum class Mode : std::uint8_t { fixed, burst, market, timestamps, fast } mode = Mode::fixed;
+  std::uint64_t delay_ns = 0;   // fixed: between packets; burst: between bursts; market: in the mean
   std::uint64_t burst = 1;      // packets
   std::uint64_t offset_ns = 0;  // this line starts so much later
   double speed = 1.0;           // timestamps: how much faster than the file
@@ -83,7 +84,9 @@ class Exchange {
     std::uint64_t pass_began_ns = 0;
     std::uint64_t first_stamp_ns = 0;
     std::uint64_t in_burst = 0;
-    std::uint64_t number = 0;  // of the message on this line, for ever
+    std::uint64_t number = 0;         // of the message on this line, for ever
+    market::Arrivals arrivals{0, 0};  // market
+    std::uint64_t market_began_ns = 0;
     bool over = false;
   };
 

@@ -58,6 +58,8 @@ Pacing pacing_of(const Record& feed) {
     pacing.mode = Pacing::Mode::fixed;
   } else if (mode == "burst") {
     pacing.mode = Pacing::Mode::burst;
+  } else if (mode == "market") {
+    pacing.mode = Pacing::Mode::market;
   } else if (mode == "timestamps") {
     pacing.mode = Pacing::Mode::timestamps;
   } else if (mode == "fast") {

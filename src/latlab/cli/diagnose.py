@@ -44,6 +44,13 @@ _EPILOG = "`latlab diagnose compare A B` compares two diagnoses, before and afte
 )
 @click.option("--stage", help="Forecast this stage, whatever the bottleneck is.")
 @click.option(
+    "--apply",
+    "speedup",
+    type=click.Choice(["20", "50"]),
+    metavar="PERCENT",
+    help="Make the stage 20 or 50 % faster, run the pipeline, print the measured beside the forecast.",
+)
+@click.option(
     "--forecast/--no-forecast",
     default=True,
     help="Forecast what a faster stage would gain, which takes the most time.",
@@ -64,6 +71,7 @@ def diagnose(
     seed: int | None,
     output: Path | None,
     stage: str | None,
+    speedup: str | None,
     forecast: bool,
     perfetto: Path | None,
     as_json: bool,
@@ -74,7 +82,8 @@ def diagnose(
     The answer is a thread, a lock, the CPUs, the disk, another process, a timer, its load, or "cannot tell".
     Queues that it publishes make the answer sharper. TARGET may also be a TOML file (a layout as
     examples/trading.toml; its table [diagnose] says what is known), or both. Without one the demonstration's
-    pipeline is diagnosed.
+    pipeline is diagnosed: it keeps up with a market's bursts, which make its tail; with --slow, one that
+    can't keep up.
 
     Exit code 3 says that what was observed is not trustworthy as it stands, and the output why. Events that
     the application lost are a finding, and counted: they alone don't make it 3.
@@ -91,6 +100,15 @@ def diagnose(
     question = replace(_question(target, pid, seconds, budget, slow, seed), forecast=forecast, stage=stage)
     if stage is not None and question.layout is not None:
         slowed_by(question.layout, [f"{stage}=0"])  # refuses a stage that there is not
+    if speedup is not None:
+        if question.layout is None:
+            raise UsageError(
+                "--apply changes the demonstration's pipeline, not an application of yours",
+                remedy="change it, and hold both against each other: latlab diagnose compare BEFORE AFTER",
+            )
+        if not forecast:
+            raise UsageError("--apply needs the forecast that it is held against; leave out --no-forecast")
+        question = replace(question, apply=int(speedup) / 100)
     if feed is not None:
         if question.layout is None:
             raise UsageError("--input is for the demonstration's pipeline, not for your own application")
@@ -127,7 +145,7 @@ def _question(
 ) -> Question:
     """The file's, or the default, with what the options change."""
     from latlab.lab.diagnosis.question import OBSERVED_S, Question, read_question
-    from latlab.lab.trading.layout import slowed_by
+    from latlab.lab.trading.layout import STORY, slowed_by
     from latlab.model.diagnosis.layout import Layout
 
     file, command = (target[0], target[1:]) if target and target[0].endswith(".toml") else (None, target)
@@ -137,7 +155,8 @@ def _question(
             raise UsageError("a command and --pid are two targets", remedy="give one of them")
         question = replace(question, command=command, pid=pid, layout=None)
     elif not question.command:
-        question = replace(question, layout=slowed_by(question.layout or Layout(), slow), planted=slow)
+        plain = Layout() if slow else STORY
+        question = replace(question, layout=slowed_by(question.layout or plain, slow), planted=slow)
     own = question.layout is None
     if slow and own:
         raise UsageError("--slow plants time in the demonstration's pipeline, not in your own application")

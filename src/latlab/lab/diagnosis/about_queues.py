@@ -10,6 +10,7 @@ from latlab.lab.diagnosis.budget import budget, mean_budget
 from latlab.lab.diagnosis.lines import about_line, sentence_of
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
+from latlab.lab.diagnosis.tail_stage import waits_for
 from latlab.lab.judge.disturbances import burst_in_words, stalls_in_words, with_cause
 from latlab.lab.judge.watched import Watched
 from latlab.model.diagnosis.answer import Answer, Budget, Floor, Step
@@ -63,9 +64,11 @@ def about_queues(
         objective = replace(objective, reached_ns=reached)
     lines = tuple(about_line(analysis, line) for line in analysis.lines)
     sentence = sentence_of(lines) if lines else found.sentence
+    waits = None if lines or analysis.doubts or found.distrust else waits_for(found, parts)
     return Answer(
         target=application.target,
-        sentence=with_cause(sentence, found.limiting_stage, analysis, queues.observation),
+        sentence=with_cause(sentence, found.limiting_stage, analysis, queues.observation)
+        + (f" {waits.sentence}" if waits else ""),
         limiting_stage=found.limiting_stage,
         verdict=found.verdict,
         confidence=found.confidence,
@@ -86,6 +89,7 @@ def about_queues(
         recordings={"observation": "observation", **{look: look for look in seen.looks}},
         doubts=analysis.doubts,
         lines=lines,
+        tail_stage=waits.stage if waits else None,
     )
 
 

@@ -30,7 +30,7 @@ from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
 from latlab.lab.forecast.by_schedule import by_schedule
 from latlab.lab.forecast.null_test import with_drift, withheld
-from latlab.model.diagnosis.answer import Answer, Floor, Forecast, Step, Unknown
+from latlab.model.diagnosis.answer import Answer, Applied, Floor, Forecast, Step, Unknown
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Verdict
 from latlab.system.environment import capture
@@ -42,6 +42,7 @@ __all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
 KIND = "diagnosis"
 _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
 _LEAST_OBSERVED_S = 1.0
+_APPLY = 0.25  # of what the forecast has left, for the fix that it speaks of
 _UNEVEN = 0.5  # of the looks at the CPUs' speed: then runs are compared that no one speed made
 
 
@@ -174,17 +175,46 @@ def _with_forecast(
     steps: Steps,
 ) -> Answer:
     """What a faster stage would buy: measured by running it again, else by a model, labelled as one."""
-    stage = question.stage or _stage_that_limits(answer)
+    stage = question.stage or _stage_that_limits(answer) or answer.tail_stage
     made: Forecast | None = None
     if not question.forecast:
         steps.skip("forecast", "it was not requested", None)
     elif stage is None:
         steps.skip("forecast", "no stage limits, so there is nothing to speed up", None)
     else:
-        made, measurable = _replayed(application, stage, place, deadline, steps)
+        keep_s = 0.0 if question.apply is None else _APPLY * (deadline - time.monotonic())
+        made, measurable = _replayed(application, stage, place, deadline - keep_s, steps)
         if not measurable and time.monotonic() < deadline:
             made = _by_model(application, stage, seen, place, steps)
-    return _forecasted(question, answer, made, steps)
+    answer = _forecasted(question, answer, made, steps)
+    if question.apply is not None and stage is not None and answer.forecasts:
+        answer = _with_applied(application, answer, stage, question.apply, place, deadline, steps)
+    return answer
+
+
+def _with_applied(
+    application: Application,
+    answer: Answer,
+    stage: str,
+    speedup: float,
+    place: Place,
+    deadline: float,
+    steps: Steps,
+) -> Answer:
+    """The answer with the fix applied and measured, where the forecast was measured, too."""
+    apply, made = application.replay(stage, place).apply, answer.forecasts[0]
+    if apply is None or made.method != "stub":
+        steps.skip(
+            "apply", "latlab can't make this stage faster itself; `latlab diagnose compare` tells", None
+        )
+        return replace(answer, steps=tuple(steps.steps))
+
+    def run() -> tuple[Applied, str]:
+        found = apply(made, speedup, deadline, steps.writer, steps.tell)
+        return found, "measured and forecast agree" if found.agrees else "measured and forecast disagree"
+
+    done = steps.run("apply", run, None)
+    return replace(answer, applied=done, steps=tuple(steps.steps), unknown=tuple(steps.unknown))
 
 
 def _with_schedule(question: Question, answer: Answer, seen: Observed, steps: Steps) -> Answer:

@@ -43,6 +43,7 @@ class Question:
         floor_s: for the machine's floor.
         forecast: whether to say what a faster stage would buy.
         stage: to forecast whatever limits; None: the one that limits.
+        apply: the speed-up of the stage that is applied and measured beside its forecast; None: none is.
         planted: service time that was planted in the layout's stages, as "book=30000".
     """
 
@@ -62,6 +63,7 @@ class Question:
     floor_s: float = 1.0
     forecast: bool = True
     stage: str | None = None
+    apply: float | None = None
     planted: tuple[str, ...] = ()
 
 

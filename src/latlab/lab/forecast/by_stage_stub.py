@@ -44,10 +44,11 @@ from latlab.stats.quantiles import nearest_rank
 from latlab.system.core_speed import CoreSpeed
 from latlab.words import duration, duration_interval, share
 
-__all__ = ["forecast"]
+__all__ = ["STORY_SPEEDUPS", "forecast", "mean_interval", "quantile_interval"]
 
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
+STORY_SPEEDUPS = (0.0, 0.2, 0.5, 1.0)  # where one of them is applied, too
 _OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
 _MORE = 1.2  # of an overhead that two runs showed: others take longer
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
@@ -72,6 +73,7 @@ def forecast(
     tell: Callable[[str], None],
     *,
     over: bool = False,
+    speedups: Sequence[float] | None = None,
 ) -> Forecast:
     """Measure the curve of a stage.
 
@@ -81,6 +83,7 @@ def forecast(
         writer: keeps each run's numbers as the series "forecast".
         tell: takes a line on each round as it begins. What it takes for that is not the forecast's time.
         over: make two rounds in any case.
+        speedups: the points; by default as many as fit.
 
     Raises:
         CannotStubError: nothing of the stage's service can be stubbed.
@@ -101,7 +104,7 @@ def forecast(
     # Known by now: what a run takes on this machine. At full load queues are drained at its end, too.
     overhead_s = _MORE * max(_OVERHEAD_S, (time.monotonic() - begin) / 2 - stubbing.seconds)
     fast_s = CAPACITY_S + overhead_s
-    least = _LEAST_ROUNDS * (len(_FEW_SPEEDUPS) + 1)  # pairs of runs, one at the input's own pace
+    least = _LEAST_ROUNDS * (len(speedups or _FEW_SPEEDUPS) + 1)  # pairs of runs, one at the input's own pace
     fits = left_s / least - fast_s - overhead_s
     if not over and fits < stubbing.seconds:
         stubbing = dataclasses.replace(stubbing, seconds=max(min(stubbing.seconds, _SHORTEST_S), fits))
@@ -109,7 +112,9 @@ def forecast(
         _require_time(least * (stubbing.seconds + overhead_s + fast_s), deadline)
     pair_s = stubbing.seconds + overhead_s + fast_s
     more_s = (_FLAT_FAST - 1) * fast_s
-    speedups = SPEEDUPS if _LEAST_ROUNDS * ((len(SPEEDUPS) + 1) * pair_s + more_s) < left_s else _FEW_SPEEDUPS
+    if speedups is None:
+        fit = _LEAST_ROUNDS * ((len(SPEEDUPS) + 1) * pair_s + more_s) < left_s
+        speedups = SPEEDUPS if fit else _FEW_SPEEDUPS
     lean = lean or least * pair_s + _LEAST_ROUNDS * more_s > left_s
     removable = 1 - flat.service_ns / base.service_ns
     if removable < _LEAST_REMOVABLE:
@@ -164,7 +169,10 @@ def forecast(
     changed, uneven = speed.in_words(), speed.slow()
     more = (*([left_out(made, used)] if used < made else []), *([changed] if changed else []))
     return dataclasses.replace(
-        found, warnings=(*found.warnings, *more), uneven=None if uneven is None else uneven[0]
+        found,
+        warnings=(*found.warnings, *more),
+        uneven=None if uneven is None else uneven[0],
+        seconds=stubbing.seconds,
     )
 
 
@@ -253,14 +261,14 @@ def _point(
     achieved = None
     if speedup is not None:
         achieved = 1 - float(np.median([run.service_ns for run in runs])) / reference_ns
-    p50, p99, p999 = (_quantile(runs, q) for q in (0.5, 0.99, 0.999))
+    p50, p99, p999 = (quantile_interval(runs, q) for q in (0.5, 0.99, 0.999))
     limits = [run.limits for run in fast]
     return ForecastPoint(
         speedup=speedup,
         achieved=achieved,
         runs=len(runs),
-        rate_hz=_mean_interval([run.rate_hz for run in runs]),
-        capacity_hz=_mean_interval([run.rate_hz for run in fast]),
+        rate_hz=mean_interval([run.rate_hz for run in runs]),
+        capacity_hz=mean_interval([run.rate_hz for run in fast]),
         p50_ns=p50,
         p99_ns=p99,
         p99_9_ns=p999,
@@ -268,7 +276,7 @@ def _point(
     )
 
 
-def _mean_interval(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float]) -> Interval:
     """The geometric mean with Student's 95 % interval of the logarithms; below four runs their range.
 
     Runs are the replicates. (With two or three, Student's interval spans orders of magnitude and says less
@@ -282,7 +290,7 @@ def _mean_interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
 
 
-def _quantile(runs: Sequence[Paced], q: float) -> Interval | None:
+def quantile_interval(runs: Sequence[Paced], q: float) -> Interval | None:
     """A quantile of latency in a run: the median over the runs, halfway in logarithms between the middle two.
 
     The run is the replicate. Events that are pooled over runs give a tail to the one run that was disturbed;
@@ -359,7 +367,7 @@ def _sentence(
     knee: Interval | None,
     successor: str | None,
 ) -> str:
-    base, better, best = points[None], points[0.2], points[1.0]
+    base, better, best, half = points[None], points[0.2], points[1.0], points.get(0.5)
     said = f"making `{stage}` 20 % faster takes "
     if base.p99_9_ns is not None and better.p99_9_ns is not None:
         now = better.p99_9_ns
@@ -372,6 +380,10 @@ def _sentence(
         f"the maximum throughput from {words.count(base.capacity_hz.value)} to "
         f"{words.count(better.capacity_hz.value)} events/s"
     )
+    if half is not None and half.p99_9_ns is not None and half.capacity_hz is not None:
+        now = half.p99_9_ns
+        tail = duration_interval(now.value, now.low, now.high)
+        said += f"; 50 % faster, p99.9 to {tail}, and the maximum to {words.count(half.capacity_hz.value)}"
     since = f", since {_what(successor)} takes over" if successor else ""
     if kind == "total":
         return f"{said}; further speed-ups keep paying, up to {words.count(best.capacity_hz.value)} events/s"

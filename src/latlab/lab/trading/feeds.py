@@ -26,7 +26,7 @@ def generated_feeds(layout: Layout, folder: Path, *, seconds: float, seed: int, 
         seed: of the first venue; the second has the next one.
     """
     messages = _MOST
-    if layout.replay.mode in ("fixed", "burst") and layout.replay.delay_ns > 0:
+    if layout.replay.mode in ("fixed", "burst", "market") and layout.replay.delay_ns > 0:
         packets = seconds * 1e9 / layout.replay.delay_ns
         if layout.replay.mode == "burst":
             packets *= layout.replay.burst

@@ -12,7 +12,20 @@ from latlab.errors import InputError, UsageError
 from latlab.formats.checked_toml import as_table, checked, filled, member, only, read_document, table
 from latlab.model.diagnosis.layout import STAGES, Layout, ReplayLayout, StageLayout, ThreadLayout
 
-__all__ = ["load_layout", "parse_layout", "slowed", "slowed_by"]
+__all__ = ["STORY", "load_layout", "parse_layout", "slowed", "slowed_by"]
+
+STORY = Layout(
+    replay=ReplayLayout(mode="market", delay_ns=60_000),
+    stages={
+        **Layout().stages,
+        "book": StageLayout(count=2, service_ns=8_000),
+        "strategy": StageLayout(service_ns=3_000),
+    },
+    trace_every=4,
+)
+"""What is diagnosed where nothing is named: a pipeline that keeps up with a market's bursts, drops nothing,
+and whose tail is made by its order books, which take longest for an event.
+"""
 
 
 def load_layout(path: str | os.PathLike[str]) -> Layout:

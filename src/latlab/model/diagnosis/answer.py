@@ -19,6 +19,8 @@ __all__ = [
     "Answer",
     "AnswerComparison",
     "AnswerLine",
+    "Applied",
+    "AppliedRow",
     "Budget",
     "Change",
     "Floor",
@@ -162,6 +164,7 @@ class Forecast:
         takes_over: the stage or resource that limits from there.
         drift: of the stub at speed-up 0 against the baseline, as a relative difference of the time per
             event; None in a model.
+        seconds: of a run at the input's own pace; None in a model.
         uneven: share of the looks at the CPUs that found one slower than it can be; None: too few looks.
     """
 
@@ -179,6 +182,46 @@ class Forecast:
     sentence: str
     warnings: tuple[str, ...] = ()
     uneven: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedRow:
+    """One quantity of a fix that was applied.
+
+    Attributes:
+        what: "p50", "p99", "p99.9" of end-to-end latency in ns, or "max events/s".
+        before: of the unmodified system, beside the forecast's runs.
+        agrees: the intervals of forecast and measurement overlap.
+    """
+
+    what: str
+    before: Interval | None
+    forecast: Interval
+    measured: Interval
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The forecast's fix, applied: the system ran with the stage really so much faster.
+
+    Attributes:
+        speedup: of the stage, from 0 to 1.
+        runs: at the input's own pace, and as fast as the pipeline takes the input.
+        sentence: whether what was measured agrees with the forecast.
+    """
+
+    stage: str
+    speedup: float
+    runs: int
+    rows: tuple[AppliedRow, ...]
+    sentence: str
+
+    @property
+    def agrees(self) -> bool:
+        """No quantity was measured outside of its forecast."""
+        return all(row.agrees for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +291,8 @@ class Answer:
         threads: what its threads do, seen from outside; None where that was not looked at.
         doubts: what contradicts a verdict, which is withheld then.
         requests: what it answered, where it serves any; None else.
+        tail_stage: the type of stage that the tail waits for, where no stage limits the throughput.
+        applied: the fix that was forecast, applied and measured; None where that was not asked.
         lines: a verdict and a budget each, where no queue connects several lines of stages; else empty.
     """
 
@@ -276,6 +321,8 @@ class Answer:
     doubts: tuple[Doubt, ...] = ()
     lines: tuple[AnswerLine, ...] = ()
     requests: Requests | None = None
+    tail_stage: str | None = None
+    applied: Applied | None = None
 
     @property
     def trustworthy(self) -> bool:
@@ -295,6 +342,8 @@ class Answer:
         for forecast in document["forecasts"]:
             for point in (forecast["baseline"], *forecast["points"]):
                 point["p99.9_ns"] = point.pop("p99_9_ns")
+        if self.applied is not None:
+            document["applied"]["agrees"] = self.applied.agrees
         if self.objective is not None:
             document["objective"]["met"] = self.objective.met
         document["tail"] = None if self.tail is None else self.tail.to_json()

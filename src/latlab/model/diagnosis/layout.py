@@ -18,8 +18,9 @@ class ReplayLayout:
     """How the exchange plays the feeds.
 
     Attributes:
-        mode: "fixed" delay between packets, "burst"s, the file's own "timestamps", or as "fast" as possible.
-        delay_ns: between packets of one venue (fixed), or between bursts (burst).
+        mode: "fixed" delay between packets, "burst"s, clusters and microbursts as a "market" sends them, the
+            file's own "timestamps", or as "fast" as possible.
+        delay_ns: between packets of one venue (fixed, market: the mean), or between bursts (burst). A market comes every 31 µs at most.
         burst: packets in a burst.
         speed: how much faster than the file's time stamps.
         packet_messages: messages in a packet.
@@ -28,7 +29,7 @@ class ReplayLayout:
         spin: wait for the next packet by spinning, which takes a core, instead of sleeping.
     """
 
-    mode: Literal["fixed", "burst", "timestamps", "fast"] = "fixed"
+    mode: Literal["fixed", "burst", "market", "timestamps", "fast"] = "fixed"
     delay_ns: int = 20_000
     burst: int = 32
     speed: float = 1.0

@@ -102,6 +102,8 @@ def _analysed(observation: Observation, exclude: tuple[str, ...], over_time: boo
     # The one that stopped first, then the first with a name: the lines come by how much moved on them.
     first = min(said, key=lambda line: (line.verdict is not Verdict.STOPPED, line.stage is None))
     waits = {row: ns for line in lines for row, ns in line.pool_waits.items()}
+    # A pool names types of stages, so it hangs on no line; by itself it is one only where it says something.
+    lines = [line for line in lines if line.stages or line.verdict is not Verdict.UNKNOWN] or lines
     return Analysis(
         first.stage,
         first.verdict,

@@ -13,7 +13,7 @@ from latlab.model.diagnosis.answer import Answer, Budget, Forecast, Interval
 from latlab.model.queues.tail import Tail
 from latlab.reports.diagnosis.demo_html import add_observation, add_topology
 from latlab.reports.diagnosis.flame import add_flame
-from latlab.reports.diagnosis.text import forecast_rows, tail_rows
+from latlab.reports.diagnosis.text import applied_rows, forecast_rows, tail_rows
 from latlab.reports.diagnosis.threads_html import add_threads
 from latlab.reports.diagnosis.turns import add_turns
 from latlab.reports.html import Page
@@ -48,6 +48,8 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
     page.verdict(answer.sentence, "bad" if answer.limiting_stage else "good", link="limits")
     for forecast in answer.forecasts:
         page.verdict(f"{forecast.sentence[:1].upper()}{forecast.sentence[1:]}.", link="forecast")
+    if answer.applied is not None:
+        page.verdict(answer.applied.sentence, "good" if answer.applied.agrees else "warn", link="applied")
     if answer.losses:
         page.verdict("\n\n".join(f"{loss}." for loss in answer.losses), "warn", link="queues")
     for doubt in answer.doubts:
@@ -75,6 +77,15 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
         page.paragraph(f"{answer.burst[:1].upper()}{answer.burst[1:]}.", link="fills")
     for forecast in answer.forecasts:
         _forecast(page, forecast)
+    if answer.applied is not None:
+        done = answer.applied
+        page.section(
+            f"Forecast and measured: {done.stage} made {share(done.speedup, digits=0)} faster",
+            f"{done.runs} runs of the same input with the faster stage, after the forecast was made. "
+            "They agree where their intervals overlap.",
+            anchor="applied",
+        )
+        page.table(*applied_rows(done))
     _floor(page, answer)
     if seen is not None:
         times = seen.residence

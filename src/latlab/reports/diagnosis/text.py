@@ -5,14 +5,14 @@ from __future__ import annotations
 import shutil
 import textwrap
 
-from latlab.model.diagnosis.answer import Answer, AnswerComparison, Budget, Forecast, Interval
+from latlab.model.diagnosis.answer import Answer, AnswerComparison, Applied, Budget, Forecast, Interval
 from latlab.model.queues.tail import Tail, TailHop
 from latlab.reports.diagnosis.threads_text import thread_blocks
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.requests.text import finding, tail_blocks
 from latlab.words import count, duration, plural, share, table
 
-__all__ = ["comparison", "forecast_rows", "tail_rows", "text"]
+__all__ = ["applied_rows", "comparison", "forecast_rows", "tail_rows", "text"]
 
 _BAR = 24
 _MOST_PARTS = 8
@@ -45,6 +45,8 @@ def text(answer: Answer, *, styled: bool = False, width: int | None = None) -> s
         blocks.append(
             "\n".join(wrapped(f"{_capital(one.sentence)}.{_labelled(one)}") for one in answer.forecasts)
         )
+    if answer.applied is not None:
+        blocks += [wrapped(answer.applied.sentence), _applied(answer.applied, styled)]
     blocks.append("\n".join(wrapped(line, "  - ", "    ") for line in answer.evidence))
     if answer.threads is not None:
         blocks += thread_blocks(answer.threads, styled)
@@ -190,6 +192,34 @@ def _forecast(forecast: Forecast, styled: bool) -> str:
         title=f"If {forecast.stage} were faster ({_takes(forecast)})",
         styled=styled,
     )
+
+
+def _applied(applied: Applied, styled: bool) -> str:
+    columns, rows = applied_rows(applied)
+    runs = plural(applied.runs, "run")
+    return table(
+        columns,
+        rows,
+        title=f"{applied.stage} made {share(applied.speedup, digits=0)} faster ({runs})",
+        styled=styled,
+    )
+
+
+def applied_rows(applied: Applied) -> tuple[list[str], list[list[str]]]:
+    """The headings and a row for each quantity: as it was, forecast, measured."""
+    rows = []
+    for row in applied.rows:
+        shown = _count_spread if row.what.endswith("/s") else _spread
+        was = "–" if row.before is None else shown(Interval(row.before.value))
+        found = "agrees" if row.agrees else "differs"
+        rows.append([row.what, was, shown(row.forecast), shown(row.measured), found])
+    return ["", "before", "forecast [95 %]", "measured [95 %]", ""], rows
+
+
+def _count_spread(value: Interval) -> str:
+    if value.low is None or value.high is None:
+        return count(value.value)
+    return f"{count(value.value)} [{count(value.low)}, {count(value.high)}]"
 
 
 def _takes(forecast: Forecast) -> str:

@@ -11,7 +11,7 @@ from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.judge.residence import TraceTable
 from latlab.lab.judge.watched import Watched
-from latlab.model.diagnosis.answer import Forecast, Unknown
+from latlab.model.diagnosis.answer import Applied, Forecast, Unknown
 from latlab.model.machine.environment import Environment
 from latlab.model.requests import Requests
 from latlab.model.schedule import Schedule
@@ -81,11 +81,13 @@ class Replay:
         measure: runs it until `deadline` (of time.monotonic), and keeps each run's numbers by the writer.
         how: what is said of the runs.
         again: the command that would measure it where this fails.
+        apply: runs it until `deadline` with the stage really faster, as a forecast says; None: it can't.
     """
 
     measure: Callable[[float, RecordingWriter, Tell], Forecast]
     how: str
     again: str
+    apply: Callable[[Forecast, float, float, RecordingWriter, Tell], Applied] | None = None
 
 
 class Application(Protocol):

@@ -11,14 +11,15 @@ from latlab.formats.recording import RecordingWriter
 from latlab.lab.diagnosis.applications.application import CannotReplayError, Observed, Place, Replay, Tell
 from latlab.lab.diagnosis.next_commands import forecast_again, of_stages, of_traces
 from latlab.lab.diagnosis.question import Question
+from latlab.lab.forecast.applied import applied
 from latlab.lab.forecast.by_queue_model import modelled
-from latlab.lab.forecast.by_stage_stub import forecast
+from latlab.lab.forecast.by_stage_stub import STORY_SPEEDUPS, forecast
 from latlab.lab.forecast.stage_runs import CannotStubError, Stubbing
 from latlab.lab.judge.residence import TraceTable
 from latlab.lab.trading.demo import DemoOptions, feeds_for, in_the_users_words
 from latlab.lab.trading.feeds import require_file
 from latlab.lab.trading.run import PipelineRun, run_pipeline
-from latlab.model.diagnosis.answer import Forecast, Unknown
+from latlab.model.diagnosis.answer import Applied, Forecast, Unknown
 from latlab.model.diagnosis.layout import STAGES, Layout
 
 __all__ = ["TradingPipeline"]
@@ -86,13 +87,20 @@ class TradingPipeline:
             )
         stubbing = Stubbing(self.layout, self.feeds, question.seconds, place.environment, question.seed)
 
+        asked = STORY_SPEEDUPS if question.apply is not None else None
+
         def measure(deadline: float, writer: RecordingWriter, tell: Tell) -> Forecast:
             try:
-                return forecast(stubbing, stage, deadline, writer, tell)
+                return forecast(stubbing, stage, deadline, writer, tell, speedups=asked)
             except CannotStubError as error:
                 raise CannotReplayError(str(error)) from None
 
-        return Replay(measure, "the runs of each interleaved", forecast_again(question))
+        def apply(
+            made: Forecast, speedup: float, deadline: float, writer: RecordingWriter, tell: Tell
+        ) -> Applied:
+            return applied(stubbing, stage, made, speedup, deadline, writer, tell)
+
+        return Replay(measure, "the runs of each interleaved", forecast_again(question), apply)
 
     def forecast(self, stage: str, seen: Observed, place: Place) -> Forecast:
         """By a queueing model of its queues."""

@@ -1,0 +1,58 @@
+"""Which stage the tail waits for, where none limits the throughput."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from latlab.model.diagnosis.answer import Budget
+from latlab.model.diagnosis.pipeline import Diagnosis
+from latlab.model.queues.analysis import Verdict
+from latlab.words import duration, share
+
+__all__ = ["TailStage", "waits_for"]
+
+_MOST = 0.5  # of the quantile: below it no one stage makes the tail
+_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TailStage:
+    """The type of stage that the tail waits for, with the queues in front of it in a sentence."""
+
+    stage: str
+    sentence: str
+
+
+def waits_for(found: Diagnosis, budget: Budget | None) -> TailStage | None:
+    """The stage whose queues and service make the most of a traced tail; None where no one does.
+
+    Args:
+        budget: of a quantile of traced events.
+    """
+    if found.verdict not in (Verdict.NONE, Verdict.BURST) or budget is None or budget.quantile is None:
+        return None
+    types = {stage.name: stage.type for stage in found.stages}
+    drains = {queue.name: types.get(queue.drain, queue.drain) for queue in found.queues}
+    spent: dict[str, float] = {}
+    waits: dict[str, dict[str, float]] = {}
+    for part in budget.parts:
+        stage = drains.get(part.where) if part.kind == "waiting" else types.get(part.where)
+        if stage is None:
+            continue
+        spent[stage] = spent.get(stage, 0.0) + part.ns
+        if part.kind == "waiting":
+            waits.setdefault(stage, {})[part.where] = part.ns
+    if not spent or budget.total_ns <= 0:
+        return None
+    stage = max(spent, key=lambda name: spent[name])
+    if spent[stage] < _MOST * budget.total_ns or stage not in waits:
+        return None
+    queues = sorted(waits[stage].items(), key=lambda item: -item[1])[:_NAMED]
+    where = " and ".join(f"{name} ({share(ns / budget.total_ns, digits=0)})" for name, ns in queues)
+    quantile = f"p{100 * budget.quantile:g}"
+    part = share(spent[stage] / budget.total_ns, digits=0)
+    return TailStage(
+        stage,
+        f"The tail comes from bursts that wait for {stage}: {part} "
+        f"of {quantile} ({duration(budget.total_ns)}) is spent there, mostly waiting in {where}.",
+    )
