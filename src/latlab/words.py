@@ -241,6 +241,9 @@ def _cell(value: Any) -> str:
     return printable(" ".join(str(value).split()))
 
 
+_LONGEST_QUANTITY = 32  # characters
+
+
 def _is_numeric(values: Sequence[Any]) -> bool:
     known = [(value, text) for value in values if (text := _cell(value)) not in ("–", "")]
     return bool(known) and all(
@@ -250,7 +253,8 @@ def _is_numeric(values: Sequence[Any]) -> bool:
 
 
 def _begins_with_digit(text: str) -> bool:
-    return text.lstrip("-+±<>≤≥~ ")[:1].isdigit()
+    quantity = len(text.split("[")[0]) <= _LONGEST_QUANTITY  # more is a sentence that begins with a number
+    return quantity and text.lstrip("-+±<>≤≥~ ")[:1].isdigit()
 
 
 def _significant(value: float, digits: int) -> str:

@@ -2,8 +2,8 @@
 their own.
 
 A block's lines that begin with `$ ` are commands and `> ` continues one; the rest is output, which is
-compared only after a comment `<!-- output compared -->`. A block after `<!-- not run: reason -->` is not run,
-and is listed.
+compared only after a comment `<!-- output compared -->`. In tutorials, which are pasted to the letter, whole
+```sh blocks are commands. A block after `<!-- not run: reason -->` is not run, and is listed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 _FENCE = re.compile(r"^(?P<indent> *)```console\s*$")
+_PASTED = re.compile(r"^(?P<indent> *)```sh\s*$")
 _NOT_RUN = re.compile(r"<!--\s*not run:\s*(?P<reason>.+?)\s*-->")
 _COMPARED = re.compile(r"<!--\s*output compared\s*-->")
 
@@ -34,11 +35,14 @@ class Block:
     not_run: str | None
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str, pasted: bool = False) -> Iterator[Block]:
+    """The blocks of a page; `pasted`: those of shell, too, which hold commands and nothing else."""
     lines = text.splitlines()
     number = 0
     while number < len(lines):
         fence = _FENCE.match(lines[number])
+        whole = pasted and lines[number].strip() == "```sh"
+        fence = fence or (_PASTED.match(lines[number]) if pasted else None)
         number += 1
         if not fence:
             continue
@@ -48,13 +52,15 @@ def blocks(text: str) -> Iterator[Block]:
             number += 1
         before = next((line for line in reversed(lines[: begin - 1]) if line.strip()), "")
         why = _NOT_RUN.search(before)
-        commands: list[str] = []
+        commands: list[str] = ["\n".join(body)] if whole else []
         for line in body:
+            if whole:
+                break
             if line.startswith("$ "):
                 commands.append(line[2:])
             elif line.startswith("> ") and commands:
                 commands[-1] += "\n" + line[2:]
-        output = "\n".join(line for line in body if not line.startswith(("$ ", "> ")))
+        output = "" if whole else "\n".join(line for line in body if not line.startswith(("$ ", "> ")))
         yield Block(
             begin, tuple(commands), output, bool(_COMPARED.search(before)), why["reason"] if why else None
         )
@@ -76,10 +82,19 @@ def test_blocks_are_told_apart_from_text_and_from_output() -> None:
     assert [(block.compared, block.output) for block in found][2] == (True, "c")
 
 
+def test_a_tutorials_shell_blocks_are_commands_as_they_stand() -> None:
+    text = "```sh\ncat > a <<'E'\nb\nE\nls\n```\n```text\na\n```\n"
+    text += "<!-- not run: no network -->\n```sh\npip\n```\n"
+    found = list(blocks(text, pasted=True))
+    assert [block.commands for block in found] == [("cat > a <<'E'\nb\nE\nls",), ("pip",)]
+    assert [block.not_run for block in found] == [None, "no network"]
+    assert list(blocks(text)) == []
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_command_of_a_page_works(page: Path, tmp_path: Path) -> None:
-    found = list(blocks(page.read_text(encoding="utf-8")))
+    found = list(blocks(page.read_text(encoding="utf-8"), pasted=page.parent.name == "tutorials"))
     skipped = [f"{name_of(page)}:{block.line}: {block.not_run}" for block in found if block.not_run]
     run = [block for block in found if block.not_run is None and block.commands]
     if not run:

@@ -4,7 +4,7 @@ likes.
 The order of calls is the order of the page, so a report reads like its argument: the verdict, then the
 evidence, then how to reproduce it.
 
-    page = Page("Where does the latency come from?", "demo pipeline, 20 s of market data")
+    page = Page("Bottleneck: book", "demo pipeline, 20 s of market data")
     page.verdict("The stage 'book' limits: it is busy 97 % of the time.", "bad")
     page.section("Queues", "How full each queue was.")
     page.table(["queue", "p99 fill"], [["feed → book", 1023]])
@@ -37,12 +37,13 @@ class Page:
     """A report. Every method takes plain text and escapes it; only `svg` takes markup, of our own making.
 
     Args:
-        title: the question that it answers.
+        title: the question. Above it stands the answer: what the first verdict says, in a line.
         lead: what was measured, in one line.
     """
 
     def __init__(self, title: str, lead: str = "") -> None:
         self._title, self._lead = title, lead
+        self._finding = ""
         self._parts: list[str] = []
         self._sections: list[tuple[str, str]] = []
         self._has_figures = False
@@ -53,6 +54,8 @@ class Page:
         Args:
             link: the anchor of the section that its numbers come from; "" for none.
         """
+        if not self._finding:
+            self._finding = _headline(text)
         self._parts.append(f'<div class="verdict {tone}">{_paragraphs(text, link)}</div>')
 
     def section(self, title: str, text: str = "", *, anchor: str = "") -> None:
@@ -90,7 +93,9 @@ class Page:
         Raises:
             ValueError: when a row is longer or shorter than the columns.
         """
-        self._parts.append(f'<div class="card">{_table(columns, rows, links)}{_caption(caption)}</div>')
+        self._parts.append(
+            f'<div class="card" tabindex="0">{_table(columns, rows, links)}{_caption(caption)}</div>'
+        )
 
     def figure(self, figure: Any, caption: str = "", *, height: int = 360) -> None:
         """A figure: of `latlab.reports.sections.figures`, a dict of data and layout, or plotly's own object.
@@ -106,14 +111,16 @@ class Page:
         drawn["layout"].pop("template", None)
         source = documents.dumps(drawn, indent=None).replace("<", "\\u003c")
         self._has_figures = True
+        told = html.escape(f"Figure: {caption or self._title}", quote=True)
         self._parts.append(
-            f'<div class="card"><div class="plot" style="height:{height}px"></div>'
+            f'<div class="card" tabindex="0"><div class="plot" role="img" aria-label="{told}" '
+            f'style="height:{height}px"></div>'
             f'<script type="application/json" class="figure">{source}</script>{_caption(caption)}</div>'
         )
 
     def svg(self, markup: str, caption: str = "") -> None:
         """A drawing of our own, such as `latlab.reports.sections.topology.draw` makes; inserted as it is."""
-        self._parts.append(f'<div class="card">{markup}{_caption(caption)}</div>')
+        self._parts.append(f'<div class="card" tabindex="0">{markup}{_caption(caption)}</div>')
 
     def details(self, summary: str, text: str) -> None:
         """Preformatted text that is folded away until somebody wants it."""
@@ -138,7 +145,7 @@ class Page:
         stated.append(("measured at", str(environment.get("captured_at", "unknown"))))
         stated.append(("machine", environment.summary()))
         stated.append(("jitter floor", environment.floor()))
-        self._parts.append(f'<div class="card">{_table(["", ""], stated)}</div>')
+        self._parts.append(f'<div class="card" tabindex="0">{_table(["", ""], stated)}</div>')
         if parameters:
             self.details("Parameters", documents.dumps(parameters, indent=2))
         self.details("Environment", "\n".join(f"{name:34} {environment[name]}" for name in environment))
@@ -146,17 +153,19 @@ class Page:
     def html(self) -> str:
         """The whole page."""
         index = "".join(f'<a href="#{anchor}">{html.escape(title)}</a>' for anchor, title in self._sections)
+        heading = html.escape(self._finding or self._title)
+        question = f'<p class="question">{html.escape(self._title)}</p>' if self._finding else ""
         library = ""
         if self._has_figures:
             library = f'<script type="application/gzip" id="library">{chart_library()}</script>'
         return (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{html.escape(self._title)}</title><link rel='icon' href='data:,'>"
+            f"<title>{heading}</title><link rel='icon' href='data:,'>"
             f"<style>{asset('page.css')}</style><script>{asset('early.js')}</script></head><body><main>"
-            f"<header><h1>{html.escape(self._title)}</h1><p class='lead'>{html.escape(self._lead)}</p>"
+            f"<header>{question}<h1>{heading}</h1><p class='lead'>{html.escape(self._lead)}</p>"
             '<button id="theme" title="light or dark" aria-label="light or dark">◐</button>'
-            f"<nav>{index}</nav></header>{''.join(self._parts)}"
+            f'<nav aria-label="sections">{index}</nav></header>{"".join(self._parts)}'
             f"<footer>Made by latlab {__version__}. This page is complete: it needs no network.</footer>"
             f"</main>{library}<script>{asset('figures.js')}</script></body></html>\n"
         )
@@ -169,6 +178,19 @@ class Page:
         """
         documents.write_text(path, self.html())
         return Path(path)
+
+
+_LONGEST_HEADING = 120
+_SENTENCE_END = re.compile(r"[.](?=\s|$)")
+
+
+def _headline(text: str) -> str:
+    """The first sentence of a verdict, or its first clause, where it fits a heading; else nothing."""
+    first = _SENTENCE_END.split(text.strip().split("\n\n")[0], maxsplit=1)[0].strip()
+    for candidate in (first, first.split("; ")[0], first.split(": ")[0] if first.count(": ") > 1 else first):
+        if 0 < len(candidate) <= _LONGEST_HEADING:
+            return candidate.replace("`", "")
+    return ""
 
 
 # A number with its unit; not the one in a name as book-0, nor in an escaped character as &#x27;.

@@ -50,9 +50,9 @@ def waits_for(found: Diagnosis, budget: Budget | None) -> TailStage | None:
     queues = sorted(waits[stage].items(), key=lambda item: -item[1])[:_NAMED]
     where = " and ".join(f"{name} ({share(ns / budget.total_ns, digits=0)})" for name, ns in queues)
     quantile = f"p{100 * budget.quantile:g}"
-    part = share(spent[stage] / budget.total_ns, digits=0)
+    told = share(spent[stage] / budget.total_ns, digits=0)
     return TailStage(
         stage,
-        f"The tail comes from bursts that wait for {stage}: {part} "
+        f"The tail comes from bursts that wait for {stage}: {told} "
         f"of {quantile} ({duration(budget.total_ns)}) is spent there, mostly waiting in {where}.",
     )

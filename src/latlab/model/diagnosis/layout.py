@@ -20,7 +20,7 @@ class ReplayLayout:
     Attributes:
         mode: "fixed" delay between packets, "burst"s, clusters and microbursts as a "market" sends them, the
             file's own "timestamps", or as "fast" as possible.
-        delay_ns: between packets of one venue (fixed, market: the mean), or between bursts (burst). A market comes every 31 µs at most.
+        delay_ns: between packets of one venue (fixed, market: the mean), or between bursts (burst).
         burst: packets in a burst.
         speed: how much faster than the file's time stamps.
         packet_messages: messages in a packet.

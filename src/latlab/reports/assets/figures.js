@@ -9,7 +9,22 @@
     });
     return into;
   }
-  function style(layout) {
+  // Lines are told apart by their dashes too: in print, and by those who see colours otherwise. Eight colours
+  // and five dashes come together again after forty lines.
+  var dashes = ['solid', 'dash', 'dot', 'dashdot', 'longdash'];
+  function told(data) {
+    var lines = data.filter(function (one) {
+      return (one.type === 'scatter' || one.type === 'scattergl' || !one.type) &&
+        one.showlegend !== false && /lines/.test(one.mode || 'lines');
+    });
+    if (lines.length < 2) { return data; }
+    lines.forEach(function (one, i) {
+      one.line = one.line || {};
+      if (!one.line.dash) { one.line.dash = dashes[i % dashes.length]; }
+    });
+    return data;
+  }
+  function style(layout, width) {
     var axis = { gridcolor: ink('--line'), linecolor: ink('--soft'), zerolinecolor: ink('--line'),
       tickcolor: ink('--line'), automargin: true };
     var base = { paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)',
@@ -19,7 +34,12 @@
       hoverlabel: { bgcolor: ink('--card'), bordercolor: ink('--line'), font: { color: ink('--ink') } },
       margin: { l: 64, r: 16, t: 12, b: 48 }, legend: { orientation: 'h', y: 1.02, yanchor: 'bottom', x: 0 }
           };
-    var styled = merge(JSON.parse(JSON.stringify(layout)), base);
+    var own = JSON.parse(JSON.stringify(layout));
+    if (width < 560) {  // a telephone: labels take what they need, and no more
+      base.font.size = 11;
+      if (own.margin && own.margin.l > 48) { own.margin.l = 48; }
+    }
+    var styled = merge(own, base);
     Object.keys(layout).concat(['xaxis', 'yaxis']).forEach(function (key) {
       if (/^[xy]axis/.test(key)) { styled[key] = merge(styled[key] || {}, axis); }
     });
@@ -29,8 +49,9 @@
     if (!window.Plotly) { return; }
     document.querySelectorAll('script.figure').forEach(function (source) {
       var figure = JSON.parse(source.textContent);
-      Plotly.react(source.previousElementSibling, figure.data, style(figure.layout),
-        { responsive: true, displaylogo: false, modeBarButtonsToRemove: ['lasso2d', 'select2d'] });
+      var place = source.previousElementSibling;
+      Plotly.react(place, told(figure.data), style(figure.layout, place.clientWidth),
+        { responsive: true, displayModeBar: false });
     });
   }
   document.getElementById('theme').addEventListener('click', function () {
