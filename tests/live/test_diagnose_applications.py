@@ -117,6 +117,9 @@ def test_two_copies_of_a_program_have_a_verdict_and_a_budget_each(tmp_path: Path
     if any(line["limiting_stage"] is None for line in lines):
         pytest.skip("a line was withheld on this machine")
     assert sorted(line["limiting_stage"].split()[0] for line in lines) == ["parse", "store"]
+    assert answer["budget"] is None  # a mean over two applications is nobody's
+    page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
+    assert all(f'id="{anchor}"' in page for anchor in ("budget", "budget-2"))
     assert len({line["limiting_stage"].split()[-1] for line in lines}) == 2
     for line in lines:
         waits = {part["where"]: part["ns"] for part in line["budget"]["parts"] if part["kind"] == "service"}

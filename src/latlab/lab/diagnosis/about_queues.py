@@ -56,7 +56,9 @@ def about_queues(
         )
         slowest = steps.run("slowest events", lambda: _slowest(queues, place), None)
     else:
-        parts = steps.run("budget", lambda: (mean_budget(analysis), "of the mean, by Little's law"))
+        # Several lines have a budget each: a mean over applications is nobody's.
+        whole = replace(analysis, queues=(), stages=(), sockets=()) if analysis.lines else analysis
+        parts = steps.run("budget", lambda: (mean_budget(whole), "of the mean, by Little's law"))
         steps.unknown.append(application.untraced(seen, place))
     objective = question.objective
     if objective is not None and queues.residence.end_to_end.size:

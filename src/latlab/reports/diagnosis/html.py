@@ -59,7 +59,11 @@ def write_report(path: str | os.PathLike[str], run: DiagnosisRun, command: str) 
     seen = run.seen.queues
     if seen is not None:
         add_topology(page, seen.diagnosis)
-    if answer.budget is not None:
+    for number, one in enumerate(answer.lines):
+        if one.budget is not None:
+            anchor = "budget" if not number else f"budget-{number + 1}"
+            _budget(page, one.budget, _views(run), ", ".join(one.stages[:4]), anchor)
+    if answer.budget is not None and not answer.lines:
         _budget(page, answer.budget, _views(run))
     if answer.tail is not None and answer.tail.events:
         _slowest(page, answer.tail)
@@ -117,12 +121,14 @@ def _queue_names(run: DiagnosisRun) -> list[str]:
     return [] if seen is None else [queue.name for queue in seen.diagnosis.queues if queue.name]
 
 
-def _budget(page: Page, budget: Budget, views: dict[str, str]) -> None:
+def _budget(
+    page: Page, budget: Budget, views: dict[str, str], line: str = "", anchor: str = "budget"
+) -> None:
     name = "the mean" if budget.quantile is None else f"p{100 * budget.quantile:g}"
     page.section(
-        f"Where {name} goes",
+        f"{line}: where {name} goes" if line else f"Where {name} goes",
         f"{duration(budget.total_ns)}, taken apart over {budget.events:,} events; the parts sum to it.",
-        anchor="budget",
+        anchor=anchor,
     )
     total = max(budget.total_ns, 1e-9)
     shown = [part for part in budget.parts if part.ns > 0 or part.kind == "unexplained"]
