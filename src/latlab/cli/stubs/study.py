@@ -28,13 +28,17 @@ _COMMAND = click.argument("command", nargs=-1, type=click.UNPROCESSED, required=
 @click.option("--seconds", type=Seconds(), help="Time for the repetitions, instead of the file's.")
 @click.option("--seed", type=int, help="Seed of the order of the runs, instead of the file's.")
 @click.option(
+    "--dry-run", is_flag=True,
+    help="Say in a few runs what the study would be: calls, threads, determinism, state, time and width.",
+)  # fmt: skip
+@click.option(
     "--faster", type=click.Choice(["work", "wait", "both"]),
     help="What a faster component does faster, instead of the file's.",
 )  # fmt: skip
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def study(
     study_toml: Path, as_json: bool, output: Path | None, html: Path | None, seconds: float | None,
-    seed: int | None, faster: str | None, command: tuple[str, ...],
+    seed: int | None, faster: str | None, dry_run: bool, command: tuple[str, ...],
 ) -> int:  # fmt: skip
     """Forecast what COMMAND would gain from a faster component, the one of STUDY_TOML.
 
@@ -49,6 +53,8 @@ def study(
     from latlab.stubs.studies import study as _study
 
     plan = _study.load_plan(study_toml)
+    if html is not None:
+        _study.require_place(html)
     if seconds is not None:
         if seconds <= 0:
             raise UsageError("--seconds must be greater than 0")
@@ -65,6 +71,12 @@ def study(
         raise UsageError("the COMMAND is missing", remedy="write it after --")
     if plan.kind == "python":
         stubs.require_component(plan.component, command, study_toml, "component")
+    if dry_run:
+        from latlab.stubs.studies.rehearse import rehearse
+
+        document = rehearse(plan, command)
+        click.echo(dumps(document) if as_json else stubs_text.rehearsal(document))
+        return ExitCode.OK
     result = _study.study(plan, command, output=output, progress=teller("stubs study"))
     click.echo(dumps(result.as_json()) if as_json else stubs_text.study(result))
     if html is not None:

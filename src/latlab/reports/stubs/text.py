@@ -86,6 +86,32 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, width: int 
     return "\n".join(lines)
 
 
+def rehearsal(found: Mapping[str, Any]) -> str:
+    """What a study would be, a line a fact."""
+    same = {True: "the same in two runs", False: "different in two runs", None: "not compared"}
+    lines = [
+        f"{found['component']}: {found['calls']} calls in {found['threads']} threads of "
+        f"{found['processes']} processes",
+        f"it works for {duration(found['busy_ns'])} and waits for {duration(found['blocked_ns'])} of "
+        f"{duration(found['run_ns'])} a run",
+        f"its results are {same[found['deterministic']]}",
+    ]
+    if found["keeps"]:
+        lines.append(f"each call changes {', '.join(found['keeps'])}: the stub does the same")
+    lines += [f"a call changes {name}, and a stub can't ({why})" for name, why in found["not_kept"].items()]
+    if found["differs"]:
+        lines.append(f"the stub changes more than its time: {found['differs']}; a study is refused")
+    asked, least = found["seconds"], found["least_seconds"]
+    enough = "" if least <= asked else f", and {duration(asked * 1e9)} are given: give it more --seconds"
+    lines.append(f"a study takes at least {duration(least * 1e9)}{enough}")
+    if found["half_width"] is not None:
+        lines.append(
+            f"in {duration(asked * 1e9)} the gain would be known to about {share(found['half_width'])} "
+            "of a run, judged by three of them"
+        )
+    return "\n".join(lines)
+
+
 def study(result: StudyResult) -> str:
     """The sentence, what each step said, and the cost-benefit table."""
     lines = [result.sentence, ""]

@@ -401,7 +401,7 @@ class Watch:
         whole = isinstance(value, plain) or hasattr(value, "fileno")
         inside = [] if whole else members(value)
         walk = _Walk()
-        if inside:
+        if inside or (not whole and hasattr(value, "__dict__")):
             for name, item in inside:
                 found[f"{label}.{name}"] = fingerprint(item)
             found[f"{label} members"] = fingerprint([name for name, _ in inside])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from latlab.errors import LatlabError, UsageError
@@ -50,7 +52,7 @@ def said(lab: _lab.Lab, mode: str, flags: tuple[str, ...] = ()) -> _same.Said:
     if mode == "original":
         return _same.said(lab.command, lab.original)
     lab.prepare(mode, 1.0, 0, flags)
-    return _same.said(lab.command, lab.environment)
+    return _same.said(lab.command, lab.environment, limit_s=lab.limit_s())
 
 
 def output_differs(lab: _lab.Lab) -> str | None:
@@ -92,6 +94,7 @@ def kept(lab: _lab.Lab) -> Changes:
         if not new:
             break
         lab.keep_places(new)
+    lab.lost = told(replace(found, kept=()))
     return found
 
 
@@ -246,10 +249,12 @@ def replay(
         lab = _lab.Lab(command, StudyPlan(component=name, keyed=keyed), Path(folder), own=pickles)
         shutil.copyfile(trace, lab.state / _plan.ANY_TRACE)
         stdin = _same.spooled(lab.folder)
+        begin = time.monotonic()
         original = _same.said(command, lab.original, stdin=stdin) if compare else None
+        limit = max(60.0, 20 * (time.monotonic() - begin)) if compare else math.inf
         chosen = {"lazy": lazy, "views": views, "told": True}
         lab.prepare("flat", 1.0, 0, tuple(flag for flag, wanted in chosen.items() if wanted))
-        done = _same.said(command, lab.environment, stdin=stdin, out=2 if aside else 1, err=2)
+        done = _same.said(command, lab.environment, stdin=stdin, out=2 if aside else 1, err=2, limit_s=limit)
         lab.require_recorded()
         outcomes = [path.read_text(encoding="ascii").split() for path in lab.state.glob("*.outcome")]
         calls = sum(int(one[0]) for one in outcomes)

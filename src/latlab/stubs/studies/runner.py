@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 
 from latlab._core import stubs as native
 from latlab.errors import LatlabError, UnavailableError, UsageError
@@ -31,6 +35,47 @@ _PART_NS = 2_000_000
 _MOST_PARTS = 100
 # A call of a command shorter than this waits for its start-up and for its parent's wake-up alone.
 _START_UP_NS = 2_000_000
+
+
+# A run that takes so many times the longest one, and at least so long, is ended.
+_LIMIT, _LEAST_LIMIT_S = 10.0, 20.0
+# A run that fails is repeated where as many have not.
+_BEFORE_REPEATED = 3
+WAITS = (
+    "does another part of it wait for something that the component does besides its result, such as an event?"
+)
+
+
+class _Failed(Exception):
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(what)
+        self.what, self.why = what, why
+
+
+@contextmanager
+def ended_after(pid: int, seconds: float) -> Iterator[list[int]]:
+    """End a process and its children where it lasts longer; then the list holds its number."""
+    late: list[int] = []
+    done = threading.Event()
+
+    def end() -> None:
+        if done.wait(None if seconds == math.inf else seconds):
+            return
+        late.append(pid)
+        try:
+            family = psutil.Process(pid)
+            for one in (*family.children(recursive=True), family):
+                one.kill()
+        except psutil.Error:  # it has ended meanwhile
+            return
+
+    thread = threading.Thread(target=end, daemon=True)
+    thread.start()
+    try:
+        yield late
+    finally:
+        done.set()
+        thread.join()
 
 
 @dataclass(frozen=True)
@@ -76,6 +121,8 @@ class Lab:
     runs: list[StudyRun] = field(default_factory=list)
     gauge_ns: list[int] = field(default_factory=list)
     segments: npt.NDArray[np.int64] | None = None
+    failed: list[str] = field(default_factory=list)  # runs that were repeated
+    lost: str = ""  # what calls change and a stub can't
     own: bool = True  # it replays what it has recorded itself, and so trusts it
 
     def __post_init__(self) -> None:
@@ -135,11 +182,26 @@ class Lab:
         flags: tuple[str, ...] = (),
         round_number: int = -1,
     ) -> StudyRun:
-        """One run; `mode` "original" runs the command as it is.
+        """One run; `mode` "original" runs the command as it is. One that fails is repeated once, and counted.
 
         Raises:
-            LatlabError: the command failed.
+            LatlabError: the command failed twice, or did not end.
         """
+        try:
+            return self._run(mode, speedup, delay_ns=delay_ns, flags=flags, round_number=round_number)
+        except _Failed as error:
+            # What fails in every run is no accident: of those before none has.
+            if len(self.runs) < _BEFORE_REPEATED or mode == "record":
+                raise LatlabError(error.what, remedy=error.why) from None
+            self.failed.append(error.what)
+        try:
+            return self._run(mode, speedup, delay_ns=delay_ns, flags=flags, round_number=round_number)
+        except _Failed as error:
+            raise LatlabError(error.what, remedy=error.why) from None
+
+    def _run(
+        self, mode: str, speedup: float, *, delay_ns: int, flags: tuple[str, ...], round_number: int
+    ) -> StudyRun:
         environment: Mapping[str, str] = self.original
         if mode != "original":
             environment = self.environment
@@ -152,17 +214,20 @@ class Lab:
             stderr=subprocess.PIPE,
         )  # fmt: skip
         assert process.stderr is not None
-        said = process.stderr.read()
+        with ended_after(process.pid, self.limit_s()) as late:
+            said = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter_ns() - before
         process.returncode = os.waitstatus_to_exitcode(status)
         process.stderr.close()
+        if late:
+            raise LatlabError(self.too_late(mode), remedy=f"{WAITS} {self.lost}".strip())
         if process.returncode != 0:
             last = said.decode(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
             what = "as it is" if mode == "original" else f"under the study, {mode}"
-            raise LatlabError(
+            raise _Failed(
                 f"the command failed with exit code {process.returncode} ({what}): {last[0]}",
-                remedy=""
+                ""
                 if mode == "original"
                 else "run 'latlab stubs validate' to see whether the component can be replayed",
             )
@@ -175,6 +240,16 @@ class Lab:
             self.require_recorded()
         self.segments = _segments(sorted(self.state.glob("*.marks")), before, before + wall)
         return run
+
+    def limit_s(self) -> float:
+        """After how long a run is ended: what waits for something that a stub does not do never ends."""
+        known = [run.wall_ns for run in self.runs]
+        return max(_LEAST_LIMIT_S, _LIMIT * max(known) / 1e9) if known else math.inf
+
+    def too_late(self, mode: str) -> str:
+        """What is said of a run that was ended."""
+        what = "as it is" if mode == "original" else f"under the study, {mode}"
+        return f"the command did not end within {self.limit_s():.0f} s ({what})"
 
     def require_recorded(self) -> None:
         """Refuse what could not be recorded, even where the command went on.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -12,6 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
+
+from latlab.errors import LatlabError
+from latlab.stubs.studies import runner as _lab
 
 _SHOWN = 60  # characters of a line that differs
 _MOST_BYTES = 64 << 20  # of an output that are compared
@@ -37,7 +41,7 @@ class Said:
 
 def said(
     command: Sequence[str], environment: Mapping[str, str], *, stdin: Path | None = None,
-    out: int | None = None, err: int | None = None,
+    out: int | None = None, err: int | None = None, limit_s: float = math.inf,
 ) -> Said:  # fmt: skip
     """Run a command and keep what it says.
 
@@ -45,6 +49,10 @@ def said(
         stdin: file that it reads; nothing when None.
         out: descriptor to which its output goes as well; nowhere when None.
         err: likewise of its errors.
+        limit_s: after which it is ended.
+
+    Raises:
+        LatlabError: it did not end by then.
     """
     before = _stamps()
     with open(stdin or os.devnull, "rb") as given:
@@ -60,11 +68,14 @@ def said(
     ]
     for thread in threads:
         thread.start()
-    code = process.wait()
-    for thread in threads:
-        thread.join()
+    with _lab.ended_after(process.pid, limit_s) as late:
+        code = process.wait()
+        for thread in threads:
+            thread.join()
     process.stdout.close()
     process.stderr.close()
+    if late:
+        raise LatlabError(f"the command did not end within {limit_s:.0f} s with the stub", remedy=_lab.WAITS)
     return Said(code, bytes(kept[1]), bytes(kept[2]), _written(before))
 
 

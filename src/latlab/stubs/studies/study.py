@@ -88,6 +88,8 @@ def study(
         UsageError: there is no such command, or the component is never called.
     """
     _lab.check_command(list(command))
+    if output is not None:
+        require_place(output)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="latlab-study-") as scratch:
         lab = _lab.Lab(list(command), plan, Path(scratch))
@@ -116,6 +118,9 @@ def study(
         result = _conclude(lab, units, rounds, system, suspicion, by_period)
         warnings = result.warnings if validated else (*result.warnings, f"not validated: {verdict}")
         warnings = (*warnings, changes) if changes else warnings
+        if lab.failed:
+            runs = f"{len(lab.failed)} of {len(lab.runs) + len(lab.failed)} runs failed and were repeated"
+            warnings = (*warnings, f"{runs}: {lab.failed[0]}")
         result = replace(
             result,
             validated=validated,
@@ -126,6 +131,23 @@ def study(
         if output is not None:
             _save(lab, result, output, command)
     return result
+
+
+def require_place(path: str | Path) -> None:
+    """Refuse a place for a result before anything is measured.
+
+    Raises:
+        InputError: nothing can be written there.
+    """
+    place = Path(path)
+    folder = next(one for one in (place, *place.absolute().parents) if one.exists())
+    if folder == place and place.is_file():
+        folder = place.parent
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".latlab-"):
+            pass
+    except OSError as error:
+        raise InputError(path, f"can't be written ({error.strerror})") from error
 
 
 def _require_same(lab: _lab.Lab) -> str:

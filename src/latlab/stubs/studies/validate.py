@@ -54,7 +54,7 @@ def validate(
                 f"the test fails without any stub (exit code {unchanged.returncode}): {last_said(unchanged)}"
             )
         a, b = recorded(lab), recorded(again)
-        difference = _difference(name, a, b)
+        difference = recordings_differ(name, a, b)
         result["deterministic"] = difference is None
         if difference is not None:
             return {**result, "valid": False, "verdict": f"{name} is not deterministic: {difference}"}
@@ -119,9 +119,10 @@ def fingerprint(name: str, kind: str) -> str | None:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def _difference(
+def recordings_differ(
     name: str, a: dict[str, list[_trace.Definition]], b: dict[str, list[_trace.Definition]]
 ) -> str | None:
+    """What differs between two recordings of a component, by processes; None where nothing does."""
     if a.keys() != b.keys():
         return f"{len(a)} processes call it, then {len(b)}"
     for process in a:
