@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["__version__", "get_cmake_dir", "get_include"]
+__all__ = ["__version__", "diagnose", "get_cmake_dir", "get_include"]
 
 __version__ = "0.1.0"
 
@@ -20,3 +20,14 @@ def get_include() -> str:
 def get_cmake_dir() -> str:
     """The folder that holds latlab's CMake package, for ``-Dlatlab_DIR=``."""
     return os.path.join(_HERE, "lib", "cmake", "latlab")  # noqa: PTH118
+
+
+def __getattr__(name: str) -> object:  # types: __init__.pyi
+    """The functions of `latlab.api`, imported when they are first asked for; the domains likewise."""
+    from importlib import import_module
+
+    if name == "diagnose":
+        return import_module("latlab.api").diagnose
+    if name in ("bench", "jitter", "market", "messaging", "queues", "requests", "stubs"):
+        return import_module(f"latlab.{name}")
+    raise AttributeError(f"module 'latlab' has no attribute {name!r}")
