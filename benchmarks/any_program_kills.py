@@ -32,8 +32,8 @@ _OWN_CODES = (0, 1, 3)
 _AT_MOST_S = 4.0  # from the start of latlab to the kill: it starts, observes, analyses and reports meanwhile
 
 
-def kill_one(number: int, draw: random.Random, program: Path, folder: Path) -> str:
-    """What went wrong; "" where nothing did."""
+def kill_one(number: int, draw: random.Random, program: Path, folder: Path, started: set[int]) -> str:
+    """What went wrong; "" where nothing did. The observer's process is added to `started`."""
     by_pid, kills_latlab = bool(number & 1), bool(number & 2)
     command = [str(program), "line", str(_LONG_S), "stages=3", "slow=parse", "fast=50", "us=300"]
     own = subprocess.Popen(command, stderr=subprocess.DEVNULL) if by_pid else None
@@ -43,6 +43,7 @@ def kill_one(number: int, draw: random.Random, program: Path, folder: Path) -> s
          "-o", str(folder), *asked],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, text=True,
     )  # fmt: skip
+    started.add(latlab.pid)
     try:
         time.sleep(draw.uniform(0.1, _AT_MOST_S))
         victims = [own.pid] if own is not None else list(observed(latlab.pid, program))
@@ -107,19 +108,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     draw, wrong = random.Random(given.seed), []
+    started: set[int] = set()
     with tempfile.TemporaryDirectory(prefix="any-program-kills-") as temporary:
         program = Path(temporary) / "planted"
         source = str(HERE / "planted.cpp")
         compiler = os.environ.get("CXX") or "c++"
         subprocess.run([compiler, "-std=c++20", "-O2", "-pthread", source, "-o", str(program)], check=True)
         for number in range(given.kills):
-            why = kill_one(number, draw, program, Path(temporary) / f"run-{number}")
+            why = kill_one(number, draw, program, Path(temporary) / f"run-{number}", started)
             if why:
                 wrong.append(why)
                 print(f"kill {number}: {why}", flush=True)
         subprocess.run([sys.executable, "-m", "latlab", "diagnose", "--no-forecast", "--", "true"],
                        capture_output=True, check=False, cwd=temporary)  # fmt: skip
-    left = [str(one.path) for one in leftovers()]
+    left = [str(one.path) for one in leftovers() if one.pid in started]
     print(
         f"{given.kills} kills, seed {given.seed}: {len(wrong)} went wrong, left by dead processes: {left[:5]}"
     )
