@@ -58,8 +58,6 @@ def _text(name: str, text: str) -> Callable[[Path], Path]:
 
 def _recording(part: str, *, complete: bool) -> Callable[[Path], Path]:
     def write(folder: Path) -> Path:
-        import pyarrow as pa
-
         from latlab.formats.recording import RecordingWriter
         from latlab.model.machine.environment import Environment, Fact
 
@@ -67,8 +65,7 @@ def _recording(part: str, *, complete: bool) -> Callable[[Path], Path]:
             folder / "run", "queues", parameters={"a": 1}, environment=Environment({"host.name": Fact("h")})
         )
         for at in range(3):
-            names = pa.array(["a", "b", None]).dictionary_encode()
-            writer.append("fills", pa.RecordBatch.from_pydict({"t": pa.array([at, 2, 3]), "name": names}))
+            writer.append("fills", {"t": [at, 2, 3], "name": ["a", "b", None]})
         writer.put("answer", {"schema": 1, "sentence": "book limits.", "list": [1, 2.5, None, {"a": "b"}]})
         writer.close() if complete else writer.abandon()
         return folder / "run" / part

@@ -114,6 +114,16 @@ def test_a_chunk_unlike_the_first_is_refused_and_costs_nothing(tmp_path: Path) -
     assert open_recording(tmp_path / "r").series("s").num_rows == 1
 
 
+def test_words_as_numbers_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    words = pa.RecordBatch.from_pydict({"name": pa.array(["a", "b"]).dictionary_encode()})
+    with (
+        writer(tmp_path / "r") as out,
+        pytest.raises(ValueError, match="column 'name' is dictionary-encoded"),
+    ):
+        out.append("s", words)
+    assert open_recording(tmp_path / "r").names() == []
+
+
 def test_a_writer_killed_at_any_moment_leaves_every_finished_chunk(tmp_path: Path) -> None:
     dice = random.Random(1)
     for attempt in range(12):

@@ -102,7 +102,7 @@ def test_an_export_opens_without_us(tmp_path: Path, environment: Environment) ->
     with tarfile.open(tmp_path / "a.tar.gz") as archive:
         member = archive.extractfile("a/fills.csv")
         assert member is not None
-        assert member.read().decode().splitlines() == ['"t_ns","fill"', "0,1", "1,2", "2,3"]
+        assert member.read().decode().splitlines() == ["t_ns,fill", "0,1", "1,2", "2,3"]
         assert "a/answer.json" in archive.getnames()
 
 

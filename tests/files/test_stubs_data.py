@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import collections
+import copyreg
 import datetime
 import decimal
 import enum
@@ -135,3 +136,14 @@ def test_an_exception_keeps_its_cause() -> None:
     values.Pickler(file, {}).dump(error)
     found = data.loads(file.getvalue())
     assert (type(found), found.args, repr(found.__cause__)) == (NoisyError, ("1 2",), "KeyError('k')")
+
+
+def test_exceptions_are_data_whatever_a_library_registers_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(copyreg.dispatch_table, ValueError, lambda error: (os.getenv, (str(error),)))
+
+    file = io.BytesIO()
+    values.Pickler(file, {}).dump({"error": ValueError("HOME")})
+    for pickled in (file.getvalue(), values.dumps(ValueError("HOME"))):
+        found = data.loads(pickled)
+        error = found["error"] if isinstance(found, dict) else found
+        assert (type(error), error.args) == (ValueError, ("HOME",))

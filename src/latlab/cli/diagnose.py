@@ -104,10 +104,10 @@ def diagnose(
         if question.layout is None:
             raise UsageError(
                 "--apply changes the demonstration's pipeline, not an application of yours",
-                remedy="change it, and hold both against each other: latlab diagnose compare BEFORE AFTER",
+                remedy="change it, and compare both: latlab diagnose compare BEFORE AFTER",
             )
         if not forecast:
-            raise UsageError("--apply needs the forecast that it is held against; leave out --no-forecast")
+            raise UsageError("--apply compares the measured gain with the forecast; leave out --no-forecast")
         question = replace(question, apply=int(speedup) / 100)
     if feed is not None:
         if question.layout is None:

@@ -121,6 +121,9 @@ class RecordingWriter:
         writer = self._series.get(series)
         if writer is None:
             name = _checked(series)
+            coded = [one.name for one in rows.schema.children if one.dictionary is not None]
+            if coded:
+                raise ValueError(f"column '{coded[0]}' is dictionary-encoded; append its plain values")
             writer = _SeriesWriter(self.path / f"{name}.arrows", rows.schema)
             self._series[series] = writer
         writer.append(rows)

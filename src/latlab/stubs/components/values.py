@@ -23,16 +23,8 @@ def is_immutable(value: Any, depth: int = 0) -> bool:
     return type(value) in (tuple, frozenset) and depth < 8 and all(is_immutable(v, depth + 1) for v in value)
 
 
-class Pickler(pickle.Pickler):
-    """Names arguments instead of copying them, so that a result that is an argument stays one."""
-
-    def __init__(self, file: io.BytesIO, arguments: dict[int, Any]) -> None:
-        super().__init__(file, protocol=5)
-        self._arguments = arguments
-
-    def persistent_id(self, value: Any) -> Any:
-        """Which argument a value is, or None."""
-        return self._arguments.get(id(value))
+class _Plain(pickle.Pickler):
+    """Writes exceptions by themselves, whatever a library has registered for them in `copyreg`."""
 
     def reducer_override(self, value: Any) -> Any:
         """How an exception is pickled: with its cause, and without a call of an __init__ of its own.
@@ -44,12 +36,24 @@ class Pickler(pickle.Pickler):
         own = any("__init__" in k.__dict__ and k.__module__ != "builtins" for k in type(value).__mro__)
         chained = value.__cause__ is not None or value.__context__ is not None
         if not own and not chained:
-            return NotImplemented
+            return value.__reduce_ex__(4)
         chain = (value.__cause__, value.__context__, value.__suppress_context__)
         if own:
             return chain_exception, (make_exception, (type(value), value.args, value.__dict__), None, chain)
         reduced: Any = value.__reduce_ex__(4)
         return chain_exception, (*reduced[:2], reduced[2] if len(reduced) > 2 else None, chain)
+
+
+class Pickler(_Plain):
+    """Names arguments instead of copying them, so that a result that is an argument stays one."""
+
+    def __init__(self, file: io.BytesIO, arguments: dict[int, Any]) -> None:
+        super().__init__(file, protocol=5)
+        self._arguments = arguments
+
+    def persistent_id(self, value: Any) -> Any:
+        """Which argument a value is, or None."""
+        return self._arguments.get(id(value))
 
 
 def loads(blob: bytes, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -96,7 +100,9 @@ class State:
 
 def dumps(value: Any) -> bytes:
     """Pickled by itself."""
-    return pickle.dumps(value, protocol=5)
+    file = io.BytesIO()
+    _Plain(file, protocol=5).dump(value)
+    return file.getvalue()
 
 
 class _KeyPickler(pickle.Pickler):
