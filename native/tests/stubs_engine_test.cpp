@@ -164,6 +164,7 @@ TEST("a component's site is told by name, place and the type of its result, from
   std::vector<const engine::Site*> seen(4);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(seen.size());
     for (auto& mine : seen) threads.emplace_back([&] { mine = &found.of("parse", one, type); });
   }
   for (const auto* site : seen) CHECK_EQUAL(seen[0], site);

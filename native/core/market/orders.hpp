@@ -168,6 +168,7 @@ class OrderTable {
     const std::uintptr_t recent = reinterpret_cast<std::uintptr_t>(&slots_[ref % kRecent]);
     const std::uintptr_t old = reinterpret_cast<std::uintptr_t>(old_.place(ref));
     const std::uintptr_t chosen = std::uintptr_t{0} - std::uintptr_t{direct(ref)};
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): only prefetched from, and it is one of the two
     prefetch_line(reinterpret_cast<const void*>((recent & chosen) | (old & ~chosen)));
   }
 
