@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from latlab.formats.event_traces.files import RECORD, TraceFile
-from latlab.lab.forecast.by_stage_stub import _agenda, quantile_interval
+from latlab.lab.forecast.by_stage_stub import _agenda, points_that_fit, quantile_interval
 from latlab.lab.forecast.stage_runs import Fast, Paced, undisturbed
 from latlab.lab.judge.disturbances import losses_in_words
 from latlab.lab.judge.outcome import Outcome
@@ -41,6 +41,16 @@ def test_of_many_runs_the_interval_leaves_the_outermost_out() -> None:
 
     assert found is not None
     assert (found.low, found.high) == (102_000, 109_000)
+
+
+@pytest.mark.parametrize(
+    ("room", "points"),
+    [(9, (0.0, 0.2, 0.5, 1.0)), (4, (0.0, 0.2, 0.5, 1.0)), (3, (0.0, 0.5, 1.0)), (0, (0.0, 0.5, 1.0))],
+)
+def test_the_point_that_is_applied_stays_where_there_is_room_for_few(
+    room: int, points: tuple[float, ...]
+) -> None:
+    assert points_that_fit((0.0, 0.2, 0.5, 1.0), 0.5, room) == points
 
 
 def agenda(

@@ -44,12 +44,13 @@ from latlab.stats.quantiles import nearest_rank
 from latlab.system.core_speed import CoreSpeed
 from latlab.words import duration, duration_interval, share
 
-__all__ = ["STORY_SPEEDUPS", "forecast", "mean_interval", "quantile_interval"]
+__all__ = ["STORY_SPEEDUPS", "forecast", "mean_interval", "points_that_fit", "quantile_interval"]
 
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
 STORY_SPEEDUPS = (0.0, 0.2, 0.5, 1.0)  # where one of them is applied, too
-_OVERHEAD_S = 1.0  # of a run: processes that start, a recording that is read
+_OVERHEAD_S = 1.0  # of a run, before one is known: processes that start, a recording that is read
+_LEAST_OVERHEAD_S = 0.4
 _MORE = 1.2  # of an overhead that two runs showed: others take longer
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
 _LEAST_ROUNDS = 2
@@ -74,6 +75,7 @@ def forecast(
     *,
     over: bool = False,
     speedups: Sequence[float] | None = None,
+    applied: float | None = None,
 ) -> Forecast:
     """Measure the curve of a stage.
 
@@ -84,6 +86,7 @@ def forecast(
         tell: takes a line on each round as it begins. What it takes for that is not the forecast's time.
         over: make two rounds in any case.
         speedups: the points; by default as many as fit.
+        applied: the one of them that has to be there.
 
     Raises:
         CannotStubError: nothing of the stage's service can be stubbed.
@@ -102,9 +105,14 @@ def forecast(
     flat = run_paced(stubbing, stubbed(stubbing.layout, stage, 0), stage)
     left_s = deadline - time.monotonic()
     # Known by now: what a run takes on this machine. At full load queues are drained at its end, too.
-    overhead_s = _MORE * max(_OVERHEAD_S, (time.monotonic() - begin) / 2 - stubbing.seconds)
+    overhead_s = _MORE * max(_LEAST_OVERHEAD_S, (time.monotonic() - begin) / 2 - stubbing.seconds)
     fast_s = CAPACITY_S + overhead_s
-    least = _LEAST_ROUNDS * (len(speedups or _FEW_SPEEDUPS) + 1)  # pairs of runs, one at the input's own pace
+    shortest_s = (
+        min(stubbing.seconds, _SHORTEST_S) + overhead_s + fast_s
+    )  # a pair, one at the input's own pace
+    if speedups is not None and not over:
+        speedups = points_that_fit(speedups, applied, int(left_s / (_LEAST_ROUNDS * shortest_s)) - 1)
+    least = _LEAST_ROUNDS * (len(speedups or _FEW_SPEEDUPS) + 1)  # pairs of runs
     fits = left_s / least - fast_s - overhead_s
     if not over and fits < stubbing.seconds:
         stubbing = dataclasses.replace(stubbing, seconds=max(min(stubbing.seconds, _SHORTEST_S), fits))
@@ -174,6 +182,13 @@ def forecast(
         uneven=None if uneven is None else uneven[0],
         seconds=stubbing.seconds,
     )
+
+
+def points_that_fit(speedups: Sequence[float], applied: float | None, room: int) -> tuple[float, ...]:
+    """As it is, all of it, the one that is applied, and of the others as many as there is room for."""
+    needed = {0.0, 1.0, applied} & set(speedups)
+    others = [one for one in speedups if one not in needed][: max(0, room - len(needed))]
+    return tuple(sorted(needed | set(others)))
 
 
 def _least_s(seconds: float) -> float:

@@ -91,7 +91,9 @@ class TradingPipeline:
 
         def measure(deadline: float, writer: RecordingWriter, tell: Tell) -> Forecast:
             try:
-                return forecast(stubbing, stage, deadline, writer, tell, speedups=asked)
+                return forecast(
+                    stubbing, stage, deadline, writer, tell, speedups=asked, applied=question.apply
+                )
             except CannotStubError as error:
                 raise CannotReplayError(str(error)) from None
 
