@@ -87,7 +87,8 @@ TEST("what the input buffer has no room for is dropped and counted") {
   Exchange exchange({line}, 1'000'000'000, 10, false);
   std::thread runner([&] { exchange.run(); });
   // The first pass fills three cells and its end the fourth; nobody takes anything out, so the next is lost.
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (buffer.size() < 4 && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
   exchange.stop();
   runner.join();
   CHECK_EQUAL(4U, buffer.size());
