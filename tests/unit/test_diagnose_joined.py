@@ -8,6 +8,8 @@ import pytest
 
 from latlab.lab.diagnosis.joined import joined
 from latlab.model.diagnosis.answer import Answer, AnswerLine
+from latlab.model.evidence.pipeline import RunDoubt
+from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
 from latlab.model.threads import Code, Limit, LimitKind, LockUse, Role, ThreadFindings
 
@@ -76,7 +78,7 @@ def test_too_few_events_leave_it_to_the_threads_and_a_starved_sampler_to_nobody(
     assert (
         joined(replace(answer(Verdict.UNKNOWN), distrust=starved), findings(), starved).limiting_stage is None
     )
-    status = ("the command ended with status 1",)
+    status = (said(RunDoubt.ENDED, status=1),)
     ended = joined(replace(answer(Verdict.UNKNOWN), distrust=status), findings(), status)
     assert (ended.limiting_stage, ended.distrust) == ("loader", status)
 

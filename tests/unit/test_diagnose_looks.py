@@ -25,7 +25,9 @@ def observe(
         one = {"unseen": False, "limiting_stage": None, "seconds": 2.0, **next(left)}
         output.mkdir()
         (output / "look").write_text(str(len(list(tmp_path.iterdir()))))
-        found = SimpleNamespace(limiting_stage=one.pop("limiting_stage"), seconds=one.pop("seconds"))
+        found = SimpleNamespace(
+            limiting_stage=one.pop("limiting_stage"), of_run=SimpleNamespace(seconds=one.pop("seconds"))
+        )
         return SimpleNamespace(watched=SimpleNamespace(diagnosis=found), **one)
 
     monkeypatch.setattr(trading_pipeline, "run_pipeline", run_pipeline)

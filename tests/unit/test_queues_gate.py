@@ -1,4 +1,7 @@
-"""Verdicts are said or withheld: contradictions, and shapes beyond a line, planted in observations."""
+"""Verdicts are said or withheld: contradictions, and shapes beyond a line, planted in observations.
+
+Over 400 lines: one builder of observations, and a test of each contradiction.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,17 @@ from latlab.lab.judge.disturbances import losses_in_words
 from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
 from latlab.model.queues.observation import Observation, Queue, QueueKind, SocketBuffer
 from latlab.queues import analyse
-from latlab.queues._tandem import Line, observe, simulate
 from latlab.queues.judge.gate import doubts_about
 from latlab.queues.judge.lines import lines_of
-from latlab.queues.judge.lock import takes_one_cpu
 from latlab.queues.judge.measures.measured import measure
 from latlab.queues.judge.measures.queues import queue_results
 from latlab.queues.judge.measures.series import expand, steady_window
 from latlab.queues.judge.sentences import burst_sentence
 from latlab.queues.judge.verdict import _explained, _Judged
+from latlab.queues.model.tandem import Line, observe, simulate
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.queues.text import analysis_lines
+from latlab.schedule.interpreter_lock import takes_one_cpu
 
 PERIOD = 100_000.0
 MS = 1_000_000
@@ -292,7 +295,7 @@ def idle() -> Observation:
 
 def with_socket(observation: Observation, drain: str, full: float) -> Observation:
     """The same beside a receive buffer that dropped 971 datagrams and was nearly full so often."""
-    t_ns = np.linspace(*observation.sweeps["t_ns"][[0, -1]], 50).astype(np.int64)
+    t_ns = np.linspace(observation.sweeps["t_ns"][0], observation.sweeps["t_ns"][-1], 50).astype(np.int64)
     fill = np.where(np.arange(50) < 50 * full, 2600, 100).astype(np.uint64)
     samples = {"t_ns": t_ns, "socket": np.zeros(50, np.uint32), "fill_bytes": fill}
     samples |= {"capacity_bytes": np.full(50, 4096, np.uint64)}

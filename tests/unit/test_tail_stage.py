@@ -17,10 +17,12 @@ from latlab.model.queues.analysis import Verdict
 def _found(verdict: Verdict) -> Any:
     return SimpleNamespace(
         verdict=verdict,
-        stages=[
-            SimpleNamespace(name="book-1", type="book"),
-            SimpleNamespace(name="strategy-0", type="strategy"),
-        ],
+        of_run=SimpleNamespace(
+            stages=[
+                SimpleNamespace(name="book-1", type="book"),
+                SimpleNamespace(name="strategy-0", type="strategy"),
+            ]
+        ),
         queues=[
             SimpleNamespace(name="market-a.book-1", drain="book-1"),
             SimpleNamespace(name="s", drain="strategy-0"),

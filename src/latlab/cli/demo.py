@@ -76,6 +76,7 @@ def demo(
     """
     from latlab.lab.trading.demo import DemoOptions, run_demo
     from latlab.lab.trading.find_rate import find_rate as search
+    from latlab.model.diagnosis.pipeline import run_json
     from latlab.reports.diagnosis.demo_html import write_report
     from latlab.reports.diagnosis.demo_text import text
     from latlab.system.environment import capture
@@ -116,8 +117,8 @@ def demo(
         said = text(found, styled=wants_style(sys.stdout))
         return said if rate is None else f"{said}\n\n{rate['sentence']}"
 
-    document = {**found.to_json(), **({} if rate is None else {"rate": rate})} if as_json else None
-    return finish(options.output, write, document, words, bool(found.doubts), tell)
+    document = {**run_json(found), **({} if rate is None else {"rate": rate})} if as_json else None
+    return finish(options.output, write, document, words, bool(found.reasons), tell)
 
 
 def _layout(file: Path | None, slow: tuple[str, ...], delay: int | None, period: int | None) -> Any:

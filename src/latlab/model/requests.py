@@ -53,6 +53,7 @@ class RequestPart:
         where: the thread, lock, file or peer; "" where there is none.
         ns: its mean over the requests that are told of.
         share: of their whole time.
+        kind: service, a wait, or what else its time went to.
     """
 
     kind: PartKind
@@ -68,6 +69,9 @@ class RequestKind:
     Attributes:
         still_open: of its requests, those that were not answered while it was observed.
         at_least: the fields of those of its percentiles that are lower bounds for that.
+        name: what was asked for.
+        count: of requests.
+        p50_ns, p99_ns, p999_ns, max_ns: of theirs.
     """
 
     name: str
@@ -86,6 +90,8 @@ class RequestSpan:
 
     Attributes:
         thread: its name and number; "" where none was known.
+        kind, where: as of a part.
+        from_ns, until_ns: from the request's arrival.
     """
 
     thread: str
@@ -97,7 +103,13 @@ class RequestSpan:
 
 @dataclass(frozen=True, slots=True)
 class RequestWake:
-    """A wake-up of a thread that served a request, at a time from its arrival. `waker`: thread and number."""
+    """A wake-up of a thread that served a request, at a time from its arrival.
+
+    Attributes:
+        at_ns: from the request's arrival.
+        waker: who ended the wait: a thread and its number.
+        thread: whose.
+    """
 
     at_ns: int
     waker: str
@@ -112,7 +124,11 @@ class SlowRequest:
         began_ns: its arrival, CLOCK_MONOTONIC.
         connection: the socket, as far as it is known.
         still_open: it was not answered while it was observed: it took at least `ns`.
-        timeline: its parts in their order; short ones of a long timeline are left out. wakes: in it.
+        timeline: its parts in their order; short ones of a long timeline are left out.
+        ns: from its arrival to the last byte of its answer.
+        kind: what was asked for.
+        parts: where its time went.
+        wakes: who woke the threads that worked on it.
     """
 
     ns: int
@@ -127,7 +143,13 @@ class SlowRequest:
 
 @dataclass(frozen=True, slots=True)
 class TimeSlice:
-    """The requests that arrived in one stretch of time, from `began_s` after the observation's beginning."""
+    """The requests that arrived in one stretch of time, from `began_s` after the observation's beginning.
+
+    Attributes:
+        began_s: its start, in seconds from that of the observation.
+        requests: that arrived in it.
+        p50_ns, p99_ns, max_ns: of these.
+    """
 
     began_s: float
     requests: int
@@ -201,6 +223,7 @@ class QuantileForecast:
             gives without the change.
         ns: with it; low_ns, high_ns: over the simulations that fit, and over halves of the time.
         withheld: why it isn't told: then `ns` and its interval are 0.
+        seen_ns: as it was observed.
     """
 
     name: str
@@ -220,6 +243,7 @@ class RequestForecast:
         change: "lock" (held half as long), "function" (20 % faster), "worker" (one more), "cpu" (one more).
         name: which lock or function; "" of the others.
         withheld: why nothing is told; then there are no quantiles.
+        quantiles: what it does to each.
     """
 
     change: Literal["lock", "function", "worker", "cpu"]
@@ -237,14 +261,15 @@ class Requests:
         rate_hz: requests a second; where a share of the connections was sampled, of all of them.
         framing: of most requests: "resp", "http", "postgresql", "lines", "prefixed" (by a length of four
             bytes), or "direction": a request ends where its answer begins.
-        p50_ns … max_ns: from the arrival in the receive queue until the last byte of the answer was sent.
+        p50_ns, p99_ns, p999_ns, max_ns: quantiles and the longest, from the arrival in the receive queue
+            until the last byte of the answer was sent.
         without_arrival: requests whose arrival wasn't seen; they are counted from when they were read.
         parts: of those around p99.9 (of fewer than ten thousand: of the slowest hundredth).
         median_parts: of those around the median.
         band: how many requests `parts` tells of.
         sampled_share: of the connections, that were observed.
         still_open: requests that had not been answered at the end; each counts as at least so long in all
-            percentiles (`latlab.stats.censored`). longest_open_ns: the oldest of them.
+            percentiles (`latlab.stats.censored`).
         at_least: the fields of those of the percentiles that are lower bounds for that.
         uncounted: exchanges in which more requests may have come than are counted: what was captured of them
             doesn't show it.
@@ -254,7 +279,14 @@ class Requests:
         over_time: by arrival, in stretches of equal length; those without a request are left out.
         distrust: why this isn't trustworthy; empty when it is.
         began_ns: of the observation, CLOCK_MONOTONIC.
-        forecasts: what a change would buy. forecasts_withheld: why nothing is told of any; "" where it is.
+        forecasts: what a change would buy.
+        seconds: that were observed.
+        connections: that carried a request.
+        kinds: the same by what was asked for.
+        slowest: requests one by one.
+        lost_events: of the kernel's, for want of room.
+        longest_open_ns: how long the oldest unanswered request had waited at the end.
+        forecasts_withheld: why nothing is told of any change; "" where it is.
     """
 
     seconds: float

@@ -30,7 +30,12 @@ class LimitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A place in the code and its share of the samples of what limits."""
+    """A place in the code and its share of the samples of what limits.
+
+    Attributes:
+        function, file, line: the place; a file of "" and a line of 0 where they are not known.
+        share: of the samples.
+    """
 
     function: str
     file: str
@@ -48,6 +53,9 @@ class Limit:
         share: of the time that the program's progress waited for it.
         evidence: sentences with numbers, the strongest first.
         why_not: why nothing is named, where the kind is unknown.
+        kind: a thread, a lock, the CPUs, the disk …
+        sentence: the finding.
+        code: where the limiting threads ran or waited, by samples of their stacks.
     """
 
     kind: LimitKind
@@ -72,6 +80,11 @@ class Role:
         limits: share of the program's progress that waited for this role.
         spins: whether it polls without progress.
         code: where it mostly runs; of one that mostly waits where it does.
+        name: by where its threads start or wait.
+        pids: its processes.
+        process: the program's name.
+        entry: the function that its threads start in.
+        threads: their numbers in the schedule.
     """
 
     name: str
@@ -103,6 +116,8 @@ class Edge:
         kind: futex, lock, pipe, socket, poll, eventfd, child, signal or other.
         per_second: how often.
         waiting: share of the observed time that a thread of `to` spent in waits that `source` ended, mean.
+        source: the role that hands on.
+        to: the role that waited.
     """
 
     source: str
@@ -122,6 +137,9 @@ class LockUse:
         share: of the program's progress that waited for the lock's holder.
         waiters, holders: roles.
         waits_in: the functions that wait for it, where stacks were taken.
+        address: of the word.
+        wait_ns: all waits together.
+        longest_ns: the longest of them.
     """
 
     name: str
@@ -137,7 +155,12 @@ class LockUse:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A thread's line in the drawn timeline: shares of equally long pieces of the observed time."""
+    """A thread's line in the drawn timeline: shares of equally long pieces of the observed time.
+
+    Attributes:
+        thread: its number in `threads`.
+        running, runnable: a share of each piece.
+    """
 
     thread: int
     running: tuple[float, ...]
@@ -154,6 +177,15 @@ class ThreadFindings:
         slices: for the timeline, of the threads that matter.
         distrust: what was not seen well enough.
         root: the process that was asked about; 0 where that isn't known.
+        limit: what limits.
+        roles: threads that do the same.
+        edges: who hands work or room to whom.
+        locks: that threads contend for.
+        seconds: that were observed.
+        handoffs: wake-ups of one of its threads by another.
+        method: how the kernel's events were taken.
+        unseen: share of the waits whose end was not seen.
+        notes: what a reader should know of the observation.
     """
 
     limit: Limit

@@ -8,12 +8,15 @@ from pathlib import PurePath
 
 import numpy as np
 
+from latlab.model.evidence.said import said
+from latlab.model.evidence.threads import ThreadEvidence, ThreadFinding, ThreadReason
 from latlab.model.threads import Code, Limit, LimitKind, Role
+from latlab.schedule.interpreter_lock import takes_one_cpu
 from latlab.threads._blame import Cause
 from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts
 from latlab.threads._code import coroutine_of, hottest, own_function, spin_lock, waiting_places
 from latlab.threads._edges import busy_of
-from latlab.words import count, duration, plural, share
+from latlab.words import share
 
 __all__ = ["counted", "described", "late_of", "load_of", "lock_of", "none_told"]
 
@@ -46,33 +49,36 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
     holders = sorted({facts.role_of[thread] for thread in word.wakers})
     threads = set(word.waiters) | set(word.wakers)
     running = sum(facts.times[thread].running for thread in threads) / 1e9 / facts.schedule.seconds
+    waiting = sum(facts.times[thread].runnable for thread in threads) / 1e9 / facts.schedule.seconds
     python = all(facts.schedule.threads[thread].pid in facts.python for thread in threads)
-    gil = word.interpreter or (python and word.timed > 0 and 0.6 < running < 1.15 and not word.sure)
+    gil = word.interpreter or (
+        python and word.timed > 0 and not word.sure and takes_one_cpu(running, waiting)
+    )
     if gil and _one_runs(facts, threads):
         return None
     name = "GIL" if gil else word.name
-    said = f"held by {_roles(facts, holders)}, waited for by {_roles(facts, waiters)}"
+    held = said(ThreadEvidence.HELD_BY, holders=_roles(facts, holders), waiters=_roles(facts, waiters))
     where = f", waited for in {word.places[0]}" if word.places else ""
     told = "the interpreter lock (GIL)" if gil else f"the lock at {word.address:#x}{where}"
     if not word.sure and not gil and confidence < _SURE_LOCK:
         return None
+    mean_ns = word.wait_ns / max(1, word.waits)
     evidence = [
-        f"the progress waited for its holder {share(part)} of the time",
-        f"{count(word.waits)} waits for it, {duration(word.wait_ns / max(1, word.waits))} each on average, "
-        f"at most {duration(word.longest_ns)}",
-        said,
+        said(ThreadEvidence.HOLDER, part=part),
+        said(ThreadEvidence.LOCK_WAITS, waits=word.waits, mean_ns=mean_ns, longest_ns=word.longest_ns),
+        held,
     ]
     if gil:
-        evidence.append(f"its {plural(len(threads), 'thread')} together ran {running:.2f} CPUs")
+        evidence.append(said(ThreadEvidence.TOGETHER, threads=len(threads), cpus=running))
     code = hottest(facts.schedule, threads)
     if word.places and not gil:
-        evidence.append("waited for in " + ", ".join(word.places[:2]))
+        evidence.append(said(ThreadEvidence.WAITED_IN, places=", ".join(word.places[:2])))
     return Limit(
         LimitKind.LOCK,
         name,
         confidence,
         part,
-        f"Bottleneck: {told}. Progress waited for it {share(part)} of the time; it is {said}.",
+        said(ThreadFinding.LOCK, lock=told, part=part, held=held),
         tuple(evidence),
         code,
     )
@@ -129,15 +135,14 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
     if first.kind is LimitKind.DISK:
         threads = _threads_with(facts, Cause.DISK)
         roles = sorted({facts.role_of[thread] for thread in threads})
-        said = f"{_roles(facts, roles)} waited for it"
         where = "" if first.name == "disk" else f" ({first.name})"
         return Limit(
             LimitKind.DISK,
             first.name,
             confidence,
             part,
-            f"Bottleneck: the disk{where}. Progress waited for it {share(part)} of the time.",
-            (said, *_blocked_of(facts, roles)),
+            said(ThreadFinding.DISK, where=where, part=part),
+            (said(ThreadEvidence.ROLES_WAITED, roles=_roles(facts, roles)), *_blocked_of(facts, roles)),
             waiting_places(facts.schedule, threads),
         )
     if first.kind is LimitKind.TIMER:
@@ -151,15 +156,17 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
             name,
             confidence,
             part,
-            f"No resource is short: the program waits for the sleeps of {shown}, {share(part)} of the time.",
-            (f"{shown} ran {share(_mean(facts, asleep, 'running'))} of the time and slept otherwise",),
+            said(ThreadFinding.SLEEPS, who=shown, part=part),
+            (said(ThreadEvidence.SLEPT, who=shown, running=_mean(facts, asleep, "running")),),
             waiting_places(facts.schedule, asleep),
         )
     if first.kind is LimitKind.LOAD:
         clients = sorted(
             {facts.roles[index].name for index in first.roles if not facts.own & set(facts.roles[index].pids)}
         )
-        told = f"It waits for its clients ({', '.join(clients[:3])})" if clients else "It waits for work"
+        told = said(ThreadReason.NO_WORK)
+        if clients:
+            told = said(ThreadReason.CLIENTS, clients=", ".join(clients[:3]))
         return load_of(facts, told, part, confidence)
     if first.kind is LimitKind.NETWORK:
         return Limit(
@@ -167,10 +174,10 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
             first.name,
             confidence,
             part,
-            f"Bottleneck: the network peer {first.name}. Progress waited for it {share(part)} of the time.",
+            said(ThreadFinding.NETWORK, peer=first.name, part=part),
             _blocked_of(facts, range(len(facts.roles))),
         )
-    return none_told("the program was stopped by a signal or a debugger")
+    return none_told(said(ThreadReason.STOPPED))
 
 
 def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> Limit:
@@ -180,7 +187,7 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
             first.name,
             confidence,
             part,
-            f"Bottleneck: another process, {first.name}. Progress waited for it {share(part)} of the time.",
+            said(ThreadFinding.PROCESS, name=first.name, part=part),
             _blocked_of(facts, range(len(facts.roles))),
         )
     role = facts.roles[first.roles[0]]
@@ -197,16 +204,21 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
         shown = f"{name} ({PurePath(held.file).name}:{held.line}), which holds the event loop"
     asleep = _mean(facts, threads, "timer")
     others_had = max(0.0, 1 - sum(busy_of(facts.times[one]) for one in threads) / len(threads) - asleep)
-    slept = f", slept {share(asleep)}" if asleep > IDLE else ""
+    times = {
+        "who": "each" if len(threads) > 1 else "it",
+        "running": _mean(facts, threads, "running"),
+        "runnable": _mean(facts, threads, "runnable"),
+        "waited": others_had,
+    }
     evidence = [
-        f"progress waited for {name} {share(part)} of the time",
-        f"{'each' if len(threads) > 1 else 'it'} ran {share(_mean(facts, threads, 'running'))} of the time, "
-        f"was runnable without a CPU {share(_mean(facts, threads, 'runnable'))}{slept}, "
-        f"and waited for others {share(others_had)}",
+        said(ThreadEvidence.WAITED_FOR, name=name, part=part),
+        said(ThreadEvidence.RAN_AND_SLEPT, asleep=asleep, **times)
+        if asleep > IDLE
+        else said(ThreadEvidence.RAN, **times),
     ]
     if late is not None:
         rest = [one for one in role.threads if one != late]
-        evidence.append(f"the others of its role ran {share(_mean(facts, rest, 'running'))} of the time")
+        evidence.append(said(ThreadEvidence.ITS_ROLE, running=_mean(facts, rest, "running")))
     others = [
         other
         for index, other in enumerate(facts.roles)
@@ -214,19 +226,20 @@ def _of_role(facts: Facts, first: Candidate, part: float, confidence: float) -> 
     ]
     if others:
         busiest = max(others, key=lambda one: one.busy)
-        evidence.append(f"the next one, {counted(busiest)}, is busy {share(busiest.busy)} of the time")
+        evidence.append(said(ThreadEvidence.NEXT, who=counted(busiest), busy=busiest.busy))
     spinning = [other for other in facts.roles if other.spins]
-    evidence += [f"{counted(other)} spins: it polls without progress" for other in spinning]
+    evidence += [said(ThreadEvidence.SPINS, who=counted(other)) for other in spinning]
     code = hottest(facts.schedule, threads)
     asks = "another process, " if not facts.own & set(role.pids) else ""
     sleeps = f", which sleeps {share(asleep)} of the time" if asleep >= LEAST else ""
-    sentence = f"Bottleneck: {asks}{shown}{sleeps}. Progress waited for it {share(part)} of the time"
+    sentence = said(ThreadFinding.ROLE, who=asks + shown, sleeps=sleeps, part=part)
     if code and code[0].share >= 0.3:
-        sentence += f", mostly in {code[0].function} ({share(code[0].share, digits=0)} of its samples)"
+        where = {"function": code[0].function, "samples": code[0].share}
+        sentence = said(ThreadFinding.ROLE_IN, who=asks + shown, sleeps=sleeps, part=part, **where)
     kind = first.kind
     if late is not None and kind is LimitKind.THREAD and facts.schedule.threads[late].pid != facts.root:
         kind = LimitKind.PROCESS  # of a role that the program's own process shares, it is another one
-    return Limit(kind, name, confidence, part, sentence + ".", tuple(evidence), code)
+    return Limit(kind, name, confidence, part, sentence, tuple(evidence), code)
 
 
 def _of_spin_lock(facts: Facts, role: Role, spun: Code, part: float, confidence: float) -> Limit:
@@ -237,11 +250,10 @@ def _of_spin_lock(facts: Facts, role: Role, spun: Code, part: float, confidence:
         name,
         confidence,
         part,
-        f"Bottleneck: the {name} ({where}). {counted(role)} spin for it {share(spun.share)} of the time "
-        "that they run.",
+        said(ThreadFinding.SPIN_LOCK, name=name, place=where, who=counted(role), spun=spun.share),
         (
-            f"progress waited for {role.name} {share(part)} of the time",
-            f"each ran {share(_mean(facts, role.threads, 'running'))} of the time",
+            said(ThreadEvidence.WAITED_FOR, name=role.name, part=part),
+            said(ThreadEvidence.EACH_RAN, running=_mean(facts, role.threads, "running")),
         ),
         hottest(facts.schedule, role.threads),
     )
@@ -271,34 +283,25 @@ def _of_cpu(facts: Facts, first: Candidate, part: float, confidence: float) -> L
     waiting = sum(one.runnable for one in facts.times) / 1e9 / seconds
     runnable = float(facts.blame.share(Cause.RUNNABLE).sum()) / facts.blame.total
     evidence = [
-        f"progress was runnable without a CPU {share(runnable)} of the time",
-        f"the program used {own:.2f} of {cpus} CPUs, and {waiting:.2f} more threads were runnable on average",
+        said(ThreadEvidence.NO_CPU, runnable=runnable),
+        said(ThreadEvidence.USED, used=own, cpus=cpus, waiting=waiting),
     ]
     if facts.blame.stranger:
         names = facts.schedule.foreign_names
         most = sorted(facts.blame.stranger.items(), key=lambda item: -item[1])[:3]
         listed = ", ".join(f"{names.get(tid, '?')} (thread {tid}) {share(had)}" for tid, had in most)
-        evidence.append(f"in that time others had of the CPUs: {listed}")
+        evidence.append(said(ThreadEvidence.OTHERS_HAD, listed=listed))
     if first.name == "CPU quota":
         stopped = facts.schedule.throttled_ns / 1e9 / seconds
         limited = f" ({facts.schedule.quota})" if facts.schedule.quota else ""
-        sentence = (
-            f"Bottleneck: the CPU quota of its control group{limited}. It stopped the program "
-            f"{share(min(1.0, stopped or part))} of the time."
-        )
+        sentence = said(ThreadFinding.QUOTA, quota=limited, stopped=min(1.0, stopped or part))
     elif first.name == "CPUs":
-        sentence = (
-            f"Bottleneck: the CPUs. Progress was runnable without one {share(runnable)} of the time; its own "
-            "threads compete for them."
-        )
+        sentence = said(ThreadFinding.CPUS, runnable=runnable)
     else:
-        sentence = (
-            f"Bottleneck: the CPUs, which {first.name} uses too. Progress was runnable without one "
-            f"{share(runnable)} of the time."
-        )
+        sentence = said(ThreadFinding.CPUS_SHARED, name=first.name, runnable=runnable)
     busiest = sorted(facts.roles, key=lambda role: -role.runnable * role.count)[:2]
     evidence += [
-        f"{counted(role)} ran {share(role.running)} of the time, runnable {share(role.runnable)}"
+        said(ThreadEvidence.ROLE_RAN, who=counted(role), running=role.running, runnable=role.runnable)
         for role in busiest
         if role.runnable > 0.01
     ]
@@ -318,7 +321,7 @@ def _blocked_of(facts: Facts, roles: Sequence[int]) -> tuple[str, ...]:
         role = facts.roles[index]
         if role.blocked:
             kind, part = next(iter(role.blocked.items()))
-            lines.append(f"{counted(role)} was blocked {share(part)} of the time on: {kind}")
+            lines.append(said(ThreadEvidence.BLOCKED, who=counted(role), part=part, on=kind))
     return tuple(lines[:4])
 
 
@@ -329,10 +332,12 @@ def load_of(facts: Facts, why: str, part: float, confidence: float) -> Limit:
         "load",
         confidence,
         part,
-        f"Nothing in the program limits it. {why}, {share(part)} of the time.",
-        (f"all its threads together used {working:.2f} CPUs",),
+        said(ThreadFinding.LOAD, why=why, part=part),
+        (said(ThreadEvidence.ALL_USED, cpus=working),),
     )
 
 
 def none_told(why: str, *more: str) -> Limit:
-    return Limit(LimitKind.UNKNOWN, "", 0.0, 0.0, f"Cannot tell what limits: {why}.", more, (), (why, *more))
+    return Limit(
+        LimitKind.UNKNOWN, "", 0.0, 0.0, said(ThreadFinding.UNKNOWN, why=why), more, (), (why, *more)
+    )

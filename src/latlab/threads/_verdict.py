@@ -12,12 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from latlab.model.evidence.said import said
+from latlab.model.evidence.threads import ThreadEvidence, ThreadFinding, ThreadReason
 from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Cause
 from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, candidates_of, crowd, crowded
 from latlab.threads._code import hottest
 from latlab.threads._limits import counted, described, late_of, load_of, lock_of, none_told
-from latlab.words import duration, plural, share
+from latlab.words import share
 
 __all__ = ["judge"]
 
@@ -42,22 +44,18 @@ def judge(facts: Facts) -> Limit:
     blame = facts.blame
     if facts.schedule.seconds < _SHORTEST_S:
         return none_told(
-            f"it was observed for {duration(facts.schedule.seconds * 1e9)} only",
-            "a run of a second or more, or --seconds 10, shows enough",
+            said(ThreadReason.TOO_SHORT, ns=facts.schedule.seconds * 1e9), said(ThreadReason.LONGER)
         )
     total = blame.total
     working = sum(one.running for one in facts.times) / 1e9 / facts.schedule.seconds
     if total <= 0:
         if working > IDLE:
-            return none_told("its threads run, but no wait of them was seen to end")
-        return load_of(facts, "No thread of it did anything", 1.0, 1.0)
+            return none_told(said(ThreadReason.NO_WAIT_ENDED))
+        return load_of(facts, said(ThreadReason.NOTHING_DONE), 1.0, 1.0)
     unseen = float(blame.share(Cause.UNSEEN).sum()) / total
     if unseen > _UNSEEN or facts.schedule.losses.unseen_share > _UNSEEN:
-        return none_told(
-            "what its progress waited for could not be seen for "
-            f"{share(max(unseen, facts.schedule.losses.unseen_share))} of the time",
-            *facts.schedule.losses.notes,
-        )
+        most = max(unseen, facts.schedule.losses.unseen_share)
+        return none_told(said(ThreadReason.UNSEEN, part=most), *facts.schedule.losses.notes)
     lock = lock_of(facts, total)
     if lock is not None:
         return lock
@@ -72,15 +70,16 @@ def judge(facts: Facts) -> Limit:
     if idle is not None:
         return idle
     if part < LEAST:
-        return _withheld(facts, candidates, "nothing leads: " + _listed(candidates, total))
+        return _withheld(
+            facts, candidates, said(ThreadReason.NOTHING_LEADS, listed=_listed(candidates, total))
+        )
     if second is not None and second.total > _CLEAR * first.total:
-        return _withheld(facts, candidates, "two limit in turn: " + _listed(candidates, total))
+        return _withheld(facts, candidates, said(ThreadReason.IN_TURN, listed=_listed(candidates, total)))
     if first.kind is LimitKind.CPU and first.name == "CPUs" and not crowded(facts):
         why = (
-            "its threads want no more CPUs than there are and lacked them often; who had them was not seen"
+            said(ThreadReason.LACKED_UNSEEN)
             if crowded(facts) is False
-            else f"its threads want {crowd(facts):.2f} times the CPUs that there are, so another CPU or a "
-            f"faster {_busiest(facts)} would help; the same command on more CPUs tells which"
+            else said(ThreadReason.CROWDED, times=crowd(facts), busiest=_busiest(facts))
         )
         return _withheld(facts, candidates, why)
     aside = _aside(facts, first) if first.kind is LimitKind.TIMER else None
@@ -99,8 +98,7 @@ def judge(facts: Facts) -> Limit:
         return _withheld(
             facts,
             candidates,
-            f"it changes with time: parts of the observed time give {first.name} in {share(confidence)} of "
-            "the cases only",
+            said(ThreadReason.CHANGES, name=first.name, cases=confidence),
         )
     return told
 
@@ -115,15 +113,14 @@ def _all_idle(facts: Facts, candidates: Sequence[Candidate], total: float) -> Li
         return None
     names = [one.name for one in sleepers if one.total >= _NAMED * total] or [sleepers[0].name]
     others = [one for one in candidates if one.kind not in (LimitKind.TIMER, LimitKind.LOAD)]
-    work = " and for work" if len(sleepers) < len(idle) else ""
+    who = " and of ".join(names) + (" and for work" if len(sleepers) < len(idle) else "")
     return Limit(
         LimitKind.TIMER,
         ", ".join(names),
         _confidence([replace(sleepers[0], blocks=np.sum([one.blocks for one in idle], axis=0)), *others]),
         part,
-        f"No resource is short: the program waits for the sleeps of {' and of '.join(names)}{work}, "
-        f"{share(part)} of the time.",
-        (f"progress depended on {_listed(candidates, total)}",),
+        said(ThreadFinding.SLEEPS, who=who, part=part),
+        (said(ThreadEvidence.DEPENDED, listed=_listed(candidates, total)),),
     )
 
 
@@ -158,10 +155,8 @@ def _alike(facts: Facts, first: Candidate) -> str | None:
             continue
         work, most = _work(facts, role), _work(facts, leader)
         if role.busy >= _ALIKE * leader.busy or (work >= _ALIKE_WORK * most and role.runnable < 0.5):
-            return (
-                f"{counted(leader)} and {counted(role)} are about equally busy: {share(leader.busy)} and "
-                f"{share(role.busy)} of the time"
-            )
+            names = {"one": counted(leader), "other": counted(role)}
+            return said(ThreadReason.ALIKE, busy=leader.busy, other_busy=role.busy, **names)
     return None
 
 
@@ -179,10 +174,7 @@ def _aside(facts: Facts, first: Candidate) -> str | None:
     )
     if ran < _MEANWHILE or ended >= _HANDED:
         return None
-    return (
-        f"{first.name} sleeps and ended {plural(ended, 'wait')} of the others, which used {ran:.2f} CPUs: "
-        "they hardly depend on it"
-    )
+    return said(ThreadReason.ASIDE, name=first.name, ended=ended, cpus=ran)
 
 
 def _locked(facts: Facts, first: Candidate, total: float) -> str | None:
@@ -194,10 +186,8 @@ def _locked(facts: Facts, first: Candidate, total: float) -> str | None:
         members = [thread for index in first.roles for thread in facts.roles[index].threads]
         waited = sum(word.waiters[thread] for thread in members)
         if waited >= _LOCK_TOO * sum(facts.times[thread].life for thread in members):
-            return (
-                f"{first.name} works, and its threads wait for {word.name} in "
-                f"{share(float(blocks.sum()) / total)} of the time: either may limit"
-            )
+            part = float(blocks.sum()) / total
+            return said(ThreadReason.LOCK_OR_WORK, name=first.name, lock=word.name, part=part)
     return None
 
 
@@ -208,10 +198,8 @@ def _without_cpus(facts: Facts, first: Candidate) -> str | None:
     role = facts.roles[first.roles[0]]
     if role.count < 2 or role.runnable < _CPU or role.runnable < role.running:
         return None
-    return (
-        f"{counted(role)} ran {share(role.running)} of the time and were runnable without a CPU "
-        f"{share(role.runnable)}: their work or the CPUs may limit"
-    )
+    ran = {"running": role.running, "runnable": role.runnable}
+    return said(ThreadReason.CPUS_OR_WORK, who=counted(role), **ran)
 
 
 def _in_turn(facts: Facts, first: Candidate) -> str | None:
@@ -224,10 +212,7 @@ def _in_turn(facts: Facts, first: Candidate) -> str | None:
     inner = sum(facts.times[thread].inner for thread in members)
     if len(members) < 2 or inner < _INNER * life or late_of(facts, facts.roles[first.roles[0]]) is not None:
         return None
-    return (
-        f"{first.name} ({plural(len(members), 'thread')}) wait for each other {share(inner / life)} of the "
-        "time: a lock that they share, or their work may limit"
-    )
+    return said(ThreadReason.EACH_OTHER, name=first.name, threads=len(members), part=inner / life)
 
 
 def _work(facts: Facts, role: Role) -> float:
@@ -273,8 +258,8 @@ def _withheld(facts: Facts, candidates: Sequence[Candidate], why: str) -> Limit:
         "",
         0.0,
         0.0,
-        f"Cannot name one bottleneck: {why}.",
-        (f"progress depended on {_listed(candidates, total)}",),
+        said(ThreadFinding.WITHHELD, why=why),
+        (said(ThreadEvidence.DEPENDED, listed=_listed(candidates, total)),),
         hottest(facts.schedule, threads) if threads else (),
         (why,),
     )

@@ -27,6 +27,8 @@ import numpy.typing as npt
 
 from latlab.bench.results.imports import Results
 from latlab.model.bench import Judgement
+from latlab.model.evidence.bench import BenchWarning
+from latlab.model.evidence.said import said
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.distributions import normal_cdf, normal_quantile, student_quantile
 from latlab.stats.variance import effective_size, midmean
@@ -124,7 +126,7 @@ def judge_unpaired(
     sides = [np.concatenate(list(s)) if single else np.array([midmean(g) for g in s]) for s in (a, b)]
     x, y = (np.log(s) for s in sides)
     typical = (float(np.exp(np.median(x))), float(np.exp(np.median(y))))
-    warnings = []
+    warnings: list[str] = []
     # Of several runs, what makes neighbours alike lies between runs, and is counted there.
     sizes = [
         float(len(s)) if index == 0 and between.runs > 1 else max(1.0, effective_size(s))
@@ -132,7 +134,7 @@ def judge_unpaired(
     ]
     inflation = max(len(x) / sizes[0], len(y) / sizes[1])
     if inflation > 1.5:
-        warnings.append(f"neighbouring values are correlated: {inflation:.1f} of them count as one")
+        warnings.append(said(BenchWarning.CORRELATED, inflation=inflation))
     # Long series are thinned: a million differences tell no more than what they are drawn from.
     x, y = (s[:: max(1, len(s) // 1000)] for s in (x, y))
     n, m = len(x), len(y)
@@ -150,10 +152,7 @@ def judge_unpaired(
     p_value = 1.0 if open_ended else 2 * normal_cdf(-(n * m / 2 - against - 1) / spread)
     runs = between.reach(alpha)
     if single:
-        warnings.append(
-            f"a side is one process: {share(ASSUMED_DEVIATION, digits=0)} between processes is "
-            f"assumed; measure several"
-        )
+        warnings.append(said(BenchWarning.ONE_PROCESS, deviation=ASSUMED_DEVIATION))
         low, high = (effect, effect) if open_ended else (low, high)
         runs = math.hypot(runs, z * math.sqrt(2) * ASSUMED_DEVIATION)
     if single or not open_ended:
@@ -162,12 +161,11 @@ def judge_unpaired(
         low, high = effect - below, effect + beyond
         p_value = 2 * normal_cdf(-z * abs(effect) / (below if effect > 0 else beyond))
         if not single and alone and low <= 0 <= high:
-            how = "is assumed" if between.runs == 1 else f"is what {between.runs} runs show"
-            warnings.append(
-                f"the processes differ by {share(math.expm1(effect), digits=2, signed=True)}, which the "
-                f"machine may have done from one run to the next: {share(between.deviation)} between runs "
-                f"{how}"
-            )
+            differ = {"effect": math.expm1(effect), "deviation": between.deviation}
+            if between.runs == 1:
+                warnings.append(said(BenchWarning.BETWEEN_ASSUMED, **differ))
+            else:
+                warnings.append(said(BenchWarning.BETWEEN_SEEN, runs=between.runs, **differ))
     margin = math.log1p(smallest_effect)
     if low > -margin and high < margin:
         verdict, why = Ruling.EQUIVALENT, f"the interval is within {share(smallest_effect, digits=2)}"
@@ -235,11 +233,9 @@ def compare_results(
             alpha=alpha,
             between=between_runs((runs or {}).get(one, ())),
         )
-        warnings.append(
-            "the sides were measured at different times: machine drift looks like an effect; see bench ab"
-        )
+        warnings.append(said(BenchWarning.APART))
         if differences:
-            warnings.insert(0, "different environments: " + "; ".join(differences[:4]))
+            warnings.insert(0, said(BenchWarning.ENVIRONMENTS, differences="; ".join(differences[:4])))
         out[one if one == other else f"{one} / {other}"] = Judgement(
             result, (), why, typical, tuple(warnings)
         )

@@ -19,6 +19,8 @@ from latlab.bench.judging.measures import (
     pooled_mean,
 )
 from latlab.model.bench import Judgement, Sample, Shift
+from latlab.model.evidence.bench import BenchWarning
+from latlab.model.evidence.said import said
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.change_points import change_points
 from latlab.stats.experiments import paired
@@ -148,20 +150,15 @@ def judge_pairs(
     for index, side in enumerate("AB"):
         samples = [pair[index] for pair in pairs]
         details[side] = _look(samples)
-        warnings += [f"{side}: {w}" for w in _warnings(details[side])]
+        warnings += [said(BenchWarning.OF_SIDE, side=side, warning=w) for w in _warnings(details[side])]
     details["layouts"] = _layouts(differences)
     if one_build and result.verdict in DIFFERENT and abs(result.effect or 0.0) < LAYOUT_REACH:
-        warnings.append(
-            "each side is one build: code placement alone can change times by some per cent; --build CMD "
-            "--padding draws a new placement for each block of pairs"
-        )
+        warnings.append(said(BenchWarning.ONE_BUILD))
     counts = [sorted({pair[i].operations for pair in pairs}) for i in (0, 1)]
     if any(len(c) > 1 for c in counts):
         refused = refused or "a side's operation count changed from process to process"
     elif pairs and counts[0] != counts[1]:
-        warnings.append(
-            f"A does {counts[0][0]} operations a run and B {counts[1][0]}: times are compared per operation"
-        )
+        warnings.append(said(BenchWarning.OPERATIONS, a=counts[0][0], b=counts[1][0]))
     if refused is not None:
         result = PairedResult(
             Ruling.REFUSED, result.effect, result.interval, result.p_value, result.pairs,
@@ -275,25 +272,15 @@ def _warnings(look: Mapping[str, Any]) -> list[str]:
     if not look:
         return out
     if look["warm_up_until"]:
-        out.append(f"a process is still warming up until iteration {look['warm_up_until']}; raise --warmup")
+        out.append(said(BenchWarning.WARMING_UP, iteration=look["warm_up_until"]))
     if look["drift_at_process"]:
-        out.append(
-            "the level changed during the experiment (at process "
-            + ", ".join(map(str, look["drift_at_process"][:3]))
-            + "); pairs cancel it, single runs don't"
-        )
+        processes = ", ".join(map(str, look["drift_at_process"][:3]))
+        out.append(said(BenchWarning.DRIFT, processes=processes))
     if look["humps"] > 1:
-        out.append(
-            f"processes fall into {look['humps']} groups; see the report's densities, and compare layouts"
-        )
+        out.append(said(BenchWarning.GROUPS, groups=look["humps"]))
     if (look["iteration_humps"] or 1) > 1:
-        out.append(
-            f"the iterations of a process fall into {look['iteration_humps']} groups, which one typical time "
-            "does not describe; see the report's densities and the quantiles' shifts"
-        )
+        out.append(said(BenchWarning.ITERATION_GROUPS, groups=look["iteration_humps"]))
     if look["quantum_ns"] and look["shortest_iteration_ns"] < 20 * look["quantum_ns"]:
-        out.append(
-            f"an iteration of {look['shortest_iteration_ns']:.3g} ns is less than 20 steps of the clock "
-            f"({look['quantum_ns']:.3g} ns); raise --batch or drop set_up()"
-        )
+        steps = {"iteration_ns": look["shortest_iteration_ns"], "step_ns": look["quantum_ns"]}
+        out.append(said(BenchWarning.COARSE_CLOCK, **steps))
     return out

@@ -9,6 +9,8 @@ from latlab.lab.diagnosis.applications.application import Observed
 from latlab.lab.diagnosis.applications.queue_recording import stopped
 from latlab.lab.diagnosis.question import Question
 from latlab.model.diagnosis.answer import Answer, Floor, Step, Unknown
+from latlab.model.evidence.pipeline import RunDoubt
+from latlab.model.evidence.said import said
 from latlab.model.threads import LimitKind
 from latlab.words import count, plural
 
@@ -43,9 +45,9 @@ def about_program(
     distrust = list(found.distrust)
     evidence = list(limit.evidence)
     if run.status not in (0, None):
-        (evidence if stopped(run.status) else distrust).append(f"the command ended with status {run.status}")
+        (evidence if stopped(run.status) else distrust).append(said(RunDoubt.ENDED, status=run.status))
     if limit.kind is LimitKind.UNKNOWN:
-        distrust.append("no limit is named: " + "; ".join(limit.why_not))
+        distrust.append(said(RunDoubt.NO_LIMIT, why="; ".join(limit.why_not)))
     return Answer(
         target=target,
         sentence=limit.sentence,

@@ -37,10 +37,10 @@ def about_queues(
     """The answer by its queues; by its traces, too, where it wrote some."""
     assert seen.queues is not None
     queues = seen.queues
-    found, analysis = queues.diagnosis, queues.diagnosis.analysis
+    found, run = queues.diagnosis, queues.diagnosis.of_run
     traces = application.traces(seen)
-    detail = f"{count(found.events)} events, {plural(len(found.queues), 'queue')}, "
-    detail += f"{plural(len(analysis.stages), 'stage')}, {plural(found.discrepancy.traces, 'traced event')}"
+    detail = f"{count(run.events)} events, {plural(len(run.queues), 'queue')}, "
+    detail += f"{plural(len(found.stages), 'stage')}, {plural(run.discrepancy.traces, 'traced event')}"
     if seen.looks:
         detail += f"; observation {len(seen.looks) + 1}, since the machine disturbed the earlier ones"
     steps.steps.append(Step("observation", "done", seen.seconds, detail))
@@ -49,7 +49,7 @@ def about_queues(
     taken = floor.share if floor else 0.0
     slowest: Tail | None = None
     parts: Budget | None
-    if traces is not None and found.end_to_end is not None:
+    if traces is not None and run.end_to_end is not None:
         of_traces = traces
         parts = steps.run(
             "budget", lambda: (budget(of_traces, _TAIL, taken), "of the traced events around p99.9")
@@ -57,22 +57,22 @@ def about_queues(
         slowest = steps.run("slowest events", lambda: _slowest(queues, place), None)
     else:
         # Several lines have a budget each: a mean over applications is nobody's.
-        whole = replace(analysis, queues=(), stages=(), sockets=()) if analysis.lines else analysis
+        whole = replace(found, queues=(), stages=(), sockets=()) if found.lines else found
         parts = steps.run("budget", lambda: (mean_budget(whole), "of the mean, by Little's law"))
         steps.unknown.append(application.untraced(seen, place))
     objective = question.objective
     if objective is not None and queues.residence.end_to_end.size:
         reached = float(nearest_rank(queues.residence.end_to_end, objective.quantile))
         objective = replace(objective, reached_ns=reached)
-    lines = tuple(about_line(analysis, line) for line in analysis.lines)
+    lines = tuple(about_line(found, line) for line in found.lines)
     sentence = sentence_of(lines) if lines else found.sentence
-    waits = None if lines or analysis.doubts or found.distrust else waits_for(found, parts)
+    waits = None if lines or found.doubts or found.distrust else waits_for(found, parts)
     return Answer(
         target=application.target,
-        sentence=with_cause(sentence, found.limiting_stage, analysis, queues.observation)
+        sentence=with_cause(sentence, found.limiting_stage, found, queues.observation)
         + (f" {waits.sentence}" if waits else ""),
         limiting_stage=found.limiting_stage,
-        verdict=found.verdict,
+        verdict=str(found.verdict),
         confidence=found.confidence,
         evidence=found.evidence,
         distrust=found.distrust,
@@ -80,16 +80,16 @@ def about_queues(
         unknown=tuple(steps.unknown),
         floor=floor,
         findings=findings,
-        end_to_end=found.end_to_end,
+        end_to_end=run.end_to_end,
         budget=parts,
         stalls=stalls_in_words(queues.observation),
-        burst=burst_in_words(analysis),
+        burst=burst_in_words(found),
         losses=found.losses,
         tail=slowest,
         objective=objective,
         seed=question.seed,
         recordings={"observation": "observation", **{look: look for look in seen.looks}},
-        doubts=analysis.doubts,
+        doubts=found.doubts,
         lines=lines,
         tail_stage=waits.stage if waits else None,
     )

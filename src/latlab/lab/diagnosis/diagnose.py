@@ -92,7 +92,7 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
         else:
             answer = about_queues(question, application, seen, place, floor, findings, steps)
             if seen.threads is not None:
-                alike = contested(seen.queues.diagnosis.analysis, seen.queues.observation, seen.threads)
+                alike = contested(seen.queues.diagnosis, seen.queues.observation, seen.threads)
                 answer = joined(answer, seen.threads, seen.distrust, alike)
             _save_answer(writer, answer)
             deadline = begin + question.budget_s - _RESERVE_S

@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latlab.model.diagnosis.answer import Answer
+from latlab.model.evidence.pipeline import RunDoubt, RunEvidence, RunFinding
+from latlab.model.evidence.said import said
+from latlab.model.evidence.threads import ThreadFinding
 from latlab.model.queues.analysis import Verdict
 from latlab.model.threads import LimitKind, LockUse, Role, ThreadFindings
-from latlab.queues.judge.lock import LEAST_CPU
-from latlab.words import share
+from latlab.schedule.interpreter_lock import LEAST_CPU
 
 __all__ = ["by_interpreter_lock", "interpreter_lock", "takes_no_cpu"]
 
@@ -60,17 +62,14 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
         return None
     first = _needs_most(threads, lock)
     if first is not None and first is not named:
-        said = (
-            f"Bottleneck: {first.name}. It needs the interpreter lock (GIL) most: it ran "
-            f"{share(first.running * first.count)} of the time, while progress waited for its holder "
-            f"{share(lock.share)}."
-        )
+        times = {"stage": first.name, "ran": first.running * first.count, "waited": lock.share}
+        sentence = said(RunFinding.NEEDS_LOCK, **times)
         if named is not None:
-            said += f" {named.name} is as busy by its queues, and waits for that lock."
+            sentence = said(RunFinding.NEEDS_LOCK_OF, other=named.name, **times)
         return replace(
-            answer, sentence=said, limiting_stage=first.name, verdict=str(Verdict.STAGE),
+            answer, sentence=sentence, limiting_stage=first.name, verdict=str(Verdict.STAGE),
             confidence=min(_SURE, first.limits + (1 - first.limits) / 2), doubts=(),
-            evidence=(*threads.limit.evidence, f"its queues alone do not tell: {answer.sentence}"),
+            evidence=(*threads.limit.evidence, said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)),
         )  # fmt: skip
     if named is None:
         return None
@@ -80,9 +79,9 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
             answer, sentence=limit.sentence, limiting_stage=limit.name, verdict=str(limit.kind),
             confidence=limit.confidence, evidence=limit.evidence,
         )  # fmt: skip
-    why = f"{named.name} is busiest by its queues, and waits for the interpreter lock (GIL) most of that time"
+    why = said(RunDoubt.WAITS_FOR_LOCK, stage=named.name)
     return replace(
-        answer, sentence=f"Cannot tell what limits: {why}.", limiting_stage=None,
+        answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
         verdict=str(Verdict.UNKNOWN), confidence=0.0, distrust=(*answer.distrust, why),
     )  # fmt: skip
 

@@ -10,10 +10,12 @@ from dataclasses import replace
 
 from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock, takes_no_cpu
 from latlab.model.diagnosis.answer import Answer
+from latlab.model.evidence.pipeline import RunDoubt, RunEvidence, RunFinding
+from latlab.model.evidence.said import kind_of, said
+from latlab.model.evidence.threads import ThreadFinding
 from latlab.model.queues.analysis import Analysis, DoubtKind, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.model.threads import LimitKind, Role, ThreadFindings
-from latlab.words import plural, share
 
 __all__ = ["contested", "joined"]
 
@@ -48,31 +50,27 @@ def joined(
         return by_lock
     role = threads.role(answer.limiting_stage)
     if role is not None and role.asleep:
-        answer = replace(answer, sentence=f"{answer.sentence} It sleeps {share(role.asleep)} of the time.")
+        sentence = said(RunFinding.SLEEPS, sentence=answer.sentence, asleep=role.asleep)
+        answer = replace(answer, sentence=sentence)
     if role is not None and (lock := _lock_between(role, threads)) is not None:
         name, waits = lock
-        said = f"Its {plural(role.count, 'thread')} wait for one another's {name} {share(waits)} of the time."
-        answer = replace(answer, sentence=f"{answer.sentence} {said}")
+        lock_of = {"threads": role.count, "lock": name, "waits": waits}
+        sentence = said(RunFinding.ITS_LOCK, sentence=answer.sentence, **lock_of)
+        answer = replace(answer, sentence=sentence)
     waits = sum(part for what, part in threads.progress.items() if what.endswith(": runnable"))
     if answer.verdict in _SHORT and threads.progress and waits < _RUNNABLE:
-        why = (
-            f"its queues say that CPUs are short, but its threads were without one only {share(waits)} of "
-            "the time that its progress took"
-        )
+        why = said(RunDoubt.NOT_SHORT, waits=waits)
         answer = replace(
-            answer, sentence=f"Cannot tell what limits: {why}.", limiting_stage=None, verdict=Verdict.UNKNOWN,
-            confidence=0.0, distrust=(*answer.distrust, why),
+            answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
+            verdict=Verdict.UNKNOWN, confidence=0.0, distrust=(*answer.distrust, why),
         )  # fmt: skip
     if answer.verdict == Verdict.STOPPED and role is not None and role.runnable >= _KEPT:
-        why = (
-            f"{role.name} took nothing until the end, but its thread was runnable without a CPU "
-            f"{share(role.runnable)} of the time: it may have waited for one"
-        )
+        why = said(RunDoubt.STOPPED_OR_WAITED, stage=role.name, runnable=role.runnable)
         return replace(
-            answer, sentence=f"Cannot tell what limits: {why}.", limiting_stage=None, verdict=Verdict.UNKNOWN,
-            confidence=0.0, distrust=(*answer.distrust, why),
+            answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
+            verdict=Verdict.UNKNOWN, confidence=0.0, distrust=(*answer.distrust, why),
         )  # fmt: skip
-    ended = [one for one in distrust if one.startswith("the command ended")]
+    ended = [one for one in distrust if kind_of(one) is RunDoubt.ENDED]
     verdicts = {answer.verdict, *(line.verdict for line in answer.lines)}
     doubts = (*answer.doubts, *(doubt for line in answer.lines for doubt in line.doubts))
     if not verdicts <= {Verdict.UNKNOWN, Verdict.NONE} or any(doubt.kind not in _OPEN for doubt in doubts):
@@ -89,7 +87,7 @@ def joined(
         limiting_stage=limit.name,
         verdict=str(limit.kind),
         confidence=limit.confidence,
-        evidence=(*limit.evidence, f"its queues alone do not tell: {answer.sentence}"),
+        evidence=(*limit.evidence, said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)),
         distrust=tuple(ended),
         doubts=(),
         lines=(),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from latlab.model.diagnosis.answer import Budget
-from latlab.model.diagnosis.pipeline import Diagnosis
-from latlab.model.queues.analysis import Verdict
-from latlab.words import duration, share
+from latlab.model.evidence.pipeline import RunFinding
+from latlab.model.evidence.said import said
+from latlab.model.queues.analysis import Analysis, Verdict
+from latlab.words import share
 
 __all__ = ["TailStage", "waits_for"]
 
@@ -23,7 +24,7 @@ class TailStage:
     sentence: str
 
 
-def waits_for(found: Diagnosis, budget: Budget | None) -> TailStage | None:
+def waits_for(found: Analysis, budget: Budget | None) -> TailStage | None:
     """The stage whose queues and service make the most of a traced tail; None where no one does.
 
     Args:
@@ -31,7 +32,7 @@ def waits_for(found: Diagnosis, budget: Budget | None) -> TailStage | None:
     """
     if found.verdict not in (Verdict.NONE, Verdict.BURST) or budget is None or budget.quantile is None:
         return None
-    types = {stage.name: stage.type for stage in found.stages}
+    types = {stage.name: stage.type for stage in found.of_run.stages}
     drains = {queue.name: types.get(queue.drain, queue.drain) for queue in found.queues}
     spent: dict[str, float] = {}
     waits: dict[str, dict[str, float]] = {}
@@ -50,9 +51,5 @@ def waits_for(found: Diagnosis, budget: Budget | None) -> TailStage | None:
     queues = sorted(waits[stage].items(), key=lambda item: -item[1])[:_NAMED]
     where = " and ".join(f"{name} ({share(ns / budget.total_ns, digits=0)})" for name, ns in queues)
     quantile = f"p{100 * budget.quantile:g}"
-    told = share(spent[stage] / budget.total_ns, digits=0)
-    return TailStage(
-        stage,
-        f"The tail comes from bursts that wait for {stage}: {told} "
-        f"of {quantile} ({duration(budget.total_ns)}) is spent there, mostly waiting in {where}.",
-    )
+    of_it = {"part": spent[stage] / budget.total_ns, "quantile": quantile, "total_ns": budget.total_ns}
+    return TailStage(stage, said(RunFinding.TAIL, stage=stage, queues=where, **of_it))

@@ -17,8 +17,8 @@ from latlab.errors import LatlabError
 from latlab.lab.trading.layout import slowed
 from latlab.lab.trading.run import PipelineRun, run_pipeline
 from latlab.model.diagnosis.layout import STAGES, Layout
-from latlab.model.diagnosis.pipeline import Diagnosis
 from latlab.model.machine.environment import Environment
+from latlab.model.queues.analysis import Analysis
 from latlab.stats.quantiles import median, nearest_rank
 from latlab.system.scratch import scratch
 from latlab.words import share
@@ -136,8 +136,8 @@ def run_fast(stubbing: Stubbing, layout: Layout, stage: str) -> Fast:
     return Fast(_rate(run.watched.diagnosis, stage), _limits(run.watched.diagnosis), run.taken)
 
 
-def _rate(diagnosis: Diagnosis, stage: str) -> float:
-    return sum(view.rate_hz for view in diagnosis.stages if stage in (view.type, view.name))
+def _rate(diagnosis: Analysis, stage: str) -> float:
+    return sum(view.rate_hz for view in diagnosis.of_run.stages if stage in (view.type, view.name))
 
 
 def _service(run: PipelineRun, layout: Layout, stage: str) -> float:
@@ -149,7 +149,7 @@ def _service(run: PipelineRun, layout: Layout, stage: str) -> float:
     return float(median(np.concatenate(times)))
 
 
-def _limits(diagnosis: Diagnosis) -> str:
+def _limits(diagnosis: Analysis) -> str:
     return diagnosis.limiting_stage or diagnosis.verdict
 
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from latlab.model.diagnosis.pipeline import StageRow
+from latlab.model.evidence.pipeline import RunEvidence
+from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Analysis, StageResult, Verdict
-from latlab.queues.judge.lock import takes_one_cpu
-from latlab.words import duration, share
+from latlab.schedule.interpreter_lock import takes_one_cpu
 
 __all__ = ["Demand", "all_of_type", "held_up", "most_work"]
 
@@ -59,11 +60,8 @@ def most_work(
     own = [needs.get(name, 0.0) for name in stages[first]]
     alike = min(own) >= _ALIKE * max(own)
     name = first if alike or len(own) == 1 else max(stages[first], key=lambda one: needs.get(one, 0.0))
-    text = (
-        f"CPUs were oversubscribed; from median service times {first} needs {totals[first]:.2f} CPUs, "
-        f"{second} {totals[second]:.2f}"
-    )
-    return Demand(name, text)
+    needed = {"first": first, "needs": totals[first], "second": second, "other": totals[second]}
+    return Demand(name, said(RunEvidence.OVERSUBSCRIBED, **needed))
 
 
 def all_of_type(label: str, views: Sequence[StageRow], stages: Mapping[str, Sequence[str]]) -> Demand | None:
@@ -79,11 +77,8 @@ def all_of_type(label: str, views: Sequence[StageRow], stages: Mapping[str, Sequ
     times = [service.p50 for service in known if service is not None]
     if len(times) < len(stages[kind]) or min(times) < _ALIKE * max(times):
         return None
-    text = (
-        f"all {len(times)} stages of type {kind} need about as long for an event: {duration(min(times))} to "
-        f"{duration(max(times))} (p50, traced)"
-    )
-    return Demand(kind, text)
+    bounds = {"least_ns": min(times), "most_ns": max(times)}
+    return Demand(kind, said(RunEvidence.TYPE_ALIKE, number=len(times), type=kind, **bounds))
 
 
 def _blurred(found: Analysis) -> bool:
@@ -125,10 +120,12 @@ def held_up(found: Analysis) -> Demand | None:
     assert busiest.cpu is not None
     if busiest.cpu < 2 * named.cpu or (busiest.ready or 0.0) < _OWN:
         return None
-    text = (
-        f"{named.label} has work, but used only {share(named.cpu, digits=0)} of a CPU and wanted "
-        f"none more: it waited for "
-        f"a lock; {busiest.label} used {share(busiest.cpu, digits=0)} of a CPU, and all stages "
-        f"together {total:.2f}"
+    text = said(
+        RunEvidence.HELD_UP,
+        stage=named.label,
+        cpu=named.cpu,
+        busiest=busiest.label,
+        busiest_cpu=busiest.cpu,
+        total=total,
     )
     return Demand(busiest.label, text)

@@ -8,10 +8,11 @@ import numpy as np
 
 from latlab.errors import NotTrustworthyError
 from latlab.model.diagnosis.pipeline import QueueRow
+from latlab.model.evidence.pipeline import Disturbance, Loss, RunDoubt, RunFinding
+from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Analysis, SocketResult, Stall, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import stalls
-from latlab.words import count, duration, share
 
 __all__ = [
     "burst_in_words",
@@ -37,7 +38,7 @@ def unanswered(verdict: str, found: Analysis) -> tuple[str, ...]:
     if verdict != Verdict.UNKNOWN or found.doubts:
         return ()
     why = f": {found.evidence[-1]}" if found.evidence else ""
-    return (f"the bottleneck is unknown{why}; observe for longer, or under more load",)
+    return (said(RunDoubt.UNKNOWN, why=why),)
 
 
 def with_cause(sentence: str, limiting: str | None, found: Analysis, observation: Observation) -> str:
@@ -46,7 +47,7 @@ def with_cause(sentence: str, limiting: str | None, found: Analysis, observation
         return sentence
     stood = stalls_in_words(observation)
     if stood:
-        return f"{sentence} But {stood[0]}."
+        return said(RunFinding.BUT, sentence=sentence, stall=stood[0])
     if found.verdict == Verdict.BURST:
         hit = [queue for queue in found.queues if queue.capacity and (queue.dropped or queue.blocked)]
         if hit:
@@ -54,7 +55,8 @@ def with_cause(sentence: str, limiting: str | None, found: Analysis, observation
             small = min(hit, key=lambda queue: (queue.capacity, -queue.full))
             lost = f", and lost {small.dropped:,}" if small.dropped else ""
             times = f"{small.blocked:,} times" if small.blocked else "at times"
-            return f"{sentence} {small.name} holds {small.capacity:,} events, and was full {times}{lost}."
+            full = {"capacity": small.capacity, "times": times, "lost": lost}
+            return said(RunFinding.OVERFLOWS, sentence=sentence, queue=small.name, **full)
     return sentence
 
 
@@ -69,9 +71,15 @@ def stalls_in_words(observation: Observation) -> tuple[str, ...]:
     # One that nobody kept from running is somebody's doing; the others are the scheduler's, and come after.
     found = tuple(sorted(found, key=lambda stall: (stall.without_cpu or 0.0) >= _NO_CPU))
     return tuple(
-        f"{stall.stage} stood still for {duration(stall.to_ns - stall.from_ns)}, "
-        f"{duration(stall.from_ns - begin)} into the run, with up to {stall.fill:,} events waiting in "
-        f"{stall.queue} ({_why(stall)})"
+        said(
+            Disturbance.STOOD_STILL,
+            stage=stall.stage,
+            ns=stall.to_ns - stall.from_ns,
+            begin_ns=stall.from_ns - begin,
+            fill=stall.fill,
+            queue=stall.queue,
+            why=_why(stall),
+        )
         for stall in found[:5]
     )
 
@@ -98,14 +106,19 @@ def losses_in_words(
     """Queues that overran, and what they lost, the most first; before them what the kernel dropped."""
     since = f" because {limiting} cannot keep up" if limiting is not None else ""
     kernel = tuple(
-        f"the kernel dropped {count(socket.dropped)} datagrams in front of {socket.name}{since}"
+        said(Loss.KERNEL, dropped=socket.dropped, socket=socket.name, since=since)
         for socket in sockets
         if socket.dropped
     )
     return kernel + tuple(
-        f"{share(queue.drops / (queue.events_in + queue.drops))} of {queue.name}'s messages were dropped"
-        f"{since} ({queue.drops:,} of {queue.events_in + queue.drops:,}): latencies are those of delivered "
-        "messages only"
+        said(
+            Loss.DROPPED,
+            part=queue.drops / (queue.events_in + queue.drops),
+            queue=queue.name,
+            since=since,
+            dropped=queue.drops,
+            offered=queue.events_in + queue.drops,
+        )
         for queue in sorted(queues, key=lambda queue: -queue.drops)
         if queue.drops
     )
@@ -113,10 +126,10 @@ def losses_in_words(
 
 def _why(stall: Stall) -> str:
     if stall.without_cpu is None:
-        return "why is not known"
+        return said(Disturbance.NOT_KNOWN)
     if stall.without_cpu >= _NO_CPU:
-        return f"it was ready and had no CPU {share(stall.without_cpu, digits=0)} of that time"
-    return "it did not ask for a CPU: it was stopped, or waited for something outside of its queues"
+        return said(Disturbance.NO_CPU, part=stall.without_cpu)
+    return said(Disturbance.DID_NOT_ASK)
 
 
 def burst_in_words(found: Analysis) -> str | None:
@@ -138,8 +151,11 @@ def burst_in_words(found: Analysis) -> str | None:
             break
         at = min(later, key=lambda candidate: candidate.from_ns)
     after = f", and went on to {', '.join(way[1:])}" if len(way) > 1 else ""
-    return (
-        f"the largest burst filled {queue.name} to {burst.height:,} events for "
-        f"{duration(burst.to_ns - burst.from_ns)}, "
-        f"{duration(burst.from_ns - found.from_ns)} into the run{after}"
+    return said(
+        Disturbance.BURST,
+        queue=queue.name,
+        height=burst.height,
+        ns=burst.to_ns - burst.from_ns,
+        begin_ns=burst.from_ns - found.from_ns,
+        after=after,
     )

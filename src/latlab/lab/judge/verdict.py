@@ -1,5 +1,7 @@
 """Names what limits an application that publishes its queues, and says whether the run can be trusted.
 
+Over 400 lines: one judgement, whose sentence, evidence and doubts are of the same numbers.
+
 The queues' samples and the stages' own times give the stage (`latlab.queues.analyse`). What applications may
 add: event traces, which say how long an event waited and was served, and the processes' own accounts.
 """
@@ -20,7 +22,9 @@ from latlab.lab.judge.disturbances import losses_in_words, unanswered
 from latlab.lab.judge.foreign_load import Others
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.residence import Residence, TraceTable
-from latlab.model.diagnosis.pipeline import Diagnosis, Discrepancy, Latency, QueueRow, Sampler, StageRow
+from latlab.model.diagnosis.pipeline import Discrepancy, Latency, QueueRow, Sampler, StageRow, Whole
+from latlab.model.evidence.pipeline import Disturbance, RunDoubt, RunEvidence, RunFinding
+from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Analysis, LineResult, StageResult, Verdict
 from latlab.model.queues.observation import Observation
 from latlab.queues import verify_recording
@@ -59,7 +63,7 @@ def diagnose(
     others: Others | None,
     every: int,
     distrust: Sequence[str] = (),
-) -> Diagnosis:
+) -> Analysis:
     """From everything that was seen to one answer.
 
     Args:
@@ -127,19 +131,15 @@ def diagnose(
         queues=sum(1 for queue in observation.queues if queue.complete),
     )
     check = discrepancy(observation, traces, every=every)
-    return Diagnosis(
+    return replace(
+        analysis,
         limiting_stage=limiting,
-        verdict=str(verdict),
+        verdict=verdict,
         confidence=confidence,
         sentence=_sentence(
             analysis, limiting, verdict, disturbed, stage_views, end_to_end, used, cores, analysis.stages
         ),
         evidence=(*evidence, *_trace_evidence(limiting, stage_views, queue_views)),
-        queues=queue_views,
-        stages=stage_views,
-        end_to_end=end_to_end,
-        sampler=found,
-        discrepancy=check,
         losses=losses_in_words(queue_views, limiting, analysis.sockets),
         distrust=(
             *unanswered(verdict, analysis),
@@ -147,12 +147,18 @@ def diagnose(
             *(() if others is None else _distrust(found, outcomes, cores, others)),
             *distrust,
         ),
-        cores_used=used,
-        cores=cores,
-        seconds=seconds,
-        events=_entered(queue_views),
-        analysis=analysis,
-        facts=facts,
+        run=Whole(
+            queues=queue_views,
+            stages=stage_views,
+            end_to_end=end_to_end,
+            sampler=found,
+            discrepancy=check,
+            cores_used=used,
+            cores=cores,
+            seconds=seconds,
+            events=_entered(queue_views),
+            facts=facts,
+        ),
     )
 
 
@@ -320,10 +326,7 @@ def _disturbed(stages: Sequence[StageRow], cores: int, others: Others) -> str | 
     worst = max(waiting, key=lambda view: view.run_queue or 0.0)
     if (worst.run_queue or 0.0) < _KEPT_WAITING:
         return None
-    return (
-        f"{worst.name} was ready and had no CPU {words.share(worst.run_queue)} of the time, while "
-        f"{others.took(cores)}"
-    )
+    return said(Disturbance.HAD_NO_CPU, stage=worst.name, part=worst.run_queue, others=others.took(cores))
 
 
 def _sentence(
@@ -338,24 +341,23 @@ def _sentence(
     results: Sequence[StageResult] = (),
 ) -> str:
     if analysis.doubts:
-        return "What was observed contradicts itself: no verdict."
+        return said(RunFinding.CONTRADICTS)
     if verdict == Verdict.STOPPED:
-        return f"{limiting} has stopped: {analysis.evidence[0]}."
+        return said(RunFinding.STOPPED, stage=limiting, why=analysis.evidence[0])
     if verdict == Verdict.POOL:
-        return f"The pool {limiting} limits: {analysis.evidence[0]}."
+        return said(RunFinding.POOL, pool=limiting, why=analysis.evidence[0])
     tail = ""
     if end_to_end is not None:
-        tail = (
-            f" End to end an event takes {duration(end_to_end.p50)} (p50) to "
-            f"{duration(end_to_end.p99)} (p99)."
-        )
+        tail = said(RunFinding.END_TO_END, p50_ns=end_to_end.p50, p99_ns=end_to_end.p99)
     if limiting is not None:
         mine = [view for view in stages if limiting in (view.name, view.type)]
         busiest = max(mine, key=lambda view: view.ready or 0.0, default=None)
         if busiest is None or (busiest.ready or 0.0) < _READY:
             # What it had in hand was not in front of it, or it held the others up: the evidence says how.
-            said = f": {analysis.evidence[0]}" if analysis.evidence and verdict == Verdict.STAGE else ""
-            return f"Bottleneck: {limiting}{said}.{tail}"
+            if analysis.evidence and verdict == Verdict.STAGE:
+                why = analysis.evidence[0]
+                return said(RunFinding.NAMED_SINCE, stage=limiting, why=why, tail=tail)
+            return said(RunFinding.NAMED, stage=limiting, tail=tail)
         service = (
             f"; an event takes {duration(busiest.service_ns.p50)} there (p50)" if busiest.service_ns else ""
         )
@@ -364,34 +366,29 @@ def _sentence(
             service = f"; an event takes {duration(known[0].service_ns)} there on average"
         number = "both" if len(mine) == 2 else f"all {len(mine)}"
         plural = f"{limiting} ({number} instances)" if len(mine) > 1 else limiting
-        return (
-            f"Bottleneck: {plural}. It had input waiting and was not blocked downstream "
-            f"{words.share(busiest.ready)} of the time{service}.{tail}"
-        )
+        work = {"ready": busiest.ready, "service": service}
+        return said(RunFinding.WORKS, stage=plural, tail=tail, **work)
     share = ""
     if stages:
         top = max(stages, key=lambda view: view.ready or 0.0)
         share = f"; the busiest, {top.name}, has work {words.share(top.ready)} of the time"
+    rest = {"busiest": share, "tail": tail}
     match verdict:
         case Verdict.CPU:
             amount = "" if used is None else f": it used {used:.2f} of {cores}"
-            return f"Bottleneck: the CPUs, no single stage{amount}{share}.{tail}"
+            return said(RunFinding.CPUS, amount=amount, **rest)
         case Verdict.SCHEDULER if disturbed is not None:
-            return f"No stage limits, but {disturbed}{share}.{tail}"
+            return said(RunFinding.DISTURBED, disturbed=disturbed, **rest)
         case Verdict.SCHEDULER:
-            return f"Bottleneck: the scheduler, no stage. Runnable threads waited for a CPU{share}.{tail}"
+            return said(RunFinding.SCHEDULER, **rest)
         case Verdict.BURST:
-            return f"No stage limits on average, but bursts are larger than a buffer{share}.{tail}"
+            return said(RunFinding.BURSTS, **rest)
         case Verdict.UNKNOWN if (alike := _alike(stages)) is not None:
-            first, second = alike
-            return (
-                f"Cannot tell what limits: {first} and {second} are about equally slow, so a faster one "
-                f"alone gains little{share}.{tail}"
-            )
+            return said(RunFinding.ALIKE, one=alike[0], other=alike[1], **rest)
         case Verdict.UNKNOWN:
-            return f"The observation does not support an answer{share}.{tail}"
+            return said(RunFinding.UNSUPPORTED, **rest)
         case _:
-            return f"No stage limits{share}.{tail}"
+            return said(RunFinding.NONE, **rest)
 
 
 def _alike(stages: Sequence[StageRow]) -> tuple[str, str] | None:
@@ -413,32 +410,26 @@ def _trace_evidence(
     limiting: str | None, stages: Sequence[StageRow], queues: Sequence[QueueRow]
 ) -> list[str]:
     """What the traces add to the samples."""
-    evidence = []
+    evidence: list[str] = []
     for view in stages:
         if limiting in (view.name, view.type) and view.service_ns is not None and view.service_ns.p50 > 0:
-            evidence.append(
-                f"{view.name} serves an event in {duration(view.service_ns.p50)} (p50, traced): at most "
-                f"{1e9 / view.service_ns.p50:,.0f} events/s with a core of its own; "
-                f"it took {view.rate_hz:,.0f}/s"
-            )
+            rates = {"most": 1e9 / view.service_ns.p50, "rate": view.rate_hz}
+            service = {"stage": view.name, "p50_ns": view.service_ns.p50, **rates}
+            evidence.append(said(RunEvidence.SERVICE, **service))
     served = {view.name: view.service_ns.p50 for view in stages if view.service_ns is not None}
     if limiting is None and served:
         slowest = max(served, key=lambda name: served[name])
         kind = next(view.type for view in stages if view.name == slowest)
         others = [served[view.name] for view in stages if view.name in served and view.type != kind]
         if served[slowest] > _WORTH_NS and served[slowest] > _MOST_OF_IT * max(others, default=0):
-            evidence.append(
-                f"nothing limits, but an event is served longest at {kind}: "
-                f"{duration(served[slowest])} (p50, "
-                f"traced), at most {duration(max(others, default=0))} elsewhere"
-            )
+            times = {"p50_ns": served[slowest], "others_ns": max(others, default=0)}
+            evidence.append(said(RunEvidence.LONGEST_SERVICE, type=kind, **times))
     waiting = [queue for queue in queues if queue.waiting_ns is not None]
     if waiting:
         longest = max(waiting, key=lambda queue: queue.waiting_ns.p50 if queue.waiting_ns else 0)
         assert longest.waiting_ns is not None
-        evidence.append(
-            f"events wait longest in {longest.name}: {duration(longest.waiting_ns.p50)} (p50, traced)"
-        )
+        p50 = longest.waiting_ns.p50
+        evidence.append(said(RunEvidence.LONGEST_WAIT, queue=longest.name, p50_ns=p50))
     return evidence
 
 
@@ -452,7 +443,7 @@ def _uncounted(queues: Sequence[QueueRow], outcomes: Sequence[Outcome]) -> list[
     counted = sum(queue.events_in + queue.drops for queue in queues if queue.source.startswith("exchange"))
     if offered == counted:
         return []
-    return [f"the exchange offered {offered:,} messages, and its queues counted {counted:,}"]
+    return [said(RunDoubt.UNCOUNTED, offered=offered, counted=counted)]
 
 
 def _distrust(
@@ -462,25 +453,17 @@ def _distrust(
     others: Others,
 ) -> list[str]:
     """Why the run must not be believed as it stands; each with what to do."""
-    reasons = []
+    reasons: list[str] = []
     for outcome in outcomes:
         if outcome.died:
             how = f"by {outcome.signal}" if outcome.signal else f"with status {outcome.status}"
-            reasons.append(f"the {outcome.role} process died {how}: what it had counted until then is shown")
+            reasons.append(said(RunDoubt.DIED, role=outcome.role, how=how))
     attempts = sampler.sweeps + sampler.missed
     if sampler.sweeps == 0 or sampler.achieved_p99_ns > _STARVED_PERIODS * sampler.period_ns:
-        reasons.append(
-            f"the sampler was starved: it looked every {duration(sampler.achieved_p99_ns)} (p99) "
-            f"instead of every "
-            f"{duration(sampler.period_ns)}; give it a core of its own, or a longer --period"
-        )
+        looked = {"achieved_ns": sampler.achieved_p99_ns, "period_ns": sampler.period_ns}
+        reasons.append(said(RunDoubt.STARVED, **looked))
     elif sampler.missed > _STARVED_SHARE * attempts:
-        reasons.append(
-            f"the sampler missed {sampler.missed:,} of {attempts:,} periods; give it a longer --period"
-        )
+        reasons.append(said(RunDoubt.MISSED, missed=sampler.missed, attempts=attempts))
     if overloaded(others, cores):
-        reasons.append(
-            f"the machine is overloaded: {others.took(cores)} during the run; 'latlab system "
-            "check' shows what else runs"
-        )
+        reasons.append(said(RunDoubt.OVERLOADED, others=others.took(cores)))
     return reasons

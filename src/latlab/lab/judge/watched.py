@@ -16,7 +16,7 @@ from latlab.lab.judge.foreign_load import Others
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.residence import Residence, TraceTable, residence
 from latlab.lab.judge.verdict import diagnose
-from latlab.model.diagnosis.pipeline import Diagnosis
+from latlab.model.diagnosis.pipeline import run_json
 from latlab.model.queues.analysis import Analysis
 from latlab.model.queues.observation import HOLDS_LOOP, Observation
 from latlab.queues import analyse, keep_traces
@@ -31,7 +31,7 @@ class Watched:
     observation: Observation
     traces: TraceTable
     residence: Residence
-    diagnosis: Diagnosis
+    diagnosis: Analysis
 
 
 def watched(
@@ -85,7 +85,7 @@ def watched(
         0 if said["lost"] else said["every"],
         distrust,
     )
-    writer.put("diagnosis", found.to_json())
+    writer.put("diagnosis", run_json(found))
     return Watched(observation, table, times, found)
 
 

@@ -88,7 +88,7 @@ def _paced(options: DemoOptions, delay_ns: int) -> Any:
 
 
 def _trial(run: PipelineRun, delay_ns: int, packet_messages: int) -> dict[str, Any]:
-    drops = sum(queue.drops for queue in run.watched.diagnosis.queues)
+    drops = sum(queue.drops for queue in run.watched.diagnosis.of_run.queues)
     rose, fill = rose_before(run.watched.observation)
     return {
         "delay_ns": delay_ns,

@@ -1,5 +1,7 @@
 """What `latlab diagnose` answers: where the latency comes from, and what fixing it would buy.
 
+Over 400 lines: one JSON document, whose parts stand in the order in which it is read.
+
 Schema versions of the JSON document: 1, the present one.
 """
 
@@ -10,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from latlab.model.diagnosis.pipeline import Latency
+from latlab.model.evidence.said import data_of
 from latlab.model.queues.analysis import Doubt, Verdict
 from latlab.model.queues.tail import Tail
 from latlab.model.requests import Requests
@@ -45,7 +48,12 @@ PartKind = Literal["floor", "service", "waiting", "unexplained"]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value with its 95 % interval; the bounds are None where the runs don't carry one."""
+    """A value with its 95 % interval; the bounds are None where the runs don't carry one.
+
+    Attributes:
+        value: the estimate.
+        low, high: of the interval.
+    """
 
     value: float
     low: float | None = None
@@ -59,6 +67,8 @@ class Step:
     Attributes:
         state: done, or skipped.
         detail: what it found, or why it was skipped.
+        name: of the step.
+        seconds: that it took.
     """
 
     name: str
@@ -76,6 +86,8 @@ class Floor:
         share: of the time that went into gaps, mean over the CPUs.
         worst_ns: the longest gap.
         sources: who filled the gaps, in words, the largest first.
+        seconds: that it was measured for.
+        warnings: what makes that doubtful.
     """
 
     cpus: tuple[int, ...]
@@ -93,6 +105,7 @@ class Part:
     Attributes:
         where: the queue of a waiting, the stage of a service, "machine" of the floor; else "".
         ns: mean over the events of the budget.
+        kind: the machine's floor, a service, a waiting, or what the others leave unexplained.
     """
 
     kind: PartKind
@@ -108,6 +121,7 @@ class Budget:
         quantile: of end-to-end latency, as 0.999; None of the mean, by Little's law from samples alone.
         total_ns: that quantile, or the mean.
         events: traced events around it whose times were averaged; of the mean, those that entered.
+        parts: in the order of the event's path.
     """
 
     quantile: float | None
@@ -166,6 +180,11 @@ class Forecast:
             event; None in a model.
         seconds: of a run at the input's own pace; None in a model.
         uneven: share of the looks at the CPUs that found one slower than it can be; None: too few looks.
+        stage: that is made faster.
+        points: one speed-up each.
+        rounds: of runs, each with the baseline and every point.
+        sentence: what it buys, and up to where.
+        warnings: what makes the runs doubtful.
     """
 
     method: Literal["stub", "model", "schedule"]
@@ -193,6 +212,7 @@ class AppliedRow:
         what: "p50", "p99", "p99.9" of end-to-end latency in ns, or "max events/s".
         before: of the unmodified system, beside the forecast's runs.
         agrees: the intervals of forecast and measurement overlap.
+        forecast, measured: the same quantity by either, with its interval.
     """
 
     what: str
@@ -210,6 +230,8 @@ class Applied:
         speedup: of the stage, from 0 to 1.
         runs: at the input's own pace, and as fast as the pipeline takes the input.
         sentence: whether what was measured agrees with the forecast.
+        stage: that was made faster.
+        rows: one quantity each.
     """
 
     stage: str
@@ -246,7 +268,12 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """What could not be known, and the command that would find out."""
+    """What could not be known, and the command that would find out.
+
+    Attributes:
+        what: is not known.
+        command: that would find out.
+    """
 
     what: str
     command: str
@@ -258,6 +285,7 @@ class AnswerLine:
 
     Attributes:
         stages: those that belong to it.
+        sentence, limiting_stage, verdict, confidence, evidence, doubts, budget: as of the answer.
     """
 
     stages: tuple[str, ...]
@@ -280,7 +308,7 @@ class Answer:
         limiting_stage: its name, or None.
         verdict: as `queues.Verdict`.
         confidence: 0 to 1, of the limiting stage.
-        evidence: sentences with numbers.
+        evidence: sentences with numbers; in JSON `evidence_data` has the same by kind, with their values.
         distrust: why what was observed is not trustworthy; empty when it is.
         losses: queues that overran, with how much they lost and since when which stage is behind, in words.
         tail: the slowest traced events one by one; None without traces.
@@ -294,6 +322,15 @@ class Answer:
         tail_stage: the type of stage that the tail waits for, where no stage limits the throughput.
         applied: the fix that was forecast, applied and measured; None where that was not asked.
         lines: a verdict and a budget each, where no queue connects several lines of stages; else empty.
+        steps: of the diagnosis, in their order, with what each took.
+        unknown: what was not measured, each with the command that measures it.
+        floor: what the machine itself takes; None where that was not measured.
+        budget: where the time of an event goes, at a quantile of the tail or in the mean; None where it can't
+            be told.
+        objective: the latency that is aimed at; None without one.
+        forecasts: what a faster stage would buy.
+        seed: of generated feeds and of the order of runs; None where nothing is drawn.
+        recordings: folders of what was observed, by what they hold.
     """
 
     target: str
@@ -348,6 +385,7 @@ class Answer:
             document["objective"]["met"] = self.objective.met
         document["tail"] = None if self.tail is None else self.tail.to_json()
         document["trustworthy"] = self.trustworthy
+        document["evidence_data"], document["distrust_data"] = data_of(self.evidence), data_of(self.distrust)
         return {"schema": 1, **document}
 
     def _limit(self) -> dict[str, Any]:

@@ -1,14 +1,15 @@
-"""The diagnosis of a pipeline run: what limits it, the evidence, and whether the run can be trusted."""
+"""What a whole run of an application adds to the analysis of its queues."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from latlab.model.queues.analysis import Analysis
+if TYPE_CHECKING:
+    from latlab.model.queues.analysis import Analysis
 
-__all__ = ["Diagnosis", "Discrepancy", "Latency", "QueueRow", "Sampler", "StageRow"]
+__all__ = ["Discrepancy", "Latency", "QueueRow", "Sampler", "StageRow", "Whole", "run_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Latency:
 
     Attributes:
         count: of events.
+        p50, p90, p99, p99_9, max: quantiles, and the longest; `p99_9` is written `p99.9`.
     """
 
     count: int
@@ -134,108 +136,94 @@ class Discrepancy:
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """The answer.
+class Whole:
+    """What a whole run adds to the analysis of its queues.
 
     Attributes:
-        limiting_stage: a type of stage ("book"), one instance of it ("book-1") where its siblings don't
-            limit, or None.
-        verdict: as `queues.Verdict`: stage, cpu, scheduler, burst, none or cannot tell.
-        confidence: 0 to 1.
-        sentence: the whole answer in a sentence or two.
-        evidence: sentences with numbers.
+        queues, stages: with what event traces and the counts of the whole run tell.
         end_to_end: of the traced events that reached the end; None if none did.
-        distrust: reasons why what was observed is not trustworthy; empty when it is.
-        losses: queues that overran, in words. They are counted, and a finding like any other; but what was
-            lost has no latency.
-        cores: CPUs' worth of time that the pipeline used, and those that it could use.
+        sampler: how the queues were sampled.
+        discrepancy: samples held against traces.
+        cores_used, cores: CPUs' worth of time that the application used, and those that it could use.
+        seconds: that are judged.
+        events: that came in from outside.
+        facts: of the processes, by what they are called in JSON.
     """
 
-    limiting_stage: str | None
-    verdict: str
-    confidence: float
-    sentence: str
-    evidence: tuple[str, ...]
     queues: tuple[QueueRow, ...]
     stages: tuple[StageRow, ...]
     end_to_end: Latency | None
     sampler: Sampler
     discrepancy: Discrepancy
-    distrust: tuple[str, ...]
-    losses: tuple[str, ...]
     cores_used: float | None
     cores: int
     seconds: float
     events: int
-    analysis: Analysis = field(repr=False)
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def doubts(self) -> tuple[str, ...]:
-        """Why a measurement of latency by this run is in doubt: `distrust`, and what was lost."""
-        return (*self.distrust, *self.losses)
 
-    def to_json(self) -> dict[str, Any]:
-        """The machine contract of `latlab demo --json`, schema 1."""
+def run_json(found: Analysis) -> dict[str, Any]:
+    """The machine contract of `latlab demo --json`, schema 1: the analysis of a whole run."""
+    whole = found.of_run
 
-        def latency(value: Latency | None) -> dict[str, int] | None:
-            return None if value is None else value.to_json()
+    def latency(value: Latency | None) -> dict[str, int] | None:
+        return None if value is None else value.to_json()
 
-        queues = [
-            {
-                "name": queue.name,
-                "source": queue.source,
-                "drain": queue.drain,
-                "kind": queue.kind,
-                "capacity": queue.capacity,
-                "in": queue.events_in,
-                "out": queue.events_out,
-                "drops": queue.drops,
-                "full_blocks": queue.full_blocks,
-                "fill": {
-                    "samples": queue.samples,
-                    "nonempty": queue.nonempty,
-                    "sum": queue.sum_of_fills,
-                    "mean": queue.fill_mean,
-                    "p50": queue.fill_p50,
-                    "p99": queue.fill_p99,
-                    "max": queue.fill_max,
-                },
-                "waiting_ns": latency(queue.waiting_ns),
-                "little_ns": queue.little_ns,
-                "traced_mean_ns": queue.traced_mean_ns,
-            }
-            for queue in self.queues
-        ]
-        stages = []
-        for stage in self.stages:
-            row = asdict(stage)
-            row["service_ns"], row["waiting_ns"] = latency(stage.service_ns), latency(stage.waiting_ns)
-            stages.append(row)
-        return {
-            "schema": 1,
-            "limiting_stage": self.limiting_stage,
-            "verdict": self.verdict,
-            "confidence": self.confidence,
-            "sentence": self.sentence,
-            "evidence": list(self.evidence),
-            "trustworthy": not self.doubts and not self.analysis.doubts,
-            "contradictions": [asdict(doubt) for doubt in self.analysis.doubts],
-            "distrust": list(self.doubts),
-            "losses": list(self.losses),
-            "queues": queues,
-            "stages": stages,
-            "end_to_end_ns": latency(self.end_to_end),
-            "sampler": asdict(self.sampler),
-            "discrepancy": {
-                "traces": self.discrepancy.traces,
-                "samples": self.discrepancy.samples,
-                "discrepancies": self.discrepancy.discrepancies,
-                "rate": self.discrepancy.rate,
+    queues = [
+        {
+            "name": queue.name,
+            "source": queue.source,
+            "drain": queue.drain,
+            "kind": queue.kind,
+            "capacity": queue.capacity,
+            "in": queue.events_in,
+            "out": queue.events_out,
+            "drops": queue.drops,
+            "full_blocks": queue.full_blocks,
+            "fill": {
+                "samples": queue.samples,
+                "nonempty": queue.nonempty,
+                "sum": queue.sum_of_fills,
+                "mean": queue.fill_mean,
+                "p50": queue.fill_p50,
+                "p99": queue.fill_p99,
+                "max": queue.fill_max,
             },
-            "cores_used": self.cores_used,
-            "cores": self.cores,
-            "seconds": self.seconds,
-            "events": self.events,
-            **self.facts,
+            "waiting_ns": latency(queue.waiting_ns),
+            "little_ns": queue.little_ns,
+            "traced_mean_ns": queue.traced_mean_ns,
         }
+        for queue in whole.queues
+    ]
+    stages = []
+    for stage in whole.stages:
+        row = asdict(stage)
+        row["service_ns"], row["waiting_ns"] = latency(stage.service_ns), latency(stage.waiting_ns)
+        stages.append(row)
+    return {
+        "schema": 1,
+        "limiting_stage": found.limiting_stage,
+        "verdict": str(found.verdict),
+        "confidence": found.confidence,
+        "sentence": found.sentence,
+        "evidence": list(found.evidence),
+        "trustworthy": not found.reasons and not found.doubts,
+        "contradictions": [asdict(doubt) for doubt in found.doubts],
+        "distrust": list(found.reasons),
+        "losses": list(found.losses),
+        "queues": queues,
+        "stages": stages,
+        "end_to_end_ns": latency(whole.end_to_end),
+        "sampler": asdict(whole.sampler),
+        "discrepancy": {
+            "traces": whole.discrepancy.traces,
+            "samples": whole.discrepancy.samples,
+            "discrepancies": whole.discrepancy.discrepancies,
+            "rate": whole.discrepancy.rate,
+        },
+        "cores_used": whole.cores_used,
+        "cores": whole.cores,
+        "seconds": whole.seconds,
+        "events": whole.events,
+        **whole.facts,
+    }

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from latlab.model.diagnosis.pipeline import Whole
 from latlab.model.queues.observation import Landmark
 
 __all__ = [
@@ -62,6 +63,7 @@ class Doubt:
         where: the stage or queue that it is about.
         other: the second stage, where there is one.
         value, limit: the numbers, as the kind says.
+        kind: which contradiction.
     """
 
     kind: DoubtKind
@@ -252,6 +254,11 @@ class Analysis:
             are of the line that took the most events among those that say anything.
         sockets: the kernel's receive buffers, the one that dropped most first.
         scarce: there were too few sweeps or events for any answer.
+        sentence: the answer in a sentence or two, where a whole run was judged; else "".
+        distrust: reasons why what was observed is not trustworthy; empty when it is.
+        losses: queues that overran, in words. They are counted, and a finding like any other; but what was
+            lost has no latency.
+        run: what a whole run adds; None where its queues alone were looked at.
     """
 
     limiting_stage: str | None
@@ -268,9 +275,26 @@ class Analysis:
     lines: tuple[LineResult, ...] = ()
     sockets: tuple[SocketResult, ...] = ()
     scarce: bool = False
+    sentence: str = ""
+    distrust: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
+    run: Whole | None = None
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a measurement of latency by this run is in doubt: `distrust`, and what was lost."""
+        return (*self.distrust, *self.losses)
+
+    @property
+    def of_run(self) -> Whole:
+        """What the whole run adds, where one was judged."""
+        assert self.run is not None
+        return self.run
 
     def to_json(self) -> dict[str, Any]:
         """The machine contract of `latlab queues analyse --json`."""
         document = asdict(self)
+        for of_run in ("sentence", "distrust", "losses", "run"):
+            del document[of_run]
         document["verdict"] = str(self.verdict)
         return {"schema": 1, **document}

@@ -46,6 +46,8 @@ class TailHop:
             without a CPU, by what the kernel says of it now and then; None where its times were not recorded.
         waiting, serving: what the scheduler did to the stage's thread while the event waited in the queue,
             and while the stage had it; None where no scheduler events were recorded.
+        queue, stage: where it was.
+        push_ns: when it was put into the queue, CLOCK_MONOTONIC.
     """
 
     queue: str
@@ -64,7 +66,14 @@ class TailHop:
 
 @dataclass(frozen=True)
 class TailEvent:
-    """A slow event and its path."""
+    """A slow event and its path.
+
+    Attributes:
+        event: its number in the traces.
+        began_ns: CLOCK_MONOTONIC.
+        total_ns: from there to its end.
+        hops: its path.
+    """
 
     event: int
     began_ns: int
@@ -87,6 +96,7 @@ class Tail:
         traced: events that came to the end.
         beyond: how many of them took longer; `events` are the slowest of these.
         scheduler: why nothing is said of the scheduler, or "".
+        events: the slowest ones.
     """
 
     share: float

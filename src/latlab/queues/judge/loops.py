@@ -16,13 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from latlab.model.evidence.queues import QueueEvidence
+from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Doubt, DoubtKind
 from latlab.model.queues.observation import HOLDS_LOOP, Observation
 from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.series import Series, is_limited
 from latlab.queues.judge.measures.stages import StageView
 from latlab.queues.judge.ranking import LOADED
-from latlab.words import share
 
 __all__ = ["LoopHold", "loop_holder", "loop_holds", "published_holds"]
 
@@ -139,8 +140,4 @@ def loop_holder(
     if len(holds) > 1 and first.share < (1 + _LEAD) * holds[1].share:
         return Doubt(DoubtKind.SHARED_LOOP, first.label, holds[1].label, sum(hold.share for hold in holds))
     where = f", after the await at {first.line}" if first.line else ""
-    text = (
-        f"{first.label} holds the event loop {share(first.share)} of the time{where}: no other task "
-        f"runs meanwhile"
-    )
-    return first.label, text
+    return first.label, said(QueueEvidence.LOOP, stage=first.label, part=first.share, after=where)

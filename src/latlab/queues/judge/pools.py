@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latlab.model.evidence.queues import QueueEvidence
+from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Verdict
 from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.series import Series
 from latlab.queues.judge.measures.stages import StageView
 from latlab.queues.judge.ranking import LOADED
-from latlab.words import share
 
 __all__ = ["PoolWait", "pool_that_limits", "pool_waits"]
 
@@ -76,8 +77,9 @@ def pool_that_limits(
             mine = wait.own and (wait.waiting or 0.0) >= _WAITERS and stage in (view.label, view.type)
             others = not wait.own and verdict in (Verdict.NONE, Verdict.UNKNOWN, Verdict.BURST)
             if short and (mine or others) and (worst is None or wait.empty > worst[0]):
-                text = f"{queue.name} is empty {share(wait.empty)} of the time, while {view.label} has work"
+                facts = {"pool": queue.name, "empty": wait.empty, "stage": view.label}
+                text = said(QueueEvidence.POOL, **facts)
                 if wait.waiting is not None:
-                    text += f": {wait.waiting:.1f} of those in hand wait for an object on average"
+                    text = said(QueueEvidence.POOL_WAITS, waiting=wait.waiting, **facts)
                 worst = (wait.empty, queue.name, text)
     return (worst[1:] if worst is not None else None), waits

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from latlab.model.evidence.queues import QueueEvidence
+from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Period, QueueResult
 from latlab.model.queues.observation import Observation, QueueKind
-from latlab.queues.judge.lock import takes_one_cpu
 from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.stages import StageView
 from latlab.queues.judge.measures.threads import every_thread
 from latlab.queues.judge.ranking import Ranking
 from latlab.queues.judge.stopped import Stopped
-from latlab.words import count, share
+from latlab.schedule.interpreter_lock import takes_one_cpu
+from latlab.words import share
 
 __all__ = [
     "around",
@@ -41,10 +43,8 @@ def thread_sentence(measured: Measured, stage: int) -> list[str]:
     thread = measured.threads.get(measured.views[stage].label)
     if thread is None:
         return []
-    return [
-        f"its thread ran {share(thread.cpu, digits=0)} of the time, was runnable without a CPU "
-        f"{share(thread.wait, digits=0)}, and was preempted {count(thread.involuntary_hz)} times a second"
-    ]
+    times = {"ran": thread.cpu, "waited": thread.wait, "preempted": thread.involuntary_hz}
+    return [said(QueueEvidence.THREAD, **times)]
 
 
 def ranking_sentence(measured: Measured, ranking: Ranking) -> str:
@@ -62,32 +62,31 @@ def ranking_sentence(measured: Measured, ranking: Ranking) -> str:
         text, how = text.replace(" was busy ", " needs a CPU ", 1), "the CPU time of its thread"
     elif without_cpu(measured)[first] > 0:
         how += ", less the time that its thread had no CPU"
-    runs = (
-        "fewer than 1 run in 1,000"
-        if ranking.by_chance < 0.001
-        else f"about 1 run in {count(1 / ranking.by_chance)}"
-    )
-    return f"{text} (by {how}); equally fast stages would differ this much in {runs}"
+    if ranking.by_chance < 0.001:
+        return said(QueueEvidence.BUSY_SURELY, busiest=text, how=how)
+    return said(QueueEvidence.BUSY, busiest=text, how=how, chance=1 / ranking.by_chance)
 
 
 def around(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]:
     """What stood in the queues around a stage, and how far back they are full."""
-    sentences = []
+    sentences: list[str] = []
     for row in view.inputs:
         queue = queues[row]
-        text = f"its input {queue.name} held {queue.mean_fill:,.1f} events on average"
+        fill = {"queue": queue.name, "fill": queue.mean_fill}
         if queue.capacity:
-            text += f" of {count(queue.capacity)}, and was full {share(queue.full)} of the time"
+            bounds = {"capacity": queue.capacity, "full": queue.full}
+            sentences.append(said(QueueEvidence.INPUT_BOUNDED, **bounds, **fill))
         elif queue.kind == QueueKind.UNBOUNDED:
-            text += f", and grew by {queue.growth_hz:.0f} a second"
-        sentences.append(text)
+            sentences.append(said(QueueEvidence.INPUT_GROWS, growth=queue.growth_hz, **fill))
+        else:
+            sentences.append(said(QueueEvidence.INPUT, **fill))
     for row in view.outputs:
         queue = queues[row]
         filled = queue.nonempty_samples[0] / max(1, queue.samples)
-        sentences.append(f"its output {queue.name} was empty {share(1 - filled)} of the time")
+        sentences.append(said(QueueEvidence.OUTPUT, queue=queue.name, empty=1 - filled))
     chain = _backpressure(view, queues)
     if len(chain) > 1:
-        sentences.append(f"back-pressure propagates upstream through {', '.join(chain)}")
+        sentences.append(said(QueueEvidence.BACK_PRESSURE, queues=", ".join(chain)))
     return sentences[:6]
 
 
@@ -122,10 +121,8 @@ def burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
         if worst.dropped
         else f"it was full {share(worst.full, digits=2)} of the time"
     )
-    return (
-        f"no stage is busy for long, but {worst.name} overflows: {effect}; its bursts are larger than "
-        f"its capacity of {worst.capacity} (mean fill {worst.mean_fill:.1f}, p99 {worst.fill_p99})"
-    )
+    fills = {"capacity": worst.capacity, "fill": worst.mean_fill, "p99": worst.fill_p99}
+    return said(QueueEvidence.OVERFLOWS, queue=worst.name, effect=effect, **fills)
 
 
 def _rose(queue: QueueResult, drains: set[str]) -> bool:
@@ -150,10 +147,7 @@ def cpu_sentence(observation: Observation, window: tuple[int, int]) -> str | Non
     used, waited = sum(s.cpu for s in shares), sum(s.wait for s in shares)
     if used < _SATURATED * observation.cpus or waited < _KEPT_WAITING:
         return None
-    return (
-        f"its threads use {used:.2f} of {observation.cpus} CPUs, and {waited:.2f} more would run if they had "
-        f"one: the machine is full, and a faster stage would only pass its CPU on"
-    )
+    return said(QueueEvidence.MACHINE_FULL, used=used, cpus=observation.cpus, waiting=waited)
 
 
 def lock_sentence(observation: Observation, measured: Measured, window: tuple[int, int]) -> str | None:
@@ -173,11 +167,8 @@ def lock_sentence(observation: Observation, measured: Measured, window: tuple[in
     busy = float(measured.busy[first].sum() / measured.time.sum())
     if busy < _ASLEEP * (thread.cpu + thread.wait):
         return None
-    return (
-        f"its threads use {used:.2f} CPUs together; {measured.views[first].label}, which needs most of them, "
-        f"is busy {share(busy, digits=0)} of the time and runs for {share(thread.cpu, digits=0)}: "
-        f"they wait for the interpreter's lock"
-    )
+    label = measured.views[first].label
+    return said(QueueEvidence.INTERPRETER_LOCK, used=used, stage=label, busy=busy, runs=thread.cpu)
 
 
 def stopped_sentence(label: str, stopped: Stopped, window: tuple[int, int]) -> str:
@@ -185,11 +176,14 @@ def stopped_sentence(label: str, stopped: Stopped, window: tuple[int, int]) -> s
     state = {True: "its thread has ended", False: "its thread lives and does not run", None: ""}[
         stopped.ended
     ]
-    text = (
-        f"{label} has taken nothing since {(stopped.since_ns - window[0]) / 1e9:.2f} s into the run, for "
-        f"{(window[1] - stopped.since_ns) / 1e9:.2f} s until its end, though {stopped.waiting} events wait"
+    return said(
+        QueueEvidence.STOPPED,
+        stage=label,
+        since_s=(stopped.since_ns - window[0]) / 1e9,
+        for_s=(window[1] - stopped.since_ns) / 1e9,
+        waiting=stopped.waiting,
+        state=f": {state}" if state else "",
     )
-    return f"{text}: {state}" if state else text
 
 
 def moving_sentence(timeline: tuple[Period, ...]) -> str | None:
@@ -211,7 +205,7 @@ def moving_sentence(timeline: tuple[Period, ...]) -> str | None:
         for period in timeline
         if period.stage is not None
     )
-    return f"the bottleneck moves: {stretches}"
+    return said(QueueEvidence.MOVES, stretches=stretches)
 
 
 def longest_period(timeline: tuple[Period, ...]) -> tuple[str, float]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from latlab.model.evidence.queues import QueueEvidence
+from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import SocketResult
 from latlab.model.queues.observation import Observation
-from latlab.words import count, share
 
 __all__ = ["overrun", "socket_results"]
 
@@ -66,8 +67,5 @@ def overrun(sockets: tuple[SocketResult, ...], stages: set[str]) -> tuple[Socket
     if worst is None:
         return None
     slow = worst.full >= _MOSTLY
-    text = (
-        f"the kernel dropped {count(worst.dropped)} datagrams in front of {worst.drain}, and its receive "
-        f"buffer {worst.name} was nearly full {share(worst.full)} of the time"
-    )
-    return worst, slow, text
+    buffer = {"dropped": worst.dropped, "stage": worst.drain, "buffer": worst.name, "full": worst.full}
+    return worst, slow, said(QueueEvidence.SOCKET, **buffer)

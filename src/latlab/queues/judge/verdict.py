@@ -1,4 +1,7 @@
-"""`analyse`: what limits an application, with the evidence."""
+"""`analyse`: what limits an application, with the evidence.
+
+Over 400 lines: one judgement, each of whose rules may overrule those before it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from latlab.model.evidence.queues import QueueEvidence
+from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import (
     Analysis,
     Doubt,
@@ -43,7 +48,6 @@ from latlab.queues.judge.sentences import (
 )
 from latlab.queues.judge.sockets import overrun, socket_results
 from latlab.queues.judge.stopped import stopped_stage
-from latlab.words import share
 
 __all__ = ["analyse"]
 
@@ -167,7 +171,8 @@ def _explained(lines: list[_Judged]) -> list[_Judged]:
             doubt for doubt in line.doubts if doubt.kind is DoubtKind.UNSEEN_QUEUE and doubt.other in feeds
         ]
         if waits and len(waits) == len(line.doubts):
-            text = f"what {waits[0].where} takes goes on to {feeds[waits[0].other]}, which limits"
+            goes = {"stage": waits[0].where, "limits": feeds[waits[0].other]}
+            text = said(QueueEvidence.GOES_ON, **goes)
             line = replace(line, doubts=(), evidence=[text])
         found.append(line)
     return found
@@ -187,14 +192,14 @@ def _line(
     stages = tuple(_stage_result(measured, i, series, queues) for i in range(len(measured.views)))
     moved = sum(queue.total_out for queue in queues)
     if not measured.views:
-        return _Judged(None, Verdict.UNKNOWN, 0.0, [_UNKNOWN_ENDS], (), queues, stages)
+        return _Judged(None, Verdict.UNKNOWN, 0.0, [said(QueueEvidence.NO_DRAIN)], (), queues, stages)
     stopped = stopped_stage(observation, series, measured.views)
     if stopped is not None:
         label = measured.views[stopped.index].label
         text = stopped_sentence(label, stopped, window)
         return _Judged(label, Verdict.STOPPED, 1.0, [text], (), queues, stages)
     if len(series.t_ns) < _FEWEST_SWEEPS or moved < _FEWEST_EVENTS:
-        why = f"{len(series.t_ns)} sweeps and {moved} events are too few to tell"
+        why = said(QueueEvidence.TOO_FEW, sweeps=len(series.t_ns), events=moved)
         return _Judged(None, Verdict.UNKNOWN, 0.0, [why], (), queues, stages, scarce=True)
     cpu = cpu_sentence(observation, window)
     lock = lock_sentence(observation, measured, window) if cpu is None else None
@@ -215,9 +220,9 @@ def _line(
     ends = {end for queue in series.queues for end in (queue.source, queue.drain) if end}
     over = overrun(sockets, ends) if verdict in (Verdict.NONE, Verdict.BURST) else None
     if over is not None:
-        socket, slow, said = over
+        socket, slow, text = over
         stage, verdict = (socket.drain, Verdict.STAGE) if slow else (None, Verdict.BURST)
-        confidence, evidence = (1.0 if slow else confidence), [said, *evidence]
+        confidence, evidence = (1.0 if slow else confidence), [text, *evidence]
     several = stage is not None and moving_sentence(timeline) is not None
     share = longest_period(timeline)[1] if several else 1.0
     doubts = doubts_about(
@@ -227,11 +232,6 @@ def _line(
     if doubts:
         stage, verdict, confidence = None, Verdict.UNKNOWN, 0.0
     return _Judged(stage, verdict, confidence, evidence, timeline, queues, stages, doubts, waits)
-
-
-_UNKNOWN_ENDS = (
-    "no queue says which stage drains it: name the stages where the queues are made, or with set_drain"
-)
 
 
 def _is_loaded(measured: Measured, *, full: bool) -> bool:
@@ -313,8 +313,7 @@ def _judge(
     evidence = [ranking_sentence(measured, ranking)]
     if ranking.close:
         leads = measured.views[ranking.order[0]].label
-        why = "wake-ups and unequal CPUs make as much difference between equal stages"
-        evidence.append(f"{leads} leads by {share(ranking.lead)}: {why}")
+        evidence.append(said(QueueEvidence.LEADS, stage=leads, lead=ranking.lead))
     named, confidence = ranking.named, ranking.confidence
     moving = moving_sentence(timeline)
     if named is None and moving is not None:
@@ -347,7 +346,7 @@ def _judge(
     if label is not None:
         number = sum(other.type == label for other in measured.views)
         every = "both" if number == 2 else f"all {number}"
-        evidence.append(f"{every} {label} instances are equally slow; {view.label} is the busiest")
+        evidence.append(said(QueueEvidence.EQUALLY_SLOW, every=every, type=label, stage=view.label))
     evidence += around(view, queues)
     if moving is not None:
         evidence.append(moving)
@@ -380,11 +379,8 @@ def _nothing_named(
     waiting = without_cpu(measured)
     first = int((measured.occupied * (waiting >= _SOME_WAITING)).argmax())
     if measured.occupied[first] >= LOADED and waiting[first] >= _SOME_WAITING:
-        text = (
-            f"{measured.views[first].label} has an event in hand {share(measured.occupied[first])} "
-            f"of the time, "
-            f"and its thread no CPU for {share(waiting[first])}: no stage is slow, but threads wait"
-        )
+        shares = {"occupied": float(measured.occupied[first]), "waiting": float(waiting[first])}
+        text = said(QueueEvidence.KEPT_WAITING, stage=measured.views[first].label, **shares)
         return None, Verdict.SCHEDULER, ranking.idle, [*evidence, text]
     burst = burst_sentence(queues)
     if burst is not None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from latlab import words
 from latlab.model.bench import Control, Judgement, Measure, Plan, Sample
+from latlab.model.evidence.said import data_of
 from latlab.model.machine.environment import Environment
 from latlab.stats.quantiles import nearest_rank
 from latlab.words import share
@@ -175,6 +176,7 @@ def judgement_json(
         "measures": [measure_json(m) for m in judgement.measures],
         "shifts": [dataclasses.asdict(shift) for shift in judgement.shifts],
         "warnings": list(judgement.warnings),
+        "warnings_data": data_of(judgement.warnings),
         "details": judgement.details,
     }
     if plan is not None:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab.model.diagnosis.pipeline import Diagnosis, Latency
+from latlab.model.diagnosis.pipeline import Latency
 from latlab.model.machine.environment import Environment
+from latlab.model.queues.analysis import Analysis
 from latlab.model.queues.observation import Landmark, Observation, Queue, QueueKind
 from latlab.reports.html import Page
 from latlab.reports.sections import figures, topology
@@ -24,7 +25,7 @@ _MOST_FILLS = 40  # queues over time: a page of thousands shows nothing, and tak
 
 def write_report(
     path: str | os.PathLike[str],
-    diagnosis: Diagnosis,
+    diagnosis: Analysis,
     observation: Observation,
     end_to_end_ns: NDArray[np.int64],
     waiting_ns: Mapping[str, NDArray[np.int64]],
@@ -47,11 +48,11 @@ def write_report(
     """
     page = Page(
         "What limits the trading pipeline?",
-        f"{diagnosis.events:,} messages in {diagnosis.seconds:.1f} s, observed from outside",
+        f"{diagnosis.of_run.events:,} messages in {diagnosis.of_run.seconds:.1f} s, observed from outside",
     )
     page.verdict(diagnosis.sentence, "bad" if diagnosis.limiting_stage else "good")
-    if diagnosis.doubts:
-        page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(diagnosis.doubts), "warn")
+    if diagnosis.reasons:
+        page.verdict("Not trustworthy as it stands:\n\n" + "\n\n".join(diagnosis.reasons), "warn")
     add_topology(page, diagnosis)
     page.section(
         "Evidence", f"Verdict: {diagnosis.verdict}, confidence {share(diagnosis.confidence, digits=0)}."
@@ -74,7 +75,7 @@ def write_report(
     page.write(path)
 
 
-def add_topology(page: Page, diagnosis: Diagnosis) -> None:
+def add_topology(page: Page, diagnosis: Analysis) -> None:
     """The pipeline as a drawing."""
     page.svg(
         _topology(diagnosis),
@@ -85,7 +86,7 @@ def add_topology(page: Page, diagnosis: Diagnosis) -> None:
 
 def add_observation(
     page: Page,
-    diagnosis: Diagnosis,
+    diagnosis: Analysis,
     observation: Observation,
     end_to_end_ns: NDArray[np.int64],
     waiting_ns: Mapping[str, NDArray[np.int64]],
@@ -97,14 +98,14 @@ def add_observation(
     _latency(page, diagnosis, end_to_end_ns)
     _stages(page, diagnosis)
     _queues(page, diagnosis)
-    add_fills(page, observation, diagnosis.analysis.landmarks)
+    add_fills(page, observation, diagnosis.landmarks)
     if waiting_ns:
         page.section("Waiting", "Traced events in each queue, from put in to taken out.", anchor="waiting")
         times = {name: values / 1e3 for name, values in waiting_ns.items()}
         page.figure(figures.boxes(times, "waiting, µs", log_y=True), "Waiting times by queue.", height=420)
 
 
-def _topology(diagnosis: Diagnosis) -> str:
+def _topology(diagnosis: Analysis) -> str:
     nodes = [
         topology.Node(
             stage.name,
@@ -112,21 +113,23 @@ def _topology(diagnosis: Diagnosis) -> str:
             stage.ready,
             diagnosis.limiting_stage in (stage.name, stage.type),
         )
-        for stage in diagnosis.stages
+        for stage in diagnosis.of_run.stages
     ]
     names = {node.name for node in nodes}
     edges = []
-    for queue in diagnosis.queues:
+    for queue in diagnosis.of_run.queues:
         if queue.kind == QueueKind.POOL:
             continue  # it goes against the flow, and its fill means the opposite
         # The source of a ring that several stages share is their type: an arrow from each of them.
         known = queue.source in names or queue.source.startswith("exchange")
-        sources = [queue.source] if known else [s.name for s in diagnosis.stages if s.type == queue.source]
+        sources = (
+            [queue.source] if known else [s.name for s in diagnosis.of_run.stages if s.type == queue.source]
+        )
         fills = f"{queue.fill_p50:,} / {queue.fill_max:,}"
         label = f"{queue.drops:,} lost" if queue.drops else fills
         fill = queue.fill_p50 / queue.capacity if queue.capacity else None
         edges += [topology.Edge(source, queue.drain, label, fill) for source in sources]
-    for socket in diagnosis.analysis.sockets:
+    for socket in diagnosis.sockets:
         if socket.drain and (socket.dropped or socket.full):
             label = f"{count(socket.dropped)} lost" if socket.dropped else f"full {share(socket.full)}"
             fill = socket.mean_bytes / max(socket.capacity_bytes, 1)
@@ -153,7 +156,7 @@ def _times(latency: Latency | None, *names: str) -> list[str]:
     return [duration(None if latency is None else getattr(latency, name)) for name in names]
 
 
-def _latency(page: Page, diagnosis: Diagnosis, times: NDArray[np.int64]) -> None:
+def _latency(page: Page, diagnosis: Analysis, times: NDArray[np.int64]) -> None:
     page.section(
         "End-to-end latency",
         "Traced events, from the first queue to the end.",
@@ -165,7 +168,7 @@ def _latency(page: Page, diagnosis: Diagnosis, times: NDArray[np.int64]) -> None
     quantiles = ("p50", "p90", "p99", "p99_9", "max")
     page.table(
         ("events", "p50", "p90", "p99", "p99.9", "max"),
-        [[times.size, *_times(diagnosis.end_to_end, *quantiles)]],
+        [[times.size, *_times(diagnosis.of_run.end_to_end, *quantiles)]],
     )
     page.figure(_density(times), "How many events took how long; both axes are logarithmic.")
     page.figure(_percentiles(times), "The same by percentile.", height=320)
@@ -206,7 +209,7 @@ def _percentiles(times: NDArray[np.int64]) -> figures.Figure:
     return {"data": [curve], "layout": axes}
 
 
-def _stages(page: Page, diagnosis: Diagnosis) -> None:
+def _stages(page: Page, diagnosis: Analysis) -> None:
     page.section(
         "Stages",
         "Ready: it has an event to work on and room for the result. Utilisation: busy and on a CPU. No CPU: "
@@ -217,7 +220,7 @@ def _stages(page: Page, diagnosis: Diagnosis) -> None:
         *("stage", "events/s", "ready", "starved", "blocked", "utilisation", "CPUs", "no CPU"),
         *("service, mean", "traced p50", "p99", "waiting p50", "p99"),
     )
-    known = {stage.label: stage for stage in diagnosis.analysis.stages}
+    known = {stage.label: stage for stage in diagnosis.stages}
     rows = [
         [
             stage.name,
@@ -233,12 +236,12 @@ def _stages(page: Page, diagnosis: Diagnosis) -> None:
             *_times(stage.service_ns, "p50", "p99"),
             *_times(stage.waiting_ns, "p50", "p99"),
         ]
-        for stage in diagnosis.stages
+        for stage in diagnosis.of_run.stages
     ]
     page.table(columns, rows)
 
 
-def _queues(page: Page, diagnosis: Diagnosis) -> None:
+def _queues(page: Page, diagnosis: Analysis) -> None:
     page.section(
         "Queues",
         "By Little's law the mean fill over the rate is the mean time in a queue: it is computed from the "
@@ -257,7 +260,7 @@ def _queues(page: Page, diagnosis: Diagnosis) -> None:
             duration(q.little_ns),
             duration(q.traced_mean_ns),
         ]
-        for q in diagnosis.queues
+        for q in diagnosis.of_run.queues
     ]
     page.table(columns, rows)
 
@@ -334,8 +337,9 @@ def _marks(observation: Observation, landmarks: Sequence[Landmark]) -> dict[str,
     return {name: (at - begin) / 1e9 for name, at in joined}
 
 
-def _observer(page: Page, diagnosis: Diagnosis) -> None:
-    sampler, check = diagnosis.sampler, diagnosis.discrepancy
+def _observer(page: Page, diagnosis: Analysis) -> None:
+    run = diagnosis.of_run
+    sampler, check = run.sampler, run.discrepancy
     rows: list[tuple[str, Any]] = [
         ("queues sampled", sampler.queues),
         ("period asked for", duration(sampler.period_ns)),
@@ -347,11 +351,13 @@ def _observer(page: Page, diagnosis: Diagnosis) -> None:
         ("samples that contradict a trace", check.discrepancies),
         (
             "CPUs used by the pipeline",
-            f"{diagnosis.cores_used:.2f} of {diagnosis.cores}" if diagnosis.cores_used else None,
+            f"{diagnosis.of_run.cores_used:.2f} of {diagnosis.of_run.cores}"
+            if diagnosis.of_run.cores_used
+            else None,
         ),
     ]
-    if (pacing := diagnosis.facts.get("pacing_error_ns")) is not None:
+    if (pacing := run.facts.get("pacing_error_ns")) is not None:
         rows.append(("the exchange sent late by, p50", duration(pacing["p50"])))
         rows.append(("the exchange sent late by, p99", duration(pacing["p99"])))
     page.section("The observer", "How the numbers above were measured.")
-    page.table(("", ""), rows)
+    page.table(("what", "value"), rows)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from latlab.model.diagnosis.pipeline import Diagnosis, Latency
+from latlab.model.diagnosis.pipeline import Latency
+from latlab.model.queues.analysis import Analysis
 from latlab.words import duration, share, table
 
 __all__ = ["text"]
@@ -12,7 +13,7 @@ __all__ = ["text"]
 _WIDTH = 100
 
 
-def text(diagnosis: Diagnosis, *, styled: bool = False) -> str:
+def text(diagnosis: Analysis, *, styled: bool = False) -> str:
     """Sentence, evidence, stages, queues, latency, observer, and what to distrust.
 
     Args:
@@ -29,9 +30,9 @@ def text(diagnosis: Diagnosis, *, styled: bool = False) -> str:
         _latency(diagnosis),
         _observer(diagnosis),
     ]
-    if diagnosis.doubts:
+    if diagnosis.reasons:
         parts += ["", "Not trustworthy as it stands:"]
-        parts += [_item("  ! ", reason) for reason in diagnosis.doubts]
+        parts += [_item("  ! ", reason) for reason in diagnosis.reasons]
     return "\n".join(parts)
 
 
@@ -43,7 +44,7 @@ def _times(latency: Latency | None, *names: str) -> list[str]:
     return [duration(None if latency is None else getattr(latency, name)) for name in names]
 
 
-def _stages(diagnosis: Diagnosis, styled: bool) -> str:
+def _stages(diagnosis: Analysis, styled: bool) -> str:
     rows = [
         [
             stage.name + ("  <<" if diagnosis.limiting_stage in (stage.name, stage.type) else ""),
@@ -52,7 +53,7 @@ def _stages(diagnosis: Diagnosis, styled: bool) -> str:
             *_times(stage.service_ns, "p50", "p99"),
             *_times(stage.waiting_ns, "p50", "p99"),
         ]
-        for stage in diagnosis.stages
+        for stage in diagnosis.of_run.stages
     ]
     columns = (
         *("stage", "events/s", "ready", "blocked", "on CPU", "no CPU"),
@@ -61,7 +62,7 @@ def _stages(diagnosis: Diagnosis, styled: bool) -> str:
     return table(columns, rows, styled=styled)
 
 
-def _queues(diagnosis: Diagnosis, styled: bool) -> str:
+def _queues(diagnosis: Analysis, styled: bool) -> str:
     columns = (
         "queue",
         "kind",
@@ -81,27 +82,27 @@ def _queues(diagnosis: Diagnosis, styled: bool) -> str:
             *(q.name, q.kind, q.capacity or None, q.samples, q.nonempty, q.sum_of_fills),
             *(q.fill_p50, q.fill_p99, q.fill_max, q.full_blocks, q.events_in, q.drops),
         ]
-        for q in diagnosis.queues
+        for q in diagnosis.of_run.queues
     ]
     return table(columns, rows, styled=styled)
 
 
-def _latency(diagnosis: Diagnosis) -> str:
-    if diagnosis.end_to_end is None:
+def _latency(diagnosis: Analysis) -> str:
+    if diagnosis.of_run.end_to_end is None:
         return "End to end: no traced event reached the end."
     names = ("p50", "p90", "p99", "p99_9", "max")
     shown = ", ".join(
         f"{name.replace('_', '.')} {value}"
-        for name, value in zip(names, _times(diagnosis.end_to_end, *names), strict=True)
+        for name, value in zip(names, _times(diagnosis.of_run.end_to_end, *names), strict=True)
     )
-    return f"End to end ({diagnosis.end_to_end.count:,} traced events): {shown}."
+    return f"End to end ({diagnosis.of_run.end_to_end.count:,} traced events): {shown}."
 
 
-def _observer(diagnosis: Diagnosis) -> str:
-    sampler, check = diagnosis.sampler, diagnosis.discrepancy
+def _observer(diagnosis: Analysis) -> str:
+    sampler, check = diagnosis.of_run.sampler, diagnosis.of_run.discrepancy
     cores = ""
-    if diagnosis.cores_used is not None:
-        cores = f" The pipeline used {diagnosis.cores_used:.2f} of {diagnosis.cores} CPUs."
+    if diagnosis.of_run.cores_used is not None:
+        cores = f" The pipeline used {diagnosis.of_run.cores_used:.2f} of {diagnosis.of_run.cores} CPUs."
     return (
         f"{sampler.queues} queues were sampled every {duration(sampler.period_ns)} "
         f"(achieved p99 {duration(sampler.achieved_p99_ns)}, {sampler.missed:,} missed); "

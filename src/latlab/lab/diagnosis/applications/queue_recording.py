@@ -18,6 +18,8 @@ from latlab.errors import InputError, LatlabError, UsageError
 from latlab.formats.event_traces.growing import trace_files
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.judge.watched import Watched, watched
+from latlab.model.evidence.pipeline import RunDoubt
+from latlab.model.evidence.said import said
 from latlab.model.machine.environment import Environment
 from latlab.queues import Recorder, applications, load
 from latlab.schedule.tree import descends
@@ -253,14 +255,14 @@ def _judged(
         of_window: of the traces only those of events that were under way within the recording.
     """
     observation = load(writer.path)
-    reasons = []
+    reasons: list[str] = []
     if status not in (0, None) and not stopped(status):
-        reasons.append(f"the command ended with status {status}")
+        reasons.append(said(RunDoubt.ENDED, status=status))
     if observation.gaps:
         missed = int(observation.gaps["periods"].sum())
         sweeps = int(observation.sweeps["t_ns"].size)
         if missed > sweeps:
-            reasons.append(f"the sampler was starved: it missed {missed:,} of {missed + sweeps:,} periods")
+            reasons.append(said(RunDoubt.MOSTLY_MISSED, missed=missed, attempts=missed + sweeps))
     seen = watched(writer, observation, traces.files(), of_window=of_window, distrust=reasons)
     return QueueRun(seen, status, seconds, tuple(reasons))
 

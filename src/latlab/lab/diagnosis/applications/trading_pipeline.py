@@ -66,7 +66,7 @@ class TradingPipeline:
         self.feeds = feeds_for(options, place.temporary, place.tell)
         run = observe_pipeline(options, self.feeds, place)
         looks = tuple(sorted(path.name for path in place.output.glob(f"{_DISTURBED}-*")))
-        return Observed(run.watched, None, None, 0, run.watched.diagnosis.seconds, looks=looks)
+        return Observed(run.watched, None, None, 0, run.watched.diagnosis.of_run.seconds, looks=looks)
 
     def traces(self, seen: Observed) -> TraceTable | None:
         """Of one event in so many, as its layout says."""
@@ -130,7 +130,7 @@ def observe_pipeline(options: DemoOptions, feeds: Sequence[Path], place: Place) 
         except LatlabError as error:
             raise in_the_users_words(error, options.input) from None
         found = run.watched.diagnosis
-        whole = found.seconds > _WHOLE * options.seconds  # else it was interrupted, or a process died
+        whole = found.of_run.seconds > _WHOLE * options.seconds  # else it was interrupted, or a process died
         passing = run.disturbed is not None and run.unseen and found.limiting_stage is None
         if not (passing and whole) or look == _LOOKS:
             break

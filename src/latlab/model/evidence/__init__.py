@@ -1,0 +1,1 @@
+"""What results say, as data: kinds of sentences with their numbers, each worded once."""

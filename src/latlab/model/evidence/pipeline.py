@@ -1,0 +1,135 @@
+"""What a whole run of an application adds to what its queues tell."""
+
+from __future__ import annotations
+
+from latlab.model.evidence.said import Kind
+
+__all__ = ["Disturbance", "Loss", "RunDoubt", "RunEvidence", "RunFinding"]
+
+
+class RunEvidence(Kind):
+    """What traces and threads add."""
+
+    OVERSUBSCRIBED = (
+        "CPUs were oversubscribed; from median service times {first} needs {needs:.2f} CPUs, {second} "
+        "{other:.2f}"
+    )
+    TYPE_ALIKE = (
+        "all {number} stages of type {type} need about as long for an event: {least_ns:duration} to "
+        "{most_ns:duration} (p50, traced)"
+    )
+    HELD_UP = (
+        "{stage} has work, but used only {cpu:share0} of a CPU and wanted none more: it waited for a "
+        "lock; {busiest} used {busiest_cpu:share0} of a CPU, and all stages together {total:.2f}"
+    )
+    SERVICE = (
+        "{stage} serves an event in {p50_ns:duration} (p50, traced): at most {most:,.0f} events/s "
+        "with a core of its own; it took {rate:,.0f}/s"
+    )
+    LONGEST_SERVICE = (
+        "nothing limits, but an event is served longest at {type}: {p50_ns:duration} (p50, traced), "
+        "at most {others_ns:duration} elsewhere"
+    )
+    LONGEST_WAIT = "events wait longest in {queue}: {p50_ns:duration} (p50, traced)"
+    QUEUES_ALONE = "its queues alone do not tell: {sentence}"
+
+
+class RunDoubt(Kind):
+    """Why a run must not be believed as it stands; each with what to do, where something helps."""
+
+    UNKNOWN = "the bottleneck is unknown{why}; observe for longer, or under more load"
+    UNCOUNTED = "the exchange offered {offered:,} messages, and its queues counted {counted:,}"
+    DIED = "the {role} process died {how}: what it had counted until then is shown"
+    STARVED = (
+        "the sampler was starved: it looked every {achieved_ns:duration} (p99) instead of every "
+        "{period_ns:duration}; give it a core of its own, or a longer --period"
+    )
+    MOSTLY_MISSED = "the sampler was starved: it missed {missed:,} of {attempts:,} periods"
+    MISSED = "the sampler missed {missed:,} of {attempts:,} periods; give it a longer --period"
+    OVERLOADED = (
+        "the machine is overloaded: {others} during the run; 'latlab system check' shows what else runs"
+    )
+    ENDED = "the command ended with status {status}"
+    NO_LIMIT = "no limit is named: {why}"
+    NOT_SHORT = (
+        "its queues say that CPUs are short, but its threads were without one only {waits:share} of "
+        "the time that its progress took"
+    )
+    STOPPED_OR_WAITED = (
+        "{stage} took nothing until the end, but its thread was runnable without a CPU "
+        "{runnable:share}: it may have waited for one"
+    )
+    WAITS_FOR_LOCK = (
+        "{stage} is busiest by its queues, and waits for the interpreter lock (GIL) most of that time"
+    )
+
+
+class Loss(Kind):
+    """Queues that overran."""
+
+    KERNEL = "the kernel dropped {dropped:count} datagrams in front of {socket}{since}"
+    DROPPED = (
+        "{part:share} of {queue}'s messages were dropped{since} ({dropped:,} of {offered:,}): "
+        "latencies are those of delivered messages only"
+    )
+
+
+class Disturbance(Kind):
+    """What disturbed a run."""
+
+    STOOD_STILL = (
+        "{stage} stood still for {ns:duration}, {begin_ns:duration} into the run, with up to {fill:,} "
+        "events waiting in {queue} ({why})"
+    )
+    NOT_KNOWN = "why is not known"
+    NO_CPU = "it was ready and had no CPU {part:share0} of that time"
+    DID_NOT_ASK = "it did not ask for a CPU: it was stopped, or waited for something outside of its queues"
+    BURST = (
+        "the largest burst filled {queue} to {height:,} events for {ns:duration}, {begin_ns:duration} "
+        "into the run{after}"
+    )
+    HAD_NO_CPU = "{stage} was ready and had no CPU {part:share} of the time, while {others}"
+
+
+class RunFinding(Kind):
+    """What limits; `tail` is END_TO_END, or empty."""
+
+    CONTRADICTS = "What was observed contradicts itself: no verdict."
+    STOPPED = "{stage} has stopped: {why}."
+    POOL = "The pool {pool} limits: {why}."
+    END_TO_END = " End to end an event takes {p50_ns:duration} (p50) to {p99_ns:duration} (p99)."
+    NAMED = "Bottleneck: {stage}.{tail}"
+    NAMED_SINCE = "Bottleneck: {stage}: {why}.{tail}"
+    WORKS = (
+        "Bottleneck: {stage}. It had input waiting and was not blocked downstream {ready:share} of "
+        "the time{service}.{tail}"
+    )
+    CPUS = "Bottleneck: the CPUs, no single stage{amount}{busiest}.{tail}"
+    DISTURBED = "No stage limits, but {disturbed}{busiest}.{tail}"
+    SCHEDULER = "Bottleneck: the scheduler, no stage. Runnable threads waited for a CPU{busiest}.{tail}"
+    BURSTS = "No stage limits on average, but bursts are larger than a buffer{busiest}.{tail}"
+    ALIKE = (
+        "Cannot tell what limits: {one} and {other} are about equally slow, so a faster one alone "
+        "gains little{busiest}.{tail}"
+    )
+    UNSUPPORTED = "The observation does not support an answer{busiest}.{tail}"
+    NONE = "No stage limits{busiest}.{tail}"
+    BUT = "{sentence} But {stall}."
+    OVERFLOWS = "{sentence} {queue} holds {capacity:,} events, and was full {times}{lost}."
+    SLEEPS = "{sentence} It sleeps {asleep:share} of the time."
+    ITS_LOCK = (
+        "{sentence} Its {threads:plural thread} wait for one another's {lock} {waits:share} of the time."
+    )
+    NEEDS_LOCK = (
+        "Bottleneck: {stage}. It needs the interpreter lock (GIL) most: it ran {ran:share} of the "
+        "time, while progress waited for its holder {waited:share}."
+    )
+    NEEDS_LOCK_OF = (
+        "Bottleneck: {stage}. It needs the interpreter lock (GIL) most: it ran {ran:share} of the "
+        "time, while progress waited for its holder {waited:share}. {other} is as busy by its queues, "
+        "and waits for that lock."
+    )
+    TAIL = (
+        "The tail comes from bursts that wait for {stage}: {part:share0} of {quantile} "
+        "({total_ns:duration}) is spent there, mostly waiting in {queues}."
+    )

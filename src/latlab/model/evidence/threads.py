@@ -1,0 +1,115 @@
+"""What the threads of a program tell."""
+
+from __future__ import annotations
+
+from latlab.model.evidence.said import Kind
+
+__all__ = ["ThreadEvidence", "ThreadFinding", "ThreadReason"]
+
+
+class ThreadEvidence(Kind):
+    """What a limit is named by."""
+
+    HOLDER = "the progress waited for its holder {part:share} of the time"
+    LOCK_WAITS = (
+        "{waits:count} waits for it, {mean_ns:duration} each on average, at most {longest_ns:duration}"
+    )
+    HELD_BY = "held by {holders}, waited for by {waiters}"
+    TOGETHER = "its {threads:plural thread} together ran {cpus:.2f} CPUs"
+    WAITED_IN = "waited for in {places}"
+    ROLES_WAITED = "{roles} waited for it"
+    SLEPT = "{who} ran {running:share} of the time and slept otherwise"
+    WAITED_FOR = "progress waited for {name} {part:share} of the time"
+    RAN = (
+        "{who} ran {running:share} of the time, was runnable without a CPU {runnable:share}, and "
+        "waited for others {waited:share}"
+    )
+    RAN_AND_SLEPT = (
+        "{who} ran {running:share} of the time, was runnable without a CPU {runnable:share}, slept "
+        "{asleep:share}, and waited for others {waited:share}"
+    )
+    ITS_ROLE = "the others of its role ran {running:share} of the time"
+    NEXT = "the next one, {who}, is busy {busy:share} of the time"
+    SPINS = "{who} spins: it polls without progress"
+    EACH_RAN = "each ran {running:share} of the time"
+    NO_CPU = "progress was runnable without a CPU {runnable:share} of the time"
+    USED = (
+        "the program used {used:.2f} of {cpus} CPUs, and {waiting:.2f} more threads were runnable on average"
+    )
+    OTHERS_HAD = "in that time others had of the CPUs: {listed}"
+    ROLE_RAN = "{who} ran {running:share} of the time, runnable {runnable:share}"
+    BLOCKED = "{who} was blocked {part:share} of the time on: {on}"
+    ALL_USED = "all its threads together used {cpus:.2f} CPUs"
+    DEPENDED = "progress depended on {listed}"
+
+
+class ThreadFinding(Kind):
+    """What limits."""
+
+    LOCK = "Bottleneck: {lock}. Progress waited for it {part:share} of the time; it is {held}."
+    DISK = "Bottleneck: the disk{where}. Progress waited for it {part:share} of the time."
+    SLEEPS = "No resource is short: the program waits for the sleeps of {who}, {part:share} of the time."
+    NETWORK = "Bottleneck: the network peer {peer}. Progress waited for it {part:share} of the time."
+    PROCESS = "Bottleneck: another process, {name}. Progress waited for it {part:share} of the time."
+    ROLE = "Bottleneck: {who}{sleeps}. Progress waited for it {part:share} of the time."
+    ROLE_IN = (
+        "Bottleneck: {who}{sleeps}. Progress waited for it {part:share} of the time, mostly in "
+        "{function} ({samples:share0} of its samples)."
+    )
+    SPIN_LOCK = "Bottleneck: the {name} ({place}). {who} spin for it {spun:share} of the time that they run."
+    QUOTA = (
+        "Bottleneck: the CPU quota of its control group{quota}. It stopped the program "
+        "{stopped:share} of the time."
+    )
+    CPUS = (
+        "Bottleneck: the CPUs. Progress was runnable without one {runnable:share} of the time; its "
+        "own threads compete for them."
+    )
+    CPUS_SHARED = (
+        "Bottleneck: the CPUs, which {name} uses too. Progress was runnable without one "
+        "{runnable:share} of the time."
+    )
+    LOAD = "Nothing in the program limits it. {why}, {part:share} of the time."
+    UNKNOWN = "Cannot tell what limits: {why}."
+    WITHHELD = "Cannot name one bottleneck: {why}."
+
+
+class ThreadReason(Kind):
+    """Why no limit is named, or what the program waits for where it limits nothing."""
+
+    STOPPED = "the program was stopped by a signal or a debugger"
+    TOO_SHORT = "it was observed for {ns:duration} only"
+    LONGER = "a run of a second or more, or --seconds 10, shows enough"
+    NO_WAIT_ENDED = "its threads run, but no wait of them was seen to end"
+    NOTHING_DONE = "No thread of it did anything"
+    CLIENTS = "It waits for its clients ({clients})"
+    NO_WORK = "It waits for work"
+    UNSEEN = "what its progress waited for could not be seen for {part:share} of the time"
+    NOTHING_LEADS = "nothing leads: {listed}"
+    IN_TURN = "two limit in turn: {listed}"
+    LACKED_UNSEEN = (
+        "its threads want no more CPUs than there are and lacked them often; who had them was not seen"
+    )
+    CROWDED = (
+        "its threads want {times:.2f} times the CPUs that there are, so another CPU or a faster "
+        "{busiest} would help; the same command on more CPUs tells which"
+    )
+    CHANGES = (
+        "it changes with time: parts of the observed time give {name} in {cases:share} of the cases only"
+    )
+    ALIKE = "{one} and {other} are about equally busy: {busy:share} and {other_busy:share} of the time"
+    ASIDE = (
+        "{name} sleeps and ended {ended:plural wait} of the others, which used {cpus:.2f} CPUs: they "
+        "hardly depend on it"
+    )
+    LOCK_OR_WORK = (
+        "{name} works, and its threads wait for {lock} in {part:share} of the time: either may limit"
+    )
+    CPUS_OR_WORK = (
+        "{who} ran {running:share} of the time and were runnable without a CPU {runnable:share}: "
+        "their work or the CPUs may limit"
+    )
+    EACH_OTHER = (
+        "{name} ({threads:plural thread}) wait for each other {part:share} of the time: a lock that "
+        "they share, or their work may limit"
+    )
