@@ -11,30 +11,37 @@ FUZZ_SECONDS ?= 300
 SOURCES := $(shell find src native include cmake CMakeLists.txt pyproject.toml README.md LICENSE -type f -not -name '*.pyc' 2>/dev/null)
 CXX_FILES = $(shell find include native benchmarks examples 2>/dev/null -name '*.hpp' -o -name '*.cpp' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help changelog demo test test-all test-core test-types test-imports test-sanitizers fuzz fuzz-readers fuzz-smoke lint format stubs docs proof bench clean install
+.PHONY: help changelog core demo test test-all test-core test-types test-imports test-sanitizers fuzz fuzz-readers fuzz-smoke lint format stubs docs proof bench clean install
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
 	@touch $@
 
-# The dependencies change seldom and take long, the package changes often: two stamps.
-$(VENV)/.dependencies: pyproject.toml $(VENV)/.created
+# Three stamps: what a user's install needs, with what builds it; what the tests need besides, which takes long and
+# changes seldom; and the package, which changes often.
+$(VENV)/.core: pyproject.toml $(VENV)/.created
+	$(BIN)/python tools/requirements.py > $(VENV)/requirements-core.txt
+	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements-core.txt
+	@touch $@
+
+$(VENV)/.dependencies: $(VENV)/.core
 	$(BIN)/python tools/requirements.py $(EXTRAS) > $(VENV)/requirements.txt
 	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements.txt
 	@touch $@
 
-$(VENV)/.installed: $(SOURCES) $(VENV)/.dependencies
+$(VENV)/.installed: $(SOURCES) $(VENV)/.core
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
 
-install: $(VENV)/.installed ## build and install into .venv
+core: $(VENV)/.installed ## build and install into .venv, without the extras
+
+install: $(VENV)/.installed $(VENV)/.dependencies ## the same with the extras, and what the tests need
 
 # The saturated case: make demo ARGS="--slow book=30000 --budget 75"
 demo: ARGS ?= --apply 50 --budget 75
-demo: install ## run a trading pipeline, find what makes its tail, forecast a fix, apply it, and measure it
+demo: core ## run a trading pipeline, find what makes its tail, forecast a fix, apply it, and measure it
 	$(BIN)/latlab diagnose $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 
 test: install test-core ## the tests of a few minutes: core, unit, files, and a live smoke test of each tool

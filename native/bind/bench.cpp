@@ -10,6 +10,23 @@
 #include <tuple>
 #include <vector>
 
+#if defined(Py_LIMITED_API)
+// No part of the stable ABI, and the same from CPython 3.5 to 3.14 (`kNewestKnown`): of a later one no
+// allocations are counted.
+extern "C" {
+struct PyMemAllocatorEx {
+  void* ctx;
+  void* (*malloc)(void* ctx, std::size_t size);
+  void* (*calloc)(void* ctx, std::size_t number, std::size_t size);
+  void* (*realloc)(void* ctx, void* old, std::size_t size);
+  void (*free)(void* ctx, void* old);
+};
+enum PyMemAllocatorDomain { PYMEM_DOMAIN_RAW, PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ };
+[[gnu::weak]] void PyMem_GetAllocator(PyMemAllocatorDomain domain, PyMemAllocatorEx* allocator);
+[[gnu::weak]] void PyMem_SetAllocator(PyMemAllocatorDomain domain, PyMemAllocatorEx* allocator);
+}
+#endif
+
 namespace nb = nanobind;
 namespace bench = latlab::bench;
 using namespace nb::literals;
@@ -76,6 +93,7 @@ class Call {
 class Allocations {
  public:
   Allocations() {
+    if (!known_) return;
     for (Hook& hook : hooks_) {
       PyMem_GetAllocator(hook.domain, &hook.inner);
       PyMemAllocatorEx counting{&hook, &allocate, &allocate_zeroed, &reallocate, &release};
@@ -83,12 +101,14 @@ class Allocations {
     }
   }
   ~Allocations() {
+    if (!known_) return;
     for (Hook& hook : hooks_) PyMem_SetAllocator(hook.domain, &hook.inner);
   }
   Allocations(const Allocations&) = delete;
   Allocations& operator=(const Allocations&) = delete;
 
   [[nodiscard]] bench::Costs with(bench::Costs out) const noexcept {
+    if (!known_) return out;
     out[static_cast<std::size_t>(bench::Cost::allocations)] = static_cast<double>(count_);
     out[static_cast<std::size_t>(bench::Cost::allocated_bytes)] = static_cast<double>(bytes_);
     return out;
@@ -123,6 +143,12 @@ class Allocations {
     hook.inner.free(hook.inner.ctx, old);
   }
 
+#if defined(Py_LIMITED_API)
+  static constexpr unsigned long kNewestKnown = 0x030E;
+  const bool known_ = Py_Version >> 16 <= kNewestKnown&& PyMem_SetAllocator != nullptr;
+#else
+  static constexpr bool known_ = true;
+#endif
   std::uint64_t count_ = 0;
   std::uint64_t bytes_ = 0;
   Hook hooks_[2] = {{this, PYMEM_DOMAIN_MEM, {}}, {this, PYMEM_DOMAIN_OBJ, {}}};

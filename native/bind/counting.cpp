@@ -1,3 +1,4 @@
+// Over 400 lines: the process's one table of counted queues, and the bindings that fill it.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <latlab/counters.hpp>

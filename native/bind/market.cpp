@@ -1,3 +1,4 @@
+// Over 400 lines: bindings only, one after the other, with their signatures for the type stubs.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>

@@ -1,3 +1,4 @@
+// Over 400 lines: bindings only, one after the other, with their signatures for the type stubs.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -102,7 +103,7 @@ nb::str name_text(const std::string& value) {
   for (Py_ssize_t i = 0; i < size; ++i) {
     const Py_UCS4 c = PyUnicode_ReadChar(text.ptr(), i);
     const nb::object one = nb::steal<nb::object>(PyUnicode_FromOrdinal(static_cast<int>(c)));
-    const char* const bytes = PyUnicode_AsUTF8(one.ptr());
+    const char* const bytes = PyUnicode_AsUTF8AndSize(one.ptr(), nullptr);
     if (bytes == nullptr) PyErr_Clear();
     clean += obeyed(c) || bytes == nullptr ? "?" : bytes;
   }

@@ -100,7 +100,7 @@ inline void busy_until_cpu(const Component* self, std::int64_t end) {
     // A Python function's entry hands the GIL over where another thread has asked for it. Releasing it here
     // instead would wake the one that waits, find it too slow, and start its 5 ms anew: it would never come
     // to its turn.
-    Py_XDECREF(PyObject_CallMethodNoArgs(self->hook, breathe));
+    Py_XDECREF(PyObject_CallMethodObjArgs(self->hook, breathe, nullptr));
   }
   st::spin_cpu_until(end);
 }
@@ -119,7 +119,7 @@ inline void work_for(const Component* self, std::int64_t ns, double per_ns) {
   static PyObject* breathe = PyUnicode_InternFromString("breathe");
   for (; ns > kGilTurn_ns; ns -= kGilTurn_ns) {
     engine::work(iterations(kGilTurn_ns));
-    Py_XDECREF(PyObject_CallMethodNoArgs(self->hook, breathe));
+    Py_XDECREF(PyObject_CallMethodObjArgs(self->hook, breathe, nullptr));
   }
   engine::work(iterations(ns));
 }
@@ -197,11 +197,11 @@ inline PyObject* hand_out(Component* self, PyObject*& value, std::uint8_t kind, 
       if (given == nullptr) return nullptr;
       for (std::size_t i = 0; i < count; ++i) {
         Py_INCREF(arguments[i]);
-        PyTuple_SET_ITEM(given, static_cast<Py_ssize_t>(i), arguments[i]);
+        PyTuple_SetItem(given, static_cast<Py_ssize_t>(i), arguments[i]);
       }
       PyObject* named = PyDict_New();
-      for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
-        PyDict_SetItem(named, PyTuple_GET_ITEM(names, i), arguments[count + static_cast<std::size_t>(i)]);
+      for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_Size(names); ++i) {
+        PyDict_SetItem(named, PyTuple_GetItem(names, i), arguments[count + static_cast<std::size_t>(i)]);
       }
       PyObject* result = PyObject_CallMethod(self->hook, "make", "OOO", value, given, named);
       Py_DECREF(given);

@@ -39,7 +39,7 @@ PyObject* make_component(PyTypeObject* type, PyObject* arguments, PyObject*) {
   PyObject* function = nullptr;
   PyObject* hook = nullptr;
   if (PyArg_ParseTuple(arguments, "OO", &function, &hook) == 0) return nullptr;
-  auto* self = reinterpret_cast<Component*>(type->tp_alloc(type, 0));
+  auto* self = reinterpret_cast<Component*>(PyType_GenericAlloc(type, 0));
   if (self == nullptr) return nullptr;
   self->vectorcall = call;
   Py_INCREF(function);
@@ -78,7 +78,7 @@ void destroy(PyObject* object) {
   PyObject_GC_UnTrack(object);
   clear(object);
   delete reinterpret_cast<Component*>(object)->state;
-  type->tp_free(object);
+  PyObject_GC_Del(object);
   Py_DECREF(type);
 }
 
@@ -87,7 +87,11 @@ PyObject* bind_method(PyObject* object, PyObject* instance, PyObject*) {
     Py_INCREF(object);
     return object;
   }
-  return PyMethod_New(object, instance);
+  // As PyMethod_New, which the stable ABI lacks. Calls of methods don't come here
+  // (Py_TPFLAGS_METHOD_DESCRIPTOR).
+  static PyObject* const method =
+      nb::object(nb::module_::import_("types").attr("MethodType")).release().ptr();
+  return PyObject_CallFunctionObjArgs(method, object, instance, nullptr);
 }
 
 // What the component hasn't itself (__defaults__, cache_info, a function's own members) is its function's.

@@ -6,7 +6,7 @@ import os
 
 __all__ = ["__version__", "diagnose", "get_cmake_dir", "get_include"]
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 # No pathlib: this is imported by programs under study, whose start must hardly change.
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120

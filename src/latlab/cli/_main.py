@@ -46,8 +46,21 @@ class Latlab(LazyGroup):
     }
 
 
+def _tell_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
+    """Prints the version, the commit that it was built from, and what built it."""
+    if not asked or context.resilient_parsing:
+        return
+    from latlab import _build as build
+
+    made = f"{build.COMPILER}, {build.KIND}, {build.MACHINE}"
+    python = f"CPython {sys.version.split()[0]}"
+    click.echo(f"latlab {__version__} (commit {build.COMMIT}; built by {made}; {python})")
+    context.exit()
+
+
 @click.group(cls=Latlab, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="latlab")
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_tell_version,
+              help="Show the version, its commit and its build.")  # fmt: skip
 def latlab() -> None:
     """A latency laboratory: where a pipeline's latency comes from, and what fixing it would buy."""
 
