@@ -5,11 +5,13 @@ import latlab
 found = latlab.diagnose("pigz -p2 -kf big")
 found.sentence          # 'Bottleneck: 2 × deflate. …'
 found.to_pandas()       # what each role of threads did
+found.plot()            # the same as a picture
+
+`latlab.queues.record` and `latlab.bench.compare` give back results that show themselves likewise.
 """
 
 from __future__ import annotations
 
-import html
 import os
 import shlex
 import tempfile
@@ -20,18 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 from latlab.errors import UsageError
 from latlab.formats.recording import make_empty_folder
+from latlab.model.framed import Framed
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
-
     from latlab.model.diagnosis.answer import Answer
 
 __all__ = ["Diagnosis", "diagnose"]
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Framed):
     """What limits a program, with its evidence.
 
     Attributes:
@@ -58,48 +58,32 @@ class Diagnosis:
         """The HTML page."""
         return self.folder / "report.html"
 
-    def __repr__(self) -> str:
+    @property
+    def finding(self) -> str:
+        """The sentence, whether it can be trusted, and where the page is."""
         doubt = "" if self.trustworthy else " (not trustworthy as it stands)"
-        return f"<{self.sentence}{doubt} report: {self.report}>"
+        return f"{self.sentence}{doubt} report: {self.report}"
 
     def __str__(self) -> str:
         return self._text
-
-    def _repr_html_(self) -> str:
-        evidence = "".join(f"<li>{html.escape(one)}</li>" for one in self.answer.evidence)
-        head, *rows = self._role_rows()
-        cells = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
-        )
-        names = "".join(f"<th>{html.escape(str(name))}</th>" for name in head)
-        roles = f"<table><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table>" if rows else ""
-        return f"<p><b>{html.escape(self.sentence)}</b></p><ul>{evidence}</ul>{roles}"
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as `answer.json` holds it."""
         return self.answer.to_json()
 
-    def to_pandas(self) -> pd.DataFrame:
-        """One row a role of threads; shares from 0 to 1 (needs pandas)."""
-        import pandas as pd
+    def columns(self) -> dict[str, list[Any]]:
+        """One row a role of threads, as the answer lists them; shares from 0 to 1."""
+        roles = self.to_dict().get("roles") or []
+        return {
+            "role": [role["name"] for role in roles],
+            "threads": [role["count"] for role in roles],
+            "running": [role["running"] for role in roles],
+            "runnable": [role["runnable"] for role in roles],
+            "blocked": [float(sum(role["blocked"].values())) for role in roles],
+        }
 
-        head, *rows = self._role_rows()
-        return pd.DataFrame(rows, columns=head)
-
-    def to_polars(self) -> pl.DataFrame:
-        """One row a role of threads; shares from 0 to 1 (needs polars)."""
-        import polars as pl
-
-        head, *rows = self._role_rows()
-        return pl.DataFrame(rows, schema=head, orient="row")
-
-    def _role_rows(self) -> list[list[Any]]:
-        """The head and a row a role, as the answer lists them."""
-        rows: list[list[Any]] = [["role", "threads", "running", "runnable", "blocked"]]
-        for role in self.to_dict().get("roles") or []:
-            blocked = float(sum(role["blocked"].values()))
-            rows.append([role["name"], role["count"], role["running"], role["runnable"], blocked])
-        return rows
+    def _bars(self) -> str:
+        return "running"
 
 
 def diagnose(

@@ -1,5 +1,6 @@
 """How fast is a piece of code, and did a change help."""
 
+from latlab.bench.comparing import Compared, compare
 from latlab.bench.judging.compare import (
     between_runs,
     compare_results,
@@ -41,6 +42,7 @@ from latlab.model.bench import Settings
 __all__ = [
     "FACTORS",
     "Asked",
+    "Compared",
     "Comparison",
     "Raw",
     "Recorder",
@@ -52,6 +54,7 @@ __all__ = [
     "baseline",
     "between_runs",
     "carry_over",
+    "compare",
     "compare_results",
     "costs_of",
     "couples",

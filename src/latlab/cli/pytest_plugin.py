@@ -197,7 +197,7 @@ class _Session:
         if not self.measured:
             return
         from latlab import bench
-        from latlab.cli.bench._options import fraction
+        from latlab.cli.bench.options import fraction
         from latlab.errors import LatlabError
         from latlab.reports.bench import ci, text
 

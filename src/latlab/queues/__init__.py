@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from latlab.queues.live import Live
     from latlab.queues.model.fit import fit_model, served_hz, service_bounds
     from latlab.queues.model.simulate import forecast
+    from latlab.queues.recorded import RecordedQueues, record
     from latlab.queues.sample.addresses import RemoteQueue, parse_remote_queue, readers_by_address
     from latlab.queues.sample.attach import Attachment, attach
     from latlab.queues.sample.files import Application, applications, refused_folder
@@ -62,6 +63,7 @@ __all__ = [
     "MultiprocessingQueue",
     "PriorityQueue",
     "Queue",
+    "RecordedQueues",
     "Recorder",
     "RemoteQueue",
     "SimpleQueue",
@@ -77,6 +79,7 @@ __all__ = [
     "load",
     "parse_remote_queue",
     "readers_by_address",
+    "record",
     "refused_folder",
     "sample_times",
     "served_hz",
@@ -114,6 +117,7 @@ _MODULES = {
     "live": ("Live",),
     "model.fit": ("fit_model", "served_hz", "service_bounds"),
     "model.simulate": ("forecast",),
+    "recorded": ("RecordedQueues", "record"),
     "sample.addresses": ("RemoteQueue", "parse_remote_queue", "readers_by_address"),
     "sample.attach": ("Attachment", "attach"),
     "sample.files": ("Application", "applications", "refused_folder"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from latlab.cli.bench._options import (
+from latlab.cli.bench.options import (
     check_outputs,
     for_ci,
     fraction,

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from latlab.cli.bench._options import for_ci, fraction, reporting, write_for_ci, write_reports
 from latlab.cli.bench.ab import exit_code, show
+from latlab.cli.bench.options import for_ci, fraction, reporting, write_for_ci, write_reports
 from latlab.cli.kit.options import JSON
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import document as json_of

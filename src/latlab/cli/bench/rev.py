@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from latlab.cli.bench._options import check_outputs, for_ci, parameters_of, reporting
 from latlab.cli.bench.ab import PADDING, compare_couples, judging
+from latlab.cli.bench.options import check_outputs, for_ci, parameters_of, reporting
 from latlab.cli.kit.options import Seconds
 from latlab.errors import UsageError
 

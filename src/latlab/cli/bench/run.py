@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from latlab import words
-from latlab.cli.bench._options import (
+from latlab.cli.bench.ab import exit_code, show
+from latlab.cli.bench.options import (
     check_outputs,
     for_ci,
     fraction,
@@ -23,7 +24,6 @@ from latlab.cli.bench._options import (
     settings_of,
     write_for_ci,
 )
-from latlab.cli.bench.ab import exit_code, show
 from latlab.cli.kit.options import Seconds
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, LatlabError, UsageError

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from latlab.cli.bench._options import check_outputs, measuring, parameters_of, recorder_of, settings_of
+from latlab.cli.bench.options import check_outputs, measuring, parameters_of, recorder_of, settings_of
 from latlab.errors import UsageError
 from latlab.reports.json import document as json_of
 
