@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from latlab.queues import analyse
-from latlab.queues._tandem import Line, observe, simulate
+from latlab.queues.model.tandem import Line, observe, simulate
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,8 @@
 """Planted causes of slow requests: how often `latlab requests` names them, and how true its p99 is.
 
+Over 400 lines: the servers, what is planted in each and how an answer is held against it stand side by
+side.
+
     python -m benchmarks.requests_planted [--seed 1] [--only PART] [--seconds 5] [--json FILE]
 
 Servers of our own (`requests_programs`: C++ threads, Python threads, asyncio) and of the distribution (redis,

@@ -5,6 +5,8 @@
 // registers queues and stages in it. Where no file can be made (no shared memory, a full one, somebody else's
 // folder) one line on stderr says why; the counts live in private memory then, and all goes on as before.
 // LATLAB_COUNTERS=off asks for that, without a line.
+//
+// Over 400 lines: one file's life, whose steps must agree on what a killed process may leave.
 #pragma once
 
 #include <fcntl.h>

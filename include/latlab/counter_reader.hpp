@@ -4,6 +4,8 @@
 // The reading side of the counter file: maps it read-only, and returns a state, never a crash, for whatever
 // it finds; a file that is cut short while it is read gives zeros from then on, and cut() says so. Nothing
 // that it does can be noticed by the application, except that its lock is asked about.
+//
+// Over 400 lines: every check of what others may have written stands where it is read.
 #pragma once
 
 #include <fcntl.h>

@@ -6,6 +6,8 @@
 // replaced by a stub that takes a chosen part of the component's busy time. The plan and its files are
 // described in src/latlab/stubs/components/plan.py; how a stub takes its time, in latlab/stub_engine.hpp.
 // Included by latlab/stub.hpp.
+//
+// Over 400 lines: one format's parser beside what each of its words makes a component do.
 #pragma once
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Over 400 lines: one class of queue after the other, by the same few helpers.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <latlab/counted.hpp>

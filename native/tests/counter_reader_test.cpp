@@ -1,3 +1,4 @@
+// Over 400 lines: one writer of counter files, and a test of each way to spoil them.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>

@@ -6,8 +6,11 @@
 #include "messaging/forward.hpp"
 #include "messaging/plugin.hpp"
 #include "messaging/run.hpp"
+#include "messaging_runs.hpp"
 
 namespace lm = latlab::messaging;
+using lm::tests::finish;
+using lm::tests::plan;
 
 namespace {
 
@@ -19,19 +22,6 @@ lm::ChannelSpec way(int number, std::size_t capacity, std::size_t size, std::siz
           .batch = batch,
           .poll = true,
           .yield = true};
-}
-
-lm::RunPlan plan(std::uint64_t messages) {
-  lm::RunPlan p;
-  p.messages = messages;
-  p.sample_every = 100;
-  return p;
-}
-
-void finish(lm::Run& run) {
-  for (int i = 0; i < 600 && !run.wait(0.1); ++i) {
-  }
-  CHECK(run.wait(0));
 }
 
 }  // namespace

@@ -12,8 +12,11 @@
 #include "messaging/message.hpp"
 #include "messaging/ring.hpp"
 #include "messaging/run.hpp"
+#include "messaging_runs.hpp"
 
 namespace lm = latlab::messaging;
+using lm::tests::finish;
+using lm::tests::plan;
 
 namespace {
 
@@ -23,19 +26,6 @@ int memory() {
 
 lm::ChannelSpec ring(int fd, std::size_t size, bool poll) {
   return {.text = "ring:" + std::to_string(fd), .size = size, .poll = poll, .yield = true};
-}
-
-lm::RunPlan plan(std::uint64_t messages) {
-  lm::RunPlan p;
-  p.messages = messages;
-  p.sample_every = 100;
-  return p;
-}
-
-void finish(lm::Run& run) {
-  for (int i = 0; i < 600 && !run.wait(0.1); ++i) {
-  }
-  CHECK(run.wait(0));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ import json
 import struct
 import threading
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -108,10 +109,12 @@ def test_fftw_gives_the_answers_of_scipy() -> None:
 
 
 @pytest.mark.parametrize("conditioning", ["difference", "none"])
-def test_an_estimate_is_what_array_arithmetic_in_double_precision_gives(conditioning: str) -> None:
+def test_an_estimate_is_what_array_arithmetic_in_double_precision_gives(
+    conditioning: Literal["difference", "none"],
+) -> None:
     estimator = DelayEstimator(
         1000, 1.0, conditioning=conditioning, precision="float64", engine="scipy", max_delay_s=300
-    )  # type: ignore[arg-type]
+    )
     a = np.array([signals.steps(1000, seed=s) - 100 for s in range(3)])
     b = np.array([signals.delayed(p, 25, mode="hold", jitter=2, seed=s) for s, p in enumerate(a)])
     steps = [np.diff(p, prepend=p[:, :1]) if conditioning == "difference" else p for p in (a, b)]

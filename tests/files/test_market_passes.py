@@ -31,7 +31,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines_of(path: Path, tmp_path: Path, **options: object) -> list[str]:
-    inside(path, tmp_path / "inside.txt", **options)  # type: ignore[arg-type]
+    inside(path, tmp_path / "inside.txt", **options)
     return (tmp_path / "inside.txt").read_text().splitlines()
 
 

@@ -7,6 +7,7 @@ import os
 import struct
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -49,10 +50,11 @@ def frames(data: bytes) -> list[tuple[int, bytes]]:
 
 def slow_records(data: bytes) -> list[tuple[int, str, tuple[object, ...]]]:
     """Every field by the wire's order, from the widths that the record types give."""
-    rows = []
+    rows: list[tuple[int, str, tuple[object, ...]]] = []
     for offset, message in frames(data):
         kind = chr(message[0])
-        at, values = 0, []
+        at = 0
+        values: list[object] = []
         for name in RECORD_TYPES[kind].names or ():
             if name == "offset":
                 continue
@@ -108,7 +110,7 @@ def test_events_are_the_same_in_one_table(day: Path, tmp_path: Path) -> None:
     assert table["price"].to_numpy().tolist() == events["price"].tolist()
 
 
-BINARY = [
+BINARY: list[tuple[str, dict[str, Any], bytes]] = [
     # From the specification, field by field: values, and the bytes that they are.
     ("0x20", {"seconds": 34_200}, struct.pack("<BBI", 6, 0x20, 34_200)),
     (

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -116,7 +117,8 @@ def test_books_at_even_times_are_those_of_a_slow_book(day: Path) -> None:
 def test_books_at_every_change_have_the_inside_of_market_inside_and_its_orders(day: Path) -> None:
     top = inside(day).to_pylist()
     rows = snapshots(day, levels=1).to_pylist()
-    shown, last = [], {}
+    shown: list[tuple[int, ...]] = []
+    last: dict[int, tuple[int, ...]] = {}
     for r in rows:
         key = (r["bid_px"], r["bid_qty"], r["offer_px"], r["offer_qty"])
         if last.get(r["locate"]) != key:
@@ -165,7 +167,7 @@ def test_lobster_files_go_together_line_by_line_and_are_those_of_a_slow_book(
     for ts, m, number, book in played(day):
         if number != locate or m[:1] not in b"AFECXDU":
             continue
-        line = []
+        line: list[int] = []
         asks, bids = book.levels(locate, b"S"), book.levels(locate, b"B")
         for level in range(levels):
             line += asks[level][:2] if level < len(asks) else (9_999_999_999, 0)
@@ -184,7 +186,7 @@ def test_lobster_files_go_together_line_by_line_and_are_those_of_a_slow_book(
 def test_bars_are_those_of_the_trades_that_are_volume(day: Path) -> None:
     rows = [r for r in trades(day).to_pylist() if r["printable"] and not r["broken"]]
     made = bars(day, every_ns=1800 * S).to_pylist()
-    wanted: dict[tuple[int, int], list[dict[str, int]]] = {}
+    wanted: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for r in rows:
         wanted.setdefault((r["locate"], r["ts_ns"] // (1800 * S)), []).append(r)
     assert len(made) == len(wanted) > 10
@@ -211,7 +213,8 @@ def test_bars_are_those_of_the_trades_that_are_volume(day: Path) -> None:
 
 def test_bars_by_volume_are_full_but_the_last_and_bars_by_trades_have_as_many(day: Path) -> None:
     all_shares = sum(b["volume"] for b in bars(day, every_ns=3600 * S).to_pylist())
-    for options, full in (({"volume": 1_000}, "volume"), ({"ticks": 5}, "trades")):
+    asked: list[tuple[dict[str, Any], str]] = [({"volume": 1_000}, "volume"), ({"ticks": 5}, "trades")]
+    for options, full in asked:
         made = bars(day, **options).to_pylist()
         assert sum(b["volume"] for b in made) == all_shares
         lasts = {b["locate"]: i for i, b in enumerate(made)}

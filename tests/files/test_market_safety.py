@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.feather
@@ -320,7 +321,12 @@ def test_the_greatest_rate_counts_the_events_of_the_last_instant(tmp_path: Path)
     ],
 )
 def test_what_can_not_be_done_is_one_clear_line(
-    day: Path, options: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch, tmp_path: Path
+    day: Path,
+    options: list[str],
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Any,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as left:

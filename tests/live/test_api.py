@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_the_roles_are_a_data_frame(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", [{}, {"target": "true", "pid": 1}])
-def test_neither_or_two_targets_are_refused(target: dict) -> None:
+def test_neither_or_two_targets_are_refused(target: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="a command or pid="):
         latlab.diagnose(**target)
 

@@ -244,8 +244,8 @@ def test_bad_native_fixtures_and_commands_are_one_line_too(folder: Path) -> None
     for name, words in (("Throws", "it threw: planned"), ("Uneven", "different counts"), ("x", "no such")):
         done = bench(folder, "run", f"fixtures.so:{name}")
         assert (done.returncode != 0, words in done.stderr, done.stdout) == (True, True, "")
-    for words in (("--", "false"), ("--", "no-such-program")):
-        done = bench(folder, *words)
+    for command in (("--", "false"), ("--", "no-such-program")):
+        done = bench(folder, *command)
         assert (done.returncode != 0, len(done.stderr.splitlines())) == (True, 1)
 
 
@@ -255,8 +255,8 @@ def test_a_side_that_does_three_times_the_work_is_slower_with_exit_code_4(folder
     (folder / "more.cpp").write_text(CPP.replace('"size", 100', '"size", 1000'))
     base = [str(COMPILER), "-O2", "-std=c++20", f"-I{latlab.get_include()}", "-shared", "-fPIC"]
     subprocess.run([*base, "more.cpp", "-o", "more.so"], cwd=folder, check=True)
-    arguments = ("ab", "fixtures.so:Loop", "more.so:Loop", "--effect", "1%", "--seconds", "10")
-    arguments += ("--iterations", "30")
+    arguments = ["ab", "fixtures.so:Loop", "more.so:Loop", "--effect", "1%", "--seconds", "10"]
+    arguments += ["--iterations", "30"]
     done = bench(folder, *arguments, "--json", "--raw", "raw.csv", "-o", "recording")
     found = document(done)
     assert (found["verdict"], done.returncode) == ("slower", 4)

@@ -274,7 +274,6 @@ def frames_until_limited(port: int) -> list[dict[str, Any]]:
     answer = connection.getresponse()
     frames: list[dict[str, Any]] = []
     held: dict[int, Any] = {}  # rows, as the page holds them
-    held: dict[int, Any] = {}  # rows, as the page holds them
     until = time.monotonic() + 30
     while time.monotonic() < until and not (frames and frames[-1]["limits"] == "work"):
         line = answer.readline().decode()

@@ -68,7 +68,8 @@ def test_every_event_that_went_into_a_queue_came_out_of_it(tmp_path: Path) -> No
 
 @pytest.mark.smoke
 def test_the_report_and_the_recording_stand_and_need_nothing_from_the_network(tmp_path: Path) -> None:
-    demo("-o", str(tmp_path / "run"))
+    done = demo("-o", str(tmp_path / "run"))
+    assert done.stdout.splitlines()[-1] == f"report: {tmp_path / 'run/report.html'}"
     page = (tmp_path / "run/report.html").read_text()
     assert re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="?http', page) == []
     recording = open_recording(tmp_path / "run")

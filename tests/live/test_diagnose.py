@@ -234,6 +234,8 @@ def test_a_stage_whose_component_is_known_is_stubbed(tmp_path: Path) -> None:
 def test_a_diagnosis_is_printed_again_from_its_recording(tmp_path: Path) -> None:
     run = str(tmp_path / "run")
     said = latlab("diagnose", "--no-forecast", "-o", run, "--", "sleep", "0.5").stdout
+    said, _, report = said.rpartition("\nreport: ")
+    assert report == f"{run}/report.html\n"
     assert latlab("show", run).stdout == said
     again = json.loads(latlab("show", "--json", run).stdout)
     assert again["sentence"].split() == said.split()[: len(again["sentence"].split())]

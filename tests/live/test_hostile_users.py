@@ -22,10 +22,10 @@ from latlab.system.scratch import leftovers
 
 EVE, MALLORY = 54321, 54322
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
-Attack = Callable[[Path, bytes], None]
+Attack = Callable[[Path, bytes], object]
 
 
-def as_user(user: int, work: Callable[[], None]) -> int:
+def as_user(user: int, work: Callable[[], object]) -> int:
     """Do something as another user, in a process of its own; its exit code."""
     child = os.fork()
     if child == 0:
@@ -125,7 +125,7 @@ def escape_in_name(folder: Path, good: bytes) -> None:
 
 
 def header(offset: int, form: str, value: int) -> Attack:
-    return lambda folder, good: put(folder, poked(good, offset, form, value)) and None
+    return lambda folder, good: put(folder, poked(good, offset, form, value))
 
 
 ATTACKS: dict[str, Attack] = {
@@ -235,7 +235,7 @@ def test_a_lock_that_another_user_holds_does_not_stop_root(
     good: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LATLAB_ALL_USERS", "1")
-    assert as_user(EVE, lambda: put(folder_of(EVE), good) and None) == 0
+    assert as_user(EVE, lambda: put(folder_of(EVE), good)) == 0
     held = os.open(named(folder_of(EVE)), os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)
     began = time.monotonic()
@@ -245,7 +245,7 @@ def test_a_lock_that_another_user_holds_does_not_stop_root(
 
 
 def test_what_another_user_leaves_is_not_cleaned_by_root(good: bytes) -> None:
-    assert as_user(EVE, lambda: put(folder_of(EVE), good) and None) == 0
+    assert as_user(EVE, lambda: put(folder_of(EVE), good)) == 0
     assert [one for one in leftovers() if str(EVE) in str(one.path)] == []
 
 

@@ -287,7 +287,7 @@ def test_a_pitch_feed_on_two_lines_is_received_once_by_file_and_books(day: Path,
 
     with ThreadPoolExecutor(1) as pool:
         outputs = {"output": tmp_path / "got.pitch", "changes": tmp_path / "got.txt"}
-        found = pool.submit(receive, feed, **outputs, started=started)  # type: ignore[arg-type]
+        found = pool.submit(receive, feed, **outputs, started=started)
         assert listening.wait(10)
         report = replay(told, target_of(feed), fixed_ns=50_000)
         received = found.result()

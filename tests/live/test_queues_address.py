@@ -1,4 +1,5 @@
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ int main() {
 
 
 @pytest.fixture(scope="module", params=[["-pie", "-fPIE"], ["-no-pie"]], ids=["pie", "fixed"])
-def application(request, tmp_path_factory):
+def application(request: Any, tmp_path_factory: Any) -> Any:
     folder = tmp_path_factory.mktemp("uninstrumented")
     (folder / "app.cpp").write_text(PROGRAM)
     build = ["g++", "-std=c++17", "-O1", *request.param, str(folder / "app.cpp"), "-o", str(folder / "app")]
@@ -55,13 +56,16 @@ def application(request, tmp_path_factory):
     except FileNotFoundError:
         pytest.skip("g++ is not installed")
     process = subprocess.Popen([str(folder / "app")], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     yield process
     process.kill()
     process.communicate()
 
 
-def test_a_program_that_knows_nothing_of_it_is_recorded_as_any_other(application, tmp_path, capsys):
+def test_a_program_that_knows_nothing_of_it_is_recorded_as_any_other(
+    application: Any, tmp_path: Any, capsys: Any
+) -> None:
     run = tmp_path / "run"
     queues = [
         "orders in=trading::orders+24 out=trading::orders+96 capacity=64 source=feed drain=book",
@@ -86,13 +90,13 @@ def test_a_program_that_knows_nothing_of_it_is_recorded_as_any_other(application
     assert seen.processes[0].pid == application.pid
 
 
-def test_a_variable_that_is_not_there_is_an_error_that_names_what_is_near(application):
+def test_a_variable_that_is_not_there_is_an_error_that_names_what_is_near(application: Any) -> None:
     queue = parse_remote_queue("q in=trading::order+24 out=tail")
     with pytest.raises(InputError, match=r"has no variable 'trading::order'; similar names: trading::orders"):
         readers_by_address(application.pid, [queue])
 
 
-def test_a_null_pointer_and_a_wild_address_are_errors(application):
+def test_a_null_pointer_and_a_wild_address_are_errors(application: Any) -> None:
     with pytest.raises(InputError, match="can't be read"):
         readers_by_address(application.pid, [parse_remote_queue("q in=0x10 out=0x18")])
     with pytest.raises(InputError, match="is null"):
@@ -102,12 +106,12 @@ def test_a_null_pointer_and_a_wild_address_are_errors(application):
 @pytest.mark.parametrize(
     "text", ["q", "q in=a", "q in=a out=b bytes=3", "q in=a out=b x=1", "in=a out=b", ""]
 )
-def test_what_describes_no_queue_is_a_usage_error(text):
+def test_what_describes_no_queue_is_a_usage_error(text: Any) -> None:
     with pytest.raises(UsageError):
         parse_remote_queue(text)
 
 
-def test_a_queue_by_address_needs_one_process_id(tmp_path, capsys):
+def test_a_queue_by_address_needs_one_process_id(tmp_path: Any, capsys: Any) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["queues", "record", "name", "-o", str(tmp_path / "run"), "--queue", "q in=a out=b"])
     assert ended.value.code == 2
@@ -124,5 +128,5 @@ def test_a_queue_by_address_needs_one_process_id(tmp_path, capsys):
         ("_ZN1a1bIiE1cE", "_ZN1a1bIiE1cE"),
     ],
 )
-def test_symbols_have_the_names_of_the_source(symbol, name):
+def test_symbols_have_the_names_of_the_source(symbol: Any, name: Any) -> None:
     assert plain_name(symbol) == name

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ OTHERS = [f"python3.{minor}" for minor in (8, 9, 10, 12, 13, 14) if _works(shuti
 
 
 @pytest.fixture
-def counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "counters"
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("LATLAB_COUNTERS", str(folder))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -25,12 +26,12 @@ from latlab.queues.count.instrument import (
 from latlab.queues.sample.follow import Follower
 
 
-def totals(counted):
+def totals(counted: Any) -> Any:
     return counted.counts.total_in, counted.counts.total_out
 
 
 @pytest.mark.parametrize("made", [Queue, LifoQueue, PriorityQueue])
-def test_a_drop_in_queue_behaves_as_the_standard_one_and_counts(made):
+def test_a_drop_in_queue_behaves_as_the_standard_one_and_counts(made: Any) -> None:
     q = made(2)
     q.put(1)
     q.put(2)
@@ -42,8 +43,8 @@ def test_a_drop_in_queue_behaves_as_the_standard_one_and_counts(made):
     assert (q.maxsize, q.qsize(), totals(q)) == (2, 0, (2, 2))
 
 
-def test_an_asyncio_queue_counts_and_keeps_its_bound():
-    async def use():
+def test_an_asyncio_queue_counts_and_keeps_its_bound() -> None:
+    async def use() -> Any:
         q = AsyncQueue(1)
         await q.put(1)
         with pytest.raises(asyncio.QueueFull):
@@ -54,7 +55,7 @@ def test_an_asyncio_queue_counts_and_keeps_its_bound():
     assert asyncio.run(use()) == (1, 1)
 
 
-def test_a_simple_queue_counts_only_what_came_and_went():
+def test_a_simple_queue_counts_only_what_came_and_went() -> None:
     q = SimpleQueue()
     q.put("a")
     assert q.get() == "a"
@@ -65,7 +66,7 @@ def test_a_simple_queue_counts_only_what_came_and_went():
     assert totals(q) == (1, 1)
 
 
-def test_a_deque_counts_at_both_ends_and_what_falls_off_as_dropped():
+def test_a_deque_counts_at_both_ends_and_what_falls_off_as_dropped() -> None:
     d = Deque([1, 2], maxlen=3)
     d.extend([3, 4])
     d.appendleft(0)
@@ -78,9 +79,15 @@ def test_a_deque_counts_at_both_ends_and_what_falls_off_as_dropped():
     assert totals(d) == (5, 5)
 
 
-def test_no_count_is_lost_between_threads():
+def test_no_count_is_lost_between_threads() -> None:
     q = SimpleQueue()
-    threads = [threading.Thread(target=lambda: [q.put(i) or q.get() for i in range(5000)]) for _ in range(4)]
+
+    def turns() -> None:
+        for i in range(5000):
+            q.put(i)
+            q.get()
+
+    threads = [threading.Thread(target=turns) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -88,13 +95,13 @@ def test_no_count_is_lost_between_threads():
     assert totals(q) == (20000, 20000)
 
 
-class Own(queue.Queue):
-    def _put(self, item):
+class Own(queue.Queue[Any]):
+    def _put(self, item: Any) -> None:
         super()._put(-item)
 
 
 @pytest.mark.parametrize("made", [queue.Queue, queue.LifoQueue, queue.PriorityQueue, asyncio.Queue, Own])
-def test_an_existing_queue_is_counted_where_it_is(made):
+def test_an_existing_queue_is_counted_where_it_is(made: Any) -> None:
     q = made(5)
     q.put_nowait(1)
     same = instrument(q, name="here", source=("feed", "feed-1"), drain="book")
@@ -106,8 +113,8 @@ def test_an_existing_queue_is_counted_where_it_is(made):
     assert q.maxsize == 5
 
 
-def test_stand_ins_hold_what_the_original_held():
-    simple = queue.SimpleQueue()
+def test_stand_ins_hold_what_the_original_held() -> None:
+    simple: queue.SimpleQueue[int] = queue.SimpleQueue()
     simple.put(7)
     assert instrument(simple).get() == 7
     assert list(instrument(collections.deque([1, 2], maxlen=4))) == [1, 2]
@@ -115,10 +122,10 @@ def test_stand_ins_hold_what_the_original_held():
         instrument([])
 
 
-def test_calls_wait_in_an_executor_until_a_worker_begins():
+def test_calls_wait_in_an_executor_until_a_worker_begins() -> None:
     begun, go = threading.Event(), threading.Event()
     with CountedExecutor(concurrent.futures.ThreadPoolExecutor(1), name="pool") as pool:
-        first = pool.submit(lambda: begun.set() or go.wait(20))
+        first = pool.submit(lambda: (begun.set(), go.wait(20))[1])
         second = pool.submit(int, "7")
         third = pool.submit(int, "8")
         assert begun.wait(20)
@@ -159,7 +166,9 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_a_multiprocessing_queue_is_one_queue_over_its_processes(method, tmp_path, monkeypatch):
+def test_a_multiprocessing_queue_is_one_queue_over_its_processes(
+    method: Any, tmp_path: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path / "counters"))
     (tmp_path / "program.py").write_text(BETWEEN_PROCESSES)
     command = [sys.executable, str(tmp_path / "program.py"), method]
@@ -169,8 +178,8 @@ def test_a_multiprocessing_queue_is_one_queue_over_its_processes(method, tmp_pat
 
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_what_a_process_put_in_counts_also_for_an_observer_that_comes_after_its_end(
-    method, tmp_path, monkeypatch
-):
+    method: Any, tmp_path: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path / "counters"))
     before = "    follower = Follower([os.getpid(), process.pid])\n    follower.refresh()\n"
     late = BETWEEN_PROCESSES.replace(before, "    go.set()\n    process.join()\n" + before)
@@ -181,7 +190,7 @@ def test_what_a_process_put_in_counts_also_for_an_observer_that_comes_after_its_
     assert (done.returncode, done.stdout, done.stderr) == (0, "[2] 5 5\n", "")
 
 
-def test_names_that_are_given_later_fill_the_topology():
+def test_names_that_are_given_later_fill_the_topology() -> None:
     q = Queue()
     q.counts.set_name("late")
     q.counts.set_source("feed", "feed-1")
@@ -192,7 +201,7 @@ def test_names_that_are_given_later_fill_the_topology():
     assert (found.source_type, found.source, found.drain) == ("feed", "feed-1", "book")
 
 
-def test_threads_that_only_set_up_do_not_become_producers():
+def test_threads_that_only_set_up_do_not_become_producers() -> None:
     q = Queue(name="threads")
     q.put(0)
     q.counts.forget_threads()
@@ -224,12 +233,14 @@ while True:
 """
 
 
-def test_random_kills_leave_the_observer_whole_and_nothing_misattributed(monkeypatch, tmp_path):
+def test_random_kills_leave_the_observer_whole_and_nothing_misattributed(
+    monkeypatch: Any, tmp_path: Any
+) -> None:
     monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path / "counters"))
     chance = random.Random(5)
     numbers = iter((1009, 1013, 1019, 1021, 1031, 1033))
 
-    def start():
+    def start() -> Any:
         number = next(numbers)
         process = subprocess.Popen(
             [sys.executable, "-c", VICTIM, str(number)], stdout=subprocess.PIPE, text=True
@@ -240,7 +251,7 @@ def test_random_kills_leave_the_observer_whole_and_nothing_misattributed(monkeyp
     kills = 4
     seen_pids, died = set(), []
 
-    def note(event):
+    def note(event: Any) -> None:
         if event.event == "appeared":
             seen_pids.add(event.description["pid"])
         if event.event == "died":

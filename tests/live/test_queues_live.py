@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import urllib.request
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,16 +17,16 @@ from latlab.model.queues.live import QueueNow, Snapshot
 from latlab.model.queues.observation import Landmark, Observation, Process, QueueKind, SocketBuffer
 from latlab.model.queues.observation import Queue as Queue_
 from latlab.queues import Queue, analyse, attach, instrument, landmarks
-from latlab.queues._tandem import Line, observe, simulate
+from latlab.queues.model.tandem import Line, observe, simulate
 from latlab.queues.sample.recorder import COLUMNS
 from latlab.reports.queues.export import EXPORTS, Subject
 
 
-def now(number, name="orders"):
+def now(number: Any, name: Any = "orders") -> Any:
     return QueueNow(number, name, "bounded", "feed", "book", 8, 2, 3, 5, 10, 8, 1, 0, 100.0, 90.0)
 
 
-def test_a_scrape_has_every_queue_and_at_most_the_series_that_are_allowed():
+def test_a_scrape_has_every_queue_and_at_most_the_series_that_are_allowed() -> None:
     text = exposition(Snapshot(1, (now(0), now(1, 'odd "name"'), now(2))), most_series=2 * SERIES_PER_QUEUE)
     assert 'latlab_queue_fill{drain="book",number="0",queue="orders",source="feed"} 3.0' in text
     assert 'queue="odd \\"name\\""' in text
@@ -33,7 +34,7 @@ def test_a_scrape_has_every_queue_and_at_most_the_series_that_are_allowed():
     assert "latlab_queues_left_out 1" in text
 
 
-def test_the_endpoint_serves_what_an_attachment_sees():
+def test_the_endpoint_serves_what_an_attachment_sees() -> None:
     q = Queue(3, name="served")
     q.put(1)
     import os
@@ -53,7 +54,7 @@ class Ended:
 
     alive = False
 
-    def look(self):
+    def look(self) -> None:
         raise AssertionError("it is not looked at")
 
 
@@ -66,7 +67,7 @@ class Ended:
         ("/?token=t", "127.0.0.1", 404),
     ],
 )
-def test_a_scrape_needs_the_token_and_this_host_s_name(path, host, status):
+def test_a_scrape_needs_the_token_and_this_host_s_name(path: Any, host: Any, status: Any) -> None:
     import http.client
 
     server = serve(Ended(), "127.0.0.1", 0, 100, "t")
@@ -82,11 +83,12 @@ def test_a_scrape_needs_the_token_and_this_host_s_name(path, host, status):
         server.stop()
 
 
-def test_watch_streams_a_document_a_line(capsys):
+def test_watch_streams_a_document_a_line(capsys: Any) -> None:
     import os
     import queue
 
-    q = instrument(queue.Queue(), name="watched", source="a", drain="b")
+    watched: queue.Queue[int] = queue.Queue()
+    q = instrument(watched, name="watched", source="a", drain="b")
     q.put(1)
     with pytest.raises(SystemExit) as ended:
         main(["queues", "watch", str(os.getpid()), "--json", "--count", "2", "--period", "10ms"])
@@ -99,7 +101,7 @@ def test_watch_streams_a_document_a_line(capsys):
 
 
 @pytest.fixture(scope="module")
-def recording(tmp_path_factory):
+def recording(tmp_path_factory: Any) -> Any:
     line = Line(slower=0.3)
     observation = observe(line, simulate(line, np.array([2]), 4000, 1), 0, 100_000.0)
     path = tmp_path_factory.mktemp("export") / "run"
@@ -128,27 +130,27 @@ def recording(tmp_path_factory):
     return path, observation
 
 
-def exported(capsys, *arguments):
+def exported(capsys: Any, *arguments: Any) -> Any:
     with pytest.raises(SystemExit) as ended:
         main(["queues", "export", *arguments])
     assert ended.value.code == 0
     return capsys.readouterr().out
 
 
-def test_csv_has_a_line_for_every_sample(recording, capsys):
+def test_csv_has_a_line_for_every_sample(recording: Any, capsys: Any) -> None:
     path, observation = recording
     lines = exported(capsys, str(path), "--to", "csv").splitlines()
     assert len(lines) == 1 + len(observation.samples["t_ns"])
     assert lines[1].split(",")[1] == '"queue-0"'
 
 
-def test_a_perfetto_trace_is_json_with_a_counter_for_every_sample(recording, capsys):
+def test_a_perfetto_trace_is_json_with_a_counter_for_every_sample(recording: Any, capsys: Any) -> None:
     path, observation = recording
     events = json.loads(exported(capsys, str(path), "--to", "perfetto"))["traceEvents"]
     assert sum(event["ph"] == "C" for event in events) == len(observation.samples["t_ns"])
 
 
-def test_a_perfetto_trace_has_a_slice_for_every_wait_of_a_traced_event_and_the_landmarks():
+def test_a_perfetto_trace_has_a_slice_for_every_wait_of_a_traced_event_and_the_landmarks() -> None:
     queues = (Queue_(0, "orders", QueueKind.BOUNDED, 4, processes=(0,)),)
     samples = {name: np.zeros(0, kind) for name, kind in COLUMNS["samples"].items()}
     seen = Observation(queues, (), (Process(0, 77, 1, "app"),), samples, {})
@@ -170,7 +172,7 @@ def test_a_perfetto_trace_has_a_slice_for_every_wait_of_a_traced_event_and_the_l
     assert [(e["ts"], e["name"]) for e in events if e["ph"] == "i"] == [(1.2, "first drop: orders")]
 
 
-def test_topologies_show_every_queue_and_the_limiting_stage(recording, capsys):
+def test_topologies_show_every_queue_and_the_limiting_stage(recording: Any, capsys: Any) -> None:
     path, observation = recording
     assert analyse(observation).limiting_stage == "stage-2"
     dot = exported(capsys, str(path), "--to", "graphviz")
@@ -179,14 +181,14 @@ def test_topologies_show_every_queue_and_the_limiting_stage(recording, capsys):
     assert exported(capsys, str(path), "--to", "mermaid").count("-->") == 5
 
 
-def test_gnuplot_blocks_and_the_dashboard_are_what_their_readers_expect(recording, capsys):
+def test_gnuplot_blocks_and_the_dashboard_are_what_their_readers_expect(recording: Any, capsys: Any) -> None:
     path, _ = recording
     assert exported(capsys, str(path), "--to", "gnuplot").count("# queue-") == 5
     assert len(json.loads(exported(capsys, "--to", "grafana"))["panels"]) == 7
     assert set(EXPORTS) == {"csv", "gnuplot", "perfetto", "graphviz", "mermaid", "grafana"}
 
 
-def test_the_analysis_of_a_recording_is_the_contract_s_json(recording, capsys):
+def test_the_analysis_of_a_recording_is_the_contract_s_json(recording: Any, capsys: Any) -> None:
     path, _ = recording
     with pytest.raises(SystemExit) as ended:
         main(["queues", "analyse", str(path), "--json"])
@@ -197,7 +199,7 @@ def test_the_analysis_of_a_recording_is_the_contract_s_json(recording, capsys):
     assert set(said["timeline"][0]) >= {"from_ns", "to_ns", "stage"}
 
 
-def test_a_snapshot_has_the_sockets_in_front_of_the_application():
+def test_a_snapshot_has_the_sockets_in_front_of_the_application() -> None:
     import os
     import socket
 
@@ -216,7 +218,7 @@ def test_a_snapshot_has_the_sockets_in_front_of_the_application():
     assert f'queue="udp 127.0.0.1:{port}",source="network"}}' in text
 
 
-def test_an_excluded_queue_is_in_no_export(recording, capsys):
+def test_an_excluded_queue_is_in_no_export(recording: Any, capsys: Any) -> None:
     path, observation = recording
     lines = exported(capsys, str(path), "--to", "csv", "--exclude", "queue-0").splitlines()
     kept = int((observation.samples["queue"] != 0).sum())
@@ -224,7 +226,7 @@ def test_an_excluded_queue_is_in_no_export(recording, capsys):
     assert exported(capsys, str(path), "--to", "graphviz", "--exclude", "queue-1").count("->") == 4
 
 
-def test_gnuplot_reads_a_block_by_the_queue_s_name(recording, tmp_path, capsys):
+def test_gnuplot_reads_a_block_by_the_queue_s_name(recording: Any, tmp_path: Any, capsys: Any) -> None:
     path, observation = recording
     program = shutil.which("gnuplot")
     if program is None:
@@ -238,7 +240,7 @@ def test_gnuplot_reads_a_block_by_the_queue_s_name(recording, tmp_path, capsys):
     assert [float(value) for value in done.stderr.split()] == [mine.sum(), fills.max()]
 
 
-def test_sockets_stand_in_front_of_the_feed_in_a_topology(recording):
+def test_sockets_stand_in_front_of_the_feed_in_a_topology(recording: Any) -> None:
     _, observation = recording
     sockets = (SocketBuffer(0, "udp", "127.0.0.1:9000", "0.0.0.0:0", 5, 0, drain="stage-0"),)
     rows = {"socket": np.array([0, 0]), "dropped": np.array([3, 10])}
@@ -250,7 +252,7 @@ def test_sockets_stand_in_front_of_the_feed_in_a_topology(recording):
     assert 'n((network)) -.->|"udp 127.0.0.1:9000: 7 dropped"| s1' in "".join(EXPORTS["mermaid"][1](subject))
 
 
-def samples_of(*rows):
+def samples_of(*rows: Any) -> Any:
     columns = {name: np.zeros(len(rows), kind) for name, kind in COLUMNS["samples"].items()}
     for i, (t_ns, queue, came, dropped) in enumerate(rows):
         columns["t_ns"][i], columns["queue"][i] = t_ns, queue
@@ -258,7 +260,7 @@ def samples_of(*rows):
     return columns
 
 
-def test_landmarks_are_the_first_drop_the_start_of_trading_the_phases_and_the_end():
+def test_landmarks_are_the_first_drop_the_start_of_trading_the_phases_and_the_end() -> None:
     queues = (
         Queue_(0, "feed", QueueKind.BOUNDED, 64, drain_name="decoder"),
         Queue_(1, "orders", QueueKind.BOUNDED, 64, drain_type="order book"),
@@ -276,13 +278,13 @@ def test_landmarks_are_the_first_drop_the_start_of_trading_the_phases_and_the_en
     assert [str(mark) for mark in landmarks(seen, exclude=("feed",))][2] == "first drop: orders"
 
 
-def test_trading_that_had_started_before_the_recording_is_no_landmark():
+def test_trading_that_had_started_before_the_recording_is_no_landmark() -> None:
     queues = (Queue_(0, "orders", QueueKind.BOUNDED, 64, drain_name="book-1"),)
     seen = Observation(queues, (), (), samples_of((10, 0, 50, 7), (20, 0, 60, 7)), {})
     assert landmarks(seen) == ()
 
 
-def test_opentelemetry_collects_every_queue_from_one_look():
+def test_opentelemetry_collects_every_queue_from_one_look() -> None:
     sdk = pytest.importorskip("opentelemetry.sdk.metrics", reason="needs the extra 'export'")
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
@@ -291,14 +293,15 @@ def test_opentelemetry_collects_every_queue_from_one_look():
     looks = []
 
     class Source:
-        def look(self):
+        def look(self) -> Any:
             looks.append(1)
             socket = replace(now(-1, "udp 127.0.0.1:9000"), kind="socket", fill_high=512)
             return Snapshot(1, (now(0), now(1, "acks"), socket))
 
     reader = InMemoryMetricReader()
     provider = sdk.MeterProvider([reader])
-    instruments(provider.get_meter("test"), Source(), fresh_seconds=3600.0)
+    source: Any = Source()
+    instruments(provider.get_meter("test"), source, fresh_seconds=3600.0)
     metrics = reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
     provider.shutdown()
     values = {m.name: [(p.attributes["queue"], p.value) for p in m.data.data_points] for m in metrics}

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,15 +35,15 @@ counting.set_phase(2)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path / "counters"))
 
 
 @pytest.fixture
-def start():
+def start() -> Any:
     running = []
 
-    def begin(name, seconds=30.0, program=APPLICATION):
+    def begin(name: Any, seconds: Any = 30.0, program: Any = APPLICATION) -> Any:
         process = subprocess.Popen(
             [sys.executable, "-c", program, name, str(seconds)],
             stdout=subprocess.PIPE,
@@ -50,6 +51,7 @@ def start():
             text=True,
         )
         running.append(process)
+        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         return process
 
@@ -59,7 +61,7 @@ def start():
         process.communicate()
 
 
-def record_until(recorder, condition, seconds=20.0):
+def record_until(recorder: Any, condition: Any, seconds: Any = 20.0) -> Any:
     """Run a recorder until a condition holds; the deadline only ends a test that fails."""
     deadline = time.monotonic() + seconds
     with recorder:
@@ -68,7 +70,7 @@ def record_until(recorder, condition, seconds=20.0):
     return recorder.observation()
 
 
-def test_a_recording_holds_the_fills_that_were_planted_and_no_others(start):
+def test_a_recording_holds_the_fills_that_were_planted_and_no_others(start: Any) -> None:
     start("planted")
     recorder = Recorder("planted", period_ns=500_000)
     seen = record_until(recorder, lambda: recorder.statistics["samples"] > 40)
@@ -79,9 +81,9 @@ def test_a_recording_holds_the_fills_that_were_planted_and_no_others(start):
     assert (seen.queues[0].name, seen.queues[0].source, seen.queues[0].drain) == ("orders", "feed", "book")
 
 
-def test_a_killed_process_is_marked_dead_and_its_name_s_next_process_is_followed_apart(start):
+def test_a_killed_process_is_marked_dead_and_its_name_s_next_process_is_followed_apart(start: Any) -> None:
     first = start("again")
-    events = []
+    events: list[Any] = []
     recorder = Recorder("again", period_ns=1_000_000)
     recorder.on_event = events.append
     deadline = time.monotonic() + 20
@@ -103,7 +105,7 @@ def test_a_killed_process_is_marked_dead_and_its_name_s_next_process_is_followed
     assert [q.processes for q in seen.queues] == [(0,), (1,)]
 
 
-def test_two_applications_at_once_are_told_apart(start):
+def test_two_applications_at_once_are_told_apart(start: Any) -> None:
     start("one")
     start("two")
     recorder = Recorder("one", period_ns=1_000_000)
@@ -112,14 +114,16 @@ def test_two_applications_at_once_are_told_apart(start):
     assert {a.application: a.live for a in applications()} == {"one": True, "two": True}
 
 
-def test_a_target_that_nobody_publishes_is_an_error_that_says_what_there_is(start):
+def test_a_target_that_nobody_publishes_is_an_error_that_says_what_there_is(start: Any) -> None:
     start("here")
     with pytest.raises(InputError, match="there are: here"):
         Recorder("elsewhere").look()
 
 
 @pytest.mark.smoke
-def test_the_command_writes_a_recording_that_loads_as_what_it_recorded(start, tmp_path, capsys):
+def test_the_command_writes_a_recording_that_loads_as_what_it_recorded(
+    start: Any, tmp_path: Any, capsys: Any
+) -> None:
     process = start("commanded")
     run = tmp_path / "run"
     with pytest.raises(SystemExit) as ended:
@@ -148,7 +152,7 @@ def test_the_command_writes_a_recording_that_loads_as_what_it_recorded(start, tm
     assert len(seen.threads["tid"]) >= 2
 
 
-def test_the_list_has_the_live_and_the_dead_and_removes_the_dead(start, capsys):
+def test_the_list_has_the_live_and_the_dead_and_removes_the_dead(start: Any, capsys: Any) -> None:
     live, dead = start("alive"), start("gone")
     dead.kill()
     dead.wait()
@@ -173,7 +177,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_queue_between_processes_is_one_queue_whose_shares_are_added(start):
+def test_a_queue_between_processes_is_one_queue_whose_shares_are_added(start: Any) -> None:
     sides = [start("wire", side, program=BETWEEN) for side in (1, 1, 2)]
     for process, events in zip(sides, (7, 5, 4), strict=True):
         process.stdin.write(f"{events}\n")
@@ -187,7 +191,7 @@ def test_a_queue_between_processes_is_one_queue_whose_shares_are_added(start):
     assert int(seen.samples["out_high"][-1]) == 4
 
 
-def test_a_process_that_only_observes_publishes_nothing(start):
+def test_a_process_that_only_observes_publishes_nothing(start: Any) -> None:
     start("watched")
     recorder = Recorder("watched", period_ns=1_000_000)
     record_until(recorder, lambda: recorder.statistics["samples"] > 5)
@@ -211,7 +215,7 @@ sys.stdin.readline()
 """
 
 
-def test_the_flight_recorder_writes_the_seconds_before_a_drop(start, tmp_path, capsys):
+def test_the_flight_recorder_writes_the_seconds_before_a_drop(start: Any, tmp_path: Any, capsys: Any) -> None:
     process = start("flies", program=FILLS)
     run = tmp_path / "run"
     timer = threading.Timer(0.3, lambda: (process.stdin.write("go\n"), process.stdin.flush()))
@@ -229,7 +233,7 @@ def test_the_flight_recorder_writes_the_seconds_before_a_drop(start, tmp_path, c
     assert seen.queues[0].name == "orders"
 
 
-def trace_file(path, pid, seconds_from_now):
+def trace_file(path: Any, pid: Any, seconds_from_now: Any) -> None:
     """A trace file of one lane: an event through the first queue at each of these times, 1 ms long."""
     ticks, ns = core_clock.reference()[:2]
     time.sleep(0.05)
@@ -246,7 +250,9 @@ def trace_file(path, pid, seconds_from_now):
 
 
 @pytest.mark.smoke
-def test_the_flight_recorder_takes_over_the_traces_of_its_seconds(start, tmp_path, capsys):
+def test_the_flight_recorder_takes_over_the_traces_of_its_seconds(
+    start: Any, tmp_path: Any, capsys: Any
+) -> None:
     process = start("traced", program=FILLS)
     run, traces = tmp_path / "run", tmp_path / "traces"
     trace_file(traces, process.pid, [-30.0, 1.0])
@@ -260,7 +266,7 @@ def test_the_flight_recorder_takes_over_the_traces_of_its_seconds(start, tmp_pat
     assert open_recording(run).series("traces")["event"].tolist() == [2]
 
 
-def test_a_flight_in_which_nothing_happens_writes_nothing(start, tmp_path, capsys):
+def test_a_flight_in_which_nothing_happens_writes_nothing(start: Any, tmp_path: Any, capsys: Any) -> None:
     process = start("calm")
     run = tmp_path / "run"
     arguments = ["queues", "record", str(process.pid), "-o", str(run), "--seconds", "0.3"]
@@ -271,7 +277,9 @@ def test_a_flight_in_which_nothing_happens_writes_nothing(start, tmp_path, capsy
     assert not run.exists()
 
 
-def test_a_latency_trigger_without_an_objective_is_a_usage_error(start, tmp_path, capsys):
+def test_a_latency_trigger_without_an_objective_is_a_usage_error(
+    start: Any, tmp_path: Any, capsys: Any
+) -> None:
     process = start("calm")
     arguments = ["queues", "record", str(process.pid), "-o", str(tmp_path / "run"), "--flight", "1s"]
     with pytest.raises(SystemExit) as ended:
@@ -280,7 +288,7 @@ def test_a_latency_trigger_without_an_objective_is_a_usage_error(start, tmp_path
     assert "--objective" in capsys.readouterr().err
 
 
-def test_a_target_that_matches_nothing_yet_is_told(start, tmp_path, capsys):
+def test_a_target_that_matches_nothing_yet_is_told(start: Any, tmp_path: Any, capsys: Any) -> None:
     start("known")
     with pytest.raises(SystemExit) as ended:
         main(["queues", "record", "known", "later", "-o", str(tmp_path / "run"), "--seconds", "0.2"])
@@ -288,7 +296,9 @@ def test_a_target_that_matches_nothing_yet_is_told(start, tmp_path, capsys):
     assert "nothing matches later yet" in capsys.readouterr().err
 
 
-def test_a_cpu_that_the_machine_does_not_have_is_a_usage_error(start, tmp_path, capsys):
+def test_a_cpu_that_the_machine_does_not_have_is_a_usage_error(
+    start: Any, tmp_path: Any, capsys: Any
+) -> None:
     start("known")
     with pytest.raises(SystemExit) as ended:
         main(["queues", "record", "known", "-o", str(tmp_path / "run"), "--cpus", "9999"])
@@ -296,7 +306,7 @@ def test_a_cpu_that_the_machine_does_not_have_is_a_usage_error(start, tmp_path, 
     assert "there is no CPU 9999" in capsys.readouterr().err
 
 
-def test_a_queue_that_is_left_out_and_was_never_there_is_told(start, tmp_path, capsys):
+def test_a_queue_that_is_left_out_and_was_never_there_is_told(start: Any, tmp_path: Any, capsys: Any) -> None:
     start("known")
     run = str(tmp_path / "run")
     with pytest.raises(SystemExit):
@@ -309,7 +319,7 @@ def test_a_queue_that_is_left_out_and_was_never_there_is_told(start, tmp_path, c
     assert "--exclude orders" not in said
 
 
-def test_where_a_report_lies_is_told_to_machines(start, tmp_path, capsys):
+def test_where_a_report_lies_is_told_to_machines(start: Any, tmp_path: Any, capsys: Any) -> None:
     start("known")
     run = tmp_path / "run"
     with pytest.raises(SystemExit):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,7 +111,7 @@ def test_a_diagnosis_finds_the_event_traces_of_a_program_and_takes_its_tail_apar
     assert not any("no event traces" in one["what"] for one in answer["unknown"])
 
 
-def tail_of(run: Path, *options: str) -> dict:
+def tail_of(run: Path, *options: str) -> Any:
     command = [sys.executable, "-m", "latlab", "queues", "tail", str(run), "--json", *options]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 

@@ -81,7 +81,9 @@ POLLS = """
     ],
     ids=["threads", "threads of an unchanged program", "who looks", "tasks", "tasks of an unchanged program"],
 )
-def test_a_stage_is_busy_for_as_long_as_it_does_not_wait(program, instrument, take, tmp_path):
+def test_a_stage_is_busy_for_as_long_as_it_does_not_wait(
+    program: str, instrument: str, take: str, tmp_path: Path
+) -> None:
     answer = _diagnosed(program, instrument, take, tmp_path)
     assert answer["limiting_stage"] == "slow"
     services = {part["where"]: part["ns"] for part in answer["budget"]["parts"] if part["kind"] == "service"}
@@ -144,7 +146,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("instrument", [NATIVE, PLAIN], ids=["instrumented", "unchanged"])
-def test_a_coroutine_that_holds_the_loop_is_named_with_its_line(instrument, tmp_path):
+def test_a_coroutine_that_holds_the_loop_is_named_with_its_line(instrument: str, tmp_path: Path) -> None:
     answer = _diagnosed(BLOCKS, instrument, "", tmp_path)
     assert answer["limiting_stage"] == "checks"
     program = (tmp_path / "pipeline.py").read_text().splitlines()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ for t in threads: t.join()
 pytestmark = pytest.mark.rights
 
 
-def captured(arguments: list[str], seconds: float | None = 30.0, **options: str) -> Schedule:
+def captured(arguments: list[str], seconds: float | None = 30.0, **options: Any) -> Schedule:
     try:
         return capture_command(arguments, seconds, **options)
     except UnavailableError as error:

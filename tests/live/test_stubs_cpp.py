@@ -1,3 +1,8 @@
+"""Components of C++ under a plan: measured, recorded, replayed, simulated.
+
+Over 400 lines: programs in C++ of a few lines, each beside the test of what a study may ask of it.
+"""
+
 from __future__ import annotations
 
 import json

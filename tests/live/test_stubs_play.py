@@ -58,7 +58,7 @@ def test_a_disturbed_play_is_repeated_and_the_least_disturbed_told(
         priorities.append(arguments[5])
         return results[len(priorities) - 1]
 
-    monkeypatch.setattr(_play.native, "play", played)
+    monkeypatch.setattr("latlab.stubs.timelines.play.native.play", played)
     monkeypatch.setattr(_play, "_others_run", lambda: False)
     program = stubs.Program({0: (Action("run", amount=1_000_000),)})
 

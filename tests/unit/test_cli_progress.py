@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import click
 import pytest
@@ -60,14 +61,14 @@ def test_a_clock_is_drawn_where_somebody_watches_and_gone_afterwards(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(progress, "_SHORT_S", 0.0)
     monkeypatch.setattr(progress, "_EVERY_S", 0.01)
-    drawn = progress.threading.Event()
+    drawn = threading.Event()
     echo = click.echo
 
     def seen(*arguments: object, **options: bool) -> None:
         echo(*arguments, **options)  # type: ignore[arg-type]
         drawn.set()
 
-    monkeypatch.setattr(progress.click, "echo", seen)
+    monkeypatch.setattr(click, "echo", seen)
     with progress.clock("recording", 9.0):
         assert drawn.wait(10)
     told = capsys.readouterr().err

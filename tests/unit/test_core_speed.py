@@ -4,7 +4,6 @@ import os
 
 import pytest
 
-from latlab.system import core_speed
 from latlab.system.core_speed import CoreSpeed
 
 
@@ -45,7 +44,7 @@ def test_a_look_leaves_the_thread_where_it_may_run(monkeypatch: pytest.MonkeyPat
         where.append(os.sched_getaffinity(0))
         return [7 * cpu + 3 for cpu in range(loops)]
 
-    monkeypatch.setattr(core_speed.native, "gauge", gauge)
+    monkeypatch.setattr("latlab.system.core_speed.native.gauge", gauge)
     speed = CoreSpeed(sorted(before))
     speed.look()
     assert where == [{cpu} for cpu in sorted(before)]
@@ -54,7 +53,7 @@ def test_a_look_leaves_the_thread_where_it_may_run(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_cpu_that_may_not_be_chosen_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core_speed.native, "gauge", lambda _, loops: [5] * loops)
+    monkeypatch.setattr("latlab.system.core_speed.native.gauge", lambda _, loops: [5] * loops)
     here = min(os.sched_getaffinity(0))
     speed = CoreSpeed([here, 1_000_000])
     speed.look()

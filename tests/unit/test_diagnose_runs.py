@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -150,7 +152,9 @@ def test_traces_are_known_until_the_first_lane_was_full() -> None:
 
 
 def feed(taken: int, lost: int) -> QueueRow:
-    zeros = dict.fromkeys(("capacity", "samples", "nonempty", "sum_of_fills", "fill_p50", "fill_p99"), 0)
+    zeros: dict[str, Any] = dict.fromkeys(
+        ("capacity", "samples", "nonempty", "sum_of_fills", "fill_p50", "fill_p99"), 0
+    )
     return QueueRow(
         name="feed-a",
         source="exchange-a",

@@ -25,7 +25,9 @@ MS = 1_000_000
 
 def schedule() -> Schedule:
     """Thread 0 runs 6 ms and waits 4 for thread 1, which wakes it; half of its waits have a stack."""
-    rows, samples, wakes = [], [], []
+    rows: list[Any] = []
+    samples: list[Any] = []
+    wakes: list[Any] = []
     for i in range(10):
         begin = 10 * i * MS
         rows.append((0, State.RUNNING, 0, Source.UNKNOWN, 0, begin, begin + 6 * MS, -1, -1, -1))

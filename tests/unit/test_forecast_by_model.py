@@ -10,7 +10,7 @@ import pytest
 from latlab.lab.forecast.by_queue_model import modelled
 from latlab.model.queues.observation import Observation, Stage
 from latlab.queues import service_bounds
-from latlab.queues._tandem import Line, observe, simulate
+from latlab.queues.model.tandem import Line, observe, simulate
 from latlab.reports.diagnosis.text import forecast_rows
 
 pytest.importorskip("ciw", reason="needs the extra 'simulate'")

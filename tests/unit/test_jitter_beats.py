@@ -20,7 +20,7 @@ from latlab.jitter._beat import _even
 SECOND = 1e9
 
 
-def planted(seconds: float, period: float, seed: int) -> np.ndarray:  # type: ignore[type-arg]
+def planted(seconds: float, period: float, seed: int) -> np.ndarray:
     random = np.random.default_rng(seed)
     beat = np.arange(3e6, seconds * SECOND, period)
     return np.sort(
@@ -84,7 +84,7 @@ def test_the_kept_series_of_aperiodic_bursts_has_no_beat() -> None:
     assert find_periods(times, lengths_ns=lengths) == []
 
 
-def thinned(count: int, share: float, period: float, seed: int, off: float = 0.0) -> np.ndarray:  # type: ignore[type-arg]
+def thinned(count: int, share: float, period: float, seed: int, off: float = 0.0) -> np.ndarray:
     """Of a beat, `count` points by chance; the threshold hid the others."""
     random = np.random.default_rng(seed)
     numbers = np.sort(random.choice(int(count / share), count, replace=False))
@@ -139,7 +139,7 @@ def test_a_beat_of_whose_multiples_only_one_class_came_is_so_many_times_longer(e
     assert _even(np.arange(60))
 
 
-def filled_by(*parts: tuple[str, np.ndarray, float]) -> dict[str, tuple[np.ndarray, np.ndarray]]:  # type: ignore[type-arg]
+def filled_by(*parts: tuple[str, np.ndarray, float]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return {name: (which, np.full(len(which), share)) for name, which, share in parts}
 
 
@@ -219,7 +219,7 @@ def test_a_source_without_a_beat_of_its_own_is_not_the_cause_of_one() -> None:
     assert one.cause == "cause unknown: a"
 
 
-def chance(kind: str, seed: int) -> np.ndarray:  # type: ignore[type-arg]
+def chance(kind: str, seed: int) -> np.ndarray:
     """Points of five seconds without a beat."""
     random = np.random.default_rng([seed, 7])
     count, span = int(random.integers(40, 800)), 5.0 * SECOND

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from latlab.reports.jitter.text import summary
 from latlab.system.kernel.samples import Events, EventTable
 
 
-def events(**tables: dict[str, list[object]]) -> Events:
+def events(**tables: Any) -> Events:
     made = {}
     for name, columns in tables.items():
         filled = {key: np.array(value) for key, value in columns.items()}
@@ -38,7 +39,7 @@ def events(**tables: dict[str, list[object]]) -> Events:
     return Events(made, 0, (1,))
 
 
-VANDAL = {
+VANDAL: dict[str, Any] = {
     "sched__sched_switch": {
         "time_ns": [2_000_100, 2_050_100],
         "next_pid": [1 << 22, 7],
@@ -168,7 +169,7 @@ def test_a_gap_without_a_disturbance_is_unknown() -> None:
 def below(interrupts: dict[str, int], *, hypervisor: bool = True, **gap: object) -> list[str]:
     one = core(gap_start_ns=np.array([5_000_000.0]), wall_ticks=26_000_000, preempted=np.array([0]))
     found = attribute(
-        [replace(one, **gap)],  # type: ignore[arg-type]
+        [replace(one, **gap)],
         events(**VANDAL),
         "latlab-jitter",
         1.0,

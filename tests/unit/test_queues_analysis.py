@@ -1,5 +1,6 @@
 import dataclasses
 import heapq
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,18 +9,18 @@ from latlab.errors import NotTrustworthyError
 from latlab.model.queues.analysis import Verdict
 from latlab.model.queues.observation import Observation, Process, Queue, QueueKind, Stage
 from latlab.queues import analyse
-from latlab.queues._tandem import Line, Times, observe, simulate
 from latlab.queues.judge.measures.series import expand, steady_window
+from latlab.queues.model.tandem import Line, Times, observe, simulate
 from latlab.reports.queues.text import answer
 
 PERIOD = 100_000.0
 
 
-def observed(line, slow, events=8_000, seed=1):
+def observed(line: Any, slow: Any, events: Any = 8_000, seed: Any = 1) -> Any:
     return observe(line, simulate(line, np.array([slow]), events, seed), 0, PERIOD)
 
 
-def hand_made(fills, capacity=10, period_ns=1_000, **queue):
+def hand_made(fills: Any, capacity: Any = 10, period_ns: Any = 1_000, **queue: Any) -> Any:
     """One queue whose fill is given for every sweep: what comes in are rises, what goes out are falls."""
     fills = np.asarray(fills)
     steps = np.diff(fills, prepend=0)
@@ -46,7 +47,9 @@ def hand_made(fills, capacity=10, period_ns=1_000, **queue):
 @pytest.mark.parametrize("slow", range(5))
 @pytest.mark.parametrize("load", [1.5, 0.92])
 @pytest.mark.parametrize("holds", [False, True])
-def test_a_stage_that_is_a_quarter_slower_is_named_wherever_it_stands(slow, load, holds):
+def test_a_stage_that_is_a_quarter_slower_is_named_wherever_it_stands(
+    slow: Any, load: Any, holds: Any
+) -> None:
     line = Line(slower=0.25, load=load, holds=holds)
     found = analyse(observed(line, slow))
     assert (found.limiting_stage, found.verdict) == (f"stage-{slow}", Verdict.STAGE)
@@ -55,19 +58,19 @@ def test_a_stage_that_is_a_quarter_slower_is_named_wherever_it_stands(slow, load
 
 @pytest.mark.parametrize("slow", [0, 2, 4])
 @pytest.mark.parametrize("waits_first", [False, True])
-def test_a_slow_stage_is_named_also_where_queues_hold_only_two(slow, waits_first):
+def test_a_slow_stage_is_named_also_where_queues_hold_only_two(slow: Any, waits_first: Any) -> None:
     line = Line(slower=0.25, capacity=2, holds=True, waits_first=waits_first)
     found = analyse(observed(line, slow))
     assert (found.limiting_stage, found.verdict) == (f"stage-{slow}", Verdict.STAGE)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_pipeline_at_half_its_load_is_limited_by_nothing(seed):
+def test_a_pipeline_at_half_its_load_is_limited_by_nothing(seed: Any) -> None:
     found = analyse(observed(Line(slower=0.0, load=0.5, variation=0.5), -1, seed=seed))
     assert (found.limiting_stage, found.verdict) == (None, Verdict.NONE)
 
 
-def test_a_bottleneck_that_moves_is_seen_in_the_timeline_and_said():
+def test_a_bottleneck_that_moves_is_seen_in_the_timeline_and_said() -> None:
     line = Line(slower=0.5)
     first, second = observed(line, 1, seed=1), observed(line, 3, seed=2)
     shift = int(first.sweeps["t_ns"][-1]) + int(PERIOD)
@@ -90,7 +93,7 @@ def test_a_bottleneck_that_moves_is_seen_in_the_timeline_and_said():
     assert any("the bottleneck moves" in sentence for sentence in found.evidence)
 
 
-def test_bursts_that_overflow_a_queue_of_idle_stages_are_their_own_verdict():
+def test_bursts_that_overflow_a_queue_of_idle_stages_are_their_own_verdict() -> None:
     burst = [*range(2, 11), *range(10, 0, -1)]
     found = analyse(hand_made((burst + [0] * 80) * 40))
     assert (found.limiting_stage, found.verdict) == (None, Verdict.BURST)
@@ -98,14 +101,14 @@ def test_bursts_that_overflow_a_queue_of_idle_stages_are_their_own_verdict():
     assert {b.height for b in found.queues[0].bursts} == {10}
 
 
-def test_too_little_is_not_judged():
+def test_too_little_is_not_judged() -> None:
     found = analyse(hand_made([0, 1, 0, 1, 2, 1, 0]))
     assert (found.limiting_stage, found.verdict) == (None, Verdict.UNKNOWN)
     with pytest.raises(NotTrustworthyError):
         analyse(hand_made([1]))
 
 
-def test_queue_statistics_are_those_of_the_fills_that_were_sampled():
+def test_queue_statistics_are_those_of_the_fills_that_were_sampled() -> None:
     fills = [0, 2, 4, 10, 10, 6, 0, 0] * 100
     queue = analyse(hand_made(fills)).queues[0]
     assert queue.nonempty_samples == (500, 500)
@@ -119,14 +122,14 @@ def test_queue_statistics_are_those_of_the_fills_that_were_sampled():
     assert queue.residence_ns == pytest.approx(4 / 10 * 8_000, rel=0.01)
 
 
-def test_an_unbounded_queue_has_a_growth_rate():
+def test_an_unbounded_queue_has_a_growth_rate() -> None:
     observation = hand_made(np.arange(1000) // 10, capacity=0, period_ns=1_000_000)
     queue = dataclasses.replace(observation.queues[0], kind=QueueKind.UNBOUNDED)
     found = analyse(dataclasses.replace(observation, queues=(queue,)))
     assert found.queues[0].growth_hz == pytest.approx(100, rel=0.01)
 
 
-def test_start_up_and_shutdown_that_are_marked_are_left_out():
+def test_start_up_and_shutdown_that_are_marked_are_left_out() -> None:
     observation = hand_made([9] * 100 + [1, 0] * 200 + [9] * 100)
     phases = ((0, 0, "starting"), (100_000, 0, "running"), (500_000, 0, "stopping"))
     observation = dataclasses.replace(observation, phases=phases)
@@ -134,11 +137,11 @@ def test_start_up_and_shutdown_that_are_marked_are_left_out():
     assert analyse(observation).queues[0].fill_max == 1
 
 
-def test_an_excluded_queue_is_nowhere():
+def test_an_excluded_queue_is_nowhere() -> None:
     assert analyse(hand_made([0, 1] * 500), exclude=("q",)).queues == ()
 
 
-def test_samples_that_are_intervals_give_bounds():
+def test_samples_that_are_intervals_give_bounds() -> None:
     observation = hand_made([3, 2] * 300)
     samples = dict(observation.samples)
     samples["out_high"] = samples["out_high"] + np.uint64(1)
@@ -146,21 +149,21 @@ def test_samples_that_are_intervals_give_bounds():
     assert queue.sum_of_fills == (900, 1500)
 
 
-def test_what_did_not_change_holds_until_the_next_sample():
+def test_what_did_not_change_holds_until_the_next_sample() -> None:
     observation = hand_made([4] * 50 + [1] * 50)
     samples = {name: values[[0, 50]] for name, values in observation.samples.items()}
     series = expand(dataclasses.replace(observation, samples=samples))
     np.testing.assert_array_equal(series.low[0], [4] * 50 + [1] * 50)
 
 
-def test_a_queue_that_is_gone_holds_nothing_any_more():
+def test_a_queue_that_is_gone_holds_nothing_any_more() -> None:
     observation = hand_made([3] * 50 + [4] * 50)
     gone = dataclasses.replace(observation.queues[0], retired_ns=50_000)
     series = expand(dataclasses.replace(observation, queues=(gone,)))
     np.testing.assert_array_equal(series.low[0], [3] * 50 + [0] * 50)
 
 
-def with_threads(observation, shares, wait, cpus=2):
+def with_threads(observation: Any, shares: Any, wait: Any, cpus: Any = 2) -> Any:
     """Threads of the stages: (cpu, wait) shares each over the whole time."""
     end = int(observation.sweeps["t_ns"][-1])
     stages = tuple(Stage(i, "", f"stage-{i}", tid=100 + i) for i in range(len(shares)))
@@ -171,14 +174,14 @@ def with_threads(observation, shares, wait, cpus=2):
     return dataclasses.replace(observation, stages=stages, threads=columns, cpus=cpus)
 
 
-def test_a_stage_whose_thread_is_kept_from_running_is_the_scheduler_s_doing():
+def test_a_stage_whose_thread_is_kept_from_running_is_the_scheduler_s_doing() -> None:
     observation = observed(Line(slower=0.25), 2)
     kept = with_threads(observation, [0.3, 0.3, 0.3, 0.3, 0.3], [0.0, 0.0, 0.6, 0.0, 0.0], cpus=8)
     found = analyse(kept)
     assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.SCHEDULER)
 
 
-def test_a_machine_whose_cpus_are_full_is_a_verdict_of_its_own():
+def test_a_machine_whose_cpus_are_full_is_a_verdict_of_its_own() -> None:
     observation = observed(Line(slower=0.25), 2)
     # Busy for 100 % of the time or for 80 %, the thread of each runs for 40 % of it.
     found = analyse(with_threads(observation, [0.4] * 5, [0.4, 0.4, 0.6, 0.4, 0.4]))
@@ -186,7 +189,7 @@ def test_a_machine_whose_cpus_are_full_is_a_verdict_of_its_own():
 
 
 @pytest.mark.parametrize("slow", [0, 3, None])
-def test_threads_that_share_the_interpreter_s_lock_are_compared_by_their_cpu_time(slow):
+def test_threads_that_share_the_interpreter_s_lock_are_compared_by_their_cpu_time(slow: Any) -> None:
     # By the queues, stage-2 is the slowest: it waits longest for the lock.
     observation = observed(Line(slower=0.25), 2)
     python = tuple(
@@ -202,7 +205,7 @@ def test_threads_that_share_the_interpreter_s_lock_are_compared_by_their_cpu_tim
 
 
 @pytest.mark.parametrize("slow", range(5))
-def test_on_a_full_machine_stages_are_compared_by_the_cpu_time_that_they_need(slow):
+def test_on_a_full_machine_stages_are_compared_by_the_cpu_time_that_they_need(slow: Any) -> None:
     observation = observed(Line(slower=0.25), slow)
     shares = [0.5 if stage == slow else 0.4 for stage in range(5)]
     found = analyse(with_threads(observation, shares, [0.3] * 5))
@@ -213,32 +216,34 @@ def test_on_a_full_machine_stages_are_compared_by_the_cpu_time_that_they_need(sl
 @pytest.mark.parametrize(
     ("load", "expected"), [(1.5, ("stage-2", Verdict.STAGE)), (0.85, (None, Verdict.CPU))]
 )
-def test_threads_that_poll_on_a_full_machine_are_named_only_when_they_are_busy_all_the_time(load, expected):
+def test_threads_that_poll_on_a_full_machine_are_named_only_when_they_are_busy_all_the_time(
+    load: Any, expected: Any
+) -> None:
     observation = observed(Line(slower=0.25, load=load), 2)
     found = analyse(with_threads(observation, [0.38] * 5, [0.62] * 5))
     assert (found.limiting_stage, found.verdict) == expected
 
 
-def test_a_stage_that_computes_most_limits_also_on_a_full_machine():
+def test_a_stage_that_computes_most_limits_also_on_a_full_machine() -> None:
     observation = observed(Line(slower=0.25), 2)
     found = analyse(with_threads(observation, [0.2, 0.2, 0.9, 0.3, 0.3], [0.4] * 5))
     assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.STAGE)
 
 
-def test_stages_that_lack_a_cpu_where_none_is_slow_are_the_scheduler_s_doing_and_none_is_named():
+def test_stages_that_lack_a_cpu_where_none_is_slow_are_the_scheduler_s_doing_and_none_is_named() -> None:
     observation = observed(Line(slower=0.0, load=0.9, variation=0.5), -1)
     found = analyse(with_threads(observation, [0.3] * 5, [0.4] * 5, cpus=8))
     assert (found.limiting_stage, found.verdict) == (None, Verdict.SCHEDULER)
     assert answer(found).startswith("no stage limits, but the scheduler")
 
 
-def test_a_thread_that_waits_for_a_cpu_now_and_then_does_not_hide_its_stage():
+def test_a_thread_that_waits_for_a_cpu_now_and_then_does_not_hide_its_stage() -> None:
     observation = observed(Line(slower=0.25), 2)
     found = analyse(with_threads(observation, [0.01] * 5, [0.02] * 5))
     assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.STAGE)
 
 
-def test_the_copies_of_queues_that_a_fork_left_change_no_judgement():
+def test_the_copies_of_queues_that_a_fork_left_change_no_judgement() -> None:
     observation = observed(Line(slower=0.25), 2)
     count = len(observation.queues)
     copies = tuple(dataclasses.replace(queue, number=queue.number + count) for queue in observation.queues)
@@ -251,7 +256,9 @@ def test_the_copies_of_queues_that_a_fork_left_change_no_judgement():
     assert [s.service_ns for s in both.stages] == [s.service_ns for s in alone.stages]
 
 
-def pooled_line(workers, load, seed, events=4_000, service_ns=1_000_000.0):
+def pooled_line(
+    workers: Any, load: Any, seed: Any, events: Any = 4_000, service_ns: Any = 1_000_000.0
+) -> Any:
     """Stages in a row with so many workers each, all of which take as many events a second."""
     rng = np.random.default_rng(seed)
     put = np.cumsum(rng.exponential(service_ns / load, events))
@@ -272,13 +279,13 @@ def pooled_line(workers, load, seed, events=4_000, service_ns=1_000_000.0):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_pool_of_workers_at_a_lower_load_does_not_make_the_stages_behind_it_look_busy(seed):
+def test_a_pool_of_workers_at_a_lower_load_does_not_make_the_stages_behind_it_look_busy(seed: Any) -> None:
     found = analyse(pooled_line([1, 3, 1, 1], 0.6, seed))
     assert (found.limiting_stage, found.verdict) == (None, Verdict.NONE)
     assert found.stages[3].utilisation == pytest.approx(0.6, abs=0.1)
 
 
-def two_books(slow_ns):
+def two_books(slow_ns: Any) -> Any:
     """A source that deals events to two stages of one type; each is busy for `slow_ns[i]` an event."""
     rng = np.random.default_rng(3)
     period, sweeps = 100_000, 8_000
@@ -315,16 +322,16 @@ def two_books(slow_ns):
     return Observation(queues, (), (), samples, sweep, period_ns=period)
 
 
-def test_stages_of_one_type_that_are_slow_alike_are_named_by_their_type():
+def test_stages_of_one_type_that_are_slow_alike_are_named_by_their_type() -> None:
     found = analyse(two_books([24_000.0, 24_000.0]))
     assert (found.limiting_stage, found.verdict) == ("book", Verdict.STAGE)
 
 
-def test_one_stage_of_a_type_that_is_slow_alone_is_named_itself():
+def test_one_stage_of_a_type_that_is_slow_alone_is_named_itself() -> None:
     found = analyse(two_books([24_000.0, 1_000.0]))
     assert (found.limiting_stage, found.verdict) == ("book-0", Verdict.STAGE)
 
 
-def test_the_confidence_that_nothing_limits_falls_near_the_load_that_would():
+def test_the_confidence_that_nothing_limits_falls_near_the_load_that_would() -> None:
     low = analyse(observed(Line(slower=0.0, load=0.4), -1))
     assert (low.verdict, low.confidence) == (Verdict.NONE, 1.0)

@@ -2,6 +2,7 @@ import os
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from latlab.queues.sample.window import Window
 from latlab.system.kernel.sockets import SocketFill, receive_buffers
 
 
-def samples(t_ns, queue, came):
+def samples(t_ns: Any, queue: Any, came: Any) -> Any:
     count = len(t_ns)
     columns = {name: np.zeros(count, kind) for name, kind in COLUMNS["samples"].items()}
     columns["t_ns"][:] = t_ns
@@ -22,11 +23,11 @@ def samples(t_ns, queue, came):
     return columns
 
 
-def sweeps(t_ns):
+def sweeps(t_ns: Any) -> Any:
     return {"t_ns": np.array(t_ns), "duration_ns": np.ones(len(t_ns), "u4"), "read": np.ones(len(t_ns), "u4")}
 
 
-def test_a_window_lets_go_of_what_is_older_and_says_what_it_then_was():
+def test_a_window_lets_go_of_what_is_older_and_says_what_it_then_was() -> None:
     window = Window(1.0)
     second = 1_000_000_000
     for at in range(5):
@@ -43,7 +44,7 @@ def test_a_window_lets_go_of_what_is_older_and_says_what_it_then_was():
     assert window.columns("sweeps")["t_ns"].tolist() == [3 * second, 4 * second]
 
 
-def test_a_window_writes_all_that_it_keeps_to_another_sink():
+def test_a_window_writes_all_that_it_keeps_to_another_sink() -> None:
     window, sink = Window(10.0), Memory()
     window.append("topology", {"t_ns": np.array([1]), "event": ["added"]})
     window.append("samples", samples([5], [0], [1]))
@@ -67,7 +68,7 @@ TCP6 = """\
 
 
 @pytest.fixture
-def proc(tmp_path):
+def proc(tmp_path: Any) -> Any:
     folder = tmp_path / "9" / "net"
     folder.mkdir(parents=True)
     (folder / "udp").write_text(UDP)
@@ -79,7 +80,7 @@ def proc(tmp_path):
     return tmp_path
 
 
-def test_the_buffers_of_a_process_are_its_udp_and_its_connected_tcp_sockets(proc):
+def test_the_buffers_of_a_process_are_its_udp_and_its_connected_tcp_sockets(proc: Any) -> None:
     found = receive_buffers(9, proc=proc)
     assert found == [
         SocketFill("udp", "127.0.0.1:9090", "0.0.0.0:0", 4242, 0x1E00, 0, 44),
@@ -87,11 +88,11 @@ def test_the_buffers_of_a_process_are_its_udp_and_its_connected_tcp_sockets(proc
     ]
 
 
-def test_a_process_that_is_gone_has_no_buffers(tmp_path):
+def test_a_process_that_is_gone_has_no_buffers(tmp_path: Any) -> None:
     assert receive_buffers(9, proc=tmp_path) == []
 
 
-def test_a_full_receive_buffer_shows_its_fill_its_size_and_its_drops():
+def test_a_full_receive_buffer_shows_its_fill_its_size_and_its_drops() -> None:
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as feed,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as exchange,
@@ -110,7 +111,7 @@ def test_a_full_receive_buffer_shows_its_fill_its_size_and_its_drops():
 class Followed:
     """A follower of one process with one queue from `feed` to `book`."""
 
-    def __init__(self, queues=(), stages=()):
+    def __init__(self, queues: Any = (), stages: Any = ()) -> None:
         self.live_processes = (Process(0, 9, 1, "app"),)
         self.processes = self.live_processes
         self.queues = queues
@@ -121,14 +122,15 @@ class Between:
     retired_ns = None
     processes = (0,)
 
-    def __init__(self, source, drain):
+    def __init__(self, source: Any, drain: Any) -> None:
         self.source, self.drain = source, drain
 
 
-def test_a_socket_stands_in_front_of_the_only_stage_that_drains_no_queue():
+def test_a_socket_stands_in_front_of_the_only_stage_that_drains_no_queue() -> None:
     queues = (Between("feed", "book"), Between("book", "strategy"))
     buffers = [SocketFill("udp", "127.0.0.1:9000", "0.0.0.0:0", 5, 100, 200, 3)]
-    follower = SocketFollower(Followed(queues), read=lambda pid: buffers, now_ns=lambda: 7)
+    followed: Any = Followed(queues)
+    follower = SocketFollower(followed, read=lambda pid: buffers, now_ns=lambda: 7)
     events, rows = follower.look()
     assert [(event.event, event.what) for event in events] == [("added", "socket"), ("changed", "socket")]
     assert rows == [(7, 0, 100, 200, 3)]
@@ -137,18 +139,19 @@ def test_a_socket_stands_in_front_of_the_only_stage_that_drains_no_queue():
     assert [event.event for event in follower.look()[0]] == ["retired"]
 
 
-def test_where_several_stages_may_read_a_socket_none_is_named():
+def test_where_several_stages_may_read_a_socket_none_is_named() -> None:
     queues = (Between("feed-a", "book"), Between("feed-b", "book"))
     buffers = [SocketFill("udp", "127.0.0.1:9000", "0.0.0.0:0", 5, 0, 0, 0)]
-    follower = SocketFollower(Followed(queues), read=lambda pid: buffers, now_ns=lambda: 7)
+    followed: Any = Followed(queues)
+    follower = SocketFollower(followed, read=lambda pid: buffers, now_ns=lambda: 7)
     follower.look()
     assert follower.sockets[0].drain == ""
 
 
-def named_thread(name, work):
+def named_thread(name: Any, work: Any) -> Any:
     done, go = threading.Event(), threading.Event()
 
-    def run():
+    def run() -> None:
         Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name)
         work()
         done.set()
@@ -160,14 +163,14 @@ def named_thread(name, work):
     return thread, go
 
 
-def test_blank_ends_are_filled_from_the_threads_that_used_them():
+def test_blank_ends_are_filled_from_the_threads_that_used_them() -> None:
     from latlab._core import counting
     from latlab.queues.sample.follow import Follower
 
     slot = counting.Slot(name="blank ends", capacity=8)
     stage = counting.Stage(type="book", name="book-7")
 
-    def consume():
+    def consume() -> None:
         stage.set_thread()
         slot.get()
 
@@ -189,7 +192,7 @@ def test_blank_ends_are_filled_from_the_threads_that_used_them():
             thread.join()
 
 
-def test_the_period_grows_until_a_budget_holds_and_shrinks_when_it_can():
+def test_the_period_grows_until_a_budget_holds_and_shrinks_when_it_can() -> None:
     # The sampler costs 1 µs a sweep, the recorder 100 µs a step.
     period, step = 100_000.0, 0.02
     for _ in range(6):
@@ -197,10 +200,13 @@ def test_the_period_grows_until_a_budget_holds_and_shrinks_when_it_can():
     assert 1e3 / period + 1e-4 / step <= 0.002 * 1.001
     for _ in range(6):
         period, step = paced(period, step, (1e3 / period, 1e-4 / step), 0.02)
-    assert (1e3 / period, step) == (pytest.approx(0.02 - 1e-4 / step), 0.02)
+    assert 1e3 / period == pytest.approx(0.02 - 1e-4 / step)
+    assert step == 0.02
 
 
-def test_a_folder_that_others_may_read_is_told_as_the_reason_for_an_empty_list(tmp_path, monkeypatch):
+def test_a_folder_that_others_may_read_is_told_as_the_reason_for_an_empty_list(
+    tmp_path: Any, monkeypatch: Any
+) -> None:
     from latlab.queues import refused_folder
 
     monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path))

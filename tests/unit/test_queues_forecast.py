@@ -2,6 +2,7 @@ import contextlib
 import dataclasses
 import json
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,18 +15,18 @@ from latlab.formats.queue_model import model_text, read_model
 from latlab.model.queues.observation import Observation, Queue, QueueKind, Stage
 from latlab.model.queues.queueing import ModelQueue, ModelSource, ModelStage, QueueingModel
 from latlab.queues import fit_model, forecast
-from latlab.queues._tandem import Line, observe, simulate
+from latlab.queues.model.tandem import Line, observe, simulate
 
 pytest.importorskip("ciw", reason="needs the extra 'simulate'")
 
 POISSON = ModelSource("in", 50_000.0, variation=1.0)
 
 
-def single(**stage):
+def single(**stage: Any) -> Any:
     return QueueingModel((POISSON,), (ModelStage("a", **stage),), (ModelQueue("in", "", "a"),))
 
 
-def test_an_m_m_1_queue_waits_as_theory_has_it():
+def test_an_m_m_1_queue_waits_as_theory_has_it() -> None:
     # Load 0.5: a mean wait of ρ/(1-ρ) service times, half of the events don't wait at all.
     found = forecast(single(service_ns=10_000.0), events=20_000)
     waiting = found.queues[0].waiting
@@ -37,17 +38,17 @@ def test_an_m_m_1_queue_waits_as_theory_has_it():
     assert found.throughput_hz == pytest.approx(50_000, rel=0.03)
 
 
-def test_regular_service_halves_the_wait_of_exponential_service():
+def test_regular_service_halves_the_wait_of_exponential_service() -> None:
     found = forecast(single(service_ns=10_000.0, variation=0.0), events=20_000)
     assert found.queues[0].waiting.mean_ns == pytest.approx(5_000, rel=0.1)
 
 
-def test_two_workers_of_half_the_speed_are_as_busy_as_one():
+def test_two_workers_of_half_the_speed_are_as_busy_as_one() -> None:
     found = forecast(single(service_ns=20_000.0, workers=2))
     assert found.stages[0].utilisation == pytest.approx(0.5, rel=0.05)
 
 
-def test_a_source_that_drops_loses_what_a_slow_stage_does_not_take():
+def test_a_source_that_drops_loses_what_a_slow_stage_does_not_take() -> None:
     queue = ModelQueue("in", "", "a", capacity=16)
     model = QueueingModel((ModelSource("in", 200_000.0, drops=True),), (ModelStage("a", 10_000.0),), (queue,))
     found = forecast(model)
@@ -56,7 +57,7 @@ def test_a_source_that_drops_loses_what_a_slow_stage_does_not_take():
     assert found.queues[0].waiting.p50_ns == pytest.approx(16 * 10_000, rel=0.2)
 
 
-def test_counted_arrivals_are_played_as_they_were_counted():
+def test_counted_arrivals_are_played_as_they_were_counted() -> None:
     burst = ModelSource("in", 10_000.0, period_ns=1_000_000, counts=(100, 0, 0, 0, 0, 0, 0, 0, 0, 0))
     queue = ModelQueue("in", "", "a")
     found = forecast(QueueingModel((burst,), (ModelStage("a", 20_000.0),), (queue,)), events=5_000)
@@ -64,7 +65,7 @@ def test_counted_arrivals_are_played_as_they_were_counted():
     assert found.queues[0].waiting.p99_ns == pytest.approx(1e6, rel=0.35)
 
 
-def test_an_event_that_becomes_three_is_served_three_times():
+def test_an_event_that_becomes_three_is_served_three_times() -> None:
     stages = (ModelStage("a", 1_000.0), ModelStage("b", 5_000.0))
     queues = (ModelQueue("in", "", "a"), ModelQueue("mid", "a", "b", share=3.0))
     found = forecast(QueueingModel((POISSON,), stages, queues))
@@ -72,7 +73,7 @@ def test_an_event_that_becomes_three_is_served_three_times():
     assert found.stages[1].utilisation == pytest.approx(0.75, rel=0.05)
 
 
-def test_the_same_seed_gives_the_same_forecast_and_leaves_other_random_numbers_alone():
+def test_the_same_seed_gives_the_same_forecast_and_leaves_other_random_numbers_alone() -> None:
     random.seed(5)
     expected = random.random()
     random.seed(5)
@@ -82,7 +83,7 @@ def test_the_same_seed_gives_the_same_forecast_and_leaves_other_random_numbers_a
     assert forecast(single(service_ns=10_000.0), events=2_000, seed=4) != first
 
 
-def test_a_circle_of_stages_is_refused():
+def test_a_circle_of_stages_is_refused() -> None:
     stages = (ModelStage("a", 1.0), ModelStage("b", 1.0))
     queues = (ModelQueue("in", "", "a"), ModelQueue("x", "a", "b"), ModelQueue("y", "b", "a"))
     with pytest.raises(InputError, match="circle"):
@@ -90,7 +91,7 @@ def test_a_circle_of_stages_is_refused():
 
 
 @pytest.mark.parametrize("load", [0.7, 1.5])
-def test_a_model_fitted_to_a_line_forecasts_the_line_with_a_faster_stage(load):
+def test_a_model_fitted_to_a_line_forecasts_the_line_with_a_faster_stage(load: Any) -> None:
     line = Line(stages=3, slower=0.5, load=load, capacity=32)
     slow = np.array([1])
     seen = observe(line, simulate(line, slow, 12_000, seed=1), 0, 50_000.0)
@@ -108,7 +109,7 @@ def test_a_model_fitted_to_a_line_forecasts_the_line_with_a_faster_stage(load):
         assert found.queues[1].waiting.mean_ns == pytest.approx(waits.mean(), rel=0.5)
 
 
-def pool_of_two(threads):
+def pool_of_two(threads: Any) -> Any:
     """Two partitions that share threads: 1,000 events a second through one, 3,000 through the other, each of
     which takes 100 µs.
     """
@@ -116,9 +117,15 @@ def pool_of_two(threads):
     at, number = np.tile(steps * 1_000_000, 2), np.repeat([0, 1], 1000)
     count = np.concatenate([steps, 3 * steps]).astype(np.uint64)
     zero = np.zeros(2000, np.uint64)
-    samples = {"t_ns": at, "t_end_ns": at, "queue": number.astype(np.uint32), "in": count, "out_low": count}
+    samples: dict[str, Any] = {
+        "t_ns": at,
+        "t_end_ns": at,
+        "queue": number.astype(np.uint32),
+        "in": count,
+        "out_low": count,
+    }
     samples |= {"out_high": count, "dropped": zero, "blocked": zero, "empty": zero, "skipped": zero}
-    ends = {"source_name": "feed", "drain_type": "book"}
+    ends: dict[str, Any] = {"source_name": "feed", "drain_type": "book"}
     queues = tuple(
         Queue(q, f"in-{q}", QueueKind.BOUNDED, 64, **ends, drain_name=f"book-{q}", consumer_tid=threads[q])
         for q in range(2)
@@ -130,14 +137,14 @@ def pool_of_two(threads):
     return Observation(queues, stages, (), samples, sweeps, stage_times=times, period_ns=1_000_000)
 
 
-def test_partitions_that_share_threads_are_one_stage_with_a_worker_for_each_thread():
+def test_partitions_that_share_threads_are_one_stage_with_a_worker_for_each_thread() -> None:
     for threads in ((7, 7), (7, 8)):
         (stage,) = fit_model(pool_of_two(threads)).stages
         assert (stage.name, stage.type, stage.workers) == ("book-pool", "book", len(set(threads)))
         assert stage.service_ns == pytest.approx(100_000, rel=0.01)
 
 
-def test_queues_of_one_name_have_names_of_their_own_in_a_model(tmp_path):
+def test_queues_of_one_name_have_names_of_their_own_in_a_model(tmp_path: Any) -> None:
     observation = pool_of_two((7, 7))
     alike = tuple(dataclasses.replace(queue, name="in") for queue in observation.queues)
     model = fit_model(dataclasses.replace(observation, queues=alike))
@@ -147,7 +154,7 @@ def test_queues_of_one_name_have_names_of_their_own_in_a_model(tmp_path):
     assert [source.queue for source in read_model(path).sources] == ["in-0", "in-1"]
 
 
-def test_long_interruptions_are_told_from_services_that_vary():
+def test_long_interruptions_are_told_from_services_that_vary() -> None:
     observation = pool_of_two((7, 7))
     times = dict(observation.stage_times)
     # Five times in the second, a service takes 5 ms longer.
@@ -160,7 +167,7 @@ def test_long_interruptions_are_told_from_services_that_vary():
     assert stage.interruption_ns == pytest.approx(5_000_000, rel=0.05)
 
 
-def test_interruptions_are_in_the_forecast():
+def test_interruptions_are_in_the_forecast() -> None:
     plain, hit = (
         forecast(single(service_ns=8_000.0, variation=0.0, interrupted=often, interruption_ns=1e6))
         for often in (0.0, 0.002)
@@ -171,7 +178,7 @@ def test_interruptions_are_in_the_forecast():
     assert hit.queues[0].waiting.p99_ns > 500_000 > plain.queues[0].waiting.p99_ns
 
 
-def test_a_stage_that_says_it_is_idle_while_events_wait_is_no_faster_for_that():
+def test_a_stage_that_says_it_is_idle_while_events_wait_is_no_faster_for_that() -> None:
     observation = pool_of_two((7, 8))
     alone = tuple(dataclasses.replace(stage, group="") for stage in observation.stages)
     samples = {**observation.samples, "in": observation.samples["in"] + np.uint64(5)}
@@ -180,7 +187,7 @@ def test_a_stage_that_says_it_is_idle_while_events_wait_is_no_faster_for_that():
     assert [stage.service_ns for stage in model.stages] == pytest.approx([1e6, 1e6 / 3], rel=0.01)
 
 
-def test_a_second_worker_of_a_pool_halves_its_load():
+def test_a_second_worker_of_a_pool_halves_its_load() -> None:
     model = fit_model(pool_of_two((7, 7)))
     one, two = forecast(model), forecast(model.with_stage("book", workers=2))
     assert one.stages[0].utilisation == pytest.approx(0.4, rel=0.05)
@@ -188,14 +195,14 @@ def test_a_second_worker_of_a_pool_halves_its_load():
     assert two.queues[1].waiting.mean_ns < one.queues[1].waiting.mean_ns
 
 
-def test_a_change_to_what_is_not_there_names_what_is():
+def test_a_change_to_what_is_not_there_names_what_is() -> None:
     with pytest.raises(UsageError, match="there are: a"):
         single(service_ns=1.0).with_stage("b", speed=2)
     with pytest.raises(UsageError, match="there are: in"):
         single(service_ns=1.0).with_capacity("out", 3)
 
 
-def test_a_type_of_stages_is_changed_as_one():
+def test_a_type_of_stages_is_changed_as_one() -> None:
     stages = tuple(ModelStage(name, 10.0, type="book") for name in ("b1", "b2"))
     model = QueueingModel((POISSON,), stages, (ModelQueue("in", "", "b1"),))
     assert [s.service_ns for s in model.with_stage("book", speed=2).stages] == [5.0, 5.0]
@@ -209,7 +216,7 @@ NUMBERS = st.integers(0, 10**6).map(float)
 @given(
     st.lists(st.tuples(NAMES, NUMBERS, st.integers(1, 9)), min_size=1, max_size=4, unique_by=lambda t: t[0])
 )
-def test_a_model_that_is_written_reads_back_the_same(tmp_path_factory, rows):
+def test_a_model_that_is_written_reads_back_the_same(tmp_path_factory: Any, rows: Any) -> None:
     stages = tuple(
         ModelStage(name, ns * 1e3, workers=n, interrupted=n / 1000, interruption_ns=5e6)
         for name, ns, n in rows
@@ -227,7 +234,7 @@ def test_a_model_that_is_written_reads_back_the_same(tmp_path_factory, rows):
     st.binary(max_size=200)
     | st.text(alphabet='[]"=\n stagequeur_hzcni0123456789.', max_size=200).map(str.encode)
 )
-def test_no_text_crashes_the_reader_of_models(tmp_path_factory, text):
+def test_no_text_crashes_the_reader_of_models(tmp_path_factory: Any, text: Any) -> None:
     path = tmp_path_factory.mktemp("model") / "m.toml"
     path.write_bytes(b"schema = 1\n" + text)
     # Only these: a model, or one line that names the file.
@@ -245,7 +252,7 @@ def test_no_text_crashes_the_reader_of_models(tmp_path_factory, text):
         ("[[source]]\nqueue = 'q'\nrate_hz = 1\ncounts = [1]", "source 1.period_us"),
     ],
 )
-def test_a_mistake_in_a_model_is_named_by_its_place(tmp_path, text, place):
+def test_a_mistake_in_a_model_is_named_by_its_place(tmp_path: Any, text: Any, place: Any) -> None:
     path = tmp_path / "m.toml"
     path.write_text(f"schema = 1\n{text}\n")
     with pytest.raises(InputError) as error:
@@ -253,11 +260,11 @@ def test_a_mistake_in_a_model_is_named_by_its_place(tmp_path, text, place):
     assert error.value.place == place
 
 
-def test_the_command_simulates_a_changed_model(tmp_path, capsys):
+def test_the_command_simulates_a_changed_model(tmp_path: Any, capsys: Any) -> None:
     path = tmp_path / "m.toml"
     path.write_text(model_text(single(service_ns=10_000.0)))
 
-    def run(*options):
+    def run(*options: Any) -> Any:
         with pytest.raises(SystemExit) as left:
             main(["queues", "simulate", str(path), *options])
         return left.value.code

@@ -39,7 +39,7 @@ def test_each_public_name_is_found_where_it_stands(name: str) -> None:
 
 def test_a_name_that_there_is_not_is_refused_as_python_does() -> None:
     with pytest.raises(AttributeError, match=r"latlab\.queues.*instrumnet"):
-        latlab.queues.instrumnet  # type: ignore[attr-defined]  # noqa: B018
+        latlab.queues.instrumnet  # noqa: B018
 
 
 def test_a_phase_that_there_is_not_is_refused() -> None:

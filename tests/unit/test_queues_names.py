@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
-from concurrent.futures.process import _process_chunk  # type: ignore[attr-defined]
+from concurrent.futures.process import _process_chunk
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,19 +8,19 @@ import pytest
 from latlab.cli import main
 from latlab.model.machine.environment import Environment
 from latlab.queues import analyse, landmarks
-from latlab.queues._tandem import Line, observe, simulate
+from latlab.queues.model.tandem import Line, observe, simulate
 from latlab.reports.queues.compare_html import Side, write_comparison
 from latlab.reports.queues.html import write_queues_report
 from latlab.reports.queues.text import analysis_lines, compare_lines
 
 
 @pytest.fixture(scope="module")
-def line():
+def line() -> Any:
     times = simulate(Line(slower=0.3), np.array([2]), 4_000, seed=1)
     return observe(Line(slower=0.3), times, 0, 100_000.0), times
 
 
-def test_a_landmark_stands_where_the_samples_have_it(line):
+def test_a_landmark_stands_where_the_samples_have_it(line: Any) -> None:
     observation, _ = line
     samples = dict(observation.samples)
     dropped = np.zeros(len(samples["t_ns"]), np.uint64)
@@ -29,7 +30,7 @@ def test_a_landmark_stands_where_the_samples_have_it(line):
     assert [mark.t_ns for mark in found if mark.name == "first drop"] == [first]
 
 
-def test_trading_starts_with_the_eleventh_event_into_a_book(line):
+def test_trading_starts_with_the_eleventh_event_into_a_book(line: Any) -> None:
     observation, _ = line
     queues = tuple(
         dataclasses.replace(q, drain_type="book" if q.number == 4 else "") for q in observation.queues
@@ -44,7 +45,7 @@ def test_trading_starts_with_the_eleventh_event_into_a_book(line):
     assert [mark.t_ns for mark in found if mark.name == "trading starts"] == [expected]
 
 
-def test_an_analysis_tells_the_landmarks_in_text_and_json(line):
+def test_an_analysis_tells_the_landmarks_in_text_and_json(line: Any) -> None:
     observation, _ = line
     found = analyse(observation)
     full = next(mark for mark in found.landmarks if mark.name == "first full queue")
@@ -52,17 +53,17 @@ def test_an_analysis_tells_the_landmarks_in_text_and_json(line):
     assert {"t_ns": full.t_ns, "name": full.name, "subject": full.subject} in found.to_json()["landmarks"]
 
 
-def test_a_comparison_page_draws_both_runs(line, tmp_path):
+def test_a_comparison_page_draws_both_runs(line: Any, tmp_path: Any) -> None:
     observation, _ = line
-    sides = [Side(name, observation, analyse(observation)) for name in ("one", "two")]
-    write_comparison(tmp_path / "page.html", *sides, Environment({}), ["the kernel"])
+    one, two = (Side(name, observation, analyse(observation)) for name in ("one", "two"))
+    write_comparison(tmp_path / "page.html", one, two, Environment({}), ["the kernel"])
     page = (tmp_path / "page.html").read_text()
     assert "differ in the kernel" in page
     assert page.count('"name": "before"') == page.count('"name": "after"') > 5
     assert page.count("<svg") >= 2
 
 
-def test_the_page_names_every_queue_and_the_limiting_stage(line, tmp_path):
+def test_the_page_names_every_queue_and_the_limiting_stage(line: Any, tmp_path: Any) -> None:
     observation, times = line
     traces = {
         "queue": np.full(100, 2),
@@ -79,7 +80,7 @@ def test_the_page_names_every_queue_and_the_limiting_stage(line, tmp_path):
     assert "arrivals/s" in page
 
 
-def test_a_comparison_shows_both_answers_and_what_only_one_run_has(line):
+def test_a_comparison_shows_both_answers_and_what_only_one_run_has(line: Any) -> None:
     observation, _ = line
     before = analyse(observation)
     after = analyse(observation, exclude=("queue-4",))
@@ -89,7 +90,7 @@ def test_a_comparison_shows_both_answers_and_what_only_one_run_has(line):
     assert "+0.0 %" in text
 
 
-def test_reports_of_what_is_no_recording_are_one_line(tmp_path, capsys):
+def test_reports_of_what_is_no_recording_are_one_line(tmp_path: Any, capsys: Any) -> None:
     for arguments in (["report", str(tmp_path)], ["compare", str(tmp_path), str(tmp_path)]):
         with pytest.raises(SystemExit) as left:
             main(["queues", *arguments])
@@ -97,6 +98,6 @@ def test_reports_of_what_is_no_recording_are_one_line(tmp_path, capsys):
         assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_an_analysis_of_a_line_is_a_document_that_json_takes(line):
+def test_an_analysis_of_a_line_is_a_document_that_json_takes(line: Any) -> None:
     document = json.loads(json.dumps(analyse(line[0]).to_json()))
     assert (document["schema"], document["limiting_stage"]) == (1, "stage-2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def observed(
     if blind is not None:
         sweeps = sweeps[(sweeps < blind[0] * MS) | (sweeps > blind[1] * MS)]
     out = np.searchsorted(np.array(took_ms) * MS, sweeps, side="right").astype(np.uint64)
-    samples = {
+    samples: dict[str, Any] = {
         "t_ns": sweeps,
         "t_end_ns": sweeps + 100,
         "queue": np.zeros(len(sweeps), np.uint32),
@@ -33,7 +34,7 @@ def observed(
     }
     queue = Queue(0, "orders", QueueKind.BOUNDED, 100, source_name="book", drain_name="send", consumer_tid=9)
     threads_at = np.arange(0, int(seconds * 1000), 50) * MS
-    threads = {
+    threads: dict[str, Any] = {
         "t_ns": threads_at,
         "pid": np.ones(len(threads_at), np.uint32),
         "tid": np.full(len(threads_at), 9, np.uint32),

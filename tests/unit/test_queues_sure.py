@@ -4,6 +4,7 @@ filled, times that stand in two files, two applications at once, and the interpr
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,10 +36,10 @@ def test_a_lead_within_what_the_times_may_be_wrong_by_names_nobody() -> None:
     assert rank(*busy(0.94, 0.70, 0.2), loaded=True, error=np.full(3, 0.04)).named == 0
 
 
-def queue(number: int, source: str, drain: str, capacity: int = 8, **more: object) -> Queue:
+def queue(number: int, source: str, drain: str, capacity: int = 8, **more: Any) -> Queue:
     return Queue(
         number, f"q{number}", QueueKind.BOUNDED, capacity, source_name=source, drain_name=drain, **more
-    )  # type: ignore[arg-type]
+    )
 
 
 def counts(*ends: int) -> np.ndarray:

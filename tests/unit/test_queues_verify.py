@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +12,12 @@ from latlab.formats.event_traces.texts import read_pairs, read_sample_blocks
 from latlab.queues.trace.verify import QueueSamples, verify
 
 
-def samples(at, fills, counted):
+def samples(at: Any, fills: Any, counted: Any) -> Any:
     at, fills = np.array(at, np.int64), np.array(fills, np.int64)
     return QueueSamples(at, at, fills, fills, counted)
 
 
-def pairs(*events):
+def pairs(*events: Any) -> tuple[Any, Any]:
     return np.array([e[0] for e in events], np.int64), np.array([e[1] for e in events], np.int64)
 
 
@@ -25,7 +26,7 @@ def pairs(*events):
     st.lists(st.tuples(st.integers(0, 500), st.integers(1, 50)), min_size=1, max_size=40),
     st.lists(st.integers(0, 600), min_size=1, max_size=40),
 )
-def test_samples_of_the_very_queue_that_was_traced_never_contradict(events, at):
+def test_samples_of_the_very_queue_that_was_traced_never_contradict(events: Any, at: Any) -> None:
     # Odd sample times and even stamps: no ties.
     stays = [(2 * push, 2 * (push + length)) for push, length in events]
     times = sorted(2 * t + 1 for t in at)
@@ -37,7 +38,7 @@ def test_samples_of_the_very_queue_that_was_traced_never_contradict(events, at):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 30), st.data())
-def test_every_planted_miscount_is_found_and_no_other(count, data):
+def test_every_planted_miscount_is_found_and_no_other(count: Any, data: Any) -> None:
     stays = [(10 * i, 10 * i + 23) for i in range(60)]
     times = [10 * i + 5 for i in range(2, 2 + count)]
     fills = [sum(push <= t <= pop for push, pop in stays) for t in times]
@@ -49,35 +50,36 @@ def test_every_planted_miscount_is_found_and_no_other(count, data):
     assert found.rate == len(spoiled) / count
 
 
-def test_of_a_part_of_the_events_only_samples_that_show_too_few_contradict():
+def test_of_a_part_of_the_events_only_samples_that_show_too_few_contradict() -> None:
     found = verify(*pairs((0, 100)), samples([10, 20], [5, 0], 1000))
     assert (found.complete, found.discrepancies) == (False, 1)
     assert found.found[0].events == ((0, 100),)
     assert found.mean_residence_of_discrepant_ns == 100
 
 
-def test_a_contradiction_that_a_tie_explains_is_told_apart():
+def test_a_contradiction_that_a_tie_explains_is_told_apart() -> None:
     found = verify(*pairs((0, 10), (10, 20)), samples([10], [1], 100))
     assert (found.discrepancies, found.ties) == (0, 1)
 
 
-def test_stamps_less_than_a_step_of_the_clock_apart_have_no_order():
+def test_stamps_less_than_a_step_of_the_clock_apart_have_no_order() -> None:
     for push, pop, apart in ((92, 200, False), (90, 200, True), (0, 108, False), (0, 110, True)):
         found = verify(*pairs((push, pop)), samples([100], [0], 100), clock_step_ns=10)
         assert (found.discrepancies, found.ties) == ((1, 0) if apart else (0, 1))
 
 
-def test_an_event_that_left_while_the_sample_was_read_is_no_contradiction():
-    window = QueueSamples(*(np.array([v], np.int64) for v in (10, 30, 0, 1)), 100)
+def test_an_event_that_left_while_the_sample_was_read_is_no_contradiction() -> None:
+    begin, end, low, high = (np.array([v], np.int64) for v in (10, 30, 0, 1))
+    window = QueueSamples(begin, end, low, high, 100)
     assert verify(*pairs((0, 20)), window).discrepancies == 0
 
 
-def test_control_events_are_subtracted_from_the_sums():
+def test_control_events_are_subtracted_from_the_sums() -> None:
     found = verify(*pairs((0, 10)), samples([5], [3], 3), control_events=2)
     assert (found.sum_sampled, found.sum_traced, found.events_counted) == ((1, 1), 1, 1)
 
 
-def test_blocks_are_read_in_any_order_and_with_every_end(tmp_path):
+def test_blocks_are_read_in_any_order_and_with_every_end(tmp_path: Any) -> None:
     file = tmp_path / "samples.txt"
     file.write_text(
         "inCount = 3\ntimestamp=7\nqueueId = 2\noutCount=1\n-\n"
@@ -105,7 +107,7 @@ def test_blocks_are_read_in_any_order_and_with_every_end(tmp_path):
         ("nonsense\n", "line 1: 'nonsense' is not 'key = value'"),
     ],
 )
-def test_a_damaged_block_is_an_error_with_its_line(tmp_path, text, place):
+def test_a_damaged_block_is_an_error_with_its_line(tmp_path: Any, text: Any, place: Any) -> None:
     file = tmp_path / "samples.txt"
     file.write_text(text)
     with pytest.raises(InputError, match=place):
@@ -114,7 +116,7 @@ def test_a_damaged_block_is_an_error_with_its_line(tmp_path, text, place):
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
+def test_any_bytes_are_read_or_refused(tmp_path_factory: Any, data: Any) -> None:
     file = tmp_path_factory.mktemp("fuzz") / "file"
     file.write_bytes(data)
     for read in (read_pairs, read_sample_blocks):
@@ -124,7 +126,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
             continue
 
 
-def test_the_command_prints_the_traditional_text_and_the_contract_s_json(tmp_path, capsys):
+def test_the_command_prints_the_traditional_text_and_the_contract_s_json(tmp_path: Any, capsys: Any) -> None:
     traces, fills = tmp_path / "pairs.txt", tmp_path / "samples.txt"
     traces.write_text("100,200\n150,300\n")
     fills.write_text(
@@ -147,7 +149,7 @@ def test_the_command_prints_the_traditional_text_and_the_contract_s_json(tmp_pat
     assert (said["mean_residence_ns"], said["mean_residence_of_discrepant_ns"]) == (125, 125)
 
 
-def test_comment_lines_are_no_part_of_the_text_formats(tmp_path):
+def test_comment_lines_are_no_part_of_the_text_formats(tmp_path: Any) -> None:
     from latlab.formats.event_traces import texts as queue_texts
 
     path = tmp_path / "pairs.txt"
@@ -157,7 +159,9 @@ def test_comment_lines_are_no_part_of_the_text_formats(tmp_path):
 
 
 @pytest.mark.parametrize("empty", ["traces", "samples"])
-def test_where_there_is_nothing_to_compare_the_command_says_so(tmp_path, capsys, empty):
+def test_where_there_is_nothing_to_compare_the_command_says_so(
+    tmp_path: Any, capsys: Any, empty: Any
+) -> None:
     traces, fills = tmp_path / "pairs.txt", tmp_path / "samples.txt"
     traces.write_text("" if empty == "traces" else "100,200\n")
     fills.write_text("" if empty == "samples" else "timestamp = 120\ninCount = 1\noutCount = 0\n---\n")

@@ -206,3 +206,9 @@ def test_a_name_between_backticks_is_set_as_code() -> None:
     found = page.html()
     assert "<code>work</code>" in found
     assert "<code>book&lt;b&gt;</code>" in found
+
+
+def test_a_drawing_has_words_for_who_cannot_see_it() -> None:
+    made = Page("Stages")
+    made.svg("<svg viewBox='0 0 1 1'></svg>", "Two stages & a queue.")
+    assert 'aria-label="Drawing: Two stages &amp; a queue."' in made.html()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from latlab.model.requests import CommonTrait
@@ -21,7 +23,7 @@ def size(large: int, amount: float) -> CommonTrait:
 
 def test_who_waits_behind_a_computation_is_late_by_that_computation() -> None:
     tail = [RUNS, WAITS] * 5
-    caused = [RUNS, {("running", "server in compute"): 1_000.0, ("running", "server"): 40.0}] * 5
+    caused: list[Spent] = [RUNS, {("running", "server in compute"): 1_000.0, ("running", "server"): 40.0}] * 5
     alone = tail_answer(tail, USUAL)
     said = tail_answer(tail, USUAL, caused, USUAL)
     assert alone.withheld == "no single part makes most of them longer"
@@ -58,7 +60,7 @@ def test_what_the_holder_of_a_lock_does_is_told() -> None:
     assert (said.kind, said.holder) == ("lock", "disk (fsync)")
 
 
-def rows(slow_every_ns: int) -> np.ndarray:  # type: ignore[type-arg]
+def rows(slow_every_ns: int) -> Any:
     made = np.zeros(400, REQUEST)
     made["arrived"] = np.arange(400) * 1_000_000 + 137_000 * (np.arange(400) % 7)
     slow = np.arange(0, 400_000_000, slow_every_ns) // 1_000_000

@@ -36,7 +36,8 @@ def interval(
 
 def server(held_ns: int = HELD, count: int = 2_000) -> tuple[Schedule, np.ndarray[Any, Any]]:
     """Two threads with a connection each; every 50th request of one holds a lock that the other wants."""
-    intervals, rows = [], []
+    intervals: list[Any] = []
+    rows: list[Any] = []
     free = [0, 0]
     for number in range(count):
         begin = (number + 1) * EVERY

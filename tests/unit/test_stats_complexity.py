@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from latlab.stats.complexity import growth
 
 SIZES = [100, 300, 1000, 3000, 10_000, 30_000]
-LAWS = {
+LAWS: dict[str, Callable[[int], float]] = {
     "1": lambda n: 50.0,
     "log n": lambda n: 5 * math.log2(n + 1),
     "n": lambda n: 40 + 2.0 * n,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
@@ -121,6 +123,12 @@ def test_bins_that_make_no_sense_are_refused(arguments: tuple[int, int, int]) ->
 
 
 def test_an_empty_histogram_has_no_quantile() -> None:
-    for ask in (lambda h: h.quantile(0.5), lambda h: h.maximum, lambda h: h.minimum, lambda h: h.mean()):
+    asks: list[Callable[[Histogram], float]] = [
+        lambda h: h.quantile(0.5),
+        lambda h: h.maximum,
+        lambda h: h.minimum,
+        lambda h: h.mean(),
+    ]
+    for ask in asks:
         with pytest.raises(ValueError):
             ask(Histogram())

@@ -171,6 +171,7 @@ def test_a_longer_b_is_slower_and_a_shorter_b_is_faster() -> None:
     assert (slower.verdict, faster.verdict) == (Ruling.SLOWER, Ruling.FASTER)
     assert slower.effect == pytest.approx(math.expm1(0.02), rel=0.05)
     assert slower.interval[0] is not None
+    assert slower.effect is not None
     assert 0.015 < slower.interval[0] < slower.effect
     assert slower.p_value < 0.05
     assert slower.needed_pairs == slower.pairs == 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,8 +134,8 @@ def test_the_page_carries_the_sentence_and_every_step() -> None:
 
 
 def test_work_is_slowed_with_the_machine_and_a_spin_to_a_deadline_is_not() -> None:
-    work = [{("a", 0): unit(10, busy, 0, 90)} for busy in (4, 4, 6, 4)]
-    spin = [{("a", 0): unit(10, busy, 0, 90)} for busy in (4, 4.02, 4, 4.01)]
+    work: list[Any] = [{("a", 0): unit(10, busy, 0, 90)} for busy in (4, 4, 6, 4)]
+    spin: list[Any] = [{("a", 0): unit(10, busy, 0, 90)} for busy in (4, 4.02, 4, 4.01)]
     assert slowed(work, GAUGE)
     assert not slowed(spin, GAUGE)
 

@@ -18,8 +18,8 @@ import pytest
 
 from latlab.errors import InputError, UnavailableError, UsageError
 from latlab.system.clocks import facts_of, recommend
-from latlab.system.settings.catalogue import PROFILES, SOURCES, InterruptAffinity, check, settings
-from latlab.system.settings.masks import mask_of, mask_text
+from latlab.system.settings.catalogue import PROFILES, SOURCES, check, settings
+from latlab.system.settings.masks import InterruptAffinity, mask_of, mask_text
 from latlab.system.settings.measured import apply_measured
 from latlab.system.settings.network import coalescing, energy_efficient_ethernet
 from latlab.system.settings.probe import PROBES

@@ -1,3 +1,4 @@
+// Over 400 lines: the layout of every message, and the permutations and loops that are made of it.
 #include "market/records.hpp"
 
 #include <algorithm>

@@ -14,6 +14,8 @@
 //   void visit(f) const;                                     // f(Level) -> bool: from the best on, while
 //   true void clear();              SideCounts counts() const;    // what the array had to move void
 //   prefetch(which, price) const;                       // touches nothing of the side itself
+//
+// Over 400 lines: four designs of one interface, which are compared line by line.
 #pragma once
 
 #include <algorithm>

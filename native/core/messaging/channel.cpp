@@ -302,30 +302,30 @@ void check(const ChannelSpec& spec) {
   if (spec.size == 0 || spec.batch == 0) throw std::invalid_argument("size and batch are at least 1");
 }
 
-}  // namespace
-
-std::unique_ptr<Sender> make_sender(const ChannelSpec& spec, const StopFlag& stop) {
+// One end of a channel: the class of each kind, and who makes those that other libraries carry.
+template <class End, class Ring, class Stream, class Datagram, class Make>
+std::unique_ptr<End> make_end(const ChannelSpec& spec, const StopFlag& stop, Make plugin, Make zeromq) {
   check(spec);
-  if (spec.text.starts_with("plugin:")) return make_plugin_sender(spec, stop);
+  if (spec.text.starts_with("plugin:")) return plugin(spec, stop);
   const Parts p = parts(spec);
-  if (p.kind == "ring") return std::make_unique<RingSender>(p.fd, spec, stop);
-  if (p.kind == "stream") return std::make_unique<StreamSender>(p.fd, spec, stop);
-  if (p.kind == "datagram") return std::make_unique<DatagramSender>(p.fd, false, spec, stop);
-  if (p.kind == "queue") return std::make_unique<DatagramSender>(p.fd, true, spec, stop);
-  if (p.kind == "zeromq") return make_zeromq_sender(spec, stop);
+  if (p.kind == "ring") return std::make_unique<Ring>(p.fd, spec, stop);
+  if (p.kind == "stream") return std::make_unique<Stream>(p.fd, spec, stop);
+  if (p.kind == "datagram") return std::make_unique<Datagram>(p.fd, false, spec, stop);
+  if (p.kind == "queue") return std::make_unique<Datagram>(p.fd, true, spec, stop);
+  if (p.kind == "zeromq") return zeromq(spec, stop);
   throw std::invalid_argument("there is no channel of kind '" + p.kind + "'");
 }
 
+}  // namespace
+
+std::unique_ptr<Sender> make_sender(const ChannelSpec& spec, const StopFlag& stop) {
+  return make_end<Sender, RingSender, StreamSender, DatagramSender>(spec, stop, make_plugin_sender,
+                                                                    make_zeromq_sender);
+}
+
 std::unique_ptr<Receiver> make_receiver(const ChannelSpec& spec, const StopFlag& stop) {
-  check(spec);
-  if (spec.text.starts_with("plugin:")) return make_plugin_receiver(spec, stop);
-  const Parts p = parts(spec);
-  if (p.kind == "ring") return std::make_unique<RingReceiver>(p.fd, spec, stop);
-  if (p.kind == "stream") return std::make_unique<StreamReceiver>(p.fd, spec, stop);
-  if (p.kind == "datagram") return std::make_unique<DatagramReceiver>(p.fd, false, spec, stop);
-  if (p.kind == "queue") return std::make_unique<DatagramReceiver>(p.fd, true, spec, stop);
-  if (p.kind == "zeromq") return make_zeromq_receiver(spec, stop);
-  throw std::invalid_argument("there is no channel of kind '" + p.kind + "'");
+  return make_end<Receiver, RingReceiver, StreamReceiver, DatagramReceiver>(spec, stop, make_plugin_receiver,
+                                                                            make_zeromq_receiver);
 }
 
 std::size_t ring_bytes(std::size_t size, std::size_t slots) {

@@ -1,3 +1,4 @@
+// Over 400 lines: one run from its start to its last message, whose loops share what an interrupt must find.
 #include "messaging/run.hpp"
 
 #include <sys/mman.h>
@@ -234,19 +235,23 @@ void Run::send() {
   ended();
 }
 
+ReceiveLoop Run::receive_loop() {
+  return {.pattern = pattern_,
+          .received = received_->data(),
+          .kernel = kernel_ ? kernel_->data() : nullptr,
+          .total = plan_.messages,
+          .sample_every = plan_.sample_every,
+          .work_ns = plan_.receiver_work_ns,
+          .progress = received_count_,
+          .side = receiver_};
+}
+
 void Run::receive() {
   receiving_tid_.store(gettid());
   receiver_.pinned = pin_thread(plan_.receiver_cpu);
   raise_priority(plan_.priority == 0 ? 0 : plan_.priority + 3);
   touch_stack();
-  ReceiveLoop loop{.pattern = pattern_,
-                   .received = received_->data(),
-                   .kernel = kernel_ ? kernel_->data() : nullptr,
-                   .total = plan_.messages,
-                   .sample_every = plan_.sample_every,
-                   .work_ns = plan_.receiver_work_ns,
-                   .progress = received_count_,
-                   .side = receiver_};
+  ReceiveLoop loop = receive_loop();
   const Usage usage;
   receiver_ready_.store(true, std::memory_order_release);
   loop.run(*in_);
@@ -261,14 +266,7 @@ void Run::pingpong() {
   raise_priority(plan_.priority);
   prctl(PR_SET_TIMERSLACK, 1);
   touch_stack();
-  ReceiveLoop back{.pattern = pattern_,
-                   .received = received_->data(),
-                   .kernel = kernel_ ? kernel_->data() : nullptr,
-                   .total = plan_.messages,
-                   .sample_every = plan_.sample_every,
-                   .work_ns = plan_.receiver_work_ns,
-                   .progress = received_count_,
-                   .side = receiver_};
+  ReceiveLoop back = receive_loop();
   set_base();
   const Usage usage;
   SendLoop forth{.pattern = pattern_,

@@ -87,6 +87,8 @@ struct Progress {
   bool receiver_done = false;
 };
 
+struct ReceiveLoop;
+
 class Run {
  public:
   Run(const ChannelSpec& out, const ChannelSpec& in, RunPlan plan);
@@ -114,6 +116,7 @@ class Run {
  private:
   void send();
   void receive();
+  ReceiveLoop receive_loop();
   void pingpong();
   template <class S>
   void send_through(S& out);

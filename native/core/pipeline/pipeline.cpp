@@ -1,3 +1,5 @@
+// Over 400 lines: the stages of one pipeline, which share its queues and the order in which it starts and
+// ends.
 #include "pipeline/pipeline.hpp"
 
 #include <pthread.h>

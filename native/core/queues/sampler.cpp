@@ -1,3 +1,4 @@
+// Over 400 lines: one loop, with what it may read between two sweeps and may not allocate.
 #include "queues/sampler.hpp"
 
 #include <sched.h>

@@ -1,3 +1,4 @@
+// Over 400 lines: one discrete-event loop, whose kinds of events share the state of all threads and CPUs.
 #include "schedule/simulation.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Over 400 lines: one loop, with an action each, which must not allocate while they are played.
 #include "stubs/player.hpp"
 
 #include <fcntl.h>

@@ -1,1 +1,1 @@
-"""The compiled modules, one per domain. Imported by domains, system and formats alone."""
+"""The compiled modules, one per domain (hence over twelve). Imported by domains, system and formats alone."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli.kit.options import ALL_USERS, Duration
+from latlab.cli.kit.options import ALL_USERS, Duration, listening
 from latlab.cli.queues.live import is_local, one_thread_for_algebra
 from latlab.cli.queues.observe import targets
 from latlab.errors import UsageError
@@ -26,21 +26,11 @@ def title(target: Sequence[str], known: Sequence[Application]) -> str:
 
 @click.command()
 @click.argument("target", nargs=-1, required=True)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8765,
-    show_default=True,
-    help="Port to listen on; 0 takes a free one.",
+@listening(
+    8765,
+    token="Token that a browser must send [default: random].",
+    no_token="Let every user of this machine see it.",
 )
-@click.option(
-    "--address",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on.",
-)
-@click.option("--token", help="Token that a browser must send [default: random].")
-@click.option("--no-token", is_flag=True, help="Let every user of this machine see it.")
 @click.option(
     "--period",
     type=Duration(least=20_000_000),

@@ -1,5 +1,7 @@
 """Periods in the times of outliers, with their significance. Pure.
 
+Over 400 lines: one search, whose steps hand each other what they have ruled out.
+
 A threshold hides most beats of a disturbance: only those become outliers that were long enough. So a beat
 is looked for that may have missed most of its times: up to `_DENSEST` beats a point, and down to `_SHARE` of
 them seen.

@@ -120,6 +120,9 @@ class Page:
 
     def svg(self, markup: str, caption: str = "") -> None:
         """A drawing of our own, such as `latlab.reports.sections.topology.draw` makes; inserted as it is."""
+        if "aria-label" not in markup:
+            told = html.escape(f"Drawing: {caption or self._title}", quote=True)
+            markup = markup.replace("<svg ", f'<svg aria-label="{told}" ', 1)
         self._parts.append(f'<div class="card" tabindex="0">{markup}{_caption(caption)}</div>')
 
     def details(self, summary: str, text: str) -> None:

@@ -1,5 +1,7 @@
 """From the kernel's events to a schedule: who ran, waited, woke whom, and who else had the CPUs. Pure.
 
+Over 400 lines: one pass over the events' columns, whose kinds share the state of all threads.
+
 All in columns: a minute of two hundred threads has millions of events.
 """
 

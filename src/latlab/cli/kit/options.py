@@ -26,6 +26,7 @@ __all__ = [
     "Seconds",
     "Share",
     "json_option",
+    "listening",
     "output",
     "renamed",
 ]
@@ -39,6 +40,29 @@ def json_option(text: str = "Print the result as JSON.") -> Decorator:
 
 
 JSON = json_option()
+
+
+def listening(port: int, *, token: str, no_token: str) -> Decorator:
+    """Where a server listens, and whom it lets in: `--port`, `--address`, `--token`, `--no-token`.
+
+    Args:
+        port: by default.
+        token, no_token: the help of these two.
+    """
+    options = (
+        click.option("--port", type=click.IntRange(0, 65535), default=port, show_default=True,
+                     help="Port to listen on; 0 takes a free one."),
+        click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on."),
+        click.option("--token", help=token),
+        click.option("--no-token", is_flag=True, help=no_token),
+    )  # fmt: skip
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 def _read_all_users(_ctx: click.Context, _param: click.Parameter, chosen: bool) -> None:

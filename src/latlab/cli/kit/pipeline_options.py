@@ -77,7 +77,7 @@ def finish(
     distrust: bool,
     tell: Callable[[str], None],
 ) -> int:
-    """Write the report, print the result, say where it lies; the exit code.
+    """Write the report, print the result, and the report's path as the last line; the exit code.
 
     Args:
         folder: of the recording.
@@ -86,6 +86,9 @@ def finish(
     """
     report = folder / "report.html"
     write(report, shlex.join(["latlab", *sys.argv[1:]]))
-    click.echo(text() if document is None else dumps(document))
-    tell(f"report: {report}")
+    if document is None:
+        click.echo(f"{text()}\n\nreport: {report}")
+    else:
+        click.echo(dumps(document))
+        tell(f"report: {report}")
     return ExitCode.NOT_TRUSTWORTHY if distrust else ExitCode.OK

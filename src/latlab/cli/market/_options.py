@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +20,16 @@ if TYPE_CHECKING:
 __all__ = [
     "BOOK",
     "CAPACITY",
-    "DATE",
     "EVERY",
     "FILE",
-    "FROM",
     "JSON",
     "LENIENT",
     "OUTPUT",
     "SYMBOLS",
-    "TO",
     "Feed",
     "conclude",
     "names_of",
-    "period_of",
+    "selecting",
     "time_of",
 ]
 
@@ -53,9 +52,9 @@ LENIENT = click.option(
     "--lenient", is_flag=True, help="Skip and count damaged messages, and exit with code 3."
 )
 SYMBOLS = click.option("--symbols", default="", help="Only these symbols, separated by commas.")
-FROM = click.option("--from", "from_", help="Begin: HH:MM:SS[.fraction] or ns since midnight.")
-TO = click.option("--to", help="End (inclusive).")
-DATE = click.option("--date", "day", help="Date of the session, YYYY-MM-DD [default: from FILE's name].")
+_FROM = click.option("--from", "from_", help="Begin: HH:MM:SS[.fraction] or ns since midnight.")
+_TO = click.option("--to", help="End (inclusive).")
+_DATE = click.option("--date", "day", help="Date of the session, YYYY-MM-DD [default: from FILE's name].")
 BOOK = click.option(
     "--book",
     default="ladder",
@@ -80,14 +79,37 @@ def names_of(symbols: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in symbols.split(",") if name.strip())
 
 
-def period_of(from_: str | None, to: str | None) -> dict[str, Any]:
-    """The arguments `from_ns` and `to_ns`, as far as they are given."""
-    period = {}
-    if from_ is not None:
-        period["from_ns"] = time_of(from_, "--from")
-    if to is not None:
-        period["to_ns"] = time_of(to, "--to")
-    return period
+def selecting(
+    *, symbols: bool = True, day: bool = True
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """What of a feed a command reads: --symbols, --from, --to, --date and --lenient.
+
+    The command takes them as `chosen`: the arguments of that name of the functions of `latlab.market`.
+
+    Args:
+        symbols, day: whether it has that option.
+    """
+
+    def decorate(function: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(function)
+        def wrapped(*, from_: str | None, to: str | None, **options: Any) -> int:
+            chosen: dict[str, Any] = {"lenient": options.pop("lenient")}
+            if symbols:
+                chosen["symbols"] = names_of(options.pop("symbols"))
+            if day:
+                chosen["day"] = options.pop("day")
+            if from_ is not None:
+                chosen["from_ns"] = time_of(from_, "--from")
+            if to is not None:
+                chosen["to_ns"] = time_of(to, "--to")
+            return function(chosen=chosen, **options)
+
+        asked = [SYMBOLS] * symbols + [_FROM, _TO] + [_DATE] * day + [LENIENT]
+        for option in reversed(asked):
+            wrapped = option(wrapped)
+        return wrapped
+
+    return decorate
 
 
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")

@@ -11,17 +11,12 @@ from latlab.cli.kit.progress import say
 from latlab.cli.market._options import (
     BOOK,
     CAPACITY,
-    DATE,
     FILE,
-    FROM,
     JSON,
     LENIENT,
     OUTPUT,
-    SYMBOLS,
-    TO,
     conclude,
-    names_of,
-    period_of,
+    selecting,
 )
 from latlab.errors import ExitCode
 from latlab.reports.json import dumps
@@ -57,11 +52,7 @@ def census(file: Path | str, as_json: bool, lenient: bool) -> int:
 @BOOK
 @CAPACITY
 @click.option("--levels", default=1, show_default=True, help="Number of best levels.")
-@SYMBOLS
-@FROM
-@TO
-@DATE
-@LENIENT
+@selecting()
 @click.option("--resume", is_flag=True, help="Continue after the last row that an interrupted run wrote.")
 @JSON
 def inside(
@@ -70,11 +61,7 @@ def inside(
     book: str,
     capacity: int,
     levels: int,
-    symbols: str,
-    from_: str | None,
-    to: str | None,
-    day: str | None,
-    lenient: bool,
+    chosen: dict[str, Any],
     resume: bool,
     as_json: bool,
 ) -> int:
@@ -91,11 +78,8 @@ def inside(
         book=book,
         capacity=capacity,
         levels=levels,
-        symbols=names_of(symbols),
-        day=day,
-        lenient=lenient,
         resume=resume,
-        **period_of(from_, to),
+        **chosen,
     )
     status = conclude(done.census)
     if as_json:
@@ -110,19 +94,13 @@ def inside(
 @FILE
 @BOOK
 @CAPACITY
-@SYMBOLS
-@FROM
-@TO
-@LENIENT
+@selecting(day=False)
 @JSON
 def depth(
     file: Path | str,
     book: str,
     capacity: int,
-    symbols: str,
-    from_: str | None,
-    to: str | None,
-    lenient: bool,
+    chosen: dict[str, Any],
     as_json: bool,
 ) -> int:
     """Count how far from the inside the book events of FILE are, and how many levels the books have."""
@@ -132,9 +110,7 @@ def depth(
         file,
         book=book,
         capacity=capacity,
-        symbols=names_of(symbols),
-        lenient=lenient,
-        **period_of(from_, to),
+        **chosen,
     )
     status = conclude(found.census)
     if as_json:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from latlab.cli.kit.progress import say
 from latlab.cli.market._options import (
-    DATE,
     EVERY,
     FILE,
-    FROM,
-    LENIENT,
     OUTPUT,
-    SYMBOLS,
-    TO,
     conclude,
-    names_of,
-    period_of,
+    selecting,
     time_of,
 )
 from latlab.errors import InputError, UsageError
@@ -36,11 +30,7 @@ if TYPE_CHECKING:
 @click.option("--on-change", is_flag=True, help="A row whenever one of the best levels changes.")
 @click.option("--levels", default=1, show_default=True, help="Number of best levels (not with --at).")
 @click.option("--long", "long_", is_flag=True, help="One row per level and side instead of one per time.")
-@SYMBOLS
-@FROM
-@TO
-@DATE
-@LENIENT
+@selecting()
 def snapshot(
     file: Path | str,
     output: Path,
@@ -49,11 +39,7 @@ def snapshot(
     on_change: bool,
     levels: int,
     long_: bool,
-    symbols: str,
-    from_: str | None,
-    to: str | None,
-    day: str | None,
-    lenient: bool,
+    chosen: dict[str, Any],
 ) -> int:
     """Write books as they stood: every level at one time, or the best levels at even times or every change.
 
@@ -69,8 +55,8 @@ def snapshot(
     table_kind(output)
     census: list[Census] = []
     if at is not None:
-        table = take(file, at_ns=time_of(at, "--at"), lenient=lenient, tell=census.append)
-        if names := names_of(symbols):
+        table = take(file, at_ns=time_of(at, "--at"), lenient=chosen["lenient"], tell=census.append)
+        if names := chosen["symbols"]:
             import pyarrow as pa
             import pyarrow.compute as pc
 
@@ -85,11 +71,8 @@ def snapshot(
         every_ns=every or 0,
         levels=levels,
         long=long_,
-        symbols=names_of(symbols),
-        day=day,
-        lenient=lenient,
         tell=census.append,
-        **period_of(from_, to),
+        **chosen,
     )
     try:
         with TableOutput(output) as written:
@@ -108,19 +91,13 @@ def snapshot(
 )
 @click.option("--symbol", required=True, help="The symbol.")
 @click.option("--levels", default=10, show_default=True, help="Number of best levels.")
-@FROM
-@TO
-@DATE
-@LENIENT
+@selecting(symbols=False)
 def lobster(
     file: Path | str,
     output: Path,
     symbol: str,
     levels: int,
-    from_: str | None,
-    to: str | None,
-    day: str | None,
-    lenient: bool,
+    chosen: dict[str, Any],
 ) -> int:
     """Write a symbol's message and orderbook files as LOBSTER has them."""
     from latlab.market import lobster as write
@@ -131,10 +108,8 @@ def lobster(
         output,
         symbol=symbol,
         levels=levels,
-        day=day,
-        lenient=lenient,
         tell=census.append,
-        **period_of(from_, to),
+        **chosen,
     )
     say(f"latlab: wrote {lines:,} lines to {messages} and {books.name}")
     return conclude(census[0])

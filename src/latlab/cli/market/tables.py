@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from latlab.cli.kit.progress import say
 from latlab.cli.market._options import (
-    DATE,
     EVERY,
     FILE,
-    FROM,
     LENIENT,
     OUTPUT,
-    SYMBOLS,
-    TO,
     conclude,
-    names_of,
-    period_of,
+    selecting,
 )
 
 if TYPE_CHECKING:
@@ -51,19 +46,11 @@ def decode(file: Path | str, output: Path, per: str, lenient: bool, resume: bool
 @click.command()
 @FILE
 @OUTPUT
-@SYMBOLS
-@FROM
-@TO
-@DATE
-@LENIENT
+@selecting()
 def trades(
     file: Path | str,
     output: Path,
-    symbols: str,
-    from_: str | None,
-    to: str | None,
-    day: str | None,
-    lenient: bool,
+    chosen: dict[str, Any],
 ) -> int:
     """Write every trade of FILE, with its aggressor's side, and whether it was broken later.
 
@@ -77,11 +64,8 @@ def trades(
     census: list[Census] = []
     table = collect(
         file,
-        symbols=names_of(symbols),
-        day=day,
-        lenient=lenient,
         tell=census.append,
-        **period_of(from_, to),
+        **chosen,
     )
     write_table(table, output)
     say(f"latlab: wrote {table.num_rows:,} trades to {output}")
@@ -94,22 +78,14 @@ def trades(
 @click.option("--every", type=EVERY, help="Bars by time, such as 1s, 1m.")
 @click.option("--volume", type=click.IntRange(1), help="Bars by volume: shares of each.")
 @click.option("--ticks", type=click.IntRange(1), help="Bars by trades: trades of each.")
-@SYMBOLS
-@FROM
-@TO
-@DATE
-@LENIENT
+@selecting()
 def bars(
     file: Path | str,
     output: Path,
     every: int | None,
     volume: int | None,
     ticks: int | None,
-    symbols: str,
-    from_: str | None,
-    to: str | None,
-    day: str | None,
-    lenient: bool,
+    chosen: dict[str, Any],
 ) -> int:
     """Write bars of FILE's trades: open, high, low, close, volume, VWAP and imbalance of aggressors.
 
@@ -126,11 +102,8 @@ def bars(
         every_ns=every or 0,
         volume=volume or 0,
         ticks=ticks or 0,
-        symbols=names_of(symbols),
-        day=day,
-        lenient=lenient,
         tell=census.append,
-        **period_of(from_, to),
+        **chosen,
     )
     write_table(table, output)
     say(f"latlab: wrote {table.num_rows:,} bars to {output}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from latlab.cli.kit.options import ALL_USERS, DURATION_NS
+from latlab.cli.kit.options import ALL_USERS, DURATION_NS, listening
 from latlab.cli.kit.progress import say
 from latlab.cli.queues._exclude import EXCLUDE
 from latlab.cli.queues.observe import targets
@@ -103,16 +103,11 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
 
 @click.command("serve")
 @click.argument("target", nargs=-1, required=True)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=9464,
-    show_default=True,
-    help="Port to listen on; 0 takes a free one.",
+@listening(
+    9464,
+    token="Token that a scrape must send [default: random].",
+    no_token="Let every user of this machine read it.",
 )
-@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--token", help="Token that a scrape must send [default: random].")
-@click.option("--no-token", is_flag=True, help="Let every user of this machine read it.")
 @click.option("--otlp", metavar="URL", help="Send to this OpenTelemetry collector instead of serving.")
 @click.option(
     "--period",

@@ -42,7 +42,8 @@ def report_(run: Path, exclude: tuple[str, ...], output: Path | None, as_json: b
     if as_json:
         counts = {"queues": len(analysis.queues), "stages": len(analysis.stages)}
         click.echo(dumps({"schema": 1, "report": str(target), **counts}))
-    say(f"latlab queues: report: {target}")
+    else:
+        click.echo(f"report: {target}")
 
 
 @click.command("compare")

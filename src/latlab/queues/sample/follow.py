@@ -1,6 +1,8 @@
 """Following an application: its processes as they come and go, its topology as it changes, and the plan by
 which the sampler reads it.
 
+Over 400 lines: one table of what runs, which everything that comes and goes changes.
+
 Numbers are given once and never again. A queue is the (process, start, file, slot, generation) that was
 registered; a queue between processes is its identity, whichever processes publish it.
 """

@@ -1,5 +1,7 @@
 """The recorder: follows an application, drives the sampler, and hands over what it saw, chunk by chunk.
 
+Over 400 lines: the columns of each series stand beside what fills them.
+
 The schema of what it writes is in `docs/reference/queue-recording.md`; every series' columns are the tables
 below. Times are CLOCK_MONOTONIC in nanoseconds, computed from the time-stamp counter by one line through two
 references, which stands in the recording's document ``clock``.

@@ -1,5 +1,7 @@
 """The plan that a study hands to the programs under study, by LATLAB_STUBS_PLAN: one line a component.
 
+Over 400 lines: reader and writer of one format, which must agree.
+
     latlab-stubs-plan 3
     MODE FACTOR DELAY_NS FLAGS STATE NAME
 

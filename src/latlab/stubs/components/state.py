@@ -1,5 +1,7 @@
 """What a call changes besides its result: found by fingerprints of what it can reach, before and after.
 
+Over 400 lines: what is looked at before a call and after it must be the same places.
+
 A place is told by a name: an argument (``x``, or its position), a member of one (``self.n``), a global of a
 module that the function's code names (``work:n``, ``work:C.n``), a variable that a function closes over
 (``work:add~n``). Places are looked for in the function and in the functions that it names.

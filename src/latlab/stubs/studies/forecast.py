@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 
 from latlab.model.stubs import SpeedupForecast, StudyPoint
-from latlab.stubs.studies.curve import Floats, Knee, concave, line, one_knee, simplest
+from latlab.stats.shapes.knees import Floats, Knee, concave, line, one_knee, simplest
 from latlab.stubs.studies.levels import Parts, Rank, Sample
 from latlab.words import share
 

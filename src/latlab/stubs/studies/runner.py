@@ -1,4 +1,7 @@
-"""Runs a system under study in one variant after the other, and keeps what each run took."""
+"""Runs a system under study in one variant after the other, and keeps what each run took.
+
+Over 400 lines: one run of a system from its start to its end, which an interrupt may end anywhere.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves of diminishing returns through measured points: pure. `_forecast` says why they are so."""
+"""Curves of diminishing returns through measured points: pure; `stubs.studies.forecast` says why so."""
 
 from __future__ import annotations
 
