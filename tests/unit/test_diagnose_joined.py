@@ -115,7 +115,14 @@ def test_a_lack_of_cpus_that_no_thread_felt_is_not_told() -> None:
     unsure = replace(enough, limit=replace(SLEEP, kind=LimitKind.UNKNOWN))
     told = joined(cpu, unsure)
     assert (told.verdict, told.trustworthy) == (Verdict.UNKNOWN, False)
-    assert "only 5.0 % of the time" in told.sentence
+    assert "without one 5.0 % of the time" in told.sentence
+
+
+def test_a_lack_of_cpus_that_does_not_limit_by_the_threads_is_left_to_these() -> None:
+    busy = replace(findings(), progress={"shrink: run": 0.7, "shrink: runnable": 0.25})
+    assert joined(answer(Verdict.SCHEDULER), busy).limiting_stage == "loader"
+    unsure = replace(busy, limit=replace(SLEEP, kind=LimitKind.UNKNOWN))
+    assert joined(answer(Verdict.SCHEDULER), unsure).limiting_stage is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ elffile = pytest.importorskip("elftools.elf.elffile")
 
 SOURCE = r"""
 #include <atomic>
+#include <chrono>
+#include <ctime>
 std::atomic<int> a, b;
 int numbers[1000];
 struct Node { Node* next; };
@@ -30,6 +33,49 @@ void fill() { for (int i = 0; i < 1000; i++) numbers[i] = i; }
 double work() { double s = 1; for (int i = 1; i < 1000; i++) s += 1 / (s + i); return s; }
 unsigned mix() { unsigned x = 1; for (int i = 0; i < 1000; i++) x = x * 1664525 + 1013904223; return x; }
 void count() { for (int i = 0; i < 1000; i++) kept = kept + 1; }
+using Clock = std::chrono::steady_clock;
+static __attribute__((noinline)) double seconds() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return double(t.tv_sec) + double(t.tv_nsec) * 1e-9;
+}
+bool poll_chrono() {
+  auto end = Clock::now() + std::chrono::seconds(1);
+  while (!a.load()) if (Clock::now() > end) return false;
+  return true;
+}
+bool poll_helper() {
+  double end = seconds() + 1;
+  while (!a.load()) if (seconds() > end) return false;
+  return true;
+}
+bool poll_counter() {
+  unsigned long end = __builtin_ia32_rdtsc() + 1000000;
+  while (!a.load()) if (__builtin_ia32_rdtsc() > end) return false;
+  return true;
+}
+struct Ring { std::atomic<unsigned long> head; };
+Ring* ring;
+bool poll_ring(unsigned long tail) {
+  double end = seconds() + 1;
+  while (ring->head.load() <= tail) if (seconds() > end) return false;
+  return true;
+}
+void pass_time() { auto end = Clock::now() + std::chrono::seconds(1); while (Clock::now() < end) {} }
+void pass_seconds() { double end = seconds() + 1; while (seconds() < end) {} }
+void work_for() {
+  double end = seconds() + 1;
+  while (!a.load()) {
+    kept = kept + 1;
+    if (seconds() > end) break;
+  }
+}
+double sum_for() {
+  double s = 0;
+  int i = 0;
+  for (double end = seconds() + 1; seconds() < end && !a.load(); i = (i + 1) % 1000) s += numbers[i];
+  return s;
+}
 }
 int main() {}
 """
@@ -46,18 +92,25 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "loops"
 
 
-def kinds_in(program: Path, function: str) -> set[str]:
+def functions(program: Path) -> Iterator[tuple[str, int, int]]:
+    """Name, place in the file and size of each."""
     with program.open("rb") as file:
         elf = elffile.ELFFile(file)
         if elf["e_machine"] != "EM_X86_64":
             pytest.skip("x86-64 only")
-        (symbol,) = elf.get_section_by_name(".symtab").get_symbol_by_name(function)
-        address, size = symbol["st_value"], symbol["st_size"]
-        at = next(
-            address - one["p_vaddr"] + one["p_offset"]
-            for one in elf.iter_segments()
-            if one["p_type"] == "PT_LOAD" and one["p_vaddr"] <= address < one["p_vaddr"] + one["p_filesz"]
-        )
+        loads = [one for one in elf.iter_segments() if one["p_type"] == "PT_LOAD"]
+        for symbol in elf.get_section_by_name(".symtab").iter_symbols():
+            address, size = symbol["st_value"], symbol["st_size"]
+            if symbol["st_info"]["type"] == "STT_FUNC" and size:
+                yield next(
+                    (symbol.name, address - one["p_vaddr"] + one["p_offset"], size)
+                    for one in loads
+                    if one["p_vaddr"] <= address < one["p_vaddr"] + one["p_filesz"]
+                )
+
+
+def kinds_in(program: Path, function: str) -> set[str]:
+    ((at, size),) = [(place, size) for name, place, size in functions(program) if name == function]
     polling = Polling()
     return {polling.kind(str(program), at + i) for i in range(size)} - {""}
 
@@ -65,6 +118,22 @@ def kinds_in(program: Path, function: str) -> set[str]:
 @pytest.mark.parametrize("function", ["spin_equal", "spin_pause"])
 def test_a_loop_that_only_loads_from_one_place_looks(program: Path, function: str) -> None:
     assert kinds_in(program, function) == {LOOKS}
+
+
+@pytest.mark.parametrize("function", ["poll_chrono", "poll_helper", "poll_counter", "poll_ring"])
+def test_a_loop_that_looks_and_reads_the_clock_to_give_up_looks(program: Path, function: str) -> None:
+    assert kinds_in(program, function) == {LOOKS}
+
+
+@pytest.mark.parametrize("function", ["pass_time", "pass_seconds", "work_for", "sum_for"])
+def test_what_only_reads_the_clock_or_works_until_a_time_is_no_polling(program: Path, function: str) -> None:
+    assert kinds_in(program, function) == set()
+
+
+def test_what_reads_the_clock_is_known_by_what_it_calls(program: Path) -> None:
+    polling = Polling()
+    clocks = {name: polling.reads_clock(str(program), place) for name, place, _ in functions(program)}
+    assert {name for name, reads in clocks.items() if reads} == {"seconds"}
 
 
 @pytest.mark.parametrize("function", ["lock_exchange", "lock_compare"])

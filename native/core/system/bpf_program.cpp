@@ -138,15 +138,15 @@ class Assembler {
 };
 
 #if defined(__x86_64__)
-// Where struct pt_regs keeps them, in words.
-constexpr std::size_t kCallAt = 15;
-constexpr std::size_t kSecondAt = 13;
+// Where the copied registers have them, in words.
+constexpr std::size_t kCallAt = 2;
+constexpr std::size_t kSecondAt = 0;
 constexpr std::int32_t kIovecCalls[] = {19, 20};    // readv, writev
 constexpr std::int32_t kMessageCalls[] = {46, 47};  // sendmsg, recvmsg
 constexpr std::int32_t kIovecOfMessage = 16;        // struct msghdr
 #elif defined(__aarch64__)
-constexpr std::size_t kCallAt = 35;
-constexpr std::size_t kSecondAt = 1;
+constexpr std::size_t kCallAt = 34;
+constexpr std::size_t kSecondAt = 0;
 constexpr std::int32_t kIovecCalls[] = {65, 66};
 constexpr std::int32_t kMessageCalls[] = {211, 212};
 constexpr std::int32_t kIovecOfMessage = 16;
@@ -314,6 +314,7 @@ std::vector<bpf_insn> program(const Program& wanted) {
     a.move(BPF_REG_1, BPF_REG_0);
     a.helper(kTaskRegisters);
     a.move(BPF_REG_3, BPF_REG_0);
+    a.plus(BPF_REG_3, static_cast<std::int32_t>(kRegistersFrom));
     a.move(BPF_REG_1, BPF_REG_7);
     a.plus(BPF_REG_1, sizeof(RecordHead));
     a.set(BPF_REG_2, static_cast<std::int32_t>(kRegisterBytes));

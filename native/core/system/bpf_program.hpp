@@ -23,11 +23,16 @@ struct RecordHead {
 };
 static_assert(sizeof(RecordHead) == 32);
 
+// The part of struct pt_regs that is copied: a system call's number and first two arguments. Each byte costs
+// the observed program time at every switch.
 #if defined(__x86_64__)
-inline constexpr std::size_t kRegisterBytes = 168;  // struct pt_regs
+inline constexpr std::size_t kRegistersFrom = 104;
+inline constexpr std::size_t kRegisterBytes = 24;  // si di orig_ax
 #elif defined(__aarch64__)
-inline constexpr std::size_t kRegisterBytes = 296;  // up to and with syscallno
+inline constexpr std::size_t kRegistersFrom = 8;
+inline constexpr std::size_t kRegisterBytes = 288;  // x1 … x30 sp pc pstate orig_x0 syscallno
 #else
+inline constexpr std::size_t kRegistersFrom = 0;
 inline constexpr std::size_t kRegisterBytes = 0;
 #endif
 

@@ -55,26 +55,19 @@ class Descriptor {
   int value_ = -1;
 };
 
-// The registers that a row keeps, from the kernel's struct pt_regs.
+// The registers that a row keeps, from those that were copied.
 void keep_registers(const std::uint8_t* from, std::vector<std::int64_t>& to) {
-  std::int64_t row[kBpfRegisters] = {-1, 0, 0, 0, 0, 0, 0};
+  std::int64_t row[kBpfRegisters] = {-1, 0};
 #if defined(__x86_64__)
-  std::uint64_t all[bpf::kRegisterBytes / 8];
+  std::int64_t all[bpf::kRegisterBytes / 8];
   std::memcpy(all, from, sizeof(all));
-  // r15 r14 r13 r12 bp bx r11 r10 r9 r8 ax cx dx si di orig_ax ip cs flags sp ss
-  constexpr std::size_t kAt[] = {15, 14, 13, 12, 16, 19, 4};
-  for (std::size_t i = 0; i < kBpfRegisters; ++i) row[i] = static_cast<std::int64_t>(all[kAt[i]]);
+  row[kBpfCall] = all[2];
+  row[kBpfFirst] = all[1];
 #elif defined(__aarch64__)
-  std::uint64_t all[bpf::kRegisterBytes / 8];
+  std::int64_t all[bpf::kRegisterBytes / 8];
   std::memcpy(all, from, sizeof(all));
-  // x0 … x30 sp pc pstate orig_x0 syscallno
-  row[kBpfCall] = static_cast<std::int32_t>(all[35]);
-  row[kBpfFirst] = static_cast<std::int64_t>(all[34]);
-  row[kBpfSecond] = static_cast<std::int64_t>(all[1]);
-  row[kBpfThird] = static_cast<std::int64_t>(all[2]);
-  row[kBpfIp] = static_cast<std::int64_t>(all[32]);
-  row[kBpfSp] = static_cast<std::int64_t>(all[31]);
-  row[kBpfBp] = static_cast<std::int64_t>(all[29]);
+  row[kBpfCall] = static_cast<std::int32_t>(all[34]);
+  row[kBpfFirst] = all[33];
 #else
   static_cast<void>(from);
 #endif

@@ -45,8 +45,8 @@ struct BpfRequest {
 };
 
 // Of the thread that was current, where its event asks for them: its system call (-1: none, as in a page
-// fault), its first three arguments, and where its user code is. One row of kBpfRegisters a sample.
-enum : std::size_t { kBpfCall, kBpfFirst, kBpfSecond, kBpfThird, kBpfIp, kBpfSp, kBpfBp, kBpfRegisters };
+// fault) and the first argument. One row of kBpfRegisters a sample.
+enum : std::size_t { kBpfCall, kBpfFirst, kBpfRegisters };
 
 struct BpfSamples : TraceSamples {
   std::vector<std::int64_t> registers;  // time_ns.size() rows of kBpfRegisters, or none

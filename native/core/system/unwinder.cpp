@@ -24,6 +24,7 @@ namespace latlab::system {
 namespace {
 
 constexpr int kMostFrames = 127;
+constexpr std::size_t kMostCodes = 64;                                       // some megabytes each
 constexpr unsigned kInlined = 0x1d, kSubprogram = 0x2e;                      // DW_TAG_*
 constexpr unsigned kLinkageName = 0x6e, kCallFile = 0x58, kCallLine = 0x59;  // DW_AT_*
 #if defined(__x86_64__)
@@ -42,7 +43,19 @@ struct Mapping {
 struct Epoch {
   std::uint64_t begin_ns = 0;
   std::vector<Mapping> mappings;
+  std::string key() const;
 };
+
+// Of two processes with the same code at the same addresses, as after a fork, it is the same.
+std::string Epoch::key() const {
+  std::string text;
+  for (const Mapping& one : mappings) {
+    for (const std::uint64_t part : {one.begin, one.end, one.offset, static_cast<std::uint64_t>(one.file)})
+      text.append(std::to_string(part)).push_back(' ');
+    text.append(one.path).push_back('\n');
+  }
+  return text;
+}
 
 using History = std::unordered_map<std::int32_t, std::vector<Epoch>>;
 
@@ -317,6 +330,44 @@ class Code {
 
 }  // namespace
 
+namespace {
+
+// A process' code, and the places of its addresses that were met.
+struct Known {
+  Known(std::int32_t pid, const Epoch& epoch) : code(pid, epoch) {}
+  Code code;
+  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> places;
+  std::uint64_t used = 0;
+};
+
+// The code of those processes that were met last: of a program with thousands of short ones, not all at once.
+class Codes {
+ public:
+  Known& of(std::int32_t pid, const Epoch& epoch) {
+    auto& key = keys_[&epoch];
+    if (key.empty()) key = epoch.key();
+    auto found = known_.find(key);
+    if (found == known_.end()) {
+      if (known_.size() >= kMostCodes) {
+        const auto oldest = std::min_element(known_.begin(), known_.end(), [](const auto& a, const auto& b) {
+          return a.second.used < b.second.used;
+        });
+        known_.erase(oldest);
+      }
+      found = known_.try_emplace(key, pid, epoch).first;
+    }
+    found->second.used = ++now_;
+    return found->second;
+  }
+
+ private:
+  std::unordered_map<const Epoch*, std::string> keys_;
+  std::map<std::string, Known> known_;
+  std::uint64_t now_ = 0;
+};
+
+}  // namespace
+
 std::string demangled(const char* name) {
   if (std::strncmp(name, "_Z", 2) != 0) return name;
   int status = 0;
@@ -330,8 +381,7 @@ Unwound unwind(const std::vector<StackSample>& samples, const std::vector<Proces
   Unwound out;
   out.by_dwarf = libdw() != nullptr;
   const History history = history_of(processes);
-  std::map<std::pair<std::int32_t, std::size_t>, std::unique_ptr<Code>> codes;
-  std::map<std::pair<const Code*, std::uint64_t>, std::vector<std::int32_t>> known;
+  Codes codes;
   std::map<std::tuple<std::string, std::string, std::string, int, std::uint64_t, std::uint64_t>, std::int32_t>
       numbers;
   std::map<std::vector<std::int32_t>, std::int32_t> stacks;
@@ -344,14 +394,13 @@ Unwound unwind(const std::vector<StackSample>& samples, const std::vector<Proces
     const std::vector<Epoch>& epochs = process->second;
     std::size_t epoch = epochs.size() - 1;
     while (epoch > 0 && epochs[epoch].begin_ns > sample.time_ns) --epoch;
-    std::unique_ptr<Code>& code = codes[{sample.pid, epoch}];
-    if (code == nullptr) code = std::make_unique<Code>(sample.pid, epochs[epoch]);
-    code->unwind(sample, pcs);
+    Known& known = codes.of(sample.pid, epochs[epoch]);
+    known.code.unwind(sample, pcs);
     std::vector<std::int32_t> stack;
     for (const std::uint64_t pc : pcs) {
-      auto [found, fresh] = known.try_emplace({code.get(), pc});
+      auto [found, fresh] = known.places.try_emplace(pc);
       if (fresh) {
-        for (CodePlace& place : code->places(pc)) {
+        for (CodePlace& place : known.code.places(pc)) {
           const std::uint64_t address = place.module.empty() ? place.address : 0;
           const auto key =
               std::tuple(place.function, place.file, place.module, place.line, place.offset, address);

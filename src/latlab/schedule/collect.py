@@ -18,7 +18,7 @@ from latlab.schedule.context import CONTEXTS
 from latlab.schedule.pipes import PIPES, peers_of, pipes_of
 from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
-from latlab.schedule.tree import Member, command_of, described, threads_of, tree_of
+from latlab.schedule.tree import Member, among_all, command_of, described, threads_of, tree_of
 from latlab.system.kernel.samples import Events, EventTable
 from latlab.system.kernel.tracefs import known_events
 from latlab.system.kernel.tracing import BpfTracer, Tracer
@@ -96,6 +96,11 @@ class Collector:
     """
 
     def __init__(self, method: str = "auto", *, sockets: bool = False, pipes: bool = False) -> None:
+        if not among_all():
+            raise UnavailableError(
+                "in this container processes have other numbers than in the kernel's events",
+                remedy="run latlab on the machine itself",
+            )
         names = tracepoints()
         transfers: tuple[str, ...] = ()
         if sockets:

@@ -22,7 +22,7 @@ import numpy as np
 from latlab.model import schedule as layouts
 from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
-from latlab.schedule.tree import Member, command_of, described, tree_of
+from latlab.schedule.tree import Member, among_all, command_of, described, tree_of
 from latlab.system.quota import QuotaWatch
 
 __all__ = ["Looks", "grant"]
@@ -51,6 +51,8 @@ _MOST_ROWS = 400_000  # of looks at threads: with more threads the looks are rar
 
 def grant() -> str:
     """The command that lets this Python read the kernel's events."""
+    if not among_all():
+        return "run latlab on the machine itself, and give the machine's number of the process: --pid PID"
     mount = (
         "" if " tracefs " in _read("/proc/mounts") else "sudo mount -t tracefs nodev /sys/kernel/tracing; "
     )

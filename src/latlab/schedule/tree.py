@@ -9,7 +9,17 @@ from dataclasses import dataclass
 
 from latlab.words import printable
 
-__all__ = ["Member", "children_of", "command_of", "descends", "described", "member", "threads_of", "tree_of"]
+__all__ = [
+    "Member",
+    "among_all",
+    "children_of",
+    "command_of",
+    "descends",
+    "described",
+    "member",
+    "threads_of",
+    "tree_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +31,17 @@ class Member:
     name: str
     state: str = "?"
     call: tuple[int, ...] = ()
+
+
+_FIRST_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h
+
+
+def among_all(link: str = "/proc/self/ns/pid") -> bool:
+    """Whether processes have the numbers that the kernel itself tells: False in a container with its own."""
+    try:
+        return os.stat(link).st_ino == _FIRST_NAMESPACE  # noqa: PTH116 - as all here
+    except OSError:
+        return True  # a kernel without such namespaces
 
 
 def _text(path: str) -> str:

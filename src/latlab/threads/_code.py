@@ -34,6 +34,7 @@ _SPIN_LOCK = re.compile(r"^_*pthread_spin_lock\b")
 _PAUSE = re.compile(r"(^|_)(spin|busy_?wait|busy_?poll|poll_until|wait_until)", re.I)
 _MOSTLY = 0.7
 _PLACED = 0.4
+_NEAR = 8  # frames: a loop that looks may have called the clock
 _SPUN = 0.25  # of the running samples: so much two threads spin that share a lock half of the time
 _SYNC = re.compile(r"^_*(GI_|libc_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
 _MOVES = re.compile(r"^_*(GI_|libc_)?_*p?(read|write)(64|v|v2)?$")
@@ -241,7 +242,7 @@ def spinning(schedule: Schedule) -> frozenset[int]:
         for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
             frames = [schedule.frames[one] for one in schedule.stacks[stack][:3]]
             names = [frame.function for frame in frames]
-            if (frames and frames[0].polls) or any(
+            if any(schedule.frames[one].polls for one in schedule.stacks[stack][:_NEAR]) or any(
                 _SPIN.search(name) or _PAUSE.search(name) for name in names
             ):
                 spins += number

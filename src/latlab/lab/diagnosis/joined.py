@@ -58,7 +58,8 @@ def joined(
         sentence = said(RunFinding.ITS_LOCK, sentence=answer.sentence, **lock_of)
         answer = replace(answer, sentence=sentence)
     waits = sum(part for what, part in threads.progress.items() if what.endswith(": runnable"))
-    if answer.verdict in _SHORT and threads.progress and waits < _RUNNABLE:
+    short = limit.kind is LimitKind.CPU and waits >= _RUNNABLE
+    if answer.verdict in _SHORT and threads.progress and not short:
         why = said(RunDoubt.NOT_SHORT, waits=waits)
         answer = replace(
             answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,

@@ -52,7 +52,7 @@ class RunDoubt(Kind):
     ENDED = "the command ended with status {status}"
     NO_LIMIT = "no limit is named: {why}"
     NOT_SHORT = (
-        "its queues say that CPUs are short, but its threads were without one only {waits:share} of "
+        "its queues say that CPUs are short, but its threads were without one {waits:share} of "
         "the time that its progress took"
     )
     STOPPED_OR_WAITED = (

@@ -1,20 +1,19 @@
 """Which sampled addresses lie in loops that only look whether something has changed.
 
 Such a loop loads from places that it doesn't move, compares and jumps back: it makes no progress by itself.
-One that tries to take a word by an atomic exchange is a lock that spins. Read from the program's file with
-capstone and pyelftools, where these are installed; x86-64.
+It may read the clock, to give up in time. One that only reads the clock passes time on purpose, as a program
+does that stands in for work: that is work. One that tries to take a word by an atomic exchange is a lock that
+spins. Read from the program's file with capstone and pyelftools, where these are installed; x86-64.
 """
 
 from __future__ import annotations
 
-import bisect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import numpy as np
+from latlab.system.kernel.elf_code import CodeFile
 
 __all__ = ["LOOKS", "TAKES", "Polling"]
 
@@ -22,9 +21,8 @@ LOOKS = "looks"
 TAKES = "takes"
 
 _MOST_INSTRUCTIONS = 48  # of a loop that only looks
-_MOST_LONG = 15 * _MOST_INSTRUCTIONS  # bytes of it
-_MOST_BYTES = 1 << 16  # of a function
-# Who reads the clock again and again may look, or be at work for so long: that is left open.
+_MOST_WITH_CLOCK = 96  # of one that reads the clock, and reckons with what it says
+_MOST_LONG = 15 * _MOST_WITH_CLOCK  # bytes of it
 _FREE = ("cmp", "test", "nop", "pause", "endbr64", "lfence", "mfence", "tpause")
 _CHEAP = ("mov", "movzx", "movsx", "movsxd", "movabs", "xor", "and", "or", "not", "shl", "shr", "sar", "bt",
           "lea", "add", "sub", "inc", "dec", "neg", "cdqe", "cltq")  # fmt: skip
@@ -33,11 +31,18 @@ _ATOMIC = (
     "cmpxchg",
     *(f"lock {name}" for name in ("cmpxchg", "bts", "btr", "or", "and", "xadd", "xchg")),
 )
-# Elf64_Sym, little-endian: elf(5).
-_SYMBOL = np.dtype(
-    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+_READS_CLOCK = ("rdtsc", "rdtscp")
+# Of seconds and nanoseconds one number: what a loop reckons that reads the clock.
+_RECKONS = re.compile(
+    r"v?(cvt\w+|(add|sub|mul|div|fmadd\w*|comi|ucomi|xor|and|max|min|sqrt)[sp][sd]|mov[aud]\w*|movq|movs[sd]|pxor|punpck\w+|unpck\w+)$|"
+    r"(i?mul|i?div|cqo|cdq|mulx|sbb|adc|set\w+|cmov\w+|shld|shrd|rol|ror)$"
 )
-_STT_FUNC = 2
+_CLOCK = re.compile(
+    r"^_*(?:vdso_)?(clock_gettime|gettimeofday|time|clock)(?:64)?$|"
+    r"(?:steady|system|high_resolution)_clock3nowEv$|(?:Instant|SystemTime|Timespec)[\w.$]{0,8}?(?:3now|7elapsed|14duration_since)"
+)
+_DEEP = 3  # functions around the one that reads the clock
+_EXITS = 2  # of a loop that reads the clock: one for the time, and one for what it waits for
 
 
 class Polling:
@@ -51,7 +56,7 @@ class Polling:
             self._capstone: Any = None
         else:
             self._capstone = capstone
-        self._files: dict[str, _File | None] = {}
+        self._files: dict[str, CodeFile | None] = {}
 
     @property
     def missing(self) -> bool:
@@ -59,90 +64,38 @@ class Polling:
         return self._capstone is None
 
     def kind(self, module: str, offset: int) -> str:
-        """LOOKS, TAKES or "" for the innermost frame of a running sample.
+        """LOOKS, TAKES or "" for a running sample's place: the innermost, or where it called the clock.
 
         Args:
             offset: of the address in the file.
         """
-        if self._capstone is None or not module.startswith("/"):
-            return ""
-        if module not in self._files:
-            self._files[module] = _File.read(module)
-        file = self._files[module]
+        file = self._file(module)
         found = None if file is None else file.function(offset)
-        return "" if found is None else _judged(self._capstone, *found, offset)
+        return "" if file is None or found is None else _judged(self._capstone, file, *found, offset)
 
+    def reads_clock(self, module: str, offset: int) -> bool:
+        """Whether the function around a place does nothing but read the clock."""
+        file = self._file(module)
+        found = None if file is None else file.function(offset)
+        return file is not None and found is not None and _clock(self._capstone, file, found[1], 0)
 
-class _File:
-    """An ELF file's functions, by their place in the file."""
-
-    def __init__(self, path: str, bounds: Iterable[tuple[int, int]]) -> None:
-        self._path = path
-        self._bounds = sorted(set(bounds))
-        self._begins = [begin for begin, _ in self._bounds]
-
-    @classmethod
-    def read(cls, path: str) -> _File | None:
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-        from elftools.elf.sections import SymbolTableSection
-
-        try:
-            with open(path, "rb") as file:
-                elf = ELFFile(file)
-                if elf["e_machine"] != "EM_X86_64":
-                    return None
-                loads = [
-                    (one["p_vaddr"], one["p_vaddr"] + one["p_filesz"], one["p_offset"])
-                    for one in elf.iter_segments()
-                    if one["p_type"] == "PT_LOAD"
-                ]
-                bounds = []
-                for section in elf.iter_sections():
-                    if not isinstance(section, SymbolTableSection):
-                        continue
-                    symbols = np.frombuffer(section.data(), _SYMBOL)
-                    of_code = symbols["info"] & 15 == _STT_FUNC
-                    symbols = symbols[of_code & (symbols["size"] > 0) & (symbols["size"] <= _MOST_BYTES)]
-                    for low, high, at in loads:
-                        inside = symbols[(symbols["value"] >= low) & (symbols["value"] < high)]
-                        begins = inside["value"].astype(np.int64) - low + at
-                        bounds += list(
-                            zip(
-                                begins.tolist(),
-                                (begins + inside["size"].astype(np.int64)).tolist(),
-                                strict=True,
-                            )
-                        )
-                return cls(path, bounds)
-        except (OSError, ELFError, ValueError):
-            return None  # gone, or no ELF file: nothing is known of its loops
-
-    def function(self, offset: int) -> tuple[bytes, int] | None:
-        """The code of the function around a place in the file, and where it begins."""
-        i = bisect.bisect_right(self._begins, offset) - 1
-        if i < 0 or offset >= self._bounds[i][1]:
+    def _file(self, module: str) -> CodeFile | None:
+        if self._capstone is None or not module.startswith("/"):
             return None
-        begin, end = self._bounds[i]
-        return _bytes(self._path, begin, end), begin
-
-
-@lru_cache(maxsize=256)
-def _bytes(path: str, begin: int, end: int) -> bytes:
-    with Path(path).open("rb") as file:
-        file.seek(begin)
-        return file.read(end - begin)
+        if module not in self._files:
+            self._files[module] = CodeFile.read(module)
+        return self._files[module]
 
 
 @lru_cache(maxsize=4096)
-def _judged(capstone: Any, code: bytes, begin: int, offset: int) -> str:
+def _judged(capstone: Any, file: CodeFile, code: bytes, begin: int, offset: int) -> str:
     """What the smallest loop around an address does; one that looks, in one that takes, is part of that."""
     around = sorted(
         (high - low, low, high) for low, high in _loops(capstone, code, begin) if low <= offset <= high
     )
     kinds = []
     for length, low, high in around:
-        kinds.append(_kind_of_loop(capstone, code, begin, low, high) if length <= _MOST_LONG else "")
+        kinds.append(_kind_of_loop(capstone, file, code, begin, low, high) if length <= _MOST_LONG else "")
         if not kinds[0]:
             return ""
     return "" if not kinds else TAKES if TAKES in kinds else LOOKS
@@ -164,60 +117,149 @@ def _loops(capstone: Any, code: bytes, begin: int) -> tuple[tuple[int, int], ...
 
 
 @lru_cache(maxsize=4096)
-def _kind_of_loop(capstone: Any, code: bytes, begin: int, low: int, high: int) -> str:
+def _kind_of_loop(capstone: Any, file: CodeFile, code: bytes, begin: int, low: int, high: int) -> str:
+    # The jump itself is up to six bytes long.
+    body = [
+        one for one in _detailed(capstone, code[low - begin : high - begin + 15], low) if one.address <= high
+    ]
+    return _kind_of(capstone, file, body) if len(body) <= _MOST_WITH_CLOCK else ""
+
+
+def _detailed(capstone: Any, code: bytes, begin: int) -> Iterator[Any]:
     reader = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     reader.detail = True
-    # The jump itself is up to six bytes long.
-    body = [one for one in reader.disasm(code[low - begin : high - begin + 15], low) if one.address <= high]
-    return _kind_of(capstone, body) if len(body) <= _MOST_INSTRUCTIONS else ""
+    yield from reader.disasm(code, begin)
 
 
-def _kind_of(capstone: Any, body: list[Any]) -> str:
-    moving = _moving(capstone, body)
+def _kind_of(capstone: Any, file: CodeFile, body: list[Any]) -> str:
+    calls = [one for one in body if capstone.CS_GRP_CALL in one.groups]
+    if not all(_calls_clock(capstone, file, one, 0) for one in calls):
+        return ""
+    timed = bool(calls) or any(one.mnemonic in _READS_CLOCK for one in body)
+    if not timed and len(body) > _MOST_INSTRUCTIONS:
+        return ""
+    steady = _Steady(capstone, body)
     loads = takes = False
+    exits = 0
     for one in body:
         name = f"{one.mnemonic}"
-        if capstone.CS_GRP_CALL in one.groups or capstone.CS_GRP_RET in one.groups:
+        steady.at(one)
+        if capstone.CS_GRP_RET in one.groups:
             return ""
-        if capstone.CS_GRP_JUMP in one.groups:
+        if capstone.CS_GRP_CALL in one.groups or capstone.CS_GRP_JUMP in one.groups:
+            exits += capstone.CS_GRP_JUMP in one.groups and name != "jmp"
+            steady.passed(one)
             continue
         atomic = name in _ATOMIC
-        if not atomic and name not in _FREE and name not in _CHEAP:
+        reckons = timed and (name in _READS_CLOCK or bool(_RECKONS.match(name)))
+        if not (atomic or reckons or name in _FREE or name in _CHEAP):
             return ""
         for operand in one.operands:
             if operand.type != capstone.CS_OP_MEM or name in ("lea", "nop"):
                 continue
             base, index = one.reg_name(operand.mem.base), one.reg_name(operand.mem.index)
             stack = base in ("rsp", "rbp")
-            moved = any(_whole(reg) in moving for reg in (base, index) if reg)
+            moved = any(steady.moves(reg) for reg in (base, index) if reg)
             stores = bool(operand.access & capstone.CS_AC_WRITE)
             if moved or (stores and not atomic and not stack):
                 return ""
-            loads = loads or not stack
+            constant = base == "rip" and file.constant(one.address + one.size, operand.mem.disp)
+            loads = loads or not (stack or constant)
             takes = takes or atomic
+        steady.passed(one)
+    if timed and exits < _EXITS:
+        return ""
     return TAKES if takes else LOOKS if loads else ""
 
 
-def _moving(capstone: Any, body: list[Any]) -> set[str]:
-    """Registers that may differ from turn to turn, but for what is only loaded from the same place again."""
-    writers: dict[str, list[Any]] = {}
-    for one in body:
-        for reg in one.regs_access()[1]:
-            name = _whole(one.reg_name(reg))
-            if name != "flags":
-                writers.setdefault(name, []).append(one)
-    moving = set(writers)
+def _calls_clock(capstone: Any, file: CodeFile, call: Any, deep: int) -> bool:
+    """Whether an instruction calls what reads the clock, and nothing else."""
+    (target,) = call.operands
+    if target.type == capstone.CS_OP_IMM:
+        return _clock(capstone, file, target.imm, deep)
+    return _points_at_clock(capstone, file, call)
 
-    def steady(one: Any) -> bool:
-        if one.mnemonic not in ("mov", "movzx", "movsxd", "lea", "movabs"):
-            return False
-        return not any(_whole(one.reg_name(reg)) in moving for reg in one.regs_access()[0])
 
-    while True:
-        still = {name for name in moving if not all(steady(one) for one in writers[name])}
-        if still == moving:
-            return moving
-        moving = still
+def _points_at_clock(capstone: Any, file: CodeFile, one: Any) -> bool:
+    """Whether an instruction goes where a word that the linker fills says, and that is the clock."""
+    (target,) = one.operands
+    if target.type != capstone.CS_OP_MEM or one.reg_name(target.mem.base) != "rip":
+        return False
+    return bool(_CLOCK.search(file.slot(one.address + one.size, target.mem.disp)))
+
+
+@lru_cache(maxsize=4096)
+def _clock(capstone: Any, file: CodeFile, place: int, deep: int) -> bool:
+    """Whether a function reads the clock and does nothing else: by its name, or by what it calls."""
+    if _CLOCK.search(file.name(place)):
+        return True
+    if stub := file.stub(place):
+        for one in _detailed(capstone, stub, place):
+            if capstone.CS_GRP_JUMP in one.groups:
+                return _points_at_clock(capstone, file, one)
+        return False
+    found = file.function(place)
+    if found is None or found[1] != place or deep >= _DEEP:
+        return False
+    reads = False
+    for one in _detailed(capstone, *found):
+        name = f"{one.mnemonic}"
+        if capstone.CS_GRP_CALL in one.groups:
+            if not _calls_clock(capstone, file, one, deep + 1):
+                return False
+            reads = True
+        elif capstone.CS_GRP_JUMP in one.groups:
+            if one.operands[0].type != capstone.CS_OP_IMM:
+                return False
+            if not found[1] <= one.operands[0].imm < found[1] + len(found[0]):  # it ends with such a call
+                if name != "jmp" or not _calls_clock(capstone, file, one, deep + 1):
+                    return False
+                reads = True
+            elif one.operands[0].imm <= one.address:
+                return False
+        reads = reads or name in _READS_CLOCK
+    return reads
+
+
+class _Steady:
+    """Which registers hold the same in every turn of a loop, or what was loaded from the same place again."""
+
+    def __init__(self, capstone: Any, body: Sequence[Any]) -> None:
+        self._capstone = capstone
+        self._written = {reg for one in body for reg in self._writes(one)}
+        self._moving = set(self._written)
+        self._coming: dict[int, set[str]] = {}  # place -> what moves where jumps come from
+        self._backwards = {
+            one.operands[0].imm for one in body if self._jumps(one) and one.operands[0].imm <= one.address
+        }
+
+    def _jumps(self, one: Any) -> bool:
+        jumps = self._capstone.CS_GRP_JUMP in one.groups
+        return bool(jumps and one.operands and one.operands[0].type == self._capstone.CS_OP_IMM)
+
+    def _writes(self, one: Any) -> set[str]:
+        if self._capstone.CS_GRP_CALL in one.groups:
+            return set()  # the clock's: what it says is no address
+        return {_whole(one.reg_name(reg)) for reg in one.regs_access()[1]} - {"flags"}
+
+    def at(self, one: Any) -> None:
+        """Come to an instruction: before it is looked at."""
+        if one.address in self._backwards:
+            self._moving = set(self._written)
+        self._moving |= self._coming.pop(one.address, set())
+
+    def moves(self, register: str) -> bool:
+        """Whether it may hold another value in every turn."""
+        return _whole(register) in self._moving
+
+    def passed(self, one: Any) -> None:
+        """Go on behind an instruction."""
+        if self._jumps(one):
+            self._coming.setdefault(one.operands[0].imm, set()).update(self._moving)
+            return
+        steady = one.mnemonic in ("mov", "movzx", "movsxd", "lea", "movabs")
+        steady = steady and not any(self.moves(one.reg_name(reg)) for reg in one.regs_access()[0])
+        self._moving = self._moving - self._writes(one) if steady else self._moving | self._writes(one)
 
 
 def _whole(register: str) -> str:

@@ -31,6 +31,7 @@ __all__ = ["Sampler", "Stacks", "unwinds_by_dwarf"]
 _WORTH_TELLING = 0.02  # of all samples without a name in one module
 _MODULES_TOLD = 3
 _WORTH_READING = 0.05  # of the running samples, in one module
+_MOST_CLOCK = 8  # frames of what reads the clock
 
 
 @dataclass(frozen=True)
@@ -170,24 +171,40 @@ class Sampler:
 
 
 def _with_polling(stacks: Stacks) -> Stacks:
-    """The same, with the loops marked that only look: of the innermost frames that many samples share."""
+    """The same, with the loops marked that only look: of the places where many samples run.
+
+    A sample in what reads the clock counts for the place that called it.
+    """
     polling = Polling()
     frames = list(stacks.frames)
-    inner = np.array([stack[0] if stack else -1 for stack in stacks.stacks], np.int64)
-    if not inner.size:
-        return stacks
-    at = inner[stacks.stack[stacks.running == 1]]
-    modules, counts = np.unique([frames[i].module for i in at.tolist() if i >= 0], return_counts=True)
-    of_module = dict(zip(modules.tolist(), counts.tolist(), strict=True))
-    for index in np.unique(at[at >= 0]).tolist():
+    note = ("capstone distinguishes loops that only wait from work: pip install 'latlab[code]'",)
+    if polling.missing:
+        return replace(stacks, notes=stacks.notes + note)
+    numbers, counts = np.unique(stacks.stack[stacks.running == 1], return_counts=True)
+    at: dict[int, int] = {}
+    of_module: dict[str, int] = {}
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        place = _outside_of_clock(polling, frames, stacks.stacks[number])
+        if place >= 0:
+            at[place] = at.get(place, 0) + count
+            of_module[frames[place].module] = of_module.get(frames[place].module, 0) + count
+    for index in at:
         frame = frames[index]
-        if of_module[frame.module] < _WORTH_READING * len(at):
+        if of_module[frame.module] < _WORTH_READING * sum(at.values()):
             continue
         # The frames of one address differ by what was inlined there: the place is the same.
         if kind := polling.kind(frame.module, frame.offset):
             frames[index] = replace(frame, polls=kind)
-    note = ("capstone distinguishes loops that only wait from work: pip install 'latlab[code]'",)
-    return replace(stacks, frames=tuple(frames), notes=stacks.notes + (note if polling.missing else ()))
+    return replace(stacks, frames=tuple(frames))
+
+
+def _outside_of_clock(polling: Polling, frames: Sequence[Frame], stack: Sequence[int]) -> int:
+    """The innermost frame of a stack that does more than to read the clock; -1 without one."""
+    for index in stack[:_MOST_CLOCK]:
+        frame = frames[index]
+        if not frame.module.startswith("[vdso") and not polling.reads_clock(frame.module, frame.offset):
+            return index
+    return -1
 
 
 def _with_python(stacks: Stacks, python: PythonStacks) -> Stacks:

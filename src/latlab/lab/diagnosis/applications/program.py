@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from latlab.errors import InputError, LatlabError, UnavailableError
+from latlab.errors import LatlabError, UnavailableError
 from latlab.formats.recording import RecordingWriter
 from latlab.lab.diagnosis.applications.application import CannotReplayError, Observed, Place, Replay, Tell
 from latlab.lab.diagnosis.applications.queue_recording import program_of
+from latlab.lab.diagnosis.applications.running import require_running
 from latlab.lab.diagnosis.applications.thread_capture import capture_of_command, capture_of_pid
 from latlab.lab.diagnosis.next_commands import of_component, of_study, of_tail
 from latlab.lab.diagnosis.question import Question
@@ -114,9 +114,8 @@ class Process(_Program):
         return f"process {self.pid}"
 
     def require(self) -> None:
-        """There is such a process."""
-        if not Path(f"/proc/{self.pid}").is_dir():
-            raise InputError(str(self.pid), "there is no process with this id", remedy="see `ps -e`")
+        """There is such a process, and it runs."""
+        require_running(self.pid)
 
     def observe(self, place: Place) -> Observed:
         """Look at it for as long as was asked."""

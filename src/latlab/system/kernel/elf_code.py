@@ -1,0 +1,176 @@
+"""The functions of a program's file: their code, their names, and what they call. Read by pyelftools; x86-64.
+
+All places are places in the file, as a sample's frame has them.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CodeFile"]
+
+_MOST_BYTES = 1 << 16  # of a function
+_STUB_BYTES = 16  # of an entry of the procedure linkage table
+# Elf64_Sym and Elf64_Rela, little-endian: elf(5).
+_SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+_RELOCATION = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
+_STT_FUNC = 2
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table of symbols with its names."""
+
+    symbols: np.ndarray[Any, Any]
+    names: bytes
+
+    def name(self, index: int) -> str:
+        begin = int(self.symbols["name"][index])
+        return self.names[begin : self.names.find(b"\0", begin)].decode("utf-8", "replace")
+
+
+class CodeFile:
+    """An ELF file's functions.
+
+    Args:
+        loads: (address, end, place in the file) of each loaded segment.
+        tables: of symbols.
+        fixed: (address, end) of each segment that isn't written.
+        relocations: each with the table that its symbols are of.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        loads: Sequence[tuple[int, int, int]],
+        fixed: Sequence[tuple[int, int]],
+        tables: Sequence[_Table],
+        relocations: Sequence[tuple[np.ndarray[Any, Any], _Table]],
+    ) -> None:
+        self._path, self._loads, self._fixed = path, loads, fixed
+        self._tables, self._relocations = tables, relocations
+        found = {row[:2]: row for number, table in enumerate(tables) for row in self._rows(number, table)}
+        self._functions = sorted(found.values())
+        self._begins = [one[0] for one in self._functions]
+        self._slots: dict[int, str] | None = None
+
+    @classmethod
+    def read(cls, path: str) -> CodeFile | None:
+        """None of what is no such file, or can't be read."""
+        from elftools.common.exceptions import ELFError
+        from elftools.elf.constants import P_FLAGS
+        from elftools.elf.elffile import ELFFile
+        from elftools.elf.relocation import RelocationSection
+        from elftools.elf.sections import SymbolTableSection
+
+        try:
+            with open(path, "rb") as file:
+                elf = ELFFile(file)
+                if elf["e_machine"] != "EM_X86_64":
+                    return None
+                loads = [
+                    (one["p_vaddr"], one["p_vaddr"] + one["p_filesz"], one["p_offset"])
+                    for one in elf.iter_segments()
+                    if one["p_type"] == "PT_LOAD"
+                ]
+                fixed = [
+                    (one["p_vaddr"], one["p_vaddr"] + one["p_memsz"])
+                    for one in elf.iter_segments()
+                    if one["p_type"] == "PT_LOAD" and not one["p_flags"] & P_FLAGS.PF_W
+                ]
+                tables: dict[int, _Table] = {}
+                relocations = []
+                sections = list(elf.iter_sections())
+                for number, section in enumerate(sections):
+                    if isinstance(section, SymbolTableSection):
+                        names = elf.get_section(section["sh_link"]).data()
+                        tables[number] = _Table(np.frombuffer(section.data(), _SYMBOL), names)
+                for section in sections:
+                    if isinstance(section, RelocationSection) and section["sh_link"] in tables:
+                        rows = np.frombuffer(section.data(), _RELOCATION)
+                        relocations.append((rows, tables[section["sh_link"]]))
+                return cls(path, loads, fixed, tuple(tables.values()), relocations)
+        except (OSError, ELFError, ValueError):
+            return None  # gone, or no ELF file: nothing is known of its loops
+
+    def _rows(self, number: int, table: _Table) -> list[tuple[int, int, int, int]]:
+        """Begin, end, number of the table and of the symbol of each function."""
+        symbols = table.symbols
+        of_code = (symbols["info"] & 15 == _STT_FUNC) & (symbols["size"] > 0)
+        of_code &= symbols["size"] <= _MOST_BYTES
+        found = []
+        for low, high, at in self._loads:
+            index = np.flatnonzero(of_code & (symbols["value"] >= low) & (symbols["value"] < high))
+            begins = symbols["value"][index].astype(np.int64) - low + at
+            ends = begins + symbols["size"][index].astype(np.int64)
+            found += [
+                (begin, end, number, which)
+                for begin, end, which in zip(begins.tolist(), ends.tolist(), index.tolist(), strict=True)
+            ]
+        return found
+
+    def function(self, place: int) -> tuple[bytes, int] | None:
+        """The code of the function around a place, and where it begins."""
+        one = self._around(place)
+        return None if one is None else (_bytes(self._path, one[0], one[1]), one[0])
+
+    def name(self, place: int) -> str:
+        """Of the function that begins at a place, as the linker spells it; "" without one."""
+        one = self._around(place)
+        return self._tables[one[2]].name(one[3]) if one is not None and one[0] == place else ""
+
+    def stub(self, place: int) -> bytes:
+        """The code at a place that belongs to no function: an entry of the procedure linkage table."""
+        return b"" if self._around(place) is not None else _bytes(self._path, place, place + _STUB_BYTES)
+
+    def slot(self, place: int, distance: int) -> str:
+        """The function at which the word points that an instruction names by its distance; "" if unknown.
+
+        Args:
+            place: behind the instruction.
+            distance: from there, in memory.
+        """
+        for low, high, at in self._loads:
+            if at <= place < at + high - low:
+                return self._linked().get(place - at + low + distance, "")
+        return ""
+
+    def constant(self, place: int, distance: int) -> bool:
+        """Whether the word that an instruction names by its distance can't be written."""
+        for low, high, at in self._loads:
+            if at <= place < at + high - low:
+                address = place - at + low + distance
+                return any(begin <= address < end for begin, end in self._fixed)
+        return False
+
+    def _linked(self) -> Mapping[int, str]:
+        """Address of each word that the linker fills -> the function that it then points at."""
+        if self._slots is None:
+            self._slots = {}
+            for rows, table in self._relocations:
+                which = (rows["info"] >> np.uint64(32)).astype(np.int64)
+                for offset, index in zip(rows["offset"][which > 0].tolist(), which[which > 0].tolist(),
+                                         strict=True):  # fmt: skip
+                    if index < len(table.symbols):
+                        self._slots[offset] = table.name(index)
+        return self._slots
+
+    def _around(self, place: int) -> tuple[int, int, int, int] | None:
+        i = bisect.bisect_right(self._begins, place) - 1
+        return self._functions[i] if i >= 0 and place < self._functions[i][1] else None
+
+
+@lru_cache(maxsize=256)
+def _bytes(path: str, begin: int, end: int) -> bytes:
+    with Path(path).open("rb") as file:
+        file.seek(begin)
+        return file.read(end - begin)
