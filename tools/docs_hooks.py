@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,11 @@ def on_files(files: Any, config: Any) -> Any:
         text = page_of(json.loads(Path(one.abs_src_path).read_text(encoding="utf-8")))
         files.append(File.generated(config, one.src_uri.removesuffix(".ipynb") + ".md", content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """A link to a notebook leads to its page."""
+    return re.sub(r"\((\S+)\.ipynb\)", r"(\1.md)", markdown)
 
 
 def page_of(notebook: dict[str, Any]) -> str:

@@ -69,7 +69,8 @@ def compare(
     """Compare A with B in interleaved process pairs, as `latlab bench ab` does.
 
     Args:
-        a, b: FILE.py[:Fixture], FILE.so[:Fixture or symbol], PROGRAM[:Fixture], or a command line.
+        a: FILE.py[:Fixture], FILE.so[:Fixture or symbol], PROGRAM[:Fixture], or a command line.
+        b: likewise; it is judged against A.
         seconds: budget of a comparison.
         smallest_effect: the relative change that matters; None: by what this machine resolves.
         parameters: of the fixtures, by name.

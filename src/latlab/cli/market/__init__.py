@@ -34,7 +34,6 @@ class MarketGroup(LazyGroup):
 def market() -> None:
     """Market data: ITCH and PITCH to the inside, tables for research, statistics, delays.
 
-    A FILE is an input of any kind and compression, '-' (stdin), a pipe, or
-    udp://GROUP:PORT[,GROUP:PORT][?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS], MoldUDP64 lines on the
-    wire.
+    A FILE is an input of any kind and compression, '-' (stdin), a pipe, or MoldUDP64 lines on the wire:
+    udp://GROUP:PORT[,GROUP:PORT], which may go on with ?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS.
     """

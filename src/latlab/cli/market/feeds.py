@@ -139,10 +139,10 @@ def replay(
 def receive(feed: str, output: Path | None, changes: Path | None, as_json: bool) -> int:
     """Receive a feed until its session ends, into a file, into books, or both.
 
-    FEED is udp://GROUP:PORT[,GROUP:PORT][?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS]: the lines carry
-    the same messages and are arbitrated; lost messages are requested from the retransmission server. They are
-    MoldUDP64, or with protocol=pitch PITCH units. Prints the census; ends with the session, a silence of 10
-    seconds, or Ctrl-C.
+    FEED is udp://GROUP:PORT[,GROUP:PORT], which may go on with
+    ?requests=HOST:PORT&interface=ADDRESS&idle=SECONDS: the lines carry the same messages and are arbitrated;
+    lost messages are requested from the retransmission server. They are MoldUDP64, or with protocol=pitch
+    PITCH units. Prints the census; ends with the session, a silence of 10 seconds, or Ctrl-C.
     """
     import signal
 

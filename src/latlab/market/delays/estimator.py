@@ -20,7 +20,7 @@ Conditioning = Literal["difference", "whiten", "none"]
 class DelayEstimate(NamedTuple):
     """By how much the second signal lags the first (a tuple: a dataclass costs 0.4 us of an estimate's 7).
 
-    Args:
+    Attributes:
         delay_s: positive when the second is later.
         confidence: between 0 and 1: how far the peak stands out from the best of the rest; see `calibrate`.
         peak: the normalised correlation at the peak.

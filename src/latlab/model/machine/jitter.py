@@ -33,7 +33,7 @@ class CoreJitter:
         wall_ticks: from the first reading to the last; pure + bridge + gap + paused is exactly this.
         threshold_ticks: a delta above is a gap (an outlier).
         quantum_ticks: the step by which the counter advances. A delta of 1 on a coarser counter says that
-        it stood still.
+            it stood still.
         values_ticks: the distinct deltas (from 4,096 ticks on: the upper bounds of bins of at most 0.8 %),
             ascending.
         counts: how often each of them came.
@@ -136,9 +136,9 @@ class Source:
 
     Attributes:
         kind: ``thread``, ``interrupt``, ``softirq``, ``fault``, ``preemption``, ``throttling``,
-        ``hypervisor``, ``firmware`` or ``unknown``.
+            ``hypervisor``, ``firmware`` or ``unknown``.
         layer: ``hardware``, ``firmware``, ``hypervisor``, ``kernel`` or ``other threads``; ``hypervisor or
-        firmware`` or ``kernel or below`` where that can't be told apart.
+            firmware`` or ``kernel or below`` where that can't be told apart.
         count: how often it came; a gap may hold it more than once.
         total_ns: the gap time that it filled; None where it could only be counted.
         gaps_ns: the whole length of the gaps that it filled most of: a thread that runs for 30 µs may make
@@ -246,10 +246,10 @@ class JitterResult:
     Attributes:
         attributed: the share of gap time with a known source; None where nothing could be traced.
         joined: the share of gap time that was joined to a kernel event; the rest of `attributed` is below the
-        kernel by exclusion.
+            kernel by exclusion.
         layers_ns: gap time per layer.
         task: the task whose durations stand in ``cores`` of a run with ``--task``; None for the machine
-        alone.
+            alone.
         own_ns: gap time of latlab's own threads, left out of the sources.
         exceeded: the gap that ended the run.
         whole: the run was not broken off.
