@@ -18,7 +18,7 @@ from latlab.model.evidence.threads import ThreadEvidence
 SOURCES = Path(latlab.__file__).parent
 KINDS = {
     one.__name__: one
-    for name in ("threads", "queues", "pipeline", "bench")
+    for name in ("threads", "queues", "pipeline", "bench", "jitter")
     for one in vars(importlib.import_module(f"latlab.model.evidence.{name}")).values()
     if isinstance(one, type) and issubclass(one, Kind) and one is not Kind
 }

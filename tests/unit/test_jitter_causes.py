@@ -24,6 +24,8 @@ from latlab.jitter._attribution import (
     is_kernel_thread,
 )
 from latlab.jitter._measure import Measured
+from latlab.model.evidence.jitter import BeatCause
+from latlab.model.evidence.said import said
 from latlab.model.machine.jitter import JitterResult
 from latlab.reports.jitter.text import summary
 from latlab.system.kernel.samples import Events, EventTable
@@ -95,7 +97,7 @@ def test_a_thread_that_runs_for_30_us_and_makes_a_gap_of_90_is_told_with_both() 
         }
     }
     one = core(gap_start_ns=np.array([2_000_000.0]), gap_each_ns=np.array([90_000.0]), wall_ticks=26_000_000)
-    found = attribute([one], events(**ran), "latlab-jitter", 1.0)  # type: ignore[arg-type]
+    found = attribute([one], events(**ran), "latlab-jitter", 1.0)
     [vandal] = [source for source in found.sources if source.name == "vandal"]
     assert (vandal.ran_ns, vandal.gaps_ns) == (30_000.0, 90_000.0)
     said = summary(JitterResult((one,), found.sources))
@@ -204,7 +206,7 @@ def test_a_source_that_comes_twice_in_a_gap_is_counted_twice() -> None:
         }
     }
     one = core(gap_each_ns=np.array([51_000.0]), wall_ticks=26_000_000)
-    found = attribute([one], events(**twice), "latlab-jitter", 1.0)  # type: ignore[arg-type]
+    found = attribute([one], events(**twice), "latlab-jitter", 1.0)
     assert {source.name: source.count for source in found.sources} == {"vandal": 2, "other": 1}
 
 
@@ -255,7 +257,7 @@ def test_a_real_time_threads_gap_of_50_ms_is_the_kernels_limit_whoever_ran_in_it
     }
     one = core(gap_each_ns=np.array([50e6]), wall_ticks=26_000_000)
     for real_time, name in ((True, "real-time limit or fair server: 50 ms for others"), (False, "hog")):
-        found = attribute([one], events(**ran), "latlab-jitter", 1.0, real_time=real_time)  # type: ignore[arg-type]
+        found = attribute([one], events(**ran), "latlab-jitter", 1.0, real_time=real_time)
         assert [source.name for source in found.sources] == [name]
 
 
@@ -263,8 +265,8 @@ def test_what_the_tick_alone_raises_is_the_tick_at_its_rate_and_no_other() -> No
     from latlab.jitter._analyse import _ticks_alone
     from latlab.model.machine.jitter import Period
 
-    beat = Period(4e6, 0.0, 1e-9, "cause unknown: rcu or timer or sched", 0.5)
+    beat = Period(4e6, 0.0, 1e-9, said(BeatCause.UNDECIDED, candidates=["rcu", "timer", "sched"]), 0.5)
     assert _ticks_alone(beat, 250)
     assert not _ticks_alone(beat, 1000)
-    assert not _ticks_alone(replace(beat, cause="cause unknown: rcu or python"), 250)
-    assert not _ticks_alone(replace(beat, cause="cause unknown"), 250)
+    assert not _ticks_alone(replace(beat, cause=said(BeatCause.UNDECIDED, candidates=["rcu", "python"])), 250)
+    assert not _ticks_alone(replace(beat, cause=said(BeatCause.UNKNOWN)), 250)

@@ -17,8 +17,10 @@ from latlab.jitter._attribution import (
     count_only,
     disturbances,
 )
-from latlab.jitter._beat import UNDECIDED, find_periods
+from latlab.jitter._beat import find_periods
 from latlab.jitter._measure import Measured
+from latlab.model.evidence.jitter import BeatCause
+from latlab.model.evidence.said import Said, kind_of
 from latlab.model.machine.jitter import CoreJitter, Exceeded, JitterResult, JitterWarning, Period, WarningKind
 
 __all__ = ["OWN_NAME", "analyse", "name_period"]
@@ -160,7 +162,7 @@ def _periods(core: CoreJitter, found: Attribution | None, tick_hz: int | None) -
             core,
             one,
             _TICK
-            if one.cause.startswith(UNDECIDED)
+            if isinstance(kind_of(one.cause), BeatCause)
             and (_ticks_alone(one, tick_hz) or _tick_begins(times - core.start_ns, ticks, one, tick_hz))
             else one.cause,
             tick_hz,
@@ -177,7 +179,10 @@ def _ticks_alone(beat: Period, tick_hz: int | None) -> bool:
     """Whether only what the tick itself raises keeps a beat of its rate."""
     if tick_hz is None or abs(1e9 / beat.period_ns / tick_hz - 1.0) > _TICK_NEAR:
         return False
-    candidates = beat.cause.removeprefix(f"{UNDECIDED}: ").split(" or ")
+    cause = beat.cause
+    if not (isinstance(cause, Said) and cause.kind is BeatCause.UNDECIDED):
+        return False
+    candidates = cause.values["candidates"]
     return all(name in _TICK_SOURCES for name in candidates)
 
 
@@ -213,7 +218,7 @@ def name_period(period_ns: float, source: str = "", *, tick_hz: int | None = Non
     """
     length = f"{period_ns / 1e6:.3f} ms" if period_ns < 1e9 else f"{period_ns / 1e9:.3f} s"
     rate = 1e9 / period_ns
-    if source.startswith(UNDECIDED):
+    if isinstance(kind_of(source), BeatCause):
         return f"{length}: {source}"
     near = next((hz for hz in _TICK_RATES if abs(rate / hz - 1.0) < _TICK_NEAR), None)
     tick = f"{length}: the scheduler tick, HZ={near}, or a timer of that rate"

@@ -33,9 +33,11 @@ from typing import Any
 
 import numpy as np
 
+from latlab.model.evidence.jitter import BeatCause
+from latlab.model.evidence.said import said
 from latlab.model.machine.jitter import Period
 
-__all__ = ["UNDECIDED", "Spectrum", "clearest_spectrum", "find_periods", "merge_bursts", "spectrum"]
+__all__ = ["Spectrum", "clearest_spectrum", "find_periods", "merge_bursts", "spectrum"]
 
 _SIGNIFICANT = 1e-4
 _SHARE = 0.2  # of the expected beats must have come
@@ -57,7 +59,6 @@ _KEEPS = 0.5  # a source keeps a beat: its mean vector, where chance has less (R
 _KEEPS_BY_CHANCE = 12.0
 _KEEPS_WELL = 0.9
 _KEEPS_BETTER = 0.1  # than another
-UNDECIDED = "cause unknown"
 Array = np.ndarray[Any, Any]
 
 
@@ -231,7 +232,7 @@ def find_periods(
             cause is the source on whose points it is the strongest.
         filled: by name, which of `times_ns` each source had a part in, and how large that part of the outlier
             was. A period's cause is then the source without whose part the beat is gone; where several share
-            it, or none has it, the cause is `UNDECIDED`, with the candidates.
+            it, or none has it, the cause is `BeatCause.UNDECIDED`, with the candidates.
         start_ns: the start of the run; phases count from it.
         most: at most so many periods.
     """
@@ -337,7 +338,7 @@ def _removed(
         time[name] = float(took[own].sum() - beside * took[~own].sum())
     whole = float(on.sum() - beside * (~on).sum())
     if whole <= 0:
-        return UNDECIDED
+        return said(BeatCause.UNKNOWN)
     taken = sorted(((max(0.0, own) / whole, name) for name, own in excess.items()), reverse=True)
     share, first = taken[0] if taken else (0.0, "")
     second = taken[1][0] if len(taken) > 1 else 0.0
@@ -355,15 +356,17 @@ def _removed(
     if len(held) == 1 and present[held[0]] >= _MOSTLY and keeps[held[0]] >= _KEEPS_WELL:
         return held[0]
     if longer and (not held or not {*longer, first}.isdisjoint(held)):
-        return f"{UNDECIDED}: {' or '.join([*longer, first][:3])}"
+        return said(BeatCause.UNDECIDED, candidates=[*longer, first][:3])
     if share >= _MOSTLY and second < share / 2:
         better = [name for name in keeps if keeps[name] > keeps.get(first, 0.0) + _KEEPS_BETTER]
         if keeps.get(first, 0.0) >= _KEEPS and not better:
             return first
         better.sort(key=lambda name: -keeps[name])
-        return f"{UNDECIDED}: {' or '.join([*better, first][:3])}"
+        return said(BeatCause.UNDECIDED, candidates=[*better, first][:3])
     candidates = dict.fromkeys([*held, *(name for own, name in taken[:3] if own >= _PARTLY)])
-    return f"{UNDECIDED}: {' or '.join([*candidates][:3])}" if candidates else UNDECIDED
+    if not candidates:
+        return said(BeatCause.UNKNOWN)
+    return said(BeatCause.UNDECIDED, candidates=[*candidates][:3])
 
 
 def _keeps(came: Array, period_ns: float) -> float:

@@ -21,7 +21,7 @@ class Kind(Enum):
     """A kind of sentence; its value is the wording, with a place for each value.
 
     Behind a colon a place says how its value is written: `share`, `share0` (without a decimal), `change`
-    (a signed share), `duration` (of ns), `count`, `plural THING`, or as Python's own formats.
+    (a signed share), `duration` (of ns), `count`, `or` (of names), `plural THING`, or as Python formats it.
     """
 
 
@@ -55,6 +55,8 @@ class _Words(string.Formatter):
                 return share(value, digits=2, signed=True)
             case ["duration"]:
                 return duration(value)
+            case ["or"]:
+                return " or ".join(value)
             case ["count"]:
                 return count(value)
             case ["plural", thing]:
