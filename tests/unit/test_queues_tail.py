@@ -14,13 +14,13 @@ from latlab.reports.queues.text import tail_lines
 LINE = Line(stages=3, slower=0.3, load=0.8)
 
 
-@pytest.fixture(scope="module")
 def longest(event: TailEvent) -> TailHop:
     found = event.longest
     assert found is not None
     return found
 
 
+@pytest.fixture(scope="module")
 def traced() -> Any:
     """A line of three stages in which every event is traced, with one of them held up by 50 ms at stage-1."""
     times = simulate(LINE, np.array([1]), 3_000, seed=4)
