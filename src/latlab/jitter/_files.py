@@ -5,7 +5,6 @@ Cyclictest-style JSON and sysjitter-style raw files.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import InputError, unwritten
+from latlab.formats.documents import dumps
 from latlab.model.machine.jitter import CoreJitter, JitterResult
 
 __all__ = ["cyclictest_json", "read_outliers", "sysjitter_raw", "write_outliers", "write_text"]
@@ -107,7 +107,7 @@ def cyclictest_json(result: JitterResult) -> str:
             "node": 0,
         }
     document = {"file_version": 1, "num_threads": len(threads), "resolution_in_ns": 0, "thread": threads}
-    return json.dumps(document, indent=2) + "\n"
+    return dumps(document, indent=2) + "\n"
 
 
 def sysjitter_raw(cores: Sequence[CoreJitter]) -> str:

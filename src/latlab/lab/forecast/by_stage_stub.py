@@ -186,7 +186,8 @@ def forecast(
 
 def points_that_fit(speedups: Sequence[float], applied: float | None, room: int) -> tuple[float, ...]:
     """As it is, all of it, the one that is applied, and of the others as many as there is room for."""
-    needed = {0.0, 1.0, applied} & set(speedups)
+    asked = (0.0, 1.0) if applied is None else (0.0, 1.0, applied)
+    needed = set(asked) & set(speedups)
     others = [one for one in speedups if one not in needed][: max(0, room - len(needed))]
     return tuple(sorted(needed | set(others)))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from latlab.errors import InputError
+from latlab.formats.documents import dumps
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.model.threads import ThreadFindings
 
@@ -27,7 +27,7 @@ def write_perfetto(path: Path, schedule: Schedule, found: ThreadFindings) -> Non
         with path.open("w", encoding="utf-8") as file:
             file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
             for number, event in enumerate(trace_events(schedule, found)):
-                file.write((",\n" if number else "") + json.dumps(event))
+                file.write((",\n" if number else "") + dumps(event))
             file.write("\n]}\n")
     except OSError as error:
         raise InputError(str(path), f"can't be written ({error.strerror})") from None

@@ -6,12 +6,12 @@ text.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from latlab.formats.documents import dumps
 from latlab.model.queues.analysis import Analysis
 from latlab.model.queues.observation import Columns, Landmark, Observation
 
@@ -82,7 +82,7 @@ def perfetto(subject: Subject) -> Iterator[str]:
     yield '{"displayTimeUnit":"ns","traceEvents":[\n'
     separator = ""
     for event in _perfetto_events(subject):
-        yield separator + json.dumps(event)
+        yield separator + dumps(event)
         separator = ",\n"
     yield "\n]}\n"
 
@@ -176,7 +176,7 @@ def grafana(_: object = None) -> Iterator[str]:
         ("Sockets: bytes waiting in the kernel", "latlab_socket_fill_bytes"),
         ("Sockets: datagrams dropped a second", "rate(latlab_socket_dropped_total[1m])"),
     )
-    yield json.dumps(
+    yield dumps(
         {
             "title": "latlab queues",
             "schemaVersion": 39,
