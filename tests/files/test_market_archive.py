@@ -29,7 +29,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address() -> Iterator[str]:
     from distributed import LocalCluster
 
-    with LocalCluster(
+    with LocalCluster(  # type: ignore[no-untyped-call]
         n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
     ) as cluster:
         yield cluster.scheduler_address

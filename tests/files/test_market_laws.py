@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,16 +22,16 @@ def table(counts: np.ndarray) -> StatisticsTable:
     return StatisticsTable(tuple(f"S{i}" for i in range(len(counts))), {"NSamples": counts.astype(float)})
 
 
-def planted(law: str, size: int = 3000) -> np.ndarray:
+def planted(law: str, size: int = 3000) -> Any:
     random = np.random.default_rng(5)
-    drawn = {
+    laws: dict[str, Callable[[], Any]] = {
         "geometric": lambda: random.geometric(1e-3, size),
         "lognormal": lambda: random.lognormal(8, 2, size),
         "power law": lambda: 10 * (1 + random.pareto(1.2, size)),
         "Weibull": lambda: 1e4 * random.weibull(0.5, size),
         "gamma": lambda: random.gamma(3.0, 1e3, size),
-    }[law]()
-    return np.ceil(drawn)
+    }
+    return np.ceil(laws[law]())
 
 
 @pytest.mark.parametrize("law", ["lognormal", "power law", "Weibull", "gamma"])

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-PACKED = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
+PACKED: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c != "replay"])

@@ -124,8 +124,13 @@ def test_stand_ins_hold_what_the_original_held() -> None:
 
 def test_calls_wait_in_an_executor_until_a_worker_begins() -> None:
     begun, go = threading.Event(), threading.Event()
+
+    def begin() -> bool:
+        begun.set()
+        return go.wait(20)
+
     with CountedExecutor(concurrent.futures.ThreadPoolExecutor(1), name="pool") as pool:
-        first = pool.submit(lambda: (begun.set(), go.wait(20))[1])
+        first = pool.submit(begin)
         second = pool.submit(int, "7")
         third = pool.submit(int, "8")
         assert begun.wait(20)
@@ -209,7 +214,7 @@ def test_threads_that_only_set_up_do_not_become_producers() -> None:
     worker.start()
     worker.join()
     reader = core.Reader(counting.counter_file())
-    slot = next(i for i in range(reader.queue_count) if reader.queue(i)["name"] == "threads")
+    slot = next(i for i in range(reader.queue_count) if (reader.queue(i) or {}).get("name") == "threads")
     assert reader.threads_of(slot) == (worker.native_id, 0)
 
 
@@ -245,6 +250,7 @@ def test_random_kills_leave_the_observer_whole_and_nothing_misattributed(
         process = subprocess.Popen(
             [sys.executable, "-c", VICTIM, str(number)], stdout=subprocess.PIPE, text=True
         )
+        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         return process
 

@@ -70,7 +70,8 @@ class Ended:
 def test_a_scrape_needs_the_token_and_this_host_s_name(path: Any, host: Any, status: Any) -> None:
     import http.client
 
-    server = serve(Ended(), "127.0.0.1", 0, 100, "t")
+    ended: Any = Ended()
+    server = serve(ended, "127.0.0.1", 0, 100, "t")
     server.start()
     try:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)

@@ -15,7 +15,7 @@ from latlab.cli import main
 from latlab.errors import InputError
 from latlab.formats.event_traces.files import HEADER_BYTES, LANE_HEAD_BYTES, MAGIC, RECORD, VERSION
 from latlab.formats.recording import open_recording
-from latlab.queues import Recorder, applications, load
+from latlab.queues import Memory, Recorder, applications, load
 
 APPLICATION = """
 import sys, time
@@ -183,7 +183,11 @@ def test_a_queue_between_processes_is_one_queue_whose_shares_are_added(start: An
         process.stdin.write(f"{events}\n")
         process.stdin.flush()
     recorder = Recorder("wire", period_ns=1_000_000)
-    rows = lambda: recorder.sink.columns("samples")  # noqa: E731
+
+    def rows() -> Any:
+        assert isinstance(recorder.sink, Memory)
+        return recorder.sink.columns("samples")
+
     seen = record_until(recorder, lambda: (rows()["out_high"] == 4).any() and (rows()["in"] == 12).any())
     assert [q.name for q in seen.queues] == ["wire"]
     assert len(seen.queues[0].processes) == 3

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -212,7 +214,7 @@ def humps_of(latency: np.ndarray) -> list[tuple[float, float]]:
 
 def test_latencies_of_one_mode_are_hardly_ever_said_to_have_two() -> None:
     random = np.random.default_rng(5)
-    shapes = (
+    shapes: tuple[Callable[[int], Any], ...] = (
         lambda n: np.exp(10 + 0.3 * random.standard_normal(n)),
         lambda n: 5000 + random.gamma(2, 3000, n),
         lambda n: random.uniform(5000, 20_000, n),

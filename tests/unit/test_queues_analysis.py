@@ -299,10 +299,14 @@ def two_books(slow_ns: Any) -> Any:
             free = max(free, arrival) + time
             taken.append(free)
         parts.append((np.full(sweeps, number), at, np.searchsorted(arrivals, at), np.searchsorted(taken, at)))
-    number, t_ns, came, went = (np.concatenate(column) for column in zip(*parts, strict=True))
+    of, t_ns, came, went = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(t_ns, kind="stable")
     zero = np.zeros(len(t_ns), np.uint64)
-    samples = {"t_ns": t_ns[order], "t_end_ns": t_ns[order], "queue": number[order].astype(np.uint32)}
+    samples: dict[str, Any] = {
+        "t_ns": t_ns[order],
+        "t_end_ns": t_ns[order],
+        "queue": of[order].astype(np.uint32),
+    }
     samples |= {"in": came[order].astype(np.uint64), "out_low": went[order].astype(np.uint64)}
     samples |= {"out_high": samples["out_low"], "dropped": zero, "blocked": zero, "empty": zero}
     samples |= {"skipped": zero.astype(np.uint32)}
@@ -318,7 +322,11 @@ def two_books(slow_ns: Any) -> Any:
         )
         for i in range(len(slow_ns))
     )
-    sweep = {"t_ns": at, "duration_ns": np.zeros(sweeps, np.uint32), "read": np.full(sweeps, 2, np.uint32)}
+    sweep: dict[str, Any] = {
+        "t_ns": at,
+        "duration_ns": np.zeros(sweeps, np.uint32),
+        "read": np.full(sweeps, 2, np.uint32),
+    }
     return Observation(queues, (), (), samples, sweep, period_ns=period)
 
 

@@ -297,7 +297,7 @@ def with_socket(observation: Observation, drain: str, full: float) -> Observatio
     """The same beside a receive buffer that dropped 971 datagrams and was nearly full so often."""
     t_ns = np.linspace(observation.sweeps["t_ns"][0], observation.sweeps["t_ns"][-1], 50).astype(np.int64)
     fill = np.where(np.arange(50) < 50 * full, 2600, 100).astype(np.uint64)
-    samples = {"t_ns": t_ns, "socket": np.zeros(50, np.uint32), "fill_bytes": fill}
+    samples: dict[str, Any] = {"t_ns": t_ns, "socket": np.zeros(50, np.uint32), "fill_bytes": fill}
     samples |= {"capacity_bytes": np.full(50, 4096, np.uint64)}
     samples["dropped"] = np.linspace(0, 971, 50).astype(np.uint64)
     socket = SocketBuffer(0, "udp", "127.0.0.1:9", "", 1, 0, drain=drain)
