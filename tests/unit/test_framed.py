@@ -27,6 +27,7 @@ def test_a_result_is_a_line_and_a_table_whose_texts_are_escaped() -> None:
     page = made._repr_html_()
     assert "<b>store limits &lt;really&gt;</b>" in page
     assert "<td>a&lt;b</td><td>95.2</td><td>33,016</td>" in page
+    assert "<td>c</td><td>–</td><td>2</td>" in page
 
 
 def test_a_picture_has_a_bar_a_row_and_is_written_as_it_is_shown(tmp_path: Path) -> None:

@@ -116,4 +116,6 @@ class Framed:
 
 
 def _cell(value: Any) -> str:
-    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return number(value)
+    return str(value)

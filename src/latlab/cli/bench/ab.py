@@ -72,6 +72,19 @@ def judging(function: Any) -> Any:
     return measuring(function)
 
 
+def budget(seconds: float, of_time: str, of_pairs: str) -> Callable[[Any], Any]:
+    """What a comparison may take: `--seconds`, by default so many, and `--pairs`, with the help of either."""
+
+    def decorate(function: Any) -> Any:
+        function = click.option("--pairs", type=click.IntRange(min=2), help=of_pairs)(function)
+        kind = Seconds(0.01)
+        return click.option("--seconds", type=kind, default=seconds, show_default=True, help=of_time)(
+            function
+        )
+
+    return decorate
+
+
 PADDING = "Move functions by a distance drawn for each build (CFLAGS and CXXFLAGS of GCC and Clang)."
 
 
@@ -79,14 +92,7 @@ PADDING = "Move functions by a distance drawn for each build (CFLAGS and CXXFLAG
 @click.argument("a")
 @click.argument("b", required=False)
 @judging
-@click.option(
-    "--seconds",
-    type=Seconds(0.01),
-    default=10.0,
-    show_default=True,
-    help="Time budget of a comparison; unused time goes to the others.",
-)
-@click.option("--pairs", type=click.IntRange(min=2), help="Budget in process pairs.")
+@budget(10.0, "Time budget of a comparison; unused time goes to the others.", "Budget in process pairs.")
 @click.option(
     "--power",
     type=click.FloatRange(0.5, 0.999),
@@ -292,10 +298,7 @@ def show(documents: Sequence[dict[str, Any]], result: dict[str, Any], *, as_json
     help="Number of comparisons of each fixture with itself.",
 )
 @judging
-@click.option(
-    "--seconds", type=Seconds(0.01), default=1.0, show_default=True, help="Time budget of a comparison."
-)
-@click.option("--pairs", type=click.IntRange(min=2), help="Budget of a comparison in process pairs.")
+@budget(1.0, "Time budget of a comparison.", "Budget of a comparison in process pairs.")
 def aa(fixture: str, comparisons: int, **options: Any) -> int:
     """Compare identical code on this host; where it is called different too often, verdicts are refused."""
     from latlab import bench

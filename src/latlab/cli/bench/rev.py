@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from latlab.cli.bench.ab import PADDING, compare_couples, judging
+from latlab.cli.bench.ab import PADDING, budget, compare_couples, judging
 from latlab.cli.bench.options import check_outputs, for_ci, parameters_of, reporting
-from latlab.cli.kit.options import Seconds
 from latlab.errors import UsageError
 
 
@@ -40,14 +39,11 @@ from latlab.errors import UsageError
     help="CFLAGS and CXXFLAGS of the build: once for each revision.",
 )
 @judging
-@click.option(
-    "--seconds",
-    type=Seconds(0.01),
-    default=10.0,
-    show_default=True,
-    help="Time budget of a comparison, without the builds; unused time goes to the others.",
+@budget(
+    10.0,
+    "Time budget of a comparison, without the builds; unused time goes to the others.",
+    "Budget in process pairs.",
 )
-@click.option("--pairs", type=click.IntRange(min=2), help="Budget in process pairs.")
 @reporting
 @for_ci
 @click.option("--no-control", is_flag=True, help="Give a verdict even if this host failed `latlab bench aa`.")
