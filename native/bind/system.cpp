@@ -114,22 +114,24 @@ NB_MODULE(system, m) {
              const std::vector<std::uint32_t>& payload_bytes, const std::vector<std::uint32_t>& length_at,
              const std::vector<bool>& chosen, const std::vector<std::uint32_t>& key_at,
              const std::vector<int>& keeps_at, const std::vector<std::uint32_t>& word_at,
-             const std::vector<bool>& clears, const std::vector<bool>& reports, std::size_t ring_bytes,
-             std::size_t most_bytes) {
+             const std::vector<bool>& clears, const std::vector<std::uint64_t>& untimed,
+             const std::vector<std::uint32_t>& adopts_at, const std::vector<std::uint32_t>& reports,
+             std::size_t ring_bytes, std::size_t most_bytes) {
             for (const std::size_t given :
                  {raw_bytes.size(), registers.size(), payload_bytes.size(), length_at.size(), chosen.size(),
-                  key_at.size(), keeps_at.size(), word_at.size(), clears.size(), reports.size()})
+                  key_at.size(), keeps_at.size(), word_at.size(), clears.size(), untimed.size(),
+                  adopts_at.size(), reports.size()})
               if (given != event_ids.size()) throw nb::value_error("one size and one flag an event");
             BpfRequest request{{}, ring_bytes, most_bytes};
             for (std::size_t i = 0; i < event_ids.size(); ++i)
               request.events.push_back(BpfEvent{event_ids[i], raw_bytes[i], registers[i], payload_bytes[i],
                                                 length_at[i], chosen[i], key_at[i], keeps_at[i], word_at[i],
-                                                clears[i], reports[i]});
+                                                clears[i], untimed[i], adopts_at[i], reports[i]});
             new (self) BpfTrace(request);
           },
           "event_ids"_a, "raw_bytes"_a, "registers"_a, "payload_bytes"_a, "length_at"_a, "chosen"_a,
-          "key_at"_a, "keeps_at"_a, "word_at"_a, "clears"_a, "reports"_a, "ring_bytes"_a = 1U << 25U,
-          "most_bytes"_a = 1ULL << 30U)
+          "key_at"_a, "keeps_at"_a, "word_at"_a, "clears"_a, "untimed"_a, "adopts_at"_a, "reports"_a,
+          "ring_bytes"_a = 1U << 25U, "most_bytes"_a = 1ULL << 30U)
       .def("start", &BpfTrace::start)
       .def("stop", &BpfTrace::stop, nb::call_guard<nb::gil_scoped_release>())
       .def("lost", &BpfTrace::lost)

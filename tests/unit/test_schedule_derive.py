@@ -22,8 +22,15 @@ def table(name: str, columns: dict[str, Any], rows: list[tuple[Any, ...]]) -> Ev
     )
 
 
-def events(switches: list[tuple[int, int, int, int, int]], wakings: list[tuple[int, int]]) -> Events:
-    """Switches: (time, cpu, from, its state, to); wakings of ours: (time, cpu), by the other."""
+def events(
+    switches: list[tuple[int, int, int, int, int]],
+    wakings: list[tuple[int, int]],
+    moves: list[tuple[int, int, int]] | None = None,
+) -> Events:
+    """Switches: (time, cpu, from, its state, to); wakings of ours: (time, cpu), by the other.
+
+    Moves of ours: (time, from, to); None where the kernel tells of none.
+    """
     seen = {"time_ns": np.int64, "cpu": np.int32, "pid": np.int32, "tid": np.int32}
     tables = [
         table(
@@ -38,6 +45,10 @@ def events(switches: list[tuple[int, int, int, int, int]], wakings: list[tuple[i
         ),
         table("sched:sched_process_fork", {**seen, "child_pid": np.int32}, []),
     ]  # fmt: skip
+    if moves is not None:
+        columns = {**seen, "event_pid": np.int32, "orig_cpu": np.int32, "dest_cpu": np.int32}
+        told = [(t, 0, OTHER, OTHER, OURS, a, b) for t, a, b in moves]
+        tables.append(table("sched:sched_migrate_task", columns, told))
     return Events({one.name: one for one in tables}, 0, (0, 1))
 
 
@@ -63,3 +74,41 @@ def test_a_runnable_thread_waits_for_the_cpu_that_it_ran_on_and_goes_on_on(
     rows = derive(events(switches, wakings), facts, 0, 300, "bpf").intervals
     last = rows[rows["state"] == State.RUNNABLE][-1]
     assert (last["end"], last["cpu"]) == (200, cpu)
+
+
+@pytest.mark.parametrize(
+    ("switches", "wakings", "moves", "cpu"),
+    [
+        # Never moved: it waited where it runs then, also where nobody saw it before.
+        ([(200, 1, OTHER, 0, OURS)], [(100, 0)], [], 1),
+        # Moved as it was woken: it waited where it was moved to.
+        ([(10, 1, 0, 1, OURS), (50, 1, OURS, 1, OTHER), (200, 0, 0, 1, OURS)], [(100, 0)], [(101, 1, 0)], 0),
+        # Moved when another CPU had nothing to do any more: it waited at the first for most of the time.
+        ([(10, 1, 0, 1, OURS), (100, 1, OURS, 0, OTHER), (200, 0, 0, 1, OURS)], [], [(190, 1, 0)], 1),
+        # There and back again.
+        ([(10, 1, 0, 1, OURS), (100, 1, OURS, 0, OTHER), (200, 1, OTHER, 1, OURS)], [],
+         [(110, 1, 0), (180, 0, 1)], 0),
+        # What another time moved it is none of this wait.
+        ([(10, 1, 0, 1, OURS), (100, 1, OURS, 0, OTHER), (200, 1, OTHER, 1, OURS)], [],
+         [(5, 0, 1), (250, 1, 0)], 1),
+    ],
+)  # fmt: skip
+def test_a_runnable_thread_waits_in_the_queue_of_the_cpu_that_the_kernel_moved_it_to(
+    switches: list[Any], wakings: list[Any], moves: list[Any], cpu: int
+) -> None:
+    facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
+    rows = derive(events(switches, wakings, moves), facts, 0, 300, "bpf").intervals
+    last = rows[rows["state"] == State.RUNNABLE][-1]
+    assert (last["end"], last["cpu"]) == (200, cpu)
+
+
+def test_of_a_turn_it_is_told_for_how_long_its_cpu_served_interrupts() -> None:
+    made = events(
+        [(10, 1, 0, 1, OURS), (110, 1, OURS, 1, OTHER), (200, 1, OTHER, 1, OURS), (300, 1, OURS, 1, 0)], []
+    )
+    switches = made["sched:sched_switch"]
+    # Ours: 40 of 100 ns, then what must be an interrupt whose end was not seen.
+    switches.columns["context"] = np.array([0, 40, 41, 5_000], np.int64)
+    facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
+    found = derive(made, facts, 0, 400, "bpf").interrupted
+    assert found.tolist() == [(0, 10, 110, 40)]

@@ -189,6 +189,11 @@ def test_a_call_in_which_the_kernel_computes_for_the_disk_stays() -> None:
     assert _grafted(1, PythonSamples({71: seen}, {71: seen}, [(PARSE,)]), syncs) == [syncs, PARSE]
 
 
+def test_the_collector_of_the_interpreter_stays_in_front_of_the_function_that_it_interrupts() -> None:
+    seen, collects = (np.array([MS]), [0]), Frame("gc_collect_main", "", 0, "/usr/bin/python3", 0x50)
+    assert _grafted(1, PythonSamples({71: seen}, {71: seen}, [(PARSE,)]), collects) == [collects, PARSE]
+
+
 def test_a_thread_that_waits_gets_a_line_at_which_it_was_not_seen_running() -> None:
     running = (np.array([MS]), [0])
     everything = (np.array([MS, 2 * MS]), [0, 1])

@@ -17,6 +17,7 @@ namespace {
 // The helpers' numbers, from the kernel's uapi (include/uapi/linux/bpf.h); older headers lack the last names.
 enum : std::int32_t {
   kMapLookup = 1,
+  kMapUpdate = 2,
   kKtime = 5,  // bpf_ktime_get_ns
   kCpu = 8,
   kPidTgid = 14,
@@ -73,6 +74,8 @@ class Assembler {
     add(BPF_LD | BPF_DW | BPF_IMM, to, 0, 0, static_cast<std::int32_t>(value & 0xFFFFFFFFU));
     add(0, 0, 0, 0, static_cast<std::int32_t>(value >> 32U));
   }
+  void minus(std::uint8_t to, std::uint8_t what) { add(BPF_ALU64 | BPF_SUB | BPF_X, to, what, 0, 0); }
+  void add_to(std::uint8_t to, std::uint8_t what) { add(BPF_ALU64 | BPF_ADD | BPF_X, to, what, 0, 0); }
   void multiply(std::uint8_t to, std::uint8_t by) { add(BPF_ALU64 | BPF_MUL | BPF_X, to, by, 0, 0); }
   void exclusive_or(std::uint8_t to, std::uint8_t with) { add(BPF_ALU64 | BPF_XOR | BPF_X, to, with, 0, 0); }
   void load32(std::uint8_t to, std::uint8_t base, std::int16_t offset) {
@@ -158,6 +161,11 @@ constexpr std::int32_t kMessageCalls[] = {-1, -1};
 constexpr std::int32_t kIovecOfMessage = 0;
 #endif
 
+// Of a CPU's contexts: the word, how long it has served interrupts, and since when each of three.
+constexpr std::int16_t kServedAt = 8;
+constexpr std::int16_t kSinceAt = 16;
+constexpr std::uint32_t kContextBytes = 40;
+
 constexpr std::int16_t kPairAt = -32;  // on the stack: two words that `follow` reads
 
 // r8 becomes the word at the user's address r8 + offset; the stack holds it and the word behind it.
@@ -224,6 +232,29 @@ void leave_unless_sampled(Assembler& a, int sampling, std::uint32_t key_at) {
   a.land(wanted);
 }
 
+// Of a fork by a wanted process: the child is wanted from its first call on.
+void adopt(Assembler& a, int processes, std::uint32_t child_at) {
+  a.helper(kPidTgid);
+  a.shift_right(BPF_REG_0, 32);
+  a.store32(BPF_REG_10, -4, BPF_REG_0);
+  a.map(BPF_REG_1, processes);
+  a.move(BPF_REG_2, BPF_REG_10);
+  a.plus(BPF_REG_2, -4);
+  a.helper(kMapLookup);
+  const std::size_t stranger = a.if_zero(BPF_REG_0);
+  a.load32(BPF_REG_1, BPF_REG_6, static_cast<std::int16_t>(child_at));
+  a.store32(BPF_REG_10, -4, BPF_REG_1);
+  a.store32_value(BPF_REG_10, -8, 1);
+  a.map(BPF_REG_1, processes);
+  a.move(BPF_REG_2, BPF_REG_10);
+  a.plus(BPF_REG_2, -4);
+  a.move(BPF_REG_3, BPF_REG_10);
+  a.plus(BPF_REG_3, -8);
+  a.set(BPF_REG_4, BPF_ANY);
+  a.helper(kMapUpdate);
+  a.land(stranger);
+}
+
 // r0 becomes the address of this CPU's word of contexts, or 0.
 void find_context(Assembler& a, int contexts) {
   a.store32_value(BPF_REG_10, -4, 0);
@@ -233,19 +264,43 @@ void find_context(Assembler& a, int contexts) {
   a.helper(kMapLookup);
 }
 
-// Of an interrupt that begins or ends: says so to those that come meanwhile.
+// Of an interrupt that begins or ends: says so to those that come meanwhile, and counts how long it took.
 std::vector<bpf_insn> keeper(const Program& wanted) {
+  const auto since_at = static_cast<std::int16_t>(kSinceAt + 8 * (wanted.keeps_at / 2));
+  const bool timed = wanted.keeps_at / 2 < 3;
   Assembler a;
   a.move(BPF_REG_6, BPF_REG_1);
   find_context(a, wanted.contexts);
   const std::size_t none = a.if_zero(BPF_REG_0);
-  if (wanted.word_at > 0) {
-    a.load32(BPF_REG_1, BPF_REG_6, static_cast<std::int16_t>(wanted.word_at));
-    a.plus(BPF_REG_1, 1);
-  } else {
-    a.set(BPF_REG_1, wanted.clears ? 0 : 1);
+  a.move(BPF_REG_7, BPF_REG_0);
+  a.set(BPF_REG_8, 0);  // its number
+  if (wanted.word_at > 0) a.load32(BPF_REG_8, BPF_REG_6, static_cast<std::int16_t>(wanted.word_at));
+  a.move(BPF_REG_1, BPF_REG_8);
+  a.plus(BPF_REG_1, 1);
+  if (wanted.clears) a.set(BPF_REG_1, 0);
+  a.store16(BPF_REG_7, static_cast<std::int16_t>(wanted.keeps_at), BPF_REG_1);
+  if (timed) {
+    std::vector<std::size_t> untimed;
+    for (std::int32_t number = 0; number < 64; ++number)
+      if (((wanted.untimed >> static_cast<unsigned>(number)) & 1U) != 0)
+        untimed.push_back(a.if_is(BPF_REG_8, number));
+    if (!wanted.clears) {
+      a.helper(kKtime);
+      a.store64(BPF_REG_7, since_at, BPF_REG_0);
+    } else {
+      a.load64(BPF_REG_9, BPF_REG_7, since_at);
+      const std::size_t unseen = a.if_zero(BPF_REG_9);  // it began before we looked
+      a.helper(kKtime);
+      a.minus(BPF_REG_0, BPF_REG_9);
+      a.load64(BPF_REG_1, BPF_REG_7, kServedAt);
+      a.add_to(BPF_REG_1, BPF_REG_0);
+      a.store64(BPF_REG_7, kServedAt, BPF_REG_1);
+      a.set(BPF_REG_1, 0);
+      a.store64(BPF_REG_7, since_at, BPF_REG_1);
+      a.land(unseen);
+    }
+    for (const std::size_t one : untimed) a.land(one);
   }
-  a.store16(BPF_REG_0, static_cast<std::int16_t>(wanted.keeps_at), BPF_REG_1);
   a.land(none);
   a.leave();
   return a.code();
@@ -254,12 +309,13 @@ std::vector<bpf_insn> keeper(const Program& wanted) {
 std::vector<bpf_insn> program(const Program& wanted) {
   if (wanted.keeps_at >= 0) return keeper(wanted);
   const auto [ring, counters, event, raw_bytes, registers, payload_bytes, length_at, processes, key_at,
-              sampling, contexts, keeps_at, word_at, clears, reports] = wanted;
+              sampling, contexts, keeps_at, word_at, clears, untimed, adopts_at, adopting, reports] = wanted;
   const auto payload_at = static_cast<std::int32_t>(sizeof(RecordHead) + (registers ? kRegisterBytes : 0));
   const bool has_payload = registers && payload_bytes > 0;
   const std::int32_t behind = payload_at + (has_payload ? static_cast<std::int32_t>(payload_bytes) + 8 : 0);
   Assembler a;
   a.move(BPF_REG_6, BPF_REG_1);  // the tracepoint's record
+  if (adopts_at > 0) adopt(a, adopting, adopts_at);
   if (sampling >= 0 && key_at > 0) leave_unless_sampled(a, sampling, key_at);
   if (processes >= 0) {
     a.helper(kPidTgid);
@@ -302,10 +358,10 @@ std::vector<bpf_insn> program(const Program& wanted) {
   a.store32(BPF_REG_7, 16, BPF_REG_0);
   a.store32_value(BPF_REG_7, 20, static_cast<std::int32_t>(event));
   a.set(BPF_REG_8, 0);
-  if (reports) {
+  if (reports > 0) {
     find_context(a, contexts);
     const std::size_t unknown = a.if_zero(BPF_REG_0);
-    a.load64(BPF_REG_8, BPF_REG_0, 0);
+    a.load64(BPF_REG_8, BPF_REG_0, reports == 1 ? 0 : kServedAt);
     a.land(unknown);
   }
   a.store64(BPF_REG_7, 24, BPF_REG_8);
@@ -358,7 +414,7 @@ int make_sampling() {
 }
 
 int make_contexts() {
-  return make_map(kPerCpuArray, 4, 8, 1, "making the contexts of the BPF programs");
+  return make_map(kPerCpuArray, 4, kContextBytes, 1, "making the contexts of the BPF programs");
 }
 
 int make_processes() {

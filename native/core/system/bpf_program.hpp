@@ -19,7 +19,7 @@ struct RecordHead {
   std::uint64_t pid_tgid;  // of the current task: process << 32 | thread
   std::uint32_t cpu;
   std::uint32_t event;    // index in the request
-  std::uint64_t context;  // of the CPU, where asked for: the interrupts that it is in, see Program::reports
+  std::uint64_t context;  // of the CPU, where asked for, see Program::reports
 };
 static_assert(sizeof(RecordHead) == 32);
 
@@ -44,7 +44,8 @@ std::uint64_t read_counter(int counters, std::uint32_t index);
 // hashes' salt. A key's hash is the upper half of (key ^ salt) * kSpread.
 int make_sampling();
 inline constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 by the golden ratio (Knuth, 6.4)
-// A map of one value a CPU, which no reader sees: the interrupts that it is in, 16 bits each.
+// A map of one value a CPU, which no reader sees: a word of the interrupts that it is in, 16 bits each; how
+// long it has served interrupts so far, in ns; and since when each of the first three, or 0.
 int make_contexts();
 // A map of the processes whose events are wanted, and a process into it.
 int make_processes();
@@ -71,7 +72,12 @@ struct Program {
   int keeps_at = -1;
   std::uint32_t word_at = 0;
   bool clears = false;
-  bool reports = false;  // its record has the CPU's word
+  // Numbers of interrupts, a bit each below 64, whose time isn't counted.
+  std::uint64_t untimed = 0;
+  // Of a fork: where its record has the child's number, which becomes wanted if the parent's process is.
+  std::uint32_t adopts_at = 0;
+  int adopting = -1;          // of make_processes
+  std::uint32_t reports = 0;  // 1: its record has the CPU's word; 2: how long it has served interrupts
 };
 
 // Loads it, and returns its descriptor.

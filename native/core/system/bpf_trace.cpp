@@ -168,7 +168,7 @@ struct BpfTrace::State {
     samples.tid.push_back(static_cast<std::int32_t>(head.pid_tgid & 0xFFFFFFFFU));
     samples.raw_bytes.push_back(event.raw_bytes);
     samples.raw.insert(samples.raw.end(), record + before, record + before + event.raw_bytes);
-    if (event.reports) samples.context.push_back(static_cast<std::int64_t>(head.context));
+    if (event.reports > 0) samples.context.push_back(static_cast<std::int64_t>(head.context));
     if (has_registers) keep_registers(record + sizeof(head), samples.registers);
     if (payload > 0)
       samples.payload.insert(samples.payload.end(), record + before - payload, record + before);
@@ -251,6 +251,9 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
                         event.keeps_at,
                         event.word_at,
                         event.clears,
+                        event.untimed,
+                        event.adopts_at,
+                        state.processes.get(),
                         event.reports};
     int program = -1;
     try {

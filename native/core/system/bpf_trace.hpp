@@ -30,11 +30,17 @@ struct BpfEvent {
   bool chosen = false;       // of the processes alone that `add_process` names
   std::uint32_t key_at = 0;  // where the record has the word by which `sample` chooses; 0: all are wanted
   // An interrupt that begins (keeps: its byte in the CPU's word, and where its record has its number, or 0)
-  // or ends (clears): no sample comes of it. Events that report have the CPU's word of when they came.
+  // or ends (clears): no sample comes of it. Events that report have the CPU's word of when they came (1), or
+  // for how long it had served interrupts until then, in ns (2), without those of untimed numbers, a bit
+  // each.
   int keeps_at = -1;
   std::uint32_t word_at = 0;
   bool clears = false;
-  bool reports = false;
+  std::uint64_t untimed = 0;
+  // Of a fork: where the record has the child's process, whose chosen events come from its first one on if
+  // its parent's do.
+  std::uint32_t adopts_at = 0;
+  std::uint32_t reports = 0;
 };
 
 struct BpfRequest {
@@ -50,7 +56,7 @@ enum : std::size_t { kBpfCall, kBpfFirst, kBpfRegisters };
 
 struct BpfSamples : TraceSamples {
   std::vector<std::int64_t> registers;  // time_ns.size() rows of kBpfRegisters, or none
-  std::vector<std::int64_t> context;    // of events that report, else none: 16 bits an interrupt, 0 outside
+  std::vector<std::int64_t> context;    // of events that report, else none: the word has 16 bits an interrupt
   std::size_t payload_stride = 0;
   std::vector<std::uint8_t> payload;  // as many rows of payload_stride: a word, how many bytes, and these
 };

@@ -17,6 +17,7 @@ import numpy as np
 
 __all__ = [
     "FOREIGN",
+    "INTERRUPTED",
     "INTERVAL",
     "SAMPLE",
     "WAKE",
@@ -100,6 +101,9 @@ WAKE = np.dtype(
 
 #: Somebody else's turn on a CPU, while threads of ours were there or not. Sorted by (cpu, begin).
 FOREIGN = np.dtype([("cpu", np.int16), ("begin", np.int64), ("end", np.int64), ("tid", np.int32)])
+
+#: A turn of a thread whose CPU served interrupts meanwhile, for `ns`. Sorted by (thread, begin).
+INTERRUPTED = np.dtype([("thread", np.int32), ("begin", np.int64), ("end", np.int64), ("ns", np.int64)])
 
 #: One sampled stack. Frames are `Schedule.frames[stack[0]]`, innermost first; see `Schedule.stacks`.
 SAMPLE = np.dtype(
@@ -189,6 +193,7 @@ class Schedule:
             127.0.0.1:40112", "/var/lib/x". Two ends of one pipe or of one local connection are one object.
         watching: of FOREIGN, turns of those who observed: the program by itself would have had them.
         foreign_names: tid -> comm of those in `foreign`.
+        interrupted: of INTERRUPTED, where it was seen.
         priorities: tid -> the kernel's priority: under 100 real-time, else 120 and the nice value.
         samples: of SAMPLE; `stacks` their frames as indices into `frames`, innermost first.
         quota: the CPU quota of its control group, where that stopped it, as "50 ms in each 100 ms".
@@ -214,6 +219,7 @@ class Schedule:
     throttled_ns: int = 0
     watching: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, FOREIGN))
     priorities: Mapping[int, int] = field(default_factory=dict)
+    interrupted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, INTERRUPTED))
 
     @property
     def seconds(self) -> float:

@@ -14,7 +14,8 @@ import numpy as np
 
 from latlab.errors import UnavailableError
 from latlab.model.schedule import Wait
-from latlab.schedule.context import CONTEXTS
+from latlab.schedule.context import CONTEXTS, UNTIMED
+from latlab.schedule.moves import MOVES
 from latlab.schedule.pipes import PIPES, peers_of, pipes_of
 from latlab.schedule.sockets import socket_ends
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
@@ -29,7 +30,8 @@ __all__ = ["FAULTS", "LIVES", "PAYLOAD_BYTES", "SOCKETS", "Collector", "tracepoi
 _SWITCH = "sched:sched_switch"
 _WAKING = "sched:sched_waking"
 _NEEDED = (_SWITCH, _WAKING, "sched:sched_process_fork", "sched:sched_process_exit")
-# In whose context a wake-up came: of a thread, or of an interrupt. Those that this kernel has.
+# In whose context a wake-up came: of a thread, or of an interrupt; and for which CPU a thread waits. Those
+# that this kernel has.
 _CONTEXT = (
     "irq:softirq_entry",
     "irq:softirq_exit",
@@ -37,6 +39,7 @@ _CONTEXT = (
     "irq:irq_handler_exit",
     "irq_vectors:local_timer_entry",
     "irq_vectors:local_timer_exit",
+    MOVES,
 )
 # What goes in and out of the observed processes' sockets, with the first bytes; and when data arrived in any
 # socket's queue.
@@ -125,6 +128,9 @@ class Collector:
                     keys=_KEYS if sockets else {},
                     contexts={name: one for name, one in CONTEXTS.items() if name in names},
                     reports=[_WAKING],
+                    counts=[_SWITCH],
+                    untimed=UNTIMED,
+                    adopts={"sched:sched_process_fork": "child_pid"},
                 )
                 self.method = "bpf"
             except UnavailableError:

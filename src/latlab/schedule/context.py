@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from latlab.model.schedule import Source
+from latlab.model.schedule import INTERRUPTED, Source
 from latlab.system.kernel.samples import Events
 
-__all__ = ["CONTEXTS", "sources_of"]
+__all__ = ["CONTEXTS", "UNTIMED", "interrupted_turns", "sources_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -24,7 +24,7 @@ _NET_WORDS = ("eth", "ens", "enp", "mlx", "ixgbe", "ice", "virtio-net", "input",
 #: and whether it ends there. A hard interrupt may come into a soft one, and so has the higher place.
 CONTEXTS: dict[str, tuple[int, str, bool]] = {
     "irq:softirq_entry": (0, "vec", False),
-    "irq:softirq_exit": (0, "", True),
+    "irq:softirq_exit": (0, "vec", True),
     "irq:irq_handler_entry": (1, "irq", False),
     "irq:irq_handler_exit": (1, "", True),
     "irq_vectors:local_timer_entry": (2, "", False),
@@ -32,6 +32,12 @@ CONTEXTS: dict[str, tuple[int, str, bool]] = {
     "timer:hrtimer_expire_entry": (2, "", False),
     "timer:hrtimer_expire_exit": (2, "", True),
 }
+
+
+_FEW_INTERRUPTS = 0.02  # of a turn, below which it isn't told
+
+#: Soft interrupts of the network: who sends to this machine delivers by one, and that is its own work.
+UNTIMED: dict[int, tuple[int, ...]] = {0: (2, 3)}
 
 
 class _Layer:
@@ -69,6 +75,30 @@ class _Layer:
             last = np.searchsorted(self._time[low:high], time[rows], side="right") - 1
             found[rows] = np.where(last >= 0, self._kind[low:high][np.maximum(last, 0)], -1)
         return found
+
+
+def interrupted_turns(switches: Any, index: Callable[[Array], Array], began_ns: int, ended_ns: int) -> Array:
+    """Of our threads' turns, how long their CPU served interrupts meanwhile: its count before and after.
+
+    Args:
+        index: of a column of thread numbers the threads' indices, -1 for strangers.
+    """
+    parts = [np.zeros(0, INTERRUPTED)]
+    if "context" in switches.columns:
+        for cpu in np.unique(switches["cpu"]).tolist():
+            rows = np.flatnonzero(switches["cpu"] == cpu)
+            time, served = switches["time_ns"][rows], switches["context"][rows]
+            thread = index(switches["next_pid"][rows])[:-1]
+            begin, end, took = time[:-1], time[1:], np.diff(served)
+            # One whose end was not seen would count up to the next.
+            whole = (begin >= began_ns) & (end <= ended_ns) & (took <= end - begin)
+            kept = np.flatnonzero((thread >= 0) & whole & (took > _FEW_INTERRUPTS * (end - begin)))
+            part = np.zeros(len(kept), INTERRUPTED)
+            part["thread"], part["begin"], part["end"] = thread[kept], begin[kept], end[kept]
+            part["ns"] = took[kept]
+            parts.append(part)
+    found = np.concatenate(parts)
+    return found[np.lexsort((found["begin"], found["thread"]))]
 
 
 def sources_of(events: Events, rows: Array) -> Array:

@@ -16,7 +16,8 @@ import numpy as np
 
 from latlab.model import schedule as layouts
 from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
-from latlab.schedule.context import sources_of
+from latlab.schedule.context import interrupted_turns, sources_of
+from latlab.schedule.moves import moves_of, waited_at, waits_for
 from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
 from latlab.schedule.tree import Member
 from latlab.system.kernel.samples import Events, name_of
@@ -80,7 +81,8 @@ def derive(
     switches = events["sched:sched_switch"]
     rows = _rows(events, lookup, kin, tids, began_ns)
     names = _names(switches, facts.members, tids)
-    intervals, wakes, ends = _intervals(rows, len(tids), began_ns, ended_ns)
+    moves = moves_of(events, lookup, began_ns)
+    intervals, wakes, ends = _intervals(rows, len(tids), began_ns, ended_ns, moves)
     objects, numbers = _objects(facts)
     _say_waits(intervals, switches, facts, kin, tids, numbers, began_ns)
     threads = _threads(tids, kin, index_of, names, facts, ends, began_ns, ended_ns)
@@ -99,6 +101,7 @@ def derive(
     return Schedule(
         began_ns, ended_ns, events.cpus, threads, intervals, wakes, foreign, losses,
         objects, foreign_names, exit_code=exit_code, watching=watching, priorities=_priorities(switches),
+        interrupted=interrupted_turns(switches, lookup, began_ns, ended_ns),
     )  # fmt: skip
 
 
@@ -203,7 +206,7 @@ def _without_idle_wakes(rows: dict[str, Array]) -> dict[str, Array]:
 
 
 def _intervals(
-    rows: dict[str, Array], threads: int, began_ns: int, ended_ns: int
+    rows: dict[str, Array], threads: int, began_ns: int, ended_ns: int, moves: Array | None
 ) -> tuple[Array, Array, dict[int, int]]:
     """Intervals, wakes, and when each thread ended."""
     rows = _without_idle_wakes(rows)
@@ -227,8 +230,11 @@ def _intervals(
     body = np.zeros(count, layouts.INTERVAL)
     body["thread"], body["state"], body["begin"], body["end"] = thread, state, time, end
     body["cpu"] = np.where(np.isin(state, (State.RUNNING,)), rows["cpu"], -1)
-    waits_for = _waits_for(rows["cpu"], kind, following, last)
-    body["cpu"] = np.where(state == State.RUNNABLE, waits_for, body["cpu"])
+    ran = np.isin(kind, (_IN, _OUT_READY, _OUT_BLOCKED))
+    waits_at = waited_at(rows, following == _IN, moves) if moves is not None else waits_for(
+        rows["cpu"], ran, following == _IN, last
+    )  # fmt: skip
+    body["cpu"] = np.where(state == State.RUNNABLE, waits_at, body["cpu"])
     body["waker"], body["object"], body["sample"] = -1, -1, -1
     body["source"] = int(Source.UNKNOWN)
     # Who ended a blocked interval stands in the row behind it.
@@ -250,23 +256,6 @@ def _intervals(
     wakes["time"], wakes["waker"], wakes["wakee"] = time[woke], rows["waker"][woke], thread[woke]
     wakes["cpu"], wakes["source"] = rows["cpu"][woke], rows["source"][woke]
     return intervals, wakes[np.argsort(wakes["time"], kind="stable")], ends
-
-
-def _waits_for(cpu: Array, kind: Array, following: Array, last: Array) -> Array:
-    """The CPU that each runnable thread waits for: where it ran before and goes on; -1 if it changes over.
-
-    Of one that moves to another CPU it isn't known when it did, and so not whose turn it waited for.
-    """
-    count = len(cpu)
-    place = np.arange(count)
-    ran = np.isin(kind, (_IN, _OUT_READY, _OUT_BLOCKED))
-    before = np.maximum.accumulate(np.where(ran, place, -1))
-    first = np.concatenate([[True], last[:-1]]) if count else last
-    thread_begins = np.maximum.accumulate(np.where(first, place, -1))
-    known = (before >= thread_begins) & (following == _IN)
-    where = cpu[np.maximum(before, 0)] if count else cpu
-    coming = np.concatenate([cpu[1:], [-1]])
-    return np.where(known & (where == coming), coming, -1)
 
 
 def _before_the_first(

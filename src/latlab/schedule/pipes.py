@@ -92,7 +92,7 @@ def pipe_transfers(
     sent = _as_call(chosen(wrote, "sk", True, went), width)
     received = _as_call(chosen(read, "sk", True, came), width)
     arrived = chosen(begun, "skaddr", False, came)
-    return sent, received, {key: arrived[key] for key in ("time_ns", "skaddr", "pid")}
+    return sent, received, {key: arrived[key] for key in ("time_ns", "skaddr", "pid", "tid")}
 
 
 _Rows = tuple[Table, list[str]]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import pairwise, takewhile
+from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 
 from latlab.model.schedule import Frame, Schedule
 from latlab.model.threads import Code
-from latlab.schedule.code.names import is_own, is_runtime, plain
+from latlab.schedule.code.names import is_own, makes_durable, plain, telling
 from latlab.system.kernel.polling import TAKES
 
 __all__ = [
@@ -36,7 +36,6 @@ _MOSTLY = 0.7
 _PLACED = 0.4
 _NEAR = 8  # frames: a loop that looks may have called the clock
 _SPUN = 0.25  # of the running samples: so much two threads spin that share a lock half of the time
-_SYNC = re.compile(r"^_*(GI_|libc_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
 _MOVES = re.compile(r"^_*(GI_|libc_)?_*p?(read|write)(64|v|v2)?$")
 _HANDLE = re.compile(r"(^|\.)_run$")
 
@@ -54,7 +53,7 @@ def hottest(schedule: Schedule, threads: Iterable[int], *, running: bool = True)
     places: Counter[tuple[str, str]] = Counter()
     lines: dict[tuple[str, str], Counter[int]] = {}
     for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
-        frame = _telling(schedule, schedule.stacks[stack])
+        frame = telling([schedule.frames[one] for one in schedule.stacks[stack]])
         if frame is None:
             continue
         key = (_function(frame), frame.file or frame.module)
@@ -72,22 +71,6 @@ def _function(frame: Frame) -> str:
     if frame.function:
         return plain(frame.function)
     return f"{frame.module}+{frame.offset:#x}" if frame.module else "unknown"
-
-
-def _telling(schedule: Schedule, stack: Sequence[int]) -> Frame | None:
-    """The innermost of the program's own frames; of a library without symbols what was called in it."""
-    frames = [schedule.frames[one] for one in stack]
-    for at, frame in enumerate(frames):
-        if is_own(frame):
-            return frame
-        if _nameless(frame) and not is_runtime(frame):
-            inside = takewhile(lambda one: one.module == frame.module, frames[at:])  # noqa: B023 - used at once
-            return next((one for one in inside if is_own(one)), frame)
-    return next((frame for frame in frames if frame.function or frame.module), None)
-
-
-def _nameless(frame: Frame) -> bool:
-    return bool(frame.module) and not frame.function
 
 
 def coroutine_of(schedule: Schedule, threads: Iterable[int]) -> Code | None:
@@ -137,8 +120,8 @@ def in_sync(schedule: Schedule, threads: Iterable[int], *, moves: bool = False) 
         for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True)
         if schedule.stacks[stack]
         and (
-            _SYNC.search(innermost := schedule.frames[schedule.stacks[stack][0]].function)
-            or (moves and _MOVES.search(innermost))
+            makes_durable(innermost := schedule.frames[schedule.stacks[stack][0]])
+            or (moves and _MOVES.search(innermost.function))
         )
     )
     return float(inside / mine.size)
@@ -181,7 +164,7 @@ def own_place(schedule: Schedule, threads: Iterable[int]) -> str:
     stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
     found: Counter[str] = Counter()
     for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
-        frame = _telling(schedule, schedule.stacks[stack])
+        frame = telling([schedule.frames[one] for one in schedule.stacks[stack]])
         found[_own_name(frame) if frame is not None else ""] += number
     name, number = found.most_common(1)[0] if found else ("", 0)
     return name if number > _PLACED * sum(found.values()) else ""
@@ -270,7 +253,8 @@ def spin_lock(schedule: Schedule, threads: Iterable[int]) -> Code | None:
         by_name = bool(_SPIN_LOCK.search(frame.function))
         if not (frame.polls or by_name):
             continue
-        told = _telling(schedule, schedule.stacks[stack][1 if by_name else 0 :]) or frame
+        inner = [schedule.frames[one] for one in schedule.stacks[stack][1 if by_name else 0 :]]
+        told = telling(inner) or frame
         places[_function(told), told.file or told.module, told.line] += number
         if frame.polls == TAKES or by_name:
             takes.add((_function(told), told.file or told.module))

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from latlab.model.schedule import Frame
 from latlab.system.kernel.python_graft import goes_through_python
 
-__all__ = ["entry_of", "is_own", "is_runtime", "plain"]
+__all__ = ["entry_of", "is_own", "is_runtime", "makes_durable", "plain", "telling"]
 
 #: What stands outside of a thread's own first function.
 _STARTERS = re.compile(
@@ -38,6 +39,7 @@ _PYTHON = re.compile(
     r"/site-packages/latlab/"
 )
 _PYTHON_NAME = re.compile(r"<(locals|lambda|module|\w+comp|genexpr)>")
+_DURABLE = re.compile(r"^_*(GI_|libc_)?_*(fsync|fdatasync|msync|syncfs|sync_file_range)\b")
 _VERSION = re.compile(r"@+[A-Z][\w.]*$")  # of a symbol, as in memcpy@@GLIBC_2.14
 _CLONE = re.compile(r"(\.(isra|part|constprop|cold|lto_priv)(\.\d+)*)+$|( \[clone [^]]*\])+$")
 _LAMBDA = re.compile(r"([\w~]+)(?:\([^()]*\))?(?: const)?::\{lambda\([^{}]*?\)#(\d+)\}")
@@ -56,6 +58,30 @@ def is_own(frame: Frame) -> bool:
     if not name or reserved or is_runtime(frame) or _STARTERS.match(name) or _PYTHON.search(frame.file):
         return False
     return not _LIBRARIES.match(_bare(name))
+
+
+def makes_durable(innermost: Frame) -> bool:
+    """Whether a stack ends in a call that makes data durable: what is computed there is the disk's time."""
+    return bool(_DURABLE.search(innermost.function))
+
+
+def telling(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost of the program's own frames; of a library without symbols what was called in it.
+
+    Args:
+        frames: innermost first.
+    """
+    for at, frame in enumerate(frames):
+        if is_own(frame):
+            return frame
+        if _nameless(frame) and not is_runtime(frame):
+            inside = takewhile(lambda one: one.module == frame.module, frames[at:])  # noqa: B023 - used at once
+            return next((one for one in inside if is_own(one)), frame)
+    return next((frame for frame in frames if frame.function or frame.module), None)
+
+
+def _nameless(frame: Frame) -> bool:
+    return bool(frame.module) and not frame.function
 
 
 def entry_of(stack: Sequence[Frame]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from latlab.model.schedule import Frame
 from latlab.system.kernel.python_stacks import PythonSamples, Seen
 
-__all__ = ["goes_through_python", "graft"]
+__all__ = ["COLLECTS", "goes_through_python", "graft"]
 
 _FAR_NS = 1_000_000_000  # a stack that was seen longer ago tells nothing of now
 _AT_WORK = 0.5  # of the times that a stack was seen at all
@@ -25,7 +25,10 @@ _EVALUATES = ("_PyEval_EvalFrame", "PyEval_EvalCode", "PyEval_EvalFrame", "py::"
 _SERVES = ("libc.", "libc-", "libpthread", "libm.", "libm-", "ld-linux", "[vdso]")
 #: Calls in which the kernel computes for the disk.
 _STORES = re.compile(r"^_*(GI_|libc_)?_*(fsync|fdatasync|msync|syncfs|p?(read|write)(64|v)?)$")
-_LOCK = ("take_gil", "drop_gil")  # the interpreter's lock: of its own functions the ones worth telling
+#: CPython's garbage collector (Modules/gcmodule.c, from 3.13 on Python/gc.c), as its functions' names begin.
+COLLECTS = ("gc_collect_", "_PyGC_Collect", "PyGC_Collect")
+#: Of the interpreter's own functions those that are worth telling: its lock, and its collector.
+_TOLD = ("take_gil", "drop_gil", *COLLECTS)
 
 
 def graft(
@@ -91,7 +94,7 @@ def _kept(stack: tuple[int, ...], frames: Sequence[Frame], ran: bool) -> tuple[i
         frame = frames[number]
         name = os.path.basename(frame.module)  # noqa: PTH119
         if frame.module == interpreter:
-            if frame.function in _LOCK:
+            if frame.function.startswith(_TOLD):
                 kept.append(number)
         elif not ran or not name.startswith(_SERVES) or _STORES.match(frame.function):
             kept.append(number)

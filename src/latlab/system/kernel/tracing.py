@@ -165,8 +165,12 @@ class BpfTracer:
         keys: an event's field by which `sample` chooses.
         contexts: events that begin and end an interrupt: (place 0 to 3, the field with its number or "",
             whether it ends). They are not collected; the events of `reports` have the column ``context``
-            instead: 16 bits a place, the number and 1 inside of it, 0 outside.
-        reports: see `contexts`.
+            instead: 16 bits a place, the number and 1 inside of it, 0 outside. Those of `counts` have there
+            for how many ns their CPU had served interrupts until then, but for the numbers that are
+            `untimed`, by place.
+        reports, counts, untimed: see `contexts`.
+        adopts: of a fork, the event's field with the child: the chosen events of a child come, too, from its
+            first one on, if those of its parent do.
         ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
 
     Raises:
@@ -183,6 +187,9 @@ class BpfTracer:
         keys: Mapping[str, str] | None = None,
         contexts: Mapping[str, tuple[int, str, bool]] | None = None,
         reports: Iterable[str] = (),
+        counts: Iterable[str] = (),
+        untimed: Mapping[int, Iterable[int]] | None = None,
+        adopts: Mapping[str, str] | None = None,
         ring_bytes: int = 1 << 25,
         most_bytes: int = 1 << 30,
     ) -> None:
@@ -195,7 +202,8 @@ class BpfTracer:
             _offset(form, "ret") if form.name in (payload_bytes or {}) else 0 for form in self._formats
         ]
         kept = [(contexts or {}).get(form.name, (-1, "", False)) for form in self._formats]
-        telling = set(reports)
+        telling = {**dict.fromkeys(reports, 1), **dict.fromkeys(counts, 2)}
+        skipped = {place: sum(1 << one for one in set(numbers)) for place, numbers in (untimed or {}).items()}
         payloads = [(payload_bytes or {}).get(form.name, 0) for form in self._formats]
         try:
             self._trace: BpfTrace | None = BpfTrace(
@@ -206,7 +214,9 @@ class BpfTracer:
                 [2 * place if place >= 0 else -1 for place, _, _ in kept],
                 [_offset(form, field) for form, (_, field, _) in zip(self._formats, kept, strict=True)],
                 [ends for _, _, ends in kept],
-                [form.name in telling for form in self._formats],
+                [skipped.get(place, 0) for place, _, _ in kept],
+                [_offset(form, (adopts or {}).get(form.name, "")) for form in self._formats],
+                [telling.get(form.name, 0) for form in self._formats],
                 ring_bytes, most_bytes,
             )  # fmt: skip
         except OSError as error:
