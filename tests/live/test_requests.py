@@ -236,6 +236,45 @@ def test_a_server_over_pipes_has_requests_too() -> None:
     assert found["parts"][0]["kind"] == "timer"
 
 
+FORKING = """
+import os, signal, socket
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+print(listener.getsockname()[1], flush=True)
+while True:
+    connection, _ = listener.accept()
+    if os.fork() == 0:
+        connection.sendall(connection.recv(100).upper())
+        os._exit(0)
+    connection.close()
+"""
+
+
+def test_a_server_with_a_process_for_each_connection_shows_every_request() -> None:
+    skip_without_bpf()
+    asked = []
+    with subprocess.Popen([sys.executable, "-c", FORKING], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        recorder = subprocess.Popen(
+            [sys.executable, "-m", "latlab", "requests", "record", "--pid", str(process.pid),
+             "--seconds", "2", "--json"],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        with recorder:
+            while recorder.poll() is None:
+                asked.append(time.monotonic_ns())
+                with socket.create_connection(("127.0.0.1", port)) as connection:
+                    connection.sendall(b"hello\n")
+                    connection.recv(100)
+                time.sleep(0.01)
+            assert recorder.stdout is not None
+            found = json.loads(recorder.stdout.read())
+        process.kill()
+    first, last = found["began_ns"], found["began_ns"] + 1e9 * found["seconds"]
+    assert found["requests"] >= 0.9 * sum(first <= at <= last - 50_000_000 for at in asked)
+
+
 def test_a_stall_at_the_end_of_a_recording_is_seen(tmp_path: Path) -> None:
     skip_without_bpf()
     with server("plain") as (process, port):

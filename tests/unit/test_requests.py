@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -127,3 +128,56 @@ def test_what_is_only_peeked_at_is_read_once() -> None:
     given.received["flags"] = np.array([2, 0])  # type: ignore[index]
     found = find_requests(given)
     assert found.rows[["arrived", "read", "bytes_in"]].tolist() == [(15, 21, 5)]
+
+
+def test_what_is_read_where_others_are_asked_is_told_with_who_sent_it() -> None:
+    given = transfers([(20, 5), (40, -3), (60, 5), (70, -3)], [15, 55])
+    ready = {**given.ready, "tid": np.array([90, 91]), "pid": np.array([90, 91])}
+    served = find_requests(replace(given, ready=ready))
+    assert (served.clients, served.asked) == (frozenset({90, 91}), {})
+    upstream = replace(given, ready=ready, ends={1: ("127.0.0.1:4711", False)})
+    found = find_requests(upstream)
+    assert len(found.rows) == 0
+    assert [one.tolist() for one in found.asked[11]] == [[20, 60], [90, 91]]
+    elsewhere = replace(upstream, ends={1: ("10.0.0.1:4711", False)})
+    assert find_requests(elsewhere).asked[11][1].tolist() == [-1, -1]
+
+
+def both(one: Transfers, other: Transfers) -> Transfers:
+    """The calls and arrivals of two connections."""
+
+    def joined(left: Any, right: Any) -> dict[str, np.ndarray]:
+        return {key: np.concatenate([left[key], right[key]]) for key in left}
+
+    other = replace(
+        other,
+        **{
+            name: {**getattr(other, name), key: np.full_like(getattr(other, name)[key], 8)}
+            for name, key in (("sent", "sk"), ("received", "sk"), ("ready", "skaddr"))
+        },
+    )
+    return replace(
+        one, sent=joined(one.sent, other.sent), received=joined(one.received, other.received),
+        ready=joined(one.ready, other.ready),
+    )  # fmt: skip
+
+
+def test_what_the_processes_of_a_server_ask_each_other_is_no_request_of_its_own() -> None:
+    def told(by: int) -> Transfers:
+        given = transfers([(20, 5), (40, -3), (60, 5), (70, -3)], [15, 55])
+        return replace(given, ready={**given.ready, "pid": np.array([by, by]), "tid": np.array([by, by])})
+
+    outside, inside = told(90), told(10)
+    assert len(find_requests(both(outside, outside)).rows) == 4
+    assert len(find_requests(both(outside, inside)).rows) == 2
+    assert len(find_requests(both(outside, inside)).connections) == 1
+    assert len(find_requests(inside).rows) == 2  # client and server of one command
+
+
+def test_lines_of_a_batch_that_was_not_captured_are_counted_by_their_answers() -> None:
+    calls: list[tuple[Any, ...]] = []
+    for at in range(0, 1_000, 100):
+        calls += [(at, 1, b"ask\n"), (at + 1, -1, b"answer\n")]
+    calls += [(1_000, 1, b"ask again\n" * 40), *((1_001 + at, -1, b"answer\n") for at in range(40))]
+    found = find_requests(transfers(calls, []))
+    assert (found.framings, found.uncounted) == ({"lines": 50}, 0)

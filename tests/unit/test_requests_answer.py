@@ -8,7 +8,7 @@ import numpy as np
 
 from latlab.model.requests import CommonTrait
 from latlab.requests.connections import REQUEST
-from latlab.requests.judging.answer import tail_answer
+from latlab.requests.judging.answer import holding, tail_answer
 from latlab.requests.judging.common import traits_of
 from latlab.requests.parts import Spent
 
@@ -90,3 +90,24 @@ def test_slow_requests_that_are_like_the_others_have_nothing_in_common() -> None
     tail, median = chosen[:20].tolist(), chosen[20:].tolist()
     spent = ([USUAL[0]] * 20, [USUAL[0]] * 380)
     assert traits_of(table, tail, median, spent, ("A", "B", "C", "KEYS"), ("port",), lambda at: at % 2) == ()
+
+
+def test_the_slowest_may_hold_the_lock_that_the_others_wait_for() -> None:
+    waits: Spent = {("lock", "futex 0x40, in hold"): 900.0, ("running", "server"): 40.0}
+    held: Spent = {("running", "server in rebuild"): 800.0}
+    around = tail_answer([{("running", "server in rebuild"): 1_500.0}] * 10, USUAL)
+    hundredth = tail_answer([waits] * 90, USUAL, held=[held] * 90)
+    assert holding(around, hundredth).kind == "lock"
+    asleep = tail_answer([waits] * 90, USUAL, held=[{("timer", ""): 800.0}] * 90)
+    assert holding(around, asleep).kind == "running"
+    few = tail_answer([waits] * 3, USUAL)
+    assert holding(few, hundredth) is hundredth
+    assert holding(around, few) is around
+
+
+def test_a_place_is_told_without_its_function_where_that_differs() -> None:
+    tail: list[Spent] = [
+        {("lock", f"futex 0x40, released by server, in {name}"): 900.0} for name in "abcdefghij"
+    ]
+    assert tail_answer(tail, USUAL).where == "futex 0x40, released by server"
+    assert tail_answer(tail[:1] * 10, USUAL).where == "futex 0x40, released by server, in a"

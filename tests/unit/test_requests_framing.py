@@ -6,7 +6,7 @@ import pytest
 
 from latlab.requests.framing import Framing, Stream, UnparsedError, candidates
 from latlab.requests.framing.http import Http, path_kind
-from latlab.requests.framing.message import UNKNOWN
+from latlab.requests.framing.message import UNKNOWN, Message
 from latlab.requests.framing.postgresql import PostgreSql, fingerprint
 from latlab.requests.framing.resp import Resp
 
@@ -50,7 +50,7 @@ def test_a_whole_request_has_its_length_and_its_kind_without_values(
         (Http(), b"GET lost\r\n"),
         (Http(), b"hello"),
         (PostgreSql(), b"QUIT\r\n"),
-        (PostgreSql(), b"\0\0\0\x08\x04\xd2\x16\x2f"),
+        (PostgreSql(), b"\0\0\0\x10\x04\xd2\x16\x2e" + 8 * b"\0"),  # cancels another, unanswered
     ],
 )
 def test_what_is_not_of_the_protocol_does_not_parse(framing: Framing, data: bytes) -> None:
@@ -158,3 +158,13 @@ def test_a_protocol_is_proposed_when_half_of_the_beginnings_may_be_of_it() -> No
 def test_what_steers_a_terminal_is_in_no_kind_of_a_request() -> None:
     assert path_kind("/a\x1b]x\x9b/b") == "/a?]x?/b"
     assert fingerprint("SELECT \x1b]0;x") == "SELECT ?]?;x"
+
+
+def test_a_client_of_postgresql_may_ask_for_encryption_first_and_go_on_without() -> None:
+    framing = PostgreSql()
+    asked = framing.request(b"\0\0\0\x08\x04\xd2\x16\x2f")
+    assert asked is not None
+    assert (asked.length, asked.kind) == (8, "negotiate encryption")
+    assert framing.answer(b"N", asked.kind) == Message(1)
+    with pytest.raises(UnparsedError):
+        framing.answer(b"S", asked.kind)

@@ -107,3 +107,14 @@ def test_of_no_call_at_all_there_is_no_request() -> None:
 def test_without_events_of_sockets_no_connection_is_known() -> None:
     known = Lives({})
     assert (known.births(7), known.of(7, 100), known.end(7), known.port(7)) == ([], None, None, 0)
+
+
+def test_an_open_request_ends_with_its_own_connection_and_not_with_the_next_at_its_address() -> None:
+    given = replace(
+        calls((20, 5, 10), (40, -3, 10), (60, 5, 10), (900 * MS, 5, 10), (901 * MS, -3, 10)),
+        ready=arrived((15, 7), (55, 7), (899 * MS, 7)),
+        lives=lives((5, 7, SYN_RECEIVED, ESTABLISHED), (2 * MS, 7, ESTABLISHED, CLOSE),
+                    (890 * MS, 7, SYN_RECEIVED, ESTABLISHED)),
+    )  # fmt: skip
+    rows = find_requests(given).rows  # what was asked last was a farewell
+    assert rows[["arrived", "sent"]].tolist() == [(15, 40), (899 * MS, 901 * MS)]

@@ -72,6 +72,38 @@ def test_a_request_in_the_queue_waits_for_the_one_that_its_reader_works_on() -> 
     }
 
 
+def batch(lengths: list[int]) -> Any:
+    """One thread reads all at 0, works on each in turn, and answers each."""
+    ends = np.cumsum(lengths).tolist()
+    return np.array([request(0, at, end) for at, end in enumerate(ends)], REQUEST), ends
+
+
+def test_a_request_that_was_read_waits_while_its_thread_works_on_the_others_that_it_has_read() -> None:
+    rows, ends = batch([100, 100, 100])
+    seen = schedule([interval(0, State.RUNNING, 0, 300, cpu=0)])
+    assert Account(seen, rows, ("GET",)).of(2) == {
+        ("receive-queue", "server was busy with GET"): 2,
+        ("thread", "server was busy with GET"): ends[1] - 2,
+        ("running", "server"): 100,
+    }
+
+
+def test_who_waits_behind_one_is_late_by_what_that_does_and_who_waits_behind_many_by_their_number() -> None:
+    seen = schedule([interval(0, State.RUNNING, 0, 900, cpu=0)])
+    one, _ = batch([700, 50, 50, 50, 50])
+    assert Account(seen, one, ("GET",)).causes(4) == {("running", "server"): 900}
+    many, _ = batch([180, 180, 180, 180, 180])
+    assert Account(seen, many, ("GET",)).causes(4) == {
+        ("receive-queue", "server was busy with many that came before"): 720,
+        ("running", "server"): 180,
+    }
+    alike, _ = batch([180, 180, 180])  # one that takes no longer than others is only one more
+    assert Account(seen, alike, ("GET",)).causes(2) == {
+        ("receive-queue", "server was busy with many that came before"): 360,
+        ("running", "server"): 180,
+    }
+
+
 def test_running_is_told_by_the_functions_that_were_sampled() -> None:
     samples = np.array([(150, 0, 1, 0), (180, 0, 1, 1)], layouts.SAMPLE)
     seen = replace(
@@ -233,6 +265,40 @@ def test_a_quota_that_stopped_the_program_is_named_and_not_who_had_the_cpu_meanw
     assert Account(never, rows, ("GET",)).of(0) == {("runnable", "neighbour had the CPU"): 60.0 * ms}
 
 
+def test_a_long_wait_for_a_cpu_that_nobody_has_is_the_quotas() -> None:
+    ms = 1_000_000
+    waiting = [interval(0, State.RUNNABLE, 0, 60 * ms, cpu=1)]
+    rows = np.array([request(0, 0, 60 * ms)], REQUEST)
+    alone = schedule(waiting, ended=100 * ms)
+    assert Account(alone, rows, ("GET",)).of(0) == {("runnable", "no thread had the CPU"): 60.0 * ms}
+    limited = replace(alone, quota="10 ms in each 100 ms", throttled_ns=1 * ms)
+    assert Account(limited, rows, ("GET",)).of(0) == {
+        ("runnable", "CPU quota of 10 ms in each 100 ms"): 60.0 * ms
+    }
+
+
+def test_time_that_what_observes_had_the_cpu_is_told_and_is_nobodys_cause() -> None:
+    waiting = [interval(0, State.RUNNABLE, 100, 200, cpu=1)]
+    seen = replace(schedule(waiting), watching=np.array([(1, 90, 210, 5)], layouts.FOREIGN))
+    rows = np.array([request(100, 100, 200)], REQUEST)
+    assert Account(seen, rows, ("GET",)).of(0) == {("runnable", "latlab had the CPU"): 100}
+    usual: Any = [{("running", ""): 10.0}] * 50
+    slow: Any = [{("running", ""): 10.0, ("lock", "a"): 50.0, ("runnable", "latlab had the CPU"): 90.0}] * 10
+    assert (tail_answer(slow, usual).kind, tail_answer(slow, usual).share) == ("lock", 1.0)
+
+
+def test_who_has_no_cpu_for_longer_than_it_computes_is_not_late_by_its_computation() -> None:
+    usual: Any = [{("running", "a in f"): 10.0}] * 50
+    slow: Any = [{("running", "a in f"): 300.0, ("runnable", ""): 700.0}] * 10
+    behind: Any = [{("running", "a in f"): 300.0, ("running", "preempted meanwhile"): 700.0}] * 10
+    assert "no single thread" in tail_answer(slow, usual, behind, usual).withheld
+    slow = [{("running", "a in f"): 450.0, ("lock", "l"): 200.0, ("runnable", ""): 350.0}] * 10
+    behind = [
+        {("running", "a in f"): 450.0, ("lock", "l"): 200.0, ("running", "preempted meanwhile"): 350.0}
+    ] * 10
+    assert tail_answer(slow, usual, behind, usual).where == "a in f"
+
+
 def test_what_ended_a_wait_for_many_descriptors_has_no_name_of_its_own() -> None:
     polled = (0, State.BLOCKED, Wait.POLL, Source.NETWORK, -1, 100, 200, -1, 5, -1)
     rows = np.array([request(100, 100, 200)], REQUEST)
@@ -242,3 +308,120 @@ def test_what_ended_a_wait_for_many_descriptors_has_no_name_of_its_own() -> None
     ):
         made = replace(schedule([polled]), objects={5: thing})
         assert Account(made, rows, ("GET",)).of(0) == {("process", said): 100}
+
+
+def loop_that_waits(last: Any) -> Schedule:
+    """A loop that reads at 100, is woken by a client at 150, and goes on with its request at 300."""
+    rows = [
+        interval(0, State.RUNNING, 0, 110, cpu=0),
+        (0, State.BLOCKED, Wait.POLL, Source.NETWORK, -1, 110, 150, 1, 5, -1),
+        interval(0, State.RUNNING, 150, 160, cpu=0),
+        last,
+        interval(0, State.RUNNING, 300, 400, cpu=0),
+        interval(1, State.BLOCKED, 0, 400),
+    ]
+    return schedule(rows, ended=400)
+
+
+def test_what_an_event_loop_waits_for_is_what_lets_it_go_on_with_a_request() -> None:
+    rows = np.array([request(100, 100, 320)], REQUEST)
+    by_client = (0, State.BLOCKED, Wait.POLL, Source.NETWORK, -1, 160, 300, 1, 5, -1)
+    by_timer = (0, State.BLOCKED, Wait.TIMER, Source.TIMER, -1, 160, 300, -1, 5, -1)
+    read = {SERVER: (np.array([305]), np.array([77]))}  # from a peer that is called bystander
+
+    def waited(last: Any, asked: Any) -> dict[Any, float]:
+        seen = loop_that_waits(last)
+        found = Account(seen, rows, ("GET",), asked=asked, clients=frozenset({WORKER})).of(0)
+        return {key: ns for key, ns in found.items() if key[0] != "running"}
+
+    assert waited(by_client, read) == {("process", "bystander"): 180}
+    assert waited(by_timer, {}) == {("timer", ""): 180}
+    assert waited(by_timer, read) == {("process", "bystander"): 180}
+    assert waited(by_client, {}) == {("unexplained", "what the event loop waited for"): 180}
+
+
+def test_a_wait_is_told_with_the_function_in_which_it_began() -> None:
+    samples = np.array([(100, 0, 0, 0), (500, 0, 0, 1)], layouts.SAMPLE)
+    sleeps = [(0, State.BLOCKED, Wait.TIMER, Source.TIMER, -1, at, at + 100, -1, -1, sample)
+              for at, sample in ((100, 0), (300, -1))]  # fmt: skip
+    syncs = [(0, State.BLOCKED, Wait.SYNC, Source.DISK, -1, 500, 600, -1, -1, 1)]
+    seen = replace(
+        schedule([*sleeps, *syncs]), samples=samples, stacks=((0, 1, 3), (2, 3)),
+        frames=(Frame("__nanosleep", module="/lib/libc.so.6"), Frame("check(int)", module="/bin/server"),
+                Frame("record", module="/bin/server"), Frame("serve", module="/bin/server")),
+    )  # fmt: skip
+    rows = np.array([request(at, at, at + 100) for at in (100, 300, 500)], REQUEST)
+    account = Account(seen, rows, ("GET",))
+    assert account.of(0) == account.of(1) == {("timer", "in check"): 100}
+    assert account.of(2) == {("disk", "fsync, in record"): 100}
+
+
+def test_interrupts_that_a_running_threads_cpu_served_are_a_part() -> None:
+    seen = replace(
+        schedule([interval(0, State.RUNNING, 100, 300, cpu=0)]),
+        interrupted=np.array([(0, 100, 300, 80)], layouts.INTERRUPTED),
+    )
+    rows = np.array([request(100, 100, 200)], REQUEST)
+    assert Account(seen, rows, ("GET",)).of(0) == {
+        ("interrupt", "interrupts that its CPU served"): 40,
+        ("running", "server"): 60,
+    }
+
+
+def test_the_interpreters_lock_has_its_name_whichever_of_its_words_is_waited_for() -> None:
+    waits = [(0, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, at, at + 100, 1, 0x40, sample)
+             for at, sample in ((100, 0), (300, -1))]  # fmt: skip
+    seen = replace(
+        schedule(waits), samples=np.array([(100, 0, 0, 0)], layouts.SAMPLE), stacks=((0, 1),),
+        frames=(Frame("take_gil", module="/usr/bin/python3"), Frame("serve", "server.py")),
+    )  # fmt: skip
+    rows = np.array([request(300, 300, 400)], REQUEST)
+    assert Account(seen, rows, ("GET",)).of(0) == {
+        ("lock", "the interpreter's lock, released by worker, in serve"): 100
+    }
+
+
+def test_what_the_kernel_computes_to_make_data_durable_is_the_disks_time() -> None:
+    seen = replace(
+        schedule([interval(0, State.RUNNING, 0, 300, cpu=0)]),
+        samples=np.array([(150, 0, 1, 0)], layouts.SAMPLE), stacks=((0, 1),),
+        frames=(Frame("fsync", module="/lib/libc.so.6"), Frame("record", module="/bin/server")),
+    )  # fmt: skip
+    rows = np.array([request(100, 100, 200)], REQUEST)
+    assert Account(seen, rows, ("GET",)).of(0) == {("disk", "fsync, in record"): 100}
+
+
+def test_who_had_a_lock_is_found_behind_others_that_waited_for_it() -> None:
+    threads = tuple(ScheduledThread(tid, 10, f"t{tid}", "server", 0, 400) for tid in (11, 12, 13))
+    waits = [(at, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 100, 300 + at, at + 1, 0x40, -1)
+             for at in (0, 1)]  # fmt: skip
+    rows = [*waits, interval(2, State.RUNNING, 0, 400, cpu=0)]
+    rows += [interval(at, State.RUNNING, 0, 100, cpu=1) for at in (0, 1)]
+    rows += [interval(at, State.RUNNING, 300 + at, 400, cpu=1) for at in (0, 1)]
+    seen = replace(schedule(rows, ended=400), threads=threads)
+    account = Account(seen, np.array([request(100, 100, 300)], REQUEST), ("GET",))
+    assert account.of(0) == {("lock", "futex 0x40, released by t12"): 200}
+    assert account.held(0) == {("running", "t13"): 200}
+
+
+def test_a_worker_that_idles_has_not_taken_a_request_up_and_one_that_waits_for_a_lock_has() -> None:
+    queue, table = 0x100, 0x900
+    rows: list[Any] = [interval(0, State.RUNNING, 0, 2_000, cpu=0)]
+    handled = []
+    for at in range(0, 1_000, 100):  # it waits for work while each is read, and answers 20 later
+        rows.append(interval(1, State.RUNNING, at, at + 30, cpu=1))
+        rows.append((1, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, at + 30, at + 100, 0, queue, -1))
+        handled.append((at + 90, at + 90, at + 120, at + 120, SERVER, WORKER, 0, 0, 1, 1, 1))
+    # The last one is read while it works, after which it waits for work, and then for a lock.
+    rows += [interval(1, State.RUNNING, 1_000, 1_030, cpu=1),
+             (1, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 1_030, 1_200, 0, queue + 4, -1),
+             interval(1, State.RUNNING, 1_200, 1_210, cpu=1),
+             (1, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 1_210, 1_500, 0, table, -1),
+             interval(1, State.RUNNING, 1_500, 2_000, cpu=1)]  # fmt: skip
+    handled.append((1_025, 1_025, 1_510, 1_510, SERVER, WORKER, 0, 0, 1, 1, 1))
+    account = Account(schedule(rows, ended=2_000), np.array(handled, REQUEST), ("GET",))
+    assert account.of(10) == {
+        ("thread", "worker"): 175,
+        ("running", "worker"): 20,
+        ("lock", f"futex {table:#x}, released by server"): 290,
+    }

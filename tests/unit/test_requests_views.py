@@ -21,6 +21,7 @@ from latlab.model.requests import (
 )
 from latlab.reports.diagnosis.text import text
 from latlab.reports.requests.perfetto import trace
+from latlab.reports.requests.text import slow_rows
 from latlab.reports.requests.timeline import timelines
 
 SPANS = (
@@ -78,3 +79,36 @@ def test_a_live_view_shows_one_look_after_the_other() -> None:
         show(replace(FOUND, distrust=("too short",)))
     assert "p99 900 µs" in " ".join(out.getvalue().split())
     assert "Not trustworthy: too short." in out.getvalue()
+
+
+def test_slices_of_a_track_nest_and_arrows_have_both_ends() -> None:
+    spans = (
+        RequestSpan("reader 11", "running", "", 0, 1_500),
+        RequestSpan("reader 11", "thread", "", 1_500, 2_000),
+        RequestSpan("worker 12", "running", "", 2_000, 9_000),
+    )
+    wakes = tuple(RequestWake(at, "reader 11", "worker 12") for at in (300, 900, 1_700, 1_900, 2_500))
+    other = replace(SLOW, ns=9_000, timeline=spans, wakes=(*wakes, RequestWake(0, "client 9", "reader 11")))
+    events = json.loads(trace(replace(FOUND, slowest=(SLOW, other))))["traceEvents"]
+    tracks: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for one in events:
+        if one["ph"] == "X":
+            tracks.setdefault((one["pid"], one["tid"]), []).append((one["ts"], one["ts"] + one["dur"]))
+    for slices in tracks.values():
+        open_until: list[float] = []
+        for begin, end in sorted(slices, key=lambda one: (one[0], -one[1])):
+            while open_until and open_until[-1] <= begin + 1e-6:
+                open_until.pop()
+            assert not open_until or end <= open_until[-1] + 1e-6
+            open_until.append(end)
+    begun = [one["id"] for one in events if one["ph"] == "s"]
+    assert sorted(begun) == sorted(one["id"] for one in events if one["ph"] == "f")
+    assert len(set(begun)) == len(begun)
+    named = {(one["pid"], one["tid"]) for one in events if one["name"] == "thread_name"}
+    assert {(one["pid"], one["tid"]) for one in events if one["ph"] in "Xsf"} <= named
+
+
+def test_a_slow_request_is_mostly_the_kind_of_part_that_its_parts_sum_to() -> None:
+    parts = (RequestPart("running", "", 400, 0.4), RequestPart("lock", "a", 300, 0.3),
+             RequestPart("lock", "b", 300, 0.3))  # fmt: skip
+    assert slow_rows(replace(FOUND, slowest=(replace(SLOW, parts=parts),)))[0][2] == "blocked on a lock 60 %"

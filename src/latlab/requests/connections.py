@@ -40,6 +40,8 @@ NEVER = np.iinfo(np.int64).max
 _PEEK = 2  # MSG_PEEK: what is looked at is read again
 _UNIX = 1  # AF_UNIX
 _ONE_WAY = 5  # calls
+_LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
+_NONE = np.zeros(0, np.int64)
 _BEGINNINGS = 8  # of requests, by which protocols are proposed
 
 Array = np.ndarray[Any, Any]
@@ -55,6 +57,8 @@ class Found:
         framings: how many requests were told apart by which framing.
         uncounted: exchanges in which more requests may have come than are counted.
         calls: by thread, when its calls on all sockets ended, in order, and which of them answered.
+        asked: by thread, when it read what it had asked others for, and which thread had sent that (-1: it
+            isn't known). clients: threads that ask.
     """
 
     rows: Array
@@ -63,6 +67,8 @@ class Found:
     framings: Mapping[str, int] = field(default_factory=dict)
     uncounted: int = 0
     calls: Mapping[int, tuple[Array, Array]] = field(default_factory=dict)
+    asked: Mapping[int, tuple[Array, Array]] = field(default_factory=dict)
+    clients: frozenset[int] = frozenset()
 
     @property
     def framing(self) -> str:
@@ -82,30 +88,47 @@ class _Connection:
 
 def find_requests(transfers: Transfers) -> Found:
     """Pair what came in with what went out, connection by connection."""
-    ready = _by_socket(*_arrivals_of(transfers))
+    sockets, times, tellers, inner = _arrivals_of(transfers)
+    ready, told_by = _by_socket(sockets, times, times), _by_socket(sockets, times, tellers)
+    within = _by_socket(sockets, times, inner)
     lives = Lives(transfers.lives)
+    serving: list[tuple[int, _Connection, str, int | None]] = []
+    asked: list[tuple[int, int, int]] = []
+    for sk, parts in _connections(transfers, ready, lives).items():
+        for number, one in enumerate(parts):
+            name, serves = _named(transfers, one, lives.of(sk, one.calls[0].time_ns))
+            if not serves:
+                arrivals = ready.get(sk, _NONE), told_by.get(sk, _NONE)
+                asked += _read_there(one, *arrivals, _is_here(transfers, one))
+            elif not _one_way(one.calls):
+                over = lives.end_after(sk, one.calls[-1].time_ns)
+                if over is None and number < len(parts) - 1:  # the next one at this address has begun by then
+                    over = parts[number + 1].calls[0].arrived_ns
+                serving.append((sk, one, name, over))
+    outer = [one for one in serving if not _from_within(within.get(one[0], _NONE))]
     rows: list[tuple[Any, ...]] = []
     names: list[str] = []
     kinds: dict[str, int] = {}
     framings: Counter[str] = Counter()
     uncounted = 0
     served: list[Call] = []
-    for sk, parts in _connections(transfers, ready, lives).items():
-        for number, one in enumerate(parts):
-            name, serves = _named(transfers, one, lives.of(sk, one.calls[0].time_ns))
-            if not serves or _one_way(one.calls):
-                continue
-            names.append(name)
-            served += (call for call in one.calls if not call.inward)
-            found = paired(one.calls, candidates(_beginnings(one.calls)))
-            framings[found.framing] += len(found.pairs) + len(found.open)
-            uncounted += found.uncounted
-            over = parts[number + 1].calls[0].arrived_ns if number < len(parts) - 1 else lives.end(sk)
-            still = found.open if over is None else _given_up(found.open, over)
-            waiting = _waiting(one, ready.get(sk), still) if over is None else []
-            for pair in (*found.pairs, *still, *waiting):
-                row = _row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds)))
-                rows.append(row if over is None or pair.sent else (*row[:3], over, *row[4:]))
+    clients: set[int] = set()
+    # What processes of the server ask each other is part of what they are asked from outside.
+    for sk, one, name, over in outer if outer else serving:
+        told, inside = told_by.get(sk, _NONE), within.get(sk, _NONE)
+        clients.update(
+            np.unique(told[~inside.astype(bool)]).tolist()
+        )  # a server's own delivers for others, too
+        names.append(name)
+        served += (call for call in one.calls if not call.inward)
+        found = paired(one.calls, candidates(_beginnings(one.calls)))
+        framings[found.framing] += len(found.pairs) + len(found.open)
+        uncounted += found.uncounted
+        still = found.open if over is None else _given_up(found.open, over)
+        waiting = _waiting(one, ready.get(sk), still) if over is None else []
+        for pair in (*found.pairs, *still, *waiting):
+            row = _row(pair, len(names) - 1, kinds.setdefault(pair.kind, len(kinds)))
+            rows.append(row if over is None or pair.sent else (*row[:3], over, *row[4:]))
     for name, when in _not_accepted(transfers, ready, lives):
         names.append(name)
         pair = Pair(Call(when, True, -1, 0, b"", when, True), "not accepted yet", 0)
@@ -114,6 +137,7 @@ def find_requests(transfers: Transfers) -> Found:
     return Found(
         table[np.argsort(table["arrived"], kind="stable")], tuple(names), tuple(kinds),
         {name: count for name, count in framings.items() if count}, uncounted, _calls(transfers, served),
+        _by_thread(asked), frozenset(clients),
     )  # fmt: skip
 
 
@@ -146,17 +170,50 @@ def _row(pair: Pair, connection: int, kind: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _arrivals_of(transfers: Transfers) -> tuple[Array, Array]:
-    """The sockets and times of arrivals, but for what an observed process itself put into a unix socket.
+def _from_within(inner: Array) -> bool:
+    """Whether what arrived on a connection came from the observed processes themselves."""
+    return bool(len(inner) and inner.mean() > 1 / 2)
 
-    That is its answer, in the client's end, whose address may become another connection's.
+
+def _arrivals_of(transfers: Transfers) -> tuple[Array, Array, Array, Array]:
+    """The sockets and times of arrivals, who sent, and if that is observed.
+
+    Without what observed processes put into unix sockets: that is an answer, in the client's end, whose
+    address may become another connection's.
     """
     ready = transfers.ready
-    kept = np.ones(len(ready["time_ns"]), bool)
-    if "family" in ready and "pid" in ready:
+    own, kept = np.zeros(len(ready["time_ns"]), bool), np.ones(len(ready["time_ns"]), bool)
+    if "pid" in ready:
         own = np.isin(ready["pid"], np.fromiter(transfers.pids, np.int64))
+    if "family" in ready:
         kept = ~(own & (ready["family"] == _UNIX))
-    return ready["skaddr"][kept], ready["time_ns"][kept]
+    tellers = ready["tid"] if "tid" in ready else np.full(len(kept), -1)
+    return ready["skaddr"][kept], ready["time_ns"][kept], tellers[kept], own[kept]
+
+
+def _is_here(transfers: Transfers, one: _Connection) -> bool:
+    """Whether the other end of a connection is on this machine: the kernel delivers while it is sent then."""
+    link = transfers.descriptors.get((one.pid, one.descriptor), "")
+    match = re.fullmatch(r"socket:\[(\d+)\]", link)
+    end = transfers.ends.get(int(match[1])) if match else None
+    return match is not None and (end is None or end[0].startswith(_LOOPBACK))
+
+
+def _read_there(one: _Connection, times: Array, tellers: Array, here: bool) -> list[tuple[int, int, int]]:
+    """Of a connection on which others are asked, each reading: by which thread, when, and who had sent it."""
+    found = []
+    for call in one.calls:
+        if call.inward:
+            at = int(np.searchsorted(times, call.time_ns, side="right")) - 1
+            found.append((call.tid, call.time_ns, int(tellers[at]) if here and at >= 0 else -1))
+    return found
+
+
+def _by_thread(asked: Sequence[tuple[int, int, int]]) -> dict[int, tuple[Array, Array]]:
+    rows = np.array(sorted(asked), np.int64).reshape(-1, 3)
+    tids, starts = np.unique(rows[:, 0], return_index=True)
+    parts = np.split(rows, starts[1:]) if len(tids) else []
+    return {int(tid): (part[:, 1], part[:, 2]) for tid, part in zip(tids.tolist(), parts, strict=True)}
 
 
 def _one_way(calls: list[Call]) -> bool:
@@ -270,14 +327,15 @@ def _arrival(arrivals: Array | None, last_read: int, time: int, again: bool) -> 
     return (int(arrivals[high - 1]), True) if high and again else (time, False)
 
 
-def _by_socket(sockets: Array, times: Array) -> dict[int, Array]:
+def _by_socket(sockets: Array, times: Array, values: Array) -> dict[int, Array]:
+    """The values of each socket's arrivals, by their time."""
     if not len(sockets):
         return {}
     order = np.lexsort((times, sockets))
-    sockets, times = sockets[order], times[order]
+    sockets, values = sockets[order], values[order]
     ids, starts = np.unique(sockets, return_index=True)
     return {
-        int(sk): part for sk, part in zip(ids.tolist(), np.split(times, starts[1:].tolist()), strict=True)
+        int(sk): part for sk, part in zip(ids.tolist(), np.split(values, starts[1:].tolist()), strict=True)
     }
 
 

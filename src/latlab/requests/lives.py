@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +34,7 @@ class Lives:
     def __init__(self, rows: Mapping[str, np.ndarray[Any, Any]]) -> None:
         self._begun: dict[int, list[Life]] = {}
         self._ended: dict[int, int] = {}
+        self._ends: dict[int, list[int]] = {}
         keys = ("time_ns", "skaddr", "oldstate", "newstate", "sport")
         if not rows:
             return
@@ -43,6 +44,7 @@ class Lives:
                 self._ended.pop(sk, None)
             elif new == _CLOSE:
                 self._ended[sk] = time
+                self._ends.setdefault(sk, []).append(time)
 
     def births(self, sk: int) -> list[int]:
         """When connections began at this address."""
@@ -57,6 +59,12 @@ class Lives:
     def end(self, sk: int) -> int | None:
         """When the last connection at this address has ended; None while it hasn't."""
         return self._ended.get(sk)
+
+    def end_after(self, sk: int, time_ns: int) -> int | None:
+        """When the connection that was at this address at a time has ended; None where that wasn't seen."""
+        ends = self._ends.get(sk, [])
+        at = bisect_left(ends, time_ns)
+        return ends[at] if at < len(ends) else None
 
     def port(self, sk: int) -> int:
         """On which one at this address was called; 0 where none was."""

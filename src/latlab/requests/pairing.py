@@ -160,7 +160,8 @@ class Pairing:
     def _turn(self) -> None:
         """An answer has ended, as far as the direction says it."""
         self._exchanges += 1
-        self._unequal += self._came != self._went
+        # What was not captured of a batch is counted by its answers.
+        self._unequal += self._went < self._came if self._in.lost else self._came != self._went
         self._came = self._went = 0
         if self._in.lost or (self._in.began is not None and not self._by_framing):
             self._named += bool(self._in.lost_kind)

@@ -13,8 +13,11 @@ import numpy as np
 
 from latlab.model.requests import PartKind, RequestPart, RequestSpan, RequestWake
 from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.requests.connections import NEVER
 from latlab.requests.faults import Faults
-from latlab.schedule.code.names import plain
+from latlab.requests.occupants import Occupants
+from latlab.requests.owners import NOBODY, Owners
+from latlab.requests.places import Places
 
 __all__ = ["PREEMPTED", "Account", "Spent", "merged"]
 
@@ -23,18 +26,17 @@ Spent = dict[tuple[PartKind, str], float]
 
 #: Of `Account.causes`: without a CPU in the middle of what a thread runs.
 PREEMPTED = "preempted meanwhile"
-_LEAST_STOP_NS = 1_000_000  # of a wait that a quota may be the cause of
-_MOSTLY, _SOMETIMES = 0.7, 0.2  # of such waits, that it explains
+# Of what a request waits behind, that one other takes, and times as long as usual, to be what it is late by.
+_MOST_OF_ALL, _LONGER = 0.4, 2.0
+_FEW_INTERRUPTS = 0.05  # likewise
 _FEW_FAULTS = 0.05  # of the time that a thread ran, below which missing pages are not told apart
-_COLLECTS = (
-    "gc_collect_",
-    "_PyGC_Collect",
-    "PyGC_Collect",
-    "_PyGC_CollectNoFail",
-)  # CPython, Modules/gcmodule.c
 _ONE_CONDITION = 64  # bytes
 _AGAIN_NS = 1_000_000
+_OFTEN_IDLE = 0.1  # of the readings of its requests that a worker waits for a word, for that to be its idling
+_DEEPEST = 16  # who waits for who waits for a lock
 _MOST_SPANS = 300  # of one request's timeline
+_TO_CLIENT = "to the client"
+_PLACED = ("lock", "disk", "timer", "process")  # kinds of waits that have a place in the code
 _IDLE_READING = (Wait.POLL, Wait.SOCKET, Wait.PIPE)
 _IDLE = (Wait.POLL, Wait.FUTEX, Wait.EVENTFD, Wait.PIPE, Wait.SOCKET)
 
@@ -46,7 +48,7 @@ class Account:
         schedule: of the server while it answered them.
         rows: of REQUEST, all of them. kinds: the names of their kinds.
         faults: pages that were missing to its threads.
-        calls: as `Found.calls`.
+        calls, asked, clients: as of `Found`.
     """
 
     def __init__(
@@ -56,21 +58,30 @@ class Account:
         kinds: Sequence[str],
         faults: Faults | None = None,
         calls: Mapping[int, tuple[Array, Array]] | None = None,
+        asked: Mapping[int, tuple[Array, Array]] | None = None,
+        clients: frozenset[int] = frozenset(),
     ) -> None:
         self._schedule = schedule
+        self._asked, self._clients = (asked if asked is not None else {}), clients
         self._calls = calls if calls is not None else {}
         self._faults = faults if faults is not None else Faults()
         self._requests, self._kinds = rows, kinds
         self._before = _done_before(rows)
-        self._reads = _reads(rows)
         self._index = {one.tid: index for index, one in enumerate(schedule.threads)}
+        self._names = {one.tid: one.name for one in schedule.threads}
+        serving = {
+            self._index.get(int(tid), -1) for key in ("reader", "sender") for tid in np.unique(rows[key])
+        }
+        self._places = Places(schedule, serving)
         self._rows = {index: schedule.of_thread(index) for index in self._index.values()}
-        self._turns = _turns(schedule)
-        self._stopped = _stopped_by_quota(schedule)
-        self._samples = _samples(schedule)
+        self._occupants = Occupants(schedule)
+        self._idle_words = self._words_of_idling()
+        self._owners = Owners(rows)
         self._spans: list[RequestSpan] = []
         self._lane, self._at = "", 0
         self._behind = False
+        self._which = NOBODY  # the request that is taken apart
+        self._ahead: dict[int, int] = {}  # others that it waits behind, and for how long
         self._locks: list[tuple[int, int, int]] = []  # of the last request: who let go, and when
 
     def of(self, index: int) -> Spent:
@@ -83,20 +94,46 @@ class Account:
         self.of(index)
         found: Spent = {}
         for holder, begin, end in list(self._locks):
-            self._meanwhile(found, holder, begin, end)
+            self._held(found, holder, begin, end, _DEEPEST)
         return found
+
+    def _held(self, found: Spent, holder: int, begin: int, end: int, deep: int) -> None:
+        """What a holder did; while it waited for a lock itself, what the one did who had that."""
+        for row, since, ns in self._cut(holder, begin, end):
+            waker = int(row["waker"])
+            if deep and row["state"] == State.BLOCKED and waker >= 0 and self._wait(row)[0] == "lock":
+                self._held(found, waker, since, since + ns, deep - 1)
+            else:
+                self._account(found, row, since, ns)
 
     def causes(self, index: int) -> Spent:
         """The same by what those did meanwhile for whom it waited: the reader, the worker.
 
-        Who waits behind a request that computes is as late by that computation as the request itself.
+        Who waits behind a request that computes is as late by that computation as the request itself. Who
+        waits behind others, none of which takes most of that time, or long, is late by their number.
         """
         self._behind = True
-        return self._apart(index)
+        found = self._apart(index)
+        ahead, longest = sum(self._ahead.values()), max(self._ahead.values(), default=0)
+        alone = longest >= max(_MOST_OF_ALL * ahead, _LONGER * self._owners.usual_ns)
+        return self._queued(index) if ahead > sum(found.values()) / 2 and not alone else found
+
+    def _queued(self, index: int) -> Spent:
+        """The parts of one that waits behind many: before and after its reading it waits for one thread."""
+        request, found = self._requests[index], self.of(index)
+        queue: PartKind = "receive-queue" if request["reader"] == request["sender"] else "thread"
+        sender = self._index.get(int(request["sender"]), -1)
+        where = f"{self._name(sender)} was busy with many that came before" if sender >= 0 else ""
+        merged: Spent = {}
+        for (kind, place), ns in found.items():
+            waits = kind in ("receive-queue", "thread") and place
+            key = (queue, where) if waits else (kind, place)
+            merged[key] = merged.get(key, 0.0) + ns
+        return merged
 
     def _apart(self, index: int) -> Spent:
         spent: Spent = {}
-        self._locks = []
+        self._locks, self._ahead, self._which = [], {}, index
         request, done_before = self._requests[index], int(self._before[index])
         arrived, read = int(request["arrived"]), int(request["read"])
         answered, sent = int(request["answered"]), int(request["sent"])
@@ -112,7 +149,7 @@ class Account:
             else:
                 self._add(spent, "thread", self._name(sender), begun - read)
         self._working(spent, sender if sender >= 0 else reader, begun, answered)
-        self._add(spent, "send", "", sent - answered)
+        self._add(spent, "send", _TO_CLIENT, sent - answered)
         return spent
 
     def timeline(self, index: int) -> tuple[tuple[RequestSpan, ...], tuple[RequestWake, ...]]:
@@ -154,11 +191,8 @@ class Account:
 
     def share_of(self, thread: int, begin: int, end: int, function: str) -> float | None:
         """Of the samples in a stretch in which a thread ran, those in a function; None without a sample."""
-        times, stacks = self._samples.get(thread, (_NONE, _NONE))
-        low, high = np.searchsorted(times, [begin, end])
-        if low == high:
-            return None
-        return sum(self._function(stack) == function for stack in stacks[low:high].tolist()) / int(high - low)
+        taken = self._places.samples(thread, begin, end)
+        return taken.count(function) / len(taken) if taken else None
 
     def share_of_kind(self, indices: Sequence[int], function: str) -> float:
         """Of the samples while these requests were worked on, those in a function; 0 without any."""
@@ -166,10 +200,9 @@ class Account:
         for index in indices:
             request = self._requests[index]
             thread = self._index.get(int(request["sender"]), -1)
-            times, stacks = self._samples.get(thread, (_NONE, _NONE))
-            low, high = np.searchsorted(times, [int(request["read"]), int(request["sent"])])
-            taken += int(high - low)
-            inside += sum(self._function(stack) == function for stack in stacks[low:high].tolist())
+            found = self._places.samples(thread, int(request["read"]), int(request["sent"]))
+            taken += len(found)
+            inside += found.count(function)
         return inside / taken if taken else 0.0
 
     def functions_of(self, indices: Iterable[int]) -> dict[str, float]:
@@ -234,89 +267,122 @@ class Account:
         self._add(spent, "unexplained", "", read - arrived - known)
 
     def _busy(self, spent: Spent, reader: int, begin: int, end: int) -> None:
-        """While the reading thread ran: for which request that it had read before.
-
-        A thread that reads one request after the other works on the one that it has read last.
-        """
-        name, at = self._name(reader), begin
-        times, which = self._reads.get(self._schedule.threads[reader].tid, (_NONE, _NONE))
-        place = int(np.searchsorted(times, begin, side="right")) - 1
-        while at < end:
-            until = min(end, int(times[place + 1])) if place + 1 < len(times) else end
-            other = ""
-            if place >= 0:
-                row = self._requests[which[place]]
-                until = min(until, int(row["sent"])) if int(row["sent"]) > at else until
-                if int(row["sent"]) > at:
-                    other = f" with {self._kinds[int(row['kind'])]}"
+        """While the reading thread ran: for which request that it had read before."""
+        one = self._schedule.threads[reader]
+        for owner, since, until in self._owners.cut(one.tid, begin, end):
             if self._behind:
-                self._running(spent, reader, at, until - at)
+                self._before_it(owner, until - since)
+                self._running(spent, reader, since, until - since)
             else:
-                self._add(spent, "receive-queue", f"{name} was busy{other}", until - at)
-            at = until
-            if place + 1 < len(times) and at >= int(times[place + 1]):
-                place += 1
+                other = owner not in (NOBODY, self._which)
+                with_it = f" with {self._kinds[int(self._requests[owner]['kind'])]}" if other else ""
+                self._add(spent, "receive-queue", f"{one.name} was busy{with_it}", until - since)
 
     def _working(self, spent: Spent, index: int, begin: int, end: int) -> None:
         known = 0
-        waits: list[
-            tuple[Any, int]
-        ] = []  # of a loop over many connections: who answered this one, it saw last
+        waits: list[tuple[Any, int]] = []  # of a loop over many connections
         for row, since, ns in self._cut(index, begin, end):
             known += ns
-            if row["state"] == State.BLOCKED and row["wait"] == Wait.POLL and row["source"] != Source.TIMER:
+            if row["state"] == State.BLOCKED and row["wait"] in (Wait.POLL, Wait.TIMER):
                 waits.append((row, ns))
-            self._account(spent, row, since, ns)
-        if waits:
-            self._rename(spent, waits)
+            if row["state"] == State.RUNNING and self._which != NOBODY:
+                self._shared(spent, index, since, since + ns)
+            else:
+                self._account(spent, row, since, ns)
+        if any(row["wait"] == Wait.POLL for row, _ in waits):
+            self._rename(spent, index, waits, end)
         self._add(spent, "unexplained", "", end - begin - known)
 
-    def _rename(self, spent: Spent, waits: Sequence[tuple[Any, int]]) -> None:
-        """An event loop is woken for others as well: a request's peer is the one that woke it last."""
-        _, last = self._wait(waits[-1][0])
-        for row, ns in waits[:-1]:
-            kind, where = self._wait(row)
-            if kind == "process" and where != last and spent.get((kind, where), 0.0) >= ns:
-                spent[kind, where] -= ns
-                spent[kind, last] = spent.get((kind, last), 0.0) + ns
+    def _shared(self, spent: Spent, thread: int, begin: int, end: int) -> None:
+        """While the thread ran that has read it: for itself, or for another one that it has read, too."""
+        one = self._schedule.threads[thread]
+        for owner, since, until in self._owners.cut(one.tid, begin, end):
+            if owner in (self._which, NOBODY):
+                self._running(spent, thread, since, until - since)
+            elif self._behind:
+                self._before_it(owner, until - since)
+                self._running(spent, thread, since, until - since)
+            else:
+                kind = self._kinds[int(self._requests[owner]["kind"])]
+                self._add(spent, "thread", f"{one.name} was busy with {kind}", until - since)
+
+    def _before_it(self, other: int, ns: int) -> None:
+        if other not in (NOBODY, self._which):
+            self._ahead[other] = self._ahead.get(other, 0) + ns
+
+    def _rename(self, spent: Spent, thread: int, waits: Sequence[tuple[Any, int]], end: int) -> None:
+        """An event loop is woken for others as well: what let it go on with this request, it saw last."""
+        last = self._let_go_on(thread, waits[-1][0], end)
+        for row, ns in waits:
+            key = self._wait(row)
+            polled = row["wait"] == Wait.POLL or (last[0] == "process" and int(row["object"]) >= 0)
+            if polled and key[0] in ("process", "timer") and key != last and spent.get(key, 0.0) >= ns:
+                spent[key] -= ns
+                spent[last] = spent.get(last, 0.0) + ns
         for key in [key for key, ns in spent.items() if ns <= 0]:
             del spent[key]
 
+    def _let_go_on(self, thread: int, row: Any, end: int) -> tuple[PartKind, str]:
+        """What a loop waited for, by its last wait before an answer: a timer, or a peer that it then read."""
+        times, tellers = self._asked.get(self._schedule.threads[thread].tid, (_NONE, _NONE))
+        low, high = np.searchsorted(times, [int(row["end"]), end], side="right")
+        if high > low:
+            teller = int(tellers[high - 1])
+            name = self._names.get(teller) or self._schedule.foreign_names.get(teller, "")
+            return ("process", name) if name else self._wait(row)
+        waker = int(row["waker"])
+        if row["wait"] == Wait.POLL and waker >= 0 and self._schedule.threads[waker].tid in self._clients:
+            return "unexplained", "what the event loop waited for"  # a client that asks lets no other go on
+        return self._wait(row)
+
     def _meanwhile(self, spent: Spent, index: int, begin: int, end: int) -> None:
         """What another thread did in this time, without following it any further."""
-        behind, self._behind = self._behind, False
+        for owner, since, until in self._owners.cut(self._schedule.threads[index].tid, begin, end):
+            self._before_it(owner, until - since)
+        kept = self._behind, self._which
+        self._behind, self._which = False, NOBODY
         self._working(spent, index, begin, end)
-        self._behind = behind
+        self._behind, self._which = kept
 
     def _running(self, spent: Spent, thread: int, begin: int, ns: int) -> None:
         """By the functions in which it was sampled meanwhile; without a sample none is named."""
         name = self._name(thread)
+        served = self._interrupted(thread, begin, ns)
+        if served > _FEW_INTERRUPTS * ns:
+            self._add(spent, "interrupt", "interrupts that its CPU served", served)
+            ns -= served
         missing = self._faults.ns(self._schedule.threads[thread].tid, begin, ns)
         if missing > _FEW_FAULTS * ns:
             self._add(spent, "fault", "pages that were touched for the first time", missing)
             ns -= missing
-        times, stacks = self._samples.get(thread, (_NONE, _NONE))
-        low, high = np.searchsorted(times, [begin, begin + ns])
-        for stack in stacks[low:high].tolist():
-            function = self._function(stack)
-            self._add(spent, "running", f"{name} in {function}" if function else name, ns // (high - low))
-        self._add(spent, "running", name, ns - (high - low) * (ns // (high - low)) if high > low else ns)
+        taken = self._places.stacks(thread, begin, begin + ns)
+        for stack in taken:
+            function, each = self._places.function(stack), ns // len(taken)
+            if self._places.durable(stack):
+                self._add(spent, "disk", f"fsync, in {function}" if function else "fsync", each)
+            else:
+                self._add(spent, "running", f"{name} in {function}" if function else name, each)
+        self._add(spent, "running", name, ns % len(taken) if taken else ns)
 
-    def _function(self, stack: int) -> str:
-        """The innermost function of the program's own language."""
-        frames = [self._schedule.frames[index] for index in self._schedule.stacks[stack]]
-        if any(one.function.startswith(_COLLECTS) for one in frames):
-            return "the interpreter's garbage collection"
-        python = [one for one in frames if one.file.endswith(".py")]
-        return next((plain(one.function) for one in python or frames if one.function), "")
+    def _interrupted(self, thread: int, begin: int, ns: int) -> int:
+        """Of a stretch in which a thread ran, what interrupts took: their share of its turn."""
+        turns = self._schedule.interrupted
+        low, high = np.searchsorted(turns["thread"], [thread, thread + 1])
+        own = turns[low:high]
+        at = int(np.searchsorted(own["end"], begin, side="right"))
+        if at == len(own):
+            return 0
+        turn = own[at]
+        inside = min(int(turn["end"]), begin + ns) - max(int(turn["begin"]), begin)
+        return int(turn["ns"] * max(0, inside) / max(1, int(turn["end"]) - int(turn["begin"])))
 
     def _account(self, spent: Spent, row: Any, begin: int, ns: int) -> None:
         state = int(row["state"])
         if state == State.RUNNING:
             self._running(spent, int(row["thread"]), begin, ns)
         elif state == State.RUNNABLE:
-            who = self._who_ran(row)
-            if self._behind and not who.startswith("CPU quota") and self._preempted(row):
+            who = self._occupants.of(row)
+            if self._behind and not self._occupants.by_quota(row) and self._preempted(row):
                 self._add(spent, "running", PREEMPTED, ns)  # who computes for long shares the CPU meanwhile
             else:
                 self._add(spent, "runnable", who, ns)
@@ -329,11 +395,19 @@ class Account:
             self._add(spent, "unexplained", "events were lost", ns)
 
     def _wait(self, row: Any) -> tuple[PartKind, str]:
+        """The part that a wait is, and its place: what was waited for, and in which function."""
+        kind, where = self._waited(row)
+        placed = kind in _PLACED and row["wait"] not in (Wait.POLL, Wait.STOPPED)
+        if placed and (function := self._places.waiting(row)):
+            return kind, f"{where}{', ' if where else ''}in {function}"
+        return kind, where
+
+    def _waited(self, row: Any) -> tuple[PartKind, str]:
         wait, waker, source = int(row["wait"]), int(row["waker"]), int(row["source"])
         thing = self._schedule.objects.get(int(row["object"]), "")
         woke = self._name(waker) if waker >= 0 else ""
         if wait == Wait.FUTEX and (source != Source.TIMER or self._waits_on(row)):
-            return "lock", f"futex {int(row['object']):#x}" + (f", released by {woke}" if woke else "")
+            return "lock", self._places.lock(row) + (f", released by {woke}" if woke else "")
         if wait in (Wait.DISK, Wait.SYNC):
             return "disk", "fsync" if wait == Wait.SYNC else thing
         if wait == Wait.FAULT:
@@ -345,7 +419,7 @@ class Account:
         if wait == Wait.THROTTLED:
             return "runnable", "CPU quota"
         if wait in (Wait.PIPE, Wait.SOCKET) and self._answers(row):
-            return "send", ""
+            return "send", _TO_CLIENT
         if wait in (Wait.PIPE, Wait.SOCKET, Wait.CHILD, Wait.POLL, Wait.EVENTFD):
             return "process", woke or ("" if thing.startswith("anon_inode:") else thing)  # of many, no name
         if source == Source.DISK:
@@ -380,39 +454,40 @@ class Account:
                 )
         return False
 
-    def _who_ran(self, row: Any) -> str:
-        """Who had the CPU that a thread of ours waited for, longest; "" where that isn't known."""
-        begin, end = int(row["begin"]), int(row["end"])
-        if self._stopped >= _SOMETIMES and end - begin >= _LEAST_STOP_NS:
-            # A thread that a quota stops stays runnable, whoever has the CPU meanwhile.
-            return f"CPU quota of {self._schedule.quota}" if self._stopped >= _MOSTLY else ""
-        turns = self._turns.get(int(row["cpu"]))
-        if turns is None:
-            return ""
-        low = int(np.searchsorted(turns["end"], begin, side="right"))
-        high = int(np.searchsorted(turns["begin"], end, side="left"))
-        had: dict[str, int] = {}
-        for turn in turns[low:high]:
-            name = self._who(turn)
-            ns = min(int(turn["end"]), end) - max(int(turn["begin"]), begin)
-            had[name] = had.get(name, 0) + ns
-        best = max(had, key=lambda name: had[name], default="")
-        return f"{best} had the CPU" if best and had[best] > (end - begin) / 2 else ""
-
-    def _who(self, turn: Any) -> str:
-        if turn["thread"] >= 0:
-            return self._name(int(turn["thread"]))
-        return self._schedule.foreign_names.get(int(turn["tid"]), "")
-
     def _taken_up(self, sender: int, read: int, answered: int, done_before: int) -> int:
         """When the answering thread began with it: after its last answer, and after it was woken for it."""
         begun = max(read, min(done_before, answered))
+        first = True
         for row, _, _ in self._cut(sender, begun, answered):
-            if int(row["begin"]) > begun:
-                break
             if row["state"] == State.BLOCKED and int(row["wait"]) in _IDLE:
-                return min(int(row["end"]), answered)
+                waits = first and int(row["begin"]) <= begun
+                if waits or self._waits_for_work(row):
+                    begun = min(int(row["end"]), answered)
+                first = False
         return begun
+
+    def _waits_for_work(self, row: Any) -> bool:
+        """Whether a thread waits for the same word here as it mostly does while the next request is read."""
+        word = int(row["object"])
+        words = self._idle_words.get(int(row["thread"]), ())
+        return int(row["wait"]) == Wait.FUTEX and any(abs(word - one) < _ONE_CONDITION for one in words)
+
+    def _words_of_idling(self) -> dict[int, list[int]]:
+        """By thread that answers what others read, the words that it waits for when these read."""
+        found: dict[int, list[int]] = {}
+        rows = self._requests
+        for tid in np.unique(rows["sender"][rows["sender"] != rows["reader"]]).tolist():
+            thread = self._index.get(tid, -1)
+            if thread < 0:
+                continue
+            read = rows["read"][(rows["sender"] == tid) & (rows["reader"] != tid) & (rows["read"] != NEVER)]
+            own = self._rows[thread]
+            at = np.minimum(np.searchsorted(own["end"], read, side="right"), len(own) - 1)
+            then = own[at] if len(own) else own
+            waits = then["object"][(then["state"] == State.BLOCKED) & (then["wait"] == Wait.FUTEX)]
+            words, counts = np.unique(waits, return_counts=True)
+            found[thread] = words[counts >= _OFTEN_IDLE * len(read)].tolist()
+        return found
 
 
 def _done_before(rows: Array) -> Array:
@@ -424,60 +499,7 @@ def _done_before(rows: Array) -> Array:
     return before
 
 
-def _samples(schedule: Schedule) -> dict[int, tuple[Array, Array]]:
-    """Of each thread, when it was sampled running, and its stacks."""
-    rows = schedule.samples[schedule.samples["running"] == 1]
-    rows = rows[np.lexsort((rows["time"], rows["thread"]))]
-    threads, starts = np.unique(rows["thread"], return_index=True)
-    parts = np.split(rows, starts[1:]) if len(rows) else []
-    return {
-        int(thread): (part["time"], part["stack"])
-        for thread, part in zip(threads.tolist(), parts, strict=True)
-    }
-
-
-def _reads(rows: Array) -> dict[int, tuple[Array, Array]]:
-    """Of each reading thread, when it read which request, in order."""
-    order = np.lexsort((rows["read"], rows["reader"]))
-    tids, starts = np.unique(rows["reader"][order], return_index=True)
-    return {
-        int(tid): (rows["read"][part], part)
-        for tid, part in zip(tids.tolist(), np.split(order, starts[1:]), strict=True)
-    } if len(rows) else {}  # fmt: skip
-
-
 _NONE = np.zeros(0, np.int64)
-_TURN = np.dtype([("begin", np.int64), ("end", np.int64), ("thread", np.int64), ("tid", np.int64)])
-
-
-def _stopped_by_quota(schedule: Schedule) -> float:
-    """A quota's part of the time in which a thread of ours was runnable without a CPU."""
-    if not schedule.quota:
-        return 0.0
-    ours = [index for index, one in enumerate(schedule.threads) if not one.peer]
-    rows = schedule.intervals[np.isin(schedule.intervals["thread"], ours)]
-    waited = rows[(rows["state"] == State.RUNNABLE) & (rows["end"] - rows["begin"] >= _LEAST_STOP_NS)]
-    order = np.argsort(waited["begin"], kind="stable")
-    begin, end = waited["begin"][order], np.maximum.accumulate(waited["end"][order])
-    before = np.concatenate([begin[:1], end[:-1]])
-    together = int(np.maximum(end - np.maximum(begin, before), 0).sum())
-    return schedule.throttled_ns / together if together else 0.0
-
-
-def _turns(schedule: Schedule) -> dict[int, np.ndarray[Any, Any]]:
-    """Who had each CPU, ours and strangers, in order."""
-    ours = schedule.intervals[
-        (schedule.intervals["state"] == State.RUNNING) & (schedule.intervals["cpu"] >= 0)
-    ]
-    foreign = schedule.foreign
-    turns = np.zeros(len(ours) + len(foreign), _TURN)
-    for key in ("begin", "end"):
-        turns[key] = np.concatenate([ours[key], foreign[key]])
-    turns["thread"] = np.concatenate([ours["thread"], np.full(len(foreign), -1)])
-    turns["tid"] = np.concatenate([np.full(len(ours), -1), foreign["tid"]])
-    cpus = np.concatenate([ours["cpu"], foreign["cpu"]])
-    order = np.argsort(turns["begin"], kind="stable")
-    return {int(cpu): turns[order][cpus[order] == cpu] for cpu in np.unique(cpus).tolist()}
 
 
 def merged(spent: Sequence[Spent]) -> tuple[RequestPart, ...]:

@@ -7,11 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from latlab.model.requests import NOT_ASKED, RequestKind, Requests, SlowRequest, TimeSlice
+from latlab.model.requests import (
+    NOT_ASKED,
+    RequestKind,
+    Requests,
+    SlowRequest,
+    TailAnswer,
+    TimeSlice,
+)
 from latlab.model.schedule import Schedule
 from latlab.requests.connections import GIVEN_UP_NS, NEVER, Found
 from latlab.requests.faults import Faults
-from latlab.requests.judging.answer import tail_answer
+from latlab.requests.judging.answer import holding, longest, tail_answer
 from latlab.requests.judging.common import traits_of
 from latlab.requests.judging.forecast import forecasts
 from latlab.requests.parts import Account, merged
@@ -22,7 +29,8 @@ __all__ = ["summarise"]
 _MANY = 10_000
 _SLOWEST = 10
 _FEWEST_SLOW = 8  # are judged, also where they are more than a hundredth
-_MEDIANS = 200  # that are taken apart
+_FEWEST_LONG = 5  # of which something is said
+_MEDIANS = 200  # that are taken apart, and of the slowest hundredth of many
 _FEWEST = 20
 _MOST_KINDS = 50
 _UNSEEN = 0.02
@@ -58,18 +66,28 @@ def summarise(
     whole, at_least = _percentiles(times, still)
     kinds, pooled = _kinds(found, rows, times, still)
     order = np.argsort(times, kind="stable")
-    account = Account(schedule, rows, found.kinds, faults, found.calls)
+    account = Account(schedule, rows, found.kinds, faults, found.calls, found.asked, found.clients)
 
     def apart(which: Sequence[int]) -> list[dict[Any, float]]:
         return [account.of(index) for index in which]
 
     slow, usual = _tail(order), _median(order)
     tail, median = apart(slow), apart(usual)
-    judged = order[len(order) - min(len(order), max(len(slow), _FEWEST_SLOW)) :].tolist()
-    told_of = tail if len(slow) >= _FEWEST_SLOW else apart(judged)
-    causes = tuple([account.causes(index) for index in which] for which in (slow, usual))
-    held = [account.held(at) for at in judged]
-    common = traits_of(rows, slow, usual, (tail, median), found.kinds, found.connections, account.cpu_of)
+    median_causes = [account.causes(index) for index in usual]
+
+    def judged(which: Sequence[int]) -> TailAnswer:
+        long = _long(times, which, usual)
+        which_apart = apart(which)
+        common = traits_of(
+            rows, [which[at] for at in long], usual, ([which_apart[at] for at in long], median), found.kinds,
+            found.connections, account.cpu_of,
+        )  # fmt: skip
+        causes, held = ([one(index) for index in which] for one in (account.causes, account.held))
+        return tail_answer(which_apart, median, causes, median_causes, common, held)
+
+    answer = judged(slow if len(slow) >= _FEWEST_SLOW else order[-_FEWEST_SLOW:].tolist())
+    if len(order) >= _MANY:
+        answer = holding(answer, judged(_hundredth(order)))
     told, why = forecasts(schedule, rows, account, slow) if forecast else ((), NOT_ASKED)
     seconds = schedule.seconds
     return Requests(
@@ -102,12 +120,18 @@ def summarise(
         uncounted=found.uncounted,
         framings=dict(found.framings),
         pooled_kinds=pooled,
-        answer=tail_answer(told_of, median, causes[0], causes[1], common, held),
+        answer=answer,
         began_ns=schedule.began_ns,
         over_time=_over_time(rows["arrived"] - schedule.began_ns, times, still, schedule.seconds),
         forecasts=told,
         forecasts_withheld=why,
     )  # fmt: skip
+
+
+def _long(times: Array, slow: Sequence[int], usual: Sequence[int]) -> list[int]:
+    """Which of the slow ones are long; all where too few are."""
+    found = longest(times[slow].tolist(), float(times[usual].mean()) if usual else 0.0)
+    return found if len(found) >= _FEWEST_LONG else list(range(len(slow)))
 
 
 def _end_with_threads(rows: Array, schedule: Schedule) -> None:
@@ -168,6 +192,12 @@ def _tail(order: Array) -> list[int]:
     if count < _MANY:
         return [int(index) for index in order[count - max(1, count // 100) :]] if count else []
     return [int(index) for index in order[int(0.9985 * count) : int(0.9995 * count) + 1]]
+
+
+def _hundredth(order: Array) -> list[int]:
+    """Drawn over the slowest hundredth by rank."""
+    slowest = order[len(order) - len(order) // 100 :]
+    return [int(index) for index in slowest[:: max(1, len(slowest) // _MEDIANS)]]
 
 
 def _median(order: Array) -> list[int]:

@@ -42,11 +42,22 @@ def _events(number: int, one: SlowRequest) -> Iterator[dict[str, Any]]:
             "ts": (one.began_ns + span.from_ns) / 1e3, "dur": (span.until_ns - span.from_ns) / 1e3,
             "args": {"where": span.where},
         }  # fmt: skip
+    ends = dict.fromkeys(threads.values(), 0.0)  # of the last marker of each track
     for index, wake in enumerate(one.wakes):
         shared = {"name": "wakes", "cat": "wake", "id": f"{number}.{index}", "pid": number}
         at = (one.began_ns + wake.at_ns) / 1e3
-        # An arrow begins and ends in a slice: a short one for the waker.
-        yield {"ph": "X", "name": "wakes", "pid": number, "tid": threads[wake.waker], "ts": at - 1, "dur": 1}
-        yield {"ph": "s", "tid": threads[wake.waker], "ts": at - 0.5, **shared}
+        track = threads[wake.waker]
+        # An arrow begins and ends in a slice: a short one for the waker, within the one that it is in.
+        begin = max(at - 1, ends[track], _slice_at(one, wake.waker, wake.at_ns))
+        ends[track] = at
+        if at > begin:
+            yield {"ph": "X", "name": "wakes", "pid": number, "tid": track, "ts": begin, "dur": at - begin}
+        yield {"ph": "s", "tid": track, "ts": (begin + at) / 2, **shared}
         if wake.thread in threads:
             yield {"ph": "f", "bp": "e", "tid": threads[wake.thread], "ts": at + 0.001, **shared}
+
+
+def _slice_at(one: SlowRequest, thread: str, at_ns: int) -> float:
+    """When the span of a thread began that a time is in or ends; slices of one track must nest."""
+    edges = [edge for span in one.timeline if span.thread == thread for edge in (span.from_ns, span.until_ns)]
+    return (one.began_ns + max((edge for edge in edges if edge < at_ns), default=-1_000)) / 1e3

@@ -41,9 +41,9 @@ SAYS = {
     "running": "running",
     "runnable": "runnable without a CPU",
     "lock": "blocked on a lock",
-    "disk": "blocked on the disk",
+    "disk": "on the disk",
     "process": "waiting for another process",
-    "fault": "waiting for a page",
+    "fault": "in page faults",
     "interrupt": "interrupted",
     "timer": "waiting for a timer",
     "send": "being sent",
@@ -265,7 +265,11 @@ def slow_rows(found: Requests) -> list[tuple[str, ...]]:
 
 
 def _mostly(parts: Sequence[RequestPart]) -> str:
-    return f"{SAYS[parts[0].kind]} {share(parts[0].share, digits=0)}" if parts else ""
+    shares: dict[PartKind, float] = {}
+    for part in parts:
+        shares[part.kind] = shares.get(part.kind, 0.0) + part.share
+    most = max(shares, key=lambda kind: shares[kind], default=None)
+    return f"{SAYS[most]} {share(shares[most], digits=0)}" if most is not None else ""
 
 
 _VERDICTS = {

@@ -12,7 +12,8 @@ __all__ = ["PostgreSql", "fingerprint"]
 _ASKS = b"BCDEFHPQSXcdfp"  # types of messages that a client sends
 _ANSWERS = b"123CDEGHIKNRSTVWZAcdnstv"
 _STARTUP = 0x0003_0000
-_CANCEL, _SSL, _GSS = 80877102, 80877103, 80877104
+_SSL, _GSS = 80877103, 80877104  # is encryption to be had? The answer is one byte
+_NEGOTIATES, _REFUSED = "negotiate encryption", b"N"
 # A password is answered, and the end of a COPY, which has had its first answer already.
 _NAMED = {b"F": "function call", b"p": "authentication", b"c": "copy", b"f": "copy"}
 _LONGEST_MESSAGE = 1 << 30
@@ -54,6 +55,10 @@ class PostgreSql:
 
     def answer(self, data: bytes, asked: str) -> Message | None:
         """The answer at the beginning; see `Framing`."""
+        if asked == _NEGOTIATES:
+            if data[:1] not in (b"", _REFUSED):
+                raise UnparsedError  # encrypted from here on
+            return Message(1) if data else None
         size = _size(data, _ANSWERS)
         return None if size is None else Message(size + 1, ends=data[:1] == b"Z")
 
@@ -62,8 +67,10 @@ def _startup(data: bytes) -> Message | None:
     if len(data) < 8:
         return None
     size, code = int.from_bytes(data[:4], "big"), int.from_bytes(data[4:8], "big")
-    if not 8 <= size <= 10_000 or code in (_SSL, _GSS, _CANCEL) or code != _STARTUP:
-        raise UnparsedError  # encrypted from here on, most likely
+    if size == 8 and code in (_SSL, _GSS):
+        return Message(size, _NEGOTIATES)
+    if not 8 <= size <= 10_000 or code != _STARTUP:
+        raise UnparsedError
     return Message(size, "connect")
 
 

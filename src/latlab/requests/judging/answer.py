@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import comb
 
 from latlab.model.requests import CommonTrait, PartKind, TailAnswer
+from latlab.requests.occupants import OBSERVED, UNOCCUPIED
 from latlab.requests.parts import PREEMPTED, Spent
 
-__all__ = ["chance_of", "tail_answer"]
+__all__ = ["chance_of", "holding", "longest", "tail_answer"]
 
 _FEWEST = 5  # slow requests of which something is said
 _LONGER = 1.5  # times as long as the median ones, for there to be a tail
@@ -21,7 +22,8 @@ _USUAL = 0.1  # of the median ones may show the same
 _RARE = 1e-3  # p value
 _MAKES: tuple[PartKind, ...] = ("running", "fault", "send")  # an answer, and hands it over
 _MADE = 0.7  # of the difference
-_COMPUTES, _OFTEN = 0.2, 3.0  # of the difference, and times as long as usual, that running is a cause
+_OFTEN = 3.0  # times as long as usual, that running is a cause
+_BEHIND = ("runnable", "receive-queue", "thread")  # are what others do
 _HAD, _TOGETHER = " had the CPU", 3
 _SIZE = "answer's size"
 _SLOWEST_NS = 5.0  # a byte of a large answer: 200 MB/s
@@ -41,6 +43,9 @@ def tail_answer(
         tail, median: the parts of each request. tail_causes, median_causes: likewise, by `Account.causes`.
         common: what the slow ones have in common. held: of the slow ones, by `Account.held`.
     """
+    tail, median, tail_causes, median_causes = (
+        [_unobserved(one) for one in group] for group in (tail, median, tail_causes, median_causes)
+    )
     said = replace(_judged(tail, median), common=tuple(common))
     if not said.of_slow:
         return said
@@ -50,10 +55,12 @@ def tail_answer(
         return large
     if said.kind == "lock" and not said.withheld:
         return replace(said, holder=_holder(held))
-    if tail_causes and (said.withheld or said.kind == "runnable"):
+    if tail_causes and (said.withheld or said.kind in _BEHIND):
         # What they wait for behind others is the same thing as what these others do: it has one name.
-        enough = caused.kind != "running" or _computes(tail_causes, median_causes, caused.extra_ns)
-        if not caused.withheld and caused.where and enough and (said.withheld or caused.kind == "running"):
+        enough = caused.kind != "running" or _computes(tail_causes, median_causes)
+        if not caused.withheld and caused.where and enough and (
+            said.withheld or said.kind != "runnable" or caused.kind == "running"
+        ):  # fmt: skip
             direct = dict(said.candidates).get(caused.kind, 0.0)
             holder = _holder(held) if caused.kind == "lock" else ""
             behind = max(0.0, caused.share - direct)
@@ -61,29 +68,55 @@ def tail_answer(
     return said
 
 
-def _computes(tail: Sequence[Spent], median: Sequence[Spent], extra: float) -> bool:
-    """Whether they run for much longer than usual: that they are preempted on top of that comes of it."""
+def holding(around: TailAnswer, hundredth: TailAnswer) -> TailAnswer:
+    """What is said of the requests around p99.9, or of the slowest hundredth where that says more.
 
-    def mean(group: Sequence[Spent]) -> float:
+    The slowest of all may be those that hold a lock, and do something long meanwhile, for which the others
+    wait: then it is the lock. And around p99.9 there may be too few.
+    """
+    if hundredth.withheld:
+        return around
+    held = hundredth.kind == "lock" and around.kind == hundredth.holder.partition(" ")[0]
+    return hundredth if around.withheld or held else around
+
+
+def _unobserved(one: Spent) -> Spent:
+    """Without the time in which what observes had the CPU: it is nobody's cause."""
+    return {key: ns for key, ns in one.items() if key != ("runnable", OBSERVED)}
+
+
+def _computes(tail: Sequence[Spent], median: Sequence[Spent]) -> bool:
+    """Whether they run for much longer than usual: that they are preempted on top of that comes of it.
+
+    Who has no CPU for longer than it computes is late by those who have it.
+    """
+
+    def mean(group: Sequence[Spent], preempted: bool) -> float:
         total = 0.0
         for one in group:
-            total += sum(ns for (kind, where), ns in one.items() if kind == "running" and where != PREEMPTED)
+            total += sum(
+                ns
+                for (kind, where), ns in one.items()
+                if kind == "running" and (where == PREEMPTED) is preempted
+            )
         return total / len(group)
 
-    return mean(tail) - mean(median) >= _COMPUTES * extra and mean(tail) >= _OFTEN * mean(median)
+    runs, usually = mean(tail, False), mean(median, False)
+    return runs >= _OFTEN * usually and runs - usually >= mean(tail, True) - mean(median, True)
 
 
 def _made(said: TailAnswer, caused: TailAnswer, common: Sequence[CommonTrait]) -> TailAnswer | None:
     """Large answers, where making and sending them is what takes the time: it has several parts."""
     size = next((one for one in common if one.what == _SIZE), None)
     made = sum(part for kind, part in caused.candidates if kind in _MAKES)
-    if size is None or made < _MADE or caused.kind not in _MAKES or size.slow < _AGREE * said.of_slow:
+    if size is None or made < _MADE or caused.kind not in _MAKES or size.slow < _AGREE * size.of_slow:
         return None
     if said.extra_ns > _SLOWEST_NS * size.amount:
         return None  # so few bytes don't take that long: it is what they are computed from
     return replace(
         said, withheld="", kind="send", where=f"answers of {size.value}, made and sent", share=made,
-        slow=size.slow, median=size.median, p_value=size.p_value,
+        slow=size.slow, of_slow=size.of_slow, median=size.median, of_median=size.of_median,
+        p_value=size.p_value,
     )  # fmt: skip
 
 
@@ -130,16 +163,21 @@ def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
     )  # fmt: skip
 
 
-def _long(tail: Sequence[Spent], usually: float, extra: float) -> list[Spent]:
-    """Without those that are hardly longer than the median ones: what they do decides nothing."""
-    return [one for one in tail if sum(one.values()) - usually > _MAIN * extra]
+def longest(lengths: Sequence[float], usually: float) -> list[int]:
+    """Of the slow ones without those that are hardly longer than the median ones: these decide nothing."""
+    extra = sum(lengths) / max(1, len(lengths)) - usually
+    return [at for at, length in enumerate(lengths) if length - usually > _MAIN * extra]
+
+
+def _long(tail: Sequence[Spent], usually: float) -> list[Spent]:
+    return [tail[at] for at in longest([sum(one.values()) for one in tail], usually)]
 
 
 def _agree(
     tail: Sequence[Spent], kind: PartKind, usual: Mapping[PartKind, float], usually: float, extra: float
 ) -> bool:
     """Whether this part is the main one in most of the long requests, and stays it without the longest."""
-    long = _long(tail, usually, extra)
+    long = _long(tail, usually)
     agreeing = sum(_mostly(one, kind, usual, usually, extra) for one in long)
     rest = sorted(tail, key=lambda one: sum(one.values()))[:-1]
     means = _means(rest)
@@ -158,7 +196,7 @@ def _largest(
     """Whether one part is the largest by far, on average and in nearly each of the long requests."""
     if not said or said[0][1] < _LARGEST or (len(said) > 1 and said[0][1] < _NEXT * said[1][1]):
         return False
-    long = _long(tail, usually, extra)
+    long = _long(tail, usually)
     agreeing = sum(_longest(one, said[0][0], usual, usually, extra) for one in long)
     return len(long) >= _FEWEST and agreeing >= _MOSTLY * len(long)
 
@@ -204,10 +242,23 @@ def _where(tail: Sequence[Spent], median: Sequence[Spent], kind: PartKind, more:
                 if part == kind:
                     places[where] = places.get(where, 0.0) + sign * ns / len(group)
     preempted = places.pop(PREEMPTED, 0.0)
-    best = max(places, key=lambda where: places[where], default="")
     # A function's time is sampled: it need not be most of the running, only the most of what has a name.
-    least = _LARGEST if kind == "running" else _MAIN
-    return best if best and places[best] > least * (more - preempted) else ""
+    least = (_LARGEST if kind == "running" else _MAIN) * (more - preempted)
+    for shorten in _SHORTER:  # what was waited for and in which function, or else only the former
+        short: dict[str, float] = {}
+        for where, ns in places.items():
+            short[shorten(where)] = short.get(shorten(where), 0.0) + ns
+        best = max(short, key=lambda where: short[where], default="")
+        if best and short[best] > least:
+            return best
+    return ""
+
+
+_SHORTER: tuple[Callable[[str], str], ...] = (
+    lambda where: where,
+    lambda where: where.rpartition(", in ")[0] or where,
+    lambda where: where.partition(",")[0],
+)
 
 
 def _several(tail: Sequence[Spent], median: Sequence[Spent], more: float) -> str:
@@ -216,7 +267,7 @@ def _several(tail: Sequence[Spent], median: Sequence[Spent], more: float) -> str
     for group, sign in ((tail, 1.0), (median, -1.0)):
         for one in group:
             for (part, where), ns in one.items():
-                if part == "runnable" and where.endswith(_HAD):
+                if part == "runnable" and where.endswith(_HAD) and where != UNOCCUPIED:
                     had[where] = had.get(where, 0.0) + sign * ns / len(group)
     first = [
         where for where in sorted(had, key=lambda each: -had[each])[:_TOGETHER] if had[where] > 0.1 * more

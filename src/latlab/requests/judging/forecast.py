@@ -16,6 +16,7 @@ from latlab.model.schedule import Schedule, Wait
 from latlab.requests.connections import NEVER
 from latlab.requests.judging.jobs import Change, Jobs, Pools
 from latlab.requests.parts import Account
+from latlab.requests.places import INTERPRETER
 from latlab.schedule.simulation.simulate import run_steps
 from latlab.schedule.simulation.steps import Steps
 from latlab.words import count, share
@@ -127,7 +128,7 @@ def _asked(account: Account, rows: Array, chosen: Array, slow: Sequence[int]) ->
     locks: dict[str, float] = {}
     for one in spent:
         for (kind, where), ns in one.items():
-            if kind == "lock":
+            if kind == "lock" and not where.startswith(INTERPRETER):  # which nobody holds for less long
                 word = where.partition(",")[0]
                 locks[word] = locks.get(word, 0.0) + ns
     lock = max(locks, key=lambda word: locks[word], default="")

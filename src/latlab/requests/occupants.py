@@ -1,0 +1,101 @@
+"""Who had the CPU that a runnable thread waited for: a thread, what observes, a quota, or nobody. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from latlab.model.schedule import Schedule, State
+
+__all__ = ["OBSERVED", "UNOCCUPIED", "Occupants"]
+
+#: What observes had it, or nobody: it was woken, or served interrupts or the hypervisor.
+OBSERVED, UNOCCUPIED = "latlab had the CPU", "no thread had the CPU"
+_OBSERVER, _WATCHES = "latlab", -2
+_QUOTA = "CPU quota of "
+_LEAST_STOP_NS = 1_000_000  # of a wait that a quota may be the cause of
+_MOSTLY, _SOMETIMES = 0.7, 0.2  # of such waits, that it explains
+
+Array = np.ndarray[Any, Any]
+_TURN = np.dtype([("begin", np.int64), ("end", np.int64), ("thread", np.int64), ("tid", np.int64)])
+
+
+class Occupants:
+    """Who had which CPU when, and what a quota stopped, in one schedule."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._turns = _turns(schedule)
+        self._stopped = _stopped_by_quota(schedule)
+
+    def by_quota(self, row: Any) -> bool:
+        """Whether a quota may be why a thread had no CPU in this interval."""
+        return (self._stopped >= _SOMETIMES and _long(row)) or self.of(row).startswith(_QUOTA)
+
+    def of(self, row: Any) -> str:
+        """Who had the CPU in most of this interval of a runnable thread; "" where that isn't known."""
+        begin, end, cpu = int(row["begin"]), int(row["end"]), int(row["cpu"])
+        had = self._had(cpu, begin, end) if cpu >= 0 else {}
+        half = (end - begin) / 2
+        idle = cpu >= 0 and sum(had.values()) < half
+        if self._schedule.quota and _long(row) and (self._stopped >= _SOMETIMES or idle):
+            # A thread that a quota stops stays runnable, whoever has the CPU meanwhile, or nobody.
+            return f"{_QUOTA}{self._schedule.quota}" if self._stopped >= _MOSTLY or idle else ""
+        best = max(had, key=lambda name: had[name], default="")
+        if best and had[best] > half:
+            return f"{best} had the CPU" if best != _OBSERVER else OBSERVED
+        return UNOCCUPIED if idle else ""
+
+    def _had(self, cpu: int, begin: int, end: int) -> dict[str, int]:
+        turns = self._turns.get(cpu, np.zeros(0, _TURN))
+        low = int(np.searchsorted(turns["end"], begin, side="right"))
+        high = int(np.searchsorted(turns["begin"], end, side="left"))
+        had: dict[str, int] = {}
+        for turn in turns[low:high]:
+            name = self._who(turn)
+            ns = min(int(turn["end"]), end) - max(int(turn["begin"]), begin)
+            had[name] = had.get(name, 0) + ns
+        return had
+
+    def _who(self, turn: Any) -> str:
+        if turn["thread"] >= 0:
+            return self._schedule.threads[int(turn["thread"])].name
+        if turn["thread"] == _WATCHES:
+            return _OBSERVER
+        return self._schedule.foreign_names.get(int(turn["tid"]), "")
+
+
+def _long(row: Any) -> bool:
+    return int(row["end"]) - int(row["begin"]) >= _LEAST_STOP_NS
+
+
+def _stopped_by_quota(schedule: Schedule) -> float:
+    """A quota's part of the time in which a thread of ours was runnable without a CPU."""
+    if not schedule.quota:
+        return 0.0
+    ours = [index for index, one in enumerate(schedule.threads) if not one.peer]
+    rows = schedule.intervals[np.isin(schedule.intervals["thread"], ours)]
+    waited = rows[(rows["state"] == State.RUNNABLE) & (rows["end"] - rows["begin"] >= _LEAST_STOP_NS)]
+    order = np.argsort(waited["begin"], kind="stable")
+    begin, end = waited["begin"][order], np.maximum.accumulate(waited["end"][order])
+    before = np.concatenate([begin[:1], end[:-1]])
+    together = int(np.maximum(end - np.maximum(begin, before), 0).sum())
+    return schedule.throttled_ns / together if together else 0.0
+
+
+def _turns(schedule: Schedule) -> dict[int, Array]:
+    """Who had each CPU, ours, strangers and who observes, in order."""
+    ours = schedule.intervals[
+        (schedule.intervals["state"] == State.RUNNING) & (schedule.intervals["cpu"] >= 0)
+    ]
+    foreign, watching = schedule.foreign, schedule.watching
+    turns = np.zeros(len(ours) + len(foreign) + len(watching), _TURN)
+    for key in ("begin", "end"):
+        turns[key] = np.concatenate([ours[key], foreign[key], watching[key]])
+    others = (np.full(len(foreign), -1), np.full(len(watching), _WATCHES))
+    turns["thread"] = np.concatenate([ours["thread"], *others])
+    turns["tid"] = np.concatenate([np.full(len(ours), -1), foreign["tid"], watching["tid"]])
+    cpus = np.concatenate([ours["cpu"], foreign["cpu"], watching["cpu"]])
+    order = np.argsort(turns["begin"], kind="stable")
+    return {int(cpu): turns[order][cpus[order] == cpu] for cpu in np.unique(cpus).tolist()}

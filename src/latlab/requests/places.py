@@ -1,0 +1,120 @@
+"""Where in the code a thread runs and waits, by its sampled stacks. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from latlab.model.schedule import Schedule, State, Wait
+from latlab.schedule.code.names import makes_durable, plain, telling
+from latlab.system.kernel.python_graft import COLLECTS
+
+__all__ = ["COLLECTION", "INTERPRETER", "Places"]
+
+COLLECTION = "the interpreter's garbage collection"
+INTERPRETER = "the interpreter's lock"
+_TAKES = "take_gil"  # CPython, Python/ceval_gil.h
+_MOSTLY = 0.6  # of the sampled waits of one kind for one thing, for the others to be taken for the same
+
+Array = np.ndarray[Any, Any]
+_NONE = np.zeros(0, np.int64)
+
+
+class Places:
+    """The functions of one schedule.
+
+    Args:
+        servers: the threads that serve, by whose sampled waits those without a sample are told.
+    """
+
+    def __init__(self, schedule: Schedule, servers: Iterable[int]) -> None:
+        self._schedule = schedule
+        self._running = _running(schedule)
+        self._names: dict[int, str] = {}
+        self._interpreters = self._interpreters_of()
+        self._usual = self._usual_of(np.array(sorted(servers), np.int64))
+
+    def samples(self, thread: int, begin: int, end: int) -> list[str]:
+        """In which functions a thread was sampled running meanwhile, "" where one has no name."""
+        return [self.function(stack) for stack in self.stacks(thread, begin, end)]
+
+    def stacks(self, thread: int, begin: int, end: int) -> list[int]:
+        """The stacks with which a thread was sampled running meanwhile."""
+        times, stacks = self._running.get(thread, (_NONE, _NONE))
+        low, high = np.searchsorted(times, [begin, end])
+        return list(stacks[low:high].tolist())
+
+    def durable(self, stack: int) -> bool:
+        """Whether a stack ends in a call that makes data durable."""
+        frames = self._schedule.stacks[stack]
+        return bool(frames) and makes_durable(self._schedule.frames[frames[0]])
+
+    def waiting(self, row: Any) -> str:
+        """In which function a blocked interval began: by its own stack, or as most of those like it."""
+        if int(row["sample"]) >= 0:
+            return self.function(int(self._schedule.samples["stack"][int(row["sample"])]))
+        return self._usual.get(_like(row), "")
+
+    def lock(self, row: Any) -> str:
+        """Which lock a thread waits for in a futex: the interpreter's, by a sampled stack, or its address."""
+        address = int(row["object"])
+        return INTERPRETER if address in self._interpreters else f"futex {address:#x}"
+
+    def _interpreters_of(self) -> frozenset[int]:
+        rows = self._schedule.intervals
+        waits = rows[(rows["sample"] >= 0) & (rows["state"] == State.BLOCKED) & (rows["wait"] == Wait.FUTEX)]
+        frames, stacks = self._schedule.frames, self._schedule.stacks
+        takes = [any(frames[one].function.startswith(_TAKES) for one in stack) for stack in stacks]
+        of = self._schedule.samples["stack"][waits["sample"]]
+        return frozenset(
+            address
+            for address, stack in zip(waits["object"].tolist(), of.tolist(), strict=True)
+            if takes[stack]
+        )
+
+    def function(self, stack: int) -> str:
+        """The innermost function of the program's own, or of what it was called in."""
+        if stack not in self._names:
+            frames = [self._schedule.frames[index] for index in self._schedule.stacks[stack]]
+            if any(one.function.startswith(COLLECTS) for one in frames):
+                self._names[stack] = COLLECTION
+            else:
+                named = [one for one in frames if one.function]
+                python = [one for one in named if one.file.endswith(".py")]
+                frame = telling(python or named)
+                self._names[stack] = plain(frame.function) if frame is not None else ""
+        return self._names[stack]
+
+    def _usual_of(self, servers: Array) -> dict[tuple[int, int], str]:
+        rows = self._schedule.intervals
+        sampled = rows[(rows["sample"] >= 0) & (rows["state"] == State.BLOCKED)]
+        found: dict[tuple[int, int], Counter[str]] = {}
+        for row in sampled[np.isin(sampled["thread"], servers)]:
+            found.setdefault(_like(row), Counter())[self.waiting(row)] += 1
+        usual = {}
+        for key, counted in found.items():
+            name, number = counted.most_common(1)[0]
+            if number >= _MOSTLY * sum(counted.values()):
+                usual[key] = name
+        return usual
+
+
+def _like(row: Any) -> tuple[int, int]:
+    """Waits of one kind for one thing are of one place, mostly."""
+    wait = int(row["wait"])
+    return wait, int(row["object"]) if wait == Wait.FUTEX else -1
+
+
+def _running(schedule: Schedule) -> dict[int, tuple[Array, Array]]:
+    """Of each thread, when it was sampled running, and its stacks."""
+    rows = schedule.samples[schedule.samples["running"] == 1]
+    rows = rows[np.lexsort((rows["time"], rows["thread"]))]
+    threads, starts = np.unique(rows["thread"], return_index=True)
+    parts = np.split(rows, starts[1:]) if len(rows) else []
+    return {
+        int(thread): (part["time"], part["stack"])
+        for thread, part in zip(threads.tolist(), parts, strict=True)
+    }
