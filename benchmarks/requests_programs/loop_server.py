@@ -12,6 +12,7 @@ cause = sys.argv[1]
 numbers = itertools.count(1)
 lock = asyncio.Lock()
 descriptor, _ = tempfile.mkstemp(dir=".")
+block = b"f" * (1 << 20)
 document = json.dumps([{"number": i, "text": "word " * 5} for i in range(9_000)])
 
 
@@ -23,7 +24,7 @@ async def respond(line: bytes) -> bytes:
     if cause == "pattern" and number % 260 == 0:
         return b"%d\n" % bool(re.match(r"(a|a)*$", "a" * 17 + "b"))
     if cause == "sync" and number % 200 == 0:
-        os.pwrite(descriptor, b"f" * (3 << 20), 0)
+        os.pwrite(descriptor, block, 0)
         os.fsync(descriptor)
     if cause == "await" and number % 180 == 0:
         await asyncio.sleep(0.025)

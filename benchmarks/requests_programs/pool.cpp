@@ -82,7 +82,7 @@ std::string answer_to(const Job& job) {
   if (cause == "nap" && job.number % 160 == 0) std::this_thread::sleep_for(17ms);
   if (cause == "naps" && job.number % 300 < 12) std::this_thread::sleep_for(14ms);  // takes all workers
   if (cause == "journal" && job.number % 240 == 0) {
-    static const std::vector<char> block(3 << 20, 'j');
+    static const std::vector<char> block(1 << 20, 'j');
     if (pwrite(journal, block.data(), block.size(), 0) < 0) return "lost";
     fdatasync(journal);
   }

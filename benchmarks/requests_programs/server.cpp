@@ -31,7 +31,7 @@ void work(int turns) {
 }
 
 void write_durably(int file) {
-  static const std::vector<char> block(4 << 20, 'x');
+  static const std::vector<char> block(1 << 20, 'x');
   if (pwrite(file, block.data(), block.size(), 0) < 0) std::abort();
   fsync(file);
 }

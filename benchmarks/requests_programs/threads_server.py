@@ -12,6 +12,7 @@ cause = sys.argv[1]
 lock = threading.Lock()
 numbers = itertools.count(1)
 file, _ = tempfile.mkstemp(dir=".")
+block = b"x" * (1 << 20)
 
 
 def compute(turns: int) -> int:
@@ -37,7 +38,7 @@ def serve(connection: socket.socket) -> None:
             if cause == "lock" and number % 500 == 0:
                 time.sleep(0.02)
         if cause == "fsync" and number % 200 == 0:
-            os.pwrite(file, b"x" * (4 << 20), 0)
+            os.pwrite(file, block, 0)
             os.fsync(file)
         if cause == "sleep" and number % 200 == 0:
             time.sleep(0.02)
