@@ -97,7 +97,7 @@ def test_who_is_stopped_in_a_run_of_the_python_loop_is_named_after_the_timeout(r
     command += ["--messages", "100k", "--rate", "1000", "--json", "--timeout", "1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        child = child_of(process.pid, f'"role": "{role}"')
+        child = child_of(process.pid, f"role={role}")
         time.sleep(2)  # it imports Python's modules first
         os.kill(child, signal.SIGSTOP)
         out, err = process.communicate(timeout=40)

@@ -13,8 +13,8 @@ from latlab.errors import InputError, UsageError
 from latlab.messaging import find_limit, parse_objective, stability
 from latlab.messaging._experiments import Probe
 from latlab.messaging.running.feed import arrival_ns
-from latlab.messaging.running.python_loop import Body
 from latlab.messaging.running.schedule import patience_s
+from latlab.messaging.running.shared import Body
 from latlab.model.messaging.results import Settings
 from latlab.reports.messaging.gnuplot import histogram, per_message, write_gnuplot
 

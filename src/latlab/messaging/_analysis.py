@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
 from latlab.messaging.judging.verdict import cause_of, judge
-from latlab.model.messaging.results import Counter, Cpu, Hump, Measurement, Peak, Result, Throughput
+from latlab.model.messaging.results import Counter, Cpu, Group, Hump, Measurement, Peak, Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.stats.quantiles import rank
 from latlab.stats.shapes.humps import find_humps
@@ -61,15 +61,19 @@ def analyse(m: Measurement) -> Result:
     sent_of = sent if complete else sent[numbers]
     received_of = received if complete else received[numbers]
     sent_order = sent if m.sender.count >= s.total else sent[sent >= 0]
+    if s.senders > 1:  # each has a clock of its own to wait for
+        sent_order = np.sort(sent_order)
     if s.window >= max(count, 1):
         notes.append(
             f"the window M = {s.window} is not smaller than the {count} messages: overheads are undefined"
         )
     whole = latency if not s.half else received_of - sent_of
-    rising, falling, violations, steps = _steps(sent_of, received_of, whole)
+    in_order = np.argsort(sent_of, kind="stable") if s.senders > 1 else slice(None)
+    rising, falling, violations, steps = _steps(sent_of[in_order], received_of[in_order], whole[in_order])
     if steps:
         notes.append(f"{steps} time stamps run backwards: the clock stepped or the cores' clocks differ")
-    received_order = received_of if m.receiver.reordered == 0 else np.sort(received_of)
+    straight = m.receiver.reordered == 0 and s.senders == s.receivers == 1
+    received_order = received_of if straight else np.sort(received_of)
     apart = [counted(at[s.window :], at[: -s.window]) if s.window < at.size else None
              for at in (sent_order, received_order)]  # fmt: skip
     intended, waited = None, latency
@@ -86,6 +90,9 @@ def analyse(m: Measurement) -> Result:
     verdict, drift = stability(sent_of, waited)
     humps = find_humps(hump_sample(waited), alpha=_HUMP_LEVEL)
     kernel = _kernel(m, numbers, sent_of, received_of)
+    confirmed, unconfirmed = _confirmed(m)
+    if s.groups > 1:
+        notes.append(f"a message is received when the last of {s.groups} groups has it")
     flying = _in_flight(m)
     lost = max(0, count - int(latency.size) - m.receiver.corrupted - flying)
     if flying:
@@ -145,7 +152,35 @@ def analyse(m: Measurement) -> Result:
         stalls_ns=tuple((n, end - start) for n, start, end in m.stalls_ns),
         notes=tuple(notes),
         verdict=judge(m, numbers=numbers, waited=waited, due=due_of, stability=verdict, clock_steps=steps),
+        confirm_latency=confirmed,
+        unconfirmed=unconfirmed,
+        groups=_groups(m),
     )
+
+
+def _confirmed(m: Measurement) -> tuple[Summary | None, int]:
+    """From a message's sending until its sender knew that the server has it; how many never were."""
+    if m.confirmed_ns is None:
+        return None, 0
+    sent, confirmed = m.sent_ns[m.settings.warmup :], m.confirmed_ns[m.settings.warmup :]
+    both = (sent >= 0) & (confirmed >= 0)
+    return summarise((confirmed - sent)[both]), int(np.count_nonzero((sent >= 0) & (confirmed < 0)))
+
+
+def _groups(m: Measurement) -> tuple[Group, ...]:
+    """What each group of several receivers had; its receivers' counts are with the warm-up."""
+    s, found = m.settings, []
+    if s.receivers == 1:
+        return ()
+    sent = m.sent_ns[s.warmup :]
+    since = sent if m.intended_ns is None else m.intended_ns[s.warmup :]
+    for number, delivered in enumerate(m.deliveries_ns or (m.received_ns,)):
+        had = delivered[s.warmup :]
+        arrived = (had >= 0) & (sent >= 0)
+        counts = tuple(side.count for side in m.receivers[number :: s.groups])
+        lost = int(np.count_nonzero((sent >= 0) & (had < 0)))
+        found.append(Group(counts, lost, summarise((had - since)[arrived])))
+    return tuple(found)
 
 
 def _explained(m: Measurement, peaks: tuple[Peak, ...]) -> tuple[Peak, ...]:

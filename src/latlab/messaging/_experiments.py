@@ -15,7 +15,7 @@ from latlab import words
 from latlab.errors import UsageError
 from latlab.messaging._analysis import latencies
 from latlab.messaging._measure import check, measure_and_analyse
-from latlab.model.messaging.options import SWEPT
+from latlab.model.messaging.options import DRIVER_AXIS, SWEPT
 from latlab.model.messaging.results import INTERRUPTED, Measurement, Result, Settings
 from latlab.stats.quantiles import nearest_rank
 
@@ -48,16 +48,19 @@ def sweep(
         UsageError: for an axis that is none.
     """
     for name in axes:
-        if name not in SWEPT:
-            raise UsageError(f"'{name}' can't be swept", remedy=f"these can: {', '.join(SWEPT)}")
+        if name not in SWEPT and not name.startswith(DRIVER_AXIS):
+            these = f"{', '.join(SWEPT)}, and {DRIVER_AXIS}NAME of the transport's client"
+            raise UsageError(f"'{name}' can't be swept", remedy=f"these can: {these}")
     if len(axes) > 2:
         raise UsageError("more than two axes", remedy="cross two, and run again for the third")
     for values in itertools.product(*axes.values()):
         point = dict(zip(axes, values, strict=True))
         frequency = point.get("frequency")
         changed = settings.with_(
-            **{SWEPT[name]: value for name, value in point.items() if name != "frequency"}
+            **{SWEPT[name]: value for name, value in point.items() if name in SWEPT and name != "frequency"}
         )
+        driver = {name.removeprefix(DRIVER_AXIS): value for name, value in point.items() if name not in SWEPT}
+        changed = changed.with_(driver={**changed.driver, **driver})
         if "rate" in point and changed.load == "max":
             changed = changed.with_(load="rate")
         if "every" in point and changed.load == "max":

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging import _registry
 from latlab.messaging._analysis import analyse
+from latlab.model.messaging.driver import checked_driver
 from latlab.model.messaging.results import Facts, Measurement, Result, Settings
 
 __all__ = ["check", "measure", "measure_and_analyse"]
@@ -80,6 +81,8 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
     if settings.kernel_stamps and facts.name not in ("tcp", "tcp-nagle", "udp", "multicast"):
         raise UsageError(f"{facts.name} has no kernel time stamps", remedy="tcp, udp and multicast have them")
     _check_attached(settings, facts)
+    _check_client(settings, facts)
+    _check_many(settings, facts)
     if settings.broker is not None and facts.name not in ("tcp", "tcp-nagle", "udp"):
         raise UsageError(f"{facts.name} reaches no other host", remedy="tcp, tcp-nagle and udp do")
     if settings.broker is not None and settings.topology == "direct":
@@ -123,6 +126,75 @@ def _check_attached(settings: Settings, facts: Facts) -> None:
         raise UsageError("nothing can be planted in somebody else's program", remedy="leave that out")
 
 
+def _check_client(settings: Settings, facts: Facts) -> None:
+    """Whether the transport's client and its server know what is asked for.
+
+    Raises:
+        UsageError: with what to change.
+    """
+    checked_driver(facts.name, facts.driver, settings.driver)
+    tls = settings.tls or settings.tls_ca or settings.tls_cert or settings.tls_key or settings.tls_unverified
+    given = {name: getattr(settings, name) for name in ("user", "password", "token", "vhost")}
+    asked = [name for name, value in {**given, "tls": tls}.items() if value]
+    if not asked:
+        return
+    for name in asked:
+        if name not in facts.access:
+            have = f"it takes {', '.join(facts.access)}" if facts.access else "leave it out"
+            raise UsageError(f"{facts.name} takes no --{name}", remedy=have)
+    if tls and not settings.tls:
+        raise UsageError("a certificate without --tls", remedy="say --tls, too")
+    if settings.tls_key and not settings.tls_cert:
+        raise UsageError("--tls-key without its certificate", remedy="say --tls-cert, too")
+    if settings.server == "auto" and facts.broker is not None:
+        raise UsageError(
+            f"the {facts.broker} that latlab starts asks for no {asked[0]}",
+            remedy="say --server HOST:PORT of yours",
+        )
+
+
+_MOST_ENDS = 64
+
+
+def _check_many(settings: Settings, facts: Facts) -> None:
+    """Whether the transport serves so many senders and receivers.
+
+    Raises:
+        UsageError: with what to change.
+    """
+    senders, receivers, groups = settings.senders, settings.receivers, settings.groups
+    for name, value in (("senders", senders), ("receivers", receivers), ("groups", groups)):
+        if value < 1:
+            raise UsageError(f"--{name} {value}", remedy="it is at least 1")
+    if groups > receivers:
+        raise UsageError(
+            f"{groups} groups of {receivers} receivers", remedy="each group has a receiver: say --receivers"
+        )
+    if senders == receivers == 1:
+        return
+    if senders + receivers > _MOST_ENDS:
+        raise UsageError(
+            f"{senders + receivers} senders and receivers", remedy=f"at most {_MOST_ENDS} together"
+        )
+    if not facts.many:
+        raise UsageError(
+            f"{facts.name} joins one sender and one receiver",
+            remedy="products such as redis-stream, mqtt and rabbitmq take more",
+        )
+    if settings.topology == "pingpong":
+        raise UsageError("a ping-pong has one sender and one receiver", remedy="leave the others out")
+    if settings.size < 4:
+        raise UsageError("messages of several senders need 4 bytes for their number", remedy="say --size 4")
+    if facts.many == "one" and groups > 1:
+        raise UsageError(
+            f"through {facts.name} each message goes to one receiver", remedy="leave --groups out"
+        )
+    if facts.many == "all" and groups < receivers:
+        raise UsageError(
+            f"through {facts.name} each message goes to every receiver", remedy=f"say --groups {receivers}"
+        )
+
+
 def _check_memory(settings: Settings) -> None:
     """Refuse a run whose stamps would have the system kill somebody.
 
@@ -132,11 +204,12 @@ def _check_memory(settings: Settings) -> None:
     import psutil
 
     free = int(psutil.virtual_memory().available)
-    if settings.total * MEMORY_PER_MESSAGE > free:
+    each = MEMORY_PER_MESSAGE + 16 * (settings.groups - 1)
+    if settings.total * each > free:
         raise LatlabError(
-            f"{settings.total} messages take {settings.total * MEMORY_PER_MESSAGE >> 20} MiB to measure and "
+            f"{settings.total} messages take {settings.total * each >> 20} MiB to measure and "
             f"analyse, and {free >> 20} MiB are free",
-            remedy=f"say --messages {free // MEMORY_PER_MESSAGE // 2}",
+            remedy=f"say --messages {free // each // 2}",
         )
 
 

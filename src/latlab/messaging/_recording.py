@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from latlab.errors import InputError
 from latlab.formats.columns import Columns
 from latlab.formats.recording import RecordingWriter, make_empty_folder, open_recording
-from latlab.model.messaging.results import Facts, Measurement, Part, Settings, Side, Throttled
+from latlab.model.messaging.results import SECRETS, Facts, Measurement, Part, Settings, Side, Throttled
 from latlab.system.environment import capture
 
 KIND = "messaging"
@@ -50,8 +52,9 @@ def save_run(
         UsageError: when the folder holds something already.
     """
     s = m.settings
+    repeat = _without_secrets(sys.argv) if command is None else command
     with RecordingWriter(
-        path, KIND, parameters=s.to_json(), environment=capture(), seed=s.seed, command=command
+        path, KIND, parameters=s.to_json(), environment=capture(), seed=s.seed, command=repeat
     ) as writer:
         about = asdict(m)
         for name in (
@@ -59,6 +62,8 @@ def save_run(
             "received_ns",
             "intended_ns",
             "kernel_ns",
+            "confirmed_ns",
+            "deliveries_ns",
             "sender_samples",
             "receiver_samples",
         ):
@@ -76,10 +81,25 @@ def save_run(
                 columns["intended_ns"] = m.intended_ns[part]
             if m.kernel_ns is not None:
                 columns["kernel_ns"] = m.kernel_ns[part]
+            if m.confirmed_ns is not None:
+                columns["confirmed_ns"] = m.confirmed_ns[part]
+            for group, delivered in enumerate(m.deliveries_ns):
+                columns[f"group_{group}_ns"] = delivered[part]
             writer.append("messages", columns)
         writer.append("sender", _columns(m.sender_samples, ("message", "at_ns", "cpu_ns")))
         names = ("message", "at_ns", "cpu_ns", "broker_stay_ns", "broker_cpu_ns")
         writer.append("receiver", _columns(m.receiver_samples, names))
+
+
+def _without_secrets(words: Sequence[str]) -> str:
+    """A command line without the passwords and tokens in it."""
+    found, hide = [Path(word).name for word in words[:1]], False
+    for word in words[1:]:
+        name, equals, _ = word.partition("=")
+        secret = name in [f"--{one}" for one in SECRETS]
+        found.append("…" if hide else f"{name}=…" if secret and equals else word)
+        hide = secret and not equals
+    return shlex.join(found)
 
 
 def _columns(samples: npt.NDArray[np.int64], names: tuple[str, ...]) -> dict[str, Any]:
@@ -103,16 +123,21 @@ def load_run(path: str | os.PathLike[str]) -> Measurement:
         messages = recording.series("messages")
         sender = _stack(recording.series("sender"))
         receiver = _stack(recording.series("receiver"))
-        facts = about["facts"]
-        facts.update(topologies=tuple(facts["topologies"]), waits=tuple(facts["waits"]))
         network = about["network_bytes"]
         return Measurement(
             settings=settings,
-            facts=Facts(**facts),
+            facts=Facts.from_json(about["facts"]),
             sent_ns=messages["sent_ns"],
             received_ns=messages["received_ns"],
             intended_ns=messages.get("intended_ns"),
             kernel_ns=messages.get("kernel_ns"),
+            confirmed_ns=messages.get("confirmed_ns"),
+            deliveries_ns=tuple(
+                messages[f"group_{group}_ns"]
+                for group in range(settings.groups if settings.groups > 1 else 0)
+            ),
+            senders=tuple(Side(**side) for side in about.get("senders", ())),
+            receivers=tuple(Side(**side) for side in about.get("receivers", ())),
             sender=Side(**about["sender"]),
             receiver=Side(**about["receiver"]),
             sender_samples=sender,

@@ -19,7 +19,8 @@ def load_workload(path: str | os.PathLike[str], **more: Any) -> Settings:
     """The settings that a workload file asks for.
 
     Its keys are the options of `latlab messaging run`: `transport = "tcp"`, `rate = 10000`,
-    `duration = "10s"`, `fault = ["drop=100"]`, `half = true`.
+    `duration = "10s"`, `fault = ["drop=100"]`, `half = true`. Options of the transport's client are a table:
+    `[driver]`, `qos = 1`.
 
     Args:
         path: of the file.
@@ -44,6 +45,8 @@ def load_workload(path: str | os.PathLike[str], **more: Any) -> Settings:
             hint = f"did you mean '{near[0]}'? " if near else ""
             remedy = f"{hint}keys are the options of 'latlab messaging run'"
             raise InputError(path, "is not an option of a run", place=key, remedy=remedy)
+        if isinstance(value, dict) and name == "driver":
+            value = [f"{option}={_text(one)}" for option, one in value.items()]
         if isinstance(value, dict):
             raise InputError(path, "is a table, and options have values", place=key)
         given[name.replace("-", "_")] = value
@@ -51,3 +54,8 @@ def load_workload(path: str | os.PathLike[str], **more: Any) -> Settings:
         return settings_of({**given, **{key: value for key, value in more.items() if value is not None}})
     except UsageError as error:
         raise UsageError(f"{os.fspath(path)}: {error}") from None
+
+
+def _text(value: Any) -> str:
+    """A value of the driver's table as `--driver` takes it."""
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def ab_command(a: str, b: str, as_json: bool, **options: Any) -> int:
         told=told,
     )
     if as_json:
-        workloads = {"a": {"file": a, **asdict(sides[0])}, "b": {"file": b, **asdict(sides[1])}}
+        workloads = {"a": {"file": a, **sides[0].to_json()}, "b": {"file": b, **sides[1].to_json()}}
         click.echo(dumps({"schema": 1, **comparison_json(found), "workloads": workloads}))
     else:
         click.echo(render_comparison(found, a, b))

@@ -190,16 +190,25 @@ for command in COMMANDS:
 
 
 @messaging.command()
+@click.argument("name", required=False)
 @JSON
-def transports(as_json: bool) -> int:
-    """List the transports, what each one promises, and what a missing one needs."""
-    from latlab.messaging import every_transport, missing
+def transports(as_json: bool, name: str | None) -> int:
+    """List the transports, what each one promises, and what a missing one needs.
+
+    Of one NAME, also the options of its client (--driver), and what it takes for its server.
+    """
+    from latlab.messaging import every_transport, facts_of, missing
     from latlab.reports.messaging.json import facts_json
+    from latlab.reports.messaging.text import render_facts
     from latlab.words import table
 
-    found = [(facts, missing(facts)) for facts in every_transport().values()]
+    known = every_transport().values() if name is None else [facts_of(name)]
+    found = [(facts, missing(facts)) for facts in known]
     if as_json:
         click.echo(dumps({"schema": 1, "transports": [facts_json(f, need) for f, need in found]}))
+        return ExitCode.OK
+    if name is not None:
+        click.echo(render_facts(*found[0]))
         return ExitCode.OK
     rows = [
         (

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from latlab.messaging.running.processes import end_with_parent
-from latlab.messaging.running.python_loop import Body, load
+from latlab.messaging.running.python_loop import load
+from latlab.messaging.running.shared import Body
 from latlab.messaging.running.transport import TransportClosed
 
 IDLE_S = 1.0

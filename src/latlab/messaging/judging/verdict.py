@@ -57,7 +57,8 @@ def judge(
         shares=shares,
         why=limiting[2] if len(limiting) > 2 else "",
         doubts=_doubts(m, spans["all"], waited, stability, clock_steps),
-        period=find_period(numbers, waited, due),
+        # Of several that take turns, the slow one's messages have a period.
+        period=find_period(numbers, waited, due) if m.settings.senders + m.settings.receivers == 2 else None,
     )
 
 
@@ -85,7 +86,8 @@ def _shares(m: Measurement, spans: Mapping[str, int]) -> dict[str, float]:
         if part is None or span < _SHORTEST_NS:
             continue
         used = part.busiest_ns
-        if m.facts.loop == "python" and name in ("sender", "receiver"):
+        several = {"sender": m.settings.senders, "receiver": m.settings.receivers}.get(name, 1) > 1
+        if m.facts.loop == "python" and name in ("sender", "receiver") and not several:
             # One lock for all threads of an interpreter: together they have one core.
             used = max(used, {"sender": m.sender, "receiver": m.receiver}[name].cpu_ns)
         found[name] = min(1.0, used / span)
@@ -138,7 +140,7 @@ def _limit(
 
 def _wanting(m: Measurement, spans: Mapping[str, int], shares: Mapping[str, float]) -> tuple[str, ...]:
     """The one part that always ran or wanted to, and ran much more than every other; none where none did."""
-    if not shares:
+    if not shares or m.settings.senders + m.settings.receivers > 2:  # what several waited for is one sum
         return ()
     first, *others = sorted(shares, key=lambda name: -shares[name])
     part, span = m.parts[first], spans.get(first, spans["all"])

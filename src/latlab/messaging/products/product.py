@@ -1,13 +1,19 @@
-"""What the transports of the Python loop share: defaults of facts, unique names, untyped modules."""
+"""What the transports of the Python loop share: facts, names, access to a server, untyped modules."""
 
 from __future__ import annotations
 
 import importlib
 import itertools
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from latlab.model.messaging.results import Facts
+from latlab.messaging.running.transport import TransportClosed
+from latlab.model.messaging.driver import DriverOption, checked_driver
+from latlab.model.messaging.results import Facts, Settings
+
+if TYPE_CHECKING:
+    import ssl
 
 _SERIAL = itertools.count()
 DIRECT = ("broker", "direct")
@@ -27,3 +33,65 @@ def module(name: str) -> Any:
 def unique_name() -> str:
     """A name that no other run uses."""
     return f"latlab-{os.getpid()}-{next(_SERIAL)}"
+
+
+def yes_or_no(name: str, about: str, default: str = "no") -> DriverOption:
+    """An option of a client that is on or off."""
+    return DriverOption(name, about, default, ("no", "yes"))
+
+
+def at_server(
+    facts: Facts, settings: Settings, server: tuple[str, int] | None, **more: Any
+) -> dict[str, Any]:
+    """Where both ends find a server, as whom, and with which options of the client."""
+    assert server is not None
+    return {
+        "host": server[0],
+        "port": server[1],
+        "user": settings.user,
+        "password": settings.password,
+        "token": settings.token,
+        "vhost": settings.vhost,
+        "tls": settings.tls,
+        "ca": settings.tls_ca,
+        "cert": settings.tls_cert,
+        "key": settings.tls_key,
+        "unverified": settings.tls_unverified,
+        "driver": checked_driver(facts.name, facts.driver, settings.driver),
+        **more,
+    }
+
+
+def tls_context(where: dict[str, Any]) -> ssl.SSLContext | None:
+    """What an encrypted connection asks of the server; None where the connection is not to be encrypted."""
+    if not where["tls"]:
+        return None
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=where["ca"])
+        if where["cert"] is not None:
+            context.load_cert_chain(where["cert"], where["key"])
+    except (OSError, ssl.SSLError) as error:
+        raise TransportClosed(f"the certificates can't be read: {error.strerror or error}") from None
+    if where["unverified"]:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def group_of(where: dict[str, Any]) -> str | None:
+    """The name of a receiver's group, where there are several receivers."""
+    return f"group-{where['group']}" if "group" in where else None
+
+
+class Confirming:
+    """A sender whose server confirms messages: the loop sets `confirmed`, which takes a message's index."""
+
+    confirmed: Callable[[int], None] = staticmethod(lambda _index: None)
+    confirms = 0  # so far, where they come in order
+
+    def confirm_next(self) -> None:
+        """The oldest message that waits is confirmed."""
+        self.confirmed(self.confirms)
+        self.confirms += 1

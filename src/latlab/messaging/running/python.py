@@ -11,20 +11,23 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from latlab.errors import UsageError
 from latlab.messaging._counters import Readings
 from latlab.messaging.judging.looks import Looks, listener, stolen_ns, threads_of
 from latlab.messaging.products.broker_processes import started
 from latlab.messaging.running import processes as _processes
-from latlab.messaging.running import python_loop as loop
+from latlab.messaging.running import python_loop
+from latlab.messaging.running import shared as loop
 from latlab.messaging.running.collected import since
 from latlab.messaging.running.native import placement, waiting
 from latlab.messaging.running.schedule import patience_s, schedule
+from latlab.messaging.running.shared import Body, Layout
 from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings, Side
 
 _POLL_S = 0.05
@@ -40,10 +43,10 @@ class _Cast:
 
     def pids(self, role: str) -> tuple[int, ...]:
         """The processes of a role; those that they started are theirs, too."""
-        child = self.server if role == "broker" and self.server is not None else self.children.get(role)
-        if child is not None:
-            return (child.pid,)
-        return (self.found,) if role == "broker" and self.found is not None else ()
+        if role == "broker" and self.server is not None:
+            return (self.server.pid,)
+        ours = tuple(child.pid for name, child in self.children.items() if name.split()[0] == role)
+        return (self.found,) if not ours and role == "broker" and self.found is not None else ours
 
     def looks(self) -> Looks:
         """Looks at the threads of every role."""
@@ -57,8 +60,12 @@ class _Cast:
         if role == "broker" and role not in self.children and self.pids(role):
             found = [_processes.cpu_ns(pid) for pid in _processes.descendants(*self.pids(role))]
             return sum(value or 0 for value in found)
-        child = self.children.get(role)
-        return None if child is None else _processes.cpu_ns(child.pid)
+        used = self.each_cpu_ns(role)
+        return sum(used) if used else None
+
+    def each_cpu_ns(self, role: str) -> list[int]:
+        """CPU time so far of each process of a role."""
+        return [_processes.cpu_ns(pid) or 0 for pid in self.pids(role)]
 
     def stopped(self) -> str | None:
         """Which of them stands still by SIGSTOP, if one does."""
@@ -90,7 +97,7 @@ def run_python(
         raise UsageError(
             f"{facts.broker} at {settings.server} is not ours to stop", remedy="say --server auto"
         )
-    kind = loop.load(target)
+    kind = python_loop.load(target)
     with (
         started(facts, settings) as (address, server),
         _memory(settings) as (fd, words),
@@ -99,33 +106,58 @@ def run_python(
     ):
         cast.server = server
         cast.found = None if address is None or server is not None else listener(*address)
-        where = [kind.prepare(settings, address)]
+        many = {"groups": settings.groups, "receivers": settings.receivers}
+        where = [{**kind.prepare(settings, address), **many}]
         if hasattr(kind, "clean_up"):
             rest.callback(lambda: [kind.clean_up(place) for place in where])
         own_broker = settings.topology == "broker" and facts.broker is None
-        if own_broker:
-            where.append(kind.prepare(settings, address))
+        if own_broker or settings.topology == "pingpong":  # the second hop, or the way back
+            where.append({**kind.prepare(settings, address), **many})
         cpus = placement(settings)
         ticks_per_ns = _ticks_per_ns()
-        for role, cpu in (("receiver", cpus[2]), ("broker", cpus[1]), ("sender", cpus[0])):
-            if role == "broker" and not own_broker:
-                continue
+        cast_list = [("receiver", i, cpus[2]) for i in range(settings.receivers)]
+        cast_list += [("broker", 0, cpus[1])] if own_broker else []
+        cast_list += [("sender", i, cpus[0]) for i in range(settings.senders)]
+        crowded = len(cast_list) > 3  # several on one core would wait for one another
+        for role, number, cpu in cast_list:
+            places = where
+            if role == "receiver" and settings.receivers > 1:
+                group = {"group": number % settings.groups, "member": number}
+                places = [*where[:-1], {**where[-1], **group}]
             order = {
                 "role": role,
+                "number": number,
                 "settings": settings.to_json(),
-                "where": where,
+                "where": places,
                 "class": target,
                 "memory": fd,
-                "cpu": cpu,
+                "cpu": -1 if crowded else cpu,
                 "ticks_per_ns": ticks_per_ns,
             }
-            command = [sys.executable, "-m", "latlab.messaging.running.python_loop", json.dumps(order)]
-            cast.children[role] = _processes.Child(
-                command, pass_fds=[fd, *[f for w in where for f in w.get("fds", ())]], label=f"the {role}"
-            )
-            cast.children[role].expect("ready", 20.0)
+            name = role if number == 0 else f"{role} {number + 1}"
+            with _ordered(order) as orders:
+                program = "latlab.messaging.running.python_loop"
+                command = [sys.executable, "-m", program, str(orders), f"role={name}"]
+                cast.children[name] = _processes.Child(
+                    command,
+                    pass_fds=[fd, orders, *[f for w in where for f in w.get("fds", ())]],
+                    label=f"the {name}",
+                )
+            cast.children[name].expect("ready", 20.0)
+        cpus = (-1, -1, -1) if crowded else cpus
         readings = Readings(settings.counters, told)
         return _watched(cast, words, settings, facts, wait, ticks_per_ns, cpus, readings)
+
+
+@contextlib.contextmanager
+def _ordered(order: dict[str, object]) -> Iterator[int]:
+    """An order in memory that a child inherits: there may be a password in it."""
+    fd = os.memfd_create("latlab-order")
+    try:
+        os.write(fd, json.dumps(order).encode())
+        yield fd
+    finally:
+        os.close(fd)
 
 
 @contextlib.contextmanager
@@ -135,8 +167,9 @@ def _cast() -> Iterator[_Cast]:
         yield cast
     finally:
         for role in ("sender", "broker", "receiver"):
-            if role in cast.children:
-                cast.children[role].close()
+            for name, child in cast.children.items():
+                if name.split()[0] == role:
+                    child.close()
 
 
 @contextlib.contextmanager
@@ -144,7 +177,7 @@ def _memory(settings: Settings) -> Iterator[tuple[int, memoryview]]:
     """Anonymous memory that the children inherit, touched beforehand."""
     fd = os.memfd_create("latlab-stamps")
     try:
-        size = 8 * loop.memory_words(settings)
+        size = 8 * Layout.of(settings).words
         os.ftruncate(fd, size)
         mapped = mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         np.frombuffer(mapped, dtype=np.uint64)[:] = 0
@@ -177,7 +210,8 @@ def _watched(
     looks, stolen = cast.looks(), stolen_ns()
     looks.take()
 
-    roles = ("sender", "broker", "receiver")
+    roles, layout = ("sender", "broker", "receiver"), Layout.of(settings)
+    each = {role: cast.each_cpu_ns(role) for role in roles}
     before = {role: cast.cpu_ns(role) for role in roles}
     busy, network = _processes.machine_busy_ns(), _processes.device_bytes()
     own_cpu, idle = time.process_time_ns(), _processes.machine_idle_ns()
@@ -189,37 +223,56 @@ def _watched(
         broken = _until_the_end(cast, words, settings, readings, looks)
     looks.take()
     t1, ns1 = clock.reference()[:2]
-    readings.take(int(words[loop.RECEIVER + loop.COUNT]))
+    readings.take(_received(words, layout))
     idle_end = _processes.machine_idle_ns()
     idle = None if idle is None or idle_end is None else idle_end - idle
     after = {role: cast.cpu_ns(role) for role in roles}
+    parts = looks.parts(dict(zip(roles, cpus, strict=True)))
+    for role, part in parts.items():
+        if len(each[role]) > 1:  # an interpreter's threads have one core together: the busiest process
+            most = max(b - a for a, b in zip(each[role], cast.each_cpu_ns(role), strict=True))
+            parts[role] = replace(part, busiest_ns=most)
     words[loop.STOP] = 1
+    _leave(words, layout)
     used = {role: _difference(before[role], after[role]) for role in roles}
     total = sum(value or 0 for value in used.values()) + time.process_time_ns() - own_cpu
     busy_end, network_end = _processes.machine_busy_ns(), _processes.device_bytes()
     hz = (t1 - t0) * 1e9 / (ns1 - ns0)
     base = int(words[loop.BASE])
-    stamps = np.array(words[loop.HEADER : loop.stall_words(settings)], dtype=np.uint64)
+    sent_ticks = np.array(words[layout.sent], dtype=np.uint64)
     plan = schedule(settings)
     intended = None
     if plan.paced:
         due = (plan.due_ns(settings.total) * ticks_per_ns).astype(np.int64)
         intended = np.rint(due * (1e9 / hz)).astype(np.int64)
     else:
-        base = int(stamps[0]) or base
-    made = since(np.array(words[loop.stall_words(settings) :], dtype=np.uint64), base, hz).reshape(-1, 2)
+        base = int(sent_ticks[sent_ticks > 0].min(initial=2**64 - 1)) if sent_ticks.any() else base
+    made = since(np.array(words[layout.stalled], dtype=np.uint64), base, hz).reshape(-1, 2)
+    deliveries = tuple(
+        since(np.array(words[layout.received(group)], dtype=np.uint64), base, hz)
+        for group in range(settings.groups)
+    )
+    confirms = sum(int(words[layout.sender(i) + loop.CONFIRMS]) for i in range(settings.senders))
+    senders = tuple(_side(words, layout.sender(i), None) for i in range(settings.senders))
+    receivers = tuple(_side(words, layout.receiver(i), None) for i in range(settings.receivers))
     return Measurement(
         settings=settings,
         facts=facts,
-        sent_ns=since(stamps[: settings.total], base, hz),
-        received_ns=since(stamps[settings.total :], base, hz),
+        sent_ns=since(sent_ticks, base, hz),
+        received_ns=_everywhere(deliveries),
+        deliveries_ns=deliveries if settings.groups > 1 else (),
+        confirmed_ns=since(np.array(words[layout.confirmed], dtype=np.uint64), base, hz)
+        if confirms
+        else None,
         stalls_ns=tuple(
             (n, int(a), int(b)) for (n, _), (a, b) in zip(settings.stalls, made, strict=True) if b >= 0
         ),
         intended_ns=intended,
         kernel_ns=None,
-        sender=_side(words, loop.SENDER, used["sender"]),
-        receiver=_side(words, loop.RECEIVER, used["receiver"]),
+        sender=_together(senders, used["sender"]),
+        receiver=_together(receivers, used["receiver"]),
+        senders=senders if settings.senders > 1 else (),
+        receivers=receivers if settings.receivers > 1 else (),
         sender_samples=np.zeros((0, 3), dtype=np.int64),
         receiver_samples=np.zeros((0, 5), dtype=np.int64),
         broker_cpu_ns=used["broker"],
@@ -231,7 +284,7 @@ def _watched(
         else (network_end[1] - network[1], network_end[0] - network[0]),
         ticks_hz=hz,
         harness_ns=_harness(settings.size),
-        bytes_per_message=16.0,
+        bytes_per_message=8.0 * (2 + settings.groups),
         locked=False,
         wait=wait,
         partial=broken,
@@ -239,7 +292,7 @@ def _watched(
         idle=_processes.idle_state(idle, ns1 - ns0),
         looks=looks.since(round(ns0 + (base - t0) * 1e9 / hz)),
         throttled=looks.throttled(),
-        parts=looks.parts(dict(zip(roles, cpus, strict=True))),
+        parts=parts,
         stolen_ns=stolen_ns() - stolen,
         cpus=os.cpu_count() or 0,
         notes=("the Python loop costs microseconds a message: see the harness",),
@@ -257,9 +310,10 @@ def _stopping(cast: _Cast, words: memoryview, settings: Settings) -> Iterator[No
     def stop_and_go() -> None:
         from latlab._core.clock import ticks
 
-        made = words[loop.stall_words(settings) :]
+        layout = Layout.of(settings)
+        made = words[layout.stalled]
         for i, (message, ns) in enumerate(settings.stalls):
-            while words[loop.SENDER + loop.COUNT] < message:
+            while sum(words[layout.sender(k) + loop.COUNT] for k in range(settings.senders)) < message:
                 if ended.wait(0.0002):
                     return
             processes = _processes.descendants(server.pid)
@@ -284,16 +338,19 @@ def _until_the_end(
     cast: _Cast, words: memoryview, settings: Settings, readings: Readings, looks: Looks
 ) -> str | None:
     moved, last = time.monotonic(), -1
-    patience = patience_s(settings)
+    patience, layout = patience_s(settings), Layout.of(settings)
+    senders = [layout.sender(i) for i in range(settings.senders)]
     try:
         while True:
             time.sleep(_POLL_S)
             now = time.monotonic()
-            received = words[loop.RECEIVER + loop.COUNT]
-            readings.take(int(received))
+            received = _received(words, layout)
+            readings.take(received // settings.groups)
             looks.take()
-            done = words[loop.SENDER + loop.DONE]
-            if done and words[loop.RECEIVER + loop.DONE]:
+            done = all(words[one + loop.DONE] for one in senders)
+            if done and received >= settings.groups * settings.total:
+                break
+            if done and all(words[layout.receiver(i) + loop.DONE] for i in range(settings.receivers)):
                 break
             if received != last:
                 moved, last = now, received
@@ -314,8 +371,37 @@ def _until_the_end(
                 return _processes.standstill(cast.stopped(), patience)
     except KeyboardInterrupt:
         return INTERRUPTED
-    sent = int(words[loop.SENDER + loop.COUNT])
+    sent = sum(int(words[one + loop.COUNT]) for one in senders)
     return None if sent == settings.total else f"the sender ended after {sent} of {settings.total} messages"
+
+
+def _received(words: memoryview, layout: Layout) -> int:
+    """Messages that receivers had so far, of all of them."""
+    return sum(int(words[layout.receiver(i) + loop.COUNT]) for i in range(layout.receivers))
+
+
+def _leave(words: memoryview, layout: Layout, seconds: float = 0.5) -> None:
+    """Give receivers the time to write down what they counted."""
+    end = time.monotonic() + seconds
+    blocks = [layout.receiver(i) + loop.DONE for i in range(layout.receivers)]
+    while not all(words[block] for block in blocks) and time.monotonic() < end:
+        time.sleep(0.002)
+
+
+def _everywhere(deliveries: tuple[npt.NDArray[np.int64], ...]) -> npt.NDArray[np.int64]:
+    """When the last group had each message; -1 where one never had it."""
+    if len(deliveries) == 1:
+        return deliveries[0]
+    stacked = np.stack(deliveries)
+    found: npt.NDArray[np.int64] = np.where((stacked < 0).any(axis=0), -1, stacked.max(axis=0))
+    return found
+
+
+def _together(sides: tuple[Side, ...], cpu_ns: int | None) -> Side:
+    """Several processes of a role as one: their sums."""
+    names = [f.name for f in fields(Side) if f.name != "error"]
+    total = Side(**{name: sum(getattr(side, name) for side in sides) for name in names})
+    return total if cpu_ns is None else replace(total, cpu_ns=cpu_ns)
 
 
 def _difference(before: int | None, after: int | None) -> int | None:
@@ -339,7 +425,7 @@ def _harness(size: int) -> tuple[float, float, float]:
     """What the Python loop itself costs a message: (sender, receiver, clock) in ns."""
     from latlab._core.clock import ticks
 
-    pattern, words, rounds = loop.Body(size), memoryview(bytearray(8 * 64)).cast("Q"), 2000
+    pattern, words, rounds = Body(size), memoryview(bytearray(8 * 64)).cast("Q"), 2000
     pattern.stamp(1)
     message = bytes(pattern.data)
     start = time.perf_counter_ns()

@@ -1,7 +1,7 @@
 """The Python loop: one end of a transport, in `python -m latlab.messaging.running.python_loop`.
 
-Both ends share one memory of 64-bit words: a header, then when each message was sent, then when it was
-received, then when each planted stall began and ended, all in ticks of the one clock that they share.
+What the ends share is in `shared`. Several senders take turns: of S, sender i has the messages i, i + S,
+i + 2 S, and further on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import mmap
 import os
 import signal
-import struct
 import sys
 import time
 import traceback
@@ -18,144 +17,159 @@ from collections.abc import Callable
 from typing import Any
 
 from latlab.messaging.running.processes import end_with_parent
+from latlab.messaging.running.shared import (
+    BASE,
+    CONFIRMS,
+    CORRUPTED,
+    COUNT,
+    CPU,
+    DONE,
+    DUPLICATED,
+    FAULTS,
+    GO,
+    INVOLUNTARY,
+    REORDERED,
+    STOP,
+    VOLUNTARY,
+    Body,
+    Layout,
+)
 from latlab.messaging.running.transport import Transport, TransportClosed
 from latlab.model.messaging.results import Settings
 
-# Words of the header; each has one writer.
-GO, BASE, STOP = 0, 1, 2
-SENDER, RECEIVER = 8, 24  # READY, COUNT, DONE, CPU, DUPLICATED, REORDERED, CORRUPTED, faults, switches
-READY, COUNT, DONE, CPU, DUPLICATED, REORDERED, CORRUPTED, FAULTS, VOLUNTARY, INVOLUNTARY, ERRNO = range(11)
-HEADER = 48
-
-
-def stall_words(settings: Settings) -> int:
-    """Where the first stall's two words are."""
-    return HEADER + 2 * settings.total
-
-
-def memory_words(settings: Settings) -> int:
-    """How many words a run shares."""
-    return stall_words(settings) + 2 * len(settings.stalls)
-
-
-class Body:
-    """The same bytes as the native loop's: number, checksum, room for a broker's times, a pattern."""
-
-    def __init__(self, size: int) -> None:
-        import zlib
-
-        self.size = size
-        self.width = 4 if size >= 4 else 2 if size >= 2 else 1
-        self._crc = zlib.crc32
-        self._from = 16 if size >= 16 else min(size, 8)
-        self.data = bytearray((i * 197 + 31) & 255 for i in range(min(size, 4096)))
-        self.data *= -(-size // len(self.data))
-        del self.data[size:]
-        if size >= 16:
-            self.data[8:16] = bytes(8)
-        self._sum = self._crc(self.data[self._from :])
-
-    def stamp(self, number: int) -> None:
-        """Number the body."""
-        if self.size >= 8:
-            struct.pack_into("<II", self.data, 0, number, (self._sum + number * 2654435761) & 0xFFFFFFFF)
-        else:
-            self.data[: self.width] = (number & ((1 << 8 * self.width) - 1)).to_bytes(self.width, "little")
-
-    def number(self, message: bytes | memoryview, expected: int) -> int | None:
-        """The number of a message; None where it is damaged or not ours."""
-        if len(message) != self.size:
-            return None
-        if self.size >= 8:
-            number, check = struct.unpack_from("<II", message)
-            whole = (self._crc(message[self._from :]) + number * 2654435761) & 0xFFFFFFFF == check
-            return number if whole else None
-        if bytes(message[self.width :]) != bytes(self.data[self.width :]):
-            return None
-        low = int.from_bytes(message[: self.width], "little")
-        if self.width == 4:
-            return low
-        mask = (1 << 8 * self.width) - 1
-        ahead = (low - expected) & mask
-        return expected + ahead if ahead <= mask // 2 else expected - (mask + 1 - ahead)
-
 
 def send_all(
-    end: Transport,
+    end: Any,
     words: memoryview,
     settings: Settings,
     due: Callable[[int], int] | None,
-    pattern: Body,
     ticks_per_ns: float,
+    me: int = 0,
 ) -> None:
-    """Send every message at its time, and stamp it."""
+    """Send every message of sender `me` at its time, and stamp it."""
     from latlab._core.clock import ticks
 
-    total, sent = settings.total, words[HEADER : HEADER + settings.total]
+    layout = Layout.of(settings)
+    sent, confirmed, block = words[layout.sent], words[layout.confirmed], layout.sender(me)
+    pattern = Body(settings.size)
     view = memoryview(pattern.data)
-    base, me = words[BASE], SENDER
-    for n in range(total):
+    base, senders = words[BASE], settings.senders
+
+    def confirm(index: int) -> None:
+        confirmed[index * senders + me] = ticks()
+        words[block + CONFIRMS] += 1
+
+    if hasattr(end, "confirmed"):
+        end.confirmed = confirm
+    # A client that hears confirmations only when it is called is called while the next message isn't due.
+    listen = getattr(end, "listen", None)
+    for n in range(me, settings.total, senders):
         if due is not None:
             target = base + due(n)
             while (left := target - ticks()) > 0:
                 if words[STOP]:
                     break
                 left_ns = left / ticks_per_ns
-                if left_ns > 300_000:
+                if listen is not None and left_ns > 200_000:
+                    listen(min(max(0.0, left_ns - 1_500_000) / 1e9, 0.1))
+                elif left_ns > 300_000:
                     time.sleep(min((left_ns - 150_000) / 1e9, 0.1))
         if words[STOP]:
             break
         pattern.stamp(n)
         sent[n] = ticks()
         end.send(view)
-        words[me + COUNT] = n + 1
+        words[block + COUNT] = n // senders + 1
 
 
-def receive_all(end: Transport, words: memoryview, settings: Settings, pattern: Body) -> None:
+def receive_all(end: Transport, words: memoryview, settings: Settings, me: int = 0) -> None:
     """Receive until every message has come, or the run is ended."""
     from latlab._core.clock import ticks
 
-    total = settings.total
-    received = words[HEADER + total : HEADER + 2 * total]
-    me, expected, count = RECEIVER, 0, 0
+    layout, total, senders = Layout.of(settings), settings.total, settings.senders
+    received, block = words[layout.received(me % settings.groups)], layout.receiver(me)
+    pattern, count = Body(settings.size), 0
+    expected = [0] * senders
     delay_s = settings.receiver_delay_ns / 1e9
     while count < total and not words[STOP]:
         message = end.receive(0.05)
         now = ticks()
         if message is None:
             continue
-        number = pattern.number(message, expected)
+        number = pattern.number(message, expected[0])
         if number is None or not 0 <= number < total:
-            words[me + CORRUPTED] += 1
+            words[block + CORRUPTED] += 1
             continue
-        if number >= expected:
-            expected = number + 1
-        elif received[number]:
-            words[me + DUPLICATED] += 1
+        if received[number]:
+            words[block + DUPLICATED] += 1
             continue
+        if number >= expected[number % senders]:
+            expected[number % senders] = number + 1
         else:
-            words[me + REORDERED] += 1
+            words[block + REORDERED] += 1
         received[number] = now
         count += 1
-        words[me + COUNT] = count
+        words[block + COUNT] = count
         if delay_s:
             end_of_work = time.perf_counter() + delay_s
             while time.perf_counter() < end_of_work:
                 pass
 
 
-def forward_all(inward: Transport, outward: Transport, words: memoryview, settings: Settings) -> None:
-    """A broker of ours: what comes in goes out, after the stalls that were planted."""
+def ask_all(
+    out: Transport,
+    back: Transport,
+    words: memoryview,
+    settings: Settings,
+    due: Callable[[int], int] | None,
+) -> None:
+    """Send each request at its time, and wait for its reply."""
     from latlab._core.clock import ticks
 
-    stalls = {message: (i, ns) for i, (message, ns) in enumerate(settings.stalls)}
-    made = words[stall_words(settings) :]
+    layout, base, pattern = Layout.of(settings), words[BASE], Body(settings.size)
+    sent, received, view = words[layout.sent], words[layout.received()], memoryview(pattern.data)
+    mine, theirs = layout.sender(), layout.receiver()
+    for n in range(settings.total):
+        while due is not None and not words[STOP] and base + due(n) > ticks():
+            time.sleep(0)
+        pattern.stamp(n)
+        sent[n] = ticks()
+        out.send(view)
+        words[mine + COUNT] = n + 1
+        while not received[n]:
+            if words[STOP]:
+                return
+            message = back.receive(0.05)
+            now = ticks()
+            if message is None:
+                continue
+            number = pattern.number(message, n)
+            if number is None or not 0 <= number <= n:
+                words[theirs + CORRUPTED] += 1
+            elif received[number]:
+                words[theirs + DUPLICATED] += 1
+            else:
+                received[number] = now
+                words[theirs + COUNT] += 1
+
+
+def forward_all(inward: Transport, outward: Transport, words: memoryview, settings: Settings) -> None:
+    """A broker of ours, or who replies: what comes in goes out, after the stalls that were planted."""
+    from latlab._core.clock import ticks
+
+    replies = settings.topology == "pingpong"
+    delay_ns = settings.receiver_delay_ns if replies else settings.broker_delay_ns
+    # Of a product it is the server that is stopped.
+    stalls = {message: (i, ns) for i, (message, ns) in enumerate(() if replies else settings.stalls)}
+    made = words[Layout.of(settings).stalled]
     n = 0
     while not words[STOP]:
         try:
             message = inward.receive(0.05)
         except TransportClosed:
-            _wait_for_the_end(words)  # a sender that has sent everything has gone; what it sent is forwarded
+            _wait_for_the_end(
+                words, settings
+            )  # a sender that has sent everything has gone; what it sent is forwarded
             return
         if message is None:
             continue
@@ -164,22 +178,22 @@ def forward_all(inward: Transport, outward: Transport, words: memoryview, settin
             made[2 * i] = ticks()
             time.sleep(ns / 1e9)
             made[2 * i + 1] = ticks()
-        if settings.broker_delay_ns:
-            end_of_work = time.perf_counter() + settings.broker_delay_ns / 1e9
+        if delay_ns:
+            end_of_work = time.perf_counter() + delay_ns / 1e9
             while time.perf_counter() < end_of_work:
                 pass
         outward.send(memoryview(message))
         n += 1
 
 
-def _wait_for_the_end(words: memoryview) -> None:
+def _wait_for_the_end(words: memoryview, settings: Settings) -> None:
     """Stay until the run is over, if the sender has ended as it should: its count follows its connection.
 
     Raises:
         TransportClosed: when it hasn't.
     """
     end = time.monotonic() + 1.0
-    while not words[SENDER + DONE]:
+    while not words[Layout.of(settings).sender() + DONE]:
         if words[STOP]:
             return
         if time.monotonic() > end:
@@ -198,57 +212,67 @@ def load(target: str) -> Any:
 
 
 def main() -> int:
-    """Be one end, as the JSON on the command line says."""
+    """Be one end, as the JSON in the inherited memory says: no list of processes shows a password in it."""
     import resource
 
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the controlling process ends the run, and us with it
-    order = json.loads(sys.argv[1])
+    with open(int(sys.argv[1]), encoding="utf-8") as orders:
+        orders.seek(0)
+        order = json.load(orders)
     settings = Settings.from_json(order["settings"])
     words = memoryview(mmap.mmap(order["memory"], 0)).cast("Q")
-    role, where = order["role"], order["where"]
-    me = {"sender": SENDER, "receiver": RECEIVER}.get(role)
+    role, where, me = order["role"], order["where"], order["number"]
+    layout = Layout.of(settings)
+    block = layout.sender(me) if role == "sender" else layout.receiver(me)
     if order["cpu"] >= 0:
         os.sched_setaffinity(0, {order["cpu"]})
     kind = load(order["class"])
     ends = []
     try:
-        if role == "broker":
+        asks = settings.topology == "pingpong"
+        forwards = role == "broker" or (asks and role == "receiver")
+        if forwards:
             inward, outward = kind(), kind()
             ends = [inward, outward]
             inward.connect("receiver", where[0])
             outward.connect("sender", where[1])
+        elif asks:
+            ends = [kind(), kind()]
+            ends[1].connect("receiver", where[1])
+            ends[0].connect("sender", where[0])
         else:
             ends = [kind()]
             ends[0].connect(role, where[-1] if role == "receiver" else where[0])
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        if role == "broker":
+        if forwards:
             forward_all(ends[0], ends[1], words, settings)
             return 0
-        assert me is not None
-        pattern = Body(settings.size)
         due = _due(settings, order["ticks_per_ns"])
         while not words[GO] and not words[STOP]:
             time.sleep(0.001)
         used = resource.getrusage(resource.RUSAGE_SELF)
         cpu = time.process_time_ns()
         try:
-            if role == "sender":
-                send_all(ends[0], words, settings, due, pattern, order["ticks_per_ns"])
+            if asks:
+                ask_all(ends[0], ends[1], words, settings, due)
+                words[layout.receiver() + DONE] = 1
+            elif role == "sender":
+                send_all(ends[0], words, settings, due, order["ticks_per_ns"], me)
             else:
-                receive_all(ends[0], words, settings, pattern)
+                receive_all(ends[0], words, settings, me)
         finally:
             if role == "sender":
                 for end in ends:  # some libraries send the last messages only when they are closed
                     end.close()
                 ends = []
             now = resource.getrusage(resource.RUSAGE_SELF)
-            words[me + CPU] = time.process_time_ns() - cpu
-            words[me + FAULTS] = now.ru_minflt - used.ru_minflt
-            words[me + VOLUNTARY] = now.ru_nvcsw - used.ru_nvcsw
-            words[me + INVOLUNTARY] = now.ru_nivcsw - used.ru_nivcsw
-            words[me + DONE] = 1
+            words[block + CPU] = time.process_time_ns() - cpu
+            words[block + FAULTS] = now.ru_minflt - used.ru_minflt
+            words[block + VOLUNTARY] = now.ru_nvcsw - used.ru_nvcsw
+            words[block + INVOLUNTARY] = now.ru_nivcsw - used.ru_nivcsw
+            words[block + DONE] = 1
         while not words[STOP]:  # a sender that leaves may take its connection, and what is in it, with it
             time.sleep(0.002)
         return 0

@@ -24,7 +24,12 @@ class Transport(Protocol):
 
     A class attribute ``facts`` says what it promises. ``prepare`` runs once, in the controlling process, and
     returns whatever both ends need to find one another (addresses, names), as JSON. A ``clean_up`` class
-    method, where there is one, is given that again when the run is over, however it ended.
+    method, where there is one, is given that again when the run is over, however it ended. Of several
+    receivers each is told its ``group``, the number of ``groups`` and its number as ``member`` there.
+
+    A sender whose server confirms messages has a method ``confirmed``, which the loop replaces: the end calls
+    it with each message's index, counted from 0 in the order of its own sending. Where it hears of them only
+    when it is called, ``listen(seconds)`` gives it the time.
     """
 
     facts: Facts

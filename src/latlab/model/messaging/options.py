@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from latlab import words
 from latlab.errors import UsageError
 from latlab.model.messaging.results import Settings
 
-__all__ = ["OPTIONS", "SWEPT", "Option", "read_value", "settings_of", "swept"]
+__all__ = ["DRIVER_AXIS", "OPTIONS", "SWEPT", "Option", "read_value", "settings_of", "swept"]
 
 _RATES = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
@@ -102,6 +104,28 @@ def _whole(text: str) -> int:
         return int(number_of(text))
 
 
+def _secret(text: str) -> str:
+    """A password or token: itself, or where it is kept, so that no list of processes shows it."""
+    kind, colon, where = text.partition(":")
+    if colon and kind == "env":
+        if where not in os.environ:
+            raise UsageError(f"the environment has no {where}", remedy=f"export {where}=…")
+        return os.environ[where]
+    if colon and kind == "file":
+        try:
+            return Path(where).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{where} can't be read: {getattr(error, 'strerror', error)}") from None
+    return text
+
+
+def _driver(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"'{text}' is not a driver option", remedy="write NAME=VALUE, such as qos=1")
+    return name, value
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
@@ -156,6 +180,10 @@ OPTIONS: tuple[Option, ...] = (
            "Warm-up messages before them. [default: a tenth, at most 1000]", swept=True),
     Option("topology", "topology", _one_of(*_TOPOLOGIES), "What is between sender and receiver.", "broker",
            _TOPOLOGIES, swept=True),
+    Option("senders", "senders", _whole, "Senders; --rate is of all together.", "1", swept=True),
+    Option("receivers", "receivers", _whole, "Receivers.", "1", swept=True),
+    Option("groups", "groups", _whole,
+           "Groups of receivers: each has every message, and of a group one receiver.", "1", swept=True),
     Option("half", "half", bool, "Report half of a ping-pong's round trip.", flag=True),
     Option("rate", "rate_hz", _rate,
            "Messages a second, open loop; or, as 1gbit, what --network lets through.", multiple=True,
@@ -184,6 +212,17 @@ OPTIONS: tuple[Option, ...] = (
            swept=True),
     Option("timeout", "timeout_s", _seconds, "Give up after this many seconds without progress.", "10"),
     Option("server", "server", str, "A product's server: HOST:PORT, or auto.", "auto"),
+    Option("driver", "driver", _driver,
+           "Option of the client, NAME=VALUE; see 'latlab messaging transports NAME'.", multiple=True),
+    Option("user", "user", str, "User name at the server."),
+    Option("password", "password", _secret, "Password; env:NAME or file:PATH keep it out of sight."),
+    Option("token", "token", _secret, "Token at the server; env:NAME or file:PATH keep it out of sight."),
+    Option("vhost", "vhost", str, "Virtual host of the server (AMQP). [default: /]"),
+    Option("tls", "tls", bool, "Encrypt the connection, and check the server's certificate.", flag=True),
+    Option("tls-ca", "tls_ca", str, "PEM file of who vouches for the server. [default: the system's]"),
+    Option("tls-cert", "tls_cert", str, "PEM file of the client's own certificate."),
+    Option("tls-key", "tls_key", str, "PEM file of its key, where the certificate's file lacks it."),
+    Option("tls-unverified", "tls_unverified", bool, "Believe whoever answers.", flag=True),
     Option("network", "network", _one_of("host", "namespace"),
            "Where the broker runs: a network namespace has a network line of its own.", "host",
            ("host", "namespace")),
@@ -204,6 +243,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("kernel-stamps", "kernel_stamps", bool, "Split latencies at the kernel (SO_TIMESTAMPING).",
            flag=True),
 )  # fmt: skip
+DRIVER_AXIS = "driver."  # and an option of the transport's client
 _BY_NAME = {option.name: option for option in OPTIONS}
 # What can be swept, and the setting behind it; the clock frequency is the machine's.
 SWEPT = {**{o.name: o.setting for o in OPTIONS if o.swept}, "frequency": "frequency"}
@@ -211,6 +251,8 @@ SWEPT = {**{o.name: o.setting for o in OPTIONS if o.swept}, "frequency": "freque
 
 def swept(name: str) -> Callable[[str], Any]:
     """How the values of an axis are read; those of an unknown one are refused later, by the sweep."""
+    if name.startswith(DRIVER_AXIS):
+        return str
     option = _BY_NAME.get(name)
     return number_of if option is None else option.read
 
@@ -250,6 +292,7 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
             values[option.setting] = read_value(option, _list(value) if option.multiple else value)
     values["stalls"] = tuple(sorted(values.get("stalls", ())))
     values["faults"] = dict(values.get("faults", ()))
+    values["driver"] = dict(values.get("driver", ()))
     values["rate_hz"] = _rate(paces[0]) if paces else 0.0
     if lines:
         values["network_rate_bits"] = bits_of(lines[0])

@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from latlab.model.messaging.driver import DriverOption
 from latlab.model.statistics.summary import Summary
 
 __all__ = [
     "INTERRUPTED",
+    "SECRETS",
     "Counter",
     "Cpu",
     "Doubt",
     "Facts",
+    "Group",
     "Hump",
     "Limiting",
     "Measurement",
@@ -35,6 +38,7 @@ __all__ = [
     "Throughput",
 ]
 
+SECRETS = ("password", "token")
 INTERRUPTED = "interrupted"  # why a run is partial that its user ended
 Nanoseconds = npt.NDArray[np.int64]
 
@@ -59,6 +63,10 @@ class Facts:
         program: the server's program; None where none is needed.
         debian: the distribution's package that brings the program.
         plugin: a shared object of the user's, which latlab's native loops drive.
+        access: which of "user", "password", "token", "vhost" and "tls" its client takes.
+        driver: the options of its client.
+        many: who may be several: "" (one sender, one receiver), "one" (receivers that share the messages),
+            "all" (each receiver has every message), "any" (groups of receivers that share).
     """
 
     name: str
@@ -76,6 +84,20 @@ class Facts:
     program: str | None = None
     debian: str | None = None
     plugin: bool = False
+    access: tuple[str, ...] = ()
+    driver: tuple[DriverOption, ...] = ()
+    many: str = ""
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Facts:
+        """Read what a recording kept; of an older one some are missing."""
+        values = dict(document)
+        for name in ("topologies", "waits", "access"):
+            values[name] = tuple(values.get(name, ()))
+        values["driver"] = tuple(
+            DriverOption(**{**one, "choices": tuple(one["choices"])}) for one in values.get("driver", ())
+        )
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +129,12 @@ class Settings:
         duration_s: about how long to measure, whatever `messages` says; None for that many.
         connect: address of somebody else's program that forwards (to `listen`) or echoes; None for none.
         half: report half the round trip (topology "pingpong").
+        user, password, token, vhost: what a server asks for. Password and token are kept in no recording.
+        tls: whether the connection is encrypted; tls_ca, tls_cert, tls_key: files of it, None for the
+            system's own; tls_unverified: whoever answers is believed.
+        driver: options of the transport's client, as text.
+        senders, receivers: how many; the senders take turns, so that `rate_hz` is of all together.
+        groups: of receivers: each group has every message, and one receiver of the group has it.
     """
 
     transport: str
@@ -147,15 +175,29 @@ class Settings:
     duration_s: float | None = None
     connect: str | None = None
     listen: str | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    vhost: str | None = None
+    tls: bool = False
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_unverified: bool = False
+    driver: Mapping[str, str] = field(default_factory=dict)
+    senders: int = 1
+    receivers: int = 1
+    groups: int = 1
 
     @property
     def total(self) -> int:
         """Messages to send, warm-up included."""
         return self.warmup + self.messages
 
-    def to_json(self) -> dict[str, Any]:
-        """As a JSON object; `from_json` reads it back."""
-        return asdict(self)
+    def to_json(self, *, secrets: bool = False) -> dict[str, Any]:
+        """As a JSON object, which `from_json` reads back; passwords and tokens only with `secrets`."""
+        document = asdict(self)
+        return document if secrets else {**document, **dict.fromkeys(SECRETS)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Settings:
@@ -240,6 +282,11 @@ class Measurement:
         throttled: the quotas that stopped something meanwhile.
         stolen_ns: that the hypervisor had the CPUs for others.
         cpus: of the machine; 0 where it isn't known.
+        confirmed_ns: by message, when its sender learned that the server has it; -1: never. None where the
+            client asks for no confirmation.
+        deliveries_ns: of several groups of receivers, when each group had each message; else empty.
+            `received_ns` is then when the last group had it.
+        senders, receivers: what each process counted, where there are several.
     """
 
     settings: Settings
@@ -272,6 +319,10 @@ class Measurement:
     throttled: tuple[Throttled, ...] = ()
     stolen_ns: int = 0
     cpus: int = 0
+    confirmed_ns: Nanoseconds | None = None
+    deliveries_ns: tuple[Nanoseconds, ...] = ()
+    senders: tuple[Side, ...] = ()
+    receivers: tuple[Side, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,11 +439,23 @@ class RunVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """What a group of receivers had: `received` by each of them, `latency` from the intended time if any."""
+
+    received: tuple[int, ...]
+    lost: int
+    latency: Summary | None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What a run means. None where a value is not defined.
 
     Attributes:
         stalls_ns: (message, ns) of every planted stall, as long as the broker really made it.
+        confirm_latency: from a message's sending until its sender learned that the server has it.
+        unconfirmed: messages of which it never did, where confirmations were asked for.
+        groups: of several receivers; `latency` above is then until the last group had a message.
     """
 
     settings: Settings
@@ -436,3 +499,6 @@ class Result:
     stalls_ns: tuple[tuple[int, int], ...]
     notes: tuple[str, ...]
     verdict: RunVerdict
+    confirm_latency: Summary | None = None
+    unconfirmed: int = 0
+    groups: tuple[Group, ...] = ()

@@ -64,6 +64,12 @@ def result_json(r: Result) -> dict[str, Any]:
         "corrupted": r.corrupted,
         "latency_ns": summary_json(r.latency) or nothing,
         "intended_latency_ns": summary_json(r.intended_latency),
+        "confirm_latency_ns": summary_json(r.confirm_latency),
+        "unconfirmed": r.unconfirmed,
+        "groups": [
+            {"received": list(g.received), "lost": g.lost, "latency_ns": summary_json(g.latency)}
+            for g in r.groups
+        ],
         "round_trip": r.settings.topology == "pingpong" and not r.settings.half,
         "warmup": {"messages": r.settings.warmup, "latency_ns": summary_json(r.warmup)},
         "sending_overhead_ns": summary_json(r.sending_overhead),
@@ -122,4 +128,7 @@ def facts_json(facts: Facts, missing: str | None) -> Mapping[str, Any]:
         "ordered": facts.ordered,
         "max_bytes": facts.max_bytes,
         "received_at": facts.received_at,
+        "access": list(facts.access),
+        "driver": [asdict(option) for option in facts.driver],
+        "many": facts.many,
     }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from latlab.model.messaging.results import Result, Throughput
+from latlab.model.messaging.results import Facts, Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.reports.messaging.verdict import cause, verdict
-from latlab.words import count, duration, share, table
+from latlab.words import count, duration, plural, share, size, table
 
-__all__ = ["rate", "render"]
+__all__ = ["rate", "render", "render_facts"]
 
 _COLUMNS = ("p50", "p90", "p99", "p99.9")
 
@@ -17,7 +17,7 @@ def rate(per_s: float | None, unit: str) -> str:
     if per_s is None:
         return "undefined"
     for prefix, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if per_s >= scale:
+        if per_s >= 0.9995 * scale:  # three digits of it are those of the scale
             return f"{per_s / scale:.3g} {prefix}{unit}/s"
     return f"{per_s:.3g} {unit}/s"
 
@@ -45,7 +45,8 @@ def render(r: Result) -> str:
     lines = [
         *verdict(r),
         "",
-        f"{r.facts.title}: {s.messages} messages of {s.size} bytes, {s.topology}, {_load(r)}, {_waiting(r)}",
+        f"{r.facts.title}: {s.messages} messages of {s.size} bytes, {_who(r)}{s.topology}, {_load(r)}, "
+        f"{_waiting(r)}",
         f"sent {r.sent}, received {r.received}, lost {r.lost}, duplicated {r.duplicated}, "
         f"reordered {r.reordered}, corrupted {r.corrupted}",
         "",
@@ -53,6 +54,10 @@ def render(r: Result) -> str:
     rows = [_row(f"latency ({trip}from the actual sending)", r.latency)]
     if r.intended_latency is not None:
         rows.append(_row(f"latency ({trip}from the intended sending)", r.intended_latency))
+    for number, group in enumerate(r.groups) if len(r.groups) > 1 else ():
+        rows.append(_row(f"group {number + 1}", group.latency))
+    if r.confirm_latency is not None:
+        rows.append(_row("confirmed to the sender", r.confirm_latency))
     if s.warmup:
         rows.append(_row(f"warm-up ({s.warmup} messages)", r.warmup))
     if r.broker_stay is not None:
@@ -65,6 +70,9 @@ def render(r: Result) -> str:
     lines.append(table(("", "average", "robust dev.", *_COLUMNS, "max"), rows))
     lines += ["", _throughput("sending throughput", r.sending_throughput)]
     lines += [_throughput("receiving throughput", r.receiving_throughput)]
+    lines += _by_receiver(r)
+    if r.unconfirmed:
+        lines.append(f"{'unconfirmed':<21}{count(r.unconfirmed)} messages")
     c = r.cpu
     parts = [("sender", c.sender), ("broker", c.broker), ("receiver", c.receiver), ("other", c.other)]
     if c.total is not None:
@@ -99,6 +107,24 @@ def render(r: Result) -> str:
     return "\n".join(lines)
 
 
+def _who(r: Result) -> str:
+    s = r.settings
+    if s.senders == s.receivers == 1:
+        return ""
+    groups = f" in {plural(s.groups, 'group')}" if s.receivers > 1 else ""
+    return f"{plural(s.senders, 'sender')}, {plural(s.receivers, 'receiver')}{groups}, "
+
+
+def _by_receiver(r: Result) -> list[str]:
+    """Which receivers of a group had how many messages, and what was lost on the way to it."""
+    found = []
+    for number, group in enumerate(r.groups):
+        had = ", ".join(count(one) for one in group.received)
+        name = f"group {number + 1}" if len(r.groups) > 1 else "each receiver"
+        found.append(f"{name:<21}received {had} (warm-up included), lost {count(group.lost)}")
+    return found
+
+
 def _load(r: Result) -> str:
     s = r.settings
     if s.load == "max":
@@ -131,3 +157,30 @@ def _stability(r: Result) -> str:
     signs = r.signs
     steps = f"{signs['rising']} up, {signs['falling']} down, {signs['stable']} level"
     return f"{text}; from message to message: {steps}"
+
+
+_MANY = {
+    "": "one sender and one receiver",
+    "one": "senders and receivers, each message goes to one of the receivers",
+    "all": "senders and receivers, each message goes to all of them (--groups as many as --receivers)",
+    "any": "senders and groups of receivers (--senders, --receivers, --groups)",
+}
+
+
+def render_facts(facts: Facts, missing: str | None) -> str:
+    """A transport: what it promises, what it takes, and the options of its client."""
+    lines = [
+        f"{facts.name}: {facts.title}",
+        f"{'here':<14}{'available' if missing is None else f'needs: {missing}'}",
+        f"{'promises':<14}{'lossless' if facts.lossless else 'may lose messages'}, "
+        f"{'in order' if facts.ordered else 'in any order'}, up to {size(facts.max_bytes)} a message",
+        f"{'topologies':<14}{', '.join(facts.topologies)}",
+        f"{'joins':<14}{_MANY.get(facts.many, facts.many)}",
+        f"{'received at':<14}{facts.received_at}",
+    ]
+    if facts.access:
+        lines.append(f"{'server takes':<14}{', '.join(f'--{name}' for name in facts.access)}")
+    if facts.driver:
+        rows = [(f"--driver {o.name}={'|'.join(o.choices) or 'N'}", o.default, o.help) for o in facts.driver]
+        lines += ["", table(("option of the client", "default", ""), rows)]
+    return "\n".join(lines)
