@@ -115,7 +115,7 @@ def missing(case: Case) -> str | None:
 def judged(case: Case, seconds: float) -> Outcome:
     """Diagnose a program as a user would, and hold what is said against what is planted."""
     with surroundings(case) as before:
-        command = [*before, *(word.replace("{seconds}", str(seconds)) for word in case.command)]
+        command = [*before, *(word.replace("{seconds}", f"{seconds:g}") for word in case.command)]
         begin = busy_s()
         done = subprocess.run(
             [sys.executable, "-m", "latlab", "diagnose", "--no-forecast", "--json",

@@ -26,7 +26,7 @@ BUILD = {
 }
 RUN = {
     ".py": (sys.executable, "{file}"),
-    ".sh": ("sh", "{file}"),
+    ".sh": ("bash", "{file}"),
     ".js": ("node", "{file}"),
     ".pl": ("perl", "{file}"),
     ".java": ("java", "-cp", "{folder}", "{stem}"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from latlab.system.kernel.elf_code import CodeFile
 from latlab.system.kernel.polling import LOOKS, TAKES, Polling
 
 pytest.importorskip("capstone")
@@ -144,6 +145,12 @@ def test_a_loop_around_an_atomic_exchange_takes_with_the_loop_inside(program: Pa
 @pytest.mark.parametrize("function", ["sum", "chase", "fill", "work", "mix", "count"])
 def test_work_in_a_loop_is_no_polling(program: Path, function: str) -> None:
     assert kinds_in(program, function) == set()
+
+
+def test_a_place_that_is_not_in_the_file_has_no_code(program: Path) -> None:
+    code = CodeFile.read(str(program))
+    assert code is not None
+    assert (code.stub(-4096), code.stub(1 << 40), code.function(-1)) == (b"", b"", None)
 
 
 def test_what_is_no_program_is_no_polling(tmp_path: Path) -> None:

@@ -601,6 +601,17 @@ def test_a_main_thread_that_works_like_its_workers_is_one_of_them() -> None:
     assert [(one.name, one.count) for one in found_in(made).roles] == [("explore", 2)]
 
 
+def test_a_function_with_spin_in_its_name_may_work() -> None:
+    made = Made()
+    made.thread("app")
+    works = made.thread("carrier")
+    made.run(works, 0, 1000)
+    made.stack(works, "weave", "spin_yarn", "carrier", times=50)
+    made.frames[:] = [replace(one, module="/usr/bin/mill") for one in made.frames]
+    found = found_in(made)
+    assert (found.limit.kind, found.limit.name.split(" ")[0]) == (LimitKind.THREAD, "carrier")
+
+
 def test_two_threads_in_one_spin_lock_of_a_library_wait_for_a_lock() -> None:
     made = Made()
     threads = [made.thread("app"), made.thread("worker-1"), made.thread("worker-2")]

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
+import numpy as np
+
 from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.threads import Code, LockUse, Role, ThreadFindings
 from latlab.threads._blame import Blame, Cause, blame_of
@@ -168,8 +170,8 @@ def _running(schedule: Schedule, tracks: Sequence[Track]) -> list[float]:
     out = []
     for track in tracks:
         thread = schedule.threads[track.thread]
-        ran = sum(e - b for b, e, s in zip(track.begin, track.end, track.state, strict=True) if s == 0)
-        out.append(ran / max(1, thread.ended_ns - thread.began_ns))
+        ran = (np.asarray(track.end) - np.asarray(track.begin))[np.asarray(track.state) == State.RUNNING]
+        out.append(float(ran.sum()) / max(1, thread.ended_ns - thread.began_ns))
     return out
 
 

@@ -324,21 +324,12 @@ def _ended(track: Track, i: int) -> bool:
 
 
 def _part(track: Track, begin: int, end: int) -> float:
-    spent = 0
-    for i in range(len(track.begin)):
-        time = track.end[i] - max(track.begin[i], begin)
-        if time <= 0:
-            continue
-        state = track.state[i]
-        if state == State.BLOCKED and time > _WHOLE_RUN * (end - begin):
-            continue
-        by_thread = state == State.BLOCKED and (
-            (track.source[i] == Source.THREAD and track.waker[i] >= 0)
-            or track.wait[i] in (Wait.DISK, Wait.SYNC, Wait.THROTTLED)
-        )
-        if state != State.BLOCKED or by_thread:
-            spent += time
-    return _LEAST_WEIGHT + spent / max(1, end - begin)
+    time = np.asarray(track.end) - np.maximum(np.asarray(track.begin), begin)
+    blocked = np.asarray(track.state) == State.BLOCKED
+    by_thread = (np.asarray(track.source) == Source.THREAD) & (np.asarray(track.waker) >= 0)
+    by_thread |= np.isin(track.wait, (Wait.DISK, Wait.SYNC, Wait.THROTTLED))
+    counts = (time > 0) & (~blocked | (by_thread & (time <= _WHOLE_RUN * (end - begin))))
+    return _LEAST_WEIGHT + float(time[counts].sum()) / max(1, end - begin)
 
 
 def _who_had_the_cpus(

@@ -31,7 +31,8 @@ _MOST_CODE = 5
 _LEAST_SAMPLES = 20
 _SPIN = re.compile(r"sched_yield|cpu_relax|spin_?wait|spin_?lock|SpinWait|_mm_pause|YieldProcessor", re.I)
 _SPIN_LOCK = re.compile(r"^_*pthread_spin_lock\b")
-_PAUSE = re.compile(r"(^|_)(spin|busy_?wait|busy_?poll|poll_until|wait_until)", re.I)
+# Of an interpreter's functions, whose instructions tell nothing; of others these do, and a name may mislead.
+_PAUSE = re.compile(r"(^|_)(busy_?wait|busy_?poll|poll_until|wait_until)", re.I)
 _MOSTLY = 0.7
 _PLACED = 0.4
 _NEAR = 8  # frames: a loop that looks may have called the clock
@@ -224,9 +225,9 @@ def spinning(schedule: Schedule) -> frozenset[int]:
         stacks, counts = np.unique(mine["stack"], return_counts=True)
         for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
             frames = [schedule.frames[one] for one in schedule.stacks[stack][:3]]
-            names = [frame.function for frame in frames]
             if any(schedule.frames[one].polls for one in schedule.stacks[stack][:_NEAR]) or any(
-                _SPIN.search(name) or _PAUSE.search(name) for name in names
+                _SPIN.search(one.function) or (not one.module and _PAUSE.search(one.function))
+                for one in frames
             ):
                 spins += number
         if spins > _MOSTLY * mine.size:

@@ -87,26 +87,33 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
     words: dict[int, Word] = {}
     ended: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
     for track in tracks:
-        for i, wait in enumerate(track.wait):
-            if wait != Wait.FUTEX or track.state[i] != State.BLOCKED or track.object[i] <= 0:
+        rows = zip(
+            track.wait, track.state, track.object, track.begin, track.end, track.source, track.waker,
+            track.sample, strict=True,
+        )  # fmt: skip
+        for wait, state, key, begin, end, source, waker, sample in rows:
+            if wait != Wait.FUTEX or state != State.BLOCKED or key <= 0:
                 continue
-            word = words.setdefault(track.object[i], Word(track.object[i]))
-            time = track.end[i] - track.begin[i]
-            if track.source[i] == Source.THREAD and track.waker[i] >= 0:
-                word.waits += 1
-                word.wait_ns += time
-                word.longest_ns = max(word.longest_ns, time)
-                word.waiters[track.thread] += time
-                word.wakers[track.waker[i]] += 1
-                ended[word.key].append((track.end[i], track.waker[i], track.thread, time))
-            elif track.source[i] == Source.TIMER:
+            word = words.get(key)
+            if word is None:
+                word = words[key] = Word(key)
+            time = end - begin
+            if source == Source.THREAD and waker >= 0:
+                ended[key].append((end, waker, track.thread, time))
+            elif source == Source.TIMER:
                 word.timed += 1
-            if track.sample[i] >= 0:
-                _count_stack(schedule, track.sample[i], word)
+            if sample >= 0:
+                _count_stack(schedule, sample, word)
     window = max(1, schedule.ended_ns - schedule.began_ns)
     for address, waits in ended.items():
         word = words[address]
         waits.sort()
+        word.waits = len(waits)
+        for _, waker, waiter, time in waits:
+            word.waiters[waiter] += time
+            word.wakers[waker] += 1
+        word.wait_ns = sum(word.waiters.values())
+        word.longest_ns = max(time for *_, time in waits)
         last_waker, last_end = -1, 0
         since: dict[int, int] = {}  # when a thread got the word, or gave it up
         for end, waker, waiter, time in waits:

@@ -130,7 +130,11 @@ class CodeFile:
 
     def stub(self, place: int) -> bytes:
         """The code at a place that belongs to no function: an entry of the procedure linkage table."""
-        return b"" if self._around(place) is not None else _bytes(self._path, place, place + _STUB_BYTES)
+        # What is read as code may be data, and its targets anywhere.
+        inside = any(at <= place < at + high - low for low, high, at in self._loads)
+        if not inside or self._around(place) is not None:
+            return b""
+        return _bytes(self._path, place, place + _STUB_BYTES)
 
     def slot(self, place: int, distance: int) -> str:
         """The function at which the word points that an instruction names by its distance; "" if unknown.
@@ -171,6 +175,9 @@ class CodeFile:
 
 @lru_cache(maxsize=256)
 def _bytes(path: str, begin: int, end: int) -> bytes:
-    with Path(path).open("rb") as file:
-        file.seek(begin)
-        return file.read(end - begin)
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(begin)
+            return file.read(end - begin)
+    except OSError:
+        return b""  # it has gone meanwhile
