@@ -1,3 +1,4 @@
+// Over 400 lines: one walk up a sampled stack, by whichever of its ways gives the next frame.
 #include "system/unwinder.hpp"
 
 #include <cxxabi.h>

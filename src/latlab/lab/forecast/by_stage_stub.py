@@ -1,6 +1,8 @@
 """What making a stage of the pipeline faster would buy, measured: the stage is stubbed and the same input is
 replayed, interleaved with the unmodified pipeline.
 
+Over 400 lines: one series of runs, in which each is chosen by what those before took.
+
 A stage's component under study is the service time that its layout adds to each event. Its function is empty,
 so the *flat* stub is the stage without it, and a *busy* stub spins for what is left of it. What remains of
 the stage's service with the flat stub is the stage's own code, which can't be stubbed away: speed-ups are
