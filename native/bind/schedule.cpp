@@ -31,14 +31,14 @@ Columns simulated(const Column<std::int64_t>& first, const Column<std::int64_t>&
                   const Column<std::int64_t>& recorded_ns, const Column<std::int64_t>& born_ns,
                   const Column<std::uint64_t>& allowed, const Column<std::int64_t>& cost,
                   const Column<std::int64_t>& delay_ns, int cpus, std::int64_t wake_ns, std::int64_t slice_ns,
-                  std::int64_t behind_ns) {
+                  std::int64_t behind_ns, bool own_queues, std::int64_t stay_ns, bool turns) {
   latlab::schedule::Outcome outcome;
   {
     const nb::gil_scoped_release release;
     outcome = latlab::schedule::simulate(
         {span_of(first), span_of(work_ns), span_of(deed), span_of(argument), span_of(recorded_ns),
          span_of(born_ns), span_of(allowed), span_of(cost), span_of(delay_ns)},
-        {cpus, wake_ns, slice_ns, behind_ns});
+        {cpus, wake_ns, slice_ns, behind_ns, own_queues, stay_ns, turns});
   }
   nb::dict columns;
   columns["ended_ns"] = column(std::move(outcome.ended_ns));
@@ -46,6 +46,12 @@ Columns simulated(const Column<std::int64_t>& first, const Column<std::int64_t>&
   columns["blocked_ns"] = column(std::move(outcome.blocked_ns));
   columns["at_ns"] = column(std::move(outcome.at_ns));
   columns["step_ready_ns"] = column(std::move(outcome.step_ready_ns));
+  std::vector<std::int64_t> who, begin, end;
+  for (const auto& turn : outcome.turns)
+    who.push_back(turn.thread), begin.push_back(turn.begin_ns), end.push_back(turn.end_ns);
+  columns["turn_thread"] = column(std::move(who));
+  columns["turn_begin_ns"] = column(std::move(begin));
+  columns["turn_end_ns"] = column(std::move(end));
   columns["forced"] = outcome.forced;
   return Columns(columns);
 }
@@ -56,7 +62,7 @@ NB_MODULE(schedule, m) {
   m.doc() = "The simulation of threads that compete for CPUs.";
   m.def("simulate", &simulated, "first"_a, "work_ns"_a, "deed"_a, "argument"_a, "recorded_ns"_a, "born_ns"_a,
         "allowed"_a, "cost"_a, "delay_ns"_a, nb::kw_only(), "cpus"_a, "wake_ns"_a, "slice_ns"_a,
-        "behind_ns"_a,
+        "behind_ns"_a, "own_queues"_a = false, "stay_ns"_a = 0, "turns"_a = false,
         "Let threads' steps compete for CPUs; columns by thread and by step. See "
         "native/core/schedule/simulation.hpp.");
 }

@@ -112,3 +112,50 @@ TEST("steps that do not fit together are refused") {
   }
   CHECK(refused);
 }
+
+TEST("with a queue for each CPU who has one alone shares it with nobody, and an idle CPU takes over") {
+  Machine machine{2};
+  machine.own_queues = true;
+  const Outcome out =
+      played({{{30 * kMs, Deed::none}}, {{30 * kMs, Deed::none}}, {{30 * kMs, Deed::none}}}, machine);
+  CHECK_EQUAL(30 * kMs, out.ended_ns[1]);
+  CHECK_EQUAL(std::int64_t{0}, out.ready_ns[1]);
+  CHECK_EQUAL(45 * kMs, std::max(out.ended_ns[0], out.ended_ns[2]));
+}
+
+TEST("a woken thread goes back to the CPU that it had, and waits there, where no other is idle") {
+  Machine machine{2, 0, 3 * kMs, 1'000 * kMs};
+  machine.own_queues = machine.turns = true;
+  // The first naps, while the other two have the CPUs; the third came to the first one's.
+  const Outcome out = played(
+      {{{kMs, Deed::sleep, 2 * kMs}, {kMs, Deed::none}}, {{20 * kMs, Deed::none}}, {{20 * kMs, Deed::none}}},
+      machine, {0, 0, kMs + 1});
+  CHECK_EQUAL(20 * kMs, out.ended_ns[1]);
+  CHECK(out.ready_ns[0] > 0);
+}
+
+TEST("who waits for a CPU is taken over by an idle one once it has waited for long enough") {
+  Machine machine{2};
+  machine.own_queues = true;
+  machine.stay_ns = 4 * kMs;
+  machine.slice_ns = 100 * kMs;
+  // Two on the first CPU, and one on the other, which ends at 1 ms; the second of the two has waited since 0.
+  const Outcome out =
+      played({{{30 * kMs, Deed::none}}, {{kMs, Deed::none}}, {{10 * kMs, Deed::none}}}, machine);
+  CHECK_EQUAL(14 * kMs, out.ended_ns[2]);
+  CHECK_EQUAL(4 * kMs, out.ready_ns[2]);
+}
+
+TEST("turns say when each thread had a CPU, and no CPU has two") {
+  Machine machine{1, 0, 2 * kMs};
+  machine.turns = true;
+  const Outcome out = played({{{5 * kMs, Deed::none}}, {{7 * kMs, Deed::none}}}, machine);
+  std::vector<std::int64_t> ran(2);
+  std::int64_t last = 0;
+  for (const Turn& turn : out.turns) {
+    CHECK(turn.begin_ns >= last);
+    last = turn.end_ns;
+    ran[static_cast<std::size_t>(turn.thread)] += turn.end_ns - turn.begin_ns;
+  }
+  CHECK((ran == std::vector<std::int64_t>{5 * kMs, 7 * kMs}));
+}

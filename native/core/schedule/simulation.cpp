@@ -17,7 +17,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr std::uint64_t kAll = ~std::uint64_t{0};
 
 enum class State : std::uint8_t { unborn, ready, running, blocked, ended };
-enum class Kind : std::uint8_t { birth, timer, cpu };
+enum class Kind : std::uint8_t { birth, timer, cpu, idle };
 
 struct Thread {
   std::int64_t at = 0;  // step
@@ -29,6 +29,7 @@ struct Thread {
   std::uint64_t allowed = kAll;
   std::uint64_t turn = 0;  // of its timer
   int cpu = -1;
+  std::size_t queue = 0;  // in which it waits for a CPU, or ran last
   State state = State::unborn;
   bool halted = false;
   bool exited = false;
@@ -39,8 +40,15 @@ struct Thread {
 struct Cpu {
   int thread = -1;
   std::int64_t since_ns = 0;  // until when the running thread is charged
+  std::int64_t came_ns = 0;   // since when it runs
   std::int64_t slice_end_ns = 0;
   std::uint64_t turn = 0;
+};
+
+// Threads that wait for a CPU, by their virtual time.
+struct Queue {
+  std::set<std::pair<std::int64_t, int>> ready;
+  std::int64_t floor_ns = 0;
 };
 
 struct Gate {
@@ -71,6 +79,7 @@ class Simulation {
     const std::size_t count = steps.born_ns.size();
     threads_.resize(count);
     cpus_.resize(static_cast<std::size_t>(machine.cpus));
+    queues_.resize(machine.own_queues ? cpus_.size() : 1);
     gates_.resize(most(Deed::wait, Deed::post));
     locks_.resize(most(Deed::lock, Deed::unlock));
     out_.ended_ns.assign(count, -1);
@@ -150,21 +159,22 @@ class Simulation {
   void happen(const Event& event) {
     const auto who = static_cast<std::size_t>(event.who);
     if (event.kind == Kind::birth) {
-      begin(event.who);
+      begin(event.who, 0);
     } else if (event.kind == Kind::timer) {
       if (threads_[who].state == State::blocked && threads_[who].turn == event.turn) wake(event.who);
-    } else if (cpus_[who].turn == event.turn && cpus_[who].thread >= 0) {
+    } else if (event.kind == Kind::cpu && cpus_[who].turn == event.turn && cpus_[who].thread >= 0) {
       settle(cpus_[who]);
       proceed(event.who);
     }
   }
 
-  void begin(int who) {
+  void begin(int who, std::int64_t delay_ns) {
     Thread& one = threads_[static_cast<std::size_t>(who)];
     if (one.state != State::unborn) return;
     load(one);
-    one.virtual_ns = least();
-    one.wakes_ns = now_;
+    one.queue = queues_.size() > 1 ? emptiest(one) : 0;
+    one.virtual_ns = least(one.queue);
+    one.wakes_ns = now_ + delay_ns;
     enqueue(who);
   }
 
@@ -176,19 +186,53 @@ class Simulation {
     Thread& one = threads_[static_cast<std::size_t>(who)];
     one.state = State::ready;
     one.since_ns = now_;
-    ready_.insert({one.virtual_ns, who});
+    queues_[one.queue].ready.insert({one.virtual_ns, who});
+    if (queues_.size() > 1 && machine_.stay_ns > 0) push(now_ + machine_.stay_ns, Kind::idle, who, 0);
   }
 
-  // The virtual time from which on everybody goes.
-  std::int64_t least() {
-    std::int64_t found = ready_.empty() ? kNever : ready_.begin()->first;
-    for (Cpu& cpu : cpus_)
-      if (cpu.thread >= 0) {
-        settle(cpu);
-        found = std::min(found, threads_[static_cast<std::size_t>(cpu.thread)].virtual_ns);
+  std::size_t queue_of(std::size_t cpu) const { return queues_.size() > 1 ? cpu : 0; }
+
+  // The virtual time from which on everybody of a queue goes.
+  std::int64_t least(std::size_t number) {
+    Queue& queue = queues_[number];
+    std::int64_t found = queue.ready.empty() ? kNever : queue.ready.begin()->first;
+    for (std::size_t i = 0; i < cpus_.size(); ++i)
+      if (queue_of(i) == number && cpus_[i].thread >= 0) {
+        settle(cpus_[i]);
+        found = std::min(found, threads_[static_cast<std::size_t>(cpus_[i].thread)].virtual_ns);
       }
-    if (found != kNever) floor_ = std::max(floor_, found);
-    return floor_;
+    if (found != kNever) queue.floor_ns = std::max(queue.floor_ns, found);
+    return queue.floor_ns;
+  }
+
+  // Where a new thread begins: of the CPUs that it may use the one with the fewest.
+  std::size_t emptiest(const Thread& one) const {
+    std::size_t best = cpus_.size(), fewest = 0;
+    for (std::size_t i = 0; i < cpus_.size(); ++i) {
+      const std::size_t there = queues_[i].ready.size() + (cpus_[i].thread >= 0 ? 1 : 0);
+      if (may(one, i) && (best == cpus_.size() || there < fewest)) best = i, fewest = there;
+    }
+    return best < cpus_.size() ? best : 0;
+  }
+
+  bool idle(const Thread& one, std::size_t cpu) const {
+    return may(one, cpu) && cpus_[cpu].thread < 0 && queues_[cpu].ready.empty();
+  }
+
+  // A woken thread goes to where it ran last, but to an idle CPU where that one is busy.
+  void place(Thread& one) {
+    if (queues_.size() < 2 || idle(one, one.queue)) return;
+    for (std::size_t i = 0; i < cpus_.size(); ++i)
+      if (idle(one, i)) {
+        move(one, i);
+        return;
+      }
+  }
+
+  // To another queue, as far from the others there as from those here.
+  void move(Thread& one, std::size_t queue) {
+    one.virtual_ns += least(queue) - least(one.queue);
+    one.queue = queue;
   }
 
   void settle(Cpu& cpu) {
@@ -208,7 +252,8 @@ class Simulation {
     ++one.at;
     load(one);
     // Who slept gets ahead by half a slice at most.
-    one.virtual_ns = std::max(one.virtual_ns, least() - machine_.slice_ns / 2);
+    one.virtual_ns = std::max(one.virtual_ns, least(one.queue) - machine_.slice_ns / 2);
+    place(one);
     enqueue(who);
     displace(who);
   }
@@ -226,12 +271,16 @@ class Simulation {
     std::size_t best = cpus_.size();
     std::int64_t ahead = one.virtual_ns + machine_.behind_ns;
     for (std::size_t i = 0; i < cpus_.size(); ++i) {
-      if (!may(one, i)) continue;
+      if (!may(one, i) || queue_of(i) != one.queue) continue;
       if (cpus_[i].thread < 0) return;
       const std::int64_t other = threads_[static_cast<std::size_t>(cpus_[i].thread)].virtual_ns;
       if (cpus_[i].thread != acting_ && other > ahead) best = i, ahead = other;
     }
     if (best < cpus_.size()) give_up(cpus_[best]);
+  }
+
+  void keep_turn(const Cpu& cpu) {
+    if (machine_.turns && now_ > cpu.came_ns) out_.turns.push_back({cpu.thread, cpu.came_ns, now_});
   }
 
   void give_up(Cpu& cpu) {
@@ -240,29 +289,40 @@ class Simulation {
     const int who = cpu.thread;
     if (cpu.since_ns > now_)  // it was on its way, and never ran
       out_.ready_ns[static_cast<std::size_t>(who)] -= cpu.since_ns - now_;
+    keep_turn(cpu);
     cpu.thread = -1;
     ++cpu.turn;
     enqueue(who);
   }
 
   void dispatch() {
-    for (std::size_t i = 0; i < cpus_.size() && !ready_.empty(); ++i) {
+    for (std::size_t i = 0; i < cpus_.size(); ++i) {
       if (cpus_[i].thread >= 0) continue;
-      const auto next = std::find_if(ready_.begin(), ready_.end(), [&](const auto& each) {
-        return may(threads_[static_cast<std::size_t>(each.second)], i);
-      });
-      if (next == ready_.end()) continue;
-      const int who = next->second;
-      ready_.erase(next);
+      int who = next(i, queue_of(i));
+      for (std::size_t q = 0; who < 0 && q < queues_.size(); ++q) who = next(i, q);  // it takes over others'
+      if (who < 0) continue;
+      Thread& one = threads_[static_cast<std::size_t>(who)];
+      queues_[one.queue].ready.erase({one.virtual_ns, who});
+      if (one.queue != queue_of(i)) move(one, i);
       give(i, who);
     }
+  }
+
+  // Of those that wait in a queue and may use this CPU, the one that goes first; -1: there is none.
+  int next(std::size_t cpu, std::size_t queue) const {
+    const std::int64_t stay = queue == queue_of(cpu) ? 0 : machine_.stay_ns;
+    for (const auto& [virtual_ns, who] : queues_[queue].ready) {
+      const Thread& one = threads_[static_cast<std::size_t>(who)];
+      if (may(one, cpu) && now_ - one.since_ns >= stay) return who;
+    }
+    return -1;
   }
 
   void give(std::size_t number, int who) {
     Cpu& cpu = cpus_[number];
     Thread& one = threads_[static_cast<std::size_t>(who)];
     cpu.thread = who;
-    cpu.since_ns = std::max(now_, one.wakes_ns);
+    cpu.since_ns = cpu.came_ns = std::max(now_, one.wakes_ns);
     cpu.slice_end_ns = cpu.since_ns + machine_.slice_ns;
     const std::int64_t waited = cpu.since_ns - one.since_ns;
     out_.ready_ns[static_cast<std::size_t>(who)] += waited;
@@ -302,10 +362,9 @@ class Simulation {
     acting_ = -1;
     if (cpu.thread != who) return;
     if (now_ >= cpu.slice_end_ns) {
-      const auto next = std::find_if(ready_.begin(), ready_.end(), [&](const auto& each) {
-        return may(threads_[static_cast<std::size_t>(each.second)], static_cast<std::size_t>(number));
-      });
-      if (next != ready_.end() && next->first < one.virtual_ns) {
+      const auto here = static_cast<std::size_t>(number);
+      const int other = next(here, queue_of(here));
+      if (other >= 0 && threads_[static_cast<std::size_t>(other)].virtual_ns < one.virtual_ns) {
         give_up(cpu);
         return;
       }
@@ -318,6 +377,7 @@ class Simulation {
     Thread& one = threads_[static_cast<std::size_t>(cpu.thread)];
     one.state = state;
     one.since_ns = now_;
+    keep_turn(cpu);
     cpu.thread = -1;
     ++cpu.turn;
   }
@@ -354,7 +414,8 @@ class Simulation {
         push(argument, Kind::timer, who, ++one.turn);
         return false;
       case Deed::start:
-        begin(static_cast<int>(argument));
+        begin(static_cast<int>(argument),
+              steps_.delay_ns.empty() ? 0 : std::max<std::int64_t>(0, steps_.delay_ns[step]));
         return true;
       case Deed::join:
         if (threads_[index].exited) return true;
@@ -458,10 +519,9 @@ class Simulation {
   std::vector<Gate> gates_;
   std::vector<Lock> locks_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::set<std::pair<std::int64_t, int>> ready_;
+  std::vector<Queue> queues_;
   std::uint64_t order_ = 0;
   std::int64_t now_ = 0;
-  std::int64_t floor_ = 0;
   int acting_ = -1;
 };
 

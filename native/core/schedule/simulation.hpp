@@ -7,7 +7,8 @@
 // The scheduler is a fair one (after CFS and EEVDF: Stoica and Abdel-Wahab, "Earliest Eligible Virtual
 // Deadline First", 1995): of those that are ready the one with the least virtual run time runs, for a slice;
 // who wakes up far behind the running one takes its place; a thread that slept is not owed for it. All CPUs
-// share one queue.
+// share one queue, or each has its own: then a woken thread goes back to the CPU that it had, or to an idle
+// one, and a CPU without work takes over who waits for another.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ struct Steps {
   std::span<const std::int64_t> born_ns;      // by thread: when it begins; -1: by another's `start`
   std::span<const std::uint64_t> allowed;     // by thread: a bit for each of the first 64 CPUs; 0: all
   std::span<const std::int64_t> cost;         // by thread: virtual ns a ns of run time; empty: 1
-  // By step: from its wake-up to running on an idle CPU; -1 or empty: as the machine's `wake_ns`.
+  // By step: from its wake-up to running on an idle CPU; -1 or empty: as the machine's `wake_ns`. Of a
+  // `start`, from the new thread's beginning to its running; -1 or empty: none.
   std::span<const std::int64_t> delay_ns;
 };
 
@@ -50,6 +52,16 @@ struct Machine {
   std::int64_t wake_ns = 0;  // from a wake-up until the thread runs on an idle CPU
   std::int64_t slice_ns = 3'000'000;
   std::int64_t behind_ns = 1'000'000;  // by how much a woken thread must be behind to take a CPU at once
+  bool own_queues = false;             // a queue for each CPU
+  std::int64_t stay_ns = 0;            // who waits for a CPU so long may be taken over by an idle one
+  bool turns = false;                  // keep every thread's turns
+};
+
+// A thread's time on a CPU, from being put there to leaving it.
+struct Turn {
+  std::int64_t thread;
+  std::int64_t begin_ns;
+  std::int64_t end_ns;
 };
 
 struct Outcome {
@@ -58,6 +70,7 @@ struct Outcome {
   std::vector<std::int64_t> blocked_ns;
   std::vector<std::int64_t> at_ns;          // by step: when its work was done
   std::vector<std::int64_t> step_ready_ns;  // by step: without a CPU before its work was done
+  std::vector<Turn> turns;                  // in order of their ends; where they are asked for
   std::int64_t forced = 0;                  // waits that were let go because everybody waited
 };
 

@@ -18,7 +18,7 @@ from latlab.schedule.simulation.simulate import Fit, fits_of, run_steps, total_o
 from latlab.schedule.simulation.steps import Deed, Steps
 from latlab.words import share
 
-__all__ = ["SPEEDUPS", "forecast", "kind_of"]
+__all__ = ["SPEEDUPS", "forecast", "jittered", "kind_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +47,7 @@ def forecast(
         return base, tuple(_nothing(one, base.withheld) for one in scenarios)
     chosen = [unwatched(schedule, fit) for fit in _chosen(fits)]
     variants = [
-        _Variant(fit, _jittered(fit.steps, seed) if seed else fit.steps)
+        _Variant(fit, jittered(fit.steps, seed) if seed else fit.steps)
         for place, fit in enumerate(chosen)
         for seed in range(seeds if place == 0 else 1)
     ]
@@ -72,7 +72,7 @@ class _Variant:
         self.plain = max(1, total_of(run_steps(steps), fit.watched))
 
 
-def _jittered(steps: Steps, seed: int) -> Steps:
+def jittered(steps: Steps, seed: int) -> Steps:
     """Other turns of the same program: each piece of work a little longer or shorter."""
     random = np.random.default_rng(seed)
     factor = np.exp(random.normal(0.0, _JITTER, len(steps.work)) - _JITTER**2 / 2)

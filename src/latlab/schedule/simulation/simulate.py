@@ -16,7 +16,7 @@ import numpy as np
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.model.simulation import Simulated
 from latlab.schedule.simulation.build import steps_of
-from latlab.schedule.simulation.steps import Deed, Steps
+from latlab.schedule.simulation.steps import Deed, Policy, Steps
 from latlab.schedule.simulation.waits import naps_only
 from latlab.words import count, share
 
@@ -25,22 +25,32 @@ __all__ = ["Fit", "fits_of", "run_steps", "simulate", "total_of", "unwatched"]
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = 0.02  # of the program's own time
-_ALIKE = 0.1  # of the threads' time may be waited for more or less than it was
+ALIKE = 0.1  # of the threads' time may be waited for more or less than it was
 _UNSEEN = 0.05  # of all threads' time
 _FORCED = 0.01  # of all waits
 _TIMED_OUT = 0.05  # of the time
 _WORKS = 0.01  # of the time some thread runs
 _AWAKE = 0.05  # of its life a thread works that is no heartbeat
-# Slice, and how far behind a woken thread must be to take a CPU at once: a fair scheduler's, one that prefers
-# who wakes, and one that lets run who runs (SCHED_BATCH). Which of them it was isn't seen, so it is fitted.
-_POLICIES = ((3_000_000, 1_000_000), (3_000_000, 100_000), (100_000_000, 1_000_000_000_000))
-_REAL_TIME = ((100_000_000, 10_000_000_000),)  # SCHED_FIFO, SCHED_RR: nobody takes the CPU of an equal
+_NEVER_NS, _TICK_NS = 1_000_000_000_000, 4_000_000
+# Slice, how far behind a woken thread must be to take a CPU at once, and whether each CPU has its own queue:
+# a fair scheduler's, one that prefers who wakes, and one that lets run who runs (SCHED_BATCH); then those of
+# Linux since 6.6, which lets a slice go to its end. Which of them it was isn't seen, so it is fitted.
+POLICIES = (
+    Policy(3_000_000, 1_000_000),
+    Policy(3_000_000, 100_000),
+    Policy(100_000_000, _NEVER_NS),
+    Policy(3_000_000, 1_000_000, own_queues=True),
+    Policy(1_400_000, 1_000_000, own_queues=True, stay_ns=_TICK_NS),
+    Policy(1_400_000, _NEVER_NS, own_queues=True, stay_ns=_TICK_NS),
+    Policy(2_800_000, _NEVER_NS, own_queues=True, stay_ns=_TICK_NS),
+)
+_REAL_TIME = (Policy(100_000_000, 10_000_000_000),)  # SCHED_FIFO, SCHED_RR: nobody takes an equal's CPU
 # Of ours and of strangers: alike, strangers more and more out of the way of ours, at last wholly (a real-time
 # policy of ours, idle priority of theirs), and ours out of the way.
 _COSTS = ((1, 1), (1, 7), (1, 50), (1, 100_000), (4, 1))
 _TOGETHER_NS = 1_000_000  # threads that end so close to the first one may be ended by it
-_MOST_STEPS = 150_000  # that are simulated some hundred times in seconds
-_READY = 0.1  # what a misfit of the waiting for a CPU counts beside one of the whole time
+MOST_STEPS = 150_000  # that are simulated some hundred times in seconds
+READY = 0.1  # what a misfit of the waiting for a CPU counts beside one of the whole time
 
 
 @dataclass(frozen=True)
@@ -60,8 +70,11 @@ class Fit:
     costs: tuple[int, int] = (1, 1)
 
 
-def run_steps(steps: Steps, *, cpus: int | None = None) -> dict[str, Any]:
-    """Simulate once: `ended_ns`, `ready_ns` and `blocked_ns` by thread, `at_ns`, `step_ready_ns` by step."""
+def run_steps(steps: Steps, *, cpus: int | None = None, turns: bool = False) -> dict[str, Any]:
+    """Simulate once: `ended_ns`, `ready_ns` and `blocked_ns` by thread, `at_ns`, `step_ready_ns` by step.
+
+    With `turns` also `turn_thread`, `turn_begin_ns`, `turn_end_ns`: who had a CPU, and when.
+    """
     from latlab._core import schedule as core
 
     return dict(
@@ -71,6 +84,7 @@ def run_steps(steps: Steps, *, cpus: int | None = None) -> dict[str, Any]:
             steps.born, steps.allowed, steps.cost, steps.delay,
             cpus=steps.cpus if cpus is None else cpus, wake_ns=steps.wake_ns,
             slice_ns=steps.slice_ns, behind_ns=steps.behind_ns,
+            own_queues=steps.own_queues, stay_ns=steps.stay_ns, turns=turns,
         )
     )  # fmt: skip
 
@@ -83,7 +97,7 @@ def simulate(schedule: Schedule) -> Simulated:
 def fits_of(schedule: Schedule) -> tuple[Simulated, tuple[Fit, ...]]:
     """How the best simulation does, and all that do; none where none can be trusted."""
     found: list[tuple[Simulated, Fit]] = []
-    if 2 * len(schedule.intervals) + len(schedule.foreign) > _MOST_STEPS:
+    if 2 * len(schedule.intervals) + len(schedule.foreign) > MOST_STEPS:
         whole = schedule.ended_ns - schedule.began_ns
         why = f"{count(len(schedule.intervals))} turns of its threads are too many to simulate"
         return Simulated(whole, whole, why, (), ()), ()
@@ -92,8 +106,8 @@ def fits_of(schedule: Schedule) -> tuple[Simulated, tuple[Fit, ...]]:
         watched = _watched(schedule, steps)
         recorded = _recorded(schedule, steps)
         for ours, others in _costs(schedule, steps):
-            for slice_ns, behind_ns in _REAL_TIME if _goes_first(schedule) else _POLICIES:
-                beside = steps.beside(ours, others).changed(slice_ns=slice_ns, behind_ns=behind_ns)
+            for policy in _REAL_TIME if _goes_first(schedule) else POLICIES:
+                beside = steps.beside(ours, others).by(policy)
                 one, fit = _unchanged(schedule, beside, meets, watched, recorded)
                 found.append((one, replace(fit, costs=(ours, others))))
     best = min(found, key=lambda one: one[1].misfit)[0]
@@ -151,14 +165,14 @@ def _unchanged(
         tuple((ran[: steps.own] / whole).tolist()),
         tuple((ready / whole).tolist()),
     )
-    return one, Fit(steps, meets, tuple(watched), simulated, abs(one.error) + unlike + _READY * apart)
+    return one, Fit(steps, meets, tuple(watched), simulated, abs(one.error) + unlike + READY * apart)
 
 
 def unwatched(schedule: Schedule, fit: Fit) -> Fit:
     """The same without those who observed, who take no CPU from a program that runs by itself."""
     alone = steps_of(schedule, meets=fit.meets, watched=False)
     steps = fit.steps
-    alone = alone.beside(*fit.costs).changed(slice_ns=steps.slice_ns, behind_ns=steps.behind_ns)
+    alone = alone.beside(*fit.costs).by(steps.policy)
     return replace(fit, steps=alone)
 
 
@@ -256,6 +270,6 @@ def _reason(
             f"the simulation of the unchanged program takes {share(abs(error))} "
             f"{'more' if error > 0 else 'less'} than the program did"
         )
-    if unlike > _ALIKE:
+    if unlike > ALIKE:
         return f"its threads wait {share(unlike)} of their time more or less in the simulation than they did"
     return ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Deed", "Steps", "word_of"]
+__all__ = ["Deed", "Policy", "Steps", "word_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +30,16 @@ class Deed(IntEnum):
 
 
 @dataclass(frozen=True)
+class Policy:
+    """Of the scheduler; see native/core/schedule/simulation.hpp."""
+
+    slice_ns: int
+    behind_ns: int
+    own_queues: bool = False
+    stay_ns: int = 0
+
+
+@dataclass(frozen=True)
 class Steps:
     """All threads' steps, one thread behind another; times in ns from the beginning of the schedule.
 
@@ -42,7 +52,7 @@ class Steps:
         delay: by step that blocks, from its wake-up to running where a CPU is idle; -1: `wake_ns`.
         own: so many threads are the program's; those behind them are strangers, one for each CPU of each.
         wake_ns: from a wake-up to running on an idle CPU.
-        slice_ns, behind_ns: of the scheduler; see native/core/schedule/simulation.hpp.
+        slice_ns, behind_ns, own_queues, stay_ns: of the scheduler; see native/core/schedule/simulation.hpp.
     """
 
     first: Array
@@ -61,6 +71,8 @@ class Steps:
     wake_ns: int
     slice_ns: int = 3_000_000
     behind_ns: int = 1_000_000
+    own_queues: bool = False
+    stay_ns: int = 0
 
     @property
     def thread(self) -> Array:
@@ -70,6 +82,15 @@ class Steps:
     def beside(self, ours: int, others: int) -> Steps:
         """The same with the program's threads and strangers so much less preferred than by their priority."""
         return self.changed(cost=self.cost * np.where(np.arange(len(self.born)) < self.own, ours, others))
+
+    @property
+    def policy(self) -> Policy:
+        """Under which the scheduler chooses."""
+        return Policy(self.slice_ns, self.behind_ns, self.own_queues, self.stay_ns)
+
+    def by(self, policy: Policy) -> Steps:
+        """The same under another policy of the scheduler."""
+        return replace(self, **vars(policy))
 
     def changed(self, **columns: Any) -> Steps:
         """The same with other columns."""
