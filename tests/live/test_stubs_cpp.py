@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -247,9 +248,9 @@ def test_a_component_of_a_c_program_is_studied(tmp_path: Path, capsys: pytest.Ca
     with pytest.raises(SystemExit) as left:
         main(["stubs", "study", str(tmp_path / "study.toml"), "--json", "--", str(program)])
     result = json.loads(capsys.readouterr().out)
-    assert left.value.code in (0, 3, None)  # 3: the machine was too loaded to trust the numbers
     assert result["calls"] == 5
-    assert result["curve"][-1]["gain"] > 0.2 or left.value.code == 3
+    require_trusted(left.value.code, result)
+    assert result["curve"][-1]["gain"] > 0.2
 
 
 def test_a_stubs_calls_are_measured_as_the_components_are(tmp_path: Path) -> None:
@@ -391,6 +392,13 @@ def test_a_plan_of_another_version_is_refused_and_not_ignored(tmp_path: Path) ->
     assert "is a plan of another version ('latlab-stubs-plan 2'" in done.stderr
 
 
+def require_trusted(code: int | str | None, result: dict[str, Any]) -> None:
+    """Skip what rests on the figures where latlab says itself that they can't be trusted, and why."""
+    if code == 3:
+        pytest.skip(next(one for one in result["warnings"] if "not steady" in one))
+    assert not code
+
+
 TWO_PERIODS = """#include <chrono>
 #include <latlab/stub.hpp>
 #include <thread>
@@ -422,14 +430,12 @@ def test_each_working_period_of_a_component_that_waits_is_studied(
     with pytest.raises(SystemExit) as left:
         main(["stubs", "study", str(tmp_path / "study.toml"), "--json", "--", str(program)])
     result = json.loads(capsys.readouterr().out)
-    assert left.value.code in (0, 3, None)  # 3: the machine was too loaded to trust the numbers
     waits = next(step for step in result["steps"] if step["name"] == "waits")
-    if waits["verdict"] != "by period" and left.value.code == 3:
-        pytest.skip("the machine was too loaded to tell whose the component's waits are")
+    require_trusted(left.value.code, result)
     longer, shorter = result["periods"]
     assert (longer["number"], shorter["number"]) == (2, 1)
     assert 3 < longer["busy_ns"] / shorter["busy_ns"] < 5.3
     assert shorter["wait_ns"] == pytest.approx(18e6, rel=0.3)
     assert longer["wait_ns"] == 0
-    assert longer["gain"] > shorter["gain"] or left.value.code == 3
+    assert longer["gain"] > shorter["gain"]
     assert waits["verdict"] == "by period"

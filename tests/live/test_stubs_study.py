@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,13 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
     return int(left.value.code or 0), out, err
 
 
+def require_trusted(code: int, result: dict[str, Any]) -> None:
+    """Skip what rests on the figures where latlab says itself that they can't be trusted, and why."""
+    if code == 3:
+        pytest.skip(next(one for one in result["warnings"] if "not steady" in one))
+    assert code == 0
+
+
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "work.py").write_text(WORK)
@@ -45,12 +53,12 @@ def test_a_system_that_is_nothing_but_its_component_is_a_total_bottleneck(
         capsys, "study", "study.toml", "--json", "-o", str(system / "kept"), "--", sys.executable, "app.py"
     )
     result = json.loads(out)
-    assert code in (0, 3)  # 3: the machine was too loaded to trust the numbers, which stand all the same
     assert [point["speedup"] for point in result["curve"]] == [round(i / 10, 1) for i in range(11)]
     assert result["t_cus_ns"] > 0
-    assert result["curve"][-1]["gain"] > 0.2 or code == 3
-    assert result["class"] in ("total", "limited") or code == 3
     assert (system / "kept").is_dir()
+    require_trusted(code, result)
+    assert result["curve"][-1]["gain"] > 0.2
+    assert result["class"] in ("total", "limited")
 
 
 def test_a_component_that_is_never_called_is_one_line(
@@ -109,9 +117,10 @@ def test_a_component_beside_a_shorter_wait_pays_until_the_wait_takes_over(
         capsys, "study", "study.toml", "--json", "--", "sh", "-c", "burn 100000 & sleep 0.05; wait"
     )
     result = json.loads(out)
+    require_trusted(code, result)
     gains = [point["gain"] for point in result["curve"]]
-    assert result["class"] == "limited" or code == 3
-    assert gains[-1] > 0.1 or code == 3
+    assert result["class"] == "limited"
+    assert gains[-1] > 0.1
     assert gains[-1] < 0.95  # the wait stays
 
 
@@ -121,8 +130,9 @@ def test_a_component_beside_a_longer_wait_buys_nothing(capsys: pytest.CaptureFix
         capsys, "study", "study.toml", "--json", "--", "sh", "-c", "burn 10000 & sleep 0.25; wait"
     )
     result = json.loads(out)
-    assert result["class"] == "none" or code == 3
-    assert max(point["gain"] for point in result["curve"]) < 0.1 or code == 3
+    require_trusted(code, result)
+    assert result["class"] == "none"
+    assert max(point["gain"] for point in result["curve"]) < 0.1
 
 
 def test_recording_from_outside_and_decoding_shows_every_call(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from latlab.errors import UsageError
 from latlab.model.stubs import StudyRun
 from latlab.stubs.studies import study as _study
 from latlab.stubs.studies.question import StudyPlan
@@ -107,3 +108,15 @@ def test_a_slow_systems_time_is_not_spent_on_its_stubs_work() -> None:
     _study._set_right(lab, {}, 0.0)  # type: ignore[arg-type]
     assert lab.kept == 1
     assert lab.flags == ("work=1.600000", "shared")
+
+
+def test_the_time_of_a_study_is_told_by_its_first_run() -> None:
+    assert _study._takes(StudyPlan("a:b", seconds=20), 0.1) == "a run takes 100 ms: the study takes 20 s"
+    assert "about 42 s, more than was given" in _study._takes(StudyPlan("a:b", seconds=20), 1.0)
+
+
+def test_a_study_that_can_not_be_done_in_its_time_is_not_begun() -> None:
+    with pytest.raises(UsageError, match="a run of the command takes 3 s") as refused:
+        _study._takes(StudyPlan("a:b", seconds=20), 3.0)
+
+    assert refused.value.remedy == "--seconds 126, or a smaller input"

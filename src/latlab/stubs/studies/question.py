@@ -13,6 +13,18 @@ KINDS = ("python", "c++", "command", "stage")
 FASTER = ("work", "wait", "both")
 # Fewer rounds than this say nothing.
 LEAST_ROUNDS = 4
+# Runs of the shortest study: beside its rounds (measuring, comparing, choosing), and of a round.
+_RUNS_BESIDE, _RUNS_A_ROUND = 14, 7
+
+
+def least_seconds(run_s: float) -> float:
+    """How long the shortest study takes of a system whose run takes so long."""
+    return (_RUNS_BESIDE + LEAST_ROUNDS * _RUNS_A_ROUND) * run_s
+
+
+def rounds_within(seconds: float, run_s: float) -> float:
+    """How many rounds a study of so many seconds has, about."""
+    return max(0.0, seconds - _RUNS_BESIDE * run_s) / (_RUNS_A_ROUND * run_s)
 
 
 @dataclass(frozen=True)

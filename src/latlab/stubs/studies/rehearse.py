@@ -17,12 +17,10 @@ from latlab.stubs.components import trace as _trace
 from latlab.stubs.studies import outside as _outside
 from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies import validate as _validate
-from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan
+from latlab.stubs.studies.question import StudyPlan, least_seconds, rounds_within
 
 #: Seconds for the runs of a rehearsal; one more is not begun after them.
 BUDGET_S = 3.0
-# Runs of a study: before its rounds (measuring, comparing, choosing), and the fewest of a round.
-_RUNS_BEFORE, _RUNS_A_ROUND = 24, 8
 
 
 def rehearse(plan: StudyPlan, command: Sequence[str]) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def rehearse(plan: StudyPlan, command: Sequence[str]) -> dict[str, Any]:
             lab.keep(units)
             differs = _outside.output_differs(lab)
     typical = float(np.median(walls)) / 1e9
-    rounds = max(0.0, plan.seconds - _RUNS_BEFORE * typical) / (_RUNS_A_ROUND * typical)
+    rounds = rounds_within(plan.seconds, typical)
     scatter = float(np.std(np.log(walls), ddof=1)) if len(walls) > 1 else math.nan
     return {
         "schema": 1,
@@ -79,7 +77,7 @@ def rehearse(plan: StudyPlan, command: Sequence[str]) -> dict[str, Any]:
         "run_ns": round(typical * 1e9),
         "cpus": os.cpu_count(),
         "seconds": plan.seconds,
-        "least_seconds": (_RUNS_BEFORE + LEAST_ROUNDS * _RUNS_A_ROUND) * typical,
+        "least_seconds": least_seconds(typical),
         "half_width": 1.96 * scatter * math.sqrt(2 / max(1.0, rounds)) if len(walls) > 1 else None,
     }
 

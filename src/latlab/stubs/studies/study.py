@@ -28,7 +28,7 @@ from latlab.stubs.studies import periods as _periods
 from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies import steps as _steps
 from latlab.stubs.studies import takes_over as _next
-from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan, load_plan
+from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan, least_seconds, load_plan
 from latlab.words import duration, share
 
 __all__ = ["StudyPlan", "load_plan", "study"]
@@ -50,6 +50,8 @@ _COARSE = (0.2, 0.4, 0.6, 0.8)
 _MOVED = 0.06  # of a knee: its refinement goes with it
 _BASE = -1.0  # the unmodified system among a round's segments
 _ALL_STEPS = 14  # runs of a round of all of them
+# A study that takes so many times the time that it has, and so many seconds more, is not begun.
+_FAR_TOO_LONG, _LATE_S = 2.0, 5.0
 
 
 Segments = npt.NDArray[np.int64]
@@ -85,7 +87,7 @@ def study(
 
     Raises:
         LatlabError: the command fails, or the component can't be recorded and replayed.
-        UsageError: there is no such command, or the component is never called.
+        UsageError: there is no such command, the component is never called, or the time is far too short.
     """
     _lab.check_command(list(command))
     if output is not None:
@@ -93,7 +95,8 @@ def study(
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="latlab-study-") as scratch:
         lab = _lab.Lab(list(command), plan, Path(scratch))
-        progress("measuring the component")
+        first = lab.run("original").wall_ns / 1e9
+        progress(f"measuring the component; {_takes(plan, first)}")
         units = _measure(lab, begin + _BEFORE * plan.seconds)
         system = _system(command)
         if plan.kind != "command":
@@ -133,6 +136,25 @@ def study(
     return result
 
 
+def _takes(plan: StudyPlan, run_s: float) -> str:
+    """How long the study takes, by its first run.
+
+    Raises:
+        UsageError: it can't be done in anything like the time that it has.
+    """
+    least = least_seconds(run_s)
+    run = duration(run_s * 1e9)
+    if least > _FAR_TOO_LONG * plan.seconds + _LATE_S:
+        raise UsageError(
+            f"a run of the command takes {run}, so a study takes {duration(least * 1e9)} at least, and "
+            f"{duration(plan.seconds * 1e9)} were given",
+            remedy=f"--seconds {math.ceil(least)}, or a smaller input",
+        )
+    if least > plan.seconds:
+        return f"a run takes {run}: the study takes about {duration(least * 1e9)}, more than was given"
+    return f"a run takes {run}: the study takes {duration(plan.seconds * 1e9)}"
+
+
 def require_place(path: str | Path) -> None:
     """Refuse a place for a result before anything is measured.
 
@@ -168,8 +190,7 @@ def _require_same(lab: _lab.Lab) -> str:
 
 
 def _measure(lab: _lab.Lab, until: float) -> _lab.Units:
-    """Record the component's results, and measure its calls as often as time allows."""
-    lab.run("original")
+    """Record the component's results, and measure its calls as often as time allows; it has run once."""
     lab.gauge()
     measured = [lab.measure()]
     if not measured[0]:
@@ -347,7 +368,8 @@ def _repeat(lab: _lab.Lab, units: _lab.Units, until: float, progress: Callable[[
             # Points that are moved after each estimate of the knee would be run once each.
             if found and (not more or abs(np.mean(found) - np.mean(more)) > _MOVED):
                 more = found
-        progress(f"round {len(rounds.points)}")
+        left = max(0.0, until - time.monotonic())
+        progress(f"round {len(rounds.points)}, {left:.0f} s left for more")
     return rounds
 
 
