@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,6 +86,48 @@ def test_an_emitted_python_program_runs(captured: Path, tmp_path: Path) -> None:
         [sys.executable, str(source)], capture_output=True, text=True, check=True, timeout=60
     )
     assert float(done.stdout.split()[0]) > 70
+
+
+@pytest.mark.rights
+def test_a_process_that_runs_already_is_followed_and_left_as_it_is(tmp_path: Path) -> None:
+    if (reason := tracing.unavailable()) is not None:
+        pytest.skip(reason)
+    script = "import threading, time\nthreading.Timer(60, print).start()\nwhile True: time.sleep(.01)"
+    with subprocess.Popen([sys.executable, "-c", script]) as process:
+        time.sleep(0.3)
+        with pytest.raises(SystemExit) as left:
+            main(["stubs", "capture", "--pid", str(process.pid), "--seconds", "0.4", "-o", str(tmp_path)])
+        alive = process.poll() is None
+        process.kill()
+    timeline, program = stubs.load_timeline(tmp_path), stubs.load_actions(tmp_path)
+
+    assert (left.value.code or 0, alive) == (0, True)
+    assert [thread.parent for thread in timeline.threads] == [None, None]
+    assert timeline.total_ns > 300_000_000
+    assert sum(action.verb == "sleep" for action in program.threads[0]) > 5
+
+
+@pytest.mark.rights
+@pytest.mark.peer
+def test_what_perf_sched_records_is_read(tmp_path: Path) -> None:
+    if shutil.which("perf") is None:
+        pytest.skip("perf is not installed")
+    file, number = tmp_path / "perf.data", tmp_path / "number"
+    shell = f"echo $$ > {number}; sleep 0.05; seq 20000 | sort -r > {tmp_path / 'sorted'}"
+    recorded = subprocess.run(
+        ["perf", "sched", "record", "-o", str(file), "--", "sh", "-c", shell],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if recorded.returncode:
+        pytest.skip(f"perf can't record here: {recorded.stderr.strip().splitlines()[-1]}")
+    chosen = ("--perf", str(file), "--pid", number.read_text().strip(), "-o", str(tmp_path / "read"))
+    with pytest.raises(SystemExit) as left:
+        main(["stubs", "capture", *chosen])
+    timeline = stubs.load_timeline(tmp_path / "read")
+
+    assert not left.value.code
+    assert {"sleep", "seq", "sort"} <= {thread.name for thread in timeline.threads}
+    assert timeline.thread(0).end_ns > 50_000_000
 
 
 def test_a_command_that_does_not_exist_is_one_line(

@@ -127,7 +127,7 @@ def test_communication_between_threads_becomes_an_event_and_not_a_sleep() -> Non
 
 
 def test_events_without_the_program_are_refused() -> None:
-    with pytest.raises(InputError, match="never executed"):
+    with pytest.raises(InputError, match="nothing of process 99"):
         derive(FORK_AND_WAIT, 99)
 
 
@@ -227,6 +227,39 @@ def test_a_lost_switch_out_does_not_turn_a_wait_into_a_run() -> None:
         1,
     )  # fmt: skip
     assert timeline.threads[0].run_ns == 140 * US
+
+
+def test_a_process_that_ran_before_the_recording_is_followed_from_its_first_event_on() -> None:
+    # 1 has a CPU when the recording begins, 2 is blocked, 3 ready; 2 is a thread of 1, and 3 made by it.
+    events = log(
+        (0, "runtime", 9, 0, 5), (100, "waking", 1, 2, 0), (120, "switch", 8, 2, 0),
+        (150, "fork", 2, 3, 0), (170, "switch", 8, 3, 0), (200, "switch", 1, 0, 1), (300, "switch", 2, 0, 1),
+        (400, "switch", 3, 0, 32), (500, "waking", 0, 1, 1), (510, "switch", 0, 1, 0),
+        (600, "switch", 1, 0, 1),
+    )  # fmt: skip
+    timeline, program = derive(EventLog(events.events, processes={1: 1, 2: 1, 3: 1, 9: 9}), 1)
+
+    first, second, third = timeline.threads
+    assert [thread.parent for thread in timeline.threads] == [None, None, 1]
+    assert (first.run_ns, second.blocked_ns, second.ready_ns) == (290 * US, 400 * US, 20 * US)
+    assert third.run_ns == 230 * US
+    assert [a.text() for a in program.threads[1]][:2] == ["wait e0", "ready 20.000"]
+
+
+def test_a_process_that_is_made_and_never_seen_to_be_executed_begins_when_it_is_made() -> None:
+    # As `perf sched record` tells it, which records no exec.
+    timeline, _ = derive(log((0, "runtime", 9, 0, 5), *(
+        (100, "fork", 9, 1, 0), (120, "switch", 9, 1, 1), (300, "switch", 1, 9, 32),
+    )), 1)  # fmt: skip
+
+    assert (timeline.total_ns, timeline.threads[0].run_ns) == (200 * US, 180 * US)
+
+
+def test_threads_that_did_nothing_while_they_were_followed_slept() -> None:
+    timeline, program = derive(log((0, "runtime", 9, 0, 5), (100, "waking", 1, 8, 0)), 1, there=(1, 2))
+
+    assert [thread.blocked_ns for thread in timeline.threads] == [0, 100 * US]
+    assert [a.text() for a in program.threads[1]] == ["sleep 100.000"]
 
 
 def test_a_thread_that_lives_longer_than_the_recording_is_named() -> None:

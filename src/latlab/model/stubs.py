@@ -95,6 +95,7 @@ class TimelineThread:
         budget_ns: CPU time that its action file asks for.
         slices: (begin_ns, end_ns, state) with state "running", "ready" or "blocked", in order of time.
         marks: (time_ns, what): page faults, switches of CPU, lost events.
+        places: the CPU of each slice, -1 where it ran on none; () where that isn't known.
     """
 
     id: int
@@ -111,6 +112,12 @@ class TimelineThread:
     faults: int = 0
     slices: tuple[tuple[int, int, str], ...] = ()
     marks: tuple[tuple[int, str], ...] = ()
+    places: tuple[int, ...] = ()
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """The CPUs that it ran on; () where that isn't known."""
+        return tuple(sorted({place for place in self.places if place >= 0}))
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,7 @@ class Timeline:
     Attributes:
         order: "create 3" and "join 3" of every thread, in order of time.
         begin_ns: on CLOCK_MONOTONIC, where the timeline was captured here and now; else 0.
+        cpus: how many its threads might have run on; 0 where that isn't known.
     """
 
     kind: str
@@ -128,6 +136,7 @@ class Timeline:
     notes: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     begin_ns: int = 0
+    cpus: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The timeline as JSON."""
@@ -136,6 +145,7 @@ class Timeline:
             row = dict(vars(thread))
             row["slices"] = [list(each) for each in thread.slices]
             row["marks"] = [list(each) for each in thread.marks]
+            row["places"] = list(thread.places)
             threads.append(row)
         return {
             "schema": SCHEMA,
@@ -143,6 +153,7 @@ class Timeline:
             "total_ns": self.total_ns,
             "notes": list(self.notes),
             "order": list(self.order),
+            "cpus": self.cpus,
             "threads": threads,
         }
 
@@ -152,6 +163,34 @@ class Timeline:
             if thread.id == thread_id:
                 return thread
         raise KeyError(thread_id)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What an edit of a captured program changes, by simulation.
+
+    Attributes:
+        threads: of the program. cpus: that they share.
+        simulated: False where nothing was: no thread had to wait for a CPU, or nothing can be trusted.
+        before_ns: the program's time as it was captured.
+        after_ns: with the edit; `low_ns` and `high_ns` are of all simulations that fit, and an allowance.
+        error: of the unchanged program in the simulation, relative.
+        withheld: why nothing was simulated, or why the time is open; else "".
+    """
+
+    threads: int
+    cpus: int
+    simulated: bool
+    before_ns: int
+    after_ns: int
+    low_ns: int
+    high_ns: int
+    error: float
+    withheld: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The edit as JSON."""
+        return {"schema": 1, **vars(self)}
 
 
 @dataclass(frozen=True)

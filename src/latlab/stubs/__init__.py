@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from latlab.stubs.timelines.actions import Action, Program, check, replace_thread, scale
     from latlab.stubs.timelines.actions import load as load_actions
     from latlab.stubs.timelines.actions import save as save_actions
-    from latlab.stubs.timelines.capture import capture, from_ctf, from_perf_script
+    from latlab.stubs.timelines.capture import capture, capture_pid, from_ctf, from_perf_script
+    from latlab.stubs.timelines.edit import edited
     from latlab.stubs.timelines.emit import emit
     from latlab.stubs.timelines.play import play
+    from latlab.stubs.timelines.timeline import FILE as TIMELINE_FILE
     from latlab.stubs.timelines.timeline import compare, to_perfetto
     from latlab.stubs.timelines.timeline import load as load_timeline
     from latlab.stubs.timelines.timeline import save as save_timeline
 
 __all__ = [
+    "TIMELINE_FILE",
     "Action",
     "Program",
     "ReplayError",
@@ -39,9 +42,11 @@ __all__ = [
     "cache",
     "calibrate",
     "capture",
+    "capture_pid",
     "check",
     "compare",
     "component",
+    "edited",
     "emit",
     "forecast",
     "from_ctf",
@@ -73,13 +78,16 @@ _PLACES = {
     "Program": "timelines.actions",
     "ReplayError": "components.hook",
     "StudyPlan": "studies.question",
+    "TIMELINE_FILE": "timelines.timeline:FILE",
     "busy": "loads.perform",
     "cache": "loads.perform",
     "calibrate": "loads.calibrate",
     "capture": "timelines.capture",
+    "capture_pid": "timelines.capture",
     "check": "timelines.actions",
     "compare": "timelines.timeline",
     "component": "components.hook",
+    "edited": "timelines.edit",
     "emit": "timelines.emit",
     "forecast": "studies.forecast",
     "from_ctf": "timelines.capture",

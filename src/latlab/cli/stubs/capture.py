@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from latlab.cli.kit.options import Seconds
+from latlab.cli.kit.progress import clock
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 
@@ -23,11 +24,20 @@ from latlab.reports.json import dumps
     default=0.0,
     help="Seconds for which processes that outlive COMMAND are followed.",
 )
-@click.option("--perf-script", type=click.Path(path_type=Path), help="Read this `perf script` text instead.")
+@click.option(
+    "--perf", "--perf-script", "perf_script", type=click.Path(path_type=Path),
+    help="Read this file of `perf sched record`, or `perf script`'s text of it, instead.",
+)  # fmt: skip
 @click.option(
     "--ctf", type=click.Path(path_type=Path), help="Read this LTTng trace, or babeltrace2's text of it."
 )
-@click.option("--pid", type=int, help="With --perf-script and --ctf: the process that was started.")
+@click.option(
+    "--pid", type=click.IntRange(min=1),
+    help="Follow this process, which runs already; with --perf and --ctf: the one in the recording.",
+)  # fmt: skip
+@click.option(
+    "--seconds", type=Seconds(), default=5.0, show_default=True, help="With --pid: for how long at most."
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's output goes to stderr."
 )
@@ -40,10 +50,13 @@ def capture(
     perf_script: Path | None,
     ctf: Path | None,
     pid: int | None,
+    seconds: float,
     as_json: bool,
     command: tuple[str, ...],
 ) -> int:
     """Run COMMAND, follow it and all its children, and write their action files and timeline.
+
+    With --pid a process that runs already is followed for a time, and left as it is.
 
     Exit code 1 where the command fails.
     """
@@ -55,12 +68,23 @@ def capture(
     code = 0
     if perf_script is not None or ctf is not None:
         if pid is None or (perf_script is not None and ctf is not None):
-            raise UsageError("--perf-script or --ctf, and --pid: the process that was started")
+            raise UsageError("--perf or --ctf, and --pid: the process that was started")
         read = stubs.from_perf_script if ctf is None else stubs.from_ctf
         found = read(perf_script or ctf or Path(), pid, output, merge_ns=round(merge * 1e3))
+    elif pid is not None:
+        if command:
+            raise UsageError("give a COMMAND or --pid, not both")
+        if seconds <= 0:
+            raise UsageError("--seconds must be greater than 0")
+        with clock(f"following process {pid}", seconds):
+            found = stubs.capture_pid(
+                pid, output, seconds=seconds, merge_ns=round(merge * 1e3), faults=faults
+            )
     else:
         if not command:
-            raise UsageError("no command to run", remedy="latlab stubs capture -o DIR -- COMMAND")
+            raise UsageError(
+                "no command to run", remedy="latlab stubs capture -o DIR -- COMMAND, or --pid PID"
+            )
         found, code = stubs.capture(
             command, output, merge_ns=round(merge * 1e3), faults=faults, linger_s=linger, aside=as_json
         )

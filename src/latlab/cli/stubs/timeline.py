@@ -8,7 +8,7 @@ import click
 
 from latlab.cli.kit.options import JSON, Seconds
 from latlab.cli.kit.progress import say
-from latlab.errors import UsageError
+from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
 
 
@@ -85,18 +85,37 @@ def compare(a: Path, b: Path, as_json: bool, page: Path | None, perfetto: Path |
 @click.option("--idle", is_flag=True, help="Replace its runs by sleeps (an idle stub).")
 @click.option("--replace", "other", type=click.Path(path_type=Path), help="Replace it by this action file.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder for the result.")
+@JSON
 def edit(
-    folder: Path, thread: int, factor: float | None, idle: bool, other: Path | None, output: Path
-) -> None:
-    """Make one thread of FOLDER's action files faster, slower, idle, or another one."""
+    folder: Path, thread: int, factor: float | None, idle: bool, other: Path | None, output: Path,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Make one thread of FOLDER's action files faster, slower, idle, or another one.
+
+    What was captured is simulated with the change: where threads share CPUs, they compete for them anew. The
+    result says how long the program takes then, and holds its timeline beside the action files.
+
+    Exit code 3 where the simulation does not give back the unchanged program, or leaves the time open.
+    """
     from latlab import stubs
+    from latlab.reports.stubs import text as stubs_text
 
     if factor is None and not idle and other is None:
         raise UsageError("nothing to change", remedy="give --scale, --idle or --replace")
-    changed = stubs.load_actions(folder)
+    before = stubs.load_actions(folder)
+    changed = before
     if other is not None:
         changed = stubs.replace_thread(changed, thread, other)
     if factor is not None or idle:
         changed = stubs.scale(changed, thread, factor=factor, idle=idle)
-    stubs.save_actions(changed, output)
-    say(f"{output}: {len(changed.threads)} action files")
+    captured = stubs.load_timeline(folder) if (folder / stubs.TIMELINE_FILE).is_file() else None
+    found = stubs.edited(before, changed, captured)
+    stubs.save_actions(found.program, output)
+    if found.timeline is not None:
+        stubs.save_timeline(found.timeline, output)
+    say(f"{output}: {len(found.program.threads)} action files")
+    if as_json:
+        click.echo(dumps({**found.result.as_json(), "output": str(output)}))
+    else:
+        click.echo(stubs_text.edit(found.result))
+    return ExitCode.NOT_TRUSTWORTHY if found.result.withheld else ExitCode.OK

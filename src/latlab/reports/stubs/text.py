@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from latlab.model.stubs import StubCalibration, StudyResult, Timeline, TimelineComparison
+from latlab.model.stubs import Edit, StubCalibration, StudyResult, Timeline, TimelineComparison
 from latlab.words import duration, share
 
 _SYMBOLS = {"running": "█", "ready": "▒", "blocked": "·"}
@@ -84,6 +84,28 @@ def comparison(a: Timeline, b: Timeline, result: TimelineComparison, width: int 
     if result.missing:
         lines.append(f"in one of them only: threads {', '.join(map(str, result.missing))}")
     return "\n".join(lines)
+
+
+def edit(result: Edit) -> str:
+    """What an edit changes, and how far that can be trusted."""
+    if not result.simulated and result.withheld:
+        return (
+            f"cannot tell how long the program takes with the change: {result.withheld}. The action files "
+            "keep its waits for CPUs as they were captured; 'latlab stubs play --pace free' lets its threads "
+            "compete"
+        )
+    if not result.simulated:
+        return (
+            f"with the change its actions add up to {duration(result.after_ns)} in place of "
+            f"{duration(result.before_ns)}, where a CPU is always free"
+        )
+    error = share(result.error, signed=True)
+    told = (
+        f"with the change the program takes {duration(result.after_ns)} [{duration(result.low_ns)}, "
+        f"{duration(result.high_ns)}] in place of {duration(result.before_ns)} (simulated on {result.cpus} "
+        f"CPUs; the unchanged program comes out {error} there)"
+    )
+    return f"{told}\nnot trustworthy: {result.withheld}" if result.withheld else told
 
 
 def rehearsal(found: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from latlab.errors import UnavailableError, UsageError
+from latlab.errors import InputError, UnavailableError, UsageError
 from latlab.model.stubs import Timeline
 from latlab.stubs.timelines import actions as _actions
 from latlab.stubs.timelines import derive as _derive
@@ -83,9 +83,52 @@ def capture(
     # rusage counts in ticks where the kernel has no exact accounting: only a wide difference says something.
     if abs(used - traced) > max(0.05 * traced, 0.02):
         notes += (f"{traced:.3f} s of CPU time by the trace, {used:.3f} s by rusage",)
-    timeline = replace(timeline, notes=notes)
+    timeline = replace(timeline, notes=notes, cpus=len(os.sched_getaffinity(0)))
     write(timeline, program, folder)
     return timeline, code
+
+
+def capture_pid(
+    pid: int,
+    folder: str | Path,
+    *,
+    seconds: float,
+    merge_ns: int = _derive.MERGE_NS,
+    faults: bool = False,
+) -> Timeline:
+    """Follow a process that runs already, with its threads and children, and leave it as it is.
+
+    Args:
+        seconds: for how long; less where it ends, or at an interrupt from the terminal.
+        merge_ns, faults: as of `capture`.
+
+    Raises:
+        InputError: there is no such process, or it has ended.
+        UnavailableError: no tracing rights.
+    """
+    from latlab.schedule.tree import threads_of, tree_of
+    from latlab.system.kernel.tracing import Tracer
+
+    if not threads_of(pid):
+        raise InputError(f"process {pid}", "there is no such process, or it has ended")
+    wanted = [*_events.TRACEPOINTS, *([_events.FAULTS] if faults else [])]
+    tracer = Tracer(wanted, ring_bytes=4 << 20)
+    interrupted = False
+    with tracer:
+        there = {one.tid: one for each in tree_of([pid]) for one in threads_of(each)}
+        until = time.monotonic() + seconds
+        try:
+            while time.monotonic() < until and any(one.state not in "ZX" for one in threads_of(pid)):
+                time.sleep(min(0.05, max(0.0, until - time.monotonic())))
+        except KeyboardInterrupt:
+            interrupted = True
+    log = _events.from_tracer(tracer.events())
+    log = replace(log, names={**{tid: one.name for tid, one in there.items()}, **log.names})
+    timeline, program = _derive.derive(log, pid, merge_ns=merge_ns, there=there)
+    notes = timeline.notes + (("interrupted before its time was over",) if interrupted else ())
+    timeline = replace(timeline, notes=notes, cpus=len(os.sched_getaffinity(pid)))
+    write(timeline, program, folder)
+    return timeline
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:
@@ -132,7 +175,7 @@ def _children() -> set[int]:
 
 
 def from_perf_script(path: str | Path, root: int, folder: str | Path, *, merge_ns: int) -> Timeline:
-    """Derive action files from `perf script` text, for the process tree of one process."""
+    """Derive action files from perf's file, or `perf script`'s text of it, for one process tree."""
     timeline, program = _derive.derive(_events.from_perf_script(path), root, merge_ns=merge_ns)
     write(timeline, program, folder)
     return timeline

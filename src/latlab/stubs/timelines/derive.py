@@ -6,7 +6,7 @@ Over 400 lines: one pass over the events, whose cases share the state of all thr
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from latlab.errors import InputError
@@ -30,6 +30,7 @@ class _Slice:
     begin: int
     end: int
     state: str
+    cpu: int = -1  # of a running slice
     woken_by: int = 0  # of a blocked slice: the thread that ended it; 0 for an interrupt or a stranger
     woken_at: int = 0
 
@@ -59,17 +60,24 @@ class _Thread:
 
     def close(self, at: int) -> None:
         if at > self.since or self.state == "blocked":
-            self.slices.append(_Slice(self.since, at, self.state, self.woken_by, self.woken_at))
+            cpu = self.cpu if self.state == "running" else -1
+            self.slices.append(_Slice(self.since, at, self.state, cpu, self.woken_by, self.woken_at))
         self.since = at
 
 
 class _Reader:
-    """Follows a process tree through the events."""
+    """Follows a process tree through the events.
 
-    def __init__(self, root: int) -> None:
+    Args:
+        there: the state of threads that were there before the recording, and `since` when that began.
+    """
+
+    def __init__(self, root: int, there: Mapping[int, str] | None = None, since: int = 0) -> None:
         self.root = root
         self.threads: dict[int, _Thread] = {}
-        self.zero = 0
+        self.zero = since if there else 0
+        for tid, state in (there or {}).items():
+            self.threads[tid] = _Thread(tid, None, since, state=state, since=since)
 
     def feed(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -137,6 +145,7 @@ class _Reader:
         thread.marks.append((came, "switch-in lost"))
 
     def _leave(self, leaving: _Thread, event: Event) -> None:
+        leaving.cpu = event.cpu  # where it was switched to may have been lost
         if leaving.state != "running":
             self._repair(leaving, leaving.charged_at or event.time_ns)
         end = event.time_ns
@@ -205,21 +214,31 @@ class _Reader:
             thread.marks.append((event.time_ns, "page fault"))
 
 
-def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timeline, Program]:
+def derive(
+    log: EventLog, root: int, *, merge_ns: int = MERGE_NS, there: Iterable[int] = ()
+) -> tuple[Timeline, Program]:
     """The timeline of a process tree, and the action files that rebuild it.
 
     Args:
         log: the events of the whole machine.
-        root: process number of the program that was started.
+        root: process number of the program that was started, or ran already.
         merge_ns: blocked slices shorter than this become part of the run around them.
+        there: threads of the tree that were there before the recording, where the root ran already. Without
+            them, of a root that is never executed in the events, those that the events tell of.
 
     Raises:
-        InputError: the root is never executed in these events.
+        InputError: there is nothing of the root in these events.
     """
-    reader = _Reader(root)
-    reader.feed(log.events)
+    executed = any(event.kind == "exec" and event.tid == root for event in log.events)
+    events, begun = log.events, {}
+    if there or not executed:
+        made = next((i for i, one in enumerate(events) if one.kind == "fork" and one.other == root), None)
+        begun = _states(log, root, there) if made is None else {root: "ready"}
+        events = events[made or 0 :]  # from its making on, where that was seen
+    reader = _Reader(root, begun, events[0].time_ns if events else 0)
+    reader.feed(events)
     if not reader.threads:
-        raise InputError("events", f"process {root} is never executed in them")
+        raise InputError("events", f"there is nothing of process {root} in them")
     last = max((event.time_ns for event in log.events), default=reader.zero)
     threads = list(reader.threads.values())
     outlived = [thread for thread in threads if not thread.end]
@@ -247,6 +266,20 @@ def derive(log: EventLog, root: int, *, merge_ns: int = MERGE_NS) -> tuple[Timel
     left = {action.text() for actions in program.threads.values() for action in actions}
     order = tuple(what for _, what in sorted(cutter.order) if what in left)
     return Timeline("captured", total, rows, tuple(notes), order, reader.zero), program
+
+
+def _states(log: EventLog, root: int, there: Iterable[int]) -> dict[int, str]:
+    """What threads did that were there before the recording, by the first event of each."""
+    wanted = set(there) or {tid for tid, pid in log.processes.items() if pid == root} | {root}
+    made = {event.other for event in log.events if event.kind == "fork"}
+    first: dict[int, str] = {}
+    for event in log.events:
+        # Who does something had a CPU; who is woken was blocked, and who is switched to had been ready.
+        first.setdefault(event.tid, "running")
+        if event.kind in ("waking", "switch"):
+            first.setdefault(event.other, "blocked" if event.kind == "waking" else "ready")
+    named = set(there)
+    return {tid: first.get(tid, "blocked") for tid in sorted(wanted - made) if tid in first or tid in named}
 
 
 def _untangled(program: Program, lengths: dict[tuple[int, str], int]) -> tuple[Program, int]:
@@ -394,6 +427,7 @@ def _row(thread: _Thread, ids: dict[int, int], zero: int, log: EventLog, budget:
         faults=thread.faults,
         slices=tuple((part.begin - zero, part.end - zero, part.state) for part in thread.slices),
         marks=tuple((at - zero, what) for at, what in thread.marks),
+        places=tuple(part.cpu for part in thread.slices),
     )
 
 

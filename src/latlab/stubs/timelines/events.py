@@ -48,11 +48,12 @@ class Event:
 
 @dataclass(frozen=True)
 class EventLog:
-    """Events in order of time, with the threads' names and what was lost."""
+    """Events in order of time, with the threads' names, their processes where known, and what was lost."""
 
     events: tuple[Event, ...]
     names: Mapping[int, str] = field(default_factory=dict)
     lost: int = 0
+    processes: Mapping[int, int] = field(default_factory=dict)
 
 
 def from_tracer(events: Any) -> EventLog:
@@ -115,6 +116,7 @@ def from_tracer(events: Any) -> EventLog:
     return EventLog(tuple(found), dict(events.comm()), events.lost)
 
 
+_PERF_FILE = b"PERFILE2"
 _LINE = re.compile(
     r"^\s*(?P<comm>.+?)\s+(?:(?P<pid>\d+)/)?(?P<tid>\d+)\s+(?:\[(?P<cpu>\d+)\]\s+)?(?:[\w.]{4,5}\s+)?"
     r"(?P<seconds>\d+)\.(?P<fraction>\d{6,9}):\s+(?:\d+\s+)?(?:(?P<group>\w+):)?(?P<event>\w+):\s*(?P<rest>.*)$"
@@ -125,18 +127,26 @@ _SHORT_WAKE = re.compile(r"^(?:comm=)?(.*?)[: ](?:pid=)?(\d+) (?:\[|prio=)")
 
 
 def from_perf_script(path: str | Path) -> EventLog:
-    """Read the text that `perf script` prints of a `perf sched record` or of the tracepoints above.
+    """Read what perf recorded: its file (perf.data), or the text that `perf script` prints of it.
+
+    Of a `perf sched record`, or of a `perf record` of the tracepoints above.
 
     Raises:
-        InputError: no line of it is a scheduler event.
+        UnavailableError: it is perf's file, and perf isn't installed.
+        InputError: there are no scheduler events in it.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        with Path(path).open("rb") as file:
+            begin = file.read(len(_PERF_FILE))
+            text = "" if begin == _PERF_FILE else (begin + file.read()).decode("utf-8", errors="replace")
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from error
+    if begin == _PERF_FILE:
+        text = _printed(path)
     names: dict[int, str] = {0: "swapper"}
+    processes: dict[int, int] = {}
     try:
-        found = sorted(_parse_script(text, names), key=lambda event: event.time_ns)
+        found = sorted(_parse_script(text, names, processes), key=lambda event: event.time_ns)
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(path, f"holds a scheduler event without its fields ({error})") from error
     if not any(event.kind == "switch" for event in found):
@@ -144,14 +154,34 @@ def from_perf_script(path: str | Path) -> EventLog:
             path, "holds no sched_switch events",
             remedy="write it with: perf record -e 'sched:*' -a -- COMMAND && perf script > FILE",
         )  # fmt: skip
-    return EventLog(tuple(found), names)
+    return EventLog(tuple(found), names, processes=processes)
+
+
+def _printed(path: str | Path) -> str:
+    """perf's file as its own text, with nanoseconds and the process of each thread."""
+    import shutil
+    import subprocess
+
+    program = shutil.which("perf")
+    if program is None:
+        raise UnavailableError(
+            "perf's files are read by perf, which isn't installed: apt-get install linux-perf"
+        )
+    fields = "comm,pid,tid,cpu,time,event,trace"
+    done = subprocess.run(
+        [program, "script", "--ns", "-F", fields, "-i", str(path)],
+        capture_output=True, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise InputError(path, f"perf can't read it: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+    return done.stdout
 
 
 def _state(word: str) -> int:
     return sum({_STATES.get(part, 0) for part in word.rstrip("+").split("|")})
 
 
-def _parse_script(text: str, names: dict[int, str]) -> Iterator[Event]:
+def _parse_script(text: str, names: dict[int, str], processes: dict[int, int]) -> Iterator[Event]:
     for line in text.splitlines():
         match = _LINE.match(line)
         if match is None:
@@ -159,6 +189,8 @@ def _parse_script(text: str, names: dict[int, str]) -> Iterator[Event]:
         time_ns = int(match["seconds"]) * 1_000_000_000 + int(match["fraction"].ljust(9, "0"))
         tid, cpu, rest = int(match["tid"]), int(match["cpu"] or 0), match["rest"]
         names.setdefault(tid, match["comm"].strip())
+        if match["pid"]:
+            processes[tid] = int(match["pid"])
         event = match["event"].removeprefix("sched_")
         pairs = dict(_PAIR.findall(rest.replace("==>", "")))
         if event == "switch":

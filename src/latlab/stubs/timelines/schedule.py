@@ -16,10 +16,19 @@ class Schedule:
         spans: (begin_ns, end_ns) of every run.
         deeds: (at_ns, who does what) of every create and join. A join that is waited in is let go by the
             end of the thread that it waits for.
+        after: by thread, when each of its actions is over, repetitions written out.
+        begins: by thread, when it is created, or 0.
     """
 
     spans: list[tuple[int, int]] = field(default_factory=list)
     deeds: list[tuple[int, Deed]] = field(default_factory=list)
+    after: dict[int, list[int]] = field(default_factory=dict)
+    begins: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def total_ns(self) -> int:
+        """When the last thread has ended."""
+        return max((times[-1] for times in self.after.values() if times), default=0)
 
     def turns(self) -> dict[Deed, int]:
         """The place of each create and join in their order."""
@@ -38,7 +47,7 @@ def schedule(program: Program) -> Schedule:
     ended: dict[int, int] = {}
     posts: dict[str, list[int]] = defaultdict(list)
     free_at: dict[str, int] = {}
-    found = Schedule()
+    found = Schedule(after={number: [] for number in actions}, begins=dict.fromkeys(actions, 0))
 
     def step(number: int, action: Action) -> bool:
         """Take one action; False where it has to wait for another thread."""
@@ -50,7 +59,7 @@ def schedule(program: Program) -> Schedule:
             clock[number] = now + action.amount
         elif action.verb == "create":
             waiting.discard(action.thread)
-            clock[action.thread] = now
+            clock[action.thread] = found.begins[action.thread] = now
             found.deeds.append((now, (number, "create", action.thread)))
         elif action.verb == "join":
             if action.thread not in ended:
@@ -80,6 +89,7 @@ def schedule(program: Program) -> Schedule:
             if number in waiting:
                 continue
             while at[number] < len(thread) and step(number, thread[at[number]]):
+                found.after[number].append(clock[number])
                 at[number] += 1
                 progress = True
             if at[number] == len(thread) and number not in ended:

@@ -50,6 +50,7 @@ def load(source: str | Path) -> Timeline:
         total_ns=int(document["total_ns"]),
         notes=tuple(document.get("notes", ())),
         order=tuple(document.get("order", ())),
+        cpus=int(document.get("cpus", 0)),
         threads=tuple(_thread(row, i, path) for i, row in enumerate(document["threads"])),
     )
 
@@ -73,6 +74,7 @@ def _thread(row: dict[str, Any], index: int, path: Path) -> TimelineThread:
         faults=row.get("faults", 0),
         slices=tuple((a, b, s) for a, b, s in row.get("slices", ())),
         marks=tuple((t, w) for t, w in row.get("marks", ())),
+        places=tuple(row.get("places", ())),
     )
 
 
