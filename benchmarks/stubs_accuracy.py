@@ -93,8 +93,10 @@ def replays_in_cxx() -> None:
         command = [compiler, "-std=c++20", "-O2", "-DNDEBUG", f"-I{root / 'include'}"]
         subprocess.run([*command, str(root / "benchmarks/stubs_replay.cpp"), "-o", program], check=True)
         done = subprocess.run([program, f"{folder}/trace"], check=True, capture_output=True, text=True)
-    record, load = map(float, done.stdout.split())
+    record, load, many, grown = map(float, done.stdout.split())
     show("C++: recording a 64-byte struct", record, 80.0, "ns")
+    show("C++: recording 10 M of them", many, 60.0, "ns")
+    show("C++: memory that they take more", grown, 16.0, "MB")
     show("C++: loading a 64-byte struct", load, 3.0, "ns")
 
 
