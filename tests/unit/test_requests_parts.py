@@ -354,6 +354,8 @@ def test_a_wait_is_told_with_the_function_in_which_it_began() -> None:
     account = Account(seen, rows, ("GET",))
     assert account.of(0) == account.of(1) == {("timer", "in check"): 100}
     assert account.of(2) == {("disk", "fsync, in record"): 100}
+    library = replace(seen, frames=(Frame("__nanosleep", module="/lib/libc.so.6"),) * 4)
+    assert Account(library, rows, ("GET",)).of(0) == {("timer", ""): 100}
 
 
 def test_interrupts_that_a_running_threads_cpu_served_are_a_part() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import Schedule, State, Wait
-from latlab.schedule.code.names import makes_durable, plain, telling
+from latlab.schedule.code.names import is_own, makes_durable, plain, telling
 from latlab.system.kernel.python_graft import COLLECTS
 
 __all__ = ["COLLECTION", "INTERPRETER", "Places"]
@@ -54,9 +54,12 @@ class Places:
 
     def waiting(self, row: Any) -> str:
         """In which function a blocked interval began: by its own stack, or as most of those like it."""
-        if int(row["sample"]) >= 0:
-            return self.function(int(self._schedule.samples["stack"][int(row["sample"])]))
-        return self._usual.get(_like(row), "")
+        if int(row["sample"]) < 0:
+            return self._usual.get(_like(row), "")
+        stack = int(self._schedule.samples["stack"][int(row["sample"])])
+        # In which library's function it waits says nothing of the program.
+        own = any(is_own(self._schedule.frames[index]) for index in self._schedule.stacks[stack])
+        return self.function(stack) if own else ""
 
     def lock(self, row: Any) -> str:
         """Which lock a thread waits for in a futex: the interpreter's, by a sampled stack, or its address."""
