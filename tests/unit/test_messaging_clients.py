@@ -13,6 +13,7 @@ from latlab.cli.messaging._options import axis_of
 from latlab.errors import InputError, UsageError
 from latlab.messaging import _recording, analyse, check, every_transport, load_workload
 from latlab.messaging.products.servers import Mqtt
+from latlab.messaging.running.schedule import schedule
 from latlab.messaging.running.shared import Layout
 from latlab.model.messaging.options import settings_of
 from latlab.model.messaging.results import Facts, Measurement, Settings, Side
@@ -193,3 +194,70 @@ def test_a_recording_keeps_groups_and_confirmations(tmp_path: Path) -> None:
     assert back.confirmed_ns is not None
     assert back.confirmed_ns.tolist() == (sent + 3).tolist()
     assert (back.senders, back.receivers, back.facts) == (m.senders, m.receivers, m.facts)
+
+
+OPENMESSAGING = """
+name: 1 topic / 16 partitions / 100b
+topics: 1
+partitionsPerTopic: 16
+keyDistributor: "NO_KEY"
+messageSize: 100
+payloadFile: "payload/payload-100b.data"
+subscriptionsPerTopic: 2  # each has every message
+consumerPerSubscription: 3
+producersPerTopic: 4
+producerRate: 500
+consumerBacklogSizeGB: 0
+testDurationMinutes: 2
+warmupDurationMinutes: 1
+"""
+
+
+def test_a_workload_of_the_openmessaging_benchmark_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text(OPENMESSAGING)
+    s = load_workload(path, transport="mqtt")
+    assert (s.size, s.senders, s.receivers, s.groups) == (100, 4, 6, 2)
+    assert (s.load, s.rate_hz, s.messages, s.warmup) == ("rate", 500.0, 60_000, 30_000)
+    path.write_text("producerRate: 0\ntestDurationMinutes: 0.5\n")
+    fast = load_workload(path, transport="mqtt")
+    assert (fast.load, fast.duration_s, fast.size) == ("max", 30.0, 1024)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("topics: 100\n", "one topic"),
+        ("consumerBacklogSizeGB: 10\n", "no backlog"),
+        ("messageSze: 100\n", "did you mean 'messageSize'"),
+        ("messageSize: large\n", "large is not a number"),
+        ("- a\n- b\n", "not a key"),
+        ("a:\n  b: 1\n", "not a key of"),
+    ],
+)
+def test_what_no_run_can_do_of_an_openmessaging_workload_is_refused(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "one.yml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_workload(path, transport="mqtt")
+    assert message in f"{caught.value}; {caught.value.remedy}"
+
+
+def test_rates_by_schedule_follow_one_another() -> None:
+    settings = read(steps="1k:100ms,5k:100ms,500:100ms")
+    assert (settings.load, settings.total, settings.warmup) == ("steps", 650, 65)
+    due = schedule(settings).due_ns(settings.total)
+    assert [due[0], due[99], due[100], due[599], due[600], due[649]] == [
+        0, 99e6, 100e6, 199.8e6, 200e6, 298e6,
+    ]  # fmt: skip
+    assert Settings.from_json(settings.to_json()) == settings
+
+
+@pytest.mark.parametrize(
+    "given", [{"steps": "1k"}, {"steps": "0:1s"}, {"steps": "1k:1s", "rate": ["5"]}, {"steps": "9:-1s"}]
+)
+def test_steps_without_sense_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        read(**given)

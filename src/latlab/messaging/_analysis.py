@@ -129,7 +129,7 @@ def analyse(m: Measurement) -> Result:
                 spread if due is None else counted(waited),
                 due_of,
                 s.messages,
-                changes=s.load == "file",
+                changes=s.load in ("file", "steps"),
             ),
         ),
         stability=verdict,

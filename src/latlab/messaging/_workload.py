@@ -1,4 +1,4 @@
-"""Workload files: a run's options in TOML, spelled as on the command line."""
+"""Workload files: a run's options in TOML, spelled as on the command line; or OpenMessaging's."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import InputError, UsageError
+from latlab.messaging._openmessaging import is_openmessaging, read_openmessaging
 from latlab.model.messaging.options import OPTIONS, settings_of
 from latlab.model.messaging.results import Settings
 
@@ -20,7 +21,7 @@ def load_workload(path: str | os.PathLike[str], **more: Any) -> Settings:
 
     Its keys are the options of `latlab messaging run`: `transport = "tcp"`, `rate = 10000`,
     `duration = "10s"`, `fault = ["drop=100"]`, `half = true`. Options of the transport's client are a table:
-    `[driver]`, `qos = 1`.
+    `[driver]`, `qos = 1`. A file that ends in .yaml is one of the OpenMessaging Benchmark.
 
     Args:
         path: of the file.
@@ -31,11 +32,13 @@ def load_workload(path: str | os.PathLike[str], **more: Any) -> Settings:
         UsageError: for values that mean nothing.
     """
     try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        document = read_openmessaging(path, text) if is_openmessaging(path) else tomllib.loads(text)
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(path, f"is not TOML ({error})") from None
+        kind = "text" if isinstance(error, UnicodeDecodeError) else "TOML"
+        raise InputError(path, f"is not {kind} ({error})") from None
     known = {option.name for option in OPTIONS}
     given = {}
     for key, value in document.items():

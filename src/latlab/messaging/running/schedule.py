@@ -48,6 +48,8 @@ def schedule(settings: Settings) -> Schedule:
         return Schedule()
     if settings.load == "file":
         return Schedule(gaps_ns=_gaps_of_file(settings))
+    if settings.load == "steps":
+        return Schedule(gaps_ns=_gaps_of_steps(settings))
     if settings.load == "bursts":
         if settings.burst < 1 or settings.burst_period_ns <= 0:
             raise UsageError(
@@ -78,9 +80,26 @@ def patience_s(settings: Settings) -> float:
         "rate": 1 / rate_hz,
         "poisson": 20 / rate_hz,  # a longer one comes once in 500 million
         "bursts": settings.burst_period_ns / 1e9,
+        "steps": 1 / min((rate for rate, _ in settings.steps), default=math.inf),
         "file": LONGEST_GAP_NS / 1e9,
     }.get(settings.load, 0.0)
     return max(settings.timeout_s, 3 * gap_s)
+
+
+def _gaps_of_steps(settings: Settings) -> npt.NDArray[np.uint32]:
+    """Each step's messages at its own pace; times are rounded once, so that no step drifts."""
+    at, begin = [], 0.0
+    for rate_hz, seconds in settings.steps:
+        at.append(begin + np.arange(round(rate_hz * seconds)) * 1e9 / rate_hz)
+        begin += seconds * 1e9
+    due = np.rint(np.concatenate(at))
+    if due.size < 2:
+        raise UsageError("the steps have fewer than two messages", remedy="let them last longer")
+    # One of a fraction of a message less or more: what is missing follows at the last pace.
+    gaps = np.append(np.diff(due), 1e9 / settings.steps[-1][0])
+    return np.pad(gaps, (0, max(0, settings.total - gaps.size)), mode="edge")[: settings.total].astype(
+        np.uint32
+    )
 
 
 def _gaps_of_file(settings: Settings) -> npt.NDArray[np.uint32]:

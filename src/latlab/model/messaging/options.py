@@ -73,6 +73,21 @@ def _share(text: str) -> float:
     return share
 
 
+def _steps(text: str) -> tuple[tuple[float, float], ...]:
+    """Rates and how long each lasts: 1k:10s,5k:2s."""
+    found = []
+    for step in text.split(","):
+        rate, colon, time = step.partition(":")
+        if not colon:
+            raise UsageError(f"'{step}' is not a step", remedy="write RATE:TIME, such as 1k:10s,5k:2s")
+        found.append((_rate(rate), _seconds(time)))
+        if not (0.5 <= found[-1][0] <= 1e9 and found[-1][1] > 0):
+            raise UsageError(
+                f"'{step}' is not a step", remedy="rates go from 0.5 to 1e9 a second, times from above 0 s"
+            )
+    return tuple(found)
+
+
 def _stall(text: str) -> tuple[int, int]:
     message, colon, time = text.partition(":")
     if not colon or not message.isdigit():
@@ -189,6 +204,8 @@ OPTIONS: tuple[Option, ...] = (
            "Messages a second, open loop; or, as 1gbit, what --network lets through.", multiple=True,
            swept=True),
     Option("poisson", "", bool, "Poisson arrivals at --rate.", flag=True),
+    Option("steps", "steps", _steps,
+           "Rates by schedule, RATE:TIME each: 1k:10s,5k:2s,1k:10s; instead of --rate and --messages."),
     Option("burst", "burst", _whole, "Messages a burst, with --every.", "1", swept=True),
     Option("every", "burst_period_ns", ns_of, "Time from burst to burst, such as 10ms.", swept=True),
     Option("load-file", "load_file", str, "Send at the times of a market-data file."),
@@ -297,6 +314,10 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     if lines:
         values["network_rate_bits"] = bits_of(lines[0])
     values["load"] = _load(values, paced=bool(paces), poisson=poisson)
+    if values.get("steps"):
+        planned = round(sum(rate * seconds for rate, seconds in values["steps"]))
+        values.setdefault("warmup", min(planned // 10, 1000))
+        values["messages"] = planned - values["warmup"]
     if "transport" not in values:
         raise UsageError("no transport is named", remedy="'latlab messaging transports' lists them")
     values.setdefault("warmup", min(values["messages"] // 10, 1000))
@@ -312,6 +333,18 @@ def _list(value: Any) -> list[Any]:
 
 
 def _load(values: Mapping[str, Any], *, paced: bool, poisson: bool) -> str:
+    if values.get("steps"):
+        if (
+            paced
+            or poisson
+            or "burst_period_ns" in values
+            or values.get("load_file")
+            or "duration_s" in values
+        ):
+            raise UsageError(
+                "steps say rates and times", remedy="leave --rate, --every, --load-file and --duration out"
+            )
+        return "steps"
     if values.get("load_file") is not None:
         return "file"
     if "burst_period_ns" in values:

@@ -106,7 +106,7 @@ class Settings:
 
     Attributes:
         warmup: messages before the measured ones, kept apart.
-        load: "max", "rate", "poisson", "bursts" or "file".
+        load: "max", "rate", "poisson", "bursts", "steps" or "file".
         rate_hz: messages a second of "rate" and "poisson".
         burst: messages a burst; burst_period_ns: from one burst to the next.
         load_file: a market-data file whose timing is replayed; speed: how many times faster.
@@ -134,6 +134,7 @@ class Settings:
             system's own; tls_unverified: whoever answers is believed.
         driver: options of the transport's client, as text.
         senders, receivers: how many; the senders take turns, so that `rate_hz` is of all together.
+        steps: of the load "steps": (messages a second, seconds) one after the other.
         groups: of receivers: each group has every message, and one receiver of the group has it.
     """
 
@@ -188,6 +189,7 @@ class Settings:
     senders: int = 1
     receivers: int = 1
     groups: int = 1
+    steps: tuple[tuple[float, float], ...] = ()
 
     @property
     def total(self) -> int:
@@ -205,6 +207,7 @@ class Settings:
         known = {f.name for f in fields(cls)}
         values = {key: value for key, value in document.items() if key in known}
         values["counters"] = tuple(values.get("counters", ()))
+        values["steps"] = tuple((float(a), float(b)) for a, b in values.get("steps", ()))
         values["stalls"] = tuple((int(a), int(b)) for a, b in values.get("stalls", ()))
         if values.get("cpus") is not None:
             values["cpus"] = tuple(values["cpus"])

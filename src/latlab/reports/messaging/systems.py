@@ -16,7 +16,7 @@ from latlab.model.machine.environment import differences
 from latlab.model.messaging.results import Measurement, Result
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import histogram
-from latlab.reports.messaging.text import rate
+from latlab.reports.messaging.text import load, rate
 from latlab.reports.messaging.verdict import finding
 from latlab.stats.quantiles import nearest_rank
 from latlab.words import duration, size
@@ -137,14 +137,9 @@ def _page(path: Path, kept: Sequence[Kept]) -> Path:
         r = one.result
         summary = r.intended_latency or r.latency
         values = [None if summary is None else summary.quantiles[q] for q in _QUANTILES]
-        load = (
-            "as fast as possible"
-            if r.settings.load == "max"
-            else f"{r.settings.load} {r.settings.rate_hz:g}/s"
-        )
         rows.append(
             [
-                one.name, r.settings.transport, size(r.settings.size), load,
+                one.name, r.settings.transport, size(r.settings.size), load(r),
                 *[duration(v) for v in values], rate(_throughput(one), "messages"),
                 duration(r.cpu.total), r.lost, finding(r),
             ]

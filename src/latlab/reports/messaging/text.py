@@ -7,7 +7,7 @@ from latlab.model.statistics.summary import Summary
 from latlab.reports.messaging.verdict import cause, verdict
 from latlab.words import count, duration, plural, share, size, table
 
-__all__ = ["rate", "render", "render_facts"]
+__all__ = ["load", "rate", "render", "render_facts"]
 
 _COLUMNS = ("p50", "p90", "p99", "p99.9")
 
@@ -45,7 +45,7 @@ def render(r: Result) -> str:
     lines = [
         *verdict(r),
         "",
-        f"{r.facts.title}: {s.messages} messages of {s.size} bytes, {_who(r)}{s.topology}, {_load(r)}, "
+        f"{r.facts.title}: {s.messages} messages of {s.size} bytes, {_who(r)}{s.topology}, {load(r)}, "
         f"{_waiting(r)}",
         f"sent {r.sent}, received {r.received}, lost {r.lost}, duplicated {r.duplicated}, "
         f"reordered {r.reordered}, corrupted {r.corrupted}",
@@ -125,12 +125,15 @@ def _by_receiver(r: Result) -> list[str]:
     return found
 
 
-def _load(r: Result) -> str:
+def load(r: Result) -> str:
+    """The load in words."""
     s = r.settings
     if s.load == "max":
         return "as fast as possible"
     if s.load == "bursts":
         return f"bursts of {s.burst} every {duration(s.burst_period_ns)}"
+    if s.load == "steps":
+        return ", then ".join(f"{rate(hz, 'messages')} for {duration(t * 1e9)}" for hz, t in s.steps)
     if s.load == "file":
         return f"timed as {s.load_file}"
     return f"{rate(s.rate_hz, 'messages')}{', Poisson' if s.load == 'poisson' else ''}"
