@@ -117,8 +117,10 @@ docs: install ## the documentation site and the man pages, in build/site and bui
 bench: install ## every benchmark, in ratios
 	$(BIN)/python -m benchmarks
 
-changelog: ## CHANGELOG.md from the fragments in changelog.d, which are removed: make changelog VERSION=1.0.0
-	$(BIN)/python -m towncrier build --yes --version $(VERSION)
+changelog: $(VENV)/.created ## CHANGELOG.md from the fragments in changelog.d, which are removed: make changelog VERSION=1.0.0; again: adds to it
+	$(BIN)/python tools/requirements.py release > $(VENV)/requirements-release.txt
+	$(BIN)/python -m pip install --quiet -r $(VENV)/requirements-release.txt
+	$(BIN)/python tools/changelog.py $(VERSION)
 
 proof: install ## the long series of planted bottlenecks (hours)
 	$(BIN)/python -m benchmarks.queues_threads
