@@ -4,7 +4,7 @@ Lines, queues of one, forks, joins, cycles with a credit window, pools, bursts, 
 labels, queues that are not instrumented, stages that end or hang, stages that are as slow as one another; in
 threads, coroutines, processes and C++, instrumented or as they are.
 
-    python -m benchmarks.shapes [--cases 87] [--seed 1] [--seconds 3] [--only TEXT] [--neighbour]
+    python -m benchmarks.shapes [--cases 87] [--seed 1] [--seconds 3] [--every 2] [--only TEXT] [--neighbour]
     python -m benchmarks.shapes --programs FOLDER
 
 Right: the verdict says what is planted. Withheld: exit code 3, or "cannot tell". Misleading: the right name
@@ -142,6 +142,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--skip", type=int, default=0, help="cases that are left out at the start")
     parser.add_argument("--take", type=int, default=1000, help="cases after those")
+    parser.add_argument("--every", type=int, default=1, help="of these, one in so many")
     parser.add_argument("--only", default="", help="shapes or runtimes that hold this text")
     parser.add_argument("--programs", type=Path, help="a folder of programs to judge instead of all others")
     parser.add_argument("--neighbour", action="store_true", help="beside a process that computes")
@@ -157,7 +158,7 @@ def main() -> int:
             if given.programs is not None:
                 chosen = list(strangers(given.programs))
             for number, case in enumerate(chosen):
-                if not given.skip <= number < given.skip + given.take:
+                if number not in range(given.skip, given.skip + given.take, given.every):
                     continue
                 if given.only not in f"{case.shape} {case.runtime}":
                     continue

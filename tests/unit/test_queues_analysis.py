@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from latlab.errors import NotTrustworthyError
-from latlab.model.queues.analysis import Verdict
+from latlab.model.queues.analysis import DoubtKind, Verdict
 from latlab.model.queues.observation import Observation, Process, Queue, QueueKind, Stage
 from latlab.queues import analyse
 from latlab.queues.judge.measures.series import expand, steady_window
 from latlab.queues.model.tandem import Line, Times, observe, simulate
+from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.queues.text import answer
 
 PERIOD = 100_000.0
@@ -101,6 +102,20 @@ def test_bursts_that_overflow_a_queue_of_idle_stages_are_their_own_verdict() -> 
     assert {b.height for b in found.queues[0].bursts} == {10}
 
 
+@pytest.mark.parametrize(("without_cpu", "verdict"), [(0.02, Verdict.BURST), (0.2, Verdict.UNKNOWN)])
+def test_a_queue_that_overflows_since_its_threads_came_late_shows_no_burst(
+    without_cpu: float, verdict: Verdict
+) -> None:
+    fills = np.tile([10] * 2 + list(range(9, 0, -1)) + [0] * 89, 40)
+    observation = hand_made(fills, period_ns=100_000, producer_tid=100, consumer_tid=101)
+    late = with_threads(observation, [0.05, 0.05], [without_cpu, 0.0], cpus=8)
+    found = analyse(dataclasses.replace(late, stages=()))
+    assert (found.limiting_stage, found.verdict) == (None, verdict)
+    doubts = [(doubt.kind, doubt.other) for doubt in found.doubts]
+    assert doubts == ([] if verdict is Verdict.BURST else [(DoubtKind.CAME_LATE, "a")])
+    assert all("quieter machine" in doubt_in_words(doubt) for doubt in found.doubts)
+
+
 def test_too_little_is_not_judged() -> None:
     found = analyse(hand_made([0, 1, 0, 1, 2, 1, 0]))
     assert (found.limiting_stage, found.verdict) == (None, Verdict.UNKNOWN)
@@ -179,6 +194,26 @@ def test_a_stage_whose_thread_is_kept_from_running_is_the_scheduler_s_doing() ->
     kept = with_threads(observation, [0.3, 0.3, 0.3, 0.3, 0.3], [0.0, 0.0, 0.6, 0.0, 0.0], cpus=8)
     found = analyse(kept)
     assert (found.limiting_stage, found.verdict) == ("stage-2", Verdict.SCHEDULER)
+
+
+@pytest.mark.parametrize(("most", "expected"), [(10, "b"), (9, None)])
+def test_one_that_lacks_a_cpu_is_named_below_all_of_the_time_where_its_input_stands_full(
+    most: int, expected: str | None
+) -> None:
+    # It has an event for 92 % of the time, works for half of it, and wants a CPU for the rest.
+    observation = hand_made(np.tile([most] * 40 + [5] * 52 + [0] * 8, 40), period_ns=100_000)
+    end = int(observation.sweeps["t_ns"][-1])
+    rows = [(t, 1, 100, int(0.5 * t), int(0.4 * t), 0, 0) for t in (0, end)]
+    names = ("t_ns", "pid", "tid", "cpu_ns", "wait_ns", "voluntary", "involuntary")
+    threads = {name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+    at, busy = np.array([0, end]), np.array([0, int(0.9 * end)])
+    times = {"t_ns": at, "stage": np.zeros(2, np.uint32), "busy_ns": busy, "events": at // 100_000}
+    times |= {"transitions": times["events"], "blocked_ns": np.zeros_like(busy)}
+    stages = (Stage(0, "", "b", tid=100),)
+    found = analyse(
+        dataclasses.replace(observation, stages=stages, threads=threads, stage_times=times, cpus=8)
+    )
+    assert (found.limiting_stage, found.verdict) == (expected, Verdict.SCHEDULER)
 
 
 def test_a_machine_whose_cpus_are_full_is_a_verdict_of_its_own() -> None:

@@ -12,16 +12,18 @@ from latlab.model.queues.observation import Observation
 from latlab.queues.judge.measures.measured import Measured
 from latlab.queues.judge.measures.series import Series, is_limited, is_pool
 from latlab.queues.judge.measures.threads import every_thread
+from latlab.queues.judge.sentences import overflowing
 
-__all__ = ["doubts_about"]
+__all__ = ["BACKED_UP", "SMALL", "doubts_about"]
 
 _AT_WORK = 0.5  # of the time, a stage that limits has work and room …
 _SMALL_QUEUES = (0.4, 0.6)  # … or so long, if with what it has in hand it is busy for so long: queues of one
 _WHOLE = 1.02  # shares of time that blocks and interpolation may show at most
 _LOOSE = 8  # events in the hands of threads between the queue and its counts
 _MOST_NEGATIVE = 8  # likewise
-_BACKED_UP = 0.3  # of the time, a queue that is not a small one is full: somebody behind it is slow
-_SMALL = 8
+BACKED_UP = 0.3  # of the time, a queue that is not a small one is full: somebody behind it is slow
+SMALL = 8
+_LATE = 0.05  # of the time, a thread without a CPU: then what was due came later, and together
 _ALWAYS = 0.95  # of the time, who is behind a stage that limits does not have an event
 _BUSY_LOOP = 0.8  # of the time, an event loop runs or has no CPU: then somebody in it computes
 
@@ -48,6 +50,8 @@ def doubts_about(
     if verdict is Verdict.STAGE and named is not None:
         found += _rarely_at_work(named, measured, moving)
         found += _never_starved(named, measured, series)
+    if verdict is Verdict.BURST:
+        found += _came_late(observation, series, queues)
     if verdict is Verdict.NONE:
         found += _backed_up(queues)
         found += _socket_drops(sockets)
@@ -163,13 +167,32 @@ def _swapped(series: Series) -> list[Doubt]:
 def _backed_up(queues: tuple[QueueResult, ...]) -> list[Doubt]:
     """Nothing seems slow, and yet a queue that is not a small one stands full."""
     return [
-        Doubt(DoubtKind.BACKED_UP, queue.name, queue.drain, queue.full, _BACKED_UP)
+        Doubt(DoubtKind.BACKED_UP, queue.name, queue.drain, queue.full, BACKED_UP)
         for queue in queues
-        if queue.capacity >= _SMALL
+        if queue.capacity >= SMALL
         and queue.kind != "pool"
         and queue.source != queue.drain
-        and queue.full >= _BACKED_UP
+        and queue.full >= BACKED_UP
     ]
+
+
+def _came_late(observation: Observation, series: Series, queues: tuple[QueueResult, ...]) -> list[Doubt]:
+    """A queue overflows, and a thread at its ends often lacked a CPU.
+
+    A source that was kept from running puts on at once what became due meanwhile, and one that drains lets
+    events pile up: neither is a burst of the input.
+    """
+    full = overflowing(queues)
+    queue = next((queue for queue in series.queues if full is not None and queue.number == full.number), None)
+    if queue is None or len(series.t_ns) < 2:
+        return []
+    ends = {queue.consumer_tid: queue.drain, queue.producer_tid: queue.source}
+    window = (int(series.t_ns[0]), int(series.t_ns[-1]))
+    late = [one for one in every_thread(observation, window, ends.keys() - {0}) if one.wait >= _LATE]
+    worst = max(late, key=lambda one: one.wait, default=None)
+    return (
+        [] if worst is None else [Doubt(DoubtKind.CAME_LATE, queue.name, ends[worst.tid], worst.wait, _LATE)]
+    )
 
 
 def _busy_loop(observation: Observation, series: Series) -> list[Doubt]:

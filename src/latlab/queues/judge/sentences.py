@@ -24,6 +24,7 @@ __all__ = [
     "lock_sentence",
     "longest_period",
     "moving_sentence",
+    "overflowing",
     "ranking_sentence",
     "stopped_sentence",
     "thread_sentence",
@@ -103,8 +104,8 @@ def _backpressure(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]
     return chain
 
 
-def burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
-    """The sentence about an input that rose above a queue, or None."""
+def overflowing(queues: tuple[QueueResult, ...]) -> QueueResult | None:
+    """The queue that an input seems to have risen above the most, or None."""
     drains = {queue.drain for queue in queues if queue.drain}
     hurt = [
         queue
@@ -113,9 +114,14 @@ def burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
         and queue.source != queue.drain
         and (queue.dropped or (queue.full >= _OVERFULL and _rose(queue, drains)))
     ]
-    if not hurt:
+    return max(hurt, key=lambda queue: (queue.dropped, queue.blocked, queue.full)) if hurt else None
+
+
+def burst_sentence(queues: tuple[QueueResult, ...]) -> str | None:
+    """The sentence about an input that rose above a queue, or None."""
+    worst = overflowing(queues)
+    if worst is None:
         return None
-    worst = max(hurt, key=lambda queue: (queue.dropped, queue.blocked, queue.full))
     effect = (
         f"{worst.dropped} events were dropped"
         if worst.dropped

@@ -7,8 +7,6 @@ one: then it was stopped, or waited for something outside of its queues.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 
 from latlab.model.queues.analysis import Stall
@@ -45,14 +43,17 @@ def stalls(observation: Observation) -> tuple[Stall, ...]:
         took = np.flatnonzero(np.diff(series.out[row]) > 0)
         edges = np.concatenate([[-1], took, [len(series.t_ns) - 1]])
         usual = float(np.median(np.diff(series.t_ns[took]))) if len(took) > 2 else 0.0
-        for before, after in itertools.pairwise(edges):
+        shortest = max(SHORTEST_NS, _FACTOR * usual)
+        at = series.t_ns[np.maximum(edges, 0)]
+        for pair in np.flatnonzero(np.diff(at) >= shortest).tolist():
+            before, after = int(edges[pair]), int(edges[pair + 1])
             # Sweeps before + 1 … after saw the same count of events taken.
             waiting = np.flatnonzero(series.low[row, before + 1 : after + 1] >= 1)
             if len(waiting) < _FEWEST_SWEEPS:
                 continue
             first, last = before + 1 + int(waiting[0]), int(after)
             begin, end = int(series.t_ns[first]), int(series.t_ns[last])
-            if end - begin < max(SHORTEST_NS, _FACTOR * usual):
+            if end - begin < shortest:
                 continue
             if _starts_or_ends(observation, window, begin, end):
                 continue

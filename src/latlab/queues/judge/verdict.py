@@ -24,13 +24,14 @@ from latlab.model.queues.analysis import (
     Verdict,
 )
 from latlab.model.queues.observation import Observation
-from latlab.queues.judge.gate import doubts_about
+from latlab.queues.judge.gate import BACKED_UP, SMALL, doubts_about
 from latlab.queues.judge.lines import lines_of, unseen_queues
 from latlab.queues.judge.loops import loop_holder
 from latlab.queues.judge.measures.landmarks import landmarks
 from latlab.queues.judge.measures.measured import Measured, measure
 from latlab.queues.judge.measures.queues import queue_results
 from latlab.queues.judge.measures.series import Series, expand, steady_window
+from latlab.queues.judge.measures.stages import StageView
 from latlab.queues.judge.measures.types import rank_types, type_of_alike
 from latlab.queues.judge.pools import pool_that_limits
 from latlab.queues.judge.ranking import LOADED, Ranking, rank
@@ -329,7 +330,9 @@ def _judge(
         evidence.append(lock)
         if named is None or lead < _FULL_LEAD:
             return None, Verdict.UNKNOWN, 1 - ranking.confidence, evidence
-    kept = None if lock is not None else _kept_from_running(measured, named if cpu is not None else None)
+    kept = None
+    if lock is None:
+        kept = _kept_from_running(measured, named if cpu is not None else None, queues)
     if cpu is not None and (
         named is None or kept is not None or lead < _FULL_LEAD or not _busy_enough(measured, named)
     ):
@@ -388,10 +391,13 @@ def _nothing_named(
     return None, Verdict.NONE, ranking.idle, evidence
 
 
-def _kept_from_running(measured: Measured, slowest: int | None) -> tuple[int, float] | None:
+def _kept_from_running(
+    measured: Measured, slowest: int | None, queues: tuple[QueueResult, ...]
+) -> tuple[int, float] | None:
     """The stage that limits for want of a CPU, and how surely it is the busiest; None where there is none.
 
-    It is busy all the time, and its thread had no CPU for a good part of that.
+    It is busy all the time, or for most of it while what is in front of it stands full, and its thread had no
+    CPU for a good part of that.
 
     Args:
         slowest: a stage that works most, where the threads of the application lack the CPUs that they use
@@ -402,10 +408,16 @@ def _kept_from_running(measured: Measured, slowest: int | None) -> tuple[int, fl
         return None
     # Who is not woken while it has no CPU says that it waits; its queues say that there is work, and room.
     occupied = np.maximum(measured.occupied, measured.ready)
-    loaded = float(occupied.max()) >= _ALL_THE_TIME
+    most = np.array([LOADED if _backed_up(view, queues) else _ALL_THE_TIME for view in measured.views])
+    loaded = bool((occupied >= most).any())
     busiest = rank(measured.busy, measured.per, loaded=loaded, strict=True, error=measured.error)
     first = busiest.named
-    if first is None or first == slowest or occupied[first] < _ALL_THE_TIME:
+    if first is None or first == slowest or occupied[first] < most[first]:
         return None
     share = float(measured.busy[first].sum() / measured.time.sum())
     return (first, busiest.confidence) if waiting[first] >= _KEPT_WAITING * share else None
+
+
+def _backed_up(view: StageView, queues: tuple[QueueResult, ...]) -> bool:
+    """An input of a stage, that is not a small queue, is full for long: who fills it is faster."""
+    return any(queues[row].capacity >= SMALL and queues[row].full >= BACKED_UP for row in view.inputs)

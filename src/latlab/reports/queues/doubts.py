@@ -65,6 +65,12 @@ def doubt_in_words(doubt: Doubt) -> str:
                 f"{share(doubt.value)} of the time: a coroutine computes; run it with PYTHONASYNCIODEBUG=1, "
                 f"which names the tasks"
             )
+        case DoubtKind.CAME_LATE:
+            return (
+                f"{where} overflows, but {other or 'a thread at its ends'} had no CPU "
+                f"{share(doubt.value)} of the time: whether its input rose or threads came late is not "
+                "known; observe on a quieter machine"
+            )
         case DoubtKind.SHARED_LOOP:
             return (
                 f"{where} and {other} hold the event loop that they share {share(doubt.value)} of the time, "
