@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +22,7 @@ from latlab.model.evidence.pipeline import RunDoubt
 from latlab.model.evidence.said import said
 from latlab.model.machine.environment import Environment
 from latlab.queues import Recorder, applications, load
-from latlab.schedule.tree import descends
+from latlab.schedule.tree import descends, tree_of
 
 __all__ = [
     "MappedTraces",
@@ -282,9 +282,13 @@ def counters_in(folder: str) -> Iterator[None]:
 
 
 def _end_all(process: subprocess.Popen[bytes]) -> None:
-    """End a command and every process that it started and that is still of its group."""
+    """End a command and every process that it started: of its group, and below it of any other."""
+    apart = [pid for pid in tree_of([process.pid]) if _leads_away(pid, process.pid)]
 
     def tell(number: int) -> bool:
+        for pid in apart:
+            with suppress(ProcessLookupError, PermissionError):  # it has ended, or is another user's
+                os.kill(pid, number)
         try:
             os.killpg(process.pid, number)
         except (ProcessLookupError, PermissionError):  # macOS says that of a group of zombies
@@ -301,6 +305,14 @@ def _end_all(process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
     tell(signal.SIGKILL)
     process.wait()
+
+
+def _leads_away(pid: int, group: int) -> bool:
+    """Whether a process is of another group; one that has ended is of none."""
+    try:
+        return os.getpgid(pid) != group
+    except (ProcessLookupError, PermissionError):
+        return False
 
 
 def _await_queues(process: subprocess.Popen[bytes], begin: float, seconds: float) -> None:
