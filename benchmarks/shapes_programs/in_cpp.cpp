@@ -1,6 +1,7 @@
 // A pipeline of C++ threads and the rings of latlab/queue.hpp. One line of standard text a queue and a stage:
 //   queue NAME CAPACITY SOURCE DRAIN INITIAL
 //   stage NAME SERVICE_US EVERY_US POLLS INPUTS… -> OUTPUTS…
+// Arguments: the file, seconds, and how long an idle thread sleeps between two looks in us (20).
 #include <time.h>
 
 #include <chrono>
@@ -25,8 +26,10 @@ struct Stage {
   std::vector<Ring*> in, out;
 };
 
+static std::chrono::microseconds between_looks{20};
+
 static void rest(bool polls) {
-  if (!polls) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  if (!polls) std::this_thread::sleep_for(between_looks);
 }
 
 static void run(const Stage& stage, unsigned seed) {
@@ -56,6 +59,7 @@ static void run(const Stage& stage, unsigned seed) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
+  if (argc > 3) between_looks = std::chrono::microseconds(std::atoi(argv[3]));
   std::ifstream file(argv[1]);
   std::map<std::string, std::unique_ptr<Ring>> rings;
   std::vector<std::unique_ptr<Stage>> stages;

@@ -21,7 +21,7 @@ from latlab.schedule.derive import Facts, derive, kin_of
 from latlab.schedule.looks import Looks
 from latlab.schedule.pipes import PIPES, inherits_pipes, joined, pipe_transfers, pipes_of
 from latlab.schedule.sockets import local_sockets
-from latlab.schedule.tree import Member, command_of, member, threads_of, tree_of
+from latlab.schedule.tree import Member, command_of, leads, member, threads_of, tree_of
 from latlab.system.kernel.samples import Events
 
 __all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids"]
@@ -243,7 +243,8 @@ def _wait(process: subprocess.Popen[bytes], seconds: float | None, give_up: Stop
 
 def _end(process: subprocess.Popen[bytes], collector: Collector | Looks) -> None:
     """End what the command left behind, but for what has been there before."""
-    still = [pid for pid in tree_of([process.pid, *collector.pids]) if pid != os.getpid() and threads_of(pid)]
+    known = [process.pid, *(pid for pid in collector.pids if leads(pid))]
+    still = [pid for pid in tree_of(known) if pid != os.getpid() and leads(pid)]
     for number, patience in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, _GRACE_S)):
         for pid in still:
             _send(pid, number)

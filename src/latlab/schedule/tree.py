@@ -16,6 +16,7 @@ __all__ = [
     "command_of",
     "descends",
     "described",
+    "leads",
     "member",
     "threads_of",
     "tree_of",
@@ -62,6 +63,11 @@ def member(pid: int, tid: int) -> Member | None:
     words = _text(f"/proc/{pid}/task/{tid}/syscall").split()
     call = tuple(int(word, 0) for word in words[:4]) if len(words) >= 4 else ()
     return Member(tid, pid, name, rest.split()[0] if rest.split() else "?", call)
+
+
+def leads(tid: int) -> bool:
+    """Whether it is a process, and not one of its threads, that is there."""
+    return f"\nTgid:\t{tid}\n" in _text(f"/proc/{tid}/status")
 
 
 def threads_of(pid: int) -> list[Member]:

@@ -151,7 +151,9 @@ def blame_of(
             pieces.append((thread, weight, found))
             cause = _OF_PIECE[found["what"]]
             cell = found["thread"].astype(np.int64) * len(_CAUSES) + cause
-            for block in range(BLOCKS):
+            first = max(0, int(np.searchsorted(edges, found["begin"].min(), side="right")) - 1)
+            behind = min(BLOCKS, int(np.searchsorted(edges, found["end"].max(), side="left")))
+            for block in range(first, behind):
                 spent = np.minimum(found["end"], edges[block + 1]) - np.maximum(found["begin"], edges[block])
                 near = spent > 0
                 if not near.any():
@@ -201,7 +203,7 @@ def _until(found: Array, time: int) -> Array:
 
 def _held(
     locks: dict[int, Array],
-    holders: Sequence[tuple[int, int, Any]],
+    holders: Mapping[int, Sequence[tuple[int, Any]]],
     found: Array,
     near: Array,
     amount: Array,
@@ -214,18 +216,20 @@ def _held(
     for lock in np.unique(locked[locked >= 0]).tolist():
         locks.setdefault(lock, np.zeros(BLOCKS))[block] += amount[locked == lock].sum()
     free = near & (found["lock"] < 0)
-    for lock, who, held in holders:
+    for who in np.unique(found["thread"][free]).tolist():
+        if who not in holders:
+            continue
         rows = found[free & (found["thread"] == who)]
-        if rows.size:
-            low = np.maximum(rows["begin"], edges[block])
-            high = np.minimum(rows["end"], edges[block + 1])
+        low = np.maximum(rows["begin"], edges[block])
+        high = np.minimum(rows["end"], edges[block + 1])
+        for lock, held in holders[who]:
             spent = float((held(high) - held(low)).sum()) * weight
             locks.setdefault(lock, np.zeros(BLOCKS))[block] += spent
 
 
-def _holders(words: Mapping[int, Word]) -> list[tuple[int, int, Any]]:
-    """(lock, thread, time -> how long the thread has held it until then while others waited)."""
-    found = []
+def _holders(words: Mapping[int, Word]) -> dict[int, list[tuple[int, Any]]]:
+    """By thread: (lock, time -> how long the thread has held it until then while others waited)."""
+    found: dict[int, list[tuple[int, Any]]] = {}
     for word in words.values():
         if not word.lock:
             continue
@@ -233,7 +237,7 @@ def _holders(words: Mapping[int, Word]) -> list[tuple[int, int, Any]]:
             begin, end = np.array(times, np.int64).T
             # One release may end several waits: the times of one thread may overlap.
             begin = np.maximum(begin, np.concatenate([[begin[0]], np.maximum.accumulate(end)[:-1]]))
-            found.append((word.key, thread, _sums(begin, np.maximum(begin, end))))
+            found.setdefault(thread, []).append((word.key, _sums(begin, np.maximum(begin, end))))
     return found
 
 

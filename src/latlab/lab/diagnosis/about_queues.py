@@ -66,10 +66,11 @@ def about_queues(
         objective = replace(objective, reached_ns=reached)
     lines = tuple(about_line(found, line) for line in found.lines)
     sentence = sentence_of(lines) if lines else found.sentence
+    stood = stalls_in_words(queues.observation)
     waits = None if lines or found.doubts or found.distrust else waits_for(found, parts)
     return Answer(
         target=application.target,
-        sentence=with_cause(sentence, found.limiting_stage, found, queues.observation)
+        sentence=with_cause(sentence, found.limiting_stage, found, stood)
         + (f" {waits.sentence}" if waits else ""),
         limiting_stage=found.limiting_stage,
         verdict=str(found.verdict),
@@ -82,7 +83,7 @@ def about_queues(
         findings=findings,
         end_to_end=run.end_to_end,
         budget=parts,
-        stalls=stalls_in_words(queues.observation),
+        stalls=stood,
         burst=burst_in_words(found),
         losses=found.losses,
         tail=slowest,

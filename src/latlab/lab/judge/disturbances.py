@@ -41,11 +41,14 @@ def unanswered(verdict: str, found: Analysis) -> tuple[str, ...]:
     return (said(RunDoubt.UNKNOWN, why=why),)
 
 
-def with_cause(sentence: str, limiting: str | None, found: Analysis, observation: Observation) -> str:
-    """The sentence; where no stage limits, with what disturbed: one that stood still, a queue too small."""
+def with_cause(sentence: str, limiting: str | None, found: Analysis, stood: Sequence[str]) -> str:
+    """The sentence; where no stage limits, with what disturbed: one that stood still, a queue too small.
+
+    Args:
+        stood: from `stalls_in_words`.
+    """
     if limiting is not None or found.doubts or found.lines:
         return sentence
-    stood = stalls_in_words(observation)
     if stood:
         return said(RunFinding.BUT, sentence=sentence, stall=stood[0])
     if found.verdict == Verdict.BURST:

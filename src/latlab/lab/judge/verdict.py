@@ -186,13 +186,16 @@ def discrepancy(observation: Observation, traces: TraceTable, *, every: int = 0)
 def _queue_views(analysis: Analysis, times: Residence, observation: Observation) -> tuple[QueueRow, ...]:
     """Fills are of the time that the pipeline ran; counts are of its whole life, start and end included."""
     views = []
+    # What is counted never falls: the most of each queue, in one pass over the samples of all.
+    most = {name: np.zeros(1 + max((queue.number for queue in analysis.queues), default=0), np.int64)
+            for name in ("in", "out_high", "dropped", "blocked")}  # fmt: skip
+    numbers = observation.samples["queue"]
+    inside = numbers < len(most["in"])
+    for name, counts in most.items():
+        np.maximum.at(counts, numbers[inside], observation.samples[name][inside].astype(np.int64))
     for queue in analysis.queues:
         waits = times.waiting.get(queue.name)
-        mine = observation.samples["queue"] == queue.number
-        total = {
-            name: int(observation.samples[name][mine].max(initial=0))
-            for name in ("in", "out_high", "dropped", "blocked")
-        }
+        total = {name: int(counts[queue.number]) for name, counts in most.items()}
         views.append(
             QueueRow(
                 name=queue.name,

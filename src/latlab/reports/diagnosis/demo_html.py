@@ -20,6 +20,7 @@ from latlab.words import count, duration, share
 __all__ = ["add_fills", "add_observation", "add_topology", "fill_series", "write_report"]
 
 _MOST_TWINS = 4  # edges between the same two stages; more are drawn as one
+_MOST_QUEUES = 500  # in the table
 _MOST_FILLS = 40  # queues over time: a page of thousands shows nothing, and takes seconds to make
 
 
@@ -249,6 +250,9 @@ def _queues(page: Page, diagnosis: Analysis) -> None:
         "A pool is empty when all of its objects are in use.",
         anchor="queues",
     )
+    shown = diagnosis.of_run.queues
+    if len(shown) > _MOST_QUEUES:
+        shown = tuple(sorted(shown, key=lambda queue: -queue.fill_mean)[:_MOST_QUEUES])
     columns = (
         *("queue", "source", "drain", "kind", "capacity", "samples", "fill ≥ 1", "sum of fills"),
         *("p50", "p99", "max", "full blocks", "in", "drops", "mean by Little", "mean traced"),
@@ -260,8 +264,11 @@ def _queues(page: Page, diagnosis: Analysis) -> None:
             duration(q.little_ns),
             duration(q.traced_mean_ns),
         ]
-        for q in diagnosis.of_run.queues
+        for q in shown
     ]
+    if len(shown) < len(diagnosis.of_run.queues):
+        most = f"The {count(len(shown))} of {count(len(diagnosis.of_run.queues))} queues that held most"
+        page.paragraph(f"{most}; diagnosis.json in the observation's folder has all.")
     page.table(columns, rows)
 
 

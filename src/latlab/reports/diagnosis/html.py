@@ -25,6 +25,7 @@ from latlab.words import duration, share, unit_of
 
 __all__ = ["write_report"]
 
+_MOST_PARTS = 60  # of a budget, the largest
 _HOW = {
     "model": "Computed by a queue model that was fitted to the observation; nothing of it was measured.",
     "schedule": "Computed by a simulation of what the threads were seen to do, in all ways that give back "
@@ -131,7 +132,10 @@ def _budget(
         anchor=anchor,
     )
     total = max(budget.total_ns, 1e-9)
-    shown = [part for part in budget.parts if part.ns > 0 or part.kind == "unexplained"]
+    told = [part for part in budget.parts if part.ns > 0 or part.kind == "unexplained"]
+    # Thousands of bars show nothing; floor and unexplained are always told.
+    shown = [part for n, part in enumerate(told) if n < _MOST_PARTS or part.kind in ("floor", "unexplained")]
+    rest = budget.total_ns - sum(part.ns for part in shown)
     scale, unit = unit_of(max(part.ns for part in shown) if shown else 0.0)
     bars = {
         "type": "bar",
@@ -143,9 +147,10 @@ def _budget(
     page.figure({"data": [bars], "layout": axes}, "The parts of the budget.", height=120 + 24 * len(shown))
     page.table(
         ("part", "where", "time", "share"),
-        [[part.kind, part.where, duration(part.ns), share(part.ns / total)] for part in shown],
+        [[part.kind, part.where, duration(part.ns), share(part.ns / total)] for part in shown]
+        + ([["all else", "", duration(rest), share(rest / total)]] if len(shown) < len(told) else []),
         "Each row leads to the view that its number comes from.",
-        links=[views[part.kind] for part in shown],
+        links=[views[part.kind] for part in shown] + [""] * (len(shown) < len(told)),
     )
 
 
