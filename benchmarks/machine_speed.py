@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,30 +20,12 @@ from numpy.typing import NDArray
 from latlab.lab.forecast.stage_runs import Stubbing, measure_unmodified
 from latlab.lab.trading.demo import DemoOptions, feeds_for
 from latlab.model.diagnosis.layout import Layout
-from latlab.system.core_speed import CoreSpeed
+from latlab.system.core_speed import CacheSpeed, CoreSpeed
 from latlab.system.environment import capture
 
 _SIZES = {"512 KiB": 1 << 19, "6 MiB": 6 << 20, "128 MiB": 128 << 20}
 _READS = 200_000
 _BLOCK = 10  # rounds
-
-
-class Memory:
-    """Reads in an order that no prefetcher guesses."""
-
-    def __init__(self, size: int) -> None:
-        random = np.random.default_rng(1)
-        self._lines = np.zeros((size // 64, 8))
-        self._order = random.integers(0, size // 64, _READS)
-
-    def read_ns(self) -> float:
-        """Of one read, the quickest of three times."""
-        times = []
-        for _ in range(3):
-            begin = time.perf_counter_ns()
-            self._lines[self._order, 0].sum()
-            times.append(time.perf_counter_ns() - begin)
-        return min(times) / _READS
 
 
 def _deviation(values: NDArray[np.float64]) -> float:
@@ -60,7 +41,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60)
     options = parser.parse_args()
     speed = CoreSpeed(sorted(os.sched_getaffinity(0)))
-    memories = {name: Memory(size) for name, size in _SIZES.items()}
+    memories = {name: CacheSpeed(size, _READS) for name, size in _SIZES.items()}
     measures = ["work, µs", *(f"a read from {name}, ns" for name in _SIZES)]
     rows: dict[str, list[float]] = {
         name: [] for name in (*measures, "events/s at full load", "taken, share of the CPUs")
@@ -73,7 +54,7 @@ def main() -> None:
             speed.look()
             rows["work, µs"].append(float(np.mean([looks[-1] for looks in speed.looks.values()])) / 1e3)
             for name, memory in memories.items():
-                rows[f"a read from {name}, ns"].append(memory.read_ns())
+                rows[f"a read from {name}, ns"].append(memory.look())
             run = measure_unmodified(stubbing, "decoder", 0, 1)[1][0]
             rows["events/s at full load"].append(run.rate_hz)
             rows["taken, share of the CPUs"].append(run.taken)

@@ -19,6 +19,7 @@ __all__ = [
     "duration",
     "duration_interval",
     "duration_of",
+    "limit",
     "number",
     "plural",
     "printable",
@@ -115,6 +116,14 @@ def size(value: float | None) -> str:
 def plural(number: int, one: str, many: str = "") -> str:
     """A count with its noun: "1 event", "1,234 events", "2 queues"."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+_LIMITS = {"cpu": "the CPUs", "scheduler": "the scheduler", "burst": "bursts"}
+
+
+def limit(name: str, mark: str = "") -> str:
+    """What limits a run: a stage's name, between marks, or what its verdict stands for: "the CPUs"."""
+    return _LIMITS.get(name, f"{mark}{name}{mark}")
 
 
 _TIMES_NS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000}

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from latlab.formats.event_traces.files import RECORD, TraceFile
-from latlab.lab.forecast.by_stage_stub import _agenda, points_that_fit, quantile_interval
+from latlab.lab.forecast.by_stage_stub import _agenda, points_that_fit
+from latlab.lab.forecast.intervals import quantile_interval
 from latlab.lab.forecast.stage_runs import Fast, Paced, undisturbed
 from latlab.lab.judge.disturbances import losses_in_words
 from latlab.lab.judge.outcome import Outcome

@@ -15,7 +15,7 @@ import numpy as np
 
 from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
-from latlab.lab.forecast.by_stage_stub import mean_interval, quantile_interval
+from latlab.lab.forecast.intervals import mean_interval, quantile_interval
 from latlab.lab.forecast.stage_runs import FEWEST, Fast, Paced, Stubbing, run_fast, run_paced, undisturbed
 from latlab.lab.trading.layout import slowed
 from latlab.model.diagnosis.answer import Applied, AppliedRow, Forecast, Interval

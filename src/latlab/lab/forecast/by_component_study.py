@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from latlab import stubs
+from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.stubs import StudyResult
 
@@ -66,7 +67,7 @@ def _forecast(found: StudyResult, stage: str) -> Forecast:
         if point.speedup > 0
     )
     calls = max(found.calls, 1)
-    return Forecast(
+    told = Forecast(
         method="stub",
         stage=stage,
         kind=_KINDS[found.component_class],
@@ -81,3 +82,4 @@ def _forecast(found: StudyResult, stage: str) -> Forecast:
         sentence=found.sentence,
         warnings=found.warnings,
     )
+    return with_limits(told)

@@ -12,8 +12,6 @@ of the part that can be stubbed, and the points say which speed-up of the whole 
 from __future__ import annotations
 
 import dataclasses
-import math
-import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +22,13 @@ import numpy as np
 from latlab import words
 from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
+from latlab.lab.forecast.intervals import mean_interval, quantile_interval
+from latlab.lab.forecast.one_speed import (
+    MachineSpeed,
+    at_usual_speed,
+    explained_by_speed,
+    usual_speed,
+)
 from latlab.lab.forecast.stage_runs import (
     CAPACITY_S,
     FEWEST,
@@ -39,14 +44,14 @@ from latlab.lab.forecast.stage_runs import (
     tails,
     undisturbed,
 )
+from latlab.lab.forecast.what_limits import most_named
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.diagnosis.layout import Layout
-from latlab.stats.distributions import student_quantile
+from latlab.model.queues.analysis import Verdict
 from latlab.stats.quantiles import nearest_rank
-from latlab.system.core_speed import CoreSpeed
 from latlab.words import duration, duration_interval, share
 
-__all__ = ["STORY_SPEEDUPS", "forecast", "mean_interval", "points_that_fit", "quantile_interval"]
+__all__ = ["STORY_SPEEDUPS", "forecast", "points_that_fit"]
 
 SPEEDUPS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _FEW_SPEEDUPS = (0.0, 0.2, 1.0)  # where the time does not carry two rounds of all
@@ -60,7 +65,6 @@ _SHORTEST_S = 0.8  # of a run at the input's own pace: its tail is still of thou
 _FLAT_RUNS = 4  # in each round after those
 _FLAT_FAST = 3  # in each round, as fast as the input is taken: nothing else in the pipeline is as uneven
 _TAIL_KNOWN, _RATE_KNOWN = 0.05, 0.025  # standard errors (of p99.9, of the throughput) that are good enough
-_OUTSIDE = 0.05  # how often an interval may miss
 _KINDS: dict[str, Literal["total", "limited", "none"]] = {
     "total": "total",
     "limited": "limited",
@@ -142,7 +146,7 @@ def forecast(
     order = random.Random(stubbing.seed)
     took = {(key, at_pace): 0.0 for key in layouts for at_pace in (True, False)}  # a run, at most
     rounds = 0
-    speed = CoreSpeed(sorted(os.sched_getaffinity(0)))
+    speed = MachineSpeed()
     while True:
         runs = _agenda(rounds, *undisturbed(paced, capacity), lean=lean)
         left_s = deadline - time.monotonic()
@@ -161,23 +165,28 @@ def forecast(
         deadline += time.monotonic() - begin
         order.shuffle(runs)
         for key, at_pace in runs:
-            begin = time.monotonic()
-            speed.look()
+            begin, before = time.monotonic(), speed.look()
             if at_pace:
-                paced[key].append(run_paced(stubbing, layouts[key], stage))
+                one = run_paced(stubbing, layouts[key], stage)
+                paced[key].append(dataclasses.replace(one, speed=speed.around(before)))
                 _keep_paced(writer, rounds, key, paced[key][-1])
             else:
-                capacity[key].append(run_fast(stubbing, layouts[key], stage))
+                full = run_fast(stubbing, layouts[key], stage)
+                capacity[key].append(dataclasses.replace(full, speed=speed.around(before)))
                 _keep_capacity(writer, rounds, key, capacity[key][-1])
             took[key, at_pace] = max(took[key, at_pace], time.monotonic() - begin)
         rounds += 1
     kept, kept_fast = undisturbed(paced, capacity)
     reference = float(np.median([run.service_ns for run in kept[None]]))
-    points = {key: _point(key, reference, runs, kept_fast[key]) for key, runs in kept.items()}
+    kept_fast, explained = at_usual_speed(kept_fast)
+    usual = usual_speed([run for runs in kept.values() for run in runs])
+    points = {key: _point(key, reference, runs, kept_fast[key], usual) for key, runs in kept.items()}
     found = _judged(stage, reference, flat.service_ns, points, kept_fast, rounds)
     made, used = count(paced) + count(capacity), count(kept) + count(kept_fast)
-    changed, uneven = speed.in_words(), speed.slow()
-    more = (*([left_out(made, used)] if used < made else []), *([changed] if changed else []))
+    changed, uneven = speed.core.in_words(), speed.core.slow()
+    more = [left_out(made, used)] if used < made else []
+    more += [changed] if changed else []
+    more += [explained_by_speed(explained)] if explained else []
     return dataclasses.replace(
         found,
         warnings=(*found.warnings, *more),
@@ -275,11 +284,12 @@ def _point(
     reference_ns: float,
     runs: Sequence[Paced],
     fast: Sequence[Fast],
+    usual: tuple[float, ...],
 ) -> ForecastPoint:
     achieved = None
     if speedup is not None:
         achieved = 1 - float(np.median([run.service_ns for run in runs])) / reference_ns
-    p50, p99, p999 = (quantile_interval(runs, q) for q in (0.5, 0.99, 0.999))
+    p50, p99, p999 = (quantile_interval(runs, q, usual) for q in (0.5, 0.99, 0.999))
     limits = [run.limits for run in fast]
     return ForecastPoint(
         speedup=speedup,
@@ -290,42 +300,8 @@ def _point(
         p50_ns=p50,
         p99_ns=p99,
         p99_9_ns=p999,
-        limits=max(sorted(set(limits)), key=limits.count),
+        limits=most_named(limits),
     )
-
-
-def mean_interval(values: Sequence[float]) -> Interval:
-    """The geometric mean with Student's 95 % interval of the logarithms; below four runs their range.
-
-    Runs are the replicates. (With two or three, Student's interval spans orders of magnitude and says less
-    than what was seen.)
-    """
-    logs = np.log(np.maximum(values, 1e-9))
-    mean = float(np.exp(logs.mean()))
-    if len(values) < FEWEST:
-        return Interval(mean, float(min(values)), float(max(values))) if len(values) > 1 else Interval(mean)
-    half = float(student_quantile(len(values) - 1, 0.975) * np.std(logs, ddof=1) / len(values) ** 0.5)
-    return Interval(mean, mean * math.exp(-half), mean * math.exp(half))
-
-
-def quantile_interval(runs: Sequence[Paced], q: float) -> Interval | None:
-    """A quantile of latency in a run: the median over the runs, halfway in logarithms between the middle two.
-
-    The run is the replicate. Events that are pooled over runs give a tail to the one run that was disturbed;
-    the question is what a run is like. The interval is between order statistics (of fewer than six runs, all
-    of them): it makes no assumption on how runs spread (Conover, "Practical Nonparametric Statistics", 3rd
-    ed. 1999, sec. 3.2).
-    """
-    own = sorted(float(nearest_rank(run.latency, q)) for run in runs if run.latency.size)
-    if not own:
-        return None
-    value = math.exp(float(np.median(np.log(np.maximum(own, 1.0)))))
-    if len(own) == 1:
-        return Interval(value)
-    leave = 0
-    while 2 * sum(math.comb(len(own), k) for k in range(leave + 2)) / 2 ** len(own) <= _OUTSIDE:
-        leave += 1
-    return Interval(value, own[leave], own[-1 - leave])
 
 
 def _judged(
@@ -348,7 +324,7 @@ def _judged(
                 one[key] = float(np.mean(rates))
     # What limits the flat stub's runs is what takes over, unless it is the stage itself (its own code).
     after = points[1.0].limits
-    successor = None if after in (stage, "none", "cannot tell") else after
+    successor = None if after == stage else after
     found = stubs.forecast(
         fast,
         name=stage,
@@ -402,15 +378,10 @@ def _sentence(
         now = half.p99_9_ns
         tail = duration_interval(now.value, now.low, now.high)
         said += f"; 50 % faster, p99.9 to {tail}, and the maximum to {words.count(half.capacity_hz.value)}"
-    since = f", since {_what(successor)} takes over" if successor else ""
+    verb = "take" if successor in (str(Verdict.CPU), str(Verdict.BURST)) else "takes"
+    since = f", since {words.limit(successor, '`')} {verb} over" if successor else ""
     if kind == "total":
         return f"{said}; further speed-ups keep paying, up to {words.count(best.capacity_hz.value)} events/s"
     if kind == "limited" and knee is not None:
         return f"{said}; no further gain beyond {share(knee.value, digits=0)}{since}"
     return f"{said}: the throughput does not rise{since}"
-
-
-def _what(successor: str) -> str:
-    return {"cpu": "the CPUs", "scheduler": "the scheduler", "burst": "bursts"}.get(
-        successor, f"`{successor}`"
-    )

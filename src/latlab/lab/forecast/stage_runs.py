@@ -69,13 +69,18 @@ class Stubbing:
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """What one run at the input's own pace gave."""
+    """What one run at the input's own pace gave.
+
+    Attributes:
+        speed: logarithms of how long work in a core and a read from the cache took around it; empty: unknown.
+    """
 
     rate_hz: float
     service_ns: float
     latency: NDArray[np.int64]
     limits: str
     taken: float = 0.0
+    speed: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class Fast:
     rate_hz: float
     limits: str
     taken: float = 0.0
+    speed: tuple[float, ...] = ()
 
 
 _Run = TypeVar("_Run", Paced, Fast)

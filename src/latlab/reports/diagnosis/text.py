@@ -10,7 +10,7 @@ from latlab.model.queues.tail import Tail, TailHop
 from latlab.reports.diagnosis.threads_text import thread_blocks
 from latlab.reports.queues.doubts import doubt_in_words
 from latlab.reports.requests.text import finding, tail_blocks
-from latlab.words import count, duration, plural, share, table
+from latlab.words import count, duration, limit, plural, share, table
 
 __all__ = ["applied_rows", "comparison", "forecast_rows", "tail_rows", "text"]
 
@@ -239,10 +239,17 @@ def forecast_rows(forecast: Forecast) -> tuple[list[str], list[list[str]]]:
         "p50": [_spread(point.p50_ns) for point in points],
         "p99": [_spread(point.p99_ns) for point in points],
         "p99.9": [_spread(point.p99_9_ns) for point in points],
-        "limits": [point.limits or "–" for point in points],
+        "limits": [_limits(point.limits, forecast) for point in points],
     }
     kept = {name: cells for name, cells in columns.items() if any(cell != "–" for cell in cells)}
     return list(kept), [[name, *(cells[i] for cells in kept.values())] for i, name in enumerate(names)]
+
+
+def _limits(name: str | None, forecast: Forecast) -> str:
+    """Only runs of the demonstration's pipeline name verdicts there; any other stage goes by its name."""
+    if name is None:
+        return "–"
+    return limit(name) if forecast.method == "stub" else name
 
 
 def _count(value: Interval | None) -> str:
