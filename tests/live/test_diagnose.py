@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import signal
@@ -16,6 +17,7 @@ import pytest
 
 from latlab.errors import ExitCode, UnavailableError
 from latlab.schedule.collect import Collector
+from latlab.words import count, duration, share
 
 pytestmark = pytest.mark.timeout(300)  # a diagnosis is many runs, and this machine may be busy
 
@@ -239,6 +241,38 @@ def test_a_diagnosis_is_printed_again_from_its_recording(tmp_path: Path) -> None
     assert latlab("show", run).stdout == said
     again = json.loads(latlab("show", "--json", run).stdout)
     assert again["sentence"].split() == said.split()[: len(again["sentence"].split())]
+
+
+def test_text_json_and_page_tell_the_same_numbers(tmp_path: Path) -> None:
+    app, run = tmp_path / "app.py", tmp_path / "run"
+    app.write_text(APP)
+    done = latlab("diagnose", "--stage", "writer", "-o", str(run), "--", sys.executable, str(app), "1500")
+
+    assert done.returncode in (ExitCode.OK, ExitCode.NOT_TRUSTWORTHY), done.stderr
+    answer = json.loads(latlab("show", "--json", str(run)).stdout)
+    inline = re.sub(r"</?(a|abbr|b|code|em|i|span|strong)\b[^>]*>", "", (run / "report.html").read_text())
+    page = re.sub(r"<[^>]*>", " ", inline)
+    told = {"text": _plain(done.stdout), "page": _plain(html.unescape(page))}
+    total, parts = answer["budget"]["total_ns"], answer["budget"]["parts"]
+    rows = [
+        f"{part['kind']} {part['where']} {duration(part['ns'])} {share(part['ns'] / total)}"
+        for part in parts
+        if part["ns"] > 0
+    ]
+    (forecast,) = answer["forecasts"]
+    for point in (forecast["baseline"], *forecast["points"]):
+        name = "as it is" if point["speedup"] is None else f"{share(point['speedup'], digits=0)} faster"
+        bound = "≥ " if forecast["kind"] == "open" else ""
+        rows.append(f"{name} {bound}{count(point['rate_hz']['value'])}")
+    said = [answer["sentence"], forecast["sentence"][1:], *answer["evidence"], *answer["distrust"], *rows]
+    (service,) = [part["ns"] for part in parts if (part["kind"], part["where"]) == ("service", "writer")]
+    assert service == pytest.approx(forecast["service_ns"], rel=0.05)
+    missing = {(where, one) for one in said for where, text in told.items() if _plain(one) not in text}
+    assert missing == set()
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.replace("`", "").split())
 
 
 def test_too_few_events_leave_the_answer_to_the_threads(tmp_path: Path) -> None:

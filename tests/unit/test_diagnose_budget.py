@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from latlab.formats.event_traces.files import FILTERED, FINISHED
-from latlab.lab.diagnosis.budget import budget
+from latlab.lab.diagnosis.budget import budget, mean_budget
 from latlab.lab.judge.residence import TraceTable
+from latlab.queues import analyse
+from latlab.queues.model.tandem import Line, observe, simulate
 
 
 def traces(*events: tuple[int, list[tuple[str, str, int, int]], int, int]) -> TraceTable:
@@ -96,3 +100,20 @@ def test_the_budget_is_of_the_tail_and_not_of_the_bulk() -> None:
     assert found.total_ns == 932
     assert found.parts[0].where == "to-a"
     assert found.parts[0].ns == pytest.approx(900)
+
+
+@pytest.mark.parametrize(("entered", "weight"), [(5_143, 1.0), (4_700, 1.0), (9_883, 0.5)])
+def test_a_service_is_the_stages_own_where_only_what_was_inside_makes_a_difference(
+    entered: int, weight: float
+) -> None:
+    line = Line(stages=3, slower=1.0, load=1.5, capacity=256, variation=0.3)
+    found = analyse(observe(line, simulate(line, np.array([1]), 6_000, 1), 0, 100_000.0))
+    first = replace(found.queues[0], total_in=entered)
+
+    made = mean_budget(replace(found, queues=(first, *found.queues[1:])))
+
+    assert made is not None
+    services = {part.where: part.ns for part in made.parts if part.kind == "service"}
+    known = {stage.label: stage.service_ns for stage in found.stages}
+    assert services == {label: pytest.approx(weight * (ns or 0.0), rel=0.06) for label, ns in known.items()}
+    assert made.total_ns == pytest.approx(sum(part.ns for part in made.parts))

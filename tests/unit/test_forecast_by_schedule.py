@@ -53,6 +53,30 @@ def test_the_role_that_limits_is_forecast_with_how_much_time_it_saves() -> None:
     assert half.low < half.value < half.high
 
 
+def test_what_the_budget_does_not_carry_is_left_out() -> None:
+    made, why = by_schedule(schedule(), findings(), lambda line: None, over=lambda: True)
+
+    assert made == ()
+    assert why == "the time given was over"
+
+
+def test_of_several_parts_those_that_are_done_in_time_are_told() -> None:
+    asked: list[int] = []
+
+    def counted() -> bool:
+        asked.append(1)
+        return False
+
+    part = findings(code=(Code("parse", "app.c", 3, 0.6),))
+    made, _ = by_schedule(schedule(), part, lambda line: None, counted)
+    assert [one.stage for one in made] == ["worker", "parse in worker"]
+    left = iter([False] * (len(asked) - 1) + [True])  # over before the very last simulation
+    made, why = by_schedule(schedule(), part, lambda line: None, lambda: next(left))
+
+    assert [one.stage for one in made] == ["worker"]
+    assert "parse in worker" in why
+
+
 def test_the_hottest_function_is_asked_where_it_is_a_part_of_its_role() -> None:
     part = findings(code=(Code("parse", "app.c", 3, 0.6),))
     whole = findings(code=(Code("parse", "app.c", 3, 0.99),))

@@ -18,6 +18,7 @@
     workers = 1
     interrupted = 0.001   # of so many events the service is interrupted, and takes longer by a mean of …
     interruption_us = 5000.0
+    joins = false         # it takes one event of each of its inputs for each that it serves
 
     [[queue]]
     name = "market-a.book-0"
@@ -25,6 +26,7 @@
     drain = "book-0"
     capacity = 4096       # 0: unbounded
     share = 0.5           # events put in for each that the source takes
+    initial = 0           # of a circle: events in it at the beginning
 
 Version history: 1, the first.
 """
@@ -64,10 +66,12 @@ def model_text(model: QueueingModel) -> str:
         if stage.interrupted:
             lines += [f"interrupted = {stage.interrupted:.6g}"]
             lines += [f"interruption_us = {stage.interruption_ns / 1e3:.6g}"]
+        lines += ["joins = true"] if stage.joins else []
     for queue in model.queues:
         lines += ["", "[[queue]]", f"name = {_quoted(queue.name)}", f"source = {_quoted(queue.source)}"]
         lines += [f"drain = {_quoted(queue.drain)}", f"capacity = {queue.capacity}"]
         lines += [f"share = {queue.share:g}"]
+        lines += [f"initial = {queue.initial}"] if queue.initial else []
     return "\n".join([*lines, ""])
 
 
@@ -137,6 +141,7 @@ def _stage(table: _Table) -> ModelStage:
         table.take("type", str, ""),
         table.number("interrupted", 0.0),
         table.number("interruption_us", 0.0) * 1e3,
+        table.take("joins", bool, False),
     )
     if result.interrupted > 1:
         raise table.error("interrupted", "must not be above 1: it is a share of the events")
@@ -146,14 +151,16 @@ def _stage(table: _Table) -> ModelStage:
 
 def _queue(table: _Table) -> ModelQueue:
     capacity = table.take("capacity", int, 0)
-    if capacity < 0:
-        raise table.error("capacity", "must not be negative")
+    initial = table.take("initial", int, 0)
+    if capacity < 0 or initial < 0:
+        raise table.error("capacity" if capacity < 0 else "initial", "must not be negative")
     result = ModelQueue(
         table.take("name", str),
         table.take("source", str, ""),
         table.take("drain", str),
         capacity,
         table.number("share", 1.0),
+        initial,
     )
     table.done()
     return result

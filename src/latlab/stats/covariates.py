@@ -8,10 +8,8 @@ be clearly less than the deviations from the mean, else the values stay as they 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["at_one_condition"]
 
@@ -20,7 +18,7 @@ _EXPLAINS = 0.7  # of the squared deviations, at most, may be left when each run
 
 
 def at_one_condition(
-    values: Sequence[float], covariates: Sequence[Sequence[float]], reference: Sequence[float]
+    values: ArrayLike, covariates: ArrayLike, reference: ArrayLike
 ) -> tuple[NDArray[np.float64], float]:
     """The values moved to a reference condition, and the share of their variance that is explained.
 

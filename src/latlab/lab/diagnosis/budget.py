@@ -19,9 +19,11 @@ from latlab.model.diagnosis.answer import Budget, Part
 from latlab.model.queues.analysis import Analysis
 from latlab.stats.quantiles import rank
 
-__all__ = ["budget"]
+__all__ = ["budget", "mean_budget"]
 
 _AROUND = 0.25  # of the events above the quantile, so many on either side of it are looked at …
+_IN_HAND = 8  # events, of a stage with its threads
+_ALL = 0.25  # of the events: what differs by more is a route or a filter
 _FEWEST, _MOST = 12, 400  # … but at least and at most so many in all
 
 
@@ -121,9 +123,10 @@ def mean_budget(found: Analysis) -> Budget | None:
     """The mean time of an event by Little's law, where there are no traces.
 
     Each queue's mean residence and each stage's mean service are weighted by the events that came through,
-    over the events that came in at the front: what an event that entered the pipeline costs on average. A
-    service is the one that is stated everywhere else, the machine's floor included. Datagrams that wait in a
-    socket are queue, too; those that were dropped there are none.
+    over the events that came in at the front: what an event that entered the pipeline costs on average.
+    (Where these differ by no more than queues held, all came through: some were inside before, or stayed.)
+    A service is the one that is stated everywhere else, the machine's floor included. Datagrams that wait
+    in a socket are queue, too; those that were dropped there are none.
 
     Args:
         found: of the samples.
@@ -140,15 +143,24 @@ def mean_budget(found: Analysis) -> Budget | None:
     if not entered:
         return None
     seconds = (found.to_ns - found.from_ns) / 1e9
+    inside = sum(queue.fill_max for queue in found.queues if queue.kind != "pool")
+    inside += _IN_HAND * len(found.stages)
+
+    def through(events: float) -> float:
+        """Of an event that entered, how often it came here."""
+        if abs(events - entered) <= inside and abs(events - entered) <= _ALL * entered:
+            return 1.0
+        return events / entered
+
     parts = []
     for queue in found.queues:
         own = queue.kind == "pool" or (bool(queue.drain) and queue.source == queue.drain)
         time_ns = queue.pool_wait_ns if own else queue.residence_ns
         if time_ns is not None:
-            parts.append(Part("waiting", queue.name, time_ns * queue.total_out / entered))
+            parts.append(Part("waiting", queue.name, time_ns * through(queue.total_out)))
     for stage in found.stages:
         if stage.service_ns is not None:
-            parts.append(Part("service", stage.label, stage.service_ns * stage.rate_hz * seconds / entered))
+            parts.append(Part("service", stage.label, stage.service_ns * through(stage.rate_hz * seconds)))
     if not parts:
         return None
     for socket in found.sockets:

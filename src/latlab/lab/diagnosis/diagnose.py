@@ -5,7 +5,6 @@ fixing it would buy. Each step is saved as it ends, and one that can't run says 
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from latlab.lab.diagnosis.applications.program import Command, Process
 from latlab.lab.diagnosis.applications.trading_pipeline import TradingPipeline
 from latlab.lab.diagnosis.interpreter_lock import interpreter_lock
 from latlab.lab.diagnosis.joined import contested, joined
-from latlab.lab.diagnosis.next_commands import of_model, of_schedule
+from latlab.lab.diagnosis.next_commands import of_model, of_schedule, with_budget
 from latlab.lab.diagnosis.question import Question
 from latlab.lab.diagnosis.steps import Steps
 from latlab.lab.forecast.by_schedule import by_schedule
@@ -42,6 +41,7 @@ __all__ = ["KIND", "DiagnosisRun", "diagnose_question"]
 KIND = "diagnosis"
 _RESERVE_S = 4.0  # of the budget, for what comes after the forecast
 _LEAST_OBSERVED_S = 1.0
+_MORE = 2  # times the time that it takes: a budget that carries what was left out
 _APPLY = 0.25  # of what the forecast has left, for the fix that it speaks of
 _UNEVEN = 0.5  # of the looks at the CPUs' speed: then runs are compared that no one speed made
 
@@ -88,7 +88,7 @@ def diagnose_question(question: Question, output: Path, tell: Tell) -> Diagnosis
                 question, application.target, seen, floor, findings, steps.steps, steps.unknown
             )
             _save_answer(writer, answer)
-            answer = _with_schedule(question, answer, seen, steps)
+            answer = _with_schedule(question, answer, seen, begin + question.budget_s - _RESERVE_S, steps)
         else:
             answer = about_queues(question, application, seen, place, floor, findings, steps)
             if seen.threads is not None:
@@ -107,13 +107,10 @@ def _within(question: Question, left_s: float, steps: Steps) -> Question:
     if question.seconds <= left_s:
         return question
     seconds = max(left_s, _LEAST_OBSERVED_S)
-    again = ["latlab", "diagnose", "--seconds", f"{question.seconds:g}"]
-    again += ["--budget", f"{2 * question.seconds + _RESERVE_S:.0f}"]
-    again += ["--", *question.command] if question.command else ["--pid", str(question.pid)]
     why = f"the budget of {duration(question.budget_s * 1e9)} allows no more"
     steps.tell(f"observing for {duration(seconds * 1e9)}, since {why}")
     what = f"what the program does after {duration(seconds * 1e9)}: {why}"
-    steps.unknown.append(Unknown(what, shlex.join(again)))
+    steps.unknown.append(Unknown(what, with_budget(question, _MORE * question.seconds + _RESERVE_S)))
     return replace(question, seconds=seconds)
 
 
@@ -184,8 +181,8 @@ def _with_forecast(
     else:
         keep_s = 0.0 if question.apply is None else _APPLY * (deadline - time.monotonic())
         made, measurable = _replayed(application, stage, place, deadline - keep_s, steps)
-        if not measurable and time.monotonic() < deadline:
-            made = _by_model(application, stage, seen, place, steps)
+        if not measurable:
+            made = _by_model(application, stage, seen, deadline, steps)
     answer = _forecasted(question, answer, made, steps)
     if question.apply is not None and stage is not None and answer.forecasts:
         answer = _with_applied(application, answer, stage, question.apply, place, deadline, steps)
@@ -217,18 +214,29 @@ def _with_applied(
     return replace(answer, applied=done, steps=tuple(steps.steps), unknown=tuple(steps.unknown))
 
 
-def _with_schedule(question: Question, answer: Answer, seen: Observed, steps: Steps) -> Answer:
-    """The forecasts by what its threads were seen to do, as far as their simulation can be trusted."""
+def _with_schedule(
+    question: Question, answer: Answer, seen: Observed, deadline: float, steps: Steps
+) -> Answer:
+    """The forecasts by what its threads were seen to do, as far as their simulation can be trusted, and as
+    the budget carries them.
+    """
     steps.steps[:], steps.unknown[:] = answer.steps, answer.unknown
     if not question.forecast or seen.schedule is None or seen.threads is None:
         steps.skip("forecast", "it was not requested", None)
         return replace(answer, steps=tuple(steps.steps))
     begin = time.monotonic()
-    made, why = by_schedule(seen.schedule, seen.threads, steps.tell)
+
+    def over() -> bool:
+        return time.monotonic() >= deadline
+
+    made, why = by_schedule(seen.schedule, seen.threads, steps.tell, over)
     if made:
         detail = f"of {plural(len(made), 'part')}, by simulation"
         steps.steps.append(Step("forecast", "done", time.monotonic() - begin, detail))
-    else:
+    if over() and why:
+        why = f"the budget of {duration(question.budget_s * 1e9)} left no time for all of it"
+        steps.skip("forecast", why, with_budget(question, _MORE * question.budget_s))
+    elif not made:
         steps.skip("forecast", f"withheld, since {why}", of_schedule(question), time.monotonic() - begin)
     return replace(answer, forecasts=made, steps=tuple(steps.steps), unknown=tuple(steps.unknown))
 
@@ -252,7 +260,7 @@ def _replayed(
 
 
 def _by_model(
-    application: Application, stage: str, seen: Observed, place: Place, steps: Steps
+    application: Application, stage: str, seen: Observed, deadline: float, steps: Steps
 ) -> Forecast | None:
     if interpreter_lock(seen.threads) is not None:
         why = "withheld, since threads wait for the interpreter lock (GIL), which no model of queues knows"
@@ -260,7 +268,7 @@ def _by_model(
         return None
 
     def simulate() -> tuple[Forecast, str]:
-        result = application.forecast(stage, seen, place)
+        result = application.forecast(stage, seen, deadline)
         return result, "computed by a queue model that was fitted to the observation, not measured"
 
     made: Forecast | None = steps.run("forecast by a model", simulate, of_model(steps.writer.path))

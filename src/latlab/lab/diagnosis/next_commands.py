@@ -19,6 +19,7 @@ __all__ = [
     "of_study",
     "of_tail",
     "of_traces",
+    "with_budget",
 ]
 
 
@@ -80,6 +81,13 @@ def of_component(stage: str, command: Sequence[str]) -> str:
     again = shlex.join(["latlab", "diagnose", "known.toml", "--", *(command or ["COMMAND"])])
     file = shlex.quote(f'[diagnose.components]\\n"{stage}" = "module:function"\\n')
     return f"printf {file} > known.toml && {again}  # with what {stage} calls for module:function"
+
+
+def with_budget(question: Question, budget_s: float) -> str:
+    """The same diagnosis of a program with more time for all of it."""
+    words = ["latlab", "diagnose", "--seconds", f"{question.seconds:g}", "--budget", f"{budget_s:.0f}"]
+    words += ["--", *question.command] if question.command else ["--pid", str(question.pid)]
+    return shlex.join(words)
 
 
 def of_schedule(question: Question) -> str:

@@ -6,13 +6,16 @@ neither CPUs that stages share nor caches that they spoil for each other.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from latlab import queues, stubs
-from latlab.errors import NotTrustworthyError
+from latlab.errors import LatlabError, NotTrustworthyError
+from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.queues.observation import Observation
 from latlab.model.queues.queueing import ModelForecast, QueueingModel
@@ -31,32 +34,35 @@ _ASKED = (0.2, 1.0)  # speed-ups at which the two bounds are held against each o
 _LEAST_SHARE = 0.02  # of the service, which stands for none: a stage without any makes no finite model
 
 
-def modelled(observation: Observation, stage: str, *, seed: int, events: int = _EVENTS) -> Forecast:
+def modelled(
+    observation: Observation, stage: str, *, seed: int, events: int = _EVENTS, deadline: float = math.inf
+) -> Forecast:
     """Fit, and simulate the stage at several speeds.
 
     Args:
         stage: its name, or a type of stages.
         seed: of the simulations; every speed sees the same arrivals.
         events: that arrive in each simulation.
+        deadline: on the clock of time.monotonic: no simulation begins after it.
 
     Raises:
         MissingExtraError: without ciw.
-        LatlabError: the observation makes no model, or one that gives another throughput than was seen.
+        LatlabError: the observation makes no model, or one that gives another throughput than was seen, or
+            the simulations don't fit.
     """
     model = queues.fit_model(observation)
-    services = [one.service_ns for one in model.stages if stage in (one.name, one.type)]
+    # With its interruptions: the same number as in the table of stages and the budget.
+    services = [one.mean_ns for one in model.stages if stage in (one.name, one.type)]
     if not services:
         raise queues_error(model, stage)
-    bounds = {
-        one.name: bound
-        for one in model.stages
-        if stage not in (one.name, one.type)
-        and (bound := queues.service_bounds(observation).get(one.name)) is not None
-    }
-    least = _simulated(_bounded(model, bounds, 1.0), stage, events, seed)
+    own = {one.name for one in model.stages if stage in (one.name, one.type)}
+    known = queues.service_bounds(observation)
+    bounds = {one.name: known[one.name] for one in model.stages if one.name in known.keys() - own}
+    least = _simulated(_bounded(model, bounds, 1.0), stage, events, seed, SPEEDUPS, deadline)
     _require_null(observation, model, least[0.0])
     # If others were a quarter of what they may be: does the answer change?
-    most = _simulated(_bounded(model, bounds, _QUARTER), stage, events, seed, _ASKED) if bounds else {}
+    quarter = _bounded(model, bounds, _QUARTER)
+    most = _simulated(quarter, stage, events, seed, _ASKED, deadline) if bounds else {}
     if any(_apart(least[speedup], runs) for speedup, runs in most.items()):
         return _at_least(stage, float(np.mean(services)), least, tuple(bounds))
     found = stubs.forecast(
@@ -76,7 +82,7 @@ def modelled(observation: Observation, stage: str, *, seed: int, events: int = _
     points = {speedup: _point(speedup, least[speedup]) for speedup in SPEEDUPS}
     if untold:
         points = {speedup: _if_it_comes(point, points[0.0]) for speedup, point in points.items()}
-    return Forecast(
+    told = Forecast(
         method="model",
         stage=stage,
         kind="total" if found.component_class == "total" else "limited" if knee is not None else "none",
@@ -90,22 +96,24 @@ def modelled(observation: Observation, stage: str, *, seed: int, events: int = _
         rounds=_SEEDS,
         sentence=_sentence(stage, points, knee, after) + _condition(untold),
     )
+    return with_limits(told)
 
 
 def _require_null(observation: Observation, model: QueueingModel, runs: Sequence[ModelForecast]) -> None:
-    """The model as it is gives what was observed: joins, pools and shared locks are none of what it knows.
+    """The model as it is gives what was observed: it knows no shared lock, and not all shapes.
 
     Raises:
         NotTrustworthyError: it does not.
     """
-    filled = {queue.source for queue in model.queues}
-    ends = {stage.name for stage in model.stages} - filled
-    seen = queues.served_hz(observation, ends)
+    names = {stage.name for stage in model.stages}
+    ends = names - {queue.source for queue in model.queues}
+    # In a circle without an end all stages take as many.
+    seen = queues.served_hz(observation, ends or {model.stages[0].name})
     made = float(np.mean([run.throughput_hz for run in runs]))
     if seen and abs(made / seen - 1) > _NULL:
         raise NotTrustworthyError(
             f"withheld, since the model as it is gives {count(made)} events/s, and {count(seen)} were seen: "
-            "something limits that a line of queues and stages does not have (a join, a pool, a lock)",
+            "something limits that queues and stages alone do not have, such as a lock",
             remedy="measure it instead: name the component of the stage",
         )
 
@@ -153,18 +161,20 @@ def _bounded(model: QueueingModel, bounds: Mapping[str, float], share: float) ->
 
 
 def _simulated(
-    model: QueueingModel, stage: str, events: int, seed: int, speedups: Sequence[float] = SPEEDUPS
+    model: QueueingModel, stage: str, events: int, seed: int, speedups: Sequence[float], deadline: float
 ) -> dict[float, list[ModelForecast]]:
     """Every speed with every seed: each sees the same arrivals."""
-    return {
-        speedup: [
-            queues.forecast(
-                model if speedup == 0 else _faster(model, stage, speedup), events=events, seed=seed + number
-            )
-            for number in range(_SEEDS)
-        ]
-        for speedup in speedups
-    }
+    found: dict[float, list[ModelForecast]] = {}
+    for speedup in speedups:
+        of_speed = model if speedup == 0 else _faster(model, stage, speedup)
+        for number in range(_SEEDS):
+            if time.monotonic() >= deadline:
+                raise LatlabError(
+                    "it does not fit: the budget was spent before all speeds of the model were simulated"
+                )
+            one = queues.forecast(of_speed, events=events, seed=seed + number)
+            found.setdefault(speedup, []).append(one)
+    return found
 
 
 def _apart(least: Sequence[ModelForecast], most: Sequence[ModelForecast]) -> bool:
@@ -236,14 +246,16 @@ def _point(speedup: float, runs: list[ModelForecast]) -> ForecastPoint:
     def spread(values: list[float]) -> Interval:
         return Interval(float(np.mean(values)), min(values), max(values))
 
+    ended = all(run.end_to_end.count for run in runs)  # round a circle no event comes to an end
+
     return ForecastPoint(
         speedup=None if speedup == 0 else speedup,
         achieved=None if speedup == 0 else speedup,
         runs=0,
         rate_hz=spread([run.throughput_hz for run in runs]),
-        p50_ns=spread([run.end_to_end.p50_ns for run in runs]),
-        p99_ns=spread([run.end_to_end.p99_ns for run in runs]),
-        p99_9_ns=spread([run.end_to_end.p99_9_ns for run in runs]),
+        p50_ns=spread([run.end_to_end.p50_ns for run in runs]) if ended else None,
+        p99_ns=spread([run.end_to_end.p99_ns for run in runs]) if ended else None,
+        p99_9_ns=spread([run.end_to_end.p99_9_ns for run in runs]) if ended else None,
     )
 
 
@@ -251,15 +263,12 @@ def _sentence(
     stage: str, points: dict[float, ForecastPoint], knee: Interval | None, after: str | None
 ) -> str:
     base, better = points[0.0], points[0.2]
-    assert base.p99_9_ns is not None
-    assert better.p99_9_ns is not None
     assert base.rate_hz is not None
     assert better.rate_hz is not None
-    said = (
-        f"by a model, making `{stage}` 20 % faster would take p99.9 from {duration(base.p99_9_ns.value)} to "
-        f"{duration(better.p99_9_ns.value)}, and the throughput from {count(base.rate_hz.value)} to "
-        f"{count(better.rate_hz.value)} events/s"
-    )
+    said = f"by a model, making `{stage}` 20 % faster would take "
+    if base.p99_9_ns is not None and better.p99_9_ns is not None:
+        said += f"p99.9 from {duration(base.p99_9_ns.value)} to {duration(better.p99_9_ns.value)}, and "
+    said += f"the throughput from {count(base.rate_hz.value)} to {count(better.rate_hz.value)} events/s"
     if knee is None:
         return said
     since = f", since `{after}` takes over" if after else ""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.simulation import Scenario, ScheduleForecast, Simulated
@@ -22,14 +23,21 @@ _MOST_FUNCTION = 0.95  # of its role: who is nearly all of it is told as the rol
 
 
 def by_schedule(
-    schedule: Schedule, found: ThreadFindings, tell: Callable[[str], None]
+    schedule: Schedule,
+    found: ThreadFindings,
+    tell: Callable[[str], None],
+    over: Callable[[], bool] = lambda: False,
 ) -> tuple[tuple[Forecast, ...], str]:
-    """Forecasts that can be trusted, what limits first; and why there are none, or not all."""
+    """Forecasts that can be trusted, what limits first; and why there are none, or not all.
+
+    Args:
+        over: whether the time for them is over: what is not done by then is left out.
+    """
     asked = scenarios_of(schedule, found)
     if not asked:
         return (), "nothing that could be made faster takes its time"
     tell("simulating what its threads did, unchanged and with parts of it faster")
-    base, made = forecast(schedule, asked)
+    base, made = forecast(schedule, asked, over=over)
     good = tuple(_told(one, base, schedule, found) for one in made if not one.withheld)
     bad = [f"{one.scenario.name}: {one.withheld}" for one in made if one.withheld]
     return good, base.withheld or "; ".join(bad)
@@ -78,7 +86,7 @@ def _told(one: ScheduleForecast, base: Simulated, schedule: Schedule, found: Thr
     takes_over = _name(one.takes_over, found)
     knee = None if one.knee is None else Interval(one.knee)
     points = tuple(ForecastPoint(point.speedup, None, 0, time_ns=point.time_ns) for point in one.points)
-    return Forecast(
+    told = Forecast(
         method="schedule",
         stage=one.scenario.name,
         kind=one.kind,
@@ -92,6 +100,7 @@ def _told(one: ScheduleForecast, base: Simulated, schedule: Schedule, found: Thr
         rounds=0,
         sentence=_sentence(one, base, takes_over),
     )
+    return with_limits(told)
 
 
 def _name(who: int | str | None, found: ThreadFindings) -> str | None:

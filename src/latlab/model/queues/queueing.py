@@ -54,6 +54,7 @@ class ModelStage:
         variation: coefficient of variation of that time.
         interrupted: of so many of its events the service is interrupted, by the scheduler for example.
         interruption_ns: mean time of an interruption.
+        joins: it takes one event of each of its inputs for each that it serves.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ModelStage:
     type: str = ""
     interrupted: float = 0.0
     interruption_ns: float = 0.0
+    joins: bool = False
 
     @property
     def mean_ns(self) -> float:
@@ -79,6 +81,7 @@ class ModelQueue:
         drain: the stage that empties it.
         capacity: 0 where it is unbounded.
         share: events put in for each event that the source takes.
+        initial: events in it at the beginning, of a circle: there are never more or fewer of them.
     """
 
     name: str
@@ -86,6 +89,7 @@ class ModelQueue:
     drain: str
     capacity: int = 0
     share: float = 1.0
+    initial: int = 0
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,7 @@ from latlab.queues.judge.measures.measured import Measured, measure
 from latlab.queues.judge.measures.series import Series, expand, is_limited, steady_window
 from latlab.queues.judge.measures.stages import Manner, StageView, manner_of
 from latlab.queues.judge.measures.threads import stage_times
+from latlab.queues.model.circles import events_in_circles
 
 __all__ = ["fit_model", "served_hz", "service_bounds"]
 
@@ -30,7 +33,8 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
     much that ratio varies from block to block. Blocks that stand out show interruptions, which are few and
     long, and kept apart: services that vary by as much would wait otherwise.
     Stages whose threads are a pool or shared (a group) are one, with a worker for each thread that was seen.
-    Arrivals are kept as they were counted, period by period. Pools are left out.
+    Arrivals are kept as they were counted, period by period. In a circle stay as many events as were seen in
+    it, and so do lent objects of a pool; those that a stage takes and gives back itself are left out.
 
     Raises:
         NotTrustworthyError: when no stage took any event.
@@ -43,27 +47,36 @@ def fit_model(observation: Observation, *, exclude: tuple[str, ...] = ()) -> Que
     for name in dict.fromkeys(nodes.values()):
         rows = [i for i, view in enumerate(measured.views) if nodes[view.label] == name]
         inputs = [row for i in rows for row in measured.views[i].inputs]
-        events = int((series.out[inputs, -1] - series.out[inputs, 0]).sum())
+        view = measured.views[rows[0]]
+        joined = len(inputs) if len(rows) == 1 and view.joins else 1
+        events = int((series.out[inputs, -1] - series.out[inputs, 0]).sum()) // joined
         taken[name] = events
         if events:
             types = list(dict.fromkeys(measured.views[i].type for i in rows))
             type_ = types[0] if len(types) == 1 else ""
             workers = _workers(observation, name) if len(rows) > 1 else int(measured.workers[rows[0]])
-            stages.append(_stage(name, type_, workers, measured, rows, events))
+            stage = _stage(name, type_, workers, measured, rows, events, joined)
+            lent = any(series.queues[row].source != series.queues[row].drain for row in view.pools)
+            stages.append(replace(stage, joins=joined > 1 or (lent and len(inputs) == 1)))
     known = {stage.name for stage in stages}
     if not known:
         raise NotTrustworthyError("no stage took any event", remedy="record while the application works")
     sources, queues = [], []
     told = {label: float(busy.sum()) for label, busy in stage_times(observation, measured.edges).items()}
     names = _names(series)
+    ends = [
+        (nodes.get(queue.source, queue.source), nodes.get(queue.drain, queue.drain))
+        for queue in series.queues
+    ]
+    initial = events_in_circles(measured.views, measured.busy, series, ends)
     for row, queue in enumerate(series.queues):
-        source, drain = nodes.get(queue.source, queue.source), nodes.get(queue.drain, queue.drain)
-        if queue.kind is QueueKind.POOL or drain not in known:
+        source, drain = ends[row]
+        if drain not in known or source == drain or (queue.kind is QueueKind.POOL and source not in known):
             continue
         came = int(series.in_[row][-1] - series.in_[row][0])
         capacity = queue.capacity if is_limited(queue) else 0
         share = came / taken[source] if source in known else 1.0
-        queues.append(ModelQueue(names[row], source, drain, capacity, round(share, 6)))
+        queues.append(ModelQueue(names[row], source, drain, capacity, round(share, 6), initial.get(row, 0)))
         if source not in known:
             sources.append(_source(series, row, names[row], told.get(queue.source)))
     return QueueingModel(tuple(sources), tuple(stages), tuple(queues))
@@ -75,8 +88,11 @@ def served_hz(observation: Observation, ends: set[str], *, exclude: tuple[str, .
     series = expand(observation, window, exclude=exclude)
     measured = measure(observation, series, window)
     nodes = _nodes(observation, measured, series)
-    rows = [i for i, view in enumerate(measured.views) if nodes[view.label] in ends]
-    return float(measured.taken[rows].sum() / max(float(measured.time.sum()), 1e-12))
+    return sum(
+        float(measured.taken[i].sum()) / (len(view.inputs) if view.joins else 1)
+        for i, view in enumerate(measured.views)
+        if nodes[view.label] in ends
+    ) / max(float(measured.time.sum()), 1e-12)
 
 
 def service_bounds(observation: Observation, *, exclude: tuple[str, ...] = ()) -> dict[str, float]:
@@ -143,7 +159,7 @@ def _names(series: Series) -> list[str]:
 
 
 def _stage(
-    name: str, type_: str, workers: int, measured: Measured, rows: list[int], events: int
+    name: str, type_: str, workers: int, measured: Measured, rows: list[int], events: int, joined: int
 ) -> ModelStage:
     """The service times of stages taken together, from their busy time and events block by block.
 
@@ -152,7 +168,7 @@ def _stage(
     that it is idle, is part of what its events take: it wakes up, or looks for them.
     """
     busy = (measured.busy[rows] * measured.workers[rows, None]).sum(axis=0)
-    per = measured.taken[rows].sum(axis=0)
+    per = measured.taken[rows].sum(axis=0) / joined
     if len(rows) == 1:
         ready = float(measured.ready[rows[0]] * measured.workers[rows[0]] * measured.time.sum())
         busy = busy * max(1.0, ready / max(float(busy.sum()), 1e-12))

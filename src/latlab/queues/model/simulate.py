@@ -25,6 +25,8 @@ from latlab.model.queues.queueing import (
     StageForecast,
     Waits,
 )
+from latlab.queues.model.draws import STEADY, service_times
+from latlab.queues.model.in_step import moves_in_step, simulate_in_step
 from latlab.stats.quantiles import quantiles
 
 __all__ = ["forecast"]
@@ -37,21 +39,28 @@ _LEAST_THROUGH = 0.05  # of the arrivals: else the simulation has more to do wit
 def forecast(model: QueueingModel, *, events: int = 20_000, seed: int = 1) -> ModelForecast:
     """Throughput and waiting times of a pipeline, from a simulation of its model.
 
+    One that moves in step, with joins, forks to all, circles with a window or buffers that are lent, needs no
+    ciw: see `latlab.queues.model.in_step`.
+
     Args:
         events: that arrive from outside; about 30,000 services a second are simulated.
         seed: of all random numbers: the same gives the same forecast.
 
     Raises:
         MissingExtraError: without ciw.
-        InputError: when the model has a circle, or nothing comes into it.
+        InputError: when the model has a circle or a join and does not move in step, or nothing comes into it.
         UsageError: for fewer than 100 events.
     """
+    if events < 100:
+        raise UsageError(f"{events} events are too few to simulate", remedy="100 at least")
+    if moves_in_step(model):
+        return simulate_in_step(model, events=events, seed=seed)
     try:
         import ciw
     except ImportError:
         raise MissingExtraError("ciw", "simulate") from None
-    if events < 100:
-        raise UsageError(f"{events} events are too few to simulate", remedy="100 at least")
+    if any(stage.joins for stage in model.stages):
+        raise InputError("the model", "it joins inputs, and does not move in step")
     flows = _Flows(model)
     offered = sum(source.rate_hz for source in model.sources)
     if not model.stages or offered <= 0:
@@ -202,24 +211,9 @@ def _gaps(
 
 
 def _service(ciw: Any, stage: ModelStage, weight: float, count: int, rng: np.random.Generator) -> Any:
-    """Service times, drawn beforehand: two models that differ in one stage get the same for all others."""
-    mean = max(stage.service_ns * weight / 1e3, 1e-6)
-    variation = stage.variation / np.sqrt(weight)
-    if variation < 0.01 and not stage.interrupted:
-        return ciw.dists.Deterministic(mean)
-    if variation < 0.01:
-        times = np.ones(count)
-    elif variation <= 1.0:
-        shape = 1.0 / variation**2
-        times = rng.gamma(shape, 1.0 / shape, count)
-    else:
-        spread = np.log1p(variation**2)
-        times = rng.lognormal(-spread / 2, np.sqrt(spread), count)
-    times *= mean
-    if stage.interrupted:
-        often = rng.poisson(stage.interrupted * weight, count)
-        hit = np.flatnonzero(often)
-        times[hit] += rng.gamma(often[hit]) * stage.interruption_ns / 1e3
+    if stage.variation / np.sqrt(weight) < STEADY and not stage.interrupted:
+        return ciw.dists.Deterministic(max(stage.service_ns * weight / 1e3, 1e-6))
+    times = service_times(stage, count, rng, weight) / 1e3
     return ciw.dists.Sequential([float(time) for time in times])
 
 

@@ -6,7 +6,7 @@ waiting as well as working, as in BCOZ: Ahn et al., OSDI 2024).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from latlab.model.diagnosis.answer import Interval
 from latlab.model.schedule import Schedule, Wait
 from latlab.model.simulation import Scenario, ScenarioPoint, ScheduleForecast, Simulated
-from latlab.schedule.simulation.simulate import Fit, fits_of, run_steps, total_of, unwatched
+from latlab.schedule.simulation.simulate import OVER, Fit, fits_of, run_steps, total_of, unwatched
 from latlab.schedule.simulation.steps import Deed, Steps
 from latlab.words import share
 
@@ -40,18 +40,24 @@ def forecast(
     *,
     speedups: Sequence[float] = SPEEDUPS,
     seeds: int = _SEEDS,
+    over: Callable[[], bool] = lambda: False,
 ) -> tuple[Simulated, tuple[ScheduleForecast, ...]]:
-    """What each scenario would buy, of the program's whole time."""
-    base, fits = fits_of(schedule)
+    """What each scenario would buy, of the program's whole time.
+
+    Args:
+        over: asked before each simulation; True leaves out the scenarios that are not done yet.
+    """
+    base, fits = fits_of(schedule, over)
     if not fits:
         return base, tuple(_nothing(one, base.withheld) for one in scenarios)
     chosen = [unwatched(schedule, fit) for fit in _chosen(fits)]
-    variants = [
-        _Variant(fit, jittered(fit.steps, seed) if seed else fit.steps)
-        for place, fit in enumerate(chosen)
-        for seed in range(seeds if place == 0 else 1)
-    ]
-    return base, tuple(_one(schedule, variants, base, one, speedups) for one in scenarios)
+    variants = []
+    for place, fit in enumerate(chosen):
+        for seed in range(seeds if place == 0 else 1):
+            if over():
+                return base, tuple(_nothing(one, OVER) for one in scenarios)
+            variants.append(_Variant(fit, jittered(fit.steps, seed) if seed else fit.steps))
+    return base, tuple(_one(schedule, variants, base, one, speedups, over) for one in scenarios)
 
 
 def _nothing(scenario: Scenario, why: str) -> ScheduleForecast:
@@ -85,18 +91,19 @@ def _one(
     base: Simulated,
     scenario: Scenario,
     speedups: Sequence[float],
+    over: Callable[[], bool],
 ) -> ScheduleForecast:
     own = base.recorded_ns
     if scenario.kind == "lock":
         return _nothing(scenario, "how long it is held while no thread waits for it is not seen from outside")
     parts = [_part(schedule, one.steps, scenario) for one in variants]
     asked = speedups if scenario.kind != "cpus" else (1.0,)
-    shares = np.array(
-        [
-            [_share(one, weight, naps, speedup, scenario) for speedup in asked]
-            for one, (weight, naps, _) in zip(variants, parts, strict=True)
-        ]
-    )
+    rows = []
+    for one, (weight, naps, _) in zip(variants, parts, strict=True):
+        if over():
+            return _nothing(scenario, OVER)
+        rows.append([_share(one, weight, naps, speedup, scenario) for speedup in asked])
+    shares = np.array(rows)
     middle = shares[0]
     low, high = shares.min(axis=0), shares.max(axis=0)
     slack = (

@@ -7,7 +7,7 @@ whether who ends a wait had waited itself for that one to begin. All that fit ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from latlab.schedule.simulation.steps import Deed, Policy, Steps
 from latlab.schedule.simulation.waits import naps_only
 from latlab.words import count, share
 
-__all__ = ["Fit", "fits_of", "run_steps", "simulate", "total_of", "unwatched"]
+__all__ = ["OVER", "Fit", "fits_of", "run_steps", "simulate", "total_of", "unwatched"]
 
 Array = np.ndarray[Any, Any]
 
@@ -50,6 +50,7 @@ _REAL_TIME = (Policy(100_000_000, 10_000_000_000),)  # SCHED_FIFO, SCHED_RR: nob
 _COSTS = ((1, 1), (1, 7), (1, 50), (1, 100_000), (4, 1))
 _TOGETHER_NS = 1_000_000  # threads that end so close to the first one may be ended by it
 MOST_STEPS = 150_000  # that are simulated some hundred times in seconds
+OVER = "the time given was over"  # why what was left out was
 READY = 0.1  # what a misfit of the waiting for a CPU counts beside one of the whole time
 
 
@@ -94,11 +95,17 @@ def simulate(schedule: Schedule) -> Simulated:
     return fits_of(schedule)[0]
 
 
-def fits_of(schedule: Schedule) -> tuple[Simulated, tuple[Fit, ...]]:
-    """How the best simulation does, and all that do; none where none can be trusted."""
+def fits_of(
+    schedule: Schedule, over: Callable[[], bool] = lambda: False
+) -> tuple[Simulated, tuple[Fit, ...]]:
+    """How the best simulation does, and all that do; none where none can be trusted.
+
+    Args:
+        over: asked before each simulation; True ends it, and nothing fits: only all of them can tell.
+    """
     found: list[tuple[Simulated, Fit]] = []
+    whole = schedule.ended_ns - schedule.began_ns
     if 2 * len(schedule.intervals) + len(schedule.foreign) > MOST_STEPS:
-        whole = schedule.ended_ns - schedule.began_ns
         why = f"{count(len(schedule.intervals))} turns of its threads are too many to simulate"
         return Simulated(whole, whole, why, (), ()), ()
     for meets in (False, True):
@@ -107,6 +114,8 @@ def fits_of(schedule: Schedule) -> tuple[Simulated, tuple[Fit, ...]]:
         recorded = _recorded(schedule, steps)
         for ours, others in _costs(schedule, steps):
             for policy in _REAL_TIME if _goes_first(schedule) else POLICIES:
+                if over():
+                    return Simulated(whole, whole, OVER, (), ()), ()
                 beside = steps.beside(ours, others).by(policy)
                 one, fit = _unchanged(schedule, beside, meets, watched, recorded)
                 found.append((one, replace(fit, costs=(ours, others))))

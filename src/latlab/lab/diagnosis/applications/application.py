@@ -128,9 +128,12 @@ class Application(Protocol):
             CannotReplayError: it can't be.
         """
 
-    def forecast(self, stage: str, seen: Observed, place: Place) -> Forecast:
+    def forecast(self, stage: str, seen: Observed, deadline: float) -> Forecast:
         """What a faster stage would buy by a model of what was observed, where no replay can tell.
 
+        Args:
+            deadline: on the clock of time.monotonic: no simulation of the model begins after it.
+
         Raises:
-            LatlabError: the observation makes no model.
+            LatlabError: the observation makes no model, or its simulations don't fit.
         """

@@ -48,10 +48,10 @@ class _Program:
         assert seen.queues is not None
         return of_tail(seen.queues.observation, place.output)
 
-    def forecast(self, stage: str, seen: Observed, place: Place) -> Forecast:
+    def forecast(self, stage: str, seen: Observed, deadline: float) -> Forecast:
         """By a queueing model of its queues."""
         assert seen.queues is not None
-        return modelled(seen.queues.observation, stage, seed=self.question.seed)
+        return modelled(seen.queues.observation, stage, seed=self.question.seed, deadline=deadline)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,10 +104,10 @@ class TradingPipeline:
 
         return Replay(measure, "the runs of each interleaved", forecast_again(question), apply)
 
-    def forecast(self, stage: str, seen: Observed, place: Place) -> Forecast:
+    def forecast(self, stage: str, seen: Observed, deadline: float) -> Forecast:
         """By a queueing model of its queues."""
         assert seen.queues is not None
-        return modelled(seen.queues.observation, stage, seed=self.question.seed)
+        return modelled(seen.queues.observation, stage, seed=self.question.seed, deadline=deadline)
 
 
 def observe_pipeline(options: DemoOptions, feeds: Sequence[Path], place: Place) -> PipelineRun:
