@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 
 from latlab.messaging import analyse, every_transport, measure, missing
 from latlab.messaging._registry import server_program
+from latlab.messaging.products.servers import Nats
 from latlab.messaging.running.processes import Child, free_port, wait_for_port
 from latlab.model.messaging.results import Settings
 
@@ -47,7 +50,7 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     return pem, key
 
 
-def served(command: list[str], port: int) -> Iterator[int]:
+def served(command: list[str], port: int) -> Generator[int, None, None]:
     child = Child(command, quiet=True)
     try:
         wait_for_port("127.0.0.1", port, child, 20.0)
@@ -235,3 +238,30 @@ def test_a_request_has_its_reply(name: str) -> None:
     assert (result.partial, result.received, result.lost) == (None, 60, 0)
     assert result.latency is not None
     assert result.latency.minimum >= delay_ns
+
+
+def test_nats_is_told_who_asks() -> None:
+    """By a server of a few lines, which keeps what its client says of itself."""
+    pytest.importorskip("nats")
+    said: dict[str, Any] = {}
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rb") as lines:
+                connection.sendall(b'INFO {"server_id":"x","max_payload":1048576,"auth_required":true}\r\n')
+                for line in lines:
+                    if line.startswith(b"CONNECT "):
+                        said.update(json.loads(line[8:]))
+                    elif line.startswith(b"PING"):
+                        connection.sendall(b"PONG\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        settings = Settings("nats", user="me", password=SECRET, server="here:1")
+        end = Nats()
+        end.connect("receiver", Nats.prepare(settings, ("127.0.0.1", listener.getsockname()[1])))
+        end.close()
+        end._loop.close()
+        thread.join()
+    assert (said["user"], said["pass"]) == ("me", SECRET)

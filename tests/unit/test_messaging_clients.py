@@ -13,8 +13,8 @@ from latlab.cli.messaging._options import axis_of
 from latlab.errors import InputError, UsageError
 from latlab.messaging import _recording, analyse, check, every_transport, load_workload
 from latlab.messaging.products.servers import Mqtt
-from latlab.messaging.running.schedule import schedule
-from latlab.messaging.running.shared import Layout
+from latlab.messaging.running.schedule import schedule, sizes_of
+from latlab.messaging.running.shared import Body, Layout, bodies_of
 from latlab.model.messaging.options import settings_of
 from latlab.model.messaging.results import Facts, Measurement, Settings, Side
 
@@ -119,7 +119,7 @@ def test_each_word_that_processes_share_has_one_place() -> None:
 def test_a_confirmation_of_mqtt_finds_its_message_when_numbers_begin_again(behind: int) -> None:
     found: list[int] = []
     end = Mqtt()
-    end.confirmed, end._acknowledged = found.append, 0  # type: ignore[method-assign]
+    end.confirmed, end._acknowledged = found.append, 0
     for index in (65_534, 65_535, 131_070, 200_000):
         end._sent = index + behind
         end._published(None, None, index % 65_535 + 1)
@@ -261,3 +261,37 @@ def test_rates_by_schedule_follow_one_another() -> None:
 def test_steps_without_sense_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         read(**given)
+
+
+def test_sizes_are_drawn_by_weight_and_each_message_has_its_own() -> None:
+    settings = read(sizes="64:3,1k:1", messages="4000")
+    sizes = sizes_of(settings)
+    assert sizes is not None
+    assert set(sizes.tolist()) == {64, 1000}
+    assert 0.2 < np.mean(sizes == 1000) < 0.3
+    assert settings.size == 1000
+    bodies = bodies_of(settings)
+    for number in (0, 1, 2, 3999):
+        message = bytes(bodies.message(number))
+        assert (len(message), bodies.number(message, 0)) == (sizes[number], number)
+    other = 64 if sizes[5] == 1000 else 1000
+    assert bodies.number(bytes(Body(other).message(5)), 5) is None
+    assert Settings.from_json(settings.to_json()) == settings
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"sizes": "64:x"}, {"sizes": "64:0"}, {"sizes": "4:1,64:1"}, {"sizes": "64:1", "transport": "tcp"}],
+)
+def test_sizes_without_sense_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        check(read(**given))
+
+
+def test_throughput_in_bytes_is_of_the_sizes_that_were_drawn() -> None:
+    settings = Settings("mqtt", messages=1000, size=1000, sizes=((64, 3.0), (1000, 1.0)))
+    sizes = sizes_of(settings)
+    assert sizes is not None
+    found = analyse(measured(settings)).sending_throughput
+    assert found.messages_per_s is not None
+    assert found.bytes_per_s == pytest.approx(found.messages_per_s * sizes.mean())

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from latlab.messaging._summaries import Counted, counted, summarise, summarise_rates
 from latlab.messaging.judging.verdict import cause_of, judge
+from latlab.messaging.running.schedule import sizes_of
 from latlab.model.messaging.results import Counter, Cpu, Group, Hump, Measurement, Peak, Result, Throughput
 from latlab.model.statistics.summary import Summary
 from latlab.stats.quantiles import rank
@@ -55,6 +56,8 @@ def analyse(m: Measurement) -> Result:
     spread = counted(latency)
     count = int(np.count_nonzero(m.sent_ns[s.warmup :] >= 0)) if m.sender.count < s.total else s.messages
     notes = list(m.notes)
+    sizes = sizes_of(s)
+    each = s.size if sizes is None else float(sizes[s.warmup :].mean())
     due = None if m.intended_ns is None else m.intended_ns[s.warmup :]
     sent, received = m.sent_ns[s.warmup :], m.received_ns[s.warmup :]
     complete = numbers.size == sent.size
@@ -112,8 +115,8 @@ def analyse(m: Measurement) -> Result:
         intended_latency=intended,
         sending_overhead=None if apart[0] is None else summarise(apart[0], per=s.window),
         receiving_overhead=None if apart[1] is None else summarise(apart[1], per=s.window),
-        sending_throughput=_throughput(sent_order, apart[0], s.window, s.size),
-        receiving_throughput=_throughput(received_order, apart[1], s.window, s.size),
+        sending_throughput=_throughput(sent_order, apart[0], s.window, each),
+        receiving_throughput=_throughput(received_order, apart[1], s.window, each),
         wire_to_kernel=kernel[0],
         kernel_to_application=kernel[1],
         broker_stay=summarise(_stays(m)),
@@ -214,7 +217,7 @@ def hump_sample(latency: Integers, most: int = 10_000) -> Integers:
     return drawn(latency, most)
 
 
-def _throughput(at: Integers, apart: Counted | None, window: int, size: int) -> Throughput:
+def _throughput(at: Integers, apart: Counted | None, window: int, size: float) -> Throughput:
     """Over the whole run, and by windows: 1 / overhead, undefined (and counted) where the overhead is 0."""
     span = int(at[-1] - at[0]) if at.size > 1 else 0
     rate = (at.size - 1) * 1e9 / span if span > 0 else None

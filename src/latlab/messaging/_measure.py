@@ -83,6 +83,7 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
     _check_attached(settings, facts)
     _check_client(settings, facts)
     _check_many(settings, facts)
+    _check_sizes(settings, facts)
     if settings.broker is not None and facts.name not in ("tcp", "tcp-nagle", "udp"):
         raise UsageError(f"{facts.name} reaches no other host", remedy="tcp, tcp-nagle and udp do")
     if settings.broker is not None and settings.topology == "direct":
@@ -151,6 +152,32 @@ def _check_client(settings: Settings, facts: Facts) -> None:
             f"the {facts.broker} that latlab starts asks for no {asked[0]}",
             remedy="say --server HOST:PORT of yours",
         )
+
+
+_FEWEST_BYTES, _MOST_SIZES = 8, 1000
+
+
+def _check_sizes(settings: Settings, facts: Facts) -> None:
+    """Whether messages can have sizes of their own.
+
+    Raises:
+        UsageError: with what to change.
+    """
+    if not settings.sizes:
+        return
+    if facts.loop != "python":
+        raise UsageError(
+            f"all messages through {facts.name} have one size", remedy="products take --sizes; say --size"
+        )
+    if min(size for size, _ in settings.sizes) < _FEWEST_BYTES:
+        raise UsageError(
+            "a message of a size of its own needs a number and a checksum",
+            remedy=f"give sizes of {_FEWEST_BYTES} bytes and more",
+        )
+    if len(settings.sizes) > _MOST_SIZES:
+        raise UsageError(f"{len(settings.sizes)} sizes", remedy=f"give at most {_MOST_SIZES}")
+    if settings.size != max(size for size, _ in settings.sizes):
+        raise UsageError("--size beside --sizes", remedy="leave one of them out")
 
 
 _MOST_ENDS = 64

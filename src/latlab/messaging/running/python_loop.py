@@ -31,8 +31,8 @@ from latlab.messaging.running.shared import (
     REORDERED,
     STOP,
     VOLUNTARY,
-    Body,
     Layout,
+    bodies_of,
 )
 from latlab.messaging.running.transport import Transport, TransportClosed
 from latlab.model.messaging.results import Settings
@@ -51,8 +51,7 @@ def send_all(
 
     layout = Layout.of(settings)
     sent, confirmed, block = words[layout.sent], words[layout.confirmed], layout.sender(me)
-    pattern = Body(settings.size)
-    view = memoryview(pattern.data)
+    pattern = bodies_of(settings)
     base, senders = words[BASE], settings.senders
 
     def confirm(index: int) -> None:
@@ -76,9 +75,9 @@ def send_all(
                     time.sleep(min((left_ns - 150_000) / 1e9, 0.1))
         if words[STOP]:
             break
-        pattern.stamp(n)
+        message = pattern.message(n)
         sent[n] = ticks()
-        end.send(view)
+        end.send(message)
         words[block + COUNT] = n // senders + 1
 
 
@@ -88,7 +87,7 @@ def receive_all(end: Transport, words: memoryview, settings: Settings, me: int =
 
     layout, total, senders = Layout.of(settings), settings.total, settings.senders
     received, block = words[layout.received(me % settings.groups)], layout.receiver(me)
-    pattern, count = Body(settings.size), 0
+    pattern, count = bodies_of(settings), 0
     expected = [0] * senders
     delay_s = settings.receiver_delay_ns / 1e9
     while count < total and not words[STOP]:
@@ -126,15 +125,15 @@ def ask_all(
     """Send each request at its time, and wait for its reply."""
     from latlab._core.clock import ticks
 
-    layout, base, pattern = Layout.of(settings), words[BASE], Body(settings.size)
-    sent, received, view = words[layout.sent], words[layout.received()], memoryview(pattern.data)
+    layout, base, pattern = Layout.of(settings), words[BASE], bodies_of(settings)
+    sent, received = words[layout.sent], words[layout.received()]
     mine, theirs = layout.sender(), layout.receiver()
     for n in range(settings.total):
         while due is not None and not words[STOP] and base + due(n) > ticks():
             time.sleep(0)
-        pattern.stamp(n)
+        request = pattern.message(n)
         sent[n] = ticks()
-        out.send(view)
+        out.send(request)
         words[mine + COUNT] = n + 1
         while not received[n]:
             if words[STOP]:

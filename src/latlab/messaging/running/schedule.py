@@ -70,6 +70,17 @@ def schedule(settings: Settings) -> Schedule:
     return Schedule(period_ns=mean_ns)
 
 
+def sizes_of(settings: Settings) -> npt.NDArray[np.int64] | None:
+    """The size of each message of a run whose sizes are drawn; None where all have the same."""
+    if not settings.sizes:
+        return None
+    sizes, weights = np.array([one for one, _ in settings.sizes]), np.array([w for _, w in settings.sizes])
+    # Not the arrivals' own seed: what is large is not also late.
+    random = np.random.default_rng([settings.seed, 1])
+    drawn: npt.NDArray[np.int64] = random.choice(sizes, settings.total, p=weights / weights.sum())
+    return drawn
+
+
 def patience_s(settings: Settings) -> float:
     """How long nothing may arrive before a run ends: its timeout, or more where messages are due less often.
 

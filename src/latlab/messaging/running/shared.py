@@ -8,6 +8,7 @@ had it; and when each planted stall began and ended. Each word has one writer.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from latlab.model.messaging.results import Settings
@@ -91,6 +92,12 @@ class Body:
         if size >= 16:
             self.data[8:16] = bytes(8)
         self._sum = self._crc(self.data[self._from :])
+        self._view = memoryview(self.data)
+
+    def message(self, number: int) -> memoryview:
+        """The numbered message."""
+        self.stamp(number)
+        return self._view
 
     def stamp(self, number: int) -> None:
         """Number the body."""
@@ -115,3 +122,30 @@ class Body:
         mask = (1 << 8 * self.width) - 1
         ahead = (low - expected) & mask
         return expected + ahead if ahead <= mask // 2 else expected - (mask + 1 - ahead)
+
+
+class Bodies:
+    """Messages of several sizes, each with its own."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._sizes = sizes
+        self._bodies = {size: Body(size) for size in set(sizes)}
+
+    def message(self, number: int) -> memoryview:
+        """The numbered message."""
+        return self._bodies[self._sizes[number]].message(number)
+
+    def number(self, message: bytes | memoryview, expected: int) -> int | None:
+        """The number of a message; None where it is damaged, not ours, or of another one's size."""
+        body = self._bodies.get(len(message))
+        found = None if body is None else body.number(message, expected)
+        right = found is not None and found < len(self._sizes) and self._sizes[found] == len(message)
+        return found if right else None
+
+
+def bodies_of(settings: Settings) -> Body | Bodies:
+    """The messages of a run."""
+    from latlab.messaging.running.schedule import sizes_of
+
+    sizes = sizes_of(settings)
+    return Body(settings.size) if sizes is None else Bodies(sizes.tolist())

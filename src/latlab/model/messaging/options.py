@@ -88,6 +88,20 @@ def _steps(text: str) -> tuple[tuple[float, float], ...]:
     return tuple(found)
 
 
+def _sizes(text: str) -> tuple[tuple[int, float], ...]:
+    """Sizes and their weights: 64:90,4k:10."""
+    found = []
+    for one in text.split(","):
+        bytes_, colon, weight = one.partition(":")
+        try:
+            found.append((number_of(bytes_), float(weight) if colon else 1.0))
+        except ValueError:
+            found.append((0, 0.0))
+        if not (found[-1][0] > 0 and 0.0 < found[-1][1] < 1e9):
+            raise UsageError(f"'{one}' is not a size and its weight", remedy="write 64:90,4k:10")
+    return tuple(found)
+
+
 def _stall(text: str) -> tuple[int, int]:
     message, colon, time = text.partition(":")
     if not colon or not message.isdigit():
@@ -189,6 +203,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("transport", "transport", str, "What carries the messages; see 'latlab messaging transports'.",
            swept=True),
     Option("size", "size", number_of, "Bytes a message: 1 to 64M.", "64", swept=True),
+    Option("sizes", "sizes", _sizes,
+           "Sizes drawn by weight, BYTES:WEIGHT each: 64:90,4k:10; instead of --size."),
     Option("messages", "messages", number_of, "Messages to measure.", "10000", swept=True),
     Option("duration", "duration_s", _seconds, "Measure for about this long, instead of --messages: 10s."),
     Option("warmup", "warmup", number_of,
@@ -314,6 +330,8 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
     if lines:
         values["network_rate_bits"] = bits_of(lines[0])
     values["load"] = _load(values, paced=bool(paces), poisson=poisson)
+    if values.get("sizes"):
+        values["size"] = max(size for size, _ in values["sizes"])
     if values.get("steps"):
         planned = round(sum(rate * seconds for rate, seconds in values["steps"]))
         values.setdefault("warmup", min(planned // 10, 1000))

@@ -135,6 +135,7 @@ class Settings:
         driver: options of the transport's client, as text.
         senders, receivers: how many; the senders take turns, so that `rate_hz` is of all together.
         steps: of the load "steps": (messages a second, seconds) one after the other.
+        sizes: (bytes, weight) of sizes that are drawn; `size` is the largest. Empty: all have `size`.
         groups: of receivers: each group has every message, and one receiver of the group has it.
     """
 
@@ -190,6 +191,7 @@ class Settings:
     receivers: int = 1
     groups: int = 1
     steps: tuple[tuple[float, float], ...] = ()
+    sizes: tuple[tuple[int, float], ...] = ()
 
     @property
     def total(self) -> int:
@@ -208,6 +210,7 @@ class Settings:
         values = {key: value for key, value in document.items() if key in known}
         values["counters"] = tuple(values.get("counters", ()))
         values["steps"] = tuple((float(a), float(b)) for a, b in values.get("steps", ()))
+        values["sizes"] = tuple((int(a), float(b)) for a, b in values.get("sizes", ()))
         values["stalls"] = tuple((int(a), int(b)) for a, b in values.get("stalls", ()))
         if values.get("cpus") is not None:
             values["cpus"] = tuple(values["cpus"])

@@ -45,7 +45,7 @@ def render(r: Result) -> str:
     lines = [
         *verdict(r),
         "",
-        f"{r.facts.title}: {s.messages} messages of {s.size} bytes, {_who(r)}{s.topology}, {load(r)}, "
+        f"{r.facts.title}: {s.messages} messages of {_sizes(r)}, {_who(r)}{s.topology}, {load(r)}, "
         f"{_waiting(r)}",
         f"sent {r.sent}, received {r.received}, lost {r.lost}, duplicated {r.duplicated}, "
         f"reordered {r.reordered}, corrupted {r.corrupted}",
@@ -105,6 +105,15 @@ def render(r: Result) -> str:
     if r.partial is not None:
         lines.append(f"partial: {r.partial}")
     return "\n".join(lines)
+
+
+def _sizes(r: Result) -> str:
+    s = r.settings
+    if not s.sizes:
+        return f"{s.size} bytes"
+    total = sum(weight for _, weight in s.sizes)
+    shown = [f"{size(one)} ({share(weight / total, digits=0)})" for one, weight in s.sizes[:5]]
+    return ", ".join([*shown, *(["…"] if len(s.sizes) > 5 else [])])
 
 
 def _who(r: Result) -> str:
