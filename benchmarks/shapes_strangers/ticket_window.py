@@ -1,0 +1,39 @@
+# limits: broker
+import queue
+import threading
+import time
+
+WINDOW = 8
+to_broker = queue.Queue(32)
+to_ledger = queue.Queue(32)
+tokens = queue.Queue(WINDOW)
+
+
+def buyer():
+    number = 0
+    while True:
+        tokens.get()
+        time.sleep(0.0004)
+        to_broker.put(number)
+        number += 1
+
+
+def broker():
+    while True:
+        order = to_broker.get()
+        time.sleep(0.003)
+        to_ledger.put(order)
+
+
+def ledger():
+    while True:
+        to_ledger.get()
+        time.sleep(0.0006)
+        tokens.put(1)
+
+
+for _ in range(WINDOW):
+    tokens.put(1)
+for work in (buyer, broker, ledger):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(4)
