@@ -72,3 +72,18 @@ def test_a_report_names_every_recording_and_draws_what_belongs_together(tmp_path
     assert "rate-2000" in page
     rows = (tmp_path / "report" / "p50-against-load.dat").read_text().splitlines()
     assert [row.split()[0] for row in rows[1:]] == ["1000", "2000"]
+
+
+def test_curves_of_one_transport_are_told_apart_by_what_differs(tmp_path: Path) -> None:
+    runs = [
+        kept(f"{size}-{acks}-{cpu}", cpu, size=size, driver={"acks": acks})
+        for size in (64, 128)
+        for acks, cpu in (("0", "a"), ("1", "a"), ("1", "b"))
+    ]
+    write_systems(tmp_path, runs)
+    lines = (tmp_path / "throughput-against-size.dat").read_text().splitlines()
+    assert [line for line in lines if line.startswith("#")] == [
+        "# tcp, broker, block, acks 0, cpu.model a",
+        "# tcp, broker, block, acks 1, cpu.model a",
+        "# tcp, broker, block, acks 1, cpu.model b",
+    ]

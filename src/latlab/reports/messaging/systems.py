@@ -86,9 +86,22 @@ def write_systems(folder: Path, kept: Sequence[Kept]) -> list[Path]:
     return [_page(folder / "systems.html", kept), *_gnuplot(folder, kept)]
 
 
-def _label(group: Sequence[Kept]) -> str:
-    s = group[0].result.settings
-    return f"{s.transport}, {s.topology}, {group[0].result.wait}"
+def _labels(groups: Sequence[Sequence[Kept]], axis: str) -> list[str]:
+    """Each curve's name: its transport, and whatever else tells the curves of one figure apart."""
+    about = []
+    for group in groups:
+        one, environment = group[0].result, group[0].recording.environment
+        settings = {k: v for k, v in one.settings.to_json().items() if k not in (axis, *_ASIDE)}
+        machine = {name: environment.get(name) for name in ("host.name", "cpu.model", "kernel.release")}
+        about.append({**settings, "wait": one.wait, **settings["driver"], **machine})
+    always = ("transport", "topology", "wait")
+    names = [name for known in about for name in known if name not in (*always, "driver")]
+    unlike = [name for name in dict.fromkeys(names) if len({str(known.get(name)) for known in about}) > 1]
+    found = []
+    for known in about:
+        more = [f"{name} {known[name]}" for name in unlike if known.get(name) is not None]
+        found.append(", ".join([*(str(known[name]) for name in always), *more]))
+    return found
 
 
 def _lines(series: Sequence[tuple[str, Any, Any]], x: str, y: str) -> dict[str, Any]:
@@ -107,10 +120,11 @@ def _against(
     kept: Sequence[Kept], axis: str, value: Callable[[Kept], float | None], unit: float = 1.0
 ) -> list[tuple[str, list[float], list[float | None]]]:
     found = []
-    for group in curves(kept, axis):
+    groups = curves(kept, axis)
+    for label, group in zip(_labels(groups, axis), groups, strict=True):
         x = [float(getattr(one.result.settings, axis)) for one in group]
         y = [value(one) for one in group]
-        found.append((_label(group), x, [None if v is None else v / unit for v in y]))
+        found.append((label, x, [None if v is None else v / unit for v in y]))
     return found
 
 
