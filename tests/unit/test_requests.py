@@ -149,13 +149,11 @@ def both(one: Transfers, other: Transfers) -> Transfers:
     def joined(left: Any, right: Any) -> dict[str, np.ndarray]:
         return {key: np.concatenate([left[key], right[key]]) for key in left}
 
-    other = replace(
-        other,
-        **{
-            name: {**getattr(other, name), key: np.full_like(getattr(other, name)[key], 8)}
-            for name, key in (("sent", "sk"), ("received", "sk"), ("ready", "skaddr"))
-        },
-    )
+    moved: dict[str, Any] = {
+        name: {**getattr(other, name), key: np.full_like(getattr(other, name)[key], 8)}
+        for name, key in (("sent", "sk"), ("received", "sk"), ("ready", "skaddr"))
+    }
+    other = replace(other, **moved)
     return replace(
         one, sent=joined(one.sent, other.sent), received=joined(one.received, other.received),
         ready=joined(one.ready, other.ready),

@@ -106,9 +106,9 @@ def test_of_a_turn_it_is_told_for_how_long_its_cpu_served_interrupts() -> None:
     made = events(
         [(10, 1, 0, 1, OURS), (110, 1, OURS, 1, OTHER), (200, 1, OTHER, 1, OURS), (300, 1, OURS, 1, 0)], []
     )
-    switches = made["sched:sched_switch"]
+    columns: Any = made["sched:sched_switch"].columns
     # Ours: 40 of 100 ns, then what must be an interrupt whose end was not seen.
-    switches.columns["context"] = np.array([0, 40, 41, 5_000], np.int64)
+    columns["context"] = np.array([0, 40, 41, 5_000], np.int64)
     facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
     found = derive(made, facts, 0, 400, "bpf").interrupted
     assert found.tolist() == [(0, 10, 110, 40)]
