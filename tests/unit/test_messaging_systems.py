@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,9 +10,10 @@ import numpy as np
 from latlab.formats.recording import open_recording
 from latlab.messaging import analyse, load_run, save_run
 from latlab.model.machine.environment import Environment, Fact
-from latlab.model.messaging.results import Facts, Measurement, Settings, Side
+from latlab.model.messaging.results import Doubt, Facts, Measurement, Settings, Side
 from latlab.reports.messaging.json import result_json
 from latlab.reports.messaging.systems import Kept, curves, nines, write_systems
+from latlab.reports.messaging.verdict import doubts
 
 
 def measured(**changes: Any) -> Measurement:
@@ -87,3 +89,12 @@ def test_curves_of_one_transport_are_told_apart_by_what_differs(tmp_path: Path) 
         "# tcp, broker, block, acks 1, cpu.model a",
         "# tcp, broker, block, acks 1, cpu.model b",
     ]
+
+
+def test_a_page_says_why_a_recording_is_not_trustworthy(tmp_path: Path) -> None:
+    doubted = kept("doubted", size=64)
+    verdict = replace(doubted.result.verdict, doubts=(Doubt("nothing"),))
+    doubted = replace(doubted, result=replace(doubted.result, verdict=verdict))
+    (sentence,) = doubts(doubted.result)
+    write_systems(tmp_path, [doubted])
+    assert sentence in (tmp_path / "systems.html").read_text()

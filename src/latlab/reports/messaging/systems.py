@@ -17,7 +17,7 @@ from latlab.model.messaging.results import Measurement, Result
 from latlab.reports.html import Page
 from latlab.reports.messaging.gnuplot import histogram
 from latlab.reports.messaging.text import load, rate
-from latlab.reports.messaging.verdict import finding
+from latlab.reports.messaging.verdict import doubts, finding
 from latlab.stats.quantiles import nearest_rank
 from latlab.words import duration, size
 
@@ -155,11 +155,13 @@ def _page(path: Path, kept: Sequence[Kept]) -> Path:
             [
                 one.name, r.settings.transport, size(r.settings.size), load(r),
                 *[duration(v) for v in values], rate(_throughput(one), "messages"),
-                duration(r.cpu.total), r.lost, finding(r),
+                duration(r.cpu.total), r.lost,
             ]
         )  # fmt: skip
-    head = ["", "transport", "size", "load", *_QUANTILES, "throughput", "CPU a message", "lost", "verdict"]
+    head = ["", "transport", "size", "load", *_QUANTILES, "throughput", "CPU a message", "lost"]
     page.table(head, rows)
+    said_of = [[one.name, " ".join([finding(one.result), *doubts(one.result)])] for one in kept]
+    page.table(["", "verdict"], said_of)  # sentences want a table of their own
     page.section("Latency by nines")
     tails = _tails(kept)
     if tails:
