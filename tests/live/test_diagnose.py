@@ -1,4 +1,7 @@
-"""`latlab diagnose` as a user runs it, on the pipeline and on applications of one's own."""
+"""`latlab diagnose` as a user runs it, on the pipeline and on applications of one's own.
+
+Over 400 lines: one command, and a test of each thing that its users do with it.
+"""
 
 from __future__ import annotations
 

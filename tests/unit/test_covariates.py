@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from latlab.stats.covariates import at_one_condition
+from latlab.stats.experiments.covariates import at_one_condition
 
 
 def runs(slope: float, noise: float, count: int = 20, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:

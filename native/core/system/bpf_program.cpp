@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+// Over 400 lines: one program of the kernel, instruction by instruction, whose offsets must agree.
 #include "system/bpf_program.hpp"
 
 #include <linux/bpf.h>

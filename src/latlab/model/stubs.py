@@ -1,4 +1,7 @@
-"""Results of `latlab stubs`: calibrations, timelines and their comparison."""
+"""Results of `latlab stubs`: calibrations, timelines and their comparison.
+
+Over 400 lines: the results of one tool, whose documents refer to one another.
+"""
 
 from __future__ import annotations
 

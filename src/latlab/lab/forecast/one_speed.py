@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from latlab.lab.forecast.stage_runs import Fast, Paced
-from latlab.stats.covariates import at_one_condition
+from latlab.stats.experiments.covariates import at_one_condition
 from latlab.system.core_speed import CacheSpeed, CoreSpeed
 from latlab.words import share
 

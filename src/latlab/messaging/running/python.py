@@ -1,4 +1,7 @@
-"""Runs through the Python loop: processes for sender, receiver and (where no product is) a broker."""
+"""Runs through the Python loop: processes for sender, receiver and (where no product is) a broker.
+
+Over 400 lines: what is started, watched and closed is one sequence, which an interrupt may end at each place.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Action files as steps of the simulated schedule, and back with the waits for CPUs that it makes. Pure.
 
+Over 400 lines: the way there and back must agree on every kind of step.
+
 A `ready` in an action file is how long a thread lacked a CPU when it was captured. As long as another CPU was
 idle it is kept: then it was a wake-up, or somebody else's turn. The rest was a wait for the program's own
 threads, and comes from the simulated scheduler (`latlab.schedule.simulation`): it knows how they compete now.
