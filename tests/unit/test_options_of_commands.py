@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -10,7 +11,7 @@ import click
 import pytest
 
 from latlab.cli._main import latlab, main
-from latlab.cli.kit.options import CpuList, Seconds
+from latlab.cli.kit.options import Count, CpuList, Duration, Seconds, Share
 
 
 def every(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
@@ -114,3 +115,19 @@ def test_cpu_lists_are_read_as_the_kernel_writes_them() -> None:
     for name, option in options("--cpus").items():
         if isinstance(option.type, CpuList):
             assert option.type.convert("0-2,4", option, None) == (0, 1, 2, 4), name
+
+
+# The types whose values are numbers; what else there is are texts, paths, choices and lists of CPUs.
+NUMBERS = (click.types.IntParamType, click.types.FloatParamType, Count, Duration, Seconds, Share)
+
+
+@pytest.mark.parametrize("text", ["inf", "-inf", "nan", "1e400", "9" * 30, "-1", "-0.5", ""])
+def test_no_option_takes_a_number_that_is_endless_negative_or_larger_than_the_core_holds(text: str) -> None:
+    numbers = {name: option for name, option in options().items() if isinstance(option.type, NUMBERS)}
+    assert len(numbers) > 150
+    taken = {}
+    for name, option in numbers.items():
+        ctx = click.Context(commands()[name.rpartition(" ")[0]])
+        with contextlib.suppress(click.UsageError):
+            taken[name] = option.process_value(ctx, [text] if option.multiple else text)
+    assert taken == {}

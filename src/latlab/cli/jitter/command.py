@@ -36,7 +36,12 @@ _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "
     "-r", "--seconds", "--runtime", type=Seconds(), default=1.0, show_default=True, help="Seconds to run."
 )
 @click.option(
-    "-b", "--bins", type=int, default=20, show_default=True, help="Bins of the histogram: an even number."
+    "-b",
+    "--bins",
+    type=click.IntRange(min=2),
+    default=20,
+    show_default=True,
+    help="Bins of the histogram: an even number.",
 )
 @click.option(
     "-k", "--knee", type=int, help="Ticks up to which bins are linear; outliers are above. Chosen by default."
@@ -49,7 +54,14 @@ _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "
 @click.option(
     "-p", "--pause", type=int, default=0, show_default=True, help="Milliseconds to sleep before each block."
 )
-@click.option("-w", "--width", type=int, default=80, show_default=True, help="Columns of the histogram.")
+@click.option(
+    "-w",
+    "--width",
+    type=click.IntRange(min=1),
+    default=80,
+    show_default=True,
+    help="Columns of the histogram.",
+)
 @click.option("-s", "--sum", "sums", is_flag=True, help="Show the time in each bin, not the count.")
 @click.option(
     "--classic", is_flag=True, help="The histogram alone, with the original test's defaults, on one core."

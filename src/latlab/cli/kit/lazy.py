@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import click
 
+from latlab.cli.kit.numbers import with_numbers
 from latlab.cli.kit.progress import with_verbosity
 
 __all__ = ["LazyGroup", "SuggestingGroup"]
@@ -31,7 +32,7 @@ class SuggestingGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """As click does, with the options that every command has."""
         command = super().get_command(ctx, cmd_name)
-        return None if command is None else with_verbosity(command)
+        return None if command is None else with_numbers(with_verbosity(command))
 
 
 class LazyGroup(SuggestingGroup):
@@ -54,7 +55,7 @@ class LazyGroup(SuggestingGroup):
         module = importlib.import_module(f"latlab.cli.{self.subcommands[cmd_name][0]}")
         command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
         assert isinstance(command, click.Command)
-        return with_verbosity(command)
+        return with_numbers(with_verbosity(command))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table."""

@@ -136,6 +136,8 @@ class Duration(click.ParamType[int]):
             self.fail(str(error), param, ctx)
         if ns < self._least:
             self.fail(f"'{value}' is too short; the least is {words.duration(self._least)}", param, ctx)
+        if ns >= 1 << 63:
+            self.fail(f"'{value}' is too long", param, ctx)
         return ns
 
 

@@ -62,7 +62,13 @@ BOOK = click.option(
     type=click.Choice(["ladder", "array", "map"]),
     help="Design of the book sides; all give the same result.",
 )
-CAPACITY = click.option("--capacity", default=8192, show_default=True, help="Ticks that the array holds.")
+CAPACITY = click.option(
+    "--capacity",
+    type=click.IntRange(min=1),
+    default=8192,
+    show_default=True,
+    help="Ticks that the array holds.",
+)
 
 
 def conclude(found: Census, *, books: bool = True) -> ExitCode:

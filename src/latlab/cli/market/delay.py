@@ -21,9 +21,19 @@ from latlab.reports.json import dumps
     "--window", type=Seconds(), default=60.0, show_default=True, help="Window of an estimate, in seconds."
 )
 @click.option(
-    "--max-delay", default=5.0, show_default=True, help="Largest delay to look for, in milliseconds."
+    "--max-delay",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="Largest delay to look for, in milliseconds.",
 )
-@click.option("--resolution", default=1.0, show_default=True, help="Width of a bin of lags, in microseconds.")
+@click.option(
+    "--resolution",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Width of a bin of lags, in microseconds.",
+)
 @click.option(
     "--follow", type=Seconds(), help="Follow growing files; end after this many seconds without new data."
 )

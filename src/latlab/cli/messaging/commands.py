@@ -23,16 +23,30 @@ FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 @run_options
 @click.option("--objective", required=True, help="Objective, such as 'p99.9<200us' (from the intended time).")
 @click.option(
-    "--low", type=float, default=1000.0, show_default=True, help="Lowest rate to try, in messages a second."
+    "--low",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1000.0,
+    show_default=True,
+    help="Lowest rate to try, in messages a second.",
 )
 @click.option(
-    "--high", type=float, default=1e8, show_default=True, help="Highest rate to try, in messages a second."
+    "--high",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1e8,
+    show_default=True,
+    help="Highest rate to try, in messages a second.",
 )
 @click.option("--seconds", type=Seconds(), default=0.5, show_default=True, help="Duration of each trial.")
 @click.option(
-    "--precision", type=float, default=0.05, show_default=True, help="Relative width of the final bracket."
+    "--precision",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.05,
+    show_default=True,
+    help="Relative width of the final bracket.",
 )
-@click.option("--repeats", type=int, default=5, show_default=True, help="Runs that confirm the limit.")
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=5, show_default=True, help="Runs that confirm the limit."
+)
 @JSON
 def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
     """Search for the highest rate that holds a latency objective."""

@@ -14,7 +14,7 @@ from latlab.reports.json import dumps
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--quantile",
-    type=float,
+    type=click.FloatRange(0, 1),
     default=0.999,
     show_default=True,
     help="Percentile beyond which events are shown.",

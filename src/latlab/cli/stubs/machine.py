@@ -17,9 +17,19 @@ from latlab.words import duration
 @JSON
 @click.option("--kind", "kinds", multiple=True, help="Only this kind of stub (repeatable).")
 @click.option(
-    "--time", "times_us", multiple=True, type=float, help="Duration of a stub in microseconds (repeatable)."
+    "--time",
+    "times_us",
+    multiple=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Duration of a stub in microseconds (repeatable).",
 )
-@click.option("--tolerance", default=0.01, show_default=True, help="Median error that still counts as held.")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0, min_open=True),
+    default=0.01,
+    show_default=True,
+    help="Median error that still counts as held.",
+)
 @click.option("--seconds", type=Seconds(), default=0.1, show_default=True, help="Time to measure each stub.")
 def calibrate(
     as_json: bool, kinds: tuple[str, ...], times_us: tuple[float, ...], tolerance: float, seconds: float
@@ -43,9 +53,15 @@ def calibrate(
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--cores", type=int, help="Number of CPUs to keep busy.")
+@click.option("--cores", type=click.IntRange(min=1), help="Number of CPUs to keep busy.")
 @click.option("--cpus", help="Keep these CPUs busy: 0,3-5.")
-@click.option("--duty", default=1.0, show_default=True, help="Busy share of each 10 ms.")
+@click.option(
+    "--duty",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Busy share of each 10 ms.",
+)
 @click.option(
     "--memory", type=float, help="GB a second read and written, beyond the caches; 0 for as much as possible."
 )
