@@ -101,6 +101,19 @@ def test_a_result_that_finds_no_room_is_told_in_the_last_line(command: tuple[str
     assert said.endswith("the output: No space left on device; free some space, or write elsewhere\n")
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_command_that_ends_by_itself_tells_of_a_full_disk_too(
+    code: int, full: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(*_: object, **__: object) -> None:
+        click.echo("a result")
+        sys.exit(code)
+
+    monkeypatch.setattr(root, "main", ends)
+    said = "latlab: the output: No space left on device; free some space, or write elsewhere\n"
+    assert into(full, []) == (1, said)
+
+
 # What reads a file and prints a result; each file of `made`.
 PRINTS = [
     ("jitter", "periods", "OUTLIERS"),

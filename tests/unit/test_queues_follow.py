@@ -214,3 +214,15 @@ def test_a_folder_that_others_may_read_is_told_as_the_reason_for_an_empty_list(
     assert "mode 0700" in refused_folder()
     tmp_path.chmod(0o700)
     assert refused_folder() == ""
+
+
+def test_a_folder_that_no_application_can_make_is_told_as_the_reason_for_an_empty_list(monkeypatch):
+    from latlab.queues import refused_folder
+
+    monkeypatch.setenv("LATLAB_COUNTERS", "/proc/none/counters")
+    assert refused_folder() == (
+        "applications can't publish: /proc/none is not there;"
+        " name another folder by LATLAB_COUNTERS, for them too"
+    )
+    monkeypatch.setenv("LATLAB_COUNTERS", "/proc/sys/counters")
+    assert "/proc/sys can't be written" in refused_folder()

@@ -65,6 +65,17 @@ def latlab() -> None:
     """A latency laboratory: where a pipeline's latency comes from, and what fixing it would buy."""
 
 
+def _flushed(code: Any) -> Any:
+    """A command's own exit code, or that of an output which could not take the rest."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return leave_closed_pipe()
+    except OSError as error:
+        return say_failure(error)
+    return code
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code.
 
@@ -99,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo("latlab: interrupted", err=True)
         sys.exit(130)
     except SystemExit as error:
-        sys.exit(leave_closed_pipe() if is_closed_pipe(error) else error.code)
+        sys.exit(leave_closed_pipe() if is_closed_pipe(error) else _flushed(error.code))
     except BrokenPipeError:
         sys.exit(leave_closed_pipe())
     except (OSError, MemoryError) as error:

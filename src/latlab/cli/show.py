@@ -10,6 +10,7 @@ import click
 
 from latlab.cli.kit.options import JSON
 from latlab.errors import InputError
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.model.shown import Reader
 
 # Who can show what, as module:attribute: imported when a file is shown, and asked in this order. A domain
@@ -51,7 +52,8 @@ def show(file: Path, as_json: bool) -> None:
 def _answer(folder: Path, as_json: bool) -> None:
     """A diagnosis again, from its recording."""
     try:
-        click.echo((folder / ("answer.json" if as_json else ANSWER)).read_text(encoding="utf-8").rstrip())
+        path = folder / ("answer.json" if as_json else ANSWER)
+        click.echo(read_file(path, MOST_TEXT_BYTES).decode("utf-8").rstrip())
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(folder, f"its answer can't be read ({error})") from None
 

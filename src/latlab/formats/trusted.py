@@ -15,10 +15,14 @@ from pathlib import Path
 from latlab.errors import InputError
 from latlab.words import size
 
-__all__ = ["TrustedFile", "all_users", "is_trusted_owner", "read_file"]
+__all__ = ["MOST_TEXT_BYTES", "TrustedFile", "all_users", "is_trusted_owner", "read_file"]
 
 ALL_USERS = "LATLAB_ALL_USERS"
 """The environment's variable that `--all-users` sets; processes that latlab starts inherit it."""
+
+
+MOST_TEXT_BYTES = 1 << 28
+"""Of a text that is read whole: more is no file of ours, and would fill the memory."""
 
 
 def all_users() -> bool:

@@ -14,9 +14,12 @@ import numpy as np
 
 from latlab.errors import InputError, unwritten
 from latlab.formats.documents import dumps
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.model.machine.jitter import CoreJitter, JitterResult
 
 __all__ = ["cyclictest_json", "read_outliers", "sysjitter_raw", "write_outliers", "write_text"]
+
+_LONGEST_HEADING = 200
 
 Array = np.ndarray[Any, Any]
 
@@ -30,7 +33,7 @@ def read_outliers(path: str | os.PathLike[str]) -> tuple[Array, Array]:
         InputError: it can't be read, or a line is not a pair of numbers.
     """
     try:
-        lines = Path(path).read_text().splitlines()
+        lines = read_file(path, MOST_TEXT_BYTES).decode("utf-8").splitlines()
     except OSError as error:
         raise InputError(path, error.strerror or "can't be read") from None
     except UnicodeDecodeError:
@@ -49,8 +52,9 @@ def read_outliers(path: str | os.PathLike[str]) -> tuple[Array, Array]:
             if not (np.isfinite(x) and np.isfinite(y)):
                 raise ValueError
         except ValueError:
-            if not times and not any(part[:1].isdigit() for part in parts):
-                continue  # a heading
+            heading = len(text) < _LONGEST_HEADING and not any(part[:1].isdigit() for part in parts)
+            if heading and not times:
+                continue
             raise InputError(
                 path,
                 f"'{text[:40]}' is not a pair of numbers",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from pathlib import Path
 from typing import Any
 
 from latlab.errors import InputError, UsageError
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.messaging._openmessaging import is_openmessaging, read_openmessaging
 from latlab.model.messaging.options import OPTIONS, settings_of
 from latlab.model.messaging.results import Settings
@@ -32,7 +32,7 @@ def load_workload(path: str | os.PathLike[str], **more: Any) -> Settings:
         UsageError: for values that mean nothing.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_file(path, MOST_TEXT_BYTES).decode("utf-8")
         document = read_openmessaging(path, text) if is_openmessaging(path) else tomllib.loads(text)
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None

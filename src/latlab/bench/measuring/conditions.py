@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import glob
-import multiprocessing
 import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -32,12 +32,13 @@ FILES = {
 }
 
 
-def spin(core: int, ready: Any) -> None:
-    """Keep one core busy until killed."""
-    os.sched_setaffinity(0, {core})
-    ready.set()
-    while True:
-        pass
+_SPIN = """
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+print(flush=True)
+while True:
+    pass
+"""
 
 
 class hogs:  # noqa: N801 - used as a context manager, like a function
@@ -45,17 +46,17 @@ class hogs:  # noqa: N801 - used as a context manager, like a function
 
     def __enter__(self) -> hogs:
         """Start them, and return once each runs."""
-        context = multiprocessing.get_context("spawn")
-        self.processes = {}
-        events = []
-        for core in sorted(os.sched_getaffinity(0)):
-            event = context.Event()
-            process = context.Process(target=spin, args=(core, event), daemon=True)
-            process.start()
-            self.processes[core] = process
-            events.append(event)
-        for event in events:
-            event.wait(30)
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        try:
+            for core in sorted(os.sched_getaffinity(0)):
+                command = [sys.executable, "-S", "-c", _SPIN, str(core)]
+                self.processes[core] = subprocess.Popen(command, stdout=subprocess.PIPE)
+            for process in self.processes.values():
+                assert process.stdout is not None
+                process.stdout.readline()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def running(self) -> int:
@@ -63,7 +64,7 @@ class hogs:  # noqa: N801 - used as a context manager, like a function
         alive = 0
         for core, process in self.processes.items():
             try:
-                alive += process.is_alive() and os.sched_getaffinity(process.pid or 0) == {core}
+                alive += process.poll() is None and os.sched_getaffinity(process.pid) == {core}
             except ProcessLookupError:
                 continue
         return alive
@@ -78,7 +79,9 @@ class hogs:  # noqa: N801 - used as a context manager, like a function
         """End them."""
         for process in self.processes.values():
             process.kill()
-            process.join()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def available(factor: str, target: Target) -> str | None:

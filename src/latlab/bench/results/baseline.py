@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from latlab.errors import InputError
 from latlab.formats import documents
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.stats.variance import midmean
 
 __all__ = ["MOST_RUNS", "Run", "add", "is_baseline", "read"]
@@ -82,10 +83,10 @@ def read(path: Path) -> list[Run]:
         InputError: it is none, or damaged.
     """
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(read_file(path, MOST_TEXT_BYTES).decode("utf-8"))
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(path, "is not JSON", remedy="write it with --save-baseline") from None
     if not is_baseline(document) or document.get("schema") != 1:
         raise InputError(path, "is not a baseline", remedy="write it with --save-baseline")

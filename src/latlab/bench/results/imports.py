@@ -17,6 +17,7 @@ from latlab.bench.results import raw as _raw
 from latlab.bench.results.api import read_any
 from latlab.errors import InputError
 from latlab.formats.recording import is_recording
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.stats.variance import midmean
 
 __all__ = ["Results", "load"]
@@ -60,11 +61,13 @@ def load(path: Path) -> Results:
     if path.is_dir():
         raise InputError(path, "is not a recording")
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(read_file(path, MOST_TEXT_BYTES).decode("utf-8"))
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise InputError(path, "is neither JSON nor raw results") from None
+    except RecursionError:
+        raise InputError(path, "is nested too deeply for a result") from None
     except ValueError as error:
         place = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else None
         raise InputError(path, "is truncated or not JSON", place=place, remedy="write it again") from None

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import InputError
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.model.bench import Sample
 
 __all__ = ["Raw", "Row", "read", "sniff", "write"]
@@ -114,7 +115,7 @@ def sniff(path: Path) -> bool:
     if not path.is_file():
         return False
     with open(path, "rb") as file:
-        return file.readline().rstrip() in (FIRST_LINE.encode(), FIRST_LINE_1.encode())
+        return file.readline(1024).rstrip() in (FIRST_LINE.encode(), FIRST_LINE_1.encode())
 
 
 def read(path: Path) -> Raw:
@@ -124,7 +125,7 @@ def read(path: Path) -> Raw:
         InputError: it is foreign, damaged or truncated; with the line.
     """
     try:
-        text = path.read_text()
+        text = read_file(path, MOST_TEXT_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(path, f"can't be read ({error})") from None
     lines = text.split("\n")

@@ -308,7 +308,6 @@ def aa(fixture: str, comparisons: int, **options: Any) -> int:
     check_outputs(options)
     asked = asked_of(options)
     control = bench.run_aa(target, settings_of(options), asked, comparisons=comparisons)
-    bench.remember(control, target.name)
     document = bench_text.control_json(control)
     if options["as_json"]:
         click.echo(json_of(document))
@@ -318,6 +317,7 @@ def aa(fixture: str, comparisons: int, **options: Any) -> int:
             f"({share(control.rate, digits=2)}, at most {share(control.upper95, digits=2)} at 95 "
             f"%; level {share(control.alpha, digits=0)})"
         )
+    bench.remember(control, target.name)  # after the result, which a home that can't be written must not lose
     if control.failed:
         click.echo("latlab: this host fails the null control; bench ab will refuse verdicts here", err=True)
         return ExitCode.NOT_TRUSTWORTHY

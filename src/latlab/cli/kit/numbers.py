@@ -1,7 +1,7 @@
 """What every number on the command line has in common: it is finite, not negative, and fits 63 bits.
 
 Click takes "inf" and "nan" for a float, and lets them pass a range of which that end is open; an integer of
-30 digits passes too, and fails where it meets the core. Here that is a usage error, for every command there is.
+30 digits passes too, and fails where it meets the core. Here that is a usage error, for every command.
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ def say_failure(error: OSError | MemoryError) -> ExitCode:
     """One line on what could not be written or opened, and with what remedy."""
     if isinstance(error, MemoryError):
         what, remedy = "there is no memory left", _REMEDIES[errno.ENOMEM]
+    elif error.errno == errno.ENOENT and error.filename is None:  # `tempfile`, which has tried every place
+        what, remedy = "no temporary folder can be written", "set TMPDIR to one that can"
     else:
         reason = error.strerror or str(error) or type(error).__name__
         where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "the output"

@@ -8,12 +8,12 @@ with the keys timestamp, inCount, outCount and queueId in any order, each ended 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from latlab.errors import InputError
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 
 __all__ = ["read_pairs", "read_sample_blocks"]
 
@@ -93,7 +93,7 @@ def _close(
 
 def _lines(path: str | os.PathLike[str]) -> list[tuple[int, str]]:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_file(path, MOST_TEXT_BYTES).decode("utf-8")
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from None
     except UnicodeDecodeError as error:

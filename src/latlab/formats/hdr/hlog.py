@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _LEGEND = '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"'
+_LONGEST_LINE = 1 << 26  # a histogram of all that 64 bits hold has a hundredth of it
 _YEAR_S = 365 * 24 * 3600.0
 _TIME = re.compile(r"#\[(StartTime|BaseTime):\s*([-+0-9.eE]+)[\s\]]")
 _VERSION = re.compile(r"#\[Histogram log format version ([0-9.]+)\]")
@@ -366,7 +367,9 @@ def _interval(line: str, number: int, state: _Header) -> Interval:
 def _lines(source: Path) -> Iterator[str]:
     try:
         with open(source, encoding="utf-8", errors="strict", newline=None) as file:
-            for line in file:
+            while line := file.readline(_LONGEST_LINE):
+                if len(line) == _LONGEST_LINE:
+                    raise InputError(source, f"has a line of more than {_LONGEST_LINE:,} characters")
                 yield line.rstrip("\n")
     except UnicodeDecodeError as error:
         raise InputError(source, "not text", place=f"offset {error.start}") from None

@@ -96,12 +96,23 @@ def refused_folder() -> str:
     try:
         status = folder.lstat()
     except OSError:
-        return ""  # an application makes it
+        return _no_room_for(folder)  # an application makes it
     if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077:
         return ""
     whose = "" if status.st_uid == os.geteuid() else f", and belongs to user {status.st_uid}"
     return (
         f"applications don't publish into {folder}: it must be a folder of this user alone (mode 0700){whose}"
+    )
+
+
+def _no_room_for(folder: Path) -> str:
+    """Why an application can't make its folder, or ""."""
+    parent = folder.parent
+    if os.access(parent, os.W_OK | os.X_OK):
+        return ""
+    what = "can't be written" if parent.is_dir() else "is not there"
+    return (
+        f"applications can't publish: {parent} {what}; name another folder by LATLAB_COUNTERS, for them too"
     )
 
 

@@ -34,6 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from latlab._core import stubs_replay
 from latlab.errors import InputError
+from latlab.formats.trusted import TrustedFile
 
 MAGIC: Final = b"LATSTUB\0"
 VERSION: Final = 1
@@ -111,8 +112,10 @@ def read(path: str | os.PathLike[str]) -> list[Definition]:
         InputError: it is none, of another version, damaged, or cut short; with the offset.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        with TrustedFile(path, named=True) as file:
+            # Its first bytes before all of it: a large file that is no trace must not fill the memory.
+            known = file.read(0, len(MAGIC)) == MAGIC
+            data = file.read(0, file.size) if known else b""
     except OSError as error:
         raise InputError(path, f"can't be read ({error.strerror})") from error
     if len(data) < _HEAD.size or not data.startswith(MAGIC):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from latlab.errors import InputError
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 
 KINDS = ("python", "c++", "command", "stage")
 FASTER = ("work", "wait", "both")
@@ -76,8 +77,7 @@ def load_plan(path: str | Path) -> StudyPlan:
         InputError: it isn't TOML, or a key is unknown, missing or of another type.
     """
     try:
-        with open(path, "rb") as file:
-            document = tomllib.load(file)
+        document = tomllib.loads(read_file(path, MOST_TEXT_BYTES).decode("utf-8"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(path, f"can't be read as TOML ({error})") from error
     kinds: dict[str, type | tuple[type, ...]] = {

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import InputError, LatlabError
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.stubs.components import trace as _trace
 from latlab.stubs.components.state import fingerprint as fingerprint_of
 from latlab.stubs.studies import outside as _outside
@@ -84,7 +85,7 @@ def accepted(plan: StudyPlan, path: str) -> tuple[bool, str]:
         InputError: the file is none.
     """
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = json.loads(read_file(path, MOST_TEXT_BYTES).decode("utf-8"))
         same = (found["component"], found["kind"]) == (plan.component, plan.kind)
         valid, mark = bool(found["valid"]), found["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from latlab.errors import InputError, UsageError
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 
 SUFFIX = ".actions"
 VERBS = (
@@ -211,7 +212,7 @@ def load(folder: str | Path) -> Program:
         if number in threads:
             raise InputError(path, f"a second file for thread {number}")
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_file(path, MOST_TEXT_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(path, f"can't be read as text ({error})") from error
         threads[number] = parse_thread(text, str(path))
@@ -406,7 +407,7 @@ def replace_thread(program: Program, number: int, path: str | Path) -> Program:
         known = ", ".join(map(str, sorted(program.threads)))
         raise UsageError(f"there is no thread {number}", remedy=f"one of {known}")
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_file(path, MOST_TEXT_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(path, f"can't be read as text ({error})") from error
     changed = Program({**program.threads, number: parse_thread(text, str(path))}, program.source)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import InputError
+from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
 from latlab.model.stubs import SCHEMA, ThreadError, Timeline, TimelineComparison, TimelineThread
 
 FILE = "timeline.json"
@@ -36,7 +37,7 @@ def load(source: str | Path) -> Timeline:
             raise InputError(path, "holds no timeline", remedy="see 'latlab stubs capture' and 'play -o'")
         path = path / FILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(read_file(path, MOST_TEXT_BYTES).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(path, f"can't be read as a timeline ({error})") from error
     if not isinstance(document, dict) or "threads" not in document or "total_ns" not in document:

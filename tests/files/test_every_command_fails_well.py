@@ -1,0 +1,172 @@
+"""Every command, by a call that works, without something that it needs: one line, and no result lost."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from every_command import CALLABLE, CALLS, make, published, words
+
+from latlab.cli._main import main
+
+_NEW_MOUNTS, _PRIVATE, _READ_ONLY = 0x20000, 0x44000, 1
+_CAN_LOCK_MEMORY = 14  # CAP_IPC_LOCK
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LONGEST_S = 60.0
+# What has no end of its own is interrupted.
+ENDLESS = {"dashboard", "queues serve"}
+# Without shared memory nothing publishes, so these have nothing to look at, and say so.
+NEEDS_SHARED = {
+    "dashboard", "demo", "queues overhead", "queues record", "queues serve", "queues top", "queues watch",
+}  # fmt: skip
+
+
+def nothing() -> None:
+    """The call as it is."""
+
+
+def no_home() -> None:
+    os.environ.update(dict.fromkeys(("XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"), "/proc/none"))
+    os.environ["HOME"] = "/proc"
+
+
+def no_shared_memory() -> None:
+    for failed in (
+        _LIBC.unshare(_NEW_MOUNTS),
+        _LIBC.mount(b"none", b"/", None, _PRIVATE, None),
+        _LIBC.mount(b"tmpfs", b"/dev/shm", b"tmpfs", _READ_ONLY, b"size=4k"),
+    ):
+        if failed:
+            os._exit(77)
+
+
+def no_file_may_grow() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def few_files() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12))
+
+
+def no_locked_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+    head, rights = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    # Root may lock without a limit: so it gives up that right.
+    _LIBC.capget(head, rights)
+    for index in range(3):
+        rights[index] &= ~(1 << _CAN_LOCK_MEMORY)
+    _LIBC.capset(head, rights)
+
+
+class Called:
+    """A call in a fork: its exit code, and what it printed."""
+
+    def __init__(self, arguments: list[str], fault: Callable[[], None], stdout: int | None = None) -> None:
+        (read, write), (read_err, write_err) = os.pipe(), os.pipe()
+        child = os.fork()
+        if child == 0:
+            self._call(arguments, fault, write if stdout is None else stdout, write_err)
+        os.close(write)
+        os.close(write_err)
+        text: dict[int, str] = {}
+
+        def drain(pipe: int) -> None:
+            with os.fdopen(pipe, errors="replace") as said:
+                text[pipe] = said.read()
+
+        readers = [threading.Thread(target=drain, args=(pipe,)) for pipe in (read, read_err)]
+        for reader in readers:
+            reader.start()
+        timers = [threading.Timer(_LONGEST_S, os.killpg, (child, signal.SIGKILL))]
+        if " ".join(arguments[: 2 if arguments[0] == "queues" else 1]) in ENDLESS:
+            timers.append(threading.Timer(3.0, os.killpg, (child, signal.SIGINT)))
+        for timer in timers:
+            timer.start()
+        try:
+            self.code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        finally:
+            for timer in timers:
+                timer.cancel()
+        for reader in readers:
+            reader.join()
+        self.out, self.err = text[read], text[read_err]
+        self.last = (self.err.splitlines() or [""])[-1]
+
+    @staticmethod
+    def _call(arguments: list[str], fault: Callable[[], None], out: int, err: int) -> None:
+        code = 99
+        try:
+            os.setsid()
+            nowhere = os.open(os.devnull, os.O_RDONLY)
+            for descriptor, place in ((nowhere, 0), (out, 1), (err, 2)):
+                os.dup2(descriptor, place)
+            os.closerange(3, 256)
+            sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - descriptors, not paths
+            sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+            fault()
+            main(arguments)
+        except SystemExit as left:
+            code = int(left.code or 0)
+            sys.stdout.flush()  # as the interpreter does at its end
+        except BaseException:  # noqa: BLE001 - whatever escapes is the finding
+            os.write(2, f"escaped: {traceback.format_exc()}".encode())
+        finally:
+            os._exit(code)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with published() as live:
+        yield {**make(tmp_path_factory.mktemp("made")), "LIVE": live}
+
+
+def _checked(called: Called) -> Called:
+    """Whatever was missing: no trace, no signal, an exit code that means something, and a line of why."""
+    assert "Traceback" not in called.err
+    assert "escaped" not in called.err
+    assert called.code in (0, 1, 2, 3, 4, 130), called.err
+    if called.code in (1, 2):
+        assert called.last.startswith("latlab"), called.err
+    return called
+
+
+@pytest.mark.parametrize("command", CALLABLE)
+def test_a_command_without_what_it_needs_says_so_in_one_line_and_loses_no_result(
+    command: str, made: dict[str, str], tmp_path: Path
+) -> None:
+    def call(name: str, fault: Callable[[], None], stdout: int | None = None) -> Called:
+        arguments = [*command.split(), *words(CALLS[command], made, str(tmp_path / name))]
+        return _checked(Called(arguments, fault, stdout))
+
+    usual = call("usual", nothing)
+    with Path("/dev/full").open("w") as full:
+        filled = call("full", nothing, full.fileno())
+    if usual.out:
+        assert filled.code == 1
+        assert filled.last.endswith(
+            "latlab: the output: No space left on device; free some space, or write elsewhere"
+        )
+    read, gone = os.pipe()
+    os.close(read)
+    assert call("gone", nothing, gone).code in ({0} if usual.out else {usual.code})
+    os.close(gone)
+
+    homeless = call("home", no_home)
+    if usual.out:
+        assert homeless.out != ""
+    unlocked = call("memlock", no_locked_memory)
+    assert (unlocked.code in (1, 2)) == (usual.code in (1, 2))
+    for name, fault in (("files", few_files), ("size", no_file_may_grow)):
+        limited = call(name, fault)
+        assert limited.out != "" or limited.code in (1, 2) or not usual.out
+    if os.geteuid() == 0 and usual.code not in (1, 2):
+        unshared = call("shared", no_shared_memory)
+        assert unshared.code in ((1,) if command in NEEDS_SHARED else (0, 3, 4))
