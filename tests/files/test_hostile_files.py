@@ -6,6 +6,7 @@ an endless device and to the reader's own folder, a sparse file of a gigabyte, a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
@@ -18,6 +19,8 @@ from pathlib import Path
 import pytest
 
 from latlab.cli._main import main
+from latlab.errors import InputError
+from latlab.formats.trusted import read_file
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 EVE = 54321
@@ -165,3 +168,42 @@ def test_a_file_that_a_hostile_user_laid_costs_root_a_line(reader: str, attack: 
     assert cpu_s < _MOST_CPU_S
     assert grew < _MOST_KIB
     assert secret.read_text() == SECRET
+
+
+def test_a_file_that_is_swapped_between_check_and_use_gives_no_secret(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shared := base / "shared").mkdir()
+    shared.chmod(0o1777)
+    (secret := base / "secret").write_text(SECRET)
+    secret.chmod(0o600)
+    file = shared / "file"
+
+    def swap() -> None:
+        for number in range(1_000_000):
+            made = shared / f"{number}"
+            if number % 2:
+                made.symlink_to(secret)
+            else:
+                made.write_text("theirs")
+            made.rename(file)
+
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(EVE)
+            os.setuid(EVE)
+            swap()
+        finally:
+            os._exit(0)
+    monkeypatch.setenv("LATLAB_ALL_USERS", "1")
+    got: set[bytes] = set()
+    try:
+        for _ in range(3000):
+            with contextlib.suppress(InputError):
+                got.add(read_file(file, 1000))
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert got <= {b"theirs", b""}  # "": it is being written

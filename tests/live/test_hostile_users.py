@@ -171,12 +171,12 @@ def test_an_attacker_neither_stops_nor_fools_nor_fills_root(
     monkeypatch.delenv("LATLAB_ALL_USERS", raising=False)
     assert [one for one in paths() if str(EVE) in one] == []  # nobody's but our own, unless asked for
     monkeypatch.setenv("LATLAB_ALL_USERS", "1")
-    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     theirs = [one for one in applications() if str(EVE) in one.path]
     assert [one for one in theirs if one.live] == []
     assert all(one.path.isprintable() and one.application.isprintable() for one in theirs)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 1  # of work, whatever else runs here
 
 
 def test_a_live_file_is_believed_and_its_truncation_survived(

@@ -95,8 +95,8 @@ def report_command(recordings: tuple[str, ...], output: str) -> int:
         name = Path(path).name if len({Path(p).name for p in recordings}) == len(recordings) else path
         kept.append(Kept.of(name, open_recording(path), measurement, analyse(measurement)))
     try:
-        for written in write_systems(Path(output), kept):
-            click.echo(str(written))
+        written = [str(path) for path in write_systems(Path(output), kept)]
     except OSError as error:
         raise unwritten(output, error) from None
+    click.echo("\n".join(written))  # not above: an output that is full is no fault of the folder
     return ExitCode.OK

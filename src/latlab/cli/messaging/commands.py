@@ -204,16 +204,16 @@ def export_command(
     sizes = sorted(size_point(result) + others)
     drawn: dict[str, Any] = {"bins": bins, "overlap": overlap, "sizes": sizes}
     try:
-        for path in write(measurement, result, Path(output), wanted, **drawn):
-            click.echo(str(path))
+        written = [str(path) for path in write(measurement, result, Path(output), wanted, **drawn)]
         if "html" in wanted:
             from latlab.formats.recording import open_recording
             from latlab.reports.messaging.html import write_html
 
             page, kept = Path(output) / "report.html", open_recording(recording)
-            click.echo(str(write_html(page, measurement, result, kept, **drawn)))
+            written.append(str(write_html(page, measurement, result, kept, **drawn)))
     except OSError as error:
         raise unwritten(output, error) from None
+    click.echo("\n".join(written))  # not above: an output that is full is no fault of the folder
     return ExitCode.OK
 
 

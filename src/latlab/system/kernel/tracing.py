@@ -374,7 +374,9 @@ def _explained(error: OSError, names: Sequence[str], cpus: Sequence[int]) -> Una
     for index, name in reversed(list(enumerate(names))):
         text = text.replace(f"event {index} on", f"{name} on")
     if error.errno in (errno.EACCES, errno.EPERM):
-        return UnavailableError(f"tracing is not allowed ({text})", remedy=_RIGHTS)
+        # EPERM is a ring beyond the limit on locked memory, too (perf_event_open(2): mmap).
+        more = "; or raise the limit on locked memory: ulimit -l" if error.errno == errno.EPERM else ""
+        return UnavailableError(f"tracing is not allowed ({text})", remedy=f"{_RIGHTS}{more}")
     if error.errno == errno.ENODEV:
         return UnavailableError(
             f"a CPU of {list(cpus)} is offline ({text})", remedy="name CPUs that are online"
