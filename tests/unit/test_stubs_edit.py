@@ -147,3 +147,12 @@ def test_a_recording_that_the_simulation_does_not_give_back_changes_no_wait() ->
 
     assert found.result.withheld.startswith("the simulation of the unchanged program is off by")
     assert not found.result.simulated
+
+
+def test_a_capture_that_other_programs_disturbed_is_told_as_one() -> None:
+    # Its thread lacked a CPU for 2 ms of 22 while none of its own had one.
+    known = program(t0="run 10000\nready 2000\nrun 10000")
+
+    found = edited(known, scale(known, 0, factor=0.5), Timeline("captured", 0, (), cpus=1))
+
+    assert found.result.withheld.startswith("other programs took CPUs from its threads for 9.1 %")

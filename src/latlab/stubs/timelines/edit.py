@@ -33,6 +33,7 @@ from latlab.stubs.timelines.simulated import (
     meetings,
     played_back,
     simulable,
+    taken_by_others,
     with_meetings,
 )
 from latlab.words import count, duration, share
@@ -43,6 +44,7 @@ _UNMODELLED = 0.1  # of what is saved: caches, which CPU a thread goes to, how r
 _OPEN = 0.06  # of the whole time; simulations that fit alike and differ by more leave it open
 _AS_GOOD = 0.015  # by so much less alike a simulation may be than the best one, to answer with it
 _SEEDS = 6
+_OTHERS = 0.03  # of its time; when others took more from it, its times are not its own
 _PINNED_TURNS, _PINNED_NS, _PINNED_SHARE = 20, 1_000_000, 0.5
 
 
@@ -143,6 +145,13 @@ def edited(before: Program, after: Program, captured: Timeline | None = None) ->
         if usual[1] - usual[0] > _OPEN * then.total_ns
         else ""
     )
+    placed = captured if way.policy.own_queues else None
+    lost = taken_by_others(before, way.cpus, placed) / max(1, then.total_ns)
+    if lost > _OTHERS:
+        why = (
+            f"other programs took CPUs from its threads for {share(lost)} of its time while it was captured; "
+            "capture it again on a quieter machine"
+        )
     result = Edit(
         len(program.threads), way.cpus, True, then.total_ns, timeline.total_ns,
         max(0, round(min(low * then.total_ns, timeline.total_ns))),

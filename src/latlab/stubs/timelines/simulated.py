@@ -23,12 +23,21 @@ from latlab.schedule.simulation.steps import Deed, Steps
 from latlab.stubs.timelines.actions import Action, Program, blocked, iterate
 from latlab.stubs.timelines.schedule import schedule
 
-__all__ = ["Simulable", "idle_shares", "meetings", "played_back", "simulable", "with_meetings"]
+__all__ = [
+    "Simulable",
+    "idle_shares",
+    "meetings",
+    "played_back",
+    "simulable",
+    "taken_by_others",
+    "with_meetings",
+]
 
 Array = np.ndarray[Any, Any]
 
 _BLOCKS = (Deed.WAIT, Deed.JOIN, Deed.SLEEP, Deed.LOCK)
 _SAME_NS = 1_000  # action files have times in us, with three decimals
+_MOST_WAKE_NS = 100_000  # more is not a wake-up
 _LAST_NS = 1_000_000  # from a thread's signal to its end, where the end may be what was waited for
 _ARRIVES = "arrives-"  # an event that says that its namesake is waited for
 
@@ -283,6 +292,12 @@ def with_meetings(program: Program, names: frozenset[str]) -> Program:
     posted = {a.name for actions in threads.values() for a in actions if a.verb == "signal"}
     waited = {a.name for actions in threads.values() for a in actions if a.verb == "wait"}
     return program if waited - posted or blocked(changed) else changed
+
+
+def taken_by_others(program: Program, cpus: int, placed: Timeline | None) -> int:
+    """For how long its threads lacked a CPU that none of them had, beyond a wake-up: others had it."""
+    kept = _kept_delays(program, cpus, placed)
+    return sum(each for delays in kept.values() for each in delays if each > _MOST_WAKE_NS)
 
 
 def idle_shares(program: Program, cpus: int) -> dict[int, tuple[int, float]]:
