@@ -126,7 +126,8 @@ class Called:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with published() as live:
+    with published() as live, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))  # of the null control, not ours
         yield {**make(tmp_path_factory.mktemp("made")), "LIVE": live}
 
 
