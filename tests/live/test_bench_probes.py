@@ -43,7 +43,7 @@ def test_the_load_generator_keeps_every_core_busy_with_a_process_of_its_own() ->
         assert load.running() == len(before)
         assert all(after[core] > before[core] for core in before)
         next(iter(load.processes.values())).kill()
-        next(iter(load.processes.values())).join()
+        next(iter(load.processes.values())).wait()
         assert load.running() == len(before) - 1
 
 

@@ -216,7 +216,9 @@ def test_a_folder_that_others_may_read_is_told_as_the_reason_for_an_empty_list(
     assert refused_folder() == ""
 
 
-def test_a_folder_that_no_application_can_make_is_told_as_the_reason_for_an_empty_list(monkeypatch):
+def test_a_folder_that_no_application_can_make_is_told_as_the_reason_for_an_empty_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from latlab.queues import refused_folder
 
     monkeypatch.setenv("LATLAB_COUNTERS", "/proc/none/counters")
