@@ -288,7 +288,7 @@ def test_too_few_events_leave_the_answer_to_the_threads(tmp_path: Path) -> None:
     answer = json.loads(done.stdout)
     if answer["trustworthy"]:  # its writer sleeps
         assert (answer["verdict"], done.returncode) == ("timer", ExitCode.OK), done.stderr
-        assert "too few" in answer["evidence"][-1] or "not carry" in answer["evidence"][-1]
+        assert "too few" in answer["evidence"][-1] or "does not support" in answer["evidence"][-1]
     else:  # a full machine
         assert (answer["verdict"], done.returncode) == ("cannot tell", ExitCode.NOT_TRUSTWORTHY), done.stderr
     (tail,) = [one for one in answer["unknown"] if "traces" in one["what"]]
@@ -376,7 +376,7 @@ def test_a_running_process_is_observed_and_goes_on(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--", "no-such-program"], "there is no program 'no-such-program'"),
-        (["compare", "only-one"], "compare holds two diagnoses"),
+        (["compare", "only-one"], "compare takes two diagnoses"),
         (["--slow", "bok=3"], "unknown stage 'bok'"),
         (["no-such.toml"], "no-such.toml"),
         (["--pid", "1", "--", "true"], "two targets"),
