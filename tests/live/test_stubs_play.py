@@ -226,7 +226,7 @@ def test_the_perfetto_export_holds_every_slice(folder: Path, capsys: pytest.Capt
 
 
 def test_calibration_says_what_is_held_and_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = ["--kind", "sleep-plain", "--time", "200", "--tolerance", "0", "--seconds", "0.01"]
+    chosen = ["--kind", "sleep-plain", "--time", "200", "--tolerance", "1e-9", "--seconds", "0.01"]
     code, out, _ = run(capsys, "calibrate", "--json", *chosen)
     result = json.loads(out)
     assert result["schema"] == 1
