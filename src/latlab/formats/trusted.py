@@ -22,7 +22,7 @@ ALL_USERS = "LATLAB_ALL_USERS"
 
 
 MOST_TEXT_BYTES = 1 << 28
-"""Of a text that is read whole: more is no file of ours, and would fill the memory."""
+"""The largest text that is read whole, in bytes: a longer file is not ours, and would fill the memory."""
 
 
 def all_users() -> bool:

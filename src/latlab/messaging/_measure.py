@@ -184,7 +184,7 @@ _MOST_ENDS = 64
 
 
 def _check_many(settings: Settings, facts: Facts) -> None:
-    """Whether the transport serves so many senders and receivers.
+    """Whether the transport serves that many senders and receivers.
 
     Raises:
         UsageError: with what to change.

@@ -73,7 +73,7 @@ def judging(function: Any) -> Any:
 
 
 def budget(seconds: float, of_time: str, of_pairs: str) -> Callable[[Any], Any]:
-    """What a comparison may take: `--seconds`, by default so many, and `--pairs`, with the help of either."""
+    """What a comparison may take: `--seconds` and `--pairs`, with the default and the help of each."""
 
     def decorate(function: Any) -> Any:
         function = click.option("--pairs", type=click.IntRange(min=2), help=of_pairs)(function)

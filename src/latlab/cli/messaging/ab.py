@@ -98,5 +98,5 @@ def report_command(recordings: tuple[str, ...], output: str) -> int:
         written = [str(path) for path in write_systems(Path(output), kept)]
     except OSError as error:
         raise unwritten(output, error) from None
-    click.echo("\n".join(written))  # not above: an output that is full is no fault of the folder
+    click.echo("\n".join(written))  # outside of the try: a full output is not an error of the folder
     return ExitCode.OK

@@ -213,7 +213,7 @@ def export_command(
             written.append(str(write_html(page, measurement, result, kept, **drawn)))
     except OSError as error:
         raise unwritten(output, error) from None
-    click.echo("\n".join(written))  # not above: an output that is full is no fault of the folder
+    click.echo("\n".join(written))  # outside of the try: a full output is not an error of the folder
     return ExitCode.OK
 
 

@@ -39,7 +39,7 @@ def with_limits(found: Forecast) -> Forecast:
 def most_named(limits: Sequence[str]) -> str | None:
     """What most of the runs of a point name, where half of them agree; None where they don't.
 
-    A short run often can't tell two stages apart that are about as slow, and says so: that is no name.
+    A short run often can't tell two stages apart that are about as slow, and says so: then none is named.
     """
     named = Counter(one for one in limits if one not in _SILENT)
     if not named:

@@ -178,7 +178,7 @@ class RabbitMq(_Asynchronous, Confirming):
         if int(driver["prefetch"]):
             await self._channel.set_qos(prefetch_count=int(driver["prefetch"]))
         self._exchange, durable = self._channel.default_exchange, driver["durable"] == "yes"
-        durable = durable or driver["queue-type"] == "quorum"  # there is no other
+        durable = durable or driver["queue-type"] == "quorum"  # quorum queues are always durable
         if groups > 1:
             self._exchange = await self._channel.declare_exchange(
                 self._name, self._pika.ExchangeType.FANOUT, auto_delete=True, durable=False
