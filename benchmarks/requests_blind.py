@@ -47,7 +47,7 @@ def measure(name: str, seconds: int) -> tuple[dict[str, Any], dict[str, Any]]:
     _SCRATCH.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=_SCRATCH))
     try:
-        for file in PROGRAMS.glob(f"{name}.*"):
+        for file in (*PROGRAMS.glob(f"{name}.*"), PROGRAMS / "load.py"):
             shutil.copy(file, folder)
         source = folder / f"{name}.server.cpp"
         if source.exists():

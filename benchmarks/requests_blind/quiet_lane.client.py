@@ -1,46 +1,8 @@
-import random
-import socket
-import sys
-import threading
-import time
-
-address = ("127.0.0.1", int(sys.argv[1]) if len(sys.argv) > 1 else 7403)
-seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 10
-log_path = sys.argv[3] if len(sys.argv) > 3 else "quiet_lane.latencies"
-CONNECTIONS, PAUSE = 3, 0.004
-rows, lock = [], threading.Lock()
+from load import in_turn
 
 
 def ask(number):
     return b"%d\n" % (number * 131 % 10000)
 
 
-def swimmer(seed):
-    rng = random.Random(seed)
-    s = socket.create_connection(address)
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    stream = s.makefile("rb")
-    mine, number = [], seed * 100_000
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        number += 1
-        request = ask(number)
-        sent = time.monotonic_ns()
-        s.sendall(request)
-        if not stream.readline():
-            break
-        mine.append((sent, time.monotonic_ns() - sent))
-        time.sleep(rng.expovariate(1 / PAUSE))
-    with lock:
-        rows.extend(mine)
-
-
-threads = [threading.Thread(target=swimmer, args=(k + 1,)) for k in range(CONNECTIONS)]
-for t in threads:
-    t.start()
-for t in threads:
-    t.join()
-rows.sort()
-with open(log_path, "w") as log:
-    for sent, latency in rows:
-        log.write(f"{sent},{latency}\n")
+in_turn(ask, 3, 0.004)
