@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from latlab.errors import InputError
 from latlab.formats.hdr import hlog
 from latlab.formats.hdr.encoding import EncodingError, decode, encode
-from latlab.stats.histogram import HOUR_NS, Histogram
+from latlab.stats.histogram import HOUR_NS, MAX_VALUE, Histogram
 
 SHARED = Path(os.environ.get("LATLAB_SHARED", Path(__file__).parents[3] / "shared"))
 
@@ -323,3 +323,17 @@ def test_what_is_no_percentile_table_is_refused(tmp_path: Path, text: str) -> No
     (tmp_path / "x").write_text(text)
     with pytest.raises(InputError):
         hlog.read_hgrm(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("lowest", "digits"), [(72_069_390_132_707_331, 1), (1 << 61, 0), (1 << 50, 3), (1, 5)]
+)
+def test_intervals_merge_where_the_lowest_value_leaves_no_room_for_three_digits(
+    lowest: int, digits: int
+) -> None:
+    one = Histogram(lowest, MAX_VALUE, digits)
+    one.record_many([lowest, 2 * lowest])
+    total = hlog.merged([hlog.Interval(0.0, 1.0, one)] * 2)
+    assert total.count == 4
+    assert total.bins.lowest == lowest
+    assert total.bins.digits >= digits

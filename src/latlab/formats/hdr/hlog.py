@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from latlab.errors import InputError
 from latlab.formats.hdr.encoding import EncodingError, decode, encode
-from latlab.model.statistics.histogram import MAX_VALUE, Histogram
+from latlab.model.statistics.histogram import MAX_VALUE, Histogram, most_digits
 
 __all__ = [
     "Hgrm",
@@ -119,6 +119,7 @@ def read_log(path: str | os.PathLike[str]) -> Log:
 def merged(intervals: Iterable[Interval]) -> Histogram:
     """All intervals in one histogram that has room for every one of them, with at least three digits.
 
+    Where the lowest value is so large that 64 bits leave no room for three, there are as many as fit.
     Counts of a coarser histogram are placed as `Histogram.merge` says, so totals are those that
     HdrHistogram's own tools show for the same log.
 
@@ -133,10 +134,11 @@ def merged(intervals: Iterable[Interval]) -> Histogram:
         raise ValueError("there is no interval to merge")
     if len(ratios) > 1:
         raise ValueError("the intervals' values have different scales, so their counts can't be added")
+    lowest = min(h.bins.lowest for h in histograms)
     total = Histogram(
-        min(h.bins.lowest for h in histograms),
+        lowest,
         min(MAX_VALUE, max(max(h.bins.highest, int(h.bins.upper()[-1])) for h in histograms)),
-        max(3, *(h.bins.digits for h in histograms)),
+        max(min(3, most_digits(lowest)), *(h.bins.digits for h in histograms)),
     )
     for histogram in histograms:
         total.merge(histogram)

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["HOUR_NS", "MAX_VALUE", "Bins", "Histogram", "counted_values"]
+__all__ = ["HOUR_NS", "MAX_VALUE", "Bins", "Histogram", "counted_values", "most_digits"]
 
 HOUR_NS = 3_600_000_000_000
 MAX_VALUE = 2**63 - 1
@@ -33,6 +33,20 @@ def counted_values(values: ArrayLike) -> NDArray[Any]:
     if series.size and series.dtype.kind == "i" and int(series.min()) < 0:
         raise ValueError("a histogram counts no negative values")
     return series
+
+
+def most_digits(lowest: int) -> int:
+    """How many significant digits, 0 to 5, bins can have above a lowest value, in values of 64 bits.
+
+    Args:
+        lowest: 1 to 2^62.
+    """
+    return max(d for d in range(6) if d == 0 or _half_magnitude(d) + lowest.bit_length() <= 62)
+
+
+def _half_magnitude(digits: int) -> int:
+    """The power of two at or above 2·10^digits, halved: so many bins have the width of one unit."""
+    return (2 * 10**digits - 1).bit_length() - 1
 
 
 class Bins:
@@ -55,8 +69,7 @@ class Bins:
         if not 2 * lowest <= highest <= MAX_VALUE:
             raise ValueError(f"the highest value must be between {2 * lowest} and 2^63 - 1, not {highest}")
         self.lowest, self.highest, self.digits = lowest, highest, digits
-        # The power of two at or above 2·10^digits: so many bins have the width of one unit.
-        self.half_magnitude = (2 * 10**digits - 1).bit_length() - 1
+        self.half_magnitude = _half_magnitude(digits)
         self._unit_magnitude = lowest.bit_length() - 1
         if self.half_magnitude + 1 + self._unit_magnitude > 62:
             raise ValueError(f"a lowest value of {lowest} leaves no room for {digits} digits")
