@@ -79,23 +79,28 @@ class Called:
         os.close(write)
         os.close(write_err)
         text: dict[int, str] = {}
+        timers = [threading.Timer(_LONGEST_S, os.killpg, (child, signal.SIGKILL))]
+        endless = " ".join(arguments[: 2 if arguments[0] == "queues" else 1]) in ENDLESS
+        # How long it takes to say where it serves depends on who else computes.
+        interrupt = threading.Timer(1.0, os.killpg, (child, signal.SIGINT))
+        spoken = threading.Lock()
 
         def drain(pipe: int) -> None:
             with os.fdopen(pipe, errors="replace") as said:
-                text[pipe] = said.read()
+                first = said.read(1)
+                if endless and first and spoken.acquire(blocking=False):
+                    interrupt.start()
+                text[pipe] = first + said.read()
 
         readers = [threading.Thread(target=drain, args=(pipe,)) for pipe in (read, read_err)]
-        for reader in readers:
-            reader.start()
-        timers = [threading.Timer(_LONGEST_S, os.killpg, (child, signal.SIGKILL))]
-        if " ".join(arguments[: 2 if arguments[0] == "queues" else 1]) in ENDLESS:
-            timers.append(threading.Timer(3.0, os.killpg, (child, signal.SIGINT)))
-        for timer in timers:
-            timer.start()
+        if endless:
+            timers.append(threading.Timer(_LONGEST_S / 2, os.killpg, (child, signal.SIGINT)))
+        for one in (*readers, *timers):
+            one.start()
         try:
             self.code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         finally:
-            for timer in timers:
+            for timer in (*timers, interrupt):
                 timer.cancel()
         for reader in readers:
             reader.join()

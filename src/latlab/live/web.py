@@ -96,6 +96,7 @@ class Server:
         )
         self._loop: IOLoop | None = None
         self._thread: threading.Thread | None = None
+        self._refused: OSError | None = None
 
     @property
     def port(self) -> int:
@@ -103,11 +104,26 @@ class Server:
         return int(self._sockets[0].getsockname()[1])
 
     def start(self) -> None:
-        """Answer, on a thread of its own."""
+        """Answer, on a thread of its own.
+
+        Raises:
+            OSError: the thread could not begin, as where no file may be opened any more.
+        """
         ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(ready,), name="latlab-http", daemon=True)
+        self._thread = threading.Thread(target=self._begun, args=(ready,), name="latlab-http", daemon=True)
         self._thread.start()
         ready.wait()
+        if self._refused is not None:
+            raise self._refused
+
+    def _begun(self, ready: threading.Event) -> None:
+        try:
+            self._run(ready)
+        except OSError as error:
+            if ready.is_set():
+                raise
+            self._refused, self._loop = error, None
+            ready.set()
 
     def _run(self, ready: threading.Event) -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())

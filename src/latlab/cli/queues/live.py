@@ -154,8 +154,8 @@ def serve_(
         raise UsageError(
             f"can't listen on {address}:{port}: {error.strerror}", remedy="choose another --port, or 0"
         ) from None
-    click.echo(f"serving {link(address, server.port, '/metrics', token)}", err=True)
     server.start()
+    click.echo(f"serving {link(address, server.port, '/metrics', token)}", err=True)
     try:
         threading.Event().wait()
     finally:
