@@ -13,6 +13,16 @@
 
 namespace latlab {
 
+// A clock of the kernel's.
+inline std::uint64_t clock_ns(clockid_t clock) noexcept {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+inline std::uint64_t monotonic_ns() noexcept {
+  return clock_ns(CLOCK_MONOTONIC);
+}
+
 // The counter, without ordering: may move by a few instructions either way. 7 to 10 ns.
 inline std::uint64_t ticks() noexcept {
 #if defined(__x86_64__)
@@ -22,9 +32,7 @@ inline std::uint64_t ticks() noexcept {
   asm volatile("mrs %0, cntvct_el0" : "=r"(value));
   return value;
 #else
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+  return monotonic_ns();
 #endif
 }
 
@@ -52,12 +60,6 @@ inline std::uint64_t ticks_ordered() noexcept {
 #else
   return ticks();
 #endif
-}
-
-inline std::uint64_t monotonic_ns() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 // The counter and CLOCK_MONOTONIC at one instant.

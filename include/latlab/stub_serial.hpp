@@ -117,15 +117,21 @@ struct Serial<std::basic_string<char, C, A>> {
   }
 };
 
-template <class Sequence>
-struct SerialSequence {
-  using T = typename Sequence::value_type;
+// A count, and so many elements.
+template <class Elements>
+struct SerialElements {
+  using T = typename Elements::value_type;
   static std::string layout() { return "v(" + Serial<T>::layout() + ")"; }
-  static void save(const Sequence& values, Bytes& out) {
+  static void save(const Elements& values, Bytes& out) {
     const auto size = static_cast<std::uint32_t>(values.size());
     put(out, &size, sizeof size);
     for (const T& value : values) Serial<T>::save(value, out);
   }
+};
+
+template <class Sequence>
+struct SerialSequence : SerialElements<Sequence> {
+  using T = typename Sequence::value_type;
   static void load(Sequence& values, Reader& in) {
     values.resize(in.template take<std::uint32_t>());
     for (T& value : values) Serial<T>::load(value, in);  // elements that exist are overwritten in place
@@ -154,14 +160,8 @@ struct Serial<std::vector<bool>> {
 };
 
 template <class Set>
-struct SerialSet {
+struct SerialSet : SerialElements<Set> {
   using T = typename Set::value_type;
-  static std::string layout() { return "v(" + Serial<T>::layout() + ")"; }
-  static void save(const Set& values, Bytes& out) {
-    const auto size = static_cast<std::uint32_t>(values.size());
-    put(out, &size, sizeof size);
-    for (const T& value : values) Serial<T>::save(value, out);
-  }
   static void load(Set& values, Reader& in) {
     values.clear();
     for (auto left = in.template take<std::uint32_t>(); left > 0; --left) {

@@ -11,9 +11,9 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <ctime>
 #include <deque>
 #include <exception>
+#include <latlab/clock.hpp>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -24,15 +24,10 @@
 
 namespace {
 
+using latlab::monotonic_ns;
 using latlab::apps::number;
 
 volatile std::sig_atomic_t stop = 0;
-
-std::uint64_t now_ns() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(t.tv_nsec);
-}
 
 struct Line {
   std::uint64_t delay_ns = 0;
@@ -60,7 +55,7 @@ class Direction {
       const ssize_t n = read(from_, buffer.data(), buffer.size());
       if (n <= 0) return;
       if (waiting_.size() >= line_.limit || random_() % 1'000'000 < line_.loss_ppm) continue;
-      const std::uint64_t now = now_ns();
+      const std::uint64_t now = monotonic_ns();
       std::uint64_t at = now;
       if (line_.rate_bits != 0) {  // the wire is busy until the packets before it are through
         if (wire_free_ < now) wire_free_ = now;
@@ -77,7 +72,7 @@ class Direction {
   }
 
   void give() {
-    while (!waiting_.empty() && waiting_.front().due_ns <= now_ns()) {
+    while (!waiting_.empty() && waiting_.front().due_ns <= monotonic_ns()) {
       const Packet& packet = waiting_.front();
       if (write(to_, packet.bytes.data(), packet.bytes.size()) < 0 && errno == EAGAIN) return;
       waiting_.pop_front();
@@ -118,7 +113,7 @@ int run(const std::vector<std::string_view>& arguments) {
   if (std::puts("ready") < 0 || std::fflush(stdout) != 0) return 1;
   while (stop == 0) {
     const std::uint64_t due = std::min(both[0].next_due(), both[1].next_due());
-    const std::uint64_t now = now_ns();
+    const std::uint64_t now = monotonic_ns();
     // Woken up a little early, and spinning from there: a sleeper is some 60 us late.
     std::uint64_t rest = due == ~0ULL ? 50'000'000U : (due > now ? due - now : 0);
     rest = rest > 100'000 ? rest - 100'000 : 0;

@@ -83,6 +83,17 @@ inline constexpr std::uint32_t kLastTick = kDollar + (UINT32_MAX - kDollar) / kC
 [[nodiscard]] constexpr std::uint32_t price_of(std::uint32_t tick) noexcept {
   return tick < kDollar ? tick : kDollar + (tick - kDollar) * kCent;
 }
+// Takes quantity off the level with this key of a map of levels; one that is emptied goes.
+template <class Levels>
+void take_off(Levels& levels, std::uint32_t key, std::uint64_t qty) {
+  const auto at = levels.find(key);
+  if (at == levels.end()) return;
+  if (at->second > qty) {
+    at->second -= qty;
+  } else {
+    levels.erase(at);
+  }
+}
 }  // namespace detail
 
 class MapSide {
@@ -92,15 +103,7 @@ class MapSide {
 
   void add(std::uint32_t price, std::uint64_t qty) { levels_[price ^ flip_] += qty; }
 
-  void remove(std::uint32_t price, std::uint64_t qty) {
-    const auto at = levels_.find(price ^ flip_);
-    if (at == levels_.end()) return;
-    if (at->second > qty) {
-      at->second -= qty;
-    } else {
-      levels_.erase(at);
-    }
-  }
+  void remove(std::uint32_t price, std::uint64_t qty) { detail::take_off(levels_, price ^ flip_, qty); }
 
   bool change(std::uint32_t price, std::int64_t shares) { return change_by_parts(*this, price, shares); }
 
@@ -161,13 +164,7 @@ class SortedSide {
       if (near_.empty() && !far_.empty()) refill();
       return;
     }
-    const auto at = far_.find(key);
-    if (at == far_.end()) return;
-    if (at->second > qty) {
-      at->second -= qty;
-    } else {
-      far_.erase(at);
-    }
+    detail::take_off(far_, key, qty);
   }
 
   bool change(std::uint32_t price, std::int64_t shares) { return change_by_parts(*this, price, shares); }

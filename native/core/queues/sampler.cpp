@@ -40,12 +40,6 @@ void add(std::atomic<std::uint64_t>& count, std::uint64_t more) noexcept {
   count.store(count.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }
 
-std::uint64_t thread_cpu_ns() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 }  // namespace
 
 // A target as the sweep reads it, and what it was at the last look. Ten thousand of them and their counts are
@@ -279,7 +273,7 @@ void Sampler::run() noexcept {
 
 void Sampler::flush() noexcept {
   if (chunk_ != nullptr) close_chunk();
-  cpu_ns_.store(thread_cpu_ns(), std::memory_order_relaxed);
+  cpu_ns_.store(clock_ns(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
 }
 
 void Sampler::sweep_at(std::uint64_t now_ns) noexcept {
@@ -423,7 +417,7 @@ void Sampler::add_gap(std::uint64_t from_ns, std::uint64_t to_ns, std::uint64_t 
 }
 
 void Sampler::close_chunk() noexcept {
-  cpu_ns_.store(thread_cpu_ns(), std::memory_order_relaxed);
+  cpu_ns_.store(clock_ns(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
   chunk_ = nullptr;
   written_.store(written_.load(std::memory_order_relaxed) + 1,
                  std::memory_order_release);  // all of the chunk

@@ -107,9 +107,7 @@ SpinResult run_cpu(SwitchFlag& flag, std::uint64_t start, std::int64_t cpu, std:
 }  // namespace
 
 std::int64_t thread_cpu_ns() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+  return static_cast<std::int64_t>(clock_ns(CLOCK_THREAD_CPUTIME_ID));
 }
 
 void execute(std::uint64_t iterations) noexcept {

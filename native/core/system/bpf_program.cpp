@@ -233,15 +233,25 @@ void leave_unless_sampled(Assembler& a, int sampling, std::uint32_t key_at) {
   a.land(wanted);
 }
 
-// Of a fork by a wanted process: the child is wanted from its first call on.
-void adopt(Assembler& a, int processes, std::uint32_t child_at) {
-  a.helper(kPidTgid);
-  a.shift_right(BPF_REG_0, 32);
-  a.store32(BPF_REG_10, -4, BPF_REG_0);
-  a.map(BPF_REG_1, processes);
+// r0 becomes the address of the value in a map of the key that stands at -4 of the stack, or 0.
+void look_up(Assembler& a, int map) {
+  a.map(BPF_REG_1, map);
   a.move(BPF_REG_2, BPF_REG_10);
   a.plus(BPF_REG_2, -4);
   a.helper(kMapLookup);
+}
+
+// r0 becomes the address of the running process's word in `processes`, or 0.
+void find_process(Assembler& a, int processes) {
+  a.helper(kPidTgid);
+  a.shift_right(BPF_REG_0, 32);
+  a.store32(BPF_REG_10, -4, BPF_REG_0);
+  look_up(a, processes);
+}
+
+// Of a fork by a wanted process: the child is wanted from its first call on.
+void adopt(Assembler& a, int processes, std::uint32_t child_at) {
+  find_process(a, processes);
   const std::size_t stranger = a.if_zero(BPF_REG_0);
   a.load32(BPF_REG_1, BPF_REG_6, static_cast<std::int16_t>(child_at));
   a.store32(BPF_REG_10, -4, BPF_REG_1);
@@ -259,10 +269,7 @@ void adopt(Assembler& a, int processes, std::uint32_t child_at) {
 // r0 becomes the address of this CPU's word of contexts, or 0.
 void find_context(Assembler& a, int contexts) {
   a.store32_value(BPF_REG_10, -4, 0);
-  a.map(BPF_REG_1, contexts);
-  a.move(BPF_REG_2, BPF_REG_10);
-  a.plus(BPF_REG_2, -4);
-  a.helper(kMapLookup);
+  look_up(a, contexts);
 }
 
 // Of an interrupt that begins or ends: says so to those that come meanwhile, and counts how long it took.
@@ -319,13 +326,7 @@ std::vector<bpf_insn> program(const Program& wanted) {
   if (adopts_at > 0) adopt(a, adopting, adopts_at);
   if (sampling >= 0 && key_at > 0) leave_unless_sampled(a, sampling, key_at);
   if (processes >= 0) {
-    a.helper(kPidTgid);
-    a.shift_right(BPF_REG_0, 32);
-    a.store32(BPF_REG_10, -4, BPF_REG_0);
-    a.map(BPF_REG_1, processes);
-    a.move(BPF_REG_2, BPF_REG_10);
-    a.plus(BPF_REG_2, -4);
-    a.helper(kMapLookup);
+    find_process(a, processes);
     const std::size_t known = a.unless_zero(BPF_REG_0);
     a.leave();
     a.land(known);
@@ -340,10 +341,7 @@ std::vector<bpf_insn> program(const Program& wanted) {
   a.helper(kRingReserve);
   const std::size_t room = a.unless_zero(BPF_REG_0);
   a.store32_value(BPF_REG_10, -4, static_cast<std::int32_t>(event));
-  a.map(BPF_REG_1, counters);
-  a.move(BPF_REG_2, BPF_REG_10);
-  a.plus(BPF_REG_2, -4);
-  a.helper(kMapLookup);
+  look_up(a, counters);
   const std::size_t none = a.if_zero(BPF_REG_0);
   a.set(BPF_REG_1, 1);
   a.add_atomic64(BPF_REG_0, BPF_REG_1);

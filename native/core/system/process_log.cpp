@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <ctime>
 #include <fstream>
+#include <latlab/clock.hpp>
 #include <sstream>
 
 namespace latlab::system {
@@ -14,12 +14,6 @@ constexpr std::size_t kMostStrangers = 65536;
 constexpr std::size_t kMostFiles = 512;  // held open for unwinding
 
 }  // namespace
-
-std::uint64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 ProcessLog::~ProcessLog() {
   for (const auto& [key, descriptor] : files_)
@@ -53,7 +47,7 @@ void ProcessLog::map(std::uint64_t time_ns, pid_t pid, std::uint64_t begin, std:
 
 // The mappings that were there before: as if they had been made at the beginning.
 void ProcessLog::read_maps(pid_t pid) {
-  const std::uint64_t time_ns = now_ns();  // before: what is mapped meanwhile is told by an event, too
+  const std::uint64_t time_ns = monotonic_ns();  // before: what is mapped meanwhile is told by an event, too
   std::ifstream file("/proc/" + std::to_string(pid) + "/maps");
   std::string line;
   while (std::getline(file, line)) {

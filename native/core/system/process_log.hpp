@@ -38,8 +38,6 @@ T at(const std::uint8_t* bytes, std::size_t offset) {
   return value;
 }
 
-std::uint64_t now_ns();  // CLOCK_MONOTONIC
-
 class ProcessLog {
  public:
   explicit ProcessLog(std::function<void(pid_t)> joined) : joined_(std::move(joined)) {}

@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
+#include <latlab/clock.hpp>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -232,12 +232,12 @@ struct StackSampler::State {
     prctl(PR_SET_NAME, "latlab-stacks");
     std::vector<pollfd> waiting{{.fd = wake, .events = POLLIN, .revents = 0}};
     for (const Ring& ring : rings) waiting.push_back({.fd = ring.descriptor, .events = POLLIN, .revents = 0});
-    std::uint64_t steered = now_ns();
+    std::uint64_t steered = monotonic_ns();
     std::uint64_t spaced = steered;
     while (running.load(std::memory_order_acquire)) {  // acquire: pairs with stop()
       if (poll(waiting.data(), waiting.size(), kDrainMs) < 0 && errno != EINTR) return;
       drain();
-      const std::uint64_t now = now_ns();
+      const std::uint64_t now = monotonic_ns();
       if (now - spaced > 20'000'000U) {
         for (Ring& ring : rings) space_out(ring, now - spaced);
         spaced = now;
@@ -248,10 +248,7 @@ struct StackSampler::State {
         steered = now;
       }
     }
-    timespec used_cpu{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used_cpu);
-    drain_cpu_ns = (static_cast<std::uint64_t>(used_cpu.tv_sec) * 1'000'000'000U) +
-                   static_cast<std::uint64_t>(used_cpu.tv_nsec);
+    drain_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   }
 
   void open_cpu(int cpu) {
