@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 
@@ -38,14 +38,6 @@ COMMANDS: dict[str, str] = {
 EXTRAS = {"pyarrow": "market", "scipy": "market"}
 
 
-class Latlab(LazyGroup):
-    """The commands, each in a module of its own name."""
-
-    subcommands: ClassVar[dict[str, tuple[str, str]]] = {
-        name: (name, text) for name, text in COMMANDS.items()
-    }
-
-
 def _tell_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
     """Prints the version, the commit that it was built from, and what built it."""
     if not asked or context.resilient_parsing:
@@ -58,7 +50,11 @@ def _tell_version(context: click.Context, _option: click.Parameter, asked: bool)
     context.exit()
 
 
-@click.group(cls=Latlab, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    subcommands={name: (name, text) for name, text in COMMANDS.items()},  # each in a module of its name
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_tell_version,
               help="Show the version, its commit and its build.")  # fmt: skip
 def latlab() -> None:

@@ -31,13 +31,7 @@ def title(target: Sequence[str], known: Sequence[Application]) -> str:
     token="Token that a browser must send [default: random].",
     no_token="Let every user of this machine see it.",
 )
-@click.option(
-    "--period",
-    type=Duration(least=20_000_000),
-    default="100ms",
-    show_default=True,
-    help="Time between two updates.",
-)
+@click.option("--period", type=Duration(least=20_000_000), default="100ms", help="Time between two updates.")
 @ALL_USERS
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="Leave this queue out; repeatable.")
 def dashboard(

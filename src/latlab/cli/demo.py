@@ -16,13 +16,7 @@ _AROUND_S = 3.0  # for feeds that are generated before, and the diagnosis after
 
 
 @click.command()
-@click.option(
-    "--seconds",
-    type=Seconds(0.2, 3600),
-    default=8.0,
-    show_default=True,
-    help="Duration of the feeds.",
-)
+@click.option("--seconds", type=Seconds(0.2, 3600), default=8.0, help="Duration of the feeds.")
 @feed_and_output("demo", "Plant service time in a stage of the pipeline, or one instance of it.")
 @click.option(
     "--layout",
@@ -42,15 +36,9 @@ _AROUND_S = 3.0  # for feeds that are generated before, and the diagnosis after
     metavar="TIME",
     help="Period of the sampler, such as 1ms (a bare number is ns) [default: the layout's].",
 )
+@click.option("--seed", type=click.IntRange(0), default=1, help="Seed of the generated feeds.")
 @click.option(
-    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the generated feeds."
-)
-@click.option(
-    "--symbols",
-    type=click.IntRange(1, 60_000),
-    default=200,
-    show_default=True,
-    help="Symbols of the generated feeds.",
+    "--symbols", type=click.IntRange(1, 60_000), default=200, help="Symbols of the generated feeds."
 )
 @click.option("--scheduler", is_flag=True,
               help="Record the threads' scheduler events, too, for 'latlab queues tail'.")  # fmt: skip

@@ -34,11 +34,7 @@ _EPILOG = "`latlab diagnose compare A B` compares two diagnoses, before and afte
     type=Seconds(0.2, 3600),
     help="Duration of a run of the pipeline [default: 3]; limit for a command or process [default: 30].",
 )
-@click.option(
-    "--budget",
-    type=Seconds(5, 86_400),
-    help="Wall time of the whole diagnosis [default: 180].",
-)
+@click.option("--budget", type=Seconds(5, 86_400), help="Wall time of the whole diagnosis [default: 180].")
 @click.option(
     "--seed", type=click.IntRange(0), help="Seed of generated feeds and of the order of runs [default: 1]."
 )
@@ -53,6 +49,7 @@ _EPILOG = "`latlab diagnose compare A B` compares two diagnoses, before and afte
 @click.option(
     "--forecast/--no-forecast",
     default=True,
+    show_default=False,
     help="Forecast what a faster stage would gain, which takes the most time.",
 )
 @click.option(

@@ -82,7 +82,6 @@ def clocks(as_json: bool) -> int:
     type=click.Choice(["bench", "jitter", "messaging"]),
     help="Kind of measurement to tune for.",
     default="bench",
-    show_default=True,
 )
 @click.option("--cpus", help="The cores that measure, as 0-3,7.")
 @click.option("--measure", is_flag=True, help="Keep only what is seen to help; takes a minute or more.")

@@ -28,8 +28,6 @@ SUBCOMMANDS = {
 class BenchGroup(LazyGroup):
     """Takes what follows `--` without a subcommand for a command to measure."""
 
-    subcommands = SUBCOMMANDS
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """`latlab bench [OPTIONS] -- CMD` is `latlab bench command [OPTIONS] -- CMD`."""
         if "--" in args and args[0].startswith("-"):
@@ -37,6 +35,6 @@ class BenchGroup(LazyGroup):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=BenchGroup)
+@click.group(cls=BenchGroup, subcommands=SUBCOMMANDS)
 def bench(**_: Any) -> None:
     """Measure code, and tell whether a change made it faster."""

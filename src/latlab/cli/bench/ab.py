@@ -52,17 +52,10 @@ def judging(function: Any) -> Any:
     """What a verdict is over, and at what level."""
     options = [
         click.option("--effect", metavar="PERCENT", help="Smallest effect that matters, as 1% or 0.01."),
-        click.option(
-            "--alpha",
-            type=click.FloatRange(1e-9, 0.5),
-            default=0.05,
-            show_default=True,
-            help="Significance level.",
-        ),
+        click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.05, help="Significance level."),
         click.option(
             "--measures",
             default="typical,mean",
-            show_default=True,
             callback=_measures,
             help="Measures that must agree to be equivalent: typical, mean, tail. A change of any is found.",
         ),
@@ -78,9 +71,7 @@ def budget(seconds: float, of_time: str, of_pairs: str) -> Callable[[Any], Any]:
     def decorate(function: Any) -> Any:
         function = click.option("--pairs", type=click.IntRange(min=2), help=of_pairs)(function)
         kind = Seconds(0.01)
-        return click.option("--seconds", type=kind, default=seconds, show_default=True, help=of_time)(
-            function
-        )
+        return click.option("--seconds", type=kind, default=seconds, help=of_time)(function)
 
     return decorate
 
@@ -97,7 +88,6 @@ PADDING = "Move functions by a distance drawn for each build (CFLAGS and CXXFLAG
     "--power",
     type=click.FloatRange(0.5, 0.999),
     default=0.9,
-    show_default=True,
     help="Probability of finding the smallest effect; the plan shows the pairs that it takes.",
 )
 @click.option(
@@ -294,7 +284,6 @@ def show(documents: Sequence[dict[str, Any]], result: dict[str, Any], *, as_json
     "--comparisons",
     type=click.IntRange(min=1),
     default=20,
-    show_default=True,
     help="Number of comparisons of each fixture with itself.",
 )
 @judging

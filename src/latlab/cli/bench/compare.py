@@ -73,30 +73,20 @@ ACCEPTED = click.option(
     "--accepted",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("latlab-accepted.json"),
-    show_default=True,
     help="File of accepted levels; commit it.",
 )
 
 
 @click.command()
 @click.argument("files", type=FILE, nargs=-1, required=True)
-@click.option(
-    "--effect", metavar="PERCENT", default="1%", show_default=True, help="Smallest change that counts."
-)
+@click.option("--effect", metavar="PERCENT", default="1%", help="Smallest change that counts.")
 @click.option(
     "--false-alarms",
     type=click.FloatRange(1e-6, 100),
     default=0.1,
-    show_default=True,
     help="False alarms a year, of all benchmarks together.",
 )
-@click.option(
-    "--results-per-year",
-    type=click.FloatRange(1),
-    default=365.0,
-    show_default=True,
-    help="Number of results a year.",
-)
+@click.option("--results-per-year", type=click.FloatRange(1), default=365.0, help="Number of results a year.")
 @ACCEPTED
 @JSON
 def history(
@@ -134,7 +124,7 @@ def history(
 
 @click.command()
 @click.argument("result")
-@click.option("--benchmark", default="*", help="Name of the benchmark [default: all].")
+@click.option("--benchmark", default="*", show_default=False, help="Name of the benchmark [default: all].")
 @ACCEPTED
 def accept(result: str, benchmark: str, accepted: Path) -> None:
     """Accept the level that begins with RESULT: `bench history` no longer calls it slower."""

@@ -53,7 +53,6 @@ def measuring(function: Function) -> Function:
             "--warmup",
             type=click.IntRange(min=0),
             default=10,
-            show_default=True,
             help="Unmeasured iterations before the measured ones.",
         ),
         click.option(
@@ -83,11 +82,7 @@ def measuring(function: Function) -> Function:
             help="Memory limit of a process [default: none].",
         ),
         click.option(
-            "--timeout",
-            type=Seconds(0.01),
-            default=60.0,
-            show_default=True,
-            help="Time limit of a process, in seconds.",
+            "--timeout", type=Seconds(0.01), default=60.0, help="Time limit of a process, in seconds."
         ),
         click.option(
             "--cold", is_flag=True, help="Empty the caches before each call; `run` measures both ways."

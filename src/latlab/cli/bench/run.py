@@ -158,7 +158,7 @@ def _counts(context: click.Context, parameter: click.Parameter, value: str | Non
 
 def _running(function: Any) -> Any:
     options = [
-        click.option("--seconds", type=Seconds(0.01), default=2.0, show_default=True, help="Time budget."),
+        click.option("--seconds", type=Seconds(0.01), default=2.0, help="Time budget."),
         click.option("--processes", type=click.IntRange(min=1), help="Number of processes [default: 5]."),
         click.option("--csv", "as_csv", is_flag=True, help="Print lines of testcase,nanoseconds."),
         click.option("--mean", is_flag=True, help="Show the mean in the summary, too."),

@@ -16,13 +16,7 @@ from latlab.reports.json import document as json_of
 
 @click.command()
 @click.argument("fixture")
-@click.option(
-    "--blocks",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="Number of runs of each combination.",
-)
+@click.option("--blocks", type=click.IntRange(min=1), default=5, help="Number of runs of each combination.")
 @click.option("--factors", help="Factors to vary, separated by commas [default: all].")
 @measuring
 @click.option(

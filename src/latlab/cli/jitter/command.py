@@ -32,36 +32,18 @@ _CLASSIC = {"bins": 20, "knee": 50, "least": 10, "outbuf": 10_000, "pause": 0, "
     cls=SuggestingGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.option("--cpus", help="Cores to measure on, as 0-3,7; all allowed ones by default.")
+@click.option("-r", "--seconds", "--runtime", type=Seconds(), default=1.0, help="Seconds to run.")
 @click.option(
-    "-r", "--seconds", "--runtime", type=Seconds(), default=1.0, show_default=True, help="Seconds to run."
-)
-@click.option(
-    "-b",
-    "--bins",
-    type=click.IntRange(min=2),
-    default=20,
-    show_default=True,
-    help="Bins of the histogram: an even number.",
+    "-b", "--bins", type=click.IntRange(min=2), default=20, help="Bins of the histogram: an even number."
 )
 @click.option(
     "-k", "--knee", type=int, help="Ticks up to which bins are linear; outliers are above. Chosen by default."
 )
 @click.option("-m", "--min", "least", type=int, help="Ticks at which the bins begin. Chosen by default.")
 @click.option("-f", "--outfile", type=click.Path(), help="Write outliers as x,y: ms since the start, µs.")
-@click.option(
-    "-o", "--outbuf", type=int, default=10_000, show_default=True, help="Outliers kept on each core."
-)
-@click.option(
-    "-p", "--pause", type=int, default=0, show_default=True, help="Milliseconds to sleep before each block."
-)
-@click.option(
-    "-w",
-    "--width",
-    type=click.IntRange(min=1),
-    default=80,
-    show_default=True,
-    help="Columns of the histogram.",
-)
+@click.option("-o", "--outbuf", type=int, default=10_000, help="Outliers kept on each core.")
+@click.option("-p", "--pause", type=int, default=0, help="Milliseconds to sleep before each block.")
+@click.option("-w", "--width", type=click.IntRange(min=1), default=80, help="Columns of the histogram.")
 @click.option("-s", "--sum", "sums", is_flag=True, help="Show the time in each bin, not the count.")
 @click.option(
     "--classic", is_flag=True, help="The histogram alone, with the original test's defaults, on one core."

@@ -75,7 +75,7 @@ def periods(file: str, as_json: bool) -> int:
 @click.command()
 @click.argument("before", type=click.Path())
 @click.argument("after", type=click.Path())
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the resampling.")
+@click.option("--seed", type=int, default=1, help="Seed of the resampling.")
 @JSON
 def compare(before: str, after: str, seed: int, as_json: bool) -> int:
     """Compare two recorded runs; exit code 4 when something got worse."""
@@ -119,11 +119,9 @@ def merge(runs: tuple[str, ...], output: str | None, as_json: bool) -> int:
 
 @click.command()
 @click.option("--cpus", help="Cores, as 0-3,7; all allowed ones by default.")
-@click.option("-r", "--seconds", type=Seconds(), default=0.5, show_default=True, help="Duration of a run.")
-@click.option(
-    "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Number of runs of each condition."
-)
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the order.")
+@click.option("-r", "--seconds", type=Seconds(), default=0.5, help="Duration of a run.")
+@click.option("--rounds", type=click.IntRange(1), default=3, help="Number of runs of each condition.")
+@click.option("--seed", type=int, default=1, help="Seed of the order.")
 @click.option("--html", type=click.Path(), help="Write a page with the plots.")
 @JSON
 def study(cpus: str | None, seconds: float, rounds: int, seed: int, html: str | None, as_json: bool) -> int:

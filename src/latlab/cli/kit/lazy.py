@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any
 
 import click
 
@@ -13,6 +13,14 @@ from latlab.cli.kit.numbers import with_numbers
 from latlab.cli.kit.progress import with_verbosity
 
 __all__ = ["LazyGroup", "SuggestingGroup"]
+
+
+def _fitted(command: click.Command) -> click.Command:
+    """The command with what all have: -q and -v, checked numbers, and defaults that its help shows."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and parameter.show_default is None:
+            parameter.show_default = True
+    return with_numbers(with_verbosity(command))
 
 
 class SuggestingGroup(click.Group):
@@ -32,17 +40,21 @@ class SuggestingGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """As click does, with the options that every command has."""
         command = super().get_command(ctx, cmd_name)
-        return None if command is None else with_numbers(with_verbosity(command))
+        return None if command is None else _fitted(command)
 
 
 class LazyGroup(SuggestingGroup):
     """Finds commands by a table, so that the group's help imports none of them.
 
-    A subclass sets `subcommands`: for each name the module of `latlab.cli` that holds a click command of
-    that name (with an underscore behind it where the name alone would hide a builtin), and its help.
+    Args:
+        subcommands: for each name the module of `latlab.cli` that holds a click command of that name (with
+            an underscore behind it where the name alone would hide a builtin), and its help.
+        attributes: as for a click group.
     """
 
-    subcommands: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    def __init__(self, *, subcommands: Mapping[str, tuple[str, str]], **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.subcommands = subcommands
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command's name, in the order of the table."""
@@ -55,7 +67,7 @@ class LazyGroup(SuggestingGroup):
         module = importlib.import_module(f"latlab.cli.{self.subcommands[cmd_name][0]}")
         command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
         assert isinstance(command, click.Command)
-        return with_numbers(with_verbosity(command))
+        return _fitted(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table."""

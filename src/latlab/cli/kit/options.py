@@ -50,9 +50,9 @@ def listening(port: int, *, token: str, no_token: str) -> Decorator:
         token, no_token: the help of these two.
     """
     options = (
-        click.option("--port", type=click.IntRange(0, 65535), default=port, show_default=True,
+        click.option("--port", type=click.IntRange(0, 65535), default=port,
                      help="Port to listen on; 0 takes a free one."),
-        click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on."),
+        click.option("--address", default="127.0.0.1", help="Address to listen on."),
         click.option("--token", help=token),
         click.option("--no-token", is_flag=True, help=no_token),
     )  # fmt: skip

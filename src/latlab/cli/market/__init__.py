@@ -24,13 +24,7 @@ SUBCOMMANDS = {
 }
 
 
-class MarketGroup(LazyGroup):
-    """The subcommands of `latlab market`."""
-
-    subcommands = SUBCOMMANDS
-
-
-@click.group(cls=MarketGroup)
+@click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
 def market() -> None:
     """Market data: ITCH and PITCH to the inside, tables for research, statistics, delays.
 

@@ -51,23 +51,20 @@ OUTPUT = click.option(
 LENIENT = click.option(
     "--lenient", is_flag=True, help="Skip and count damaged messages, and exit with code 3."
 )
-SYMBOLS = click.option("--symbols", default="", help="Only these symbols, separated by commas.")
+SYMBOLS = click.option(
+    "--symbols", default="", show_default=False, help="Only these symbols, separated by commas."
+)
 _FROM = click.option("--from", "from_", help="Begin: HH:MM:SS[.fraction] or ns since midnight.")
 _TO = click.option("--to", help="End (inclusive).")
 _DATE = click.option("--date", "day", help="Date of the session, YYYY-MM-DD [default: from FILE's name].")
 BOOK = click.option(
     "--book",
     default="ladder",
-    show_default=True,
     type=click.Choice(["ladder", "array", "map"]),
     help="Design of the book sides; all give the same result.",
 )
 CAPACITY = click.option(
-    "--capacity",
-    type=click.IntRange(min=1),
-    default=8192,
-    show_default=True,
-    help="Ticks that the array holds.",
+    "--capacity", type=click.IntRange(min=1), default=8192, help="Ticks that the array holds."
 )
 
 

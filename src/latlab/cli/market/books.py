@@ -51,9 +51,7 @@ def census(file: Path | str, as_json: bool, lenient: bool) -> int:
 @OUTPUT
 @BOOK
 @CAPACITY
-@click.option(
-    "--levels", type=click.IntRange(min=1), default=1, show_default=True, help="Number of best levels."
-)
+@click.option("--levels", type=click.IntRange(min=1), default=1, help="Number of best levels.")
 @selecting()
 @click.option("--resume", is_flag=True, help="Continue after the last row that an interrupted run wrote.")
 @JSON

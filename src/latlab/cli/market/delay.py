@@ -17,21 +17,17 @@ from latlab.reports.json import dumps
 @click.argument("a", type=Feed())
 @click.argument("b", type=Feed())
 @SYMBOLS
-@click.option(
-    "--window", type=Seconds(), default=60.0, show_default=True, help="Window of an estimate, in seconds."
-)
+@click.option("--window", type=Seconds(), default=60.0, help="Window of an estimate, in seconds.")
 @click.option(
     "--max-delay",
     type=click.FloatRange(min=0, min_open=True),
     default=5.0,
-    show_default=True,
     help="Largest delay to look for, in milliseconds.",
 )
 @click.option(
     "--resolution",
     type=click.FloatRange(min=0, min_open=True),
     default=1.0,
-    show_default=True,
     help="Width of a bin of lags, in microseconds.",
 )
 @click.option(

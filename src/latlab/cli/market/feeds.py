@@ -22,17 +22,9 @@ _LATE_NS = 100_000  # of p99, from which on the machine's own stillness is told 
 
 
 @click.command()
-@click.option("--seed", default=1, show_default=True, help="Seed of the generator.")
-@click.option(
-    "--messages", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Number of messages."
-)
-@click.option(
-    "--symbols",
-    type=click.IntRange(1, 60_000),
-    default=500,
-    show_default=True,
-    help="Largest number of symbols.",
-)
+@click.option("--seed", default=1, help="Seed of the generator.")
+@click.option("--messages", type=click.IntRange(min=1), default=1_000_000, help="Number of messages.")
+@click.option("--symbols", type=click.IntRange(1, 60_000), default=500, help="Largest number of symbols.")
 @OUTPUT
 @JSON
 def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool) -> int:
@@ -57,7 +49,6 @@ def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool
     "--linger",
     type=Seconds(zero=True),
     default=1.0,
-    show_default=True,
     help="Seconds to answer requests after the last message.",
 )
 @click.option("--fixed", type=click.FloatRange(min=0), help="Microseconds between messages.")
@@ -68,9 +59,13 @@ def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool
     help="Keep the feed's own timing, this many times faster.",
 )
 @click.option(
-    "--loss", type=click.FloatRange(0, 1), default=0.0, help="Share of messages dropped on purpose."
+    "--loss",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=False,
+    help="Share of messages dropped on purpose.",
 )
-@click.option("--seed", default=0, help="Seed of the losses.")
+@click.option("--seed", default=0, show_default=False, help="Seed of the losses.")
 @click.option("--messages", type=click.IntRange(min=1), help="Stop after this number of messages.")
 @JSON
 def replay(

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 @click.option("--every", type=EVERY, help="A row of each symbol at even times, such as 1s, 100ms, 5m.")
 @click.option("--on-change", is_flag=True, help="A row whenever one of the best levels changes.")
 @click.option(
-    "--levels",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Number of best levels (not with --at).",
+    "--levels", type=click.IntRange(min=1), default=1, help="Number of best levels (not with --at)."
 )
 @click.option("--long", "long_", is_flag=True, help="One row per level and side instead of one per time.")
 @selecting()
@@ -96,9 +92,7 @@ def snapshot(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write to."
 )
 @click.option("--symbol", required=True, help="The symbol.")
-@click.option(
-    "--levels", type=click.IntRange(min=1), default=10, show_default=True, help="Number of best levels."
-)
+@click.option("--levels", type=click.IntRange(min=1), default=10, help="Number of best levels.")
 @selecting(symbols=False)
 def lobster(
     file: Path | str,

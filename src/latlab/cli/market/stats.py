@@ -19,7 +19,6 @@ from latlab.reports.json import dumps
 @click.option(
     "--over",
     default="inside",
-    show_default=True,
     type=click.Choice(["inside", "messages"]),
     help="Events to count: changes of the inside, or messages.",
 )

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 @click.option(
     "--per",
     default="type",
-    show_default=True,
     type=click.Choice(["type", "event"]),
     help="One table per message type, or one of book events.",
 )

@@ -23,21 +23,13 @@ _CODES = {
 @click.command("ab")
 @click.argument("a", type=click.Path())
 @click.argument("b", type=click.Path())
+@click.option("--effect", type=Share(), default="5%", help="Smallest change that matters, as 5%.")
+@click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.02, help="Level.")
 @click.option(
-    "--effect", type=Share(), default="5%", show_default=True, help="Smallest change that matters, as 5%."
+    "--seconds", type=Seconds(), default=120.0, help="Time budget; a pair that has begun is finished."
 )
-@click.option("--alpha", type=click.FloatRange(1e-9, 0.5), default=0.02, show_default=True, help="Level.")
-@click.option(
-    "--seconds",
-    type=Seconds(),
-    default=120.0,
-    show_default=True,
-    help="Time budget; a pair that has begun is finished.",
-)
-@click.option(
-    "--pairs", type=click.IntRange(min=2), default=1000, show_default=True, help="Largest number of pairs."
-)
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of the order.")
+@click.option("--pairs", type=click.IntRange(min=2), default=1000, help="Largest number of pairs.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, help="Seed of the order.")
 @click.option("--duration", type=Seconds(), help="Duration of each run, whatever the files say.")
 @click.option("--no-control", is_flag=True, help="Skip the null control, which measures A against itself.")
 @JSON

@@ -26,27 +26,22 @@ FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
     "--low",
     type=click.FloatRange(min=0, min_open=True),
     default=1000.0,
-    show_default=True,
     help="Lowest rate to try, in messages a second.",
 )
 @click.option(
     "--high",
     type=click.FloatRange(min=0, min_open=True),
     default=1e8,
-    show_default=True,
     help="Highest rate to try, in messages a second.",
 )
-@click.option("--seconds", type=Seconds(), default=0.5, show_default=True, help="Duration of each trial.")
+@click.option("--seconds", type=Seconds(), default=0.5, help="Duration of each trial.")
 @click.option(
     "--precision",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.05,
-    show_default=True,
     help="Relative width of the final bracket.",
 )
-@click.option(
-    "--repeats", type=click.IntRange(min=1), default=5, show_default=True, help="Runs that confirm the limit."
-)
+@click.option("--repeats", type=click.IntRange(min=1), default=5, help="Runs that confirm the limit.")
 @JSON
 def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
     """Search for the highest rate that holds a latency objective."""
@@ -87,7 +82,7 @@ def find_limit_command(as_json: bool, objective: str, **options: Any) -> int:
 
 
 @click.command("calibrate")
-@click.option("--size", default="64", show_default=True, help="Bytes a message.")
+@click.option("--size", default="64", help="Bytes a message.")
 @JSON
 def calibrate_command(size: str, as_json: bool) -> int:
     """Measure what the harness itself costs per message."""
@@ -114,9 +109,7 @@ def calibrate_command(size: str, as_json: bool) -> int:
 @click.command("compare")
 @click.argument("before", type=click.Path())
 @click.argument("after", type=click.Path())
-@click.option(
-    "--threshold", type=float, default=0.05, show_default=True, help="Smallest change that matters."
-)
+@click.option("--threshold", type=float, default=0.05, help="Smallest change that matters.")
 @JSON
 def compare_command(before: str, after: str, threshold: float, as_json: bool) -> int:
     """Compare two recordings; exit code 4 when the second is slower, 3 when one run of each can't decide.
@@ -177,11 +170,9 @@ def compare_command(before: str, after: str, threshold: float, as_json: bool) ->
 @click.command("export")
 @click.argument("recordings", type=click.Path(), nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(), required=True, help="The folder to write to.")
-@click.option("--format", "formats", default=",".join(FORMATS), show_default=True, help="Formats to write.")
+@click.option("--format", "formats", default=",".join(FORMATS), help="Formats to write.")
 @click.option("--bins", type=click.IntRange(min=1), help="Bins of the histogram. [default: automatic]")
-@click.option(
-    "--overlap", type=click.FloatRange(0, 0.99), default=0.0, show_default=True, help="Overlap of the bins."
-)
+@click.option("--overlap", type=click.FloatRange(0, 0.99), default=0.0, help="Overlap of the bins.")
 def export_command(
     recordings: tuple[str, ...], output: str, formats: str, bins: int | None, overlap: float
 ) -> int:

@@ -28,12 +28,6 @@ SUBCOMMANDS = {
 }
 
 
-class QueuesGroup(LazyGroup):
-    """The subcommands of `latlab queues`."""
-
-    subcommands = SUBCOMMANDS
-
-
-@click.group(cls=QueuesGroup)
+@click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
 def queues() -> None:
     """Observe any application's queues live, and name what limits it."""

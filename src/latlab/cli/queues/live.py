@@ -39,7 +39,7 @@ def one_thread_for_algebra() -> None:
 
 @click.command("top")
 @click.argument("target", nargs=-1, required=True)
-@click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Time between two updates.")
+@click.option("--period", type=DURATION_NS, default="1s", help="Time between two updates.")
 @EXCLUDE
 @ALL_USERS
 def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None:
@@ -59,7 +59,7 @@ def top_(target: tuple[str, ...], period: int, exclude: tuple[str, ...]) -> None
 
 @click.command("watch")
 @click.argument("target", nargs=-1, required=True)
-@click.option("--period", type=DURATION_NS, default="1s", show_default=True, help="Time between two reports.")
+@click.option("--period", type=DURATION_NS, default="1s", help="Time between two reports.")
 @click.option("--count", type=click.IntRange(min=1), help="End after this number of reports.")
 @EXCLUDE
 @ALL_USERS
@@ -109,14 +109,8 @@ def _say(snapshot: Snapshot, as_json: bool) -> None:
     no_token="Let every user of this machine read it.",
 )
 @click.option("--otlp", metavar="URL", help="Send to this OpenTelemetry collector instead of serving.")
-@click.option(
-    "--period",
-    type=DURATION_NS,
-    default="10s",
-    show_default=True,
-    help="With --otlp: time between two exports.",
-)
-@click.option("--most-series", type=click.IntRange(min=1), default=2000, show_default=True,
+@click.option("--period", type=DURATION_NS, default="10s", help="With --otlp: time between two exports.")
+@click.option("--most-series", type=click.IntRange(min=1), default=2000,
               help="Largest number of series; queues beyond it are left out and counted.")  # fmt: skip
 @EXCLUDE
 @ALL_USERS

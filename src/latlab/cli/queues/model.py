@@ -48,9 +48,10 @@ def model_(run: Path, exclude: tuple[str, ...], output: Path | None) -> None:
     "--events",
     type=click.IntRange(min=100),
     default=20_000,
+    show_default=False,
     help="Number of events to simulate [default: 20,000].",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the simulation.")
+@click.option("--seed", type=int, default=1, help="Seed of the simulation.")
 @JSON
 def simulate_(
     model: Path,

@@ -61,9 +61,7 @@ def list_(as_json: bool, remove_dead: bool) -> None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The recording's folder."
 )
-@click.option(
-    "--period", type=DURATION_NS, default="100us", show_default=True, help="Time between two sweeps."
-)
+@click.option("--period", type=DURATION_NS, default="100us", help="Time between two sweeps.")
 @click.option("--seconds", type=Seconds(), help="Stop after this time.")
 @click.option(
     "--flight", type=DURATION_NS, help="Keep only this much time in memory; write it when something happens."
@@ -73,14 +71,8 @@ def list_(as_json: bool, remove_dead: bool) -> None:
 @click.option(
     "--objective", type=DURATION_NS, help="With --flight: longest time that an event may wait in a queue."
 )
-@click.option(
-    "--after",
-    type=DURATION_NS,
-    default="1s",
-    show_default=True,
-    help="With --flight: time recorded after the event.",
-)
-@click.option("--times", type=click.IntRange(min=1), default=1, show_default=True,
+@click.option("--after", type=DURATION_NS, default="1s", help="With --flight: time recorded after the event.")
+@click.option("--times", type=click.IntRange(min=1), default=1,
               help="With --flight: end after this number of recordings.")  # fmt: skip
 @click.option("--exclude", multiple=True, metavar="QUEUE", help="With --flight: never trigger on this queue.")
 @ALL_USERS

@@ -24,15 +24,13 @@ from latlab.reports.json import dumps
     metavar="TIME",
     help="Time between two sweeps; repeatable.",
 )
-@click.option("--rounds", type=click.IntRange(min=1), default=6, show_default=True,
+@click.option("--rounds", type=click.IntRange(min=1), default=6,
               help="Number of rounds, each unobserved and at every period; an interval needs 6.")  # fmt: skip
-@click.option(
-    "--seconds", type=Seconds(0.2, 600), default=2.0, show_default=True, help="Duration of each run."
-)
+@click.option("--seconds", type=Seconds(0.2, 600), default=2.0, help="Duration of each run.")
 @click.option(
     "--layout", type=click.Path(path_type=Path), help="Layout of the pipeline, such as examples/trading.toml."
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
+@click.option("--seed", type=click.IntRange(0), default=1,
               help="Seed of the generated feeds and of the order of the runs.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the figures of every run.")
 @JSON

@@ -13,15 +13,9 @@ from latlab.reports.json import dumps
 @click.command("tail")
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
-    "--quantile",
-    type=click.FloatRange(0, 1),
-    default=0.999,
-    show_default=True,
-    help="Percentile beyond which events are shown.",
+    "--quantile", type=click.FloatRange(0, 1), default=0.999, help="Percentile beyond which events are shown."
 )
-@click.option(
-    "--most", type=click.IntRange(min=1), default=10, show_default=True, help="Number of events to show."
-)
+@click.option("--most", type=click.IntRange(min=1), default=10, help="Number of events to show.")
 @JSON
 def tail_(run: Path, quantile: float, most: int, as_json: bool) -> None:
     """Show the slowest traced events of RUN: where each waited, and what stood in front of it."""

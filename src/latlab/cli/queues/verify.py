@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     "--control-events",
     type=click.IntRange(min=0),
     default=0,
+    show_default=False,
     help="Events that are counted but never traced: subtracted in the sums.",
 )
 @JSON

@@ -19,12 +19,6 @@ SUBCOMMANDS = {
 }
 
 
-class RequestsGroup(LazyGroup):
-    """The subcommands of `latlab requests`."""
-
-    subcommands = SUBCOMMANDS
-
-
-@click.group(cls=RequestsGroup)
+@click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
 def requests(**_: Any) -> None:
     """Where did the slow requests spend their time? For any server, unchanged."""

@@ -29,13 +29,7 @@ _NAMES = "names"  # of the kinds and connections that the series' numbers stand 
     multiple=True,
     help="Process id of a running server; its children are included.",
 )
-@click.option(
-    "--seconds",
-    type=Seconds(),
-    default=10.0,
-    show_default=True,
-    help="Time to observe; a command ends with it.",
-)
+@click.option("--seconds", type=Seconds(), default=10.0, help="Time to observe; a command ends with it.")
 @output("Folder for the recording.", name="folder")
 @JSON
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)

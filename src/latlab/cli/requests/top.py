@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     required=True,
     help="Process id of a running server; its children are included.",
 )
-@click.option(
-    "--period", type=DURATION_NS, default="2s", show_default=True, help="Duration of each observation."
-)
+@click.option("--period", type=DURATION_NS, default="2s", help="Duration of each observation.")
 @click.option("--count", type=click.IntRange(min=1), help="End after this number of observations.")
 @JSON
 def top(pid: int, period: int, count: int | None, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import click
 from latlab.cli.kit.lazy import LazyGroup
 
 # One line a subcommand: the module of latlab.cli with a click command of that name, and its help.
-SUBCOMMANDS: dict[str, tuple[str, str]] = {
+SUBCOMMANDS = {
     "calibrate": ("stubs.machine", "Measure how exactly this machine's stubs hold their times."),
     "capture": ("stubs.capture", "Follow a real program and derive its action files."),
     "compare": ("stubs.timeline", "Compare two timelines: the error of each thread."),
@@ -24,12 +24,6 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class StubsGroup(LazyGroup):
-    """The subcommands of `latlab stubs`."""
-
-    subcommands = SUBCOMMANDS
-
-
-@click.group(cls=StubsGroup)
+@click.group(cls=LazyGroup, subcommands=SUBCOMMANDS)
 def stubs() -> None:
     """What would I gain if this part were faster?"""

@@ -14,14 +14,13 @@ from latlab.reports.json import dumps
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder for the result.")
-@click.option(
-    "--merge", default=20.0, show_default=True, help="Blocked slices below this many us become runs."
-)
+@click.option("--merge", default=20.0, help="Blocked slices below this many us become runs.")
 @click.option("--faults", is_flag=True, help="Record every page fault (about 1 us each).")
 @click.option(
     "--linger",
     type=Seconds(zero=True),
     default=0.0,
+    show_default=False,
     help="Seconds for which processes that outlive COMMAND are followed.",
 )
 @click.option(
@@ -35,9 +34,7 @@ from latlab.reports.json import dumps
     "--pid", type=click.IntRange(min=1),
     help="Follow this process, which runs already; with --perf and --ctf: the one in the recording.",
 )  # fmt: skip
-@click.option(
-    "--seconds", type=Seconds(), default=5.0, show_default=True, help="With --pid: for how long at most."
-)
+@click.option("--seconds", type=Seconds(), default=5.0, help="With --pid: for how long at most.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON; COMMAND's output goes to stderr."
 )

@@ -27,10 +27,9 @@ from latlab.words import duration
     "--tolerance",
     type=click.FloatRange(min=0, min_open=True),
     default=0.01,
-    show_default=True,
     help="Median error that still counts as held.",
 )
-@click.option("--seconds", type=Seconds(), default=0.1, show_default=True, help="Time to measure each stub.")
+@click.option("--seconds", type=Seconds(), default=0.1, help="Time to measure each stub.")
 def calibrate(
     as_json: bool, kinds: tuple[str, ...], times_us: tuple[float, ...], tolerance: float, seconds: float
 ) -> int:
@@ -56,11 +55,7 @@ def calibrate(
 @click.option("--cores", type=click.IntRange(min=1), help="Number of CPUs to keep busy.")
 @click.option("--cpus", help="Keep these CPUs busy: 0,3-5.")
 @click.option(
-    "--duty",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Busy share of each 10 ms.",
+    "--duty", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Busy share of each 10 ms."
 )
 @click.option(
     "--memory", type=float, help="GB a second read and written, beyond the caches; 0 for as much as possible."
@@ -70,7 +65,7 @@ def calibrate(
 )
 @click.option(
     "--disk-folder", type=click.Path(path_type=Path, exists=True, file_okay=False), default=Path(),
-    help="Folder for --disk [default: the current folder].",
+    show_default=False, help="Folder for --disk [default: the current folder].",
 )  # fmt: skip
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def load(

@@ -108,10 +108,7 @@ def _study_stage(file: Path, plan: StudyPlan, as_json: bool, output: Path | None
 
 
 _MUTATES = click.option(
-    "--mutates",
-    multiple=True,
-    metavar="NAME",
-    help="Argument that a call changes, such as self; repeatable.",
+    "--mutates", multiple=True, metavar="NAME", help="Argument that a call changes, such as self; repeatable."
 )
 
 
@@ -120,12 +117,7 @@ _MUTATES = click.option(
 @click.option("--keyed", is_flag=True, help="Match results by the arguments, not by their order.")
 @_MUTATES
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("stub.trace"),
-    show_default=True,
-    help="Trace to write.",
+    "-o", "--output", type=click.Path(path_type=Path), default=Path("stub.trace"), help="Trace to write."
 )
 @JSON
 @_COMMAND
@@ -167,7 +159,7 @@ def record(
     help="Load results by running whatever TRACE names, not as data alone: only if you recorded it yourself.",
 )  # fmt: skip
 @click.option(
-    "--compare/--no-compare", default=True, show_default=True,
+    "--compare/--no-compare", default=True,
     help="Run COMMAND without the stub as well, and compare what both say and write.",
 )  # fmt: skip
 @click.option(
@@ -234,11 +226,7 @@ def decode(trace: Path, labelled: bool) -> None:
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option("--component", "name", required=True, help="As in STUDY.toml.")
 @click.option(
-    "--kind",
-    type=click.Choice(["python", "c++", "command"]),
-    default="python",
-    show_default=True,
-    help="Kind of component.",
+    "--kind", type=click.Choice(["python", "c++", "command"]), default="python", help="Kind of component."
 )
 @click.option("--keyed", is_flag=True, help="Match results by the arguments, not by their order.")
 @_MUTATES

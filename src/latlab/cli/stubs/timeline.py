@@ -17,20 +17,13 @@ from latlab.reports.json import dumps
 @JSON
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Keep the timeline in this folder.")
 @click.option("--perfetto", type=click.Path(path_type=Path), help="Write a trace for ui.perfetto.dev.")
-@click.option(
-    "--timeout",
-    type=Seconds(),
-    default=60.0,
-    show_default=True,
-    help="Seconds after which the player gives up.",
-)
+@click.option("--timeout", type=Seconds(), default=60.0, help="Seconds after which the player gives up.")
 @click.option(
     "--scheduling", type=click.Choice(["auto", "high", "other", "fifo"]), default="auto",
-    show_default=True,
     help="high: nice -20 where allowed; fifo: real time; auto: fifo where something else runs.",
 )  # fmt: skip
 @click.option(
-    "--pace", type=click.Choice(["auto", "schedule", "free"]), default="auto", show_default=True,
+    "--pace", type=click.Choice(["auto", "schedule", "free"]), default="auto",
     help="schedule: sleeps end by the times that the actions add up to; free: threads contend for CPUs; "
     "auto: schedule where no CPU has to be shared.",
 )  # fmt: skip
