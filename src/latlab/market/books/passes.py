@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Input = str | PathLike[str] | Source
 BOOKS = ("ladder", "array", "map")
 MAX_NS = (1 << 64) - 1
+_MOST_LEVELS = 1000
 DIALECTS = {"I": "ITCH", "P": "PITCH", "T": "PITCH ASCII"}
 _QUANTILES = {"p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
 
@@ -116,6 +117,16 @@ def refuse(source: Source, census: Census, lenient: bool, *, kept: Path | None =
         )
 
 
+def check_levels(levels: int) -> None:
+    """Refuse a number of best levels that no book is asked for.
+
+    Raises:
+        UsageError: it is out of range.
+    """
+    if not 1 <= levels <= _MOST_LEVELS:
+        raise UsageError(f"levels must be between 1 and {_MOST_LEVELS}, not {levels}")
+
+
 def check_period(from_ns: int, to_ns: int) -> None:
     """Refuse a period that ends before it begins.
 
@@ -186,8 +197,7 @@ def write_inside(
     """
     if book not in BOOKS:
         raise UsageError(f"the book must be one of {', '.join(BOOKS)}, not '{book}'")
-    if not 1 <= levels <= 1000:
-        raise UsageError(f"levels must be between 1 and 1000, not {levels}")
+    check_levels(levels)
     if not 64 <= capacity <= 1 << 22:
         raise UsageError(f"the capacity must be between 64 and {1 << 22}, not {capacity}")
     check_period(from_ns, to_ns)

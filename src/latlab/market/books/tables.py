@@ -19,6 +19,7 @@ from latlab.market.books.passes import (
     Input,
     absent,
     census_of,
+    check_levels,
     check_period,
     inside_table,
     refuse,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Tell = Callable[[Census], None] | None
-_MOST_LEVELS = 1000
 
 
 @dataclass
@@ -141,7 +141,8 @@ def inside_stream(
     Returns:
         Columns ts_ns, locate, symbol, bid_px, bid_qty, offer_px, offer_qty (and those of further levels).
     """
-    _check(levels, from_ns, to_ns)
+    check_levels(levels)
+    check_period(from_ns, to_ns)
     source, when = source_of(path), session_date(path, day)
     pipeline = Pipeline.inside(
         source.framing, lenient, "ladder", 8192, levels, False, 0, list(symbols), from_ns, to_ns
@@ -332,7 +333,8 @@ def snapshot_stream(
     Raises:
         UsageError: arguments out of range.
     """
-    _check(levels, from_ns, to_ns)
+    check_levels(levels)
+    check_period(from_ns, to_ns)
     if every_ns and every_ns < 1_000:
         raise UsageError(f"snapshots are at least 1 us apart, not {every_ns} ns")
     source, when = source_of(path), session_date(path, day)
@@ -385,12 +387,6 @@ def _long_table(pipeline: Pipeline, levels: int) -> pa.Table:
         "orders": pa.array(rows[stands, 2].astype(np.uint32)),
     }
     return pa.table(columns)
-
-
-def _check(levels: int, from_ns: int, to_ns: int) -> None:
-    if not 1 <= levels <= _MOST_LEVELS:
-        raise UsageError(f"levels must be between 1 and {_MOST_LEVELS}, not {levels}")
-    check_period(from_ns, to_ns)
 
 
 def session_date(path: Input, day: str | date | None) -> date | None:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Protocol
 
 from latlab.errors import UnavailableError, UsageError
@@ -288,9 +287,7 @@ class RequestServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
         self._socket.close()

@@ -46,7 +46,8 @@ def most_digits(lowest: int) -> int:
 
 def _half_magnitude(digits: int) -> int:
     """The power of two at or above 2·10^digits, halved: so many bins have the width of one unit."""
-    return (2 * 10**digits - 1).bit_length() - 1
+    twice: int = 2 * 10**digits
+    return (twice - 1).bit_length() - 1
 
 
 class Bins:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from types import TracebackType
 from typing import Self
 
 from latlab.errors import UnavailableError
@@ -52,8 +51,6 @@ class Sampling:
             self._sampler.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._sampler is not None:
             self._sampler.halt()

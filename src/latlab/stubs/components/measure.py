@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 _scopes: dict[str, list[ScopeTime]] = {}
@@ -40,9 +39,7 @@ class measure:  # noqa: N801  # used as a function: with measure("name") as scop
         self._wall = time.perf_counter_ns()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         wall = time.perf_counter_ns() - self._wall
         cpu = min(wall, time.thread_time_ns() - self._cpu)
         ready = min(wall - cpu, max(0, _ready_ns() - self._ready))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,16 +145,27 @@ def from_perf_script(path: str | Path) -> EventLog:
         text = _printed(path)
     names: dict[int, str] = {0: "swapper"}
     processes: dict[int, int] = {}
+    found = _in_order(
+        path,
+        _parse_script(text, names, processes),
+        remedy="write it with: perf record -e 'sched:*' -a -- COMMAND && perf script > FILE",
+    )
+    return EventLog(found, names, processes=processes)
+
+
+def _in_order(path: str | Path, events: Iterable[Event], remedy: str) -> tuple[Event, ...]:
+    """Events as they are parsed, by time.
+
+    Raises:
+        InputError: one lacks its fields, or there are no switches among them.
+    """
     try:
-        found = sorted(_parse_script(text, names, processes), key=lambda event: event.time_ns)
+        found = sorted(events, key=lambda event: event.time_ns)
     except (KeyError, ValueError, IndexError) as error:
         raise InputError(path, f"holds a scheduler event without its fields ({error})") from error
     if not any(event.kind == "switch" for event in found):
-        raise InputError(
-            path, "holds no sched_switch events",
-            remedy="write it with: perf record -e 'sched:*' -a -- COMMAND && perf script > FILE",
-        )  # fmt: skip
-    return EventLog(tuple(found), names, processes=processes)
+        raise InputError(path, "holds no sched_switch events", remedy=remedy)
+    return tuple(found)
 
 
 def _printed(path: str | Path) -> str:
@@ -261,16 +272,8 @@ def from_ctf(source: str | Path) -> EventLog:
         except OSError as error:
             raise InputError(source, f"can't be read ({error.strerror})") from error
     names: dict[int, str] = {0: "swapper"}
-    try:
-        found = list(_parse_ctf(text, names))
-    except (KeyError, ValueError) as error:
-        raise InputError(source, f"holds a scheduler event without its fields ({error})") from error
-    if not any(event.kind == "switch" for event in found):
-        raise InputError(
-            source, "holds no sched_switch events",
-            remedy="record it with: lttng enable-event --kernel 'sched_*'",
-        )  # fmt: skip
-    return EventLog(tuple(sorted(found, key=lambda event: event.time_ns)), names)
+    remedy = "record it with: lttng enable-event --kernel 'sched_*'"
+    return EventLog(_in_order(source, _parse_ctf(text, names), remedy), names)
 
 
 def _ctf_state(name: str) -> int:

@@ -11,7 +11,6 @@ import errno
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -164,9 +163,7 @@ class Sampler:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.halt()
 
 

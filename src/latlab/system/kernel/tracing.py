@@ -11,7 +11,6 @@ import errno
 import os
 import resource
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -124,9 +123,7 @@ class Tracer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -235,9 +232,7 @@ class BpfTracer:
         self._trace.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._trace is not None:
             self._trace.stop()
             self._taken.append(self._trace.take())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from latlab.errors import UnavailableError, UsageError
 from latlab.system.cpus import parse_cpu_list
-from latlab.system.settings.setting import Finding, put, read_text
+from latlab.system.settings.setting import Finding, Shown, put, read_text
 
 __all__ = ["InterruptAffinity", "MaskSetting", "SiblingSetting", "mask_of", "mask_text"]
 
@@ -57,7 +57,7 @@ def _others(root: Path, cpus: tuple[int, ...]) -> set[int]:
 
 
 @dataclass(frozen=True)
-class MaskSetting:
+class MaskSetting(Shown):
     """Files that hold a mask of CPUs, in none of which a measuring CPU may stand.
 
     Attributes:
@@ -95,15 +95,8 @@ class MaskSetting:
                 continue  # a device without this, or one that has just gone
         return found
 
-    def groups(self) -> list[Path]:
-        """None."""
-        return []
-
-    def show(self) -> Finding:
+    def found(self) -> Finding:
         """How many of the masks hold a measuring CPU."""
-        why = self.available()
-        if why is not None:
-            return Finding(self.name, None, why, None, self.cost, "")
         count, chosen = len(self.files()), ",".join(map(str, self.cpus))
         value = f"{count} of {len(self._paths())} {self.what} CPU {chosen}"
         return Finding(self.name, value, None, count == 0, self.cost, _tune(self.cpus) if count else "")
@@ -135,7 +128,7 @@ def _each(files: dict[Path, str], wanted: Callable[[str], str], what: str) -> No
 
 
 @dataclass(frozen=True)
-class InterruptAffinity:
+class InterruptAffinity(Shown):
     """Which CPUs serve device interrupts: none of those that measure.
 
     Attributes:
@@ -145,7 +138,7 @@ class InterruptAffinity:
     root: Path
     cpus: tuple[int, ...] = ()
     name: str = field(default="interrupt affinity", init=False)
-    _cost = "device interrupts on a measuring core take 1 to 50 µs each"
+    cost = "device interrupts on a measuring core take 1 to 50 µs each"
 
     def available(self) -> str | None:
         """Why it isn't there; None where it is."""
@@ -165,18 +158,11 @@ class InterruptAffinity:
                 continue  # an interrupt that has just gone
         return found
 
-    def groups(self) -> list[Path]:
-        """None."""
-        return []
-
-    def show(self) -> Finding:
+    def found(self) -> Finding:
         """How many interrupts may come to the measuring CPUs."""
-        why = self.available()
-        if why is not None:
-            return Finding(self.name, None, why, None, self._cost, "")
         count, whole = len(self.files()), len(list(self.root.glob("proc/irq/*/smp_affinity_list")))
         value = f"{count} of {whole} may run on CPU {','.join(map(str, self.cpus))}"
-        return Finding(self.name, value, None, count == 0, self._cost, _tune(self.cpus) if count else "")
+        return Finding(self.name, value, None, count == 0, self.cost, _tune(self.cpus) if count else "")
 
     def write(self) -> None:
         """Send them to the other CPUs; an interrupt that can't be moved (per CPU, managed) stays.
@@ -189,7 +175,7 @@ class InterruptAffinity:
 
 
 @dataclass(frozen=True)
-class SiblingSetting:
+class SiblingSetting(Shown):
     """Hyper-threads that share a core with a measuring CPU: offline while it measures.
 
     Attributes:
@@ -199,7 +185,7 @@ class SiblingSetting:
     root: Path
     cpus: tuple[int, ...] = ()
     name: str = field(default="SMT siblings", init=False)
-    _cost = "a busy sibling takes up to half of a core's units"
+    cost = "a busy sibling takes up to half of a core's units"
 
     def _lists(self) -> dict[int, list[int]]:
         found = {}
@@ -224,25 +210,18 @@ class SiblingSetting:
         paths = [folder / f"cpu{cpu}/online" for cpu in self._siblings()]
         return {path: read_text(path) for path in paths if path.exists()}
 
-    def groups(self) -> list[Path]:
-        """None."""
-        return []
-
-    def show(self) -> Finding:
+    def found(self) -> Finding:
         """Which CPUs share the measuring cores."""
-        why = self.available()
-        if why is not None:
-            return Finding(self.name, None, why, None, self._cost, "")
         if self.cpus:
             shared = ", ".join(f"CPU {cpu}" for cpu in self._siblings())
             chosen = ",".join(map(str, self.cpus))
             who = f"{shared} share" if shared else "no other CPU shares"
             value = f"{who} a core with CPU {chosen}"
-            return Finding(self.name, value, None, not shared, self._cost, _tune(self.cpus) if shared else "")
+            return Finding(self.name, value, None, not shared, self.cost, _tune(self.cpus) if shared else "")
         pairs = sorted({",".join(map(str, one)) for one in self._lists().values() if len(one) > 1})
         value = f"cores shared by {'; '.join(pairs)}" if pairs else "no core is shared"
         mend = "echo off | sudo tee /sys/devices/system/cpu/smt/control" if pairs else ""
-        return Finding(self.name, value, None, not pairs, self._cost, mend)
+        return Finding(self.name, value, None, not pairs, self.cost, mend)
 
     def write(self) -> None:
         """Take the siblings offline.

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from latlab.errors import UnavailableError
 
-__all__ = ["FactSetting", "FileSetting", "Finding", "Setting", "chosen", "put", "read_text"]
+__all__ = ["FactSetting", "FileSetting", "Finding", "Setting", "Shown", "chosen", "put", "read_text"]
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,32 @@ class Setting(Protocol):
         """Set it as measurements need it."""
 
 
+class Shown:
+    """What most settings share: they make no control groups, and one that isn't there is shown with why."""
+
+    name: str
+    cost: str
+
+    def groups(self) -> list[Path]:
+        """None."""
+        return []
+
+    def available(self) -> str | None:
+        """Why it isn't there; None where it is."""
+        raise NotImplementedError
+
+    def found(self) -> Finding:
+        """What it is, where it is there."""
+        raise NotImplementedError
+
+    def show(self) -> Finding:
+        """What it is, or why it isn't there."""
+        why = self.available()
+        return self.found() if why is None else Finding(self.name, None, why, None, self.cost, "")
+
+
 @dataclass(frozen=True)
-class FileSetting:
+class FileSetting(Shown):
     """A setting in one file of the kernel, or in one a CPU.
 
     Attributes:
@@ -109,15 +133,8 @@ class FileSetting:
         """Each file and its content."""
         return {path: chosen(read_text(path)) for path in self._paths()}
 
-    def groups(self) -> list[Path]:
-        """None."""
-        return []
-
-    def show(self) -> Finding:
+    def found(self) -> Finding:
         """Its values, each once."""
-        why = self.available()
-        if why is not None:
-            return Finding(self.name, None, why, None, self.cost, "")
         values = list(dict.fromkeys(self.files().values()))
         good = all(self.accept(value) for value in values)
         said = ", ".join(self.said.get(value, value) for value in values)
@@ -148,7 +165,7 @@ class FileSetting:
 
 
 @dataclass(frozen=True)
-class FactSetting:
+class FactSetting(Shown):
     """Something that no file of the kernel sets: it is read, judged and explained.
 
     Attributes:
@@ -172,10 +189,6 @@ class FactSetting:
     def files(self) -> dict[Path, str]:
         """None: nothing is written."""
         return {}
-
-    def groups(self) -> list[Path]:
-        """None."""
-        return []
 
     def show(self) -> Finding:
         """The judged value."""
