@@ -184,10 +184,10 @@ def test_killing_the_command_itself_leaves_no_broker_behind() -> None:
 
 def test_a_receiver_slower_than_its_sender_loses_nothing_over_a_lossless_transport() -> None:
     settings = Settings(
-        "shm", messages=500, receiver_delay_ns=50_000, buffer_bytes=1024, load="rate", rate_hz=100_000.0
+        "shm", messages=5000, receiver_delay_ns=50_000, buffer_bytes=1024, load="rate", rate_hz=100_000.0
     )
     result = analyse(measure(settings))
-    assert (result.received, result.lost) == (500, 0)
+    assert (result.received, result.lost) == (5000, 0)
     assert result.stability == "rising"
 
 
