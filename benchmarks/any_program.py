@@ -145,6 +145,8 @@ def busy_s() -> float:
 
 def mark(case: Case, limit: dict[str, Any], sentence: str, code: int) -> str:
     """right, withheld or wrong."""
+    if case.silent and limit["kind"] == "load":
+        return "right"
     if limit["kind"] == "unknown" or code == 3:
         return "right" if case.silent else "withheld"
     shown = " ".join([limit["name"], sentence, *(one["function"] for one in limit["code"])])

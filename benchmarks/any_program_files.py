@@ -35,8 +35,11 @@ RUN = {
 
 def programs(folder: Path, made_in: Path) -> Iterator[Case]:
     for file in sorted(folder.iterdir()):
+        if not file.is_file():
+            continue
         with file.open(encoding="utf-8") as lines:
-            head = HEAD.match(lines.readline())
+            first = lines.readline()
+            head = HEAD.match(lines.readline() if first.startswith("#!") else first)
         if head is not None:
             yield case_of(file, head, made_in)
 

@@ -1,6 +1,6 @@
 """Servers by somebody who didn't know how `latlab requests` decides, each with its client and its label.
 
-    python -m benchmarks.requests_blind [--only PART] [--seconds 8] [--json FILE] [--keep FOLDER]
+    python -m benchmarks.requests_blind [--only PART] [--seconds 8] [--folder FOLDER] [--json FILE]
 
 The folder has of each its server, its client, which logs `sent_ns,latency_ns` (CLOCK_MONOTONIC), and a label:
 the parts that are right, a pattern of what is named with them, and how the two are run. Right: the answer
@@ -41,13 +41,13 @@ def _started(stack: ExitStack, command: str, folder: Path) -> subprocess.Popen[b
     return process
 
 
-def measure(name: str, seconds: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def measure(name: str, seconds: int, programs: Path = PROGRAMS) -> tuple[dict[str, Any], dict[str, Any]]:
     """One run: what was planted and said, beside the client's log; and all that was found."""
-    label = json.loads((PROGRAMS / f"{name}.label").read_text())
+    label = json.loads((programs / f"{name}.label").read_text())
     _SCRATCH.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=_SCRATCH))
     try:
-        for file in (*PROGRAMS.glob(f"{name}.*"), PROGRAMS / "load.py"):
+        for file in (*programs.glob(f"{name}.*"), PROGRAMS / "load.py"):
             shutil.copy(file, folder)
         source = folder / f"{name}.server.cpp"
         if source.exists():
@@ -104,13 +104,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--seconds", type=int, default=8)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--folder", type=Path, default=PROGRAMS, help="Of servers, clients and labels.")
     parser.add_argument("--keep", type=Path, help="Folder for what was found in each run.")
     asked = parser.parse_args(arguments)
     runs = []
-    for label in sorted(PROGRAMS.glob("*.label")):
+    for label in sorted(asked.folder.glob("*.label")):
         if asked.only not in label.stem:
             continue
-        one, found = measure(label.stem, asked.seconds)
+        one, found = measure(label.stem, asked.seconds, asked.folder)
         if asked.keep is not None:
             asked.keep.mkdir(exist_ok=True)
             (asked.keep / f"{label.stem}.json").write_text(json.dumps(found))

@@ -11,7 +11,7 @@ from latlab.model.diagnosis.answer import Answer, AnswerLine
 from latlab.model.evidence.pipeline import RunDoubt
 from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Doubt, DoubtKind, Verdict
-from latlab.model.threads import Code, Limit, LimitKind, LockUse, Role, ThreadFindings
+from latlab.model.threads import Code, Edge, Limit, LimitKind, LockUse, Role, ThreadFindings
 
 SLEEP = Limit(LimitKind.TIMER, "loader", 0.99, 0.8, "Bottleneck: the sleeps of loader.", ("it slept 80 %",))
 
@@ -143,3 +143,21 @@ def test_stages_that_queues_can_not_tell_apart_are_not_told_apart_by_threads() -
     told = joined(answer(Verdict.UNKNOWN), findings(), (), frozenset(("loader", "parse")))
     assert (told.limiting_stage, told.verdict) == (None, Verdict.UNKNOWN)
     assert joined(answer(Verdict.UNKNOWN), findings(), (), frozenset(("parse",))).limiting_stage == "loader"
+
+
+MANAGER = Role("manager", 1, (7,), 0.04, 0.22, {"poll": 0.7}, 0.3, 0.03, "app.py")
+
+
+@pytest.mark.parametrize(("kind", "named"), [("poll", "hash_block"), ("lock", "manager")])
+def test_a_stage_whose_thread_mostly_waits_for_others_is_not_named_for_its_queues(
+    kind: str, named: str
+) -> None:
+    limit = Limit(LimitKind.PROCESS, "hash_block", 0.99, 0.8, "Bottleneck: hash_block.", ())
+    waits = Edge("hash_block", "manager", kind, 200.0, 0.7)
+    threads = replace(findings(limit), roles=(MANAGER,), edges=(waits,))
+    told = joined(answer(Verdict.STAGE, stage="manager"), threads)
+    assert told.limiting_stage == named
+    unsure = joined(
+        answer(Verdict.STAGE, stage="manager"), replace(threads, limit=replace(limit, confidence=0.5))
+    )
+    assert unsure.limiting_stage == (None if kind == "poll" else "manager")

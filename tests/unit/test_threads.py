@@ -202,6 +202,47 @@ def test_a_stack_says_in_which_function_a_lock_is_waited_for() -> None:
     assert any("deposit" in line for line in found_in(contended(sample=True)).limit.evidence)
 
 
+def test_processes_that_wait_for_the_lock_of_a_file_wait_for_a_lock() -> None:
+    made = Made()
+    offices = [made.thread("office-0", pid=100), made.thread("office-1", pid=200)]
+    stacks = [made.stack(one, "flock", "post_voyage", "main", running=False) for one in offices]
+    for i in range(100):
+        mine, other = i % 2, 1 - i % 2
+        made.run(offices[mine], 10 * i, 10 * i + 10)
+        made.wait(
+            offices[other], 10 * i, 10 * i + 10, offices[mine],
+            on=Wait.FILE_LOCK, item=0, sample=stacks[other],
+        )  # fmt: skip
+    schedule = replace(made.schedule(), objects={0: "/tmp/ledger"})
+    limit = analyse(schedule).limit
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, "file lock on /tmp/ledger")
+
+
+def lending(roles: tuple[str, str], hog: int) -> Made:
+    """Two threads at one semaphore; `hog` of ten turns are the first one's."""
+    made = Made()
+    main = made.thread("app")
+    made.wait(main, 0, 1000, source=Source.UNKNOWN, item=1)
+    threads = [made.thread(name) for name in roles]
+    acquire = ("__new_sem_wait_slow64", "std::counting_semaphore<8l>::acquire()", "draw")
+    stacks = [made.stack(one, *acquire, running=False) for one in threads]
+    for i in range(100):
+        mine, other = (0, 1) if i % 10 < hog else (1, 0)
+        made.run(threads[mine], 10 * i, 10 * i + 10)
+        made.wait(threads[other], 10 * i, 10 * i + 10, threads[mine], item=0x7000, sample=stacks[other])
+    return made
+
+
+@pytest.mark.parametrize("hog", [5, 9])
+def test_a_semaphore_that_threads_of_one_role_take_and_give_is_a_lock(hog: int) -> None:
+    limit = found_in(lending(("worker-1", "worker-2"), hog)).limit
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, "semaphore 0x7000 in draw")
+
+
+def test_a_semaphore_by_which_one_role_hands_work_to_another_is_no_lock() -> None:
+    assert found_in(lending(("parse", "book"), 9)).limit.kind is not LimitKind.LOCK
+
+
 def test_the_lock_of_an_interpreter_has_its_name() -> None:
     made = contended(sample=False)
     made.stack(1, "take_gil", "eval", running=False)
@@ -477,6 +518,27 @@ def test_an_interpreter_is_named_by_its_script() -> None:
     assert found_in(made).limit.name == "feed.py"
 
 
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("perl", "-e", "while (<>) { print }"), "perl -e"),
+        (("java", "-cp", "/tmp/made", "Glacier", "2"), "Glacier"),
+        (("node", "polls.js"), "polls.js"),
+    ],
+)
+def test_a_program_of_a_runtime_has_its_own_name_before_that_of_the_runtimes_function(
+    command: tuple[str, ...], name: str
+) -> None:
+    made = Made()
+    made.thread(command[0])
+    made.commands[100] = command
+    made.wait(0, 0, 1000, source=Source.UNKNOWN, item=1)
+    worker = made.thread(command[0])
+    made.run(worker, 0, 1000)
+    made.stack(worker, "interpret", "ThreadJavaMain", times=40)
+    assert found_in(made).limit.name == f"{name}: ThreadJavaMain"
+
+
 def test_edges_say_who_ends_whose_waits_how_often() -> None:
     edge = found_in(pipeline(fast=2, slow=10)).edges[0]
     assert (edge.source, edge.to, edge.kind, edge.per_second) == ("book", "parse", "futex", 100.0)
@@ -622,6 +684,23 @@ def test_two_threads_in_one_spin_lock_of_a_library_wait_for_a_lock() -> None:
         made.stack(thread, "count_word", "counter", times=60)
     limit = found_in(made).limit
     assert (limit.kind, "count_word" in limit.name) == (LimitKind.LOCK, True)
+
+
+def test_threads_that_spin_for_a_lock_on_too_few_cpus_wait_for_the_lock() -> None:
+    made = Made()
+    made.wait(made.thread("app"), 0, 1000, source=Source.UNKNOWN, item=1)
+    threads = [made.thread(f"pump-{number}") for number in range(3)]
+    for i in range(100):
+        for at, thread in enumerate(threads):
+            if at == i % 3:
+                made.ready(thread, 10 * i, 10 * i + 10)
+            else:
+                made.run(thread, 10 * i, 10 * i + 10)
+    for thread in threads:
+        made.stack(thread, "pthread_spin_lock", "rebalance", times=60)
+        made.stack(thread, "rebalance", times=40)
+    limit = found_in(made).limit
+    assert (limit.kind, "rebalance" in limit.name) == (LimitKind.LOCK, True)
 
 
 def test_the_lock_of_an_interpreter_in_which_one_thread_works_does_not_limit() -> None:

@@ -59,6 +59,7 @@ class Wait(IntEnum):
     STOPPED = 13  # by a signal or a debugger
     THROTTLED = 14  # a CPU quota of its control group
     IO_URING = 15
+    FILE_LOCK = 16  # flock, fcntl with F_SETLKW; object: the file's
 
 
 class Source(IntEnum):

@@ -161,7 +161,7 @@ class Collector:
             self.commands.setdefault(pid, command_of(pid))
             for one in threads_of(pid):
                 self.members.setdefault(one.tid, one)
-                if one.call and WAITS.get(one.call[0]) in (BY_DESCRIPTOR, Wait.POLL) and len(one.call) > 1:
+                if len(one.call) > 1 and WAITS.get(one.call[0]) in _OF_A_DESCRIPTOR:
                     self._look(pid, one.call[1])
 
         if self.with_pipes and isinstance(self._tracer, BpfTracer):
@@ -293,7 +293,8 @@ class Collector:
             self._look(pair // _MOST_DESCRIPTORS, pair % _MOST_DESCRIPTORS)
 
 
+_OF_A_DESCRIPTOR = (BY_DESCRIPTOR, Wait.POLL, Wait.FILE_LOCK)
 _FD_CALLS = np.array(
-    sorted({number for number, wait in WAITS.items() if wait in (BY_DESCRIPTOR, Wait.POLL)} | SYNCED),
+    sorted({number for number, wait in WAITS.items() if wait in _OF_A_DESCRIPTOR} | SYNCED),
     np.int64,
 )

@@ -358,7 +358,7 @@ def _say_waits(
             _by_descriptor(rows, pid, argument, facts, numbers, wait, thing)
         elif kind is not None:
             wait[rows] = kind
-            if kind == Wait.POLL or number in SYNCED:
+            if kind in (Wait.POLL, Wait.FILE_LOCK) or number in SYNCED:
                 _by_descriptor(rows, pid, argument, facts, numbers, np.zeros_like(wait), thing)
         elif number == -1:
             wait[rows] = np.where(state[rows] & 2, Wait.FAULT, Wait.UNKNOWN)
@@ -422,11 +422,32 @@ def _threads(
                 ends.get(index, ended_ns),
                 index in ends,
                 index_of.get(parent, -1),
-                facts.commands.get(pid, ()),
+                _command(pid, kin, names, facts.commands),
                 peer=pid in facts.peers,
             )
         )
     return tuple(threads)
+
+
+def _command(
+    pid: int,
+    kin: Mapping[int, tuple[int, int, int]],
+    names: Mapping[int, str],
+    commands: Mapping[int, tuple[str, ...]],
+) -> tuple[str, ...]:
+    """What a process was started as.
+
+    One that ended before anybody looked has its parent's if it has its name: it is still that program.
+    """
+    seen: set[int] = set()
+    while pid not in commands and pid in kin and pid not in seen:
+        seen.add(pid)
+        parent = kin[pid][0]
+        above = kin[parent][2] if parent in kin else -1
+        if above not in names or names[above] != names.get(pid):
+            return ()
+        pid = above
+    return commands.get(pid, ())
 
 
 def _foreign(

@@ -36,7 +36,9 @@ _WCHAN = (  # where in the kernel it sleeps, where its system call may not be re
     ("futex", Wait.FUTEX), ("nanosleep", Wait.TIMER), ("pipe", Wait.PIPE), ("ep_poll", Wait.POLL),
     ("do_poll", Wait.POLL), ("poll_schedule", Wait.POLL), ("do_select", Wait.POLL), ("do_wait", Wait.CHILD),
     ("unix_stream", Wait.SOCKET), ("inet_csk", Wait.SOCKET), ("skb_", Wait.SOCKET), ("sk_", Wait.SOCKET),
-    ("eventfd", Wait.EVENTFD), ("sigsuspend", Wait.SIGNAL), ("sigtimedwait", Wait.SIGNAL),
+    ("flock_lock", Wait.FILE_LOCK), ("locks_lock", Wait.FILE_LOCK), ("fcntl_setlk", Wait.FILE_LOCK),
+    ("posix_lock", Wait.FILE_LOCK), ("eventfd", Wait.EVENTFD), ("sigsuspend", Wait.SIGNAL),
+    ("sigtimedwait", Wait.SIGNAL),
 )  # fmt: skip
 _BY_NAME = (("pipe:", Wait.PIPE), ("socket:", Wait.SOCKET), ("anon_inode:[eventfd]", Wait.EVENTFD))
 _ENDS_ITSELF = {

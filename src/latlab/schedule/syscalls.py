@@ -34,6 +34,7 @@ _NAMES: dict[str, int] = {
     **dict.fromkeys(("fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"), Wait.SYNC),
     **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), Wait.SIGNAL),
     "io_uring_enter": Wait.IO_URING,
+    **dict.fromkeys(("flock", "fcntl"), Wait.FILE_LOCK),  # of the calls of fcntl only those for locks block
 }  # fmt: skip
 
 _X86_64 = {
@@ -42,8 +43,8 @@ _X86_64 = {
     "writev": 20, "select": 23, "msync": 26, "pause": 34, "nanosleep": 35, "sendfile": 40,
     "connect": 42,
     "accept": 43, "sendto": 44, "recvfrom": 45, "sendmsg": 46, "recvmsg": 47, "wait4": 61,
-    "fsync": 74,
-    "fdatasync": 75, "rt_sigtimedwait": 128, "rt_sigsuspend": 130, "sync": 162, "futex": 202,
+    "fcntl": 72, "flock": 73,
+    "fsync": 74, "fdatasync": 75, "rt_sigtimedwait": 128, "rt_sigsuspend": 130, "sync": 162, "futex": 202,
     "clock_nanosleep": 230, "epoll_wait": 232, "waitid": 247, "pselect6": 270, "ppoll": 271,
     "splice": 275,
     "sync_file_range": 277, "epoll_pwait": 281, "accept4": 288, "preadv": 295, "pwritev": 296,
@@ -52,7 +53,8 @@ _X86_64 = {
 }  # fmt: skip
 
 _AARCH64 = {
-    "epoll_pwait": 22, "ioctl": 29, "close": 57, "read": 63, "write": 64, "readv": 65,
+    "epoll_pwait": 22, "fcntl": 25, "ioctl": 29, "flock": 32, "close": 57, "read": 63, "write": 64,
+    "readv": 65,
     "writev": 66, "pread64": 67,
     "pwrite64": 68, "preadv": 69, "pwritev": 70, "sendfile": 71, "pselect6": 72, "ppoll": 73,
     "splice": 76,

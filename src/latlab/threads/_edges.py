@@ -10,7 +10,7 @@ from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.model.threads import Edge, Role, Slice
 from latlab.threads._locks import Word
 from latlab.threads._roles import Group
-from latlab.threads._tracks import Track
+from latlab.threads._tracks import LOCKABLE, Track
 
 __all__ = ["Times", "edges_of", "roles_of", "slices_of", "times_of"]
 
@@ -22,6 +22,7 @@ _KINDS: dict[int, str] = {
     Wait.EVENTFD: "eventfd",
     Wait.CHILD: "child",
     Wait.SIGNAL: "signal",
+    Wait.FILE_LOCK: "file lock",
 }
 _NAMES: dict[int, str] = {
     Wait.NONE: "unknown",
@@ -40,6 +41,7 @@ _NAMES: dict[int, str] = {
     Wait.STOPPED: "stopped",
     Wait.THROTTLED: "quota",
     Wait.IO_URING: "io_uring",
+    Wait.FILE_LOCK: "file lock",
 }
 _OWN = frozenset((Wait.DISK, Wait.SYNC, Wait.FAULT, Wait.THROTTLED, Wait.IO_URING))
 _BINS = 240
@@ -83,7 +85,7 @@ def times_of(
                 elif track.source[i] == Source.TIMER or wait == Wait.TIMER:
                     one.timer += time
                 elif track.waker[i] >= 0:
-                    word = words.get(track.object[i]) if wait == Wait.FUTEX else None
+                    word = words.get(track.object[i]) if wait in LOCKABLE else None
                     kind = "lock" if word is not None and word.lock else _KINDS.get(wait, "other")
                     role = role_of[track.waker[i]]
                     if role == role_of[track.thread]:

@@ -18,7 +18,7 @@ from latlab.threads._code import coroutine_of, hottest, own_function, spin_lock,
 from latlab.threads._edges import busy_of
 from latlab.words import share
 
-__all__ = ["counted", "described", "late_of", "load_of", "lock_of", "none_told"]
+__all__ = ["counted", "described", "late_of", "load_of", "lock_of", "none_told", "spun_lock"]
 
 _SURE_LOCK = 0.95  # of the resampled blocks, of a lock that no stack tells
 _LOCK = 0.35
@@ -59,7 +59,9 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
     name = "GIL" if gil else word.name
     held = said(ThreadEvidence.HELD_BY, holders=_roles(facts, holders), waiters=_roles(facts, waiters))
     where = f", waited for in {word.places[0]}" if word.places else ""
-    told = "the interpreter lock (GIL)" if gil else f"the lock at {word.address:#x}{where}"
+    told = "the interpreter lock (GIL)" if gil else f"the {word.what} at {word.address:#x}{where}"
+    if word.file:
+        told = f"the {word.name}{where}"
     if not word.sure and not gil and confidence < _SURE_LOCK:
         return None
     mean_ns = word.wait_ns / max(1, word.waits)
@@ -257,6 +259,17 @@ def _of_spin_lock(facts: Facts, role: Role, spun: Code, part: float, confidence:
         ),
         hottest(facts.schedule, role.threads),
     )
+
+
+def spun_lock(facts: Facts, part: float, confidence: float) -> Limit | None:
+    """The lock for which a role's threads spin for most of what the program's threads run."""
+    ran = sum(one.running for one in facts.times)
+    for role in sorted(facts.roles, key=lambda one: -one.running * one.count):
+        spun = spin_lock(facts.schedule, role.threads) if role.count > 1 else None
+        mine = sum(facts.times[thread].running for thread in role.threads)
+        if spun is not None and mine > 0.5 * ran:
+            return _of_spin_lock(facts, role, spun, part, confidence)
+    return None
 
 
 def _instance(facts: Facts, role: Role, thread: int) -> str:

@@ -12,22 +12,24 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from latlab.model.schedule import Schedule, Source, State, Wait
+from latlab.model.schedule import Schedule, Source, State
 from latlab.schedule.code.names import is_own, plain
-from latlab.threads._tracks import Track, address_of
+from latlab.threads._tracks import LOCKABLE, Track, address_of, file_of
 
 __all__ = ["Word", "words_of"]
 
 _GIL = re.compile(r"take_gil|drop_gil|PyEval_RestoreThread|PyEval_AcquireThread|_PyThreadState_Attach")
 _MUTEX = re.compile(
     r"mutex_(?:lock|timedlock|clocklock)|lll_lock_wait|lll_mutex|_L_lock|rwlock|RwLock|"
-    r"Mutex::lock|mutex::lock|lock_slow|spin_lock|sync\.\(\*(?:RW)?Mutex\)|monitorenter|ObjectMonitor::enter"
+    r"Mutex>?::lock|mutex::lock|lock_slow|spin_lock|sync\.\(\*(?:RW)?Mutex\)|monitorenter|ObjectMonitor::enter"
 )
+_SEMAPHORE = re.compile(r"sem_(?:timed|clock)?wait|semaphore", re.I)
 _CONDITION = re.compile(
     r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
     r"SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
 )
-_IN = "lock in "
+_IN = " in "
+_SEMAPHORES = "semaphore"
 _CALLS = ("__", "futex", "syscall", "pthread", "lll_", "PyThread_", "lock_PyThread")
 _LEAST_WAITS = 5
 _TOGETHER_NS = 30_000
@@ -55,11 +57,13 @@ class Word:
     wakers: Counter[int] = field(default_factory=Counter)
     mutual_ns: int = 0  # of waits, that such a thread ended that waits for it itself, and the other way round
     alike_ns: int = 0  # of these, between threads of one role
+    role_ns: int = 0  # of waits, that a thread of the waiting one's own role ended
     broadcast: int = 0
     waits_in: Counter[str] = field(default_factory=Counter)
     lock: bool = False
     sure: bool = False
     interpreter: bool = False
+    file: str = ""  # whose lock it is, where it is no futex
     holds: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     @property
@@ -70,16 +74,23 @@ class Word:
     @property
     def places(self) -> list[str]:
         """The program's own functions that wait for it, most often first."""
-        found = [name for name, _ in self.waits_in.most_common() if name.startswith(_IN)]
-        return [name.removeprefix(_IN) for name in found]
+        return [name.split(_IN, 1)[1] for name, _ in self.waits_in.most_common() if _IN in name]
 
     @property
     def name(self) -> str:
         """As it is told: the interpreter's, or by its address and where it is waited for."""
         if self.interpreter:
             return "GIL"
+        if self.file:
+            return f"file lock on {self.file}"
         where = f" in {self.places[0]}" if self.places else ""
-        return f"lock {self.address:#x}{where}"
+        return f"{self.what} {self.address:#x}{where}"
+
+    @property
+    def what(self) -> str:
+        """A lock, or a semaphore."""
+        most = next(iter(self.waits_in.most_common(1)), ("", 0))[0]
+        return _SEMAPHORES if most.startswith(_SEMAPHORES) else "lock"
 
 
 def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, int]) -> dict[int, Word]:
@@ -92,11 +103,12 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
             track.sample, strict=True,
         )  # fmt: skip
         for wait, state, key, begin, end, source, waker, sample in rows:
-            if wait != Wait.FUTEX or state != State.BLOCKED or key <= 0:
+            if wait not in LOCKABLE or state != State.BLOCKED or key <= 0:
                 continue
             word = words.get(key)
             if word is None:
                 word = words[key] = Word(key)
+                word.file = schedule.objects.get(file_of(key), "")
             time = end - begin
             if source == Source.THREAD and waker >= 0:
                 ended[key].append((end, waker, track.thread, time))
@@ -122,6 +134,7 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
             if waker == last_waker and end - last_end < _TOGETHER_NS:
                 word.broadcast += 1
             last_waker, last_end = waker, end
+            word.role_ns += time if role_of.get(waker) == role_of.get(waiter) else 0
             if word.waiters[waker] > 0 and word.wakers[waiter] > 0:
                 word.mutual_ns += time
                 word.alike_ns += time if role_of.get(waker) == role_of.get(waiter) else 0
@@ -137,28 +150,42 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
         word.waits_in["the interpreter lock"] += 1
         word.interpreter = True
         return
-    kind = ""
-    for name in names[:8]:
+    kind = "lock" if word.file else ""
+    for name in () if word.file else names[:8]:
+        if _SEMAPHORE.search(name):
+            kind = _SEMAPHORES
+            break
         if _CONDITION.search(name):
             kind = "condition"
             break
         if _MUTEX.search(name):
             kind = "lock"
             break
-    if kind == "lock":
-        own = (plain(one.function) for one in frames if is_own(one) and not _MUTEX.search(one.function))
+    if kind in ("lock", _SEMAPHORES):
+        taken = _MUTEX if kind == "lock" else _SEMAPHORE
+        own = (plain(one.function) for one in frames if is_own(one) and not taken.search(one.function))
         outer = next((name for name in own if not name.startswith(_CALLS)), "")
-        word.waits_in[f"{_IN}{outer}" if outer else "lock"] += 1
+        word.waits_in[f"{kind}{_IN}{outer}" if outer else kind] += 1
     elif kind == "condition":
         word.waits_in["condition"] += 1
 
 
 def _judge(word: Word, window: int) -> None:
+    if file_of(word.key) >= 0:
+        word.sure, word.lock = True, word.waits >= _LEAST_WAITS
+        return
     told = sum(word.waits_in.values())
     if word.interpreter:
         gil = word.waits_in["the interpreter lock"]
         word.lock = word.sure = gil > 0.5 * told
         word.interpreter = word.lock
+        return
+    if word.what == _SEMAPHORES:
+        # Who lends something out and takes it back does the same work; who makes for others does other work.
+        word.sure = True
+        word.lock = (
+            word.waits >= _LEAST_WAITS and len(word.waiters) >= 2 and word.role_ns > _SYMMETRY * word.wait_ns
+        )
         return
     if told >= 1:
         locks = sum(number for name, number in word.waits_in.items() if name.startswith("lock"))

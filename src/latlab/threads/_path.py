@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import Source, State, Wait
-from latlab.threads._tracks import Track
+from latlab.threads._tracks import LOCKABLE, Track
 
 __all__ = ["Piece", "Step", "Walk", "walk"]
 
@@ -129,7 +129,7 @@ def walk(
             by_thread = source in (Source.THREAD, Source.NETWORK) and waker >= 0 and waker != thread
             if by_thread and wait not in _BY_ITSELF and standstill < _MOST_STANDSTILLS:
                 path.changes.append((waker, thread, wait, track.object[i], time))
-                if wait == Wait.FUTEX:
+                if wait in LOCKABLE:
                     lock, lock_until, waiter = track.object[i], low, thread
                 else:
                     lock = -1

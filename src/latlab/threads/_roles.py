@@ -23,6 +23,9 @@ __all__ = [
 ]
 
 _INTERPRETERS = re.compile(r"^(python[\d.]*|perl|ruby|node|bash|sh|dash|java|php[\d.]*|lua[\d.]*)$")
+#: Of these the functions in which threads start are the interpreter's, and name nothing of the program.
+_RUNTIMES = re.compile(r"^(perl|ruby|node|java|php[\d.]*)$")
+_JAVA_PATHS = ("-cp", "-classpath", "--class-path", "-p", "--module-path")
 _NUMBER = re.compile(r"[-_:#/. ]*\d+$")
 #: Where every thread of a kind starts: it tells nothing.
 _NO_ENTRY = frozenset(
@@ -64,7 +67,12 @@ def groups_of(schedule: Schedule, entries: Mapping[int, str]) -> tuple[Group, ..
         else:
             keys[(process, "", entry)].append(index)
     processes = {process for process, _, _ in keys}
-    names = {key: _name(key, len(processes) > 1) for key in keys}
+    runtimes = {
+        key
+        for key, threads in keys.items()
+        if (command := schedule.threads[threads[0]].command) and _RUNTIMES.match(PurePath(command[0]).name)
+    }
+    names = {key: _name(key, len(processes) > 1 or key in runtimes) for key in keys}
     return tuple(Group(name, key[0], key[2], tuple(keys[key])) for key, name in _apart(names, keys).items())
 
 
@@ -82,7 +90,11 @@ def process_name(thread: ScheduledThread) -> str:
 
 def _script(command: Sequence[str]) -> str:
     words = iter(command[1:])
+    java = PurePath(command[0]).name == "java"
     for word in words:
+        if java and word in _JAVA_PATHS:
+            next(words, "")
+            continue
         if word == "-m":
             return next(words, "")
         if word == "-c":
@@ -90,6 +102,8 @@ def _script(command: Sequence[str]) -> str:
             # A worker of multiprocessing is started by such a line, which names nothing of the program.
             worker = "spawn_main" in line or "forkserver" in line
             return "multiprocessing worker" if worker else f"{PurePath(command[0]).name} -c"
+        if word in ("-e", "-E", "--eval", "-p", "--print"):  # of Perl, Ruby and Node: the program itself
+            return f"{PurePath(command[0]).name} -e"
         if word in ("-X", "-W", "-O"):
             next(words, "")
         elif not word.startswith("-"):
@@ -110,14 +124,14 @@ def _called(thread: ScheduledThread, process: str) -> str:
     return short if len(short) > 1 else name
 
 
-def _name(key: tuple[str, str, str], several: bool) -> str:
+def _name(key: tuple[str, str, str], with_process: bool) -> str:
     process, called, entry = key
     if called == "main":
         return process
     own = called or entry or "thread"
     if called and entry and entry.lower() not in called.lower() and called.lower() not in entry.lower():
         own = f"{called} ({entry})"
-    return f"{process}: {own}" if several or own == "thread" else own
+    return f"{process}: {own}" if with_process or own == "thread" else own
 
 
 def _apart(

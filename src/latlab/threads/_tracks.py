@@ -11,7 +11,7 @@ import numpy as np
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.words import count
 
-__all__ = ["Track", "address_of", "latest", "tracks_of"]
+__all__ = ["LOCKABLE", "Track", "address_of", "file_of", "latest", "tracks_of"]
 
 _MOST_INTERVALS = 2_000_000  # that are analysed, in some ten seconds; of more, the latest
 
@@ -22,6 +22,10 @@ _LOOKED_NS = 150_000
 _WORDS = ~7
 #: Above an address: in which process, since two may use the same one for words of their own.
 _PROCESS = 48
+#: In place of both: the word is the lock of a file, and the rest its object.
+_FILES = 1 << 62
+#: Waits that the holder of a lock may end; their objects are words.
+LOCKABLE = frozenset((int(Wait.FUTEX), int(Wait.FILE_LOCK)))
 
 
 @dataclass
@@ -67,6 +71,11 @@ def latest(schedule: Schedule, most: int = _MOST_INTERVALS) -> Schedule:
     )
 
 
+def file_of(word: int) -> int:
+    """The object of a file whose lock a word stands for; -1 of a futex."""
+    return word ^ _FILES if word & _FILES else -1
+
+
 def address_of(word: int) -> int:
     """The address of a futex word in its process."""
     return word & ((1 << _PROCESS) - 1)
@@ -91,6 +100,8 @@ def tracks_of(schedule: Schedule) -> list[Track]:
         futex = (rows["wait"] == Wait.FUTEX) & (objects > 0)
         words = objects[futex] & _WORDS
         objects[futex] = np.where(np.isin(words, shared), words, words | number[thread] << _PROCESS)
+        filed = (rows["wait"] == Wait.FILE_LOCK) & (objects >= 0)
+        objects[filed] |= _FILES
         track = Track(
             thread,
             rows["begin"].tolist(),

@@ -18,7 +18,7 @@ from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Cause
 from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, candidates_of, crowd, crowded
 from latlab.threads._code import hottest
-from latlab.threads._limits import counted, described, late_of, load_of, lock_of, none_told
+from latlab.threads._limits import counted, described, late_of, load_of, lock_of, none_told, spun_lock
 from latlab.words import share
 
 __all__ = ["judge"]
@@ -75,6 +75,11 @@ def judge(facts: Facts) -> Limit:
         )
     if second is not None and second.total > _CLEAR * first.total:
         return _withheld(facts, candidates, said(ThreadReason.IN_TURN, listed=_listed(candidates, total)))
+    if first.kind is LimitKind.CPU and first.name == "CPUs":
+        # Threads that spin for a lock want CPUs, and would not be faster with more of them.
+        spun = spun_lock(facts, part, confidence)
+        if spun is not None:
+            return spun
     if first.kind is LimitKind.CPU and first.name == "CPUs" and not crowded(facts):
         why = (
             said(ThreadReason.LACKED_UNSEEN)

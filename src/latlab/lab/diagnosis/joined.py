@@ -27,6 +27,7 @@ _HELD = 0.25  # of its threads' time, they wait for a lock that one of them hold
 _OF_PYTHON = "GIL"
 _ALIKE = 0.8  # of what the busiest stage is busy for
 _SHORT = frozenset((Verdict.CPU, Verdict.SCHEDULER))
+_WAITING = 0.6  # of its threads' time: then it does not have work and room for most of it
 _KEPT = 0.25  # of the time, a thread without a CPU: then it may not stand still by itself
 _RUNNABLE = 0.15  # of the progress: less is no lack of CPUs
 
@@ -71,6 +72,8 @@ def joined(
             answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
             verdict=Verdict.UNKNOWN, confidence=0.0, distrust=(*answer.distrust, why),
         )  # fmt: skip
+    if role is not None and answer.verdict == Verdict.STAGE and (waits := _waits(role, threads)) >= _WAITING:
+        return _by_others(answer, threads, role, waits)
     ended = [one for one in distrust if kind_of(one) is RunDoubt.ENDED]
     verdicts = {answer.verdict, *(line.verdict for line in answer.lines)}
     doubts = (*answer.doubts, *(doubt for line in answer.lines for doubt in line.doubts))
@@ -80,19 +83,48 @@ def joined(
         return answer
     if answer.verdict == Verdict.UNKNOWN and not answer.doubts and limit.name in contested:
         return answer
-    if limit.kind not in _NAMED or limit.confidence < _SURE or threads.distrust or takes_no_cpu(threads):
+    if not _names(threads):
         return answer
+    why = said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)
+    return replace(_by_threads(answer, threads, why), distrust=tuple(ended))
+
+
+def _names(threads: ThreadFindings) -> bool:
+    """Whether what the threads do names a limit for sure."""
+    limit = threads.limit
+    sure = limit.kind in _NAMED and limit.confidence >= _SURE
+    return sure and not threads.distrust and not takes_no_cpu(threads)
+
+
+def _by_threads(answer: Answer, threads: ThreadFindings, why: str) -> Answer:
+    limit = threads.limit
     return replace(
         answer,
         sentence=limit.sentence,
         limiting_stage=limit.name,
         verdict=str(limit.kind),
         confidence=limit.confidence,
-        evidence=(*limit.evidence, said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)),
-        distrust=tuple(ended),
+        evidence=(*limit.evidence, why),
         doubts=(),
         lines=(),
     )
+
+
+def _waits(role: Role, threads: ThreadFindings) -> float:
+    """Share of its time that a role waited for threads that were seen, but for locks."""
+    ended = sum(edge.waiting for edge in threads.edges if edge.to == role.name and edge.kind != "lock")
+    return min(1.0, ended)
+
+
+def _by_others(answer: Answer, threads: ThreadFindings, role: Role, waits: float) -> Answer:
+    """A stage that has work by its queues, and whose threads wait for others: it does not limit."""
+    if _names(threads) and threads.limit.name != role.name:
+        return _by_threads(answer, threads, said(RunEvidence.QUEUES_NAME, stage=role.name, waits=waits))
+    why = said(RunDoubt.WAITS_FOR_OTHERS, stage=role.name, waits=waits)
+    return replace(
+        answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
+        verdict=Verdict.UNKNOWN, confidence=0.0, distrust=(*answer.distrust, why),
+    )  # fmt: skip
 
 
 def contested(found: Analysis, observation: Observation, threads: ThreadFindings) -> frozenset[str]:

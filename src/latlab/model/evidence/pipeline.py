@@ -31,6 +31,7 @@ class RunEvidence(Kind):
         "at most {others_ns:duration} elsewhere"
     )
     LONGEST_WAIT = "events wait longest in {queue}: {p50_ns:duration} (p50, traced)"
+    QUEUES_NAME = "its queues alone name {stage}, which waited for other threads {waits:share} of the time"
     QUEUES_ALONE = "its queues alone do not tell: {sentence}"
 
 
@@ -58,6 +59,10 @@ class RunDoubt(Kind):
     STOPPED_OR_WAITED = (
         "{stage} took nothing until the end, but its thread was runnable without a CPU "
         "{runnable:share}: it may have waited for one"
+    )
+    WAITS_FOR_OTHERS = (
+        "its queues name {stage}, but its threads waited for others {waits:share} of the time, and did "
+        "not work"
     )
     WAITS_FOR_LOCK = (
         "{stage} is busiest by its queues, and waits for the interpreter lock (GIL) most of that time"
