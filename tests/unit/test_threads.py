@@ -218,8 +218,8 @@ def test_processes_that_wait_for_the_lock_of_a_file_wait_for_a_lock() -> None:
     assert (limit.kind, limit.name) == (LimitKind.LOCK, "file lock on /tmp/ledger")
 
 
-def lending(roles: tuple[str, str], hog: int) -> Made:
-    """Two threads at one semaphore; `hog` of ten turns are the first one's."""
+def lending(roles: tuple[str, ...], hog: int) -> Made:
+    """Threads at one semaphore; `hog` of ten turns are the first one's, the others' go round."""
     made = Made()
     main = made.thread("app")
     made.wait(main, 0, 1000, source=Source.UNKNOWN, item=1)
@@ -227,20 +227,43 @@ def lending(roles: tuple[str, str], hog: int) -> Made:
     acquire = ("__new_sem_wait_slow64", "std::counting_semaphore<8l>::acquire()", "draw")
     stacks = [made.stack(one, *acquire, running=False) for one in threads]
     for i in range(100):
-        mine, other = (0, 1) if i % 10 < hog else (1, 0)
+        mine = 0 if i % 10 < hog else 1 + i % (len(threads) - 1)
         made.run(threads[mine], 10 * i, 10 * i + 10)
-        made.wait(threads[other], 10 * i, 10 * i + 10, threads[mine], item=0x7000, sample=stacks[other])
+        for other in range(len(threads)):
+            if other != mine:
+                made.wait(
+                    threads[other], 10 * i, 10 * i + 10, threads[mine], item=0x7000, sample=stacks[other]
+                )
     return made
 
 
 @pytest.mark.parametrize("hog", [5, 9])
 def test_a_semaphore_that_threads_of_one_role_take_and_give_is_a_lock(hog: int) -> None:
-    limit = found_in(lending(("worker-1", "worker-2"), hog)).limit
+    limit = found_in(lending(("worker-1", "worker-2", "worker-3"), hog)).limit
     assert (limit.kind, limit.name) == (LimitKind.LOCK, "semaphore 0x7000 in draw")
 
 
 def test_a_semaphore_by_which_one_role_hands_work_to_another_is_no_lock() -> None:
     assert found_in(lending(("parse", "book"), 9)).limit.kind is not LimitKind.LOCK
+
+
+def test_a_turn_that_goes_round_by_semaphores_side_by_side_is_no_lock() -> None:
+    made = Made()
+    painters = [made.thread(f"painter-{number}") for number in range(3)]
+    stacks = [made.stack(one, "sem_wait", "sit", running=False) for one in painters]
+    for i in range(100):
+        made.run(painters[i % 3], 10 * i, 10 * i + 10)
+    for number, one in enumerate(painters):
+        for i in range(number, 100, 3):
+            begin = max(0, 10 * (i - 2))
+            if begin < 10 * i:  # two words of 4 bytes each are seen as one
+                made.wait(
+                    one, begin, 10 * i, painters[number - 1], item=0x7000 + 4 * number, sample=stacks[number]
+                )
+        last = 10 * max(range(number, 100, 3)) + 10
+        if last < 1000:
+            made.wait(one, last, 1000, source=Source.UNKNOWN, item=0x7000 + 4 * number)
+    assert found_in(made).limit.kind is not LimitKind.LOCK
 
 
 def test_the_lock_of_an_interpreter_has_its_name() -> None:

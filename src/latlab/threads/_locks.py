@@ -34,6 +34,7 @@ _CALLS = ("__", "futex", "syscall", "pthread", "lll_", "PyThread_", "lock_PyThre
 _LEAST_WAITS = 5
 _TOGETHER_NS = 30_000
 _SYMMETRY = 0.5
+_ONE = 0.9  # of the waits of a thread that one other ends: nearly all
 _ALL_WAIT = 0.5  # of the time: a word for which all wait together for longer is held by none of them
 
 
@@ -58,6 +59,7 @@ class Word:
     mutual_ns: int = 0  # of waits, that such a thread ended that waits for it itself, and the other way round
     alike_ns: int = 0  # of these, between threads of one role
     role_ns: int = 0  # of waits, that a thread of the waiting one's own role ended
+    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)  # (waker, waiter) -> waits
     broadcast: int = 0
     waits_in: Counter[str] = field(default_factory=Counter)
     lock: bool = False
@@ -134,6 +136,7 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
             if waker == last_waker and end - last_end < _TOGETHER_NS:
                 word.broadcast += 1
             last_waker, last_end = waker, end
+            word.pairs[waker, waiter] += 1
             word.role_ns += time if role_of.get(waker) == role_of.get(waiter) else 0
             if word.waiters[waker] > 0 and word.wakers[waiter] > 0:
                 word.mutual_ns += time
@@ -170,6 +173,21 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
         word.waits_in["condition"] += 1
 
 
+def _passed_round(word: Word) -> bool:
+    """Whether each that waits is woken by another one of its own: a turn that may go round.
+
+    Two words of 4 bytes, side by side, are seen as one. So of two threads it is never told.
+    """
+    wakers = []
+    for waiter in word.waiters:
+        mine = {waker: number for (waker, one), number in word.pairs.items() if one == waiter}
+        waker = max(mine, key=lambda one: mine[one])
+        if mine[waker] < _ONE * sum(mine.values()):
+            return False
+        wakers.append(waker)
+    return len(set(wakers)) == len(wakers)
+
+
 def _judge(word: Word, window: int) -> None:
     if file_of(word.key) >= 0:
         word.sure, word.lock = True, word.waits >= _LEAST_WAITS
@@ -184,7 +202,10 @@ def _judge(word: Word, window: int) -> None:
         # Who lends something out and takes it back does the same work; who makes for others does other work.
         word.sure = True
         word.lock = (
-            word.waits >= _LEAST_WAITS and len(word.waiters) >= 2 and word.role_ns > _SYMMETRY * word.wait_ns
+            word.waits >= _LEAST_WAITS
+            and len(word.waiters) >= 2
+            and word.role_ns > _SYMMETRY * word.wait_ns
+            and not _passed_round(word)
         )
         return
     if told >= 1:
