@@ -62,6 +62,32 @@ class Made:
             (thread, State.BLOCKED, on, source, -1, int(begin * MS), int(end * MS), waker, item, sample)
         )
 
+    def turns(
+        self, thread: int, ran: float, waker: int = -1, *, period: int = 10, on: Wait = Wait.FUTEX,
+        item: int = 4096, source: Source = Source.THREAD,
+    ) -> None:  # fmt: skip
+        """Of every period it runs so many ms, and waits for the rest."""
+        for at in range(0, 1000, period):
+            self.run(thread, at, at + ran)
+            self.wait(thread, at + ran, at + period, waker, on=on, item=item, source=source)
+
+    def without_cpu(self, thread: int, ran: float, period: int = 10) -> None:
+        """Of every period it runs so many ms, and has no CPU for the rest."""
+        for at in range(0, 1000, period):
+            self.run(thread, at, at + ran)
+            self.ready(thread, at + ran, at + period)
+
+    def in_turn(
+        self, first: int, second: int, ran: float, *, on: Wait = Wait.FUTEX, item: int = 4096,
+        sample: int = -1,
+    ) -> None:  # fmt: skip
+        """Of every 10 ms the first runs so many, and the second the rest; each waits for the other."""
+        for at in range(0, 1000, 10):
+            self.run(first, at, at + ran)
+            self.wait(first, at + ran, at + 10, second, on=on, item=item, sample=sample)
+            self.wait(second, at, at + ran, first, on=on, item=item, sample=sample)
+            self.run(second, at + ran, at + 10)
+
     def stack(self, thread: int, *functions: str, running: bool = True, times: int = 1) -> int:
         """Samples of a stack, innermost first; the index of the first."""
         first = len(self.samples)
@@ -122,6 +148,11 @@ def found_in(made: Made) -> ThreadFindings:
     return analyse(made.schedule())
 
 
+def named_in(made: Made) -> tuple[LimitKind, str]:
+    limit = found_in(made).limit
+    return limit.kind, limit.name
+
+
 def test_the_stage_that_all_others_wait_for_is_the_bottleneck() -> None:
     limit = found_in(pipeline(fast=2, slow=10)).limit
     assert (limit.kind, limit.name) == (LimitKind.THREAD, "book")
@@ -149,11 +180,8 @@ def test_two_stages_that_are_equally_slow_are_not_named() -> None:
     made = Made()
     made.thread("app")
     first, last = made.thread("parse"), made.thread("book")
-    for i in range(100):
-        made.run(first, 10 * i, 10 * i + 9.9)
-        made.wait(first, 10 * i + 9.9, 10 * i + 10, last)
-        made.run(last, 10 * i, 10 * i + 9.8)
-        made.wait(last, 10 * i + 9.8, 10 * i + 10, first)
+    made.turns(first, 9.9, last)
+    made.turns(last, 9.8, first)
     limit = found_in(made).limit
     assert (limit.kind, limit.name) == (LimitKind.UNKNOWN, "")
     assert "parse" in limit.sentence
@@ -164,12 +192,7 @@ def test_two_that_take_turns_are_not_named() -> None:
     made = Made()
     made.thread("app")
     first, last = made.thread("ask"), made.thread("reply")
-    for i in range(100):
-        at = 10 * i
-        made.run(first, at, at + 5)
-        made.wait(first, at + 5, at + 10, last)
-        made.wait(last, at, at + 5, first)
-        made.run(last, at + 5, at + 10)
+    made.in_turn(first, last, 5)
     limit = found_in(made).limit
     assert limit.kind is LimitKind.UNKNOWN
     assert "in turn" in limit.sentence
@@ -194,8 +217,10 @@ def contended(sample: bool) -> Made:
 
 @pytest.mark.parametrize("sample", [False, True])
 def test_a_lock_that_workers_hand_to_each_other_is_the_bottleneck(sample: bool) -> None:
-    limit = found_in(contended(sample)).limit
-    assert (limit.kind, limit.name) == (LimitKind.LOCK, "lock 0x7000 in deposit" if sample else "lock 0x7000")
+    assert named_in(contended(sample)) == (
+        LimitKind.LOCK,
+        "lock 0x7000 in deposit" if sample else "lock 0x7000",
+    )
 
 
 def test_a_stack_says_in_which_function_a_lock_is_waited_for() -> None:
@@ -292,21 +317,14 @@ def test_threads_that_only_look_whether_they_may_go_on_are_waiting_all_the_time(
 
 def test_a_program_that_sleeps_between_its_steps_paces_itself() -> None:
     made = Made()
-    main = made.thread("ticker")
-    for i in range(100):
-        made.run(main, 10 * i, 10 * i + 1)
-        made.wait(main, 10 * i + 1, 10 * i + 10, on=Wait.TIMER, source=Source.TIMER)
-    limit = found_in(made).limit
-    assert (limit.kind, limit.name) == (LimitKind.TIMER, "ticker")
+    made.turns(made.thread("ticker"), 1, on=Wait.TIMER, source=Source.TIMER)
+    assert named_in(made) == (LimitKind.TIMER, "ticker")
 
 
 def test_of_several_that_sleep_whichever_leads_nothing_is_short() -> None:
     made = Made()
     for name in ("lamp", "horn"):
-        thread = made.thread(name)
-        for i in range(100):
-            made.run(thread, 10 * i, 10 * i + 1)
-            made.wait(thread, 10 * i + 1, 10 * i + 10, on=Wait.TIMER, source=Source.TIMER)
+        made.turns(made.thread(name), 1, on=Wait.TIMER, source=Source.TIMER)
     limit = found_in(made).limit
     assert (limit.kind, limit.name) == (LimitKind.TIMER, "lamp, horn")
     assert limit.sentence.startswith("No resource is short")
@@ -314,19 +332,13 @@ def test_of_several_that_sleep_whichever_leads_nothing_is_short() -> None:
 
 def test_a_program_that_waits_for_its_disk_is_limited_by_it() -> None:
     made = Made()
-    main = made.thread("writer")
-    for i in range(100):
-        made.run(main, 10 * i, 10 * i + 1)
-        made.wait(main, 10 * i + 1, 10 * i + 10, on=Wait.SYNC, source=Source.DISK)
+    made.turns(made.thread("writer"), 1, on=Wait.SYNC, source=Source.DISK)
     assert found_in(made).limit.kind is LimitKind.DISK
 
 
 def test_a_program_that_waits_for_strangers_waits_for_work() -> None:
     made = Made()
-    main = made.thread("server")
-    for i in range(100):
-        made.run(main, 10 * i, 10 * i + 1)
-        made.wait(main, 10 * i + 1, 10 * i + 10, on=Wait.POLL)
+    made.turns(made.thread("server"), 1, on=Wait.POLL)
     assert found_in(made).limit.kind is LimitKind.LOAD
 
 
@@ -339,11 +351,8 @@ def test_a_program_in_which_nothing_happens_waits_for_work() -> None:
 
 def test_a_thread_that_has_no_cpu_half_of_the_time_is_limited_by_the_neighbour() -> None:
     made = Made()
-    main = made.thread("app")
-    for i in range(100):
-        made.run(main, 10 * i, 10 * i + 5)
-        made.ready(main, 10 * i + 5, 10 * i + 10)
-        made.foreign.append((0, (10 * i + 5) * MS, (10 * i + 10) * MS, 9))
+    made.without_cpu(made.thread("app"), 5)
+    made.foreign += [(0, (at + 5) * MS, (at + 10) * MS, 9) for at in range(0, 1000, 10)]
     limit = found_in(made).limit
     assert limit.kind is LimitKind.CPU
     assert "neighbour" in limit.name
@@ -358,8 +367,7 @@ def test_more_threads_than_cpus_are_limited_by_the_cpus() -> None:
             made.run(thread, 20 * i + early, 20 * i + early + 10)
             at = 20 * i + 10 - early
             made.ready(thread, at, at + 10)
-    limit = found_in(made).limit
-    assert (limit.kind, limit.name) == (LimitKind.CPU, "CPUs")
+    assert named_in(made) == (LimitKind.CPU, "CPUs")
 
 
 def competing(*shares: tuple[float, float]) -> Made:
@@ -378,8 +386,7 @@ def competing(*shares: tuple[float, float]) -> Made:
 
 
 def test_as_many_threads_that_compute_as_there_are_cpus_limit_and_not_the_cpus() -> None:
-    limit = found_in(competing((0.78, 0.22), (0.78, 0.22), (0.25, 0.02))).limit
-    assert (limit.kind, limit.name) == (LimitKind.THREAD, "worker")
+    assert named_in(competing((0.78, 0.22), (0.78, 0.22), (0.25, 0.02))) == (LimitKind.THREAD, "worker")
 
 
 def test_where_a_cpu_and_a_faster_thread_would_both_help_neither_is_named() -> None:
@@ -405,10 +412,7 @@ def test_a_housekeeper_that_sleeps_beside_those_that_work_does_not_limit() -> No
 
 def test_a_lack_of_cpus_that_nobody_was_seen_to_cause_has_no_name() -> None:
     made = Made()
-    main = made.thread("app")
-    for i in range(100):
-        made.run(main, 10 * i, 10 * i + 5)
-        made.ready(main, 10 * i + 5, 10 * i + 10)
+    made.without_cpu(made.thread("app"), 5)
     limit = found_in(made).limit
     assert limit.kind is LimitKind.UNKNOWN
     assert "who had them was not seen" in limit.sentence
@@ -416,12 +420,8 @@ def test_a_lack_of_cpus_that_nobody_was_seen_to_cause_has_no_name() -> None:
 
 def test_a_quota_is_told_from_a_neighbour() -> None:
     made = Made()
-    main = made.thread("app")
-    for i in range(10):
-        made.run(main, 100 * i, 100 * i + 30)
-        made.wait(main, 100 * i + 30, 100 * i + 100, on=Wait.THROTTLED, source=Source.TIMER)
-    limit = found_in(made).limit
-    assert (limit.kind, limit.name) == (LimitKind.CPU, "CPU quota")
+    made.turns(made.thread("app"), 30, period=100, on=Wait.THROTTLED, source=Source.TIMER)
+    assert named_in(made) == (LimitKind.CPU, "CPU quota")
 
 
 def test_the_one_late_worker_is_named_and_not_its_role() -> None:
@@ -436,33 +436,21 @@ def test_the_one_late_worker_is_named_and_not_its_role() -> None:
             made.run(worker, at, until)
             if until < at + 100:
                 made.wait(worker, until, at + 100, workers[2])
-    limit = found_in(made).limit
-    assert (limit.kind, limit.name) == (LimitKind.THREAD, "worker-2")
+    assert named_in(made) == (LimitKind.THREAD, "worker-2")
 
 
 def test_a_slow_child_is_another_process() -> None:
     made = Made()
     main, child = made.thread("client"), made.thread("server", pid=200)
     made.parents[child] = main
-    for i in range(100):
-        at = 10 * i
-        made.run(main, at, at + 1)
-        made.wait(main, at + 1, at + 10, child, on=Wait.SOCKET, item=3)
-        made.wait(child, at, at + 1, main, on=Wait.SOCKET, item=3)
-        made.run(child, at + 1, at + 10)
-    limit = found_in(made).limit
-    assert (limit.kind, limit.name) == (LimitKind.PROCESS, "server")
+    made.in_turn(main, child, 1, on=Wait.SOCKET, item=3)
+    assert named_in(made) == (LimitKind.PROCESS, "server")
 
 
 def test_a_server_that_waits_for_its_client_waits_for_work() -> None:
     made = Made()
     main, client = made.thread("server"), made.thread("client", pid=200)
-    for i in range(100):
-        at = 10 * i
-        made.run(main, at, at + 1)
-        made.wait(main, at + 1, at + 10, client, on=Wait.SOCKET, item=3)
-        made.wait(client, at, at + 1, main, on=Wait.SOCKET, item=3)
-        made.run(client, at + 1, at + 10)
+    made.in_turn(main, client, 1, on=Wait.SOCKET, item=3)
     found = analyse(made.schedule(), listens=frozenset({100}))
     assert found.limit.kind is LimitKind.LOAD
 
@@ -476,8 +464,7 @@ def test_of_two_equal_stages_the_one_without_a_cpu_is_not_named_for_it() -> None
         made.run(first, at, at + 7)
         made.ready(first, at + 7, at + 9.9)
         made.wait(first, at + 9.9, at + 10, last)
-        made.run(last, at, at + 6.9)
-        made.wait(last, at + 6.9, at + 10, first)
+    made.turns(last, 6.9, first)
     assert found_in(made).limit.kind is LimitKind.UNKNOWN
 
 
@@ -585,16 +572,12 @@ def test_a_lock_that_is_held_while_sleeping_is_the_limit_though_another_lock_is_
         made.wait(last, at + 0.3, at + 10.0, me, item=lock, sample=stack)
         made.wait(last, at + 10.0, at + 10.05, me, item=other)
         made.run(last, at + 10.05, at + 10.3)
-    limit = found_in(made).limit
-    assert (limit.kind, limit.name) == (LimitKind.LOCK, f"lock {lock:#x} in update")
+    assert named_in(made) == (LimitKind.LOCK, f"lock {lock:#x} in update")
 
 
 def test_a_quota_that_stopped_the_group_is_why_there_was_no_cpu() -> None:
     made = Made()
-    app = made.thread("app")
-    for i in range(10):
-        made.run(app, i * 100, i * 100 + 30)
-        made.ready(app, i * 100 + 30, i * 100 + 100)
+    made.without_cpu(made.thread("app"), 30, period=100)
     schedule = replace(made.schedule(), quota="30 ms in each 100 ms", throttled_ns=700 * MS)
     limit = analyse(schedule).limit
     assert (limit.kind, limit.name) == (LimitKind.CPU, "CPU quota")
@@ -640,10 +623,7 @@ def test_a_pool_has_one_name_though_one_of_its_threads_is_known() -> None:
 
 def test_a_time_out_that_nobody_waits_on_after_is_a_sleep() -> None:
     made = Made()
-    app = made.thread("app")
-    for i in range(100):
-        made.run(app, i * 10, i * 10 + 1)
-        made.wait(app, i * 10 + 1, i * 10 + 10, source=Source.TIMER, item=4096)
+    made.turns(made.thread("app"), 1, source=Source.TIMER)
     assert found_in(made).limit.kind is LimitKind.TIMER
 
 
@@ -731,10 +711,5 @@ def test_the_lock_of_an_interpreter_in_which_one_thread_works_does_not_limit() -
     made.thread("app")
     planner, helper = made.thread("planner"), made.thread("helper")
     stack = made.stack(helper, "take_gil", "eval", running=False)
-    for i in range(100):
-        made.run(planner, 10 * i, 10 * i + 9.5)
-        made.wait(planner, 10 * i + 9.5, 10 * i + 10, helper, item=0x7000, sample=stack)
-        made.wait(helper, 10 * i, 10 * i + 9.5, planner, item=0x7000, sample=stack)
-        made.run(helper, 10 * i + 9.5, 10 * i + 10)
-    limit = found_in(made).limit
-    assert (limit.kind, limit.name) == (LimitKind.THREAD, "planner")
+    made.in_turn(planner, helper, 9.5, item=0x7000, sample=stack)
+    assert named_in(made) == (LimitKind.THREAD, "planner")
