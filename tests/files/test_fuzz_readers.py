@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
 import time
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from tests.files.started import module_of
 
-
-def _load() -> ModuleType:
-    path = Path(__file__).resolve().parents[2] / "tools/fuzz_readers.py"
-    spec = importlib.util.spec_from_file_location("fuzz_readers", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fuzz_readers"] = module  # a dataclass looks its module up
-    spec.loader.exec_module(module)
-    return module
-
-
-fuzz = _load()
+fuzz = module_of(Path(__file__).resolve().parents[2] / "tools/fuzz_readers.py")
 SECONDS = 0.4
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.files.started import as_user
 
 from latlab.cli._main import main
 from latlab.errors import InputError
@@ -87,21 +88,6 @@ def escapes(file: Path, secret: Path) -> None:
 ATTACKS = (pipe, link_to_a_secret, link_to_what_never_ends, link_to_itself, sparse, deep, escapes)
 
 
-def as_eve(work: Callable[[], None]) -> None:
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.setgroups([])
-            os.setgid(EVE)
-            os.setuid(EVE)
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
-
-
 def called(arguments: list[str], said: Path) -> tuple[int, float, int]:
     """Run latlab in a fork: its exit code, its seconds of CPU, and the KiB that it took beyond ours."""
     child = os.fork()
@@ -155,7 +141,7 @@ def test_a_file_that_a_hostile_user_laid_costs_root_a_line(reader: str, attack: 
             (folder / "recording.json").write_text('{"schema": 1, "kind": "jitter"}')
         attack(folder / name, secret)
 
-    as_eve(lay)
+    assert as_user(EVE, lay) == 0
     named = {"FOLDER": str(folder), "FILE": str(folder / name)}
     said = base / "said"
     code, cpu_s, grew = called([named.get(word, word) for word in words.split()], said)

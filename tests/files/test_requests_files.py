@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.files import started
 
 from latlab.formats.hdr.hlog import read_log
 from latlab.formats.recording import RecordingWriter
@@ -17,11 +17,7 @@ from latlab.model.schedule import FOREIGN, INTERVAL, WAKE, Losses, Schedule, Sch
 from latlab.requests import Found, summarise
 from latlab.requests.connections import NEVER, REQUEST
 
-
-def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "latlab", "requests", *arguments], capture_output=True, text=True, check=False
-    )
+latlab = partial(started.latlab, "requests")
 
 
 @pytest.fixture

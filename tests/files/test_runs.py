@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.files import started
 
 from latlab.errors import ExitCode, InputError, UsageError
 from latlab.formats.recording import RecordingWriter
@@ -35,14 +35,7 @@ def recorded(path: Path, kind: str, environment: Environment, *, complete: bool 
     return path
 
 
-def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "latlab", "runs", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+latlab = partial(started.latlab, "runs")
 
 
 def test_recordings_are_found_wherever_they_lie_and_say_their_state(

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.files.started import latlab
 
 from latlab.formats.hdr import hlog
 from latlab.model.statistics.histogram import Histogram
@@ -15,9 +15,7 @@ FIXTURE = Path(__file__).parents[1] / "data" / "recordings" / "v1"
 SHARED = Path(os.environ.get("LATLAB_SHARED", Path(__file__).parents[3] / "shared"))
 
 
-def show(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "latlab", "show", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+show = partial(latlab, "show")
 
 
 def test_a_recording_is_shown_with_its_series_and_its_environment() -> None:

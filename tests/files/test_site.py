@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.files.started import latlab
 
 from latlab.cli._main import COMMANDS
 
@@ -16,12 +15,6 @@ _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-
-
-def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "latlab", *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

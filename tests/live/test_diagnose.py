@@ -13,10 +13,12 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.files import started
 
 from latlab.errors import ExitCode, UnavailableError
 from latlab.schedule.collect import Collector
@@ -37,15 +39,7 @@ REASON = _untraceable()
 traced = pytest.mark.skipif(REASON is not None, reason=f"tracing: {REASON}")
 
 
-def latlab(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "latlab", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-        **more,
-    )
+latlab = partial(started.latlab, timeout=280)
 
 
 APP = textwrap.dedent(

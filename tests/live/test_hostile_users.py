@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.files.started import as_user
 
 from latlab._core import queues as core
 from latlab.queues import Attachment, Queue, applications
@@ -23,22 +24,6 @@ from latlab.system.scratch import leftovers
 EVE, MALLORY = 54321, 54322
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be several users")
 Attack = Callable[[Path, bytes], object]
-
-
-def as_user(user: int, work: Callable[[], object]) -> int:
-    """Do something as another user, in a process of its own; its exit code."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.setgroups([])
-            os.setgid(user)
-            os.setuid(user)
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def folder_of(user: int) -> Path:

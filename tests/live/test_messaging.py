@@ -5,11 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.files import started
 
 from latlab.messaging import analyse, load_run, measure, overheads
 from latlab.messaging.running.ways.links import NATIVE
@@ -23,9 +25,7 @@ KEYS = {
 }  # fmt: skip
 
 
-def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "latlab", "messaging", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+latlab = partial(started.latlab, "messaging")
 
 
 def run(*arguments: str) -> dict[str, Any]:

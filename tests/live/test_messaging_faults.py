@@ -8,19 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.files import started
 
 from latlab.messaging import analyse, load_run, measure
 from latlab.messaging.running.ways.network import sweep
 from latlab.model.messaging.results import Settings
 
-
-def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "latlab", "messaging", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+latlab = partial(started.latlab, "messaging")
 
 
 def run(*arguments: str) -> dict[str, Any]:

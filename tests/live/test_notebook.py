@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
 
 import pytest
+from tests.files.started import module_of
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "docs/tutorials/notebook.ipynb"
@@ -18,11 +18,7 @@ def test_every_cell_of_the_notebook_runs_and_shows_what_it_should(
 ) -> None:
     pytest.importorskip("pandas")
     pytest.importorskip("polars")
-    place = importlib.util.spec_from_file_location("latlab_notebook", ROOT / "tools/notebook.py")
-    assert place is not None
-    assert place.loader is not None
-    tool = importlib.util.module_from_spec(place)
-    place.loader.exec_module(tool)
+    tool = module_of(ROOT / "tools/notebook.py")
     document = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     kept = [sorted(one["data"]) for cell in document["cells"] for one in cell.get("outputs", ())]
     monkeypatch.chdir(tmp_path)

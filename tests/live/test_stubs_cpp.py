@@ -174,16 +174,24 @@ def compile_in(folder: Path, source: str) -> Path:
     return folder / "main"
 
 
+def require_castxml() -> None:
+    if shutil.which("castxml", path=str(Path(sys.executable).parent)) is None and not shutil.which("castxml"):
+        pytest.skip("castxml is not installed")
+
+
+def write_specification(header: Path, text: str, name: str) -> None:
+    """Into spec.hpp beside a header of this text."""
+    require_castxml()
+    header.write_text(text)
+    with pytest.raises(SystemExit) as left:
+        main(["stubs", "spec", str(header), "--class", name, "-o", str(header.parent / "spec.hpp")])
+    assert not left.value.code
+
+
 def test_a_generated_specification_carries_private_members_and_marks_pointers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if shutil.which("castxml", path=str(Path(sys.executable).parent)) is None and not shutil.which("castxml"):
-        pytest.skip("castxml is not installed")
-    (tmp_path / "conn.hpp").write_text(CLASS)
-    with pytest.raises(SystemExit) as left:
-        main(["stubs", "spec", str(tmp_path / "conn.hpp"), "--class", "net::Connection",
-              "-o", str(tmp_path / "spec.hpp")])  # fmt: skip
-    assert not left.value.code
+    write_specification(tmp_path / "conn.hpp", CLASS, "net::Connection")
     assert "1 members are marked" in capsys.readouterr().err
     assert "MARK next_" in (tmp_path / "spec.hpp").read_text()
     program = compile_in(tmp_path, USE)
@@ -200,13 +208,7 @@ def test_a_generated_specification_carries_private_members_and_marks_pointers(
 def test_members_of_every_kind_come_back_and_what_cannot_be_written_is_marked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if shutil.which("castxml", path=str(Path(sys.executable).parent)) is None and not shutil.which("castxml"):
-        pytest.skip("castxml is not installed")
-    (tmp_path / "kinds.hpp").write_text(EVERY_KIND)
-    with pytest.raises(SystemExit) as left:
-        main(["stubs", "spec", str(tmp_path / "kinds.hpp"), "--class", "kinds::All",
-              "-o", str(tmp_path / "spec.hpp")])  # fmt: skip
-    assert not left.value.code
+    write_specification(tmp_path / "kinds.hpp", EVERY_KIND, "kinds::All")
     marks = set(re.findall(r"MARK (\S+):", (tmp_path / "spec.hpp").read_text()))
     assert marks == {"constant_", "bits_", "array_", "one_", "ref_", "code_", "either_"}
     program = compile_in(tmp_path, USE_EVERY_KIND)
@@ -220,8 +222,7 @@ def test_members_of_every_kind_come_back_and_what_cannot_be_written_is_marked(
 def test_what_no_serialisation_can_know_is_marked_and_the_rest_comes_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if shutil.which("castxml", path=str(Path(sys.executable).parent)) is None and not shutil.which("castxml"):
-        pytest.skip("castxml is not installed")
+    require_castxml()
     shutil.copy(Path(__file__).parents[1] / "data/stubs/hostile.hpp", tmp_path / "hostile.hpp")
     with pytest.raises(SystemExit) as left:
         main(["stubs", "spec", str(tmp_path / "hostile.hpp"), "--class", "outer::deep::All",

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+
+from tests.files import started
 
 
 def latlab(*arguments: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "latlab", "system", *arguments], capture_output=True, text=True, check=False
-    )
+    done = started.latlab("system", *arguments)
     assert done.returncode == code, done.stderr
     return done.stdout or done.stderr
 

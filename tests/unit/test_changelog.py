@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+from tests.files.started import module_of
 
 FRAGMENTS = Path(__file__).parents[2] / "changelog.d"
 
@@ -37,12 +37,7 @@ NEW = "## 1.0 (2026-01-02)\n\n### bench\n\n- two\n\n### cli\n\n- three\n\n"
 
 
 def test_a_version_that_is_built_again_gets_what_came_since() -> None:
-    tool = FRAGMENTS.parent / "tools/changelog.py"
-    place = importlib.util.spec_from_file_location("latlab_changelog", tool)
-    assert place is not None
-    assert place.loader is not None
-    module = importlib.util.module_from_spec(place)
-    place.loader.exec_module(module)
+    module = module_of(FRAGMENTS.parent / "tools/changelog.py")
     found = module.joined(OLD.replace("## 1.0", NEW + "## 1.0", 1))
     assert found.count("## 1.0 ") == 1
     assert "### bench\n\n- two\n- one\n\n### cli\n\n- three\n\n## 0.9" in found

@@ -1,15 +1,8 @@
 from __future__ import annotations
 
-import subprocess
-import sys
+from tests.files.started import latlab
 
 from latlab.errors import InputError, UsageError
-
-
-def latlab(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "latlab", *arguments], capture_output=True, text=True, check=False
-    )
 
 
 def test_an_unknown_command_is_named_on_one_line_with_exit_code_2() -> None:

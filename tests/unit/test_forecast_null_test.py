@@ -52,21 +52,25 @@ def known(value: float, half: float) -> Interval:
     return Interval(value, value * (1 - half), value * (1 + half))
 
 
+def known_to(part: float, found: Forecast) -> Forecast:
+    """With the rates without a stub, and with the one that changes nothing, known to this part."""
+    base, zero = (
+        replace(one, capacity_hz=known(one.capacity_hz.value, part))
+        for one in (found.baseline, found.points[0])
+        if one.capacity_hz is not None
+    )
+    return replace(found, baseline=base, points=(zero, *found.points[1:]))
+
+
 def test_a_drift_that_more_runs_would_tell_names_the_budget_that_does() -> None:
-    found = made(100, 97, 102)
-    points = (ForecastPoint(0.0, 0.0, 5, capacity_hz=known(97, 0.05)), *found.points[1:])
-    base = ForecastPoint(None, None, 5, capacity_hz=known(100, 0.05))
-    text = withheld(replace(found, baseline=base, points=points), 0.02, 10)
+    text = withheld(known_to(0.05, made(100, 97, 102)), 0.02, 10)
     assert text is not None
     # Both known to 5 %, the difference to 7.1; to know it to half of 2 % takes 50 times the runs, at most 40.
     assert "--budget 400" in text
 
 
 def test_a_stub_that_changes_the_system_is_not_cured_by_more_runs() -> None:
-    found = made(100, 80, 105)
-    points = (ForecastPoint(0.0, 0.0, 5, capacity_hz=known(80, 0.01)), *found.points[1:])
-    base = ForecastPoint(None, None, 5, capacity_hz=known(100, 0.01))
-    text = withheld(replace(found, baseline=base, points=points), 0.02, 10)
+    text = withheld(known_to(0.01, made(100, 80, 105)), 0.02, 10)
     assert text is not None
     assert "more runs would not settle it" in text
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.files.started import module_of
 
 AT = Path(__file__).parents[2] / "benchmarks" / "messaging_stall.py"
 
 
 @pytest.fixture(scope="module")
 def certificate() -> Any:
-    spec = importlib.util.spec_from_file_location("messaging_stall", AT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
+    return module_of(AT)
 
 
 def measured(plan: Any, *, shrink: float = 0.0, exaggerate: float = 0.0, hide: bool = False) -> Any:

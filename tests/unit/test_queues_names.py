@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import sys
 from concurrent.futures.process import _process_chunk
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.files.started import module_of
 
 import latlab.queues
 
@@ -19,12 +19,7 @@ FILE = Path(latlab.queues.__file__).parent / "_inject" / "latlab_injected" / "na
 
 @pytest.fixture(scope="module")
 def names() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("latlab_injected_names", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(FILE)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="columns of calls are known since 3.11")
