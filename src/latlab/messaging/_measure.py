@@ -7,6 +7,7 @@ from collections.abc import Callable
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging import _registry
 from latlab.messaging._analysis import analyse
+from latlab.messaging.running.ways.clients import promises
 from latlab.model.messaging.driver import checked_driver
 from latlab.model.messaging.results import Facts, Measurement, Result, Settings
 
@@ -102,7 +103,7 @@ def check(settings: Settings) -> tuple[Settings, Facts]:
     ):
         raise UsageError("the line of this host can't be changed", remedy="say --network namespace")
     _registry.require(facts, settings.server)
-    return settings, facts
+    return settings, promises(facts, settings)
 
 
 def _check_attached(settings: Settings, facts: Facts) -> None:
@@ -291,7 +292,7 @@ def conform(settings: Settings) -> list[tuple[str, str | None]]:
         UsageError: for latlab's own native transports, which have tests of their own.
     """
     facts, target = _registry.resolve(settings.transport)
-    if target is None and not facts.plugin:
+    if target is None and not facts.plugin and facts.library is None:
         raise UsageError(f"{facts.name} is latlab's own", remedy="this checks plug-ins and clients")
     from latlab.messaging.judging.conformity import conformity, conformity_of_plugin
 

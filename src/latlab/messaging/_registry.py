@@ -8,6 +8,7 @@ import shutil
 
 from latlab.errors import MissingExtraError, UnavailableError, UsageError
 from latlab.messaging.products.table import PRODUCTS
+from latlab.messaging.running.ways.clients import CLIENTS, library, require_library
 from latlab.messaging.running.ways.links import ALIASES, BOTH, NATIVE
 from latlab.messaging.running.ways.plugin import facts_of_plugin, is_plugin
 from latlab.model.messaging.results import Facts
@@ -48,7 +49,12 @@ def python_transports() -> dict[str, tuple[str, Facts]]:
 
 def every_transport() -> dict[str, Facts]:
     """All known transports by name, installed or not."""
-    return {**NATIVE, **_ZEROMQ, **{name: facts for name, (_, facts) in python_transports().items()}}
+    return {
+        **NATIVE,
+        **_ZEROMQ,
+        **CLIENTS,
+        **{name: facts for name, (_, facts) in python_transports().items()},
+    }
 
 
 def resolve(name: str) -> tuple[Facts, str | None]:
@@ -98,9 +104,11 @@ def server_program(name: str) -> str | None:
 def missing(facts: Facts) -> str | None:
     """What a transport needs that isn't here, as the command that brings it; None where it is."""
     if facts.loop == "native" and facts.name.startswith("zeromq"):
-        from latlab.messaging.running.ways.zeromq import library
+        from latlab.messaging.running.ways.zeromq import library as libzmq
 
-        return None if library() is not None else "pip install 'latlab[brokers]'"
+        return None if libzmq() is not None else "pip install 'latlab[brokers]'"
+    if facts.library is not None and library(facts.library) is None:
+        return f"apt install lib{facts.library}-dev"
     if facts.package is not None and not _importable(facts.package):
         return f"pip install {facts.package if facts.extra is None else repr(f'latlab[{facts.extra}]')}"
     if facts.program is not None and server_program(facts.program) is None:
@@ -113,8 +121,9 @@ def require(facts: Facts, server: str = "auto") -> None:
 
     Raises:
         MissingExtraError: without its Python package.
-        UnavailableError: without its server.
+        UnavailableError: without its C library or its server.
     """
+    require_library(facts)
     if facts.package is not None and missing(facts) is not None and not _importable(facts.package):
         if facts.extra is None:
             raise UnavailableError(

@@ -195,7 +195,9 @@ for command in COMMANDS:
 def transports(as_json: bool, name: str | None) -> int:
     """List the transports, what each one promises, and what a missing one needs.
 
-    Of one NAME, also the options of its client (--driver), and what it takes for its server.
+    A product whose loop is python is measured through its Python client, which costs microseconds a message;
+    hiredis-* are native clients. Of one NAME, also the options of its client (--driver), and what it takes
+    for its server.
     """
     from latlab.messaging import every_transport, facts_of, missing
     from latlab.reports.messaging.json import facts_json

@@ -22,6 +22,7 @@ from latlab.messaging.products.broker_processes import started
 from latlab.messaging.running import python_loop as loop
 from latlab.messaging.running.native import run_native
 from latlab.messaging.running.python import run_python
+from latlab.messaging.running.ways.clients import served
 from latlab.model.messaging.results import Facts, Measurement, Settings
 from latlab.words import size
 
@@ -52,21 +53,18 @@ def conformity(target: str, facts: Facts, settings: Settings) -> list[Check]:
 
 
 def conformity_of_plugin(facts: Facts, settings: Settings) -> list[Check]:
-    """Check a native plug-in's promises; its ends in a process of their own, which it may crash."""
-    path, _, options = settings.transport.partition("?")
+    """Check the promises of a native plug-in, or of a C client; its ends in a process that it may crash."""
     found: list[Check] = []
     for waits in facts.waits:
-        order = [
-            str(Path(path).resolve()),
-            options,
-            str(min(64, facts.max_bytes)),
-            str(int(waits == "block")),
-        ]
         try:
-            done = subprocess.run(
-                [sys.executable, "-m", "latlab.messaging.judging.plugin_probe", *order],
-                capture_output=True, text=True, timeout=60, check=False,
-            )  # fmt: skip
+            with _at(facts, settings) as (path, options):
+                # Not as arguments: there may be a password among the options.
+                promised = [facts.lossless, facts.ordered]
+                order = json.dumps([path, options, min(64, facts.max_bytes), waits == "block", *promised])
+                done = subprocess.run(
+                    [sys.executable, "-m", "latlab.messaging.judging.plugin_probe"],
+                    input=order, capture_output=True, text=True, timeout=60, check=False,
+                )  # fmt: skip
         except subprocess.TimeoutExpired:
             return [*found, (f"its ends answer ({waits})", "not within 60 s")]
         if done.returncode != 0:
@@ -76,6 +74,17 @@ def conformity_of_plugin(facts: Facts, settings: Settings) -> list[Check]:
     if all(wrong is None for _, wrong in found):  # who fails alone would take this process along
         found += _over_hops(lambda load: run_native(load, facts), facts, settings)
     return found
+
+
+@contextlib.contextmanager
+def _at(facts: Facts, settings: Settings) -> Iterator[tuple[str, str]]:
+    """Where the plug-in is, and its options; a product's server runs meanwhile."""
+    if facts.library is not None:
+        with served(settings, facts) as client:
+            yield str(client.path), client.options()
+        return
+    path, _, options = settings.transport.partition("?")
+    yield str(Path(path).resolve()), options
 
 
 def _over_hops(run: Runner, facts: Facts, settings: Settings) -> list[Check]:

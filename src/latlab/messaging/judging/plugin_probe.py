@@ -1,6 +1,7 @@
 """Whether the ends of a native plug-in keep their promises, asked in a process that it may crash.
 
-`python -m latlab.messaging.judging.plugin_probe PATH OPTIONS SIZE BLOCK` prints a JSON list of (what, wrong).
+`python -m latlab.messaging.judging.plugin_probe` reads [PATH, OPTIONS, SIZE, BLOCK, LOSSLESS, ORDERED] as
+JSON, and prints a JSON list of (what, wrong).
 """
 
 from __future__ import annotations
@@ -89,7 +90,9 @@ class _Way:
         self._plugin.close(self._receiver)
 
 
-def probe(path: str, options: str, size: int, block: bool) -> list[Check]:
+def probe(
+    path: str, options: str, size: int, block: bool, lossless: bool = True, ordered: bool = True
+) -> list[Check]:
     """Ask a plug-in's ends, one check after the other, to the first that fails."""
     entry = ctypes.CDLL(path, mode=os.RTLD_NOW).latlab_messaging_plugin
     entry.restype = ctypes.POINTER(_Plugin)
@@ -98,15 +101,17 @@ def probe(path: str, options: str, size: int, block: bool) -> list[Check]:
     def way() -> _Way:
         return _Way(plugin, options.encode(), size, block)
 
-    lossless = not plugin.traits & 1
+    def full(way: Callable[[], _Way]) -> str | None:
+        return _full(way, ordered)
+
     found: list[Check] = []
     for what, check in (
         ("an idle receive returns within 100 ms, with nothing", _idle),
-        ("a full way says so, and keeps what it took", _full),
+        ("a full way says so, and keeps what it took", full),
         ("nothing is left behind by opening and closing", _left),
         ("the receiver hears the rest, then nothing, after its sender has closed", _over),
     ):
-        if check is _full and not lossless:
+        if check is full and not lossless:
             continue
         try:
             found.append((what, check(way)))
@@ -128,7 +133,7 @@ def _idle(way: Callable[[], _Way]) -> str | None:
     return f"took {took:.2f} s" if took > _LONGEST_S else None
 
 
-def _full(way: Callable[[], _Way]) -> str | None:
+def _full(way: Callable[[], _Way], ordered: bool) -> str | None:
     one = way()
     taken = 0
     width = min(one.size, 4)
@@ -143,12 +148,16 @@ def _full(way: Callable[[], _Way]) -> str | None:
         if answer == 0:
             break
         taken += 1
+    came = []
     for number in range(taken):
         count, message = one.awaited()
         if count != 1:
             return f"took {taken} messages and brought {number}"
-        if message[:width] != number.to_bytes(4, "little")[:width]:
+        came.append(message[:width])
+        if ordered and came[-1] != number.to_bytes(4, "little")[:width]:
             return f"message {number} of {taken} came back as another one"
+    if sorted(came) != sorted(number.to_bytes(4, "little")[:width] for number in range(taken)):
+        return f"of {taken} messages some came back as others"
     one.close()
     return None
 
@@ -196,5 +205,4 @@ def _over(way: Callable[[], _Way]) -> str | None:
 
 
 if __name__ == "__main__":
-    where, how, wide, waits = sys.argv[1:]
-    print(json.dumps(probe(where, how, int(wide), waits == "1")))  # noqa: T201 (its answer)
+    print(json.dumps(probe(*json.load(sys.stdin))))  # noqa: T201 (its answer)

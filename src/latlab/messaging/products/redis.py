@@ -115,7 +115,8 @@ class _Redis(Confirming):
 class RedisList(_Redis):
     """RPUSH and BLPOP."""
 
-    facts: ClassVar = describe("redis-list", "Redis list (RPUSH, BLPOP)", "application, after BLPOP",
+    facts: ClassVar = describe("redis-list", "Redis list by its Python client (RPUSH, BLPOP)",
+                               "application, after BLPOP",
                                driver=_COMMON, many="one", **_FACTS)  # fmt: skip
 
     def send(self, message: memoryview) -> None:
@@ -131,7 +132,8 @@ class RedisList(_Redis):
 class RedisPubsub(_Redis):
     """PUBLISH and SUBSCRIBE."""
 
-    facts: ClassVar = describe("redis-pubsub", "Redis PUBLISH/SUBSCRIBE", "application, after get_message",
+    facts: ClassVar = describe("redis-pubsub", "Redis PUBLISH/SUBSCRIBE by its Python client",
+                               "application, after get_message",
                                driver=_COMMON, many="all", lossless=False, **_FACTS)  # fmt: skip
 
     def connect(self, role: str, where: dict[str, Any]) -> None:
@@ -158,7 +160,7 @@ class RedisStream(_Redis):
 
     facts: ClassVar = describe(
         "redis-stream",
-        "Redis stream (XADD, XREAD)",
+        "Redis stream by its Python client (XADD, XREAD)",
         "application, after XREAD",
         many="any",
         driver=(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from latlab.messaging.running import processes as _processes
 from latlab.messaging.running.collected import collected
 from latlab.messaging.running.schedule import Schedule, patience_s, schedule
 from latlab.messaging.running.ways import links as _links
+from latlab.messaging.running.ways.clients import Client, batched, served
 from latlab.messaging.running.ways.plugin import open_plugin
 from latlab.model.messaging.results import INTERRUPTED, Facts, Measurement, Settings
 from latlab.words import share
@@ -38,6 +40,8 @@ class _Stage:
     network: Any = None
     remote: Any = None
     attached: int | None = None
+    client: Client | None = None
+    rest: ExitStack = field(default_factory=ExitStack)
 
     def broker_cpu_ns(self) -> int | None:
         """So far; None where no broker is, or nobody can tell."""
@@ -70,6 +74,7 @@ class _Stage:
             self.network.close()
         if self.remote is not None:
             self.remote.close()
+        self.rest.close()
 
 
 def waiting(settings: Settings, facts: Facts) -> str:
@@ -153,6 +158,7 @@ def run_native(settings: Settings, facts: Facts, told: Callable[[int], None] | N
     wait = waiting(settings, facts)
     cpus = placement(settings)
     _check_priority(settings, wait)
+    settings = batched(settings, facts)
     plan = schedule(settings)
     stage = _Stage()
     try:
@@ -201,7 +207,10 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
 
         set_up(stage, settings, facts, lambda *ends: _start_broker(stage, settings, wait, cpus, *ends))
         return
-    if settings.topology == "direct":
+    if facts.library is not None:
+        stage.client = stage.rest.enter_context(served(settings, facts))
+        stage.child, stage.attached = stage.client.server, stage.client.listens
+    if settings.topology == "direct" or (stage.client is not None and settings.topology == "broker"):
         link = _hop(stage, settings, facts, inward=True)
         stage.links = [link]
         stage.out, stage.in_ = link.out, link.in_
@@ -233,8 +242,10 @@ def _set_up(stage: _Stage, settings: Settings, facts: Facts, wait: str, cpus: tu
     stage.links.append(back)
     stage.out, stage.in_ = there.out, back.in_
     fds = (*there.in_fds, *back.out_fds)
-    _start_broker(stage, settings, wait, cpus, there.in_, back.out, fds, thread=facts.plugin)
-    if stage.child is not None and not there.in_.startswith("ring"):
+    _start_broker(
+        stage, settings, wait, cpus, there.in_, back.out, fds, thread=facts.plugin or stage.client is not None
+    )
+    if stage.child is not None and stage.client is None and not there.in_.startswith("ring"):
         there.close(out=False)
         back.close(in_=False)
 
@@ -243,6 +254,8 @@ def _hop(stage: _Stage, settings: Settings, facts: Facts, *, inward: bool) -> _l
     if stage.network is not None:
         hop: _links.Link = stage.network.link(inward=inward)
         return hop
+    if stage.client is not None:
+        return stage.client.link()
     if facts.plugin:
         return open_plugin(settings)
     return _links.open_link(facts.name, settings)
@@ -364,6 +377,8 @@ def _device(stage: _Stage, facts: Facts) -> str | None:
         return str(stage.network.device)
     if stage.remote is not None:
         return _processes.device_of(stage.remote.local_address())
+    if stage.client is not None:
+        return None if stage.client.server is None and stage.client.listens is None else "lo"
     return "lo" if facts.name in ("tcp", "tcp-nagle", "udp", "multicast", "zeromq-tcp") else None
 
 

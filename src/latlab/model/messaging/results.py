@@ -62,6 +62,8 @@ class Facts:
         extra: latlab's extra that brings the package.
         program: the server's program; None where none is needed.
         debian: the distribution's package that brings the program.
+        library: the C client's shared library that is opened at run time, as the linker names it; None where
+            none.
         plugin: a shared object of the user's, which latlab's native loops drive.
         access: which of "user", "password", "token", "vhost" and "tls" its client takes.
         driver: the options of its client.
@@ -84,6 +86,7 @@ class Facts:
     program: str | None = None
     debian: str | None = None
     plugin: bool = False
+    library: str | None = None
     access: tuple[str, ...] = ()
     driver: tuple[DriverOption, ...] = ()
     many: str = ""

@@ -9,7 +9,7 @@ from latlab.errors import UsageError
 from latlab.messaging.running.ways.links import ALL, Link
 from latlab.model.messaging.results import Facts, Settings
 
-__all__ = ["facts_of_plugin", "is_plugin", "open_plugin"]
+__all__ = ["facts_of_plugin", "is_plugin", "open_at", "open_plugin"]
 
 _NUMBERS = itertools.count()  # of the ways through plug-ins of this process
 _HOW = "it has to export latlab_messaging_plugin(): see latlab/messaging_plugin.h and messaging_queue.hpp"
@@ -45,8 +45,13 @@ def facts_of_plugin(name: str) -> Facts:
 
 
 def open_plugin(settings: Settings) -> Link:
-    """A fresh way through a plug-in, within this process."""
-    path, question, options = settings.transport.partition("?")
+    """A fresh way through the plug-in that a run asks for, within this process."""
+    return open_at(settings.transport, settings)
+
+
+def open_at(place: str, settings: Settings) -> Link:
+    """A fresh way through the plug-in at PATH[?OPTIONS]."""
+    path, question, options = place.partition("?")
     capacity = 0 if settings.buffer_bytes is None else max(1, settings.buffer_bytes // settings.size)
     way = f"plugin:{next(_NUMBERS)}:{capacity}:{Path(path).resolve()}{question}{options}"
     return Link(way, way)
