@@ -32,7 +32,7 @@ $(VENV)/.dependencies: $(VENV)/.core
 	@touch $@
 
 $(VENV)/.installed: $(SOURCES) $(VENV)/.core
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=build/core .
 	@touch $@
 
 core: $(VENV)/.installed ## build and install into .venv, without the extras
@@ -51,12 +51,13 @@ test: install test-core ## the tests of a few minutes: core, unit, files, and a 
 test-all: $(if $(TESTED),install,test) test-types test-imports ## every test; TESTED=1 leaves out what `make test` has run
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not smoke" tests/live
 
-test-core: $(VENV)/.dependencies
+# In the folder of the installed package: its core is compiled once, and is what the tests are linked with.
+test-core: $(VENV)/.installed $(VENV)/.dependencies
 	@mkdir -p build
-	@$(BIN)/cmake -S . -B build/tests -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DLATLAB_TESTS=ON > build/tests.log 2>&1 || { cat build/tests.log; exit 1; }
-	$(BIN)/cmake --build build/tests -j $(JOBS)
-	build/tests/latlab-core-tests
-	build/tests/latlab-fuzz-counters 5
+	@$(BIN)/cmake -S . -B build/core -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DLATLAB_TESTS=ON > build/tests.log 2>&1 || { cat build/tests.log; exit 1; }
+	$(BIN)/cmake --build build/core -j $(JOBS) --target latlab-core-tests latlab-fuzz-counters
+	build/core/latlab-core-tests
+	build/core/latlab-fuzz-counters 5
 
 test-types: install
 	$(BIN)/python -m mypy
@@ -64,25 +65,25 @@ test-types: install
 test-imports: install
 	$(BIN)/lint-imports
 
-# Debug builds in a quarter of the time that RelWithDebInfo takes, and finds the same; that one has the inlined code.
+# Every file by itself: GCC judges each, and none lives on what another includes. Debug builds in a quarter of the time that RelWithDebInfo takes, and finds the same; that one has the inlined code.
 SANITIZED_BUILD ?= RelWithDebInfo
 test-sanitizers: $(VENV)/.dependencies ## the core's tests under ASan+UBSan, then TSan
 	@for s in address,undefined thread; do \
 	  folder=build/sanitize-$${s%%,*}-$(SANITIZED_BUILD) && \
 	  $(BIN)/cmake -S . -B $$folder -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	    -DCMAKE_BUILD_TYPE=$(SANITIZED_BUILD) -DLATLAB_TESTS=ON -DLATLAB_SANITIZE=$$s >/dev/null && \
+	    -DCMAKE_BUILD_TYPE=$(SANITIZED_BUILD) -DLATLAB_TESTS=ON -DLATLAB_UNITY=OFF -DLATLAB_SANITIZE=$$s >/dev/null && \
 	  $(BIN)/cmake --build $$folder -j $(JOBS) --target latlab-core-tests && \
 	  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $$folder/latlab-core-tests || exit 1; \
 	done
 
 fuzz-readers: install test-core ## every reader of files against spoiled ones: 10^8 bytes each of them, at most FUZZ_SECONDS
-	build/tests/latlab-fuzz-counters $(FUZZ_SECONDS)
+	build/core/latlab-fuzz-counters $(FUZZ_SECONDS)
 	$(BIN)/python tools/fuzz_readers.py --bytes 1e8 --seconds $(FUZZ_SECONDS)
 
 # What lands is not decided by dice: the seed stands here, and `make fuzz-readers` throws them.
 FUZZ_SEED ?= 1
 fuzz-smoke: install test-core ## every reader of files against spoiled ones, about a minute in all
-	build/tests/latlab-fuzz-counters 6
+	build/core/latlab-fuzz-counters 6
 	$(BIN)/python tools/fuzz_readers.py --bytes inf --seconds 4 --jobs $(JOBS) --seed $(FUZZ_SEED)
 
 fuzz: install ## every reader of market data under libFuzzer and sanitizers, five minutes (clang)
@@ -100,7 +101,8 @@ lint: install ## ruff, mypy, import-linter, clang-format, clang-tidy
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(CXX_FILES)
-	$(BIN)/python tools/tidy.py $(BIN)/clang-tidy build/tests
+	@$(BIN)/cmake -S . -B build/tidy -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DLATLAB_TESTS=ON -DLATLAB_UNITY=OFF >/dev/null
+	$(BIN)/python tools/tidy.py $(BIN)/clang-tidy build/tidy
 
 format: $(VENV)/.dependencies ## reformat everything
 	$(BIN)/ruff check --fix-only .

@@ -1,12 +1,14 @@
 """Run clang-tidy over the core, its tests and its programs: one process a CPU, changed files only.
 
 clang-tidy takes seconds a file, so a file that was clean is not checked again until its own text, a header
-that it includes, or the configuration changes. The build (ninja) knows which headers those are.
+that it includes, or the configuration changes. The compiler knows which headers those are: nothing need be
+built.
 """
 
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,22 +16,14 @@ from functools import cache
 from pathlib import Path
 
 
-def dependencies(ninja: Path, build: Path) -> dict[str, list[str]]:
-    """The headers of ours that each object was compiled from, by the object's path in the build folder."""
-    listing = subprocess.run(
-        [ninja, "-C", build, "-t", "deps"], capture_output=True, text=True, check=True
-    ).stdout
-    found: dict[str, list[str]] = {}
-    target = ""
-    for line in listing.splitlines():
-        if line.startswith("    "):
-            path = line.strip()
-            if "/native/" in path or "/include/latlab/" in path:
-                found[target].append(path)
-        elif ":" in line:
-            target = line.partition(":")[0]
-            found[target] = []
-    return found
+def dependencies(entry: dict[str, str]) -> list[str]:
+    """The files of ours that an object is compiled from."""
+    command = shlex.split(entry["command"])
+    at = command.index("-o")
+    command = [*command[:at], *command[at + 2 :], "-MM"]
+    told = subprocess.run(command, cwd=entry["directory"], capture_output=True, text=True, check=True).stdout
+    used = shlex.split(told.partition(":")[2].replace("\\\n", " "))
+    return sorted(path for path in used if "/native/" in path or "/include/latlab/" in path)
 
 
 @cache
@@ -41,19 +35,16 @@ def digest_of(path: str) -> bytes:
 def main() -> int:
     """Exit status 1 when any file has a finding."""
     tidy, build = Path(sys.argv[1]), Path(sys.argv[2])
-    headers = dependencies(tidy.with_name("ninja").absolute(), build)
     entries = [
         e for e in json.loads((build / "compile_commands.json").read_text()) if "/native/" in e["file"]
     ]
 
     def check(entry: dict[str, str]) -> int:
         stamp_of = hashlib.sha256(digest_of(".clang-tidy"))
-        used = headers.get(os.path.relpath(entry["output"], build))
-        # An object that was never built has no list: it is checked every time.
-        for path in sorted(used or []):
-            stamp_of.update(digest_of(str((build / path).resolve())))
+        for path in dependencies(entry):
+            stamp_of.update(digest_of(path))
         stamp = build / "tidy" / f"{Path(entry['file']).name}-{stamp_of.hexdigest()[:24]}"
-        if used and stamp.exists():
+        if stamp.exists():
             return 0
         # The compiler may be another than clang, with warnings that clang doesn't know.
         known = "--extra-arg=-Wno-unknown-warning-option"

@@ -54,9 +54,11 @@ inline void truth(bool value, const char* text, const char* file, int line) {
 #define LATLAB_JOIN2(a, b) a##b
 #define LATLAB_JOIN(a, b) LATLAB_JOIN2(a, b)
 // TEST("a sentence that states one fact") { ... }
-#define TEST(sentence)                                                                                     \
-  static void LATLAB_JOIN(test_, __LINE__)();                                                              \
-  static const check::Registrar LATLAB_JOIN(registrar_, __LINE__){sentence, LATLAB_JOIN(test_, __LINE__)}; \
-  static void LATLAB_JOIN(test_, __LINE__)()
+// Not by the line: the files of a domain are compiled as one.
+#define TEST(sentence) LATLAB_TEST(sentence, __COUNTER__)
+#define LATLAB_TEST(sentence, n)                                                             \
+  static void LATLAB_JOIN(test_, n)();                                                       \
+  static const check::Registrar LATLAB_JOIN(registrar_, n){sentence, LATLAB_JOIN(test_, n)}; \
+  static void LATLAB_JOIN(test_, n)()
 #define CHECK_EQUAL(expected, actual) check::equal(expected, actual, #actual, __FILE__, __LINE__)
 #define CHECK(condition) check::truth(static_cast<bool>(condition), #condition, __FILE__, __LINE__)

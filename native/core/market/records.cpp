@@ -16,7 +16,6 @@ namespace latlab::market {
 namespace {
 
 constexpr std::size_t kSlack = 64;  // a permutation loads and stores up to 64 bytes
-constexpr std::size_t kMaxErrors = 1000;
 
 struct Wire {
   const char* name;

@@ -6,8 +6,6 @@
 namespace latlab::market {
 namespace {
 
-constexpr std::size_t kMaxErrors = 1000;  // beyond it they are only counted: memory is bounded on any input
-
 std::string quoted(char type) {
   if (type >= 0x21 && type < 0x7f) return std::string("'") + type + "'";
   constexpr char kHex[] = "0123456789abcdef";

@@ -13,8 +13,6 @@
 namespace latlab::market {
 namespace {
 
-constexpr std::size_t kMaxErrors = 1000;
-
 // Things one behind the other, each of which says how long it is: of what is implausible the end isn't known.
 class Chain : public Transport {
  public:

@@ -49,6 +49,9 @@ struct TransportError {
   std::string what;
 };
 
+// Beyond it they are only counted: memory is bounded on any input.
+inline constexpr std::size_t kMaxErrors = 1000;
+
 class Transport {
  public:
   Transport() = default;

@@ -159,7 +159,7 @@ class Socket {
   void* socket_ = nullptr;
 };
 
-bool again(int error, bool poll, bool yield, const StopFlag& stop) {
+bool asks_again(int error, bool poll, bool yield, const StopFlag& stop) {
   if (stop.load(std::memory_order_relaxed) || error == kTerminated) return false;
   if (poll && error == EAGAIN) {
     if (yield)
@@ -230,7 +230,7 @@ class ZeromqSender final : public Sender {
     for (; sent_ < filled_; sent_ += size_) {
       while (!(lends_ ? lend(rooms_.data() + sent_) : copy(rooms_.data() + sent_))) {
         const int why = socket_.lib().error();
-        if (!again(why, poll_, yield_, stop_)) {
+        if (!asks_again(why, poll_, yield_, stop_)) {
           error_ = stop_.load() ? 0 : why;
           return false;
         }
@@ -280,7 +280,7 @@ class ZeromqReceiver final : public Receiver {
                 .stride = size_,
                 .count = 1};
       }
-      if (n < 0 && !again(lib.error(), poll_, yield_, stop_)) {
+      if (n < 0 && !asks_again(lib.error(), poll_, yield_, stop_)) {
         error_ = stop_.load() ? 0 : lib.error();
         return {};
       }

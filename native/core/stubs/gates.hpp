@@ -13,13 +13,10 @@
 #include <atomic>
 #include <climits>
 #include <cstdint>
-#include <latlab/clock.hpp>
+
+#include "stubs/sleep.hpp"
 
 namespace latlab::stubs {
-
-inline std::int64_t now_ns() noexcept {
-  return static_cast<std::int64_t>(monotonic_ns());
-}
 
 // A counting semaphore on a futex. Its waits end by themselves after a while, so that a player that was told
 // to give up never hangs.

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <latlab/clock.hpp>
 #include <random>
 #include <stdexcept>
 
@@ -19,10 +18,6 @@
 
 namespace latlab::stubs {
 namespace {
-
-std::int64_t now_ns() noexcept {
-  return static_cast<std::int64_t>(monotonic_ns());
-}
 
 // What a memory load walks at the least, and at a time.
 constexpr std::int64_t kSmallestSet = 1 << 20;

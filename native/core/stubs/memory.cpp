@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <latlab/clock.hpp>
 #include <limits>
 #include <random>
 #include <stdexcept>
@@ -19,10 +18,6 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::int64_t kFrame = 16'384;
-
-std::int64_t now_ns() noexcept {
-  return static_cast<std::int64_t>(monotonic_ns());
-}
 
 // Chunks of one size, so that shrinking returns pages to the kernel at once.
 class Heap {

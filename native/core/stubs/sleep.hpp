@@ -7,8 +7,13 @@
 
 #include <array>
 #include <cstdint>
+#include <latlab/clock.hpp>
 
 namespace latlab::stubs {
+
+inline std::int64_t now_ns() noexcept {
+  return static_cast<std::int64_t>(monotonic_ns());
+}
 
 enum class SleepMode { kPlain, kCorrected, kSpinEnd };
 
