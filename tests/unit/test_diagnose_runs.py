@@ -9,11 +9,12 @@ import pytest
 
 from latlab.formats.event_traces.files import RECORD, TraceFile
 from latlab.lab.forecast.by_stage_stub import _agenda, points_that_fit
-from latlab.lab.forecast.intervals import quantile_interval
+from latlab.lab.forecast.intervals import pooled, quantile_interval
 from latlab.lab.forecast.stage_runs import Fast, Paced, undisturbed
 from latlab.lab.judge.disturbances import losses_in_words
 from latlab.lab.judge.outcome import Outcome
 from latlab.lab.judge.verdict import _uncounted
+from latlab.model.diagnosis.answer import Interval
 from latlab.model.diagnosis.pipeline import QueueRow
 from latlab.queues.trace.traces import _known_until
 
@@ -189,3 +190,29 @@ def test_an_application_that_lost_nothing_has_no_losses() -> None:
 def test_what_was_lost_is_told_with_its_share_and_whose_fault_it_is() -> None:
     (said,) = losses_in_words([feed(75, 25), feed(9, 0)], "book")
     assert said.startswith("25.0 % of feed-a's messages were dropped because book cannot keep up (25 of 100)")
+
+
+def test_intervals_of_two_runs_each_cover_the_truth_as_often_as_they_say() -> None:
+    random = np.random.default_rng(9)
+    covered = 0
+    for _ in range(200):
+        logs = random.normal(0.0, 0.1, (5, 2))
+        points = [Interval(float(np.exp(two.mean())), *map(float, np.exp(np.sort(two)))) for two in logs]
+        found = pooled(points, [2] * 5)
+        covered += sum(one is not None and one.low <= 1.0 <= one.high for one in found)  # type: ignore[operator]
+    assert 0.93 <= covered / 1000 <= 0.985
+
+
+def test_an_interval_of_many_runs_stays_as_it_is() -> None:
+    points = [
+        Interval(1.0, 0.9, 1.1),
+        Interval(1.0, 0.9, 1.1),
+        Interval(1.0, 0.99, 1.01),
+        None,
+        Interval(1.0),
+    ]
+    found = pooled(points, [2, 3, 7, 0, 1])
+    assert found[2:] == points[2:]
+    assert found[0] is not None
+    assert found[0].low is not None
+    assert found[0].low < 0.9

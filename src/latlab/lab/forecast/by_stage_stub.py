@@ -22,7 +22,7 @@ import numpy as np
 from latlab import words
 from latlab.errors import LatlabError
 from latlab.formats.recording import RecordingWriter
-from latlab.lab.forecast.intervals import mean_interval, quantile_interval
+from latlab.lab.forecast.intervals import mean_interval, pooled, quantile_interval
 from latlab.lab.forecast.one_speed import (
     MachineSpeed,
     at_usual_speed,
@@ -61,6 +61,7 @@ _LEAST_OVERHEAD_S = 0.4
 _MORE = 1.2  # of an overhead that two runs showed: others take longer
 _LEAST_REMOVABLE = 0.1  # of the service: less than this can't be told from noise
 _LEAST_ROUNDS = 2
+_SPARE = 0.12  # of the time that is left: some runs take longer than the two that were timed
 _SHORTEST_S = 0.8  # of a run at the input's own pace: its tail is still of thousands of events
 _FLAT_RUNS = 4  # in each round after those
 _FLAT_FAST = 3  # in each round, as fast as the input is taken: nothing else in the pipeline is as uneven
@@ -119,11 +120,13 @@ def forecast(
     if speedups is not None and not over:
         speedups = points_that_fit(speedups, applied, int(left_s / (_LEAST_ROUNDS * shortest_s)) - 1)
     least = _LEAST_ROUNDS * (len(speedups or _FEW_SPEEDUPS) + 1)  # pairs of runs
-    fits = left_s / least - fast_s - overhead_s
+    fits = (1 - _SPARE) * left_s / least - fast_s - overhead_s
     if not over and fits < stubbing.seconds:
-        stubbing = dataclasses.replace(stubbing, seconds=max(min(stubbing.seconds, _SHORTEST_S), fits))
+        shortest = min(stubbing.seconds, _SHORTEST_S)
+        if fits < shortest:  # longer ones are made to fit
+            _require_time(least * (shortest + overhead_s + fast_s), deadline)
+        stubbing = dataclasses.replace(stubbing, seconds=max(shortest, fits))
         tell(f"forecast: runs of {stubbing.seconds:.1f} s, so that it fits the budget")
-        _require_time(least * (stubbing.seconds + overhead_s + fast_s), deadline)
     pair_s = stubbing.seconds + overhead_s + fast_s
     more_s = (_FLAT_FAST - 1) * fast_s
     if speedups is None:
@@ -180,7 +183,10 @@ def forecast(
     reference = float(np.median([run.service_ns for run in kept[None]]))
     kept_fast, explained = at_usual_speed(kept_fast)
     usual = usual_speed([run for runs in kept.values() for run in runs])
-    points = {key: _point(key, reference, runs, kept_fast[key], usual) for key, runs in kept.items()}
+    points = _pooled(
+        {key: _point(key, reference, runs, kept_fast[key], usual) for key, runs in kept.items()},
+        {key: len(runs) for key, runs in kept_fast.items()},
+    )
     found = _judged(stage, reference, flat.service_ns, points, kept_fast, rounds)
     made, used = count(paced) + count(capacity), count(kept) + count(kept_fast)
     changed, uneven = speed.core.in_words(), speed.core.slow()
@@ -302,6 +308,27 @@ def _point(
         p99_9_ns=p999,
         limits=most_named(limits),
     )
+
+
+def _pooled(
+    points: Mapping[float | None, ForecastPoint], fast: Mapping[float | None, int]
+) -> dict[float | None, ForecastPoint]:
+    """The points, with intervals by the scatter of all of them where each was run but a few times."""
+    runs = [point.runs for point in points.values()]
+    p50 = pooled([point.p50_ns for point in points.values()], runs)
+    p99 = pooled([point.p99_ns for point in points.values()], runs)
+    p999 = pooled([point.p99_9_ns for point in points.values()], runs)
+    most = pooled([point.capacity_hz for point in points.values()], [fast[key] for key in points])
+    return {
+        key: dataclasses.replace(
+            point,
+            p50_ns=p50[at],
+            p99_ns=p99[at],
+            p99_9_ns=p999[at],
+            capacity_hz=most[at] or point.capacity_hz,
+        )
+        for at, (key, point) in enumerate(points.items())
+    }
 
 
 def _judged(

@@ -13,9 +13,13 @@ from latlab.model.diagnosis.answer import Interval
 from latlab.stats.distributions import student_quantile
 from latlab.stats.quantiles import nearest_rank
 
-__all__ = ["mean_interval", "quantile_interval"]
+__all__ = ["mean_interval", "pooled", "quantile_interval"]
 
 _OUTSIDE = 0.05  # how often an interval may miss
+_RANGE = {
+    2: 2**0.5,
+    3: 1.693,
+}  # of so many normal values, in standard deviations: of two its root mean square
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -54,3 +58,34 @@ def quantile_interval(runs: Sequence[Paced], q: float, speed: tuple[float, ...] 
     while 2 * sum(math.comb(len(own), k) for k in range(leave + 2)) / 2 ** len(own) <= _OUTSIDE:
         leave += 1
     return Interval(value, own[leave], own[-1 - leave])
+
+
+def pooled(points: Sequence[Interval | None], runs: Sequence[int]) -> list[Interval | None]:
+    """Intervals of points that were run two or three times each, by how much all of them scatter.
+
+    Two runs are alike by chance as often as not, and their range says little. The points are of one pipeline
+    on one machine, so their relative scatter is one, and is estimated from all of them: Student's 95 %
+    interval of the logarithms, with the degrees of freedom of all. It is never narrower than what was seen.
+    Points of more runs, and those of one, stay as they are.
+
+    Args:
+        points: one measure of each point, with its range; None where there is none.
+        runs: how often each was run.
+    """
+    ranges = [
+        (number - 1, math.log(one.high / one.low) / _RANGE[number])
+        for one, number in zip(points, runs, strict=True)
+        if one is not None and number in _RANGE and one.low and one.high
+    ]
+    freedom = sum(number for number, _ in ranges)
+    if len(ranges) < 2:
+        return list(points)
+    scatter = (sum(number * size**2 for number, size in ranges) / freedom) ** 0.5
+    found: list[Interval | None] = []
+    for one, number in zip(points, runs, strict=True):
+        if one is None or number not in _RANGE or not one.low or not one.high:
+            found.append(one)
+            continue
+        factor = math.exp(float(student_quantile(freedom, 0.975)) * scatter / number**0.5)
+        found.append(Interval(one.value, min(one.low, one.value / factor), max(one.high, one.value * factor)))
+    return found
