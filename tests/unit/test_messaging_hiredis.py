@@ -105,7 +105,9 @@ def test_the_layouts_of_replies_and_connections_are_those_of_the_installed_heade
     compiler = shutil.which("g++") or shutil.which("c++")
     if compiler is None or not HEADER.is_file():
         pytest.skip("no C++ compiler or no hiredis.h here: apt install g++ libhiredis-dev")
-    pairs = [("Reply", "redisReply", ("type", "len", "str", "elements", "element"))]
+    pairs: list[tuple[str, str, tuple[str, ...]]] = [
+        ("Reply", "redisReply", ("type", "len", "str", "elements", "element"))
+    ]
     pairs += [("Context", "redisContext", ("err", "errstr", "fd", "flags"))]
     checks = [
         f"static_assert(offsetof({theirs}, {member}) == offsetof(latlab::hiredis::AGE{ours}, {member}));"

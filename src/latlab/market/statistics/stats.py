@@ -262,7 +262,7 @@ def _with_dask(
         distributed: Any = import_module("distributed")
     except ImportError as error:
         raise MissingExtraError("distributed", "cluster") from error
-    cluster = distributed.LocalCluster(dashboard_address=None) if scheduler == "local" else None
+    cluster = distributed.LocalCluster(dashboard_address="127.0.0.1:0") if scheduler == "local" else None
     try:
         try:
             client = distributed.Client(cluster or scheduler, set_as_default=False, timeout=_CONNECT_S)
