@@ -298,6 +298,17 @@ def test_the_lock_of_an_interpreter_has_its_name() -> None:
     assert found_in(made).limit.name == "GIL"
 
 
+def test_the_word_of_a_thread_that_parks_is_no_lock_though_a_channel_has_one_for_a_moment() -> None:
+    made = pipeline(fast=2, slow=10)
+    inside = ("<std::sync::mpmc::array::Channel>::recv::{closure#1}", "app::main")
+    parked = made.stack(2, "syscall", "<std::thread::thread::Thread>::park", *inside, running=False)
+    made.stack(2, "syscall", "<std::sys::sync::mutex::futex::Mutex>::lock_contended", *inside, running=False)
+    rows = [row for row in made.rows if row[1] == State.BLOCKED and row[2] == Wait.FUTEX]
+    for at, row in enumerate(rows):
+        made.rows[made.rows.index(row)] = (*row[:9], parked + (at % 9 == 0))
+    assert found_in(made).locks == ()
+
+
 def test_a_condition_variable_is_no_lock() -> None:
     assert found_in(pipeline(fast=2, slow=10)).locks == ()
 

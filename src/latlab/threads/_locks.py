@@ -26,7 +26,7 @@ _MUTEX = re.compile(
 _SEMAPHORE = re.compile(r"sem_(?:timed|clock)?wait|semaphore", re.I)
 _CONDITION = re.compile(
     r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
-    r"SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
+    r"std::thread::(?:thread::Thread>?::)?park|SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
 )
 _IN = " in "
 _SEMAPHORES = "semaphore"
