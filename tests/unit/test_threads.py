@@ -262,6 +262,16 @@ def lending(roles: tuple[str, ...], hog: int) -> Made:
     return made
 
 
+def test_a_lock_of_python_is_called_a_lock_though_it_is_made_of_a_semaphore() -> None:
+    made = lending(("worker-1", "worker-2", "worker-3"), 5)
+    made.frames = [
+        replace(frame, function="PyThread_acquire_lock_timed") if "acquire" in frame.function else frame
+        for frame in made.frames
+    ]
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, "lock 0x7000 in draw")
+
+
 @pytest.mark.parametrize("hog", [5, 9])
 def test_a_semaphore_that_threads_of_one_role_take_and_give_is_a_lock(hog: int) -> None:
     limit = found_in(lending(("worker-1", "worker-2", "worker-3"), hog)).limit

@@ -65,6 +65,7 @@ class Word:
     lock: bool = False
     sure: bool = False
     interpreter: bool = False
+    python: bool = False  # a lock of Python's, which CPython makes of a semaphore
     file: str = ""  # whose lock it is, where it is no futex
     holds: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
@@ -92,7 +93,7 @@ class Word:
     def what(self) -> str:
         """A lock, or a semaphore."""
         most = next(iter(self.waits_in.most_common(1)), ("", 0))[0]
-        return _SEMAPHORES if most.startswith(_SEMAPHORES) else "lock"
+        return _SEMAPHORES if most.startswith(_SEMAPHORES) and not self.python else "lock"
 
 
 def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, int]) -> dict[int, Word]:
@@ -164,6 +165,7 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
         if _MUTEX.search(name):
             kind = "lock"
             break
+    word.python |= any(name.startswith("PyThread_acquire_lock") for name in names)
     if kind in ("lock", _SEMAPHORES):
         taken = _MUTEX if kind == "lock" else _SEMAPHORE
         own = (plain(one.function) for one in frames if is_own(one) and not taken.search(one.function))
@@ -198,7 +200,7 @@ def _judge(word: Word, window: int) -> None:
         word.lock = word.sure = gil > 0.5 * told
         word.interpreter = word.lock
         return
-    if word.what == _SEMAPHORES:
+    if word.waits_in and word.waits_in.most_common(1)[0][0].startswith(_SEMAPHORES):
         # Who lends something out and takes it back does the same work; who makes for others does other work.
         word.sure = True
         word.lock = (
