@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -76,11 +78,12 @@ while time.time() < end:
 def family(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     program = tmp_path / "family.py"
     program.write_text(FAMILY, encoding="utf-8")
-    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "runs\n"
         yield process
-        process.terminate()
+        os.killpg(process.pid, signal.SIGKILL)  # with its children, which would go on
 
 
 def diagnosed(*arguments: str | Path) -> dict[str, object]:
