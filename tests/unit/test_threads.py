@@ -553,6 +553,7 @@ def test_an_interpreter_is_named_by_its_script() -> None:
     ("command", "name"),
     [
         (("perl", "-e", "while (<>) { print }"), "perl -e"),
+        (("perl", "-ne", "print if /x/", "log"), "perl -ne"),
         (("java", "-cp", "/tmp/made", "Glacier", "2"), "Glacier"),
         (("node", "polls.js"), "polls.js"),
     ],
@@ -568,6 +569,14 @@ def test_a_program_of_a_runtime_has_its_own_name_before_that_of_the_runtimes_fun
     made.run(worker, 0, 1000)
     made.stack(worker, "interpret", "ThreadJavaMain", times=40)
     assert found_in(made).limit.name == f"{name}: ThreadJavaMain"
+
+
+@pytest.mark.parametrize("command", [("python3", "-E", "feed.py"), ("bash", "-e", "feed.py")])
+def test_an_option_that_comes_before_a_script_does_not_hide_its_name(command: tuple[str, ...]) -> None:
+    made = Made()
+    made.run(made.thread(command[0]), 0, 1000)
+    made.commands[100] = command
+    assert found_in(made).limit.name == "feed.py"
 
 
 def test_edges_say_who_ends_whose_waits_how_often() -> None:

@@ -96,7 +96,7 @@ class Server:
         )
         self._loop: IOLoop | None = None
         self._thread: threading.Thread | None = None
-        self._refused: OSError | None = None
+        self._refused: Exception | None = None
 
     @property
     def port(self) -> int:
@@ -107,7 +107,7 @@ class Server:
         """Answer, on a thread of its own.
 
         Raises:
-            OSError: the thread could not begin, as where no file may be opened any more.
+            Exception: what kept the thread from beginning; an OSError where no more files may be opened.
         """
         ready = threading.Event()
         self._thread = threading.Thread(target=self._begun, args=(ready,), name="latlab-http", daemon=True)
@@ -119,7 +119,7 @@ class Server:
     def _begun(self, ready: threading.Event) -> None:
         try:
             self._run(ready)
-        except OSError as error:
+        except Exception as error:  # who waits for `ready` would wait for ever
             if ready.is_set():
                 raise
             self._refused, self._loop = error, None

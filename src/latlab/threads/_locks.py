@@ -66,7 +66,7 @@ class Word:
     sure: bool = False
     interpreter: bool = False
     python: bool = False  # a lock of Python's, which CPython makes of a semaphore
-    file: str = ""  # whose lock it is, where it is no futex
+    file: str = ""  # the path of the locked file; empty for a futex
     holds: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     @property

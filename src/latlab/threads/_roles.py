@@ -25,6 +25,13 @@ __all__ = [
 _INTERPRETERS = re.compile(r"^(python[\d.]*|perl|ruby|node|bash|sh|dash|java|php[\d.]*|lua[\d.]*)$")
 #: Of these the functions in which threads start are the interpreter's, and name nothing of the program.
 _RUNTIMES = re.compile(r"^(perl|ruby|node|java|php[\d.]*)$")
+#: The option before a program's text, which is no name; `-e` of a shell and `-E` of Python are not it.
+_TEXTS = {
+    "perl": re.compile(r"-[lnpaiw0]*[eE]"),
+    "ruby": re.compile(r"-[lnpaw]*e"),
+    "node": re.compile(r"-e|-p|-pe|--eval|--print"),
+    "php": re.compile(r"-r"),
+}
 _JAVA_PATHS = ("-cp", "-classpath", "--class-path", "-p", "--module-path")
 _NUMBER = re.compile(r"[-_:#/. ]*\d+$")
 #: Where every thread of a kind starts: it tells nothing.
@@ -90,9 +97,10 @@ def process_name(thread: ScheduledThread) -> str:
 
 def _script(command: Sequence[str]) -> str:
     words = iter(command[1:])
-    java = PurePath(command[0]).name == "java"
+    program = PurePath(command[0]).name
+    given = _TEXTS.get(program)
     for word in words:
-        if java and word in _JAVA_PATHS:
+        if program == "java" and word in _JAVA_PATHS:
             next(words, "")
             continue
         if word == "-m":
@@ -102,8 +110,8 @@ def _script(command: Sequence[str]) -> str:
             # A worker of multiprocessing is started by such a line, which names nothing of the program.
             worker = "spawn_main" in line or "forkserver" in line
             return "multiprocessing worker" if worker else f"{PurePath(command[0]).name} -c"
-        if word in ("-e", "-E", "--eval", "-p", "--print"):  # of Perl, Ruby and Node: the program itself
-            return f"{PurePath(command[0]).name} -e"
+        if given is not None and given.fullmatch(word):
+            return f"{program} {word}"
         if word in ("-X", "-W", "-O"):
             next(words, "")
         elif not word.startswith("-"):

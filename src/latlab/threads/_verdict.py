@@ -78,7 +78,7 @@ def judge(facts: Facts) -> Limit:
     if first.kind is LimitKind.CPU and first.name == "CPUs":
         # Threads that spin for a lock want CPUs, and would not be faster with more of them.
         spun = spun_lock(facts, part, confidence)
-        if spun is not None:
+        if spun is not None and confidence >= _SURE:
             return spun
     if first.kind is LimitKind.CPU and first.name == "CPUs" and not crowded(facts):
         why = (

@@ -16,10 +16,8 @@ from latlab.stats.quantiles import nearest_rank
 __all__ = ["mean_interval", "pooled", "quantile_interval"]
 
 _OUTSIDE = 0.05  # how often an interval may miss
-_RANGE = {
-    2: 2**0.5,
-    3: 1.693,
-}  # of so many normal values, in standard deviations: of two its root mean square
+# The range of two or three normal values, in standard deviations: root mean square of two, mean of three.
+_RANGE = {2: 2**0.5, 3: 1.693}
 
 
 def mean_interval(values: Sequence[float]) -> Interval:

@@ -45,7 +45,7 @@ def most_digits(lowest: int) -> int:
 
 
 def _half_magnitude(digits: int) -> int:
-    """The power of two at or above 2·10^digits, halved: so many bins have the width of one unit."""
+    """Half the power of two at or above 2·10^digits: the number of bins that are one unit wide."""
     twice: int = 2 * 10**digits
     return (twice - 1).bit_length() - 1
 

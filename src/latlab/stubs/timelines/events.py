@@ -157,7 +157,7 @@ def _in_order(path: str | Path, events: Iterable[Event], remedy: str) -> tuple[E
     """Events as they are parsed, by time.
 
     Raises:
-        InputError: one lacks its fields, or there are no switches among them.
+        InputError: a record lacks a field, or no record is a switch.
     """
     try:
         found = sorted(events, key=lambda event: event.time_ns)
