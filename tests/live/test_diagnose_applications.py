@@ -78,7 +78,7 @@ while time.time() < end:
 def family(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     program = tmp_path / "family.py"
     program.write_text(FAMILY, encoding="utf-8")
-    command = [sys.executable, program]
+    command: list[str | Path] = [sys.executable, program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "runs\n"
