@@ -161,3 +161,41 @@ def test_a_stage_whose_thread_mostly_waits_for_others_is_not_named_for_its_queue
         answer(Verdict.STAGE, stage="manager"), replace(threads, limit=replace(limit, confidence=0.5))
     )
     assert unsure.limiting_stage == (None if kind == "poll" else "manager")
+
+
+def test_each_of_several_lines_is_withheld_where_its_stage_waits_for_others() -> None:
+    lines = (
+        AnswerLine(("feed", "manager"), "Bottleneck: manager.", "manager", Verdict.STAGE, 1.0, ()),
+        AnswerLine(("book",), "Bottleneck: book.", "book", Verdict.STAGE, 1.0, ()),
+    )
+    threads = replace(findings(), roles=(MANAGER,), edges=(Edge("feed", "manager", "poll", 200.0, 0.7),))
+    told = joined(replace(answer(Verdict.STAGE, stage="manager"), lines=lines), threads)
+    assert [line.limiting_stage for line in told.lines] == [None, "book"]
+    assert (told.limiting_stage, told.verdict, told.trustworthy) == (None, Verdict.UNKNOWN, False)
+    assert "Bottleneck: book." in told.sentence
+    assert "Bottleneck: manager." not in told.sentence
+
+
+GIL = LockUse("GIL", 1, 2000, 4_000_000_000, 20_000_000, 0.6, ("manager",), ("manager", "main"))
+
+
+def test_a_stage_that_waits_for_the_interpreter_lock_of_others_waits_for_others() -> None:
+    limit = Limit(LimitKind.THREAD, "main", 0.99, 0.8, "Bottleneck: main.", ())
+    edges = (Edge("main", "manager", "lock", 200.0, 0.5), Edge("hash", "manager", "pipe", 200.0, 0.2))
+    threads = replace(findings(limit), roles=(MANAGER,), edges=edges, locks=(GIL,))
+    assert joined(answer(Verdict.STAGE, stage="manager"), threads).limiting_stage == "main"
+    other = replace(GIL, name="lock 0x1")
+    told = joined(answer(Verdict.STAGE, stage="manager"), replace(threads, locks=(GIL, other)))
+    assert told.limiting_stage == "manager"
+
+
+def test_one_line_of_several_that_is_named_is_judged_by_the_interpreter_lock_too() -> None:
+    lines = (
+        AnswerLine(("manager",), "Bottleneck: manager.", "manager", Verdict.STAGE, 1.0, ()),
+        AnswerLine(("idle",), "No bottleneck.", None, Verdict.NONE, 1.0, ()),
+    )
+    main = role("main", 0.8, 7)
+    waits = replace(MANAGER, blocked={"futex": 0.6})
+    threads = replace(findings(), roles=(main, waits), locks=(GIL,))
+    told = joined(replace(answer(Verdict.STAGE, stage="manager"), lines=lines), threads)
+    assert (told.limiting_stage, told.lines) == ("main", ())

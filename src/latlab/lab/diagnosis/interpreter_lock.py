@@ -55,7 +55,9 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
     something else.
     """
     lock = interpreter_lock(threads)
-    if lock is None or answer.lines or answer.verdict not in (Verdict.STAGE, Verdict.NONE, Verdict.UNKNOWN):
+    if lock is None or answer.verdict not in (Verdict.STAGE, Verdict.NONE, Verdict.UNKNOWN):
+        return None
+    if sum(line.limiting_stage is not None for line in answer.lines) > 1:
         return None
     named = threads.role(answer.limiting_stage)
     if answer.verdict == Verdict.STAGE and not (named is not None and _waits_for(named, lock)):
@@ -68,7 +70,7 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
             sentence = said(RunFinding.NEEDS_LOCK_OF, other=named.name, **times)
         return replace(
             answer, sentence=sentence, limiting_stage=first.name, verdict=str(Verdict.STAGE),
-            confidence=min(_SURE, first.limits + (1 - first.limits) / 2), doubts=(),
+            confidence=min(_SURE, first.limits + (1 - first.limits) / 2), doubts=(), lines=(),
             evidence=(*threads.limit.evidence, said(RunEvidence.QUEUES_ALONE, sentence=answer.sentence)),
         )  # fmt: skip
     if named is None:
@@ -77,12 +79,12 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
     if limit.kind is LimitKind.LOCK and limit.name == _OF_PYTHON and limit.confidence >= _SURE:
         return replace(
             answer, sentence=limit.sentence, limiting_stage=limit.name, verdict=str(limit.kind),
-            confidence=limit.confidence, evidence=limit.evidence,
+            confidence=limit.confidence, evidence=limit.evidence, lines=(),
         )  # fmt: skip
     why = said(RunDoubt.WAITS_FOR_LOCK, stage=named.name)
     return replace(
         answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
-        verdict=str(Verdict.UNKNOWN), confidence=0.0, distrust=(*answer.distrust, why),
+        verdict=str(Verdict.UNKNOWN), confidence=0.0, distrust=(*answer.distrust, why), lines=(),
     )  # fmt: skip
 
 

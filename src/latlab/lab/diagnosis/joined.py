@@ -1,7 +1,8 @@
 """Joins what a program's queues tell with what its threads do: one answer.
 
 Queues name the stage that is slow for its events; threads see what no queue shows: locks, sleeps, other
-processes, coroutines that hold their loop, a source that is slow. Where the queues name something, it stays.
+processes, coroutines that hold their loop, a source that is slow. Where the queues name something,
+it stays, unless its threads mostly wait for others.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock, takes_no_cpu
+from latlab.lab.diagnosis.lines import sentence_of
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.evidence.pipeline import RunDoubt, RunEvidence, RunFinding
 from latlab.model.evidence.said import kind_of, said
@@ -72,7 +74,12 @@ def joined(
             answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
             verdict=Verdict.UNKNOWN, confidence=0.0, distrust=(*answer.distrust, why),
         )  # fmt: skip
-    if role is not None and answer.verdict == Verdict.STAGE and (waits := _waits(role, threads)) >= _WAITING:
+    several = sum(line.limiting_stage is not None for line in answer.lines) > 1
+    if several:
+        answer = _each_line(answer, threads)
+    elif (
+        role is not None and answer.verdict == Verdict.STAGE and (waits := _waits(role, threads)) >= _WAITING
+    ):
         return _by_others(answer, threads, role, waits)
     ended = [one for one in distrust if kind_of(one) is RunDoubt.ENDED]
     verdicts = {answer.verdict, *(line.verdict for line in answer.lines)}
@@ -111,9 +118,43 @@ def _by_threads(answer: Answer, threads: ThreadFindings, why: str) -> Answer:
 
 
 def _waits(role: Role, threads: ThreadFindings) -> float:
-    """Share of its time that a role waited for threads that were seen, but for locks."""
-    ended = sum(edge.waiting for edge in threads.edges if edge.to == role.name and edge.kind != "lock")
-    return min(1.0, ended)
+    """Share of its time that a role waited for threads that were seen.
+
+    For the interpreter's lock, too, where it wants no other: a stage is slow by a lock of the program's own.
+    """
+    wanted = {lock.name for lock in threads.locks if role.name in lock.waiters}
+    ended = [edge for edge in threads.edges if edge.to == role.name]
+    if wanted == {_OF_PYTHON}:
+        ended = [edge for edge in ended if edge.kind != "lock" or edge.source != role.name]
+    else:
+        ended = [edge for edge in ended if edge.kind != "lock"]
+    return min(1.0, sum(edge.waiting for edge in ended))
+
+
+def _each_line(answer: Answer, threads: ThreadFindings) -> Answer:
+    """Several lines, less those whose stage has work by its queues, and whose threads wait for others."""
+    lines, withheld = [], []
+    for line in answer.lines:
+        role = threads.role(line.limiting_stage)
+        waits = _waits(role, threads) if role is not None and line.verdict == Verdict.STAGE else 0.0
+        if role is None or waits < _WAITING:
+            lines.append(line)
+            continue
+        withheld.append(said(RunDoubt.WAITS_FOR_OTHERS, stage=role.name, waits=waits))
+        sentence = said(ThreadFinding.UNKNOWN, why=withheld[-1])
+        nothing = replace(
+            line, sentence=sentence, limiting_stage=None, verdict=Verdict.UNKNOWN, confidence=0.0
+        )
+        lines.append(nothing)
+    if not withheld:
+        return answer
+    named = {line.limiting_stage for line in lines}
+    answer = replace(
+        answer, lines=tuple(lines), sentence=sentence_of(tuple(lines)), distrust=(*answer.distrust, *withheld)
+    )
+    if answer.limiting_stage in named or answer.limiting_stage is None:
+        return answer
+    return replace(answer, limiting_stage=None, verdict=str(Verdict.UNKNOWN), confidence=0.0)
 
 
 def _by_others(answer: Answer, threads: ThreadFindings, role: Role, waits: float) -> Answer:
@@ -123,7 +164,7 @@ def _by_others(answer: Answer, threads: ThreadFindings, role: Role, waits: float
     why = said(RunDoubt.WAITS_FOR_OTHERS, stage=role.name, waits=waits)
     return replace(
         answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
-        verdict=Verdict.UNKNOWN, confidence=0.0, distrust=(*answer.distrust, why),
+        verdict=Verdict.UNKNOWN, confidence=0.0, distrust=(*answer.distrust, why), lines=(),
     )  # fmt: skip
 
 
