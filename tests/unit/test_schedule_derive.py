@@ -112,3 +112,20 @@ def test_of_a_turn_it_is_told_for_how_long_its_cpu_served_interrupts() -> None:
     facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
     found = derive(made, facts, 0, 400, "bpf").interrupted
     assert found.tolist() == [(0, 10, 110, 40)]
+
+
+@pytest.mark.parametrize(
+    ("call", "limit", "due"),
+    [("epoll_wait", 30, [(0, 50, 30_000_050)]), ("epoll_wait", 0xFFFF_FFFF, []), ("read", 30, [])],
+)
+def test_of_a_wait_for_what_comes_first_it_is_told_until_when_it_waits(
+    call: str, limit: int, due: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("latlab.schedule.derive.TIMED", frozenset({232}))
+    made = events([(10, 1, 0, 1, OURS), (50, 1, OURS, 1, OTHER), (200, 1, OTHER, 0, OURS)], [(100, 1)])
+    columns: Any = made["sched:sched_switch"].columns
+    columns["call"] = np.full(3, {"epoll_wait": 232, "read": 0}[call], np.int64)
+    # The upper half of an int's register says nothing.
+    columns["argument"], columns["fourth"] = np.full(3, 5, np.int64), np.full(3, (7 << 32) | limit, np.int64)
+    facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
+    assert derive(made, facts, 0, 300, "bpf").deadlines.tolist() == due

@@ -143,8 +143,8 @@ class Assembler {
 
 #if defined(__x86_64__)
 // Where the copied registers have them, in words.
-constexpr std::size_t kCallAt = 2;
-constexpr std::size_t kSecondAt = 0;
+constexpr std::size_t kCallAt = 8;
+constexpr std::size_t kSecondAt = 6;
 constexpr std::int32_t kIovecCalls[] = {19, 20};    // readv, writev
 constexpr std::int32_t kMessageCalls[] = {46, 47};  // sendmsg, recvmsg
 constexpr std::int32_t kIovecOfMessage = 16;        // struct msghdr

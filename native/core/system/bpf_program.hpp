@@ -23,11 +23,11 @@ struct RecordHead {
 };
 static_assert(sizeof(RecordHead) == 32);
 
-// The part of struct pt_regs that is copied: a system call's number and first two arguments. Each byte costs
-// the observed program time at every switch.
+// The part of struct pt_regs that is copied: a system call's number, first, second and fourth argument. Each
+// byte costs the observed program time at every switch, and a second copy more than the bytes between.
 #if defined(__x86_64__)
-inline constexpr std::size_t kRegistersFrom = 104;
-inline constexpr std::size_t kRegisterBytes = 24;  // si di orig_ax
+inline constexpr std::size_t kRegistersFrom = 56;
+inline constexpr std::size_t kRegisterBytes = 72;  // r10 r9 r8 ax cx dx si di orig_ax
 #elif defined(__aarch64__)
 inline constexpr std::size_t kRegistersFrom = 8;
 inline constexpr std::size_t kRegisterBytes = 288;  // x1 … x30 sp pc pstate orig_x0 syscallno

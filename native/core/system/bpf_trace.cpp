@@ -57,17 +57,19 @@ class Descriptor {
 
 // The registers that a row keeps, from those that were copied.
 void keep_registers(const std::uint8_t* from, std::vector<std::int64_t>& to) {
-  std::int64_t row[kBpfRegisters] = {-1, 0};
+  std::int64_t row[kBpfRegisters] = {-1, 0, 0};
 #if defined(__x86_64__)
   std::int64_t all[bpf::kRegisterBytes / 8];
   std::memcpy(all, from, sizeof(all));
-  row[kBpfCall] = all[2];
-  row[kBpfFirst] = all[1];
+  row[kBpfCall] = all[8];
+  row[kBpfFirst] = all[7];
+  row[kBpfFourth] = all[0];
 #elif defined(__aarch64__)
   std::int64_t all[bpf::kRegisterBytes / 8];
   std::memcpy(all, from, sizeof(all));
   row[kBpfCall] = static_cast<std::int32_t>(all[34]);
   row[kBpfFirst] = all[33];
+  row[kBpfFourth] = all[2];
 #else
   static_cast<void>(from);
 #endif

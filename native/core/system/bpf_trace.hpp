@@ -51,8 +51,8 @@ struct BpfRequest {
 };
 
 // Of the thread that was current, where its event asks for them: its system call (-1: none, as in a page
-// fault) and the first argument. One row of kBpfRegisters a sample.
-enum : std::size_t { kBpfCall, kBpfFirst, kBpfRegisters };
+// fault), its first and its fourth argument. One row of kBpfRegisters a sample.
+enum : std::size_t { kBpfCall, kBpfFirst, kBpfFourth, kBpfRegisters };
 
 struct BpfSamples : TraceSamples {
   std::vector<std::int64_t> registers;  // time_ns.size() rows of kBpfRegisters, or none

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "DEADLINE",
     "FOREIGN",
     "INTERRUPTED",
     "INTERVAL",
@@ -106,6 +107,9 @@ FOREIGN = np.dtype([("cpu", np.int16), ("begin", np.int64), ("end", np.int64), (
 #: A turn of a thread whose CPU served interrupts meanwhile, for `ns`. Sorted by (thread, begin).
 INTERRUPTED = np.dtype([("thread", np.int32), ("begin", np.int64), ("end", np.int64), ("ns", np.int64)])
 
+#: A wait for several descriptors with a time-out: when that would have ended it. Sorted by (thread, begin).
+DEADLINE = np.dtype([("thread", np.int32), ("begin", np.int64), ("due", np.int64)])
+
 #: One sampled stack. Frames are `Schedule.frames[stack[0]]`, innermost first; see `Schedule.stacks`.
 SAMPLE = np.dtype(
     [
@@ -195,6 +199,7 @@ class Schedule:
         watching: of FOREIGN, turns of those who observed: the program by itself would have had them.
         foreign_names: tid -> comm of those in `foreign`.
         interrupted: of INTERRUPTED, where it was seen.
+        deadlines: of DEADLINE, where system calls are seen.
         priorities: tid -> the kernel's priority: under 100 real-time, else 120 and the nice value.
         samples: of SAMPLE; `stacks` their frames as indices into `frames`, innermost first.
         quota: the CPU quota of its control group, where that stopped it, as "50 ms in each 100 ms".
@@ -221,6 +226,7 @@ class Schedule:
     watching: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, FOREIGN))
     priorities: Mapping[int, int] = field(default_factory=dict)
     interrupted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, INTERRUPTED))
+    deadlines: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, DEADLINE))
 
     @property
     def seconds(self) -> float:

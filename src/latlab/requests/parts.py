@@ -15,6 +15,7 @@ from latlab.model.requests import PartKind, RequestPart, RequestSpan, RequestWak
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.requests.connections import NEVER
 from latlab.requests.faults import Faults
+from latlab.requests.loops import Loops
 from latlab.requests.occupants import Occupants
 from latlab.requests.owners import NOBODY, Owners
 from latlab.requests.places import Places
@@ -36,6 +37,8 @@ _OFTEN_IDLE = 0.1  # of the readings of its requests that a worker waits for a w
 _DEEPEST = 16  # who waits for who waits for a lock
 _MOST_SPANS = 300  # of one request's timeline
 _TO_CLIENT = "to the client"
+_BY_LOOP = "what the event loop waited for"
+_LOOPS = (Wait.POLL, Wait.TIMER)
 _PLACED = ("lock", "disk", "timer", "process")  # kinds of waits that have a place in the code
 _IDLE_READING = (Wait.POLL, Wait.SOCKET, Wait.PIPE)
 _IDLE = (Wait.POLL, Wait.FUTEX, Wait.EVENTFD, Wait.PIPE, Wait.SOCKET)
@@ -77,6 +80,7 @@ class Account:
         self._occupants = Occupants(schedule)
         self._idle_words = self._words_of_idling()
         self._owners = Owners(rows)
+        self._loops = Loops(schedule, rows, self._asked)
         self._spans: list[RequestSpan] = []
         self._lane, self._at = "", 0
         self._behind = False
@@ -280,24 +284,32 @@ class Account:
 
     def _working(self, spent: Spent, index: int, begin: int, end: int) -> None:
         known = 0
-        waits: list[tuple[Any, int]] = []  # of a loop over many connections
-        for row, since, ns in self._cut(index, begin, end):
+        rows = list(self._cut(index, begin, end))
+        waits = [row for row, _, _ in rows if row["state"] == State.BLOCKED and row["wait"] in _LOOPS]
+        polls = any(row["wait"] == Wait.POLL for row in waits)
+        on = self._let_go_on(index, waits[-1], end) if polls else self._unseen()
+        for row, since, ns in rows:
             known += ns
-            if row["state"] == State.BLOCKED and row["wait"] in (Wait.POLL, Wait.TIMER):
-                waits.append((row, ns))
-            if row["state"] == State.RUNNING and self._which != NOBODY:
-                self._shared(spent, index, since, since + ns)
+            if row["state"] in (State.RUNNING, State.RUNNABLE) and self._which != NOBODY:
+                self._shared(spent, index, row, since, ns, on)
+            elif polls and row["state"] == State.BLOCKED and self._for_many(row, on):
+                self._add(spent, *on, ns)
             else:
                 self._account(spent, row, since, ns)
-        if any(row["wait"] == Wait.POLL for row, _ in waits):
-            self._rename(spent, index, waits, end)
         self._add(spent, "unexplained", "", end - begin - known)
 
-    def _shared(self, spent: Spent, thread: int, begin: int, end: int) -> None:
-        """While the thread ran that has read it: for itself, or for another one that it has read, too."""
+    def _shared(
+        self, spent: Spent, thread: int, row: Any, begin: int, ns: int, on: tuple[PartKind, str]
+    ) -> None:
+        """While the thread ran that has read it, or was to: for it, or for another that it has read, too."""
         one = self._schedule.threads[thread]
-        for owner, since, until in self._owners.cut(one.tid, begin, end):
-            if owner in (self._which, NOBODY):
+        for owner, since, until in self._owners.cut(one.tid, begin, begin + ns):
+            mine = owner in (self._which, NOBODY)
+            if not mine and self._overtakes(owner, until, until - since):
+                self._add(spent, *on, until - since)
+            elif row["state"] == State.RUNNABLE:
+                self._account(spent, row, since, until - since)
+            elif mine:
                 self._running(spent, thread, since, until - since)
             elif self._behind:
                 self._before_it(owner, until - since)
@@ -306,24 +318,30 @@ class Account:
                 kind = self._kinds[int(self._requests[owner]["kind"])]
                 self._add(spent, "thread", f"{one.name} was busy with {kind}", until - since)
 
+    def _overtakes(self, other: int, until: int, ns: int) -> bool:
+        """Whether it wasn't late by this. What takes long may be its own: who computes isn't always known."""
+        return ns <= _LONGER * self._owners.usual_ns and self._loops.overtakes(other, self._which, until)
+
     def _before_it(self, other: int, ns: int) -> None:
         if other not in (NOBODY, self._which):
             self._ahead[other] = self._ahead.get(other, 0) + ns
 
-    def _rename(self, spent: Spent, thread: int, waits: Sequence[tuple[Any, int]], end: int) -> None:
-        """An event loop is woken for others as well: what let it go on with this request, it saw last."""
-        last = self._let_go_on(thread, waits[-1][0], end)
-        for row, ns in waits:
-            key = self._wait(row)
-            polled = row["wait"] == Wait.POLL or (last[0] == "process" and int(row["object"]) >= 0)
-            if polled and key[0] in ("process", "timer") and key != last and spent.get(key, 0.0) >= ns:
-                spent[key] -= ns
-                spent[last] = spent.get(last, 0.0) + ns
-        for key in [key for key, ns in spent.items() if ns <= 0]:
-            del spent[key]
+    def _for_many(self, row: Any, on: tuple[PartKind, str]) -> bool:
+        """Whether a wait is an event loop's, for others as well: it is for what the request waits for."""
+        polled = row["wait"] == Wait.POLL or (
+            row["wait"] == Wait.TIMER and on[0] == "process" and int(row["object"]) >= 0
+        )
+        return polled and self._wait(row)[0] in ("process", "timer")
+
+    def _unseen(self) -> tuple[PartKind, str]:
+        """What a request waited for that others overtook, in a loop that was never idle meanwhile."""
+        timer = self._which != NOBODY and self._loops.by_timer(self._which)
+        return ("timer", "") if timer else ("unexplained", _BY_LOOP)
 
     def _let_go_on(self, thread: int, row: Any, end: int) -> tuple[PartKind, str]:
         """What a loop waited for, by its last wait before an answer: a timer, or a peer that it then read."""
+        if self._which != NOBODY and self._loops.by_timer(self._which):
+            return "timer", ""
         times, tellers = self._asked.get(self._schedule.threads[thread].tid, (_NONE, _NONE))
         low, high = np.searchsorted(times, [int(row["end"]), end], side="right")
         if high > low:
@@ -332,7 +350,7 @@ class Account:
             return ("process", name) if name else self._wait(row)
         waker = int(row["waker"])
         if row["wait"] == Wait.POLL and waker >= 0 and self._schedule.threads[waker].tid in self._clients:
-            return "unexplained", "what the event loop waited for"  # a client that asks lets no other go on
+            return "unexplained", _BY_LOOP  # a client that asks lets no other go on
         return self._wait(row)
 
     def _meanwhile(self, spent: Spent, index: int, begin: int, end: int) -> None:

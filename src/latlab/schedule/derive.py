@@ -18,7 +18,7 @@ from latlab.model import schedule as layouts
 from latlab.model.schedule import Losses, Schedule, ScheduledThread, Source, State, Wait
 from latlab.schedule.context import interrupted_turns, sources_of
 from latlab.schedule.moves import moves_of, waited_at, waits_for
-from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, WAITS
+from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, TIMED, WAITS
 from latlab.schedule.tree import Member
 from latlab.system.kernel.samples import Events, name_of
 
@@ -84,7 +84,7 @@ def derive(
     moves = moves_of(events, lookup, began_ns)
     intervals, wakes, ends = _intervals(rows, len(tids), began_ns, ended_ns, moves)
     objects, numbers = _objects(facts)
-    _say_waits(intervals, switches, facts, kin, tids, numbers, began_ns)
+    deadlines = _say_waits(intervals, switches, facts, kin, tids, numbers)
     threads = _threads(tids, kin, index_of, names, facts, ends, began_ns, ended_ns)
     seen = float((intervals["end"] - intervals["begin"]).sum()) or 1.0
     unseen = intervals["state"] == State.UNSEEN
@@ -101,7 +101,7 @@ def derive(
     return Schedule(
         began_ns, ended_ns, events.cpus, threads, intervals, wakes, foreign, losses,
         objects, foreign_names, exit_code=exit_code, watching=watching, priorities=_priorities(switches),
-        interrupted=interrupted_turns(switches, lookup, began_ns, ended_ns),
+        interrupted=interrupted_turns(switches, lookup, began_ns, ended_ns), deadlines=deadlines,
     )  # fmt: skip
 
 
@@ -321,9 +321,8 @@ def _say_waits(
     kin: Mapping[int, tuple[int, int, int]],
     tids: Array,
     numbers: Mapping[str, int],
-    began_ns: int,
-) -> None:
-    """Fill in on what each blocked interval waits: its kind and its object."""
+) -> Array:
+    """Fill in on what each blocked interval waits, its kind and its object; until when at most it waits."""
     blocked = np.flatnonzero(intervals["state"] == State.BLOCKED)
     place = intervals["object"][blocked]
     intervals["object"] = -1
@@ -369,6 +368,16 @@ def _say_waits(
     wait = np.where(by_timer, int(Wait.TIMER), wait)
     intervals["wait"][blocked] = wait
     intervals["object"][blocked] = thing
+    if "fourth" not in switches.columns or not len(switches):
+        return np.zeros(0, layouts.DEADLINE)
+    # An int: what the upper half of its register holds says nothing.
+    limit_ms = switches["fourth"][row].astype(np.int32).astype(np.int64)
+    timed = np.flatnonzero((place >= 0) & np.isin(call, np.fromiter(TIMED, np.int64)) & (limit_ms > 0))
+    deadlines = np.zeros(len(timed), layouts.DEADLINE)
+    for key in ("thread", "begin"):
+        deadlines[key] = intervals[key][blocked[timed]]
+    deadlines["due"] = deadlines["begin"] + limit_ms[timed] * 1_000_000
+    return deadlines
 
 
 def _by_descriptor(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from latlab.model.schedule import Wait
 
-__all__ = ["BY_DESCRIPTOR", "WAITS", "waits_of"]
+__all__ = ["BY_DESCRIPTOR", "SYNCED", "TIMED", "WAITS", "waits_of"]
 
 #: Calls whose first argument is the descriptor that is waited for: what it is decides.
 BY_DESCRIPTOR = 255
@@ -81,5 +81,12 @@ def synced_of(machine: str) -> frozenset[int]:
     return frozenset(numbers[name] for name in ("fsync", "fdatasync", "syncfs", "sync_file_range") if numbers)
 
 
+def timed_of(machine: str) -> frozenset[int]:
+    """The numbers of those calls whose fourth argument is for how many ms they wait at most; -1: for ever."""
+    numbers = {"x86_64": _X86_64, "aarch64": _AARCH64}.get(machine, {})
+    return frozenset(numbers[name] for name in ("epoll_wait", "epoll_pwait") if name in numbers)
+
+
 WAITS = waits_of(platform.machine())
 SYNCED = synced_of(platform.machine())
+TIMED = timed_of(platform.machine())

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["EventTable", "Events", "decode", "name_of"]
 
 # What the BPF programs keep of the current thread's user registers (bpf_trace.hpp): its system call's number
-# (-1: it is in none) and first argument.
-_REGISTERS = ("call", "argument")
+# (-1: it is in none), first and fourth argument.
+_REGISTERS = ("call", "argument", "fourth")
 
 
 def name_of(text: bytes) -> str:
@@ -35,7 +35,7 @@ class EventTable:
         columns: ``time_ns`` (CLOCK_MONOTONIC), ``cpu``, ``pid`` and ``tid`` (of the task that was current),
             then the tracepoint's own fields by the kernel's names; every column of one length; text as numpy
             bytes (``S``). Where a `BpfTracer` was asked for registers: ``call`` (the system call that the
-            task is in, -1: none) and ``argument`` (its first one).
+            task is in, -1: none), ``argument`` (its first one) and ``fourth``.
     """
 
     name: str
