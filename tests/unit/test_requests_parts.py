@@ -430,3 +430,30 @@ def test_a_worker_that_idles_has_not_taken_a_request_up_and_one_that_waits_for_a
         ("running", "worker"): 20,
         ("lock", f"futex {table:#x}, released by server"): 290,
     }
+
+
+def test_who_has_the_interpreters_lock_is_who_runs_also_where_time_outs_cut_the_wait() -> None:
+    ms, word = 1_000_000, 0x40
+    threads = tuple(ScheduledThread(tid, 10, name, "server", 0, 20 * ms)
+                    for tid, name in ((11, "server"), (12, "cruncher"), (13, "other")))  # fmt: skip
+    samples = np.array([(at, 1, 1, 1) for at in range(ms // 2, 20 * ms, ms)], layouts.SAMPLE)
+    samples[0] = (0, 0, 0, 0)
+    begins = [0, 5 * ms, 10 * ms]
+    waits = [(0, State.BLOCKED, Wait.FUTEX, Source.TIMER, -1, at, at + 5 * ms - 1_000, -1, word,
+              0 if at == 0 else -1) for at in begins]  # fmt: skip
+    looks = [interval(0, State.RUNNING, at + 5 * ms - 1_000, at + 5 * ms, cpu=1) for at in begins]
+    # The last one to let go has not had it before.
+    last = (0, State.BLOCKED, Wait.FUTEX, Source.THREAD, -1, 15 * ms, 19 * ms, 2, word, -1)
+    looks += [interval(0, State.RUNNING, 19 * ms, 20 * ms, cpu=1), interval(2, State.BLOCKED, 0, 20 * ms)]
+    rows = [*waits, *looks, last, interval(1, State.RUNNING, 0, 20 * ms, cpu=0)]
+    seen = replace(
+        schedule(rows, ended=20 * ms), threads=threads, samples=samples, stacks=((0, 1), (2,)),
+        frames=(Frame("take_gil", module="/usr/bin/python3"), Frame("serve", "server.py"),
+                Frame("crunch", "server.py")),
+    )  # fmt: skip
+    account = Account(seen, np.array([request(0, 0, 19 * ms)], REQUEST), ("GET",))
+    waited = "the interpreter's lock, released by other, in serve"
+    assert account.of(0)["lock", waited] == pytest.approx(19 * ms, rel=0.01)
+    held = account.held(0)
+    assert held["running", "cruncher in crunch"] > 0.8 * 19 * ms
+    assert {where for _, where in held} <= {"cruncher in crunch", "cruncher"}

@@ -21,7 +21,7 @@ from latlab.model.requests import (
 )
 from latlab.reports.diagnosis.text import text
 from latlab.reports.requests.perfetto import trace
-from latlab.reports.requests.text import slow_rows
+from latlab.reports.requests.text import finding, slow_rows
 from latlab.reports.requests.timeline import timelines
 
 SPANS = (
@@ -112,3 +112,11 @@ def test_a_slow_request_is_mostly_the_kind_of_part_that_its_parts_sum_to() -> No
     parts = (RequestPart("running", "", 400, 0.4), RequestPart("lock", "a", 300, 0.3),
              RequestPart("lock", "b", 300, 0.3))  # fmt: skip
     assert slow_rows(replace(FOUND, slowest=(replace(SLOW, parts=parts),)))[0][2] == "blocked on a lock 60 %"
+
+
+def test_the_holder_of_a_lock_is_told_by_its_function_or_by_what_it_waited_for() -> None:
+    for holder, said in (
+        ("running (worker in crunch)", "The lock was held by worker in crunch, which was running meanwhile."),
+        ("disk (fsync)", "Who held the lock was on the disk (fsync) meanwhile."),
+    ):
+        assert said in finding(replace(FOUND, answer=replace(FOUND.answer, holder=holder)))

@@ -34,6 +34,7 @@ _FEW_FAULTS = 0.05  # of the time that a thread ran, below which missing pages a
 _ONE_CONDITION = 64  # bytes
 _AGAIN_NS = 1_000_000
 _OFTEN_IDLE = 0.1  # of the readings of its requests that a worker waits for a word, for that to be its idling
+_MOST_PIECES = 200  # of one wait: CPython's threads look up every 5 ms
 _DEEPEST = 16  # who waits for who waits for a lock
 _MOST_SPANS = 300  # of one request's timeline
 _TO_CLIENT = "to the client"
@@ -104,9 +105,9 @@ class Account:
     def _held(self, found: Spent, holder: int, begin: int, end: int, deep: int) -> None:
         """What a holder did; while it waited for a lock itself, what the one did who had that."""
         for row, since, ns in self._cut(holder, begin, end):
-            waker = int(row["waker"])
-            if deep and row["state"] == State.BLOCKED and waker >= 0 and self._wait(row)[0] == "lock":
-                self._held(found, waker, since, since + ns, deep - 1)
+            waits = deep and row["state"] == State.BLOCKED and self._wait(row)[0] == "lock"
+            if waits and (other := self._holder(row, since, since + ns)) >= 0:
+                self._held(found, other, since, since + ns, deep - 1)
             else:
                 self._account(found, row, since, ns)
 
@@ -406,8 +407,8 @@ class Account:
                 self._add(spent, "runnable", who, ns)
         elif state == State.BLOCKED:
             kind, where = self._wait(row)
-            if kind == "lock" and int(row["waker"]) >= 0:
-                self._locks.append((int(row["waker"]), begin, begin + ns))
+            if kind == "lock" and (holder := self._holder(row, begin, begin + ns)) >= 0:
+                self._locks.append((holder, begin, begin + ns))
             self._add(spent, kind, where, ns)
         else:
             self._add(spent, "unexplained", "events were lost", ns)
@@ -424,8 +425,13 @@ class Account:
         wait, waker, source = int(row["wait"]), int(row["waker"]), int(row["source"])
         thing = self._schedule.objects.get(int(row["object"]), "")
         woke = self._name(waker) if waker >= 0 else ""
-        if wait == Wait.FUTEX and (source != Source.TIMER or self._waits_on(row)):
-            return "lock", self._places.lock(row) + (f", released by {woke}" if woke else "")
+        if wait == Wait.FUTEX and (
+            source != Source.TIMER or self._places.interpreters(row) or self._waits_on(row)
+        ):
+            freed = self._released(row)
+            return "lock", self._places.lock(row) + (
+                f", released by {self._name(freed)}" if freed >= 0 else ""
+            )
         if wait in (Wait.DISK, Wait.SYNC):
             return "disk", "fsync" if wait == Wait.SYNC else thing
         if wait == Wait.FAULT:
@@ -461,16 +467,46 @@ class Account:
 
         A condition variable's words lie beside each other, and take turns (glibc's has two groups).
         """
+        return self._again(row) is not None
+
+    def _again(self, row: Any) -> Any:
+        """The wait for the same word that follows one that its time-out ended; None where none does."""
         rows = self._rows[int(row["thread"])]
         at = int(np.searchsorted(rows["begin"], int(row["begin"])))
         for other in rows[at + 1 : at + 4]:
             if other["state"] == State.BLOCKED:
-                return (
+                again = (
                     int(other["wait"]) == Wait.FUTEX
                     and abs(int(other["object"]) - int(row["object"])) < _ONE_CONDITION
                     and int(other["begin"]) - int(row["end"]) < _AGAIN_NS
                 )
-        return False
+                return other if again else None
+        return None
+
+    def _holder(self, row: Any, begin: int, end: int) -> int:
+        """Who had a lock that a thread waits for, in this stretch of its wait; -1: not known.
+
+        Who lets go at last has had it. But the interpreter's goes round while one waits: who runs has it.
+        """
+        if not self._places.interpreters(row):
+            return self._released(row)
+        waits = int(row["thread"])
+        pid = self._schedule.threads[waits].pid
+        ran = {
+            index: sum(ns for one, _, ns in self._cut(index, begin, end) if one["state"] == State.RUNNING)
+            for index, other in enumerate(self._schedule.threads)
+            if other.pid == pid and index != waits
+        }
+        most = max(ran, key=lambda index: ran[index], default=-1)
+        return most if most >= 0 and ran[most] > (end - begin) / 2 else -1
+
+    def _released(self, row: Any) -> int:
+        """Who let go of what a thread waited for, at last, where time-outs cut its wait; -1: not known."""
+        for _ in range(_MOST_PIECES):
+            if int(row["waker"]) >= 0 or row["source"] != Source.TIMER or (again := self._again(row)) is None:
+                break
+            row = again
+        return int(row["waker"])
 
     def _taken_up(self, sender: int, read: int, answered: int, done_before: int) -> int:
         """When the answering thread began with it: after its last answer, and after it was woken for it."""

@@ -61,10 +61,13 @@ class Places:
         own = any(is_own(self._schedule.frames[index]) for index in self._schedule.stacks[stack])
         return self.function(stack) if own else ""
 
+    def interpreters(self, row: Any) -> bool:
+        """Whether a thread waits for the interpreter's lock in a futex, by a sampled stack of such a wait."""
+        return int(row["object"]) in self._interpreters
+
     def lock(self, row: Any) -> str:
-        """Which lock a thread waits for in a futex: the interpreter's, by a sampled stack, or its address."""
-        address = int(row["object"])
-        return INTERPRETER if address in self._interpreters else f"futex {address:#x}"
+        """Which lock a thread waits for in a futex: the interpreter's, or its address."""
+        return INTERPRETER if self.interpreters(row) else f"futex {int(row['object']):#x}"
 
     def _interpreters_of(self) -> frozenset[int]:
         rows = self._schedule.intervals

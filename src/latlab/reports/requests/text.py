@@ -73,7 +73,7 @@ def finding(found: Requests) -> str:
         return f"{whole} Cannot tell what makes the slow requests slow: {said.withheld}{_nearest(found)}."
     where = f" ({said.where})" if said.where else ""
     behind = ", preempted meanwhile, or behind another request that does so" if said.behind > _BEHIND else ""
-    holder = f" Who held the lock was {_did(said.holder)} meanwhile." if said.holder else ""
+    holder = f" {_held(said.holder)}" if said.holder else ""
     counts = f"{said.slow} of {plural(said.of_slow, 'slow request')}, and {said.median} of {said.of_median}"
     return (
         f"The slow requests take {duration(said.extra_ns)} longer than the median ones, and spend "
@@ -82,9 +82,12 @@ def finding(found: Requests) -> str:
     )
 
 
-def _did(holder: str) -> str:
+def _held(holder: str) -> str:
+    """Who held the lock and in which function, where it was running; else what the holder waited for."""
     kind, space, where = holder.partition(" ")
-    return f"{SAYS[cast('PartKind', kind)]}{space}{where}"
+    if kind == "running" and where:
+        return f"The lock was held by {where[1:-1]}, which was running meanwhile."
+    return f"Who held the lock was {SAYS[cast('PartKind', kind)]}{space}{where} meanwhile."
 
 
 _CHANGES = {
