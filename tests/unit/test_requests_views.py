@@ -11,6 +11,7 @@ from rich.console import Console
 from latlab.live.requests_top import screen
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.requests import (
+    CommonTrait,
     RequestKind,
     RequestPart,
     Requests,
@@ -21,8 +22,9 @@ from latlab.model.requests import (
 )
 from latlab.reports.diagnosis.text import text
 from latlab.reports.requests.perfetto import trace
-from latlab.reports.requests.text import finding, slow_rows
+from latlab.reports.requests.text import common_lines, finding, slow_rows
 from latlab.reports.requests.timeline import timelines
+from latlab.reports.sections.figures import bars
 
 SPANS = (
     RequestSpan("server 11", "running", "", 0, 250_000),
@@ -120,3 +122,19 @@ def test_the_holder_of_a_lock_is_told_by_its_function_or_by_what_it_waited_for()
         ("disk (fsync)", "Who held the lock was on the disk (fsync) meanwhile."),
     ):
         assert said in finding(replace(FOUND, answer=replace(FOUND.answer, holder=holder)))
+
+
+def test_bars_with_long_names_lie_below_each_other_in_their_order() -> None:
+    drawn = bars({"slow": {"waiting for a thread": 2.0, "running": 1.0}}, "ms", across=True)
+    (bar,) = drawn["data"]
+    assert (bar["orientation"], bar["y"], bar["x"]) == ("h", ["waiting for a thread", "running"], [2.0, 1.0])
+    assert drawn["layout"]["xaxis"] == {"title": {"text": "ms"}}
+    assert drawn["layout"]["yaxis"] == {"autorange": "reversed"}
+
+
+def test_what_slow_requests_have_in_common_is_told_with_how_many_have_it() -> None:
+    trait = CommonTrait("lock", "the interpreter's lock", 5, 5, 0, 20, 1e-4)
+    (line,) = common_lines(replace(FOUND, answer=replace(FOUND.answer, common=(trait,))))
+    assert (
+        line == "lock: the interpreter's lock, in 5 of 5 slow requests and 0 of 20 median ones (p = 0.0001)"
+    )

@@ -75,6 +75,7 @@ def _sections(page: Page, found: Requests) -> None:
                 for name, parts in (("slow", found.parts), ("median", found.median_parts))
             },
             "ms",
+            across=True,
         ),
         "Where the time goes.",
     )  # fmt: skip

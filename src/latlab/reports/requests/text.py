@@ -138,7 +138,7 @@ def forecast_notes(found: Requests) -> list[str]:
 def common_lines(found: Requests) -> list[str]:
     """What the slow requests have in common that median ones have not, a line each."""
     return [
-        f"{one.what} {one.value}: {one.slow} of {plural(one.of_slow, 'slow request')}, "
+        f"{one.what}: {one.value}, in {one.slow} of {plural(one.of_slow, 'slow request')} and "
         f"{one.median} of {one.of_median} median ones (p = {one.p_value:.1g})"
         for one in found.answer.common[:_MOST_TRAITS]
     ]

@@ -165,20 +165,32 @@ def density(
     }
 
 
-def bars(groups: Mapping[str, Mapping[str, float | None]], y_title: str, *, log_y: bool = False) -> Figure:
+def bars(
+    groups: Mapping[str, Mapping[str, float | None]],
+    y_title: str,
+    *,
+    log_y: bool = False,
+    across: bool = False,
+) -> Figure:
     """Bars side by side: one colour a group, one place on the axis a name.
 
     Args:
         groups: by group a value by name; None is left out.
-        y_title: with the unit.
-        log_y: a logarithmic y axis.
+        y_title: of the values, with the unit.
+        log_y: a logarithmic axis of the values.
+        across: bars from left to right, one name below the other: for long names.
     """
     data = []
+    names, numbers = ("y", "x") if across else ("x", "y")
     for group, values in groups.items():
         known = {name: value for name, value in values.items() if value is not None}
-        data.append({"type": "bar", "name": group, "x": list(known), "y": list(known.values())})
+        bar = {"type": "bar", "name": group, names: list(known), numbers: list(known.values())}
+        data.append({**bar, "orientation": "h"} if across else bar)
     axis: dict[str, Any] = {"title": {"text": y_title}, **({"type": "log"} if log_y else {})}
-    return {"data": data, "layout": {"barmode": "group", "yaxis": axis, "showlegend": len(data) > 1}}
+    layout: Figure = {"barmode": "group", f"{numbers}axis": axis, "showlegend": len(data) > 1}
+    if across:
+        layout["yaxis"] = {"autorange": "reversed"}
+    return {"data": data, "layout": layout}
 
 
 def boxes(groups: Mapping[str, ArrayLike], y_title: str, *, log_y: bool = False) -> Figure:
