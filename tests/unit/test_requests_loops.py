@@ -146,3 +146,31 @@ def test_what_a_loop_computes_for_long_is_never_taken_for_others_work() -> None:
     long = request(1_000, 9_000)
     found = one_thread(request(0, 9_050), *others, long).of(0)
     assert found["thread", "loop was busy with request"] == 90 + 8_000
+
+
+@pytest.mark.parametrize(
+    ("wait", "woken_by", "said"),
+    [
+        (Wait.SOCKET, 0, UNKNOWN),  # it had nothing to answer until the loop asked
+        (Wait.SOCKET, 1, ("process", "backend")),  # it waited for somebody else
+        (Wait.TIMER, -1, ("process", "backend")),
+        (Wait.POLL, 0, ("process", "backend")),  # it may serve others, and owe this one an answer
+    ],
+)
+def test_who_has_not_been_asked_yet_is_not_who_is_waited_for(wait: Wait, woken_by: int, said: Any) -> None:
+    schedule, rows, slow = a_loop(timers=False)
+    ended = schedule.ended_ns
+    threads = (*schedule.threads, ScheduledThread(BACKEND, 20, "backend", "backend", 0, ended, peer=True))
+    told = rows["answered"][slow] - 1_000
+    # It answers 300 µs after the end of its wait.
+    ends = (told - 300_000).tolist()
+    backend: list[Any] = []
+    for begin, end, answers in zip([0, *told.tolist()], [*ends, ended], [*told.tolist(), ended], strict=True):
+        backend.append((2, State.BLOCKED, wait, Source.UNKNOWN, -1, begin, end, woken_by, 7, -1))
+        backend.append((2, State.RUNNING, 0, 0, 1, end, answers, -1, -1, -1))
+    intervals = np.concatenate([schedule.intervals, np.array(backend, layouts.INTERVAL)])
+    seen = replace(
+        schedule, threads=threads, intervals=intervals[np.lexsort((intervals["begin"], intervals["thread"]))]
+    )
+    asked = {LOOP: (told, np.full(len(told), BACKEND))}
+    assert waited(account(seen, rows[slow[:1]], asked).of(0)) == {said}

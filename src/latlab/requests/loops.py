@@ -8,6 +8,9 @@ a timer was due, while the loop mostly goes on when none is.
 
 Who can go on does so when the loop comes round. So a request doesn't wait for others that are read after
 that, and answered before it: they overtake it while it waits for something else.
+
+And who waits for an answer of another process doesn't wait while the loop has nothing to do, and the threads
+that answer it wait for what it will ask.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ _NEARLY_ALL = 0.9
 _MOST_BY_CHANCE = 0.7  # of the loop's turns
 _RARE = 1e-3  # p value
 _ALIKE = 2.0  # times as long, or as short
+_MOST_UNASKED = 0.25  # of a loop's waits
 _FAR = np.iinfo(np.int64).max
 
 Array = np.ndarray[Any, Any]
@@ -43,11 +47,12 @@ class Loops:
     """
 
     def __init__(self, schedule: Schedule, rows: Array, asked: Mapping[int, tuple[Array, Array]]) -> None:
-        self._rows = rows
+        self._rows, self._schedule, self._asked = rows, schedule, asked
         self._by_timer = np.zeros(len(rows), bool)
         self._round = np.full(len(rows), _FAR)  # when its loop came round first, after it was read
         self._until = np.zeros(len(rows), np.int64)  # it couldn't go on before
-        index = {one.tid: number for number, one in enumerate(schedule.threads)}
+        self._index = index = {one.tid: number for number, one in enumerate(schedule.threads)}
+        self._waits = {index[tid]: _turns(schedule, index[tid]) for tid in asked if tid in index}
         itself = rows["reader"] == rows["sender"]
         for tid in np.unique(rows["sender"][itself]).tolist():
             if tid in index:
@@ -74,6 +79,23 @@ class Loops:
             and rows["read"][other] >= self._round[index]
             and rows["answered"][other] < rows["answered"][index]
         )
+
+    def unasked(self, thread: int, begin: int, end: int) -> bool:
+        """Whether a loop mostly waited while none of those answered in this time had a question of its.
+
+        Only of threads that serve one connection it is known when they have one: they wait for it alone.
+        """
+        times, tellers = self._asked[self._schedule.threads[thread].tid]
+        low, high = np.searchsorted(times, [begin, end], side="right")
+        peers = [self._index.get(teller, -1) for teller in np.unique(tellers[low:high]).tolist()]
+        waits = _within(self._waits[thread], begin, end)
+        waited = int((waits[1] - waits[0]).sum())
+        free = waits
+        for peer in peers:
+            rows = self._schedule.of_thread(peer) if peer >= 0 else self._schedule.intervals[:0]
+            idle = (rows["state"] == State.BLOCKED) & (rows["waker"] == thread)
+            free = _both(free, rows[idle & np.isin(rows["wait"], (Wait.SOCKET, Wait.PIPE))])
+        return bool(peers) and int((free[1] - free[0]).sum()) > _MOST_UNASKED * waited
 
     def _overtaken(self, turns: Array, which: Array) -> None:
         read, answered = self._rows["read"][which], self._rows["answered"][which]
@@ -132,6 +154,25 @@ def _last_waits(turns: Array, read: Array, answered: Array) -> tuple[Array, Arra
     last = np.searchsorted(turns["begin"], answered) - 1
     over = turns["end"][last]
     return over, last, (last >= 0) & (over > read) & (over <= answered)
+
+
+_Spans = tuple[Array, Array]  # when they begin and end, in order, none of which overlap
+
+
+def _within(rows: Array, begin: int, end: int) -> _Spans:
+    low = np.searchsorted(rows["end"], begin, side="right")
+    high = np.searchsorted(rows["begin"], end)
+    return np.maximum(rows["begin"][low:high], begin), np.minimum(rows["end"][low:high], end)
+
+
+def _both(spans: _Spans, rows: Array) -> _Spans:
+    """Where these spans and these intervals are at one time."""
+    begins, ends = [], []
+    for begin, end in zip(*(one.tolist() for one in spans), strict=True):
+        part = _within(rows, begin, end)
+        begins.append(part[0])
+        ends.append(part[1])
+    return (np.concatenate(begins), np.concatenate(ends)) if begins else spans
 
 
 def _due(schedule: Schedule, thread: int, turns: Array) -> Array:

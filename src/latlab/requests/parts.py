@@ -348,6 +348,10 @@ class Account:
         if high > low:
             teller = int(tellers[high - 1])
             name = self._names.get(teller) or self._schedule.foreign_names.get(teller, "")
+            if self._which != NOBODY and self._loops.unasked(
+                thread, int(self._requests["read"][self._which]), int(times[high - 1])
+            ):
+                return "unexplained", _BY_LOOP
             return ("process", name) if name else self._wait(row)
         waker = int(row["waker"])
         if row["wait"] == Wait.POLL and waker >= 0 and self._schedule.threads[waker].tid in self._clients:
