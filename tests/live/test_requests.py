@@ -362,6 +362,37 @@ def test_a_neighbour_on_the_same_cpu_has_its_name(tmp_path: Path) -> None:
     assert "neighbour had the CPU" in places
 
 
+LOOP = """
+import asyncio
+count = 0
+async def serve(reader, writer):
+    global count
+    while data := await reader.read(4096):
+        count += 1
+        if count % 30 == 0: await asyncio.sleep(0.03)
+        writer.write(data.upper())
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+def test_what_sleeps_in_an_event_loop_that_serves_others_waits_for_a_timer() -> None:
+    skip_without_bpf()
+    with subprocess.Popen([sys.executable, "-c", LOOP], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        clients = [Clients(port) for _ in range(3)]
+        done = latlab("record", "--pid", str(process.pid), "--seconds", "3", "--json")
+        for one in clients:
+            one.end()
+        process.kill()
+    found = json.loads(done.stdout)
+    assert (found["parts"][0]["kind"], found["answer"]["kind"]) == ("timer", "timer")
+
+
 def test_a_wrong_call_is_one_line(tmp_path: Path) -> None:
     assert latlab("record").returncode == 2
     done = latlab("show", str(tmp_path))
