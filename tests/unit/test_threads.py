@@ -278,6 +278,11 @@ def test_a_semaphore_that_threads_of_one_role_take_and_give_is_a_lock(hog: int) 
     assert (limit.kind, limit.name) == (LimitKind.LOCK, "semaphore 0x7000 in draw")
 
 
+def test_a_posix_semaphore_of_two_threads_of_one_role_is_a_lock() -> None:
+    limit = found_in(lending(("worker-1", "worker-2"), 5)).limit
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, "semaphore 0x7000 in draw")
+
+
 def test_a_semaphore_by_which_one_role_hands_work_to_another_is_no_lock() -> None:
     assert found_in(lending(("parse", "book"), 9)).limit.kind is not LimitKind.LOCK
 
@@ -285,7 +290,7 @@ def test_a_semaphore_by_which_one_role_hands_work_to_another_is_no_lock() -> Non
 def test_a_turn_that_goes_round_by_semaphores_side_by_side_is_no_lock() -> None:
     made = Made()
     painters = [made.thread(f"painter-{number}") for number in range(3)]
-    stacks = [made.stack(one, "sem_wait", "sit", running=False) for one in painters]
+    stacks = [made.stack(one, "std::binary_semaphore::acquire", "sit", running=False) for one in painters]
     for i in range(100):
         made.run(painters[i % 3], 10 * i, 10 * i + 10)
     for number, one in enumerate(painters):

@@ -23,7 +23,8 @@ _MUTEX = re.compile(
     r"mutex_(?:lock|timedlock|clocklock)|lll_lock_wait|lll_mutex|_L_lock|rwlock|RwLock|"
     r"Mutex>?::lock|mutex::lock|lock_slow|spin_lock|sync\.\(\*(?:RW)?Mutex\)|monitorenter|ObjectMonitor::enter"
 )
-_SEMAPHORE = re.compile(r"sem_(?:timed|clock)?wait|semaphore", re.I)
+_POSIX_SEMAPHORE = re.compile(r"sem_(?:timed|clock)?wait")
+_SEMAPHORE = re.compile(rf"{_POSIX_SEMAPHORE.pattern}|semaphore", re.I)
 _CONDITION = re.compile(
     r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
     r"std::thread::(?:thread::Thread>?::)?park|SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
@@ -66,6 +67,7 @@ class Word:
     sure: bool = False
     interpreter: bool = False
     python: bool = False  # a lock of Python's, which CPython makes of a semaphore
+    posix: bool = False  # a sem_t, of 32 bytes: no second one is near enough to be seen as the same word
     file: str = ""  # the path of the locked file; empty for a futex
     holds: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
@@ -158,6 +160,7 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
     for name in () if word.file else names[:8]:
         if _SEMAPHORE.search(name):
             kind = _SEMAPHORES
+            word.posix |= _POSIX_SEMAPHORE.search(name) is not None
             break
         if _CONDITION.search(name):
             kind = "condition"
@@ -165,7 +168,7 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
         if _MUTEX.search(name):
             kind = "lock"
             break
-    word.python |= any(name.startswith("PyThread_acquire_lock") for name in names)
+    word.python |= any("PyThread_acquire_lock" in name for name in names)
     if kind in ("lock", _SEMAPHORES):
         taken = _MUTEX if kind == "lock" else _SEMAPHORE
         own = (plain(one.function) for one in frames if is_own(one) and not taken.search(one.function))
@@ -178,8 +181,11 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
 def _passed_round(word: Word) -> bool:
     """Whether each that waits is woken by another one of its own: a turn that may go round.
 
-    Two words of 4 bytes, side by side, are seen as one. So of two threads it is never told.
+    Two words of 4 bytes, side by side, are seen as one. So of two threads it is never told, but for a POSIX
+    semaphore, which is one word: who hands a turn on by it alone would take it back.
     """
+    if word.posix:
+        return False
     wakers = []
     for waiter in word.waiters:
         mine = {waker: number for (waker, one), number in word.pairs.items() if one == waiter}
