@@ -30,6 +30,11 @@ from latlab.words import duration, share, table
 
 PROGRAMS = Path(__file__).parent / "requests_blind"
 _SCRATCH = Path(__file__).parents[1] / "build" / "requests_blind"
+_COMPILERS = {
+    ".c": ("gcc", "-O2", "-g", "-pthread"),
+    ".cpp": ("g++", "-O2", "-g", "-std=c++20", "-pthread"),
+    ".rs": ("rustc", "-O", "-g"),
+}
 _START_S = 6  # until latlab observes, on a busy machine
 
 
@@ -49,10 +54,10 @@ def measure(name: str, seconds: int, programs: Path = PROGRAMS) -> tuple[dict[st
     try:
         for file in (*programs.glob(f"{name}.*"), PROGRAMS / "load.py"):
             shutil.copy(file, folder)
-        source = folder / f"{name}.server.cpp"
-        if source.exists():
-            binary = str(folder / f"{name}.server")
-            run("g++", "-O2", "-g", "-std=c++20", "-pthread", str(source), "-o", binary)
+        for suffix, compiler in _COMPILERS.items():
+            source = folder / f"{name}.server{suffix}"
+            if source.exists():
+                run(*compiler, str(source), "-o", str(folder / f"{name}.server"))
         unix = label["address"].startswith("/")
         address = str(folder / "socket") if unix else str(free_port())
         filled = {"ADDRESS": address, "SECONDS": str(seconds + _START_S)}
