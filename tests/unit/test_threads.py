@@ -272,6 +272,16 @@ def test_a_lock_of_python_is_called_a_lock_though_it_is_made_of_a_semaphore() ->
     assert (limit.kind, limit.name) == (LimitKind.LOCK, "lock 0x7000 in draw")
 
 
+def test_a_function_of_python_that_waits_for_a_semaphore_waits_for_a_lock() -> None:
+    made = lending(("worker-1", "worker-2", "worker-3"), 5)
+    made.frames = [
+        Frame("Cabinet.take_key", "/srv/app.py", 7) if "acquire" in frame.function else frame
+        for frame in made.frames
+    ]
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, "lock 0x7000 in Cabinet.take_key")
+
+
 @pytest.mark.parametrize("hog", [5, 9])
 def test_a_semaphore_that_threads_of_one_role_take_and_give_is_a_lock(hog: int) -> None:
     limit = found_in(lending(("worker-1", "worker-2", "worker-3"), hog)).limit

@@ -157,10 +157,12 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
         word.interpreter = True
         return
     kind = "lock" if word.file else ""
-    for name in () if word.file else names[:8]:
+    for at, name in enumerate(() if word.file else names[:8]):
         if _SEMAPHORE.search(name):
             kind = _SEMAPHORES
             word.posix |= _POSIX_SEMAPHORE.search(name) is not None
+            # The interpreter's own frames may have been left out.
+            word.python |= any(one.file.endswith(".py") for one in frames[at + 1 : at + 2])
             break
         if _CONDITION.search(name):
             kind = "condition"
