@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from latlab.model.schedule import State
+from latlab.schedule.capture import gone
 from latlab.schedule.derive import Facts, derive
 from latlab.schedule.tree import Member
 from latlab.system.kernel.samples import Events, EventTable
@@ -129,3 +130,8 @@ def test_of_a_wait_for_what_comes_first_it_is_told_until_when_it_waits(
     columns["argument"], columns["fourth"] = np.full(3, 5, np.int64), np.full(3, (7 << 32) | limit, np.int64)
     facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
     assert derive(made, facts, 0, 300, "bpf").deadlines.tolist() == due
+
+
+def test_a_process_that_woke_ours_and_has_ended_has_the_threads_that_were_seen_of_it() -> None:
+    switches = [(10, 1, OTHER, 1, OURS), (20, 1, OURS, 1, OTHER), (30, 1, OTHER, 0, OURS)]
+    assert gone(events(switches, []), OTHER) == [Member(OTHER, OTHER, "a")]

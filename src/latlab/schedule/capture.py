@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from latlab.schedule.looks import Looks
 from latlab.schedule.pipes import PIPES, inherits_pipes, joined, pipe_transfers, pipes_of
 from latlab.schedule.sockets import local_sockets
 from latlab.schedule.tree import Member, command_of, leads, member, threads_of, tree_of
-from latlab.system.kernel.samples import Events
+from latlab.system.kernel.samples import Events, name_of
 
 __all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids"]
 
@@ -293,8 +294,9 @@ def _schedule(
         peers = _peers(events, members, began, ended)
         for pid in peers:
             commands.setdefault(pid, command_of(pid))
-            for one in threads_of(pid):
+            for one in threads_of(pid) or gone(events, pid):
                 members.setdefault(one.tid, one)
+                commands[pid] = commands[pid] or (one.name,)
     facts = Facts(members, commands, dict(collector.descriptors), sockets, peers, _observers(events, members))
     schedule = derive(events, facts, began, ended, collector.method, code)
     worst = collector.quotas.worst
@@ -329,5 +331,15 @@ def _peers(events: Events, members: Mapping[int, Member], began: int, ended: int
     return frozenset(
         pid
         for pid, count in found.items()
-        if count >= _LEAST_WAKES and pid != os.getpid() and pid != 1 and command_of(pid)
+        if count >= _LEAST_WAKES
+        and pid not in (os.getpid(), 1)
+        and (command_of(pid) or not Path(f"/proc/{pid}").exists())
     )
+
+
+def gone(events: Events, pid: int) -> list[Member]:
+    """The threads of a process that has ended, as a server's worker does with its connection."""
+    switches = events["sched:sched_switch"]
+    mine = switches["pid"] == pid
+    names = dict(zip(switches["tid"][mine].tolist(), switches["prev_comm"][mine].tolist(), strict=True))
+    return [Member(tid, pid, name_of(name)) for tid, name in sorted(names.items())]
