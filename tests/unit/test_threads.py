@@ -446,6 +446,22 @@ def test_a_housekeeper_that_sleeps_beside_those_that_work_does_not_limit() -> No
     assert "they hardly depend on it" in limit.sentence
 
 
+@pytest.mark.parametrize(("busy", "kind"), [(False, LimitKind.PROCESS), (True, LimitKind.CPU)])
+def test_a_cpu_that_wakes_up_for_a_thread_is_no_lack_of_cpus(busy: bool, kind: LimitKind) -> None:
+    made = Made()
+    client, server = made.thread("client"), made.thread("server", pid=200)
+    for at in range(0, 1000, 10):
+        made.wait(client, at, at + 7, server, on=Wait.SOCKET)
+        made.ready(client, at + 7, at + 9)
+        made.run(client, at + 9, at + 10)
+        made.ready(server, at, at + 3)
+        made.run(server, at + 3, at + 7)
+        made.wait(server, at + 7, at + 10, client, on=Wait.SOCKET)
+        if busy:
+            made.foreign += [(0, at * MS, (at + 3) * MS, 9), (0, (at + 7) * MS, (at + 9) * MS, 9)]
+    assert found_in(made).limit.kind is kind
+
+
 def test_a_lack_of_cpus_that_nobody_was_seen_to_cause_has_no_name() -> None:
     made = Made()
     made.without_cpu(made.thread("app"), 5)

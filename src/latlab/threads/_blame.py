@@ -86,6 +86,7 @@ class Blame:
         pieces: (start thread, weight, its pieces).
         foreign: share of the runnable progress's time on CPUs that went to strangers.
         stranger: tid -> share of all CPUs' time in the runnable progress.
+        idle: share of the runnable progress's time in which a woken thread waited for an idle CPU.
         weight: of each thread that was started from.
         outside: (wait, object) -> weighted time of NETWORK and OUTSIDE.
         disk: (wait, object) -> weighted time of DISK.
@@ -97,6 +98,7 @@ class Blame:
     pieces: tuple[tuple[int, float, Array], ...]
     foreign: float
     stranger: dict[int, float]
+    idle: float
     outside: dict[tuple[int, int, int], float]
     disk: dict[tuple[int, int, int], float]
     begin: int
@@ -168,7 +170,10 @@ def blame_of(
             _gather(disk, found, weight, names == Cause.DISK)
             runnable.append((weight, found[names == Cause.RUNNABLE]))
     foreign, stranger = _who_had_the_cpus(schedule, runnable)
-    return Blame(shares, _CAUSES, locks, tuple(pieces), foreign, stranger, outside, disk, begin, end, changes)
+    idle = _idle(schedule, runnable)
+    return Blame(
+        shares, _CAUSES, locks, tuple(pieces), foreign, stranger, idle, outside, disk, begin, end, changes
+    )
 
 
 def _stretches(track: Track, edges: Array, begin: int, time: int) -> list[tuple[int, int, int]]:
@@ -359,6 +364,44 @@ def _who_had_the_cpus(
         if spent > 0:
             by_tid[tid] = spent / (total * cpus)
     return sum(by_tid.values()), by_tid
+
+
+def _idle(schedule: Schedule, runnable: Sequence[tuple[float, Array]]) -> float:
+    """While progress waited for a CPU: the share of that time in which a woken thread waited for an idle one.
+
+    The idle CPU has to wake up itself first, which takes that of a virtual machine some 20 µs.
+    """
+    rows = schedule.intervals
+    rows = rows[np.lexsort((rows["begin"], rows["thread"]))]
+    woken = rows["state"] == State.RUNNABLE
+    woken[1:] &= (rows["state"][:-1] == State.BLOCKED) & (rows["thread"][:-1] == rows["thread"][1:])
+    waits = rows[woken]
+    keys = _key(waits, schedule.began_ns)
+    own = rows[rows["state"] == State.RUNNING]
+    turns = (own, schedule.foreign)  # who observes would not be there
+    cpu, begin, end = (np.concatenate([one[name] for one in turns]) for name in ("cpu", "begin", "end"))
+    busy = {}
+    for number in np.unique(waits["cpu"][waits["cpu"] >= 0]).tolist():
+        here = np.flatnonzero(cpu == number)
+        here = here[np.argsort(begin[here], kind="stable")]
+        busy[number] = _sums(begin[here], end[here]) if here.size else lambda at: 0.0 * at
+    total = idle = 0.0
+    for weight, pieces in runnable:
+        total += weight * float((pieces["end"] - pieces["begin"]).sum())
+        at = np.searchsorted(keys, _key(pieces, schedule.began_ns), side="right") - 1
+        found = at >= 0
+        if len(waits):
+            found &= (waits["thread"][at] == pieces["thread"]) & (waits["end"][at] > pieces["begin"])
+        for number, had in busy.items():
+            here = pieces[found & (waits["cpu"][at] == number)]
+            time = here["end"] - here["begin"]
+            idle += weight * float((time - np.minimum(time, had(here["end"]) - had(here["begin"]))).sum())
+    return idle / total if total > 0 else 0.0
+
+
+def _key(rows: Array, began: int) -> Array:
+    """Of threads' intervals, in their order: by thread, then by time (ns, up to three days)."""
+    return (rows["thread"].astype(np.int64) << 48) | np.maximum(0, rows["begin"].astype(np.int64) - began)
 
 
 def _cumulated(turns: Array) -> Any:

@@ -32,6 +32,7 @@ _CROWD = 1.15  # of the CPUs, that the program's threads want together where the
 _CROWDED = 1.4  # the same, where more CPUs would clearly help: by 29 % at most
 _MOVES = 0.3  # of a role's time at work, that it waits for the disk: then moving data is the disk's time, too
 _THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CPU
+_WOKEN = 0.6  # of the runnable progress, in which the CPU that it waited for was idle
 _FILE = 0.3  # of the waits for the disk: a file that has so much of them names them
 
 
@@ -83,7 +84,8 @@ def candidates_of(facts: Facts) -> list[Candidate]:
     held_back = throttled >= _THROTTLED * waits and waits >= _CPU_OWN
     # As many threads that compute as there are CPUs use them all, and would gain nothing by another one.
     competing = own >= _FULL and waits >= _CPU_OWN and crowd(facts) > _CROWD
-    starved = held_back or waits >= _CPU or competing
+    # A CPU that wakes up for a thread is no lack of CPUs: more of them would be as slow to.
+    starved = held_back or ((waits >= _CPU or competing) and blame.idle < _WOKEN)
     # Where CPUs are short, what runs on the path is what they are short for: both are one finding.
     synced = np.zeros_like(run)
     if held_back:
