@@ -282,6 +282,17 @@ def test_a_function_of_python_that_waits_for_a_semaphore_waits_for_a_lock() -> N
     assert (limit.kind, limit.name) == (LimitKind.LOCK, "lock 0x7000 in Cabinet.take_key")
 
 
+def test_a_condition_of_python_is_no_lock_though_its_waits_use_one() -> None:
+    made = lending(("player-1", "player-2"), 5)
+    made.frames = [
+        Frame("Condition.wait", "/usr/lib/python3.11/threading.py", 327)
+        if "acquire" in frame.function
+        else frame
+        for frame in made.frames
+    ]
+    assert found_in(made).locks == ()
+
+
 @pytest.mark.parametrize("hog", [5, 9])
 def test_a_semaphore_that_threads_of_one_role_take_and_give_is_a_lock(hog: int) -> None:
     limit = found_in(lending(("worker-1", "worker-2", "worker-3"), hog)).limit

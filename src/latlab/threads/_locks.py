@@ -29,6 +29,7 @@ _CONDITION = re.compile(
     r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
     r"std::thread::(?:thread::Thread>?::)?park|SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
 )
+_OF_PYTHON = "Condition.wait"
 _IN = " in "
 _SEMAPHORES = "semaphore"
 _CALLS = ("__", "futex", "syscall", "pthread", "lll_", "PyThread_", "lock_PyThread")
@@ -159,6 +160,9 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
     kind = "lock" if word.file else ""
     for at, name in enumerate(() if word.file else names[:8]):
         if _SEMAPHORE.search(name):
+            if names[at + 1 : at + 2] == [_OF_PYTHON]:  # a lock of its own for each wait: its word is reused
+                kind = "condition"
+                break
             kind = _SEMAPHORES
             word.posix |= _POSIX_SEMAPHORE.search(name) is not None
             # The interpreter's own frames may have been left out.
