@@ -84,7 +84,7 @@ def candidates_of(facts: Facts) -> list[Candidate]:
     held_back = throttled >= _THROTTLED * waits and waits >= _CPU_OWN
     # As many threads that compute as there are CPUs use them all, and would gain nothing by another one.
     competing = own >= _FULL and waits >= _CPU_OWN and crowd(facts) > _CROWD
-    # A CPU that wakes up for a thread is no lack of CPUs: more of them would be as slow to.
+    # Waiting for an idle CPU to wake up is no lack of CPUs: another one would take as long to wake up.
     starved = held_back or ((waits >= _CPU or competing) and blame.idle < _WOKEN)
     # Where CPUs are short, what runs on the path is what they are short for: both are one finding.
     synced = np.zeros_like(run)

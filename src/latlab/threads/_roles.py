@@ -25,7 +25,7 @@ __all__ = [
 _INTERPRETERS = re.compile(r"^(python[\d.]*|perl|ruby|node|bash|sh|dash|java|php[\d.]*|lua[\d.]*)$")
 #: Of these the functions in which threads start are the interpreter's, and name nothing of the program.
 _RUNTIMES = re.compile(r"^(perl|ruby|node|java|php[\d.]*)$")
-#: The option before a program's text, which is no name; `-e` of a shell and `-E` of Python are not it.
+#: The option that a program's text follows, which is no name. A shell's `-e` and Python's `-E` have no text.
 _TEXTS = {
     "perl": re.compile(r"-[lnpaiw0]*[eE]"),
     "ruby": re.compile(r"-[lnpaw]*e"),

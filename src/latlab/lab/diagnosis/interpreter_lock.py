@@ -16,7 +16,7 @@ from latlab.model.queues.analysis import Verdict
 from latlab.model.threads import LimitKind, LockUse, Role, ThreadFindings
 from latlab.schedule.interpreter_lock import LEAST_CPU
 
-__all__ = ["by_interpreter_lock", "interpreter_lock", "takes_no_cpu"]
+__all__ = ["by_interpreter_lock", "interpreter_lock", "takes_no_cpu", "withheld"]
 
 _OF_PYTHON = "GIL"
 _HELD = 0.5  # of the progress waits for who holds it
@@ -81,10 +81,14 @@ def by_interpreter_lock(answer: Answer, threads: ThreadFindings) -> Answer | Non
             answer, sentence=limit.sentence, limiting_stage=limit.name, verdict=str(limit.kind),
             confidence=limit.confidence, evidence=limit.evidence, lines=(),
         )  # fmt: skip
-    why = said(RunDoubt.WAITS_FOR_LOCK, stage=named.name)
+    return replace(withheld(answer, said(RunDoubt.WAITS_FOR_LOCK, stage=named.name)), lines=())
+
+
+def withheld(answer: Answer, why: str) -> Answer:
+    """The answer without its name, and why it has none."""
     return replace(
         answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
-        verdict=str(Verdict.UNKNOWN), confidence=0.0, distrust=(*answer.distrust, why), lines=(),
+        verdict=str(Verdict.UNKNOWN), confidence=0.0, distrust=(*answer.distrust, why),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock, takes_no_cpu
+from latlab.lab.diagnosis.interpreter_lock import by_interpreter_lock, takes_no_cpu, withheld
 from latlab.lab.diagnosis.lines import sentence_of
 from latlab.model.diagnosis.answer import Answer
 from latlab.model.evidence.pipeline import RunDoubt, RunEvidence, RunFinding
@@ -63,17 +63,10 @@ def joined(
     waits = sum(part for what, part in threads.progress.items() if what.endswith(": runnable"))
     short = limit.kind is LimitKind.CPU and waits >= _RUNNABLE
     if answer.verdict in _SHORT and threads.progress and not short:
-        why = said(RunDoubt.NOT_SHORT, waits=waits)
-        answer = replace(
-            answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
-            verdict=Verdict.UNKNOWN, confidence=0.0, distrust=(*answer.distrust, why),
-        )  # fmt: skip
+        answer = withheld(answer, said(RunDoubt.NOT_SHORT, waits=waits))
     if answer.verdict == Verdict.STOPPED and role is not None and role.runnable >= _KEPT:
         why = said(RunDoubt.STOPPED_OR_WAITED, stage=role.name, runnable=role.runnable)
-        return replace(
-            answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
-            verdict=Verdict.UNKNOWN, confidence=0.0, distrust=(*answer.distrust, why),
-        )  # fmt: skip
+        return withheld(answer, why)
     several = sum(line.limiting_stage is not None for line in answer.lines) > 1
     if several:
         answer = _each_line(answer, threads)
@@ -133,24 +126,24 @@ def _waits(role: Role, threads: ThreadFindings) -> float:
 
 def _each_line(answer: Answer, threads: ThreadFindings) -> Answer:
     """Several lines, less those whose stage has work by its queues, and whose threads wait for others."""
-    lines, withheld = [], []
+    lines, doubts = [], []
     for line in answer.lines:
         role = threads.role(line.limiting_stage)
         waits = _waits(role, threads) if role is not None and line.verdict == Verdict.STAGE else 0.0
         if role is None or waits < _WAITING:
             lines.append(line)
             continue
-        withheld.append(said(RunDoubt.WAITS_FOR_OTHERS, stage=role.name, waits=waits))
-        sentence = said(ThreadFinding.UNKNOWN, why=withheld[-1])
+        doubts.append(said(RunDoubt.WAITS_FOR_OTHERS, stage=role.name, waits=waits))
+        sentence = said(ThreadFinding.UNKNOWN, why=doubts[-1])
         nothing = replace(
             line, sentence=sentence, limiting_stage=None, verdict=Verdict.UNKNOWN, confidence=0.0
         )
         lines.append(nothing)
-    if not withheld:
+    if not doubts:
         return answer
     named = {line.limiting_stage for line in lines}
     answer = replace(
-        answer, lines=tuple(lines), sentence=sentence_of(tuple(lines)), distrust=(*answer.distrust, *withheld)
+        answer, lines=tuple(lines), sentence=sentence_of(tuple(lines)), distrust=(*answer.distrust, *doubts)
     )
     if answer.limiting_stage in named or answer.limiting_stage is None:
         return answer
@@ -162,10 +155,7 @@ def _by_others(answer: Answer, threads: ThreadFindings, role: Role, waits: float
     if _names(threads) and threads.limit.name != role.name:
         return _by_threads(answer, threads, said(RunEvidence.QUEUES_NAME, stage=role.name, waits=waits))
     why = said(RunDoubt.WAITS_FOR_OTHERS, stage=role.name, waits=waits)
-    return replace(
-        answer, sentence=said(ThreadFinding.UNKNOWN, why=why), limiting_stage=None,
-        verdict=Verdict.UNKNOWN, confidence=0.0, distrust=(*answer.distrust, why), lines=(),
-    )  # fmt: skip
+    return replace(withheld(answer, why), lines=())
 
 
 def contested(found: Analysis, observation: Observation, threads: ThreadFindings) -> frozenset[str]:
