@@ -216,6 +216,21 @@ def test_a_folder_that_others_may_read_is_told_as_the_reason_for_an_empty_list(
     assert refused_folder() == ""
 
 
+def test_what_thousands_of_dead_processes_left_hides_no_living_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from latlab.queues.sample.files import counter_files
+
+    monkeypatch.setenv("LATLAB_COUNTERS", str(tmp_path))
+    for number in range(5000):  # no process has such a number: pid_max is 2^22 at most
+        (tmp_path / f"{9_000_000 + number}-1-0.counters").touch()
+    mine = tmp_path / f"{os.getpid()}-1-0.counters"
+    mine.touch()
+    found = list(counter_files())
+    assert mine in found
+    assert len(found) == 4096
+
+
 def test_a_folder_that_no_application_can_make_is_told_as_the_reason_for_an_empty_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

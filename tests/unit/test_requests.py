@@ -179,3 +179,14 @@ def test_lines_of_a_batch_that_was_not_captured_are_counted_by_their_answers() -
     calls += [(1_000, 1, b"ask again\n" * 40), *((1_001 + at, -1, b"answer\n") for at in range(40))]
     found = find_requests(transfers(calls, []))
     assert (found.framings, found.uncounted) == ({"lines": 50}, 0)
+
+
+def test_who_is_asked_through_its_standard_input_serves_though_it_answered_first() -> None:
+    calls = [(20, -6), (25, 6), (40, -6)]
+    piped = replace(transfers(calls, []), descriptors={(10, 5): "pipe:[1]"}, ends={})
+    assert not find_requests(piped).connections  # any other pair: who gets bytes first is asked
+    received = {**piped.received, "argument": np.zeros(1, np.int64)}
+    sent = {**piped.sent, "argument": np.ones(2, np.int64)}
+    standard = {(10, 0): "pipe:[1]", (10, 1): "pipe:[2]"}
+    found = find_requests(replace(piped, received=received, sent=sent, descriptors=standard))
+    assert (found.rows["read"].tolist(), found.rows["sent"].tolist()) == ([25], [40])

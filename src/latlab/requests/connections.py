@@ -13,7 +13,7 @@ import numpy as np
 from latlab.requests.framing import candidates
 from latlab.requests.lives import Life, Lives
 from latlab.requests.pairing import Call, Pair, paired
-from latlab.schedule import Transfers
+from latlab.schedule import Transfers, is_pipe
 
 __all__ = ["GIVEN_UP_NS", "NEVER", "REQUEST", "Found", "find_requests"]
 
@@ -39,6 +39,7 @@ GIVEN_UP_NS = 100_000_000
 NEVER = np.iinfo(np.int64).max
 _PEEK = 2  # MSG_PEEK: what is looked at is read again
 _UNIX = 1  # AF_UNIX
+_STANDARD = (0, 1)  # input and output
 _ONE_WAY = 5  # calls
 _LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 _NONE = np.zeros(0, np.int64)
@@ -359,5 +360,7 @@ def _named(transfers: Transfers, one: _Connection, life: Life | None) -> tuple[s
     place = f"descriptor {one.descriptor} of {one.pid}"
     if life is not None:  # who was called serves
         return (f"{end[0]} ({place})" if end is not None else f"port {life.port} ({place})"), life.called
+    if is_pipe(link) and one.descriptor in _STANDARD:
+        return place, True  # who is asked through its standard input, whichever call was the first we saw
     # A server's end has the port on which somebody listens; else who gets bytes first is asked.
     return (f"{end[0]} ({place})", end[1]) if end is not None else (place, one.calls[0].inward)

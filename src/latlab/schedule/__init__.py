@@ -7,5 +7,6 @@ allowed, and by perf events else. `method="proc"` needs no rights, and tells les
 
 from latlab.schedule.capture import GivenUpError, Transfers, capture_command, capture_pids
 from latlab.schedule.looks import grant
+from latlab.schedule.pipes import is_pipe
 
-__all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids", "grant"]
+__all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids", "grant", "is_pipe"]

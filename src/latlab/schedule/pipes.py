@@ -11,7 +11,7 @@ import numpy as np
 
 from latlab.schedule.tree import described
 
-__all__ = ["PIPES", "inherits_pipes", "joined", "peers_of", "pipe_transfers", "pipes_of"]
+__all__ = ["PIPES", "inherits_pipes", "is_pipe", "joined", "peers_of", "pipe_transfers", "pipes_of"]
 
 #: What the observed processes and those at the other ends of their pipes read and write, and when they begin
 #: to write. Tracing system calls slows every one of the machine a little: only of processes that have pipes.

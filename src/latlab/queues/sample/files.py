@@ -23,7 +23,9 @@ __all__ = [
     "unread_users",
 ]
 
-_MOST = 4096  # entries of a folder that are looked at: whoever fills one must not keep us busy
+# Of a folder: whoever fills one must not keep us busy. Those of living processes come first, so that what
+# thousands of killed ones left hides nobody.
+_MOST_ENTRIES, _MOST_FILES = 65536, 4096
 PHASES = ("starting", "running", "stopping", "ended")
 
 
@@ -121,17 +123,23 @@ def counter_files() -> Iterator[Path]:
     for folder in counter_folders():
         try:
             with os.scandir(folder) as entries:  # several times a second: paths would cost most of it
-                names = sorted(entry.name for entry in islice(entries, _MOST) if _is_counters(entry.name))
+                names = [entry.name for entry in islice(entries, _MOST_ENTRIES) if _is_counters(entry.name)]
         except OSError:
             # Another user's folder that went away or that we may not read holds nothing for us.
             continue
-        yield from (folder / name for name in names)
+        if len(names) > _MOST_FILES:
+            names = sorted(names, key=_is_dead)[:_MOST_FILES]
+        yield from (folder / name for name in sorted(names))
 
 
 def _is_counters(name: str) -> bool:
     """A name as applications give it: PID-START-NUMBER.counters. Any other could be told to a terminal."""
     parts = name.removesuffix(".counters").split("-")
     return name.endswith(".counters") and len(parts) == 3 and all(part.isdecimal() for part in parts)
+
+
+def _is_dead(name: str) -> bool:
+    return not os.path.exists(f"/proc/{name.partition('-')[0]}")  # noqa: PTH110
 
 
 def applications() -> list[Application]:
