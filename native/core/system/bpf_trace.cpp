@@ -117,6 +117,9 @@ struct BpfTrace::State {
   bool running = false;
   std::thread drainer;
 
+  bool ended = false;      // stopped: what comes while the programs are detached is left out
+  std::uint64_t lost = 0;  // until then
+
   static std::size_t page() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
   ~State() {
@@ -309,15 +312,20 @@ void BpfTrace::stop() {
     const std::scoped_lock held(state.sleeping);
     if (!std::exchange(state.running, false)) return;
   }
-  state.tracepoints.clear();  // the programs go with them: what a later start would need is made anew
   state.wake.notify_all();
   state.drainer.join();
   state.drain();
+  state.lost = lost();
+  state.ended = true;
+  // The programs go with their tracepoints. The kernel waits for every CPU at each of them, for a second in
+  // all: by a thread of its own, while what was drained is looked at. What comes meanwhile is nobody's.
+  std::thread([tracepoints = std::move(state.tracepoints)]() mutable { tracepoints.clear(); }).detach();
+  state.tracepoints.clear();
 }
 
 std::vector<BpfSamples> BpfTrace::take() {
   State& state = *state_;
-  state.drain();
+  if (!state.ended) state.drain();
   const std::scoped_lock held(state.lock);
   std::vector<BpfSamples> out = std::move(state.kept);
   state.clear();
@@ -326,6 +334,7 @@ std::vector<BpfSamples> BpfTrace::take() {
 
 std::uint64_t BpfTrace::lost() {
   State& state = *state_;
+  if (state.ended) return state.lost;
   std::uint64_t sum = 0;
   for (std::uint32_t i = 0; i < state.events.size(); ++i) sum += bpf::read_counter(state.counters.get(), i);
   const std::scoped_lock held(state.lock);

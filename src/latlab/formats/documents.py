@@ -23,6 +23,7 @@ __all__ = ["dumps", "plain", "read", "write", "write_text"]
 # Left as they are by JSON: DEL and C1 (a terminal takes U+009B for the escape sequence's beginning), and what
 # turns the direction of writing (UAX 9).
 _STEERS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_LARGE = 1 << 18  # characters
 _MOST_BYTES = 256 << 20  # of a document behind the door: parsed it takes ten times as much
 
 
@@ -67,13 +68,25 @@ def plain(value: Any) -> Any:
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
     """`plain`, as JSON text; non-ASCII letters stay themselves, what steers a terminal is escaped."""
-    text = json.dumps(plain(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return _escaped(_encoded(plain(value), indent))
+
+
+def _encoded(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _escaped(text: str) -> str:
     return _STEERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def write(path: str | os.PathLike[str], document: Mapping[str, Any]) -> None:
-    """Write a document as `write_text` does."""
-    write_text(path, dumps(document, indent=2) + "\n")
+    """Write a document as `write_text` does: indented, a large one with one line for each of its keys."""
+    value = plain(document)
+    lines = [f"  {_encoded(key)}: {_encoded(item)}" for key, item in value.items()]
+    # Indented text of megabytes is no better to read, and is made ten times slower.
+    large = sum(map(len, lines)) > _LARGE
+    text = "{\n" + ",\n".join(lines) + "\n}" if large else _encoded(value, indent=2)
+    write_text(path, _escaped(text) + "\n")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -126,21 +127,24 @@ def _shared_words(schedule: Schedule, pids: np.ndarray[Any, Any]) -> np.ndarray[
 
 def _joined(track: Track) -> Track:
     """Looks up from a wait for a futex, made part of it."""
-    out = Track(track.thread)
+    kept, after = [True] * len(track.begin), 0
+    for i, source in enumerate(track.source):
+        if i < after or source != Source.TIMER or not _waits_for_a_futex(track, i):
+            continue
+        last = i
+        while track.source[last] == Source.TIMER and (again := _again(track, last)) > 0:
+            last = again
+        track.end[i], track.source[i], track.waker[i] = track.end[last], track.source[last], track.waker[last]
+        after = last + 1
+        kept[i + 1 : after] = [False] * (last - i)
+    if all(kept):
+        return track
     columns = ("begin", "end", "state", "wait", "source", "waker", "object", "sample")
-    source = [getattr(track, name) for name in columns]
-    target = [getattr(out, name) for name in columns]
-    i, n = 0, len(track.begin)
-    while i < n:
-        row = [column[i] for column in source]
-        if track.state[i] == State.BLOCKED and track.wait[i] == Wait.FUTEX:
-            while track.source[i] == Source.TIMER and (again := _again(track, i)) > 0:
-                i = again
-                row[1], row[4], row[5] = track.end[i], track.source[i], track.waker[i]
-        for column, value in zip(target, row, strict=True):
-            column.append(value)
-        i += 1
-    return out
+    return Track(track.thread, *(list(compress(getattr(track, name), kept)) for name in columns))
+
+
+def _waits_for_a_futex(track: Track, i: int) -> bool:
+    return track.state[i] == State.BLOCKED and track.wait[i] == Wait.FUTEX
 
 
 def _paced(track: Track) -> Track:
@@ -160,7 +164,7 @@ def _again(track: Track, i: int) -> int:
     for j in range(i + 1, min(i + 12, len(track.begin))):
         if track.state[j] == State.UNSEEN:
             return -1
-        futex = track.state[j] == State.BLOCKED and track.wait[j] == Wait.FUTEX
+        futex = _waits_for_a_futex(track, j)
         if futex and track.object[j] == track.object[i] > 0:
             return j
         if track.state[j] == State.BLOCKED and not futex:

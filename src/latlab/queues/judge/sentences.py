@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -93,15 +95,18 @@ def around(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]:
 
 def _backpressure(view: StageView, queues: tuple[QueueResult, ...]) -> list[str]:
     """Queues in front of a stage, and in front of those who fill them, that are full for 5 % of the time."""
-    chain: list[str] = []
-    labels = [view.label]
+    full: dict[str, list[QueueResult]] = {}
+    for queue in queues:
+        if queue.full >= 0.05:
+            full.setdefault(queue.drain, []).append(queue)
+    chain: dict[str, None] = {}
+    labels = deque([view.label])
     while labels:
-        label = labels.pop(0)
-        for queue in queues:
-            if queue.drain == label and queue.full >= 0.05 and queue.name not in chain:
-                chain.append(queue.name)
+        for queue in full.get(labels.popleft(), ()):
+            if queue.name not in chain:
+                chain[queue.name] = None
                 labels.append(queue.source)
-    return chain
+    return list(chain)
 
 
 def overflowing(queues: tuple[QueueResult, ...]) -> QueueResult | None:

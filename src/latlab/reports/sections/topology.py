@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 __all__ = ["Edge", "Node", "draw", "layers"]
@@ -109,25 +109,33 @@ def layers(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[list[
     depth = dict.fromkeys(names, 0)
     # Longest path: as many rounds as the longest can have.
     for _ in names:
+        before = dict(depth)
         for source, drain in forward:
             depth[drain] = max(depth[drain], depth[source] + 1)
+        if depth == before:
+            break
+    feeds: dict[str, list[str]] = {name: [] for name in names}
+    fed_by: dict[str, list[str]] = {name: [] for name in names}
+    for source, drain in forward:
+        feeds[source].append(drain)
+        fed_by[drain].append(source)
     found: list[list[str]] = [[] for _ in range(max(depth.values()) + 1)]
     for name in names:
         found[depth[name]].append(name)
     for _ in range(4):
         for column in range(1, len(found)):
-            _order(found[column], found[column - 1], [(d, s) for s, d in forward])
+            _order(found[column], found[column - 1], fed_by)
         for column in range(len(found) - 2, -1, -1):
-            _order(found[column], found[column + 1], forward)
+            _order(found[column], found[column + 1], feeds)
     return found
 
 
-def _order(layer: list[str], beside: list[str], neighbours: Sequence[tuple[str, str]]) -> None:
+def _order(layer: list[str], beside: list[str], neighbours: Mapping[str, list[str]]) -> None:
     rank = {name: (row + 0.5) / len(beside) for row, name in enumerate(beside)}
     own = {name: (row + 0.5) / len(layer) for row, name in enumerate(layer)}
 
     def mean(name: str) -> float:
-        ranks = [rank[b] for a, b in neighbours if a == name and b in rank]
+        ranks = [rank[other] for other in neighbours[name] if other in rank]
         return sum(ranks) / len(ranks) if ranks else own[name]
 
     layer.sort(key=mean)

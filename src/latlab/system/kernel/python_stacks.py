@@ -118,8 +118,12 @@ class PythonStacks:
             except ValueError:
                 continue
             into = everything if idle else running
-            for tid, time_us, stack in parse_chrome_trace(events, 1_000_000 // self._hz):
-                number = stacks.setdefault(stack, len(stacks))
+            parsed = parse_chrome_trace(events, 1_000_000 // self._hz)
+            number_of: dict[int, int] = {}  # by the object: to hash every frame takes long
+            for tid, time_us, stack in parsed:
+                number = number_of.get(id(stack))
+                if number is None:
+                    number = number_of[id(stack)] = stacks.setdefault(stack, len(stacks))
                 into.setdefault(tid, []).append((began_ns + time_us * 1000, number))
         return PythonSamples(_columns(running), _columns(everything), list(stacks))
 
@@ -220,16 +224,23 @@ def parse_chrome_trace(
         steps is a sample at each.
     """
     # A thread is told by its process and Python's own number; the kernel's number stands in the first name.
-    open_frames: dict[tuple[int, int], list[Frame]] = {}
+    # Frames by their numbers, so that an equal stack is found by numbers and is the same object.
+    open_frames: dict[tuple[int, int], list[int]] = {}
+    numbers: dict[tuple[str, str, int], int] = {}
+    frames: list[Frame] = []
+    stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
     since: dict[tuple[int, int], int] = {}
     tids: dict[tuple[int, int], int] = {}
     samples: list[tuple[int, int, tuple[Frame, ...]]] = []
 
     def close(key: tuple[int, int], now: int) -> None:
-        frames = open_frames.get(key)
+        opened = open_frames.get(key)
         begin = since.get(key, now)
-        if frames and key in tids and now > begin:
-            stack = tuple(reversed(frames))
+        if opened and key in tids and now > begin:
+            path = tuple(opened)
+            stack = stacks.get(path)
+            if stack is None:
+                stack = stacks[path] = tuple(frames[number] for number in reversed(path))
             samples.extend((tids[key], at, stack) for at in range(begin, now, step_us))
         since[key] = now
 
@@ -243,9 +254,11 @@ def parse_chrome_trace(
                 open_frames[key] = []
                 continue
             arguments = event["args"]
-            open_frames.setdefault(key, []).append(
-                Frame(event["name"], arguments.get("filename") or "", int(arguments.get("line") or 0))
-            )
+            place = (event["name"], arguments.get("filename") or "", int(arguments.get("line") or 0))
+            number = numbers.setdefault(place, len(frames))
+            if number == len(frames):
+                frames.append(Frame(*place))
+            open_frames.setdefault(key, []).append(number)
         elif event["ph"] == "E" and open_frames.get(key):
             open_frames[key].pop()
     return samples

@@ -15,8 +15,8 @@ __all__ = ["Series", "expand", "is_limited", "is_pool", "steady_window"]
 
 Ints = NDArray[np.int64]
 
-# Above this many cells every k-th sweep is used: 24 bytes a cell, and no answer needs more.
-_MOST_CELLS = 8_000_000
+# Above this many cells every k-th sweep is used: 33 bytes a cell, and no answer needs more.
+_MOST_CELLS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -137,44 +137,51 @@ def expand(
         raise NotTrustworthyError("fewer than two sweeps to analyse", remedy="record for longer")
     samples = observation.samples
     order = np.argsort(samples["queue"], kind="stable")
-    starts = np.searchsorted(samples["queue"][order], np.arange(len(observation.queues) + 1))
+    starts = np.searchsorted(samples["queue"][order], np.arange(len(observation.queues) + 1)).tolist()
     stride = max(1, (last - first) * len(observation.queues) // _MOST_CELLS)
     sweeps = every[first:last:stride]
     # A sample's own sweep began before it was read, and is the last that did.
     ends = np.append(every[1:], np.iinfo(np.int64).max)[first:last:stride]
+    when = samples["t_ns"][order]
+    # The first of these sweeps that a sample is known at, and holds from; len(sweeps) of a later one.
+    known_at = np.searchsorted(ends, when.astype(np.int64), side="right")
     chosen, rows_of = [], []
     for queue in observation.queues:
-        rows = order[starts[queue.number] : starts[queue.number + 1]]
-        if len(rows) and queue.name not in exclude and samples["t_ns"][rows[0]] < ends[-1]:
+        rows = slice(starts[queue.number], starts[queue.number + 1])
+        if rows.stop > rows.start and queue.name not in exclude and when[rows.start] < ends[-1]:
             chosen.append(queue)
             rows_of.append(rows)
     shape = (len(chosen), len(sweeps))
-    in_, out = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    low, high = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    in_, out, low, high = (np.empty(shape, np.int64) for _ in range(4))
     seen = np.zeros(shape, np.bool_)
-    sums: dict[str, Any] = {name: np.zeros(len(chosen), np.int64) for name in ("dropped", "blocked")}
+    came, gone, least = (samples[name][order].astype(np.int64) for name in ("in", "out_high", "out_low"))
+    fills = np.maximum(came - gone, 0), np.maximum(came - least, 0)
+    counted = {name: samples[name][order].astype(np.int64) for name in ("dropped", "blocked")}
+    sums: dict[str, Any] = {name: np.zeros(len(chosen), np.int64) for name in counted}
     for row, (queue, rows) in enumerate(zip(chosen, rows_of, strict=True)):
-        at = np.searchsorted(samples["t_ns"][rows], ends, side="left") - 1
-        seen[row] = at >= 0
+        first_known = int(known_at[rows.start])
+        held = np.diff(known_at[rows], append=len(sweeps))
+        held[0] += first_known  # before it was known, what it begins with
+        seen[row, first_known:] = True
         if queue.retired_ns is not None:
             seen[row] &= sweeps < queue.retired_ns
-        at = rows[np.maximum(at, 0)]
-        in_[row] = samples["in"][at].astype(np.int64)
-        out[row] = samples["out_high"][at].astype(np.int64)
-        low[row] = np.maximum(in_[row] - out[row], 0)
-        high[row] = np.maximum(in_[row] - samples["out_low"][at].astype(np.int64), 0)
+        for table, values in ((in_, came), (out, gone), (low, fills[0]), (high, fills[1])):
+            table[row] = np.repeat(values[rows], held)
         # What is not there yet, or no more, holds nothing that anybody waits for.
-        low[row][~seen[row]] = high[row][~seen[row]] = 0
+        if not seen[row].all():
+            low[row][~seen[row]] = high[row][~seen[row]] = 0
+        # Sums go from the sample that holds at the first sweep to the one that holds at the last.
+        ruling = rows.start + np.flatnonzero(held)
         for name, values in sums.items():
-            values[row] = int(samples[name][at[-1]]) - int(samples[name][at[0]])
+            values[row] = counted[name][ruling[-1]] - counted[name][ruling[0]]
     return Series(
         _with_pools(chosen, in_, out),
         sweeps,
         _weights(sweeps),
         in_,
         out,
-        low.astype(np.int64),
-        high.astype(np.int64),
+        low,
+        high,
         seen,
         **sums,
     )
