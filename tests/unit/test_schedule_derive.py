@@ -135,3 +135,29 @@ def test_of_a_wait_for_what_comes_first_it_is_told_until_when_it_waits(
 def test_a_process_that_woke_ours_and_has_ended_has_the_threads_that_were_seen_of_it() -> None:
     switches = [(10, 1, OTHER, 1, OURS), (20, 1, OURS, 1, OTHER), (30, 1, OTHER, 0, OURS)]
     assert gone(events(switches, []), OTHER) == [Member(OTHER, OTHER, "a")]
+
+
+def test_of_too_much_the_last_part_is_what_it_is_in_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    switches, wakings, at, done = [], [], 0, 99  # another thread of ours has ended before all of it
+    switches.append((1, 0, done, 0x10, OTHER))
+    for _ in range(300):
+        at += int(rng.integers(5, 50))
+        switches.append((at, 1, 0, 1, OURS))
+        at += int(rng.integers(5, 50))
+        switches.append((at, 1, OURS, 1, OTHER))
+        at += int(rng.integers(5, 50))
+        wakings.append((at, 0))
+    facts = Facts({OURS: Member(OURS, OURS, "ours"), done: Member(done, OURS, "done")}, {}, {}, {})
+    made = events(switches, wakings)
+    whole = derive(made, facts, 0, at + 100, "bpf")
+    monkeypatch.setattr("latlab.schedule.derive.LATEST", 200)
+    last = derive(made, facts, 0, at + 100, "bpf", most=500)
+    rows = whole.intervals[whole.intervals["end"] > last.began_ns].copy()
+    rows["begin"] = np.maximum(rows["begin"], last.began_ns)
+    assert last.began_ns == last.left_out_ns > 0
+    assert 190 < len(last.intervals) < 220
+    assert last.intervals[last.intervals["thread"] == 0].tolist() == rows[rows["thread"] == 0].tolist()
+    assert len(last.intervals) == len(rows)
+    assert "are analysed" in last.losses.notes[-1]
+    assert derive(made, facts, 0, at + 100, "bpf", most=5000).left_out_ns == 0

@@ -8,12 +8,14 @@ blocked. Each blocked interval says on what, and who ended it. `latlab.threads` 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from latlab.words import count
 
 __all__ = [
     "DEADLINE",
@@ -186,6 +188,11 @@ class Losses:
     windows: tuple[tuple[int, int], ...] = ()
     notes: tuple[str, ...] = ()
 
+    def of_the_last(self, of_s: float, turns: int, seconds: float) -> Losses:
+        """The same with a note that the beginning was left out."""
+        note = f"of {of_s:.0f} s with {count(turns)} turns the last {seconds:.1f} s are analysed"
+        return replace(self, notes=(*self.notes, note))
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -204,6 +211,7 @@ class Schedule:
         samples: of SAMPLE; `stacks` their frames as indices into `frames`, innermost first.
         quota: the CPU quota of its control group, where that stopped it, as "50 ms in each 100 ms".
         throttled_ns: for how long it stopped it, summed over CPUs.
+        left_out_ns: from the beginning of the observation to `began_ns`: more happened than can be analysed.
         exit_code: of the command; None of a process that was there before, or goes on.
     """
 
@@ -227,6 +235,7 @@ class Schedule:
     priorities: Mapping[int, int] = field(default_factory=dict)
     interrupted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, INTERRUPTED))
     deadlines: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, DEADLINE))
+    left_out_ns: int = 0
 
     @property
     def seconds(self) -> float:
@@ -235,7 +244,9 @@ class Schedule:
 
     def of_thread(self, thread: int) -> np.ndarray[Any, Any]:
         """The intervals of one thread, in order."""
-        low, high = np.searchsorted(self._thread_of_each, [thread, thread + 1])
+        # Of the column's own type: any other would have all of it converted, each time.
+        wanted = np.array([thread, thread + 1], self._thread_of_each.dtype)
+        low, high = np.searchsorted(self._thread_of_each, wanted)
         return self.intervals[low:high]
 
     @cached_property

@@ -22,11 +22,13 @@ from latlab.schedule.syscalls import BY_DESCRIPTOR, SYNCED, TIMED, WAITS
 from latlab.schedule.tree import Member
 from latlab.system.kernel.samples import Events, name_of
 
-__all__ = ["Facts", "derive", "kin_of"]
+__all__ = ["LATEST", "Facts", "derive", "kin_of"]
 
 Array = np.ndarray[Any, Any]
 
 _IN, _OUT_READY, _OUT_BLOCKED, _OUT_ENDED, _WAKE, _BEGIN = range(6)
+#: Of a schedule that leaves out its beginning.
+LATEST = 950_000
 _RACE_NS = 100_000  # a thread may be woken while it is still on its way out, on another CPU
 
 
@@ -71,15 +73,31 @@ def kin_of(events: Events, members: Mapping[int, Member]) -> dict[int, tuple[int
 
 
 def derive(
-    events: Events, facts: Facts, began_ns: int, ended_ns: int, method: str, exit_code: int | None = None
+    events: Events,
+    facts: Facts,
+    began_ns: int,
+    ended_ns: int,
+    method: str,
+    exit_code: int | None = None,
+    *,
+    most: int | None = None,
 ) -> Schedule:
-    """The schedule of the members and all that they made, from `began_ns` to `ended_ns`."""
+    """The schedule of the members and all that they made, from `began_ns` to `ended_ns`.
+
+    Args:
+        most: of more events than these, only the latest `LATEST` make the schedule, which says how long that
+            is; all where it is None.
+    """
+    observed_ns = began_ns
     kin = kin_of(events, facts.members)
     tids = np.array(sorted(kin, key=lambda tid: (kin[tid][1], tid)), np.int64)
     index_of = {int(tid): index for index, tid in enumerate(tids)}
     lookup = _Lookup(tids)
     switches = events["sched:sched_switch"]
     rows = _rows(events, lookup, kin, tids, began_ns)
+    happened = len(rows["time"])
+    if most is not None and happened > most:
+        rows, began_ns = _latest(rows, LATEST, began_ns)
     names = _names(switches, facts.members, tids)
     moves = moves_of(events, lookup, began_ns)
     intervals, wakes, ends = _intervals(rows, len(tids), began_ns, ended_ns, moves)
@@ -97,15 +115,30 @@ def derive(
         ((began_ns, ended_ns),),
         () if "call" in switches.columns else (_BLIND,),
     )
+    if began_ns > observed_ns:
+        losses = losses.of_the_last((ended_ns - observed_ns) / 1e9, happened, (ended_ns - began_ns) / 1e9)
     foreign, watching, foreign_names = _foreign(switches, lookup, facts.observers, began_ns, ended_ns)
     return Schedule(
         began_ns, ended_ns, events.cpus, threads, intervals, wakes, foreign, losses,
         objects, foreign_names, exit_code=exit_code, watching=watching, priorities=_priorities(switches),
         interrupted=interrupted_turns(switches, lookup, began_ns, ended_ns), deadlines=deadlines,
+        left_out_ns=began_ns - observed_ns,
     )  # fmt: skip
 
 
 _BLIND = "on what threads wait isn't known: without BPF no system call is read; run as root, or with CAP_BPF"
+
+
+def _latest(rows: dict[str, Array], most: int, began_ns: int) -> tuple[dict[str, Array], int]:
+    """The last of the rows, and of each thread the one before them, which says in what state it was."""
+    time, thread = rows["time"], rows["thread"]
+    begin = max(began_ns, int(np.partition(time, len(time) - most)[len(time) - most]))
+    keep = time >= begin
+    before = np.flatnonzero(~keep)
+    if len(before):
+        last = np.concatenate([thread[before][1:] != thread[before][:-1], [True]])
+        keep[before[last]] = True
+    return {key: value[keep] for key, value in rows.items()}, begin
 
 
 class _Lookup:

@@ -372,7 +372,6 @@ def _idle(schedule: Schedule, runnable: Sequence[tuple[float, Array]]) -> float:
     The idle CPU has to wake up itself first, which takes that of a virtual machine some 20 µs.
     """
     rows = schedule.intervals
-    rows = rows[np.lexsort((rows["begin"], rows["thread"]))]
     woken = rows["state"] == State.RUNNABLE
     woken[1:] &= (rows["state"][:-1] == State.BLOCKED) & (rows["thread"][:-1] == rows["thread"][1:])
     waits = rows[woken]

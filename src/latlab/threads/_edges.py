@@ -43,6 +43,9 @@ _NAMES: dict[int, str] = {
     Wait.IO_URING: "io_uring",
     Wait.FILE_LOCK: "file lock",
 }
+# Plain numbers: to compare with a member of an enumeration takes several times as long.
+_RUNNING, _RUNNABLE, _BLOCKED = int(State.RUNNING), int(State.RUNNABLE), int(State.BLOCKED)
+_TIMED, _SLEEP = int(Source.TIMER), int(Wait.TIMER)
 _OWN = frozenset((Wait.DISK, Wait.SYNC, Wait.FAULT, Wait.THROTTLED, Wait.IO_URING))
 _BINS = 240
 _MOST_SLICES = 40
@@ -71,23 +74,26 @@ def times_of(
         thread = schedule.threads[track.thread]
         life = max(1, thread.ended_ns - thread.began_ns)
         one = Times(life, 0, 0, defaultdict(int), 0, 0, 0, defaultdict(lambda: [0, 0]))
-        for i, state in enumerate(track.state):
-            time = track.end[i] - track.begin[i]
-            if state == State.RUNNING:
+        rows = zip(
+            track.state, track.begin, track.end, track.wait, track.source, track.waker, track.object,
+            strict=True,
+        )  # fmt: skip
+        for state, begin, end, wait, source, waker, key in rows:
+            time = end - begin
+            if state == _RUNNING:
                 one.running += time
-            elif state == State.RUNNABLE:
+            elif state == _RUNNABLE:
                 one.runnable += time
-            elif state == State.BLOCKED:
-                wait = track.wait[i]
+            elif state == _BLOCKED:
                 one.blocked[_NAMES.get(wait, "unknown")] += time
                 if wait in _OWN:
                     one.own += time
-                elif track.source[i] == Source.TIMER or wait == Wait.TIMER:
+                elif source == _TIMED or wait == _SLEEP:
                     one.timer += time
-                elif track.waker[i] >= 0:
-                    word = words.get(track.object[i]) if wait in LOCKABLE else None
+                elif waker >= 0:
+                    word = words.get(key) if wait in LOCKABLE else None
                     kind = "lock" if word is not None and word.lock else _KINDS.get(wait, "other")
-                    role = role_of[track.waker[i]]
+                    role = role_of[waker]
                     if role == role_of[track.thread]:
                         one.inner += time
                     cell = one.ended[role, kind]

@@ -102,6 +102,8 @@ class Word:
 def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, int]) -> dict[int, Word]:
     """All futex words that were waited for."""
     words: dict[int, Word] = {}
+    # Plain numbers: to compare with a member of an enumeration takes several times as long.
+    blocked, by_thread, timed = int(State.BLOCKED), int(Source.THREAD), int(Source.TIMER)
     ended: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
     for track in tracks:
         rows = zip(
@@ -109,16 +111,16 @@ def words_of(schedule: Schedule, tracks: Sequence[Track], role_of: Mapping[int, 
             track.sample, strict=True,
         )  # fmt: skip
         for wait, state, key, begin, end, source, waker, sample in rows:
-            if wait not in LOCKABLE or state != State.BLOCKED or key <= 0:
+            if state != blocked or wait not in LOCKABLE or key <= 0:
                 continue
             word = words.get(key)
             if word is None:
                 word = words[key] = Word(key)
                 word.file = schedule.objects.get(file_of(key), "")
             time = end - begin
-            if source == Source.THREAD and waker >= 0:
+            if source == by_thread and waker >= 0:
                 ended[key].append((end, waker, track.thread, time))
-            elif source == Source.TIMER:
+            elif source == timed:
                 word.timed += 1
             if sample >= 0:
                 _count_stack(schedule, sample, word)

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from latlab.model.schedule import Schedule, Source, State, Wait
-from latlab.words import count
 
 __all__ = ["LOCKABLE", "Track", "address_of", "file_of", "latest", "tracks_of"]
 
-_MOST_INTERVALS = 2_000_000  # that are analysed, in some ten seconds; of more, the latest
+_MOST_INTERVALS = 1_000_000  # that are analysed, in some five seconds; of more, the latest
 
 #: A thread that a time-out woke and that waits for the same again within this time only looked whether it
 #: may go on: the interpreter lock of CPython is waited for in steps of 5 ms.
@@ -58,8 +57,6 @@ def latest(schedule: Schedule, most: int = _MOST_INTERVALS) -> Schedule:
     rows = rows[rows["end"] > begin].copy()
     rows["begin"] = np.maximum(rows["begin"], begin)
     seconds = (schedule.ended_ns - begin) / 1e9
-    turns = count(len(schedule.intervals))
-    note = f"of {schedule.seconds:.0f} s with {turns} turns the last {seconds:.1f} s are analysed"
     return replace(
         schedule,
         began_ns=begin,
@@ -68,7 +65,7 @@ def latest(schedule: Schedule, most: int = _MOST_INTERVALS) -> Schedule:
             replace(one, began_ns=min(one.ended_ns, max(one.began_ns, begin))) for one in schedule.threads
         ),
         throttled_ns=round(schedule.throttled_ns * seconds / schedule.seconds),
-        losses=replace(schedule.losses, notes=(*schedule.losses.notes, note)),
+        losses=schedule.losses.of_the_last(schedule.seconds, len(schedule.intervals), seconds),
     )
 
 

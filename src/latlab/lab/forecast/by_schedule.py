@@ -33,6 +33,8 @@ def by_schedule(
     Args:
         over: whether the time for them is over: what is not done by then is left out.
     """
+    if schedule.left_out_ns:
+        return (), f"of all that happened only the last {schedule.seconds:.1f} s are analysed"
     asked = scenarios_of(schedule, found)
     if not asked:
         return (), "nothing that could be made faster takes its time"

@@ -153,9 +153,11 @@ def _with_transfers(
 
 def _requests(moved: Sequence[Transfers], schedule: Schedule) -> Requests | None:
     """What the program answered; None where these are too few to speak of."""
-    from latlab.requests import of_transfers
+    from latlab.requests import find_requests, of_transfers
 
-    found = of_transfers(moved[0], schedule)[1] if moved else None
+    if not moved or len(find_requests(moved[0]).rows) < _LEAST_REQUESTS:
+        return None
+    found = of_transfers(moved[0], schedule)[1]
     return found if found is not None and found.requests >= _LEAST_REQUESTS else None
 
 
