@@ -6,11 +6,12 @@ import ast
 import copy
 import importlib
 import pickle
+import pkgutil
 from pathlib import Path
 
 import pytest
 
-import latlab
+import latlab.model.evidence
 from latlab.model.evidence.pipeline import RunDoubt
 from latlab.model.evidence.said import Kind, data_of, fields_of, kind_of, said
 from latlab.model.evidence.threads import ThreadEvidence
@@ -18,8 +19,8 @@ from latlab.model.evidence.threads import ThreadEvidence
 SOURCES = Path(latlab.__file__).parent
 KINDS = {
     one.__name__: one
-    for name in ("threads", "queues", "pipeline", "bench", "jitter")
-    for one in vars(importlib.import_module(f"latlab.model.evidence.{name}")).values()
+    for room in pkgutil.iter_modules(latlab.model.evidence.__path__)
+    for one in vars(importlib.import_module(f"latlab.model.evidence.{room.name}")).values()
     if isinstance(one, type) and issubclass(one, Kind) and one is not Kind
 }
 

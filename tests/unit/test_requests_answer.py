@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from latlab.model.evidence.requests import NoTail, Occupant
+from latlab.model.evidence.said import kind_of, said
 from latlab.model.requests import CommonTrait
 from latlab.requests.connections import REQUEST
 from latlab.requests.judging.answer import holding, tail_answer
@@ -111,3 +113,11 @@ def test_a_place_is_told_without_its_function_where_that_differs() -> None:
     ]
     assert tail_answer(tail, USUAL).where == "futex 0x40, released by server"
     assert tail_answer(tail[:1] * 10, USUAL).where == "futex 0x40, released by server, in a"
+
+
+def test_several_threads_that_had_the_cpus_together_are_told_by_their_names() -> None:
+    had = [said(Occupant.HAD, name=name) for name in ("backup", "indexer")]
+    tail: list[Spent] = [{("running", "server"): 40.0, ("runnable", had[at % 2]): 900.0} for at in range(10)]
+    assert tail_answer(tail, USUAL).where == "backup and indexer had the CPU"
+    nobody: list[Spent] = [{("runnable", said(Occupant.NOBODY)): 300.0, ("runnable", ""): 600.0}] * 10
+    assert kind_of(tail_answer(nobody, USUAL).withheld) is NoTail.NO_CPU

@@ -19,8 +19,8 @@ from latlab.jitter._attribution import (
 )
 from latlab.jitter._beat import find_periods
 from latlab.jitter._measure import Measured
-from latlab.model.evidence.jitter import BeatCause
-from latlab.model.evidence.said import Said, kind_of
+from latlab.model.evidence.jitter import BeatCause, BeatSaid, JitterSaid
+from latlab.model.evidence.said import Said, kind_of, said
 from latlab.model.machine.jitter import CoreJitter, Exceeded, JitterResult, JitterWarning, Period, WarningKind
 
 __all__ = ["OWN_NAME", "analyse", "name_period"]
@@ -56,25 +56,21 @@ def analyse(measured: Measured) -> JitterResult:
         )
         sources, layers, share, joined = found.sources, dict(found.layers_ns), found.share, found.joined
         if measured.events.lost:
-            text = f"the trace lost {measured.events.lost} events: sources are incomplete"
+            text = said(JitterSaid.EVENTS_LOST, events=measured.events.lost)
             warnings.append(JitterWarning(WarningKind.EVENTS_LOST, text))
     else:
         sources, layers = count_only(cores, measured.interrupts, seconds)
-        text = f"gaps are not joined to their sources: {measured.trace_refused}"
+        text = said(JitterSaid.NOT_JOINED, why=measured.trace_refused)
         warnings.append(JitterWarning(WarningKind.NOT_JOINED, text))
     for core in cores:
         if core.outliers > len(core.gap_start_ns) > 0:
-            text = (
-                f"CPU {core.cpu}: the ring wrapped: the last {len(core.gap_start_ns)} of {core.outliers}"
-                " outliers are kept; raise -o or -k"
-            )
+            kept, outliers = len(core.gap_start_ns), core.outliers
+            text = said(JitterSaid.RING_WRAPPED, cpu=core.cpu, kept=kept, outliers=outliers)
             warnings.append(JitterWarning(WarningKind.RING_WRAPPED, text))
     quota = measured.throttled
     if quota is not None and quota.count:
-        text = (
-            f"a CPU quota ({quota.quota}) stopped us {quota.count} times, for {quota.time_ns / 1e6:.0f} ms in"
-            " all: those gaps are the container's; run with a higher quota, or with none"
-        )
+        ms = quota.time_ns / 1e6
+        text = said(JitterSaid.QUOTA, quota=quota.quota, times=quota.count, ms=ms)
         warnings.append(JitterWarning(WarningKind.QUOTA, text))
     warnings += _real_time_gaps(cores, measured.fifo)
     periods = [one for core in cores for one in _periods(core, found, measured.tick_hz)]
@@ -130,11 +126,7 @@ def _real_time_gaps(cores: Sequence[CoreJitter], fifo: bool) -> list[JitterWarni
     count = int(np.count_nonzero((each > LIMIT_NS[0]) & (each < LIMIT_NS[1])))
     if not count:
         return []
-    text = (
-        f"{count} gaps of about 50 ms are the real-time limit (sched_rt_runtime_us) or the fair server"
-        " that replaced it, which give the core to others; see `latlab system check`"
-    )
-    return [JitterWarning(WarningKind.REAL_TIME_LIMIT, text)]
+    return [JitterWarning(WarningKind.REAL_TIME_LIMIT, said(JitterSaid.REAL_TIME_LIMIT, gaps=count))]
 
 
 def _periods(core: CoreJitter, found: Attribution | None, tick_hz: int | None) -> list[Period]:
@@ -219,19 +211,18 @@ def name_period(period_ns: float, source: str = "", *, tick_hz: int | None = Non
     length = f"{period_ns / 1e6:.3f} ms" if period_ns < 1e9 else f"{period_ns / 1e9:.3f} s"
     rate = 1e9 / period_ns
     if isinstance(kind_of(source), BeatCause):
-        return f"{length}: {source}"
+        return said(BeatSaid.SOURCE, length=length, source=source)
     near = next((hz for hz in _TICK_RATES if abs(rate / hz - 1.0) < _TICK_NEAR), None)
-    tick = f"{length}: the scheduler tick, HZ={near}, or a timer of that rate"
     if source in ("", *_TICK_SOURCES) and near is not None and tick_hz in (None, near):
-        return tick
+        return said(BeatSaid.TICK, length=length, hz=near)
     if near is not None and near == tick_hz and source != HYPERVISOR[2]:
-        return f"{tick}; it brings {source}"  # the tick is when the kernel switches threads
+        # The tick is when the kernel switches threads.
+        return said(BeatSaid.TICK_BRINGS, length=length, hz=near, source=source)
     if source == HYPERVISOR[2]:
-        return f"{length}: the hypervisor, at {rate:.4g} Hz" + (
-            ", its own scheduler tick or a timer of that rate" if near else ""
-        )
+        kind = BeatSaid.HYPERVISOR_TICK if near else BeatSaid.HYPERVISOR
+        return said(kind, length=length, hz=rate)
     if source:
-        return f"{length}: {source}"
+        return said(BeatSaid.SOURCE, length=length, source=source)
     if abs(period_ns - 1e9) < 5e6:
-        return f"{length}: a once-a-second job (statistics, the real-time limit)"
-    return f"{length}: a timer of {rate:.4g} Hz"
+        return said(BeatSaid.EACH_SECOND, length=length)
+    return said(BeatSaid.TIMER, length=length, hz=rate)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from latlab.errors import UsageError
+from latlab.model.evidence.jitter import HistogramAdvice
+from latlab.model.evidence.said import said
 from latlab.model.machine.jitter import CoreJitter
 
 __all__ = ["INFINITE", "Histogram", "bin_bounds", "histogram", "recommendations"]
@@ -95,11 +97,11 @@ def automatic_range(core: CoreJitter, bins: int) -> tuple[int, int]:
 
 def recommendations(seen: Histogram, smallest_ticks: int) -> list[str]:
     """What would make the histogram tell more: each is one clause."""
-    advice = []
+    advice: list[str] = []
     if smallest_ticks < 0.8 * seen.min_ticks:
-        advice.append(f"set min to {0.8 * smallest_ticks:.0f} ticks")
+        advice.append(said(HistogramAdvice.SET_MIN, ticks=0.8 * smallest_ticks))
     if seen.below_knee < 0.90:
-        advice.append(f"raise the knee from {seen.knee_ticks} ticks ({100 * seen.below_knee:.1f}% are below)")
+        advice.append(said(HistogramAdvice.RAISE_KNEE, ticks=seen.knee_ticks, below=seen.below_knee))
     elif seen.below_knee > 0.99:
-        advice.append(f"lower the knee from {seen.knee_ticks} ticks ({100 * seen.below_knee:.1f}% are below)")
+        advice.append(said(HistogramAdvice.LOWER_KNEE, ticks=seen.knee_ticks, below=seen.below_knee))
     return advice

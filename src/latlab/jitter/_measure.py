@@ -20,6 +20,8 @@ import numpy as np
 from latlab._core import clock as native_clock
 from latlab._core import jitter as native
 from latlab.errors import UnavailableError, UsageError
+from latlab.model.evidence.jitter import JitterSaid, TraceStop
+from latlab.model.evidence.said import said
 from latlab.model.machine.jitter import CoreJitter, JitterWarning, WarningKind
 from latlab.stats.quantum import detect_quantum
 from latlab.system.cpus import OthersBusy, online_cpus, own_threads, parse_cpu_list, threads_off
@@ -214,7 +216,7 @@ def measure(
         raise UsageError(f"a run of {seconds:g} s measures nothing", remedy="give -r more than 0")
     hz = _counter_hz()
     threshold = threshold_ticks or native.automatic_threshold(hz, _GAP_FLOOR_NS)
-    refused: str | None = "it was not requested"
+    refused: str | None = said(JitterSaid.NOT_REQUESTED)
     lost_before = 0
     with ExitStack() as stack:
         # The drain thread is started here, and inherits it.
@@ -278,23 +280,21 @@ def _kernel_trace(wanted: bool) -> Iterator[tuple[int, int, str]]:
         running = (root / "tracing_on").read_text().strip() == "1"
         marker = os.open(root / "trace_marker", os.O_WRONLY | os.O_CLOEXEC)
     except UnavailableError as error:
-        yield -1, -1, f"the kernel's trace can't be stopped ({error})"
+        yield -1, -1, said(TraceStop.REFUSED, why=error)
         return
     except OSError as error:
-        yield -1, -1, f"the kernel's trace can't be stopped ({error.filename}: {error.strerror})"
+        yield -1, -1, said(TraceStop.REFUSED, why=f"{error.filename}: {error.strerror}")
         return
     try:
         switch = os.open(root / "tracing_on", os.O_WRONLY | os.O_CLOEXEC)
     except OSError as error:
         os.close(marker)
-        yield -1, -1, f"the kernel's trace can't be stopped ({error.filename}: {error.strerror})"
+        yield -1, -1, said(TraceStop.REFUSED, why=f"{error.filename}: {error.strerror}")
         return
     try:
-        where = (
-            f"in {root}" if not root.is_relative_to("/proc") else "after mount -t tracefs none /mnt, in /mnt"
-        )
-        told = f"the kernel's trace is stopped, with a marker in it: {where} read trace; tracing_on goes on"
-        yield marker, switch, told if running else "the kernel's trace was off already"
+        mounted = not root.is_relative_to("/proc")
+        where = said(TraceStop.IN_FOLDER, folder=root) if mounted else said(TraceStop.IN_MOUNT)
+        yield marker, switch, said(TraceStop.STOPPED, where=where) if running else said(TraceStop.WAS_OFF)
     finally:
         os.close(marker)
         os.close(switch)
@@ -340,9 +340,7 @@ def _counter_hz() -> float:
     return (second[0] - first[0]) * 1e9 / (second[1] - first[1])
 
 
-_INTERRUPTED = JitterWarning(
-    WarningKind.INTERRUPTED, "stopped by the user: what was measured until then is kept"
-)
+_INTERRUPTED = JitterWarning(WarningKind.INTERRUPTED, said(JitterSaid.INTERRUPTED))
 
 
 def _refusals(raw: Sequence[dict[str, Any]]) -> list[JitterWarning]:
@@ -350,14 +348,14 @@ def _refusals(raw: Sequence[dict[str, Any]]) -> list[JitterWarning]:
     for one in raw:
         if one["affinity_error"]:
             why = os.strerror(one["affinity_error"])
-            text = f"CPU {one['cpu']} was refused ({why}): it is offline or outside of our cpuset"
+            text = said(JitterSaid.CPU_REFUSED, cpu=one["cpu"], why=why)
             warnings.append(JitterWarning(WarningKind.CPU_REFUSED, text))
         if one["scheduling_error"]:
             why = os.strerror(one["scheduling_error"])
-            text = f"SCHED_FIFO was refused on CPU {one['cpu']} ({why}); run as root or raise `ulimit -r`"
+            text = said(JitterSaid.PRIORITY_REFUSED, cpu=one["cpu"], why=why)
             warnings.append(JitterWarning(WarningKind.PRIORITY_REFUSED, text))
         if one["migrations"]:
-            text = f"CPU {one['cpu']} went away while measuring (taken offline?): the rest ran elsewhere"
+            text = said(JitterSaid.CPU_WENT_AWAY, cpu=one["cpu"])
             warnings.append(JitterWarning(WarningKind.CPU_WENT_AWAY, text))
     return warnings
 

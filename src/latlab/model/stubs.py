@@ -6,9 +6,10 @@ Over 400 lines: the results of one tool, whose documents refer to one another.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 SCHEMA = 1
+Pays = Literal["total", "limited", "none"]  # every part of a speed-up, up to a limit, or none of it
 
 
 @dataclass(frozen=True)
@@ -274,7 +275,7 @@ class SpeedupForecast:
         per_round: measurements behind each value of a round.
     """
 
-    component_class: str
+    component_class: Pays
     t_limit: float | None
     t_limit_interval: tuple[float, float] | None
     pays: float
@@ -333,7 +334,7 @@ class WorkingPeriod:
     number: int
     busy_ns: int
     wait_ns: int
-    component_class: str
+    component_class: Pays
     t_limit: float | None
     gain: float
     interval: tuple[float, float]
@@ -385,7 +386,7 @@ class StudyResult:
     """
 
     component: str
-    component_class: str
+    component_class: Pays
     t_cus_ns: int
     t_cus_blocked_ns: int
     t_sut_ns: int

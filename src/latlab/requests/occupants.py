@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from latlab.model.evidence.requests import Occupant
+from latlab.model.evidence.said import kind_of, said
 from latlab.model.schedule import Schedule, State
 
 __all__ = ["OBSERVED", "UNOCCUPIED", "Occupants"]
 
 #: What observes had it, or nobody: it was woken, or served interrupts or the hypervisor.
-OBSERVED, UNOCCUPIED = "latlab had the CPU", "no thread had the CPU"
+OBSERVED, UNOCCUPIED = said(Occupant.OBSERVER), said(Occupant.NOBODY)
 _OBSERVER, _WATCHES = "latlab", -2
-_QUOTA = "CPU quota of "
 _LEAST_STOP_NS = 1_000_000  # of a wait that a quota may be the cause of
 _MOSTLY, _SOMETIMES = 0.7, 0.2  # of such waits, that it explains
 
@@ -31,7 +33,7 @@ class Occupants:
 
     def by_quota(self, row: Any) -> bool:
         """Whether a quota may be why a thread had no CPU in this interval."""
-        return (self._stopped >= _SOMETIMES and _long(row)) or self.of(row).startswith(_QUOTA)
+        return (self._stopped >= _SOMETIMES and _long(row)) or kind_of(self.of(row)) is Occupant.QUOTA
 
     def of(self, row: Any) -> str:
         """Who had the CPU in most of this interval of a runnable thread; "" where that isn't known."""
@@ -41,10 +43,11 @@ class Occupants:
         idle = cpu >= 0 and sum(had.values()) < half
         if self._schedule.quota and _long(row) and (self._stopped >= _SOMETIMES or idle):
             # A thread that a quota stops stays runnable, whoever has the CPU meanwhile, or nobody.
-            return f"{_QUOTA}{self._schedule.quota}" if self._stopped >= _MOSTLY or idle else ""
+            certain = self._stopped >= _MOSTLY or idle
+            return said(Occupant.QUOTA, quota=self._schedule.quota) if certain else ""
         best = max(had, key=lambda name: had[name], default="")
         if best and had[best] > half:
-            return f"{best} had the CPU" if best != _OBSERVER else OBSERVED
+            return _had_by(best) if best != _OBSERVER else OBSERVED
         return UNOCCUPIED if idle else ""
 
     def _had(self, cpu: int, begin: int, end: int) -> dict[str, int]:
@@ -64,6 +67,12 @@ class Occupants:
         if turn["thread"] == _WATCHES:
             return _OBSERVER
         return self._schedule.foreign_names.get(int(turn["tid"]), "")
+
+
+@cache
+def _had_by(name: str) -> str:
+    """Said of each interval, and of few threads."""
+    return said(Occupant.HAD, name=name)
 
 
 def _long(row: Any) -> bool:

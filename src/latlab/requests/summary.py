@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from latlab.model.evidence.requests import RequestsDoubt
+from latlab.model.evidence.said import said
 from latlab.model.requests import (
     NOT_ASKED,
     RequestKind,
@@ -171,19 +173,17 @@ def _over_time(began_ns: Array, times: Array, still: Array, seconds: float) -> t
 
 
 def _distrust(rows: Array, schedule: Schedule, lost: int) -> tuple[str, ...]:
-    said = []
+    found: list[str] = []
     if len(rows) < _FEWEST:
-        said.append(f"only {len(rows)} requests were seen: observe for longer, with --seconds")
+        found.append(said(RequestsDoubt.TOO_FEW, number=len(rows)))
     if lost:
-        said.append(f"{lost:,} events found no room: observe for a shorter time")
+        found.append(said(RequestsDoubt.LOST, events=lost))
     if schedule.losses.unseen_share > _UNSEEN:
-        said.append("too many of the threads' switches were not seen")
+        found.append(said(RequestsDoubt.SWITCHES))
     blind = int((rows["seen"] == 0).sum())
     if len(rows) and blind > 0.05 * len(rows):
-        said.append(
-            f"of {blind:,} requests the arrival was not seen: they are counted from when they were read"
-        )
-    return tuple(said)
+        found.append(said(RequestsDoubt.ARRIVALS, number=blind))
+    return tuple(found)
 
 
 def _tail(order: Array) -> list[int]:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latlab.model.evidence.said import said
+from latlab.model.evidence.statistics import GrowthSaid
 from latlab.stats.nonnegative import nonnegative_least_squares
-from latlab.words import share
 
 __all__ = ["FEWEST", "Growth", "growth"]
 
@@ -55,7 +56,7 @@ def growth(sizes: Sequence[float], times: Sequence[float]) -> Growth:
     """
     distinct = sorted(set(sizes))
     if len(distinct) < FEWEST or distinct[0] <= 0 or distinct[-1] < _SPAN * distinct[0]:
-        return Growth((), None, f"takes {FEWEST} sizes or more, the largest {_SPAN:.0f} times the smallest")
+        return Growth((), None, said(GrowthSaid.TOO_FEW, sizes=FEWEST, span=_SPAN))
     weights = 1 / np.asarray(times, dtype=np.float64)
     errors = {}
     for name, law in _LAWS.items():
@@ -67,10 +68,10 @@ def growth(sizes: Sequence[float], times: Sequence[float]) -> Growth:
         errors[name] = float(distance) / math.sqrt(len(weights))
     best = min(errors.values())
     if best > _FITS:
-        return Growth((), best, f"no law fits: the best is off by {share(best, digits=0)}")
+        return Growth((), best, said(GrowthSaid.NONE_FITS, off=best))
     limit = _CLEAR * max(best, _FLOOR)
     # A constant is the other laws with b = 0: it is named before they are.
     laws = ("1",) if errors["1"] <= limit else tuple(n for n, e in errors.items() if e <= limit)
     if len(laws) == 1:
-        return Growth(laws, errors[laws[0]], "every other law fits at least twice as badly")
-    return Growth(laws, best, "these fit equally well: measure larger sizes, or longer")
+        return Growth(laws, errors[laws[0]], said(GrowthSaid.ONE_FITS))
+    return Growth(laws, best, said(GrowthSaid.SEVERAL_FIT))

@@ -20,8 +20,10 @@ from latlab.lab.forecast.stage_runs import FEWEST, Fast, Paced, Stubbing, run_fa
 from latlab.lab.trading.layout import slowed
 from latlab.model.diagnosis.answer import Applied, AppliedRow, Forecast, Interval
 from latlab.model.diagnosis.layout import STAGES, Layout
+from latlab.model.evidence.forecast import AppliedSaid
+from latlab.model.evidence.said import said
 from latlab.stats.quantiles import nearest_rank
-from latlab.words import duration_interval, share
+from latlab.words import share
 
 __all__ = ["applied"]
 
@@ -73,9 +75,9 @@ def applied(
         ("max events/s", made.baseline.capacity_hz, point.capacity_hz, mean_interval(rates)),
     ]
     rows = tuple(
-        AppliedRow(what, before, said, measured, _overlap(said, measured))
-        for what, before, said, measured in found
-        if said is not None and measured is not None
+        AppliedRow(what, before, forecast, measured, _overlap(forecast, measured))
+        for what, before, forecast, measured in found
+        if forecast is not None and measured is not None
     )
     return Applied(stage, speedup, len(runs), rows, _sentence(stage, speedup, rows))
 
@@ -100,14 +102,12 @@ def _overlap(one: Interval, other: Interval) -> bool:
 
 
 def _sentence(stage: str, speedup: float, rows: tuple[AppliedRow, ...]) -> str:
-    tail = next((row for row in rows if row.what == "p99.9"), rows[-1])
-    done = f"Applied: with `{stage}` {share(speedup, digits=0)} faster "
-    if tail.what == "p99.9":
-        said = duration_interval(tail.forecast.value, tail.forecast.low, tail.forecast.high)
-        now = duration_interval(tail.measured.value, tail.measured.low, tail.measured.high)
-        done += f"p99.9 is {now}; the forecast said {said}. "
+    tail = "".join(
+        said(AppliedSaid.TAIL, measured_ns=row.measured.bounds, forecast_ns=row.forecast.bounds)
+        for row in rows
+        if row.what == "p99.9"
+    )
     off = [row.what for row in rows if not row.agrees]
     if not off:
-        return f"{done}All {len(rows)} quantities agree with the forecast."
-    what = " and ".join(off)
-    return f"{done}The forecast was wrong on {what}: measured and forecast intervals do not overlap."
+        return said(AppliedSaid.AGREES, stage=stage, speedup=speedup, tail=tail, quantities=len(rows))
+    return said(AppliedSaid.WRONG, stage=stage, speedup=speedup, tail=tail, off=off)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from latlab import stubs
 from latlab.lab.forecast.what_limits import with_limits
@@ -14,12 +13,6 @@ from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.stubs import StudyResult
 
 __all__ = ["studied"]
-
-_KINDS: dict[str, Literal["total", "limited", "none"]] = {
-    "total": "total",
-    "limited": "limited",
-    "none": "none",
-}
 
 
 def studied(
@@ -70,7 +63,7 @@ def _forecast(found: StudyResult, stage: str) -> Forecast:
     told = Forecast(
         method="stub",
         stage=stage,
-        kind=_KINDS[found.component_class],
+        kind=found.component_class,
         service_ns=found.t_cus_ns / calls,
         flat_ns=None,
         baseline=ForecastPoint(speedup=None, achieved=None, runs=found.rounds, time_ns=whole),

@@ -17,9 +17,11 @@ from latlab import queues, stubs
 from latlab.errors import LatlabError, NotTrustworthyError
 from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
+from latlab.model.evidence.forecast import ForecastSaid
+from latlab.model.evidence.said import said
 from latlab.model.queues.observation import Observation
 from latlab.model.queues.queueing import ModelForecast, QueueingModel
-from latlab.words import count, duration, share
+from latlab.words import count
 
 __all__ = ["modelled"]
 
@@ -96,7 +98,7 @@ def modelled(
         takes_over=after,
         drift=None,
         rounds=_SEEDS,
-        sentence=_sentence(stage, points, knee, after) + _condition(untold),
+        sentence=_sentence(stage, points, knee, after, _condition(untold)),
     )
     return with_limits(told)
 
@@ -130,7 +132,7 @@ def _condition(untold: tuple[str, ...]) -> str:
     if not untold:
         return ""
     who = " and ".join(f"`{name}`" for name in untold[:_MOST_NAMED])
-    return f" – if {who} can give as much, which was not seen"
+    return said(ForecastSaid.MODEL_UNLESS, sources=who)
 
 
 def _if_it_comes(point: ForecastPoint, baseline: ForecastPoint) -> ForecastPoint:
@@ -214,10 +216,8 @@ def _at_least(
         takes_over=None,
         drift=None,
         rounds=_SEEDS,
-        sentence=(
-            f"by a model, making `{stage}` 20 % faster would take the throughput from "
-            f"{count(base.value)} to at least {count(better.value)} events/s; how far it pays is unknown, "
-            f"since the counts only bound the service of {who}"
+        sentence=said(
+            ForecastSaid.MODEL_OPEN, stage=stage, base_hz=base.value, faster_hz=better.value, stages=who
         ),
     )
 
@@ -262,16 +262,24 @@ def _point(speedup: float, runs: list[ModelForecast]) -> ForecastPoint:
 
 
 def _sentence(
-    stage: str, points: dict[float, ForecastPoint], knee: Interval | None, after: str | None
+    stage: str, points: dict[float, ForecastPoint], knee: Interval | None, after: str | None, unless: str
 ) -> str:
     base, better = points[0.0], points[0.2]
     assert base.rate_hz is not None
     assert better.rate_hz is not None
-    said = f"by a model, making `{stage}` 20 % faster would take "
+    tail = beyond = ""
     if base.p99_9_ns is not None and better.p99_9_ns is not None:
-        said += f"p99.9 from {duration(base.p99_9_ns.value)} to {duration(better.p99_9_ns.value)}, and "
-    said += f"the throughput from {count(base.rate_hz.value)} to {count(better.rate_hz.value)} events/s"
-    if knee is None:
-        return said
-    since = f", since `{after}` takes over" if after else ""
-    return f"{said}; no further gain beyond {share(knee.value, digits=0)}{since}"
+        before, now = base.p99_9_ns.value, better.p99_9_ns.value
+        tail = said(ForecastSaid.MODEL_TAIL, base_ns=before, faster_ns=now)
+    if knee is not None:
+        since = said(ForecastSaid.TAKES_OVER, who=f"`{after}`") if after else ""
+        beyond = said(ForecastSaid.MODEL_BEYOND, knee=knee.value, since=since)
+    return said(
+        ForecastSaid.MODEL,
+        stage=stage,
+        tail=tail,
+        base_hz=base.rate_hz.value,
+        faster_hz=better.rate_hz.value,
+        beyond=beyond,
+        unless=unless,
+    )

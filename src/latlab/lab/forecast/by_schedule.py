@@ -8,12 +8,13 @@ import numpy as np
 
 from latlab.lab.forecast.what_limits import with_limits
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
+from latlab.model.evidence.forecast import ForecastSaid, Withheld
+from latlab.model.evidence.said import said
 from latlab.model.schedule import Schedule, State, Wait
 from latlab.model.simulation import Scenario, ScheduleForecast, Simulated
 from latlab.model.threads import LimitKind, Role, ThreadFindings
 from latlab.schedule.simulation.forecast import forecast
 from latlab.schedule.simulation.steps import word_of
-from latlab.words import duration, share
 
 __all__ = ["by_schedule", "scenarios_of"]
 
@@ -37,7 +38,7 @@ def by_schedule(
         return (), f"of all that happened only the last {schedule.seconds:.1f} s are analysed"
     asked = scenarios_of(schedule, found)
     if not asked:
-        return (), "nothing that could be made faster takes its time"
+        return (), said(Withheld.NOTHING_TO_ASK)
     tell("simulating what its threads did, unchanged and with parts of it faster")
     base, made = forecast(schedule, asked, over=over)
     good = tuple(_told(one, base, schedule, found) for one in made if not one.withheld)
@@ -113,14 +114,11 @@ def _name(who: int | str | None, found: ThreadFindings) -> str | None:
 
 def _sentence(one: ScheduleForecast, base: Simulated, takes_over: str | None) -> str:
     name, own, least = one.scenario.name, float(base.recorded_ns), one.points[-1].time_ns.value
-    saved = share(max(0.0, 1.0 - least / own))
-    times = f"{duration(least)} in place of {duration(own)}, {saved} less"
     if one.kind == "none":
-        return f"Making {name} faster does not help: without it the program still takes {duration(least)}"
+        return said(ForecastSaid.PART_USELESS, part=name, without_ns=least)
+    gain = {"without_ns": least, "base_ns": own, "saved": max(0.0, 1.0 - least / own)}
     if one.kind == "total":
-        return f"Making {name} faster pays off all the way: without it the program takes {times}"
-    then = "" if takes_over is None or takes_over == name else f"; then {takes_over} limits"
-    return (
-        f"Making {name} faster pays off up to {share(one.knee or 1.0, digits=0)} faster{then}: "
-        f"without it the program takes {times}"
-    )
+        return said(ForecastSaid.PART_PAYS, part=name, **gain)
+    alone = takes_over is None or takes_over == name
+    then = "" if alone else said(ForecastSaid.THEN_LIMITS, who=takes_over)
+    return said(ForecastSaid.PART_PAYS_UP_TO, part=name, knee=one.knee or 1.0, then=then, **gain)

@@ -15,7 +15,6 @@ import dataclasses
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -47,9 +46,10 @@ from latlab.lab.forecast.stage_runs import (
 from latlab.lab.forecast.what_limits import most_named
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.diagnosis.layout import Layout
+from latlab.model.evidence.forecast import ForecastSaid, ForecastWarning
+from latlab.model.evidence.said import said
 from latlab.model.queues.analysis import Verdict
 from latlab.stats.quantiles import nearest_rank
-from latlab.words import duration, duration_interval, share
 
 __all__ = ["STORY_SPEEDUPS", "forecast", "points_that_fit"]
 
@@ -66,11 +66,6 @@ _SHORTEST_S = 0.8  # of a run at the input's own pace: its tail is still of thou
 _FLAT_RUNS = 4  # in each round after those
 _FLAT_FAST = 3  # in each round, as fast as the input is taken: nothing else in the pipeline is as uneven
 _TAIL_KNOWN, _RATE_KNOWN = 0.05, 0.025  # standard errors (of p99.9, of the throughput) that are good enough
-_KINDS: dict[str, Literal["total", "limited", "none"]] = {
-    "total": "total",
-    "limited": "limited",
-    "none": "none",
-}
 
 
 def forecast(
@@ -367,7 +362,7 @@ def _judged(
     return Forecast(
         method="stub",
         stage=stage,
-        kind=_KINDS[found.component_class],
+        kind=found.component_class,
         service_ns=service_ns,
         flat_ns=flat_ns,
         baseline=points[None],
@@ -377,7 +372,7 @@ def _judged(
         drift=Interval(found.drift, *found.drift_interval),
         rounds=rounds,
         sentence=_sentence(stage, points, found.component_class, knee, successor),
-        warnings=tuple(f"throughput: {said}" for said in found.warnings),
+        warnings=tuple(said(ForecastWarning.THROUGHPUT, warning=one) for one in found.warnings),
     )
 
 
@@ -389,26 +384,29 @@ def _sentence(
     successor: str | None,
 ) -> str:
     base, better, best, half = points[None], points[0.2], points[1.0], points.get(0.5)
-    said = f"making `{stage}` 20 % faster takes "
-    if base.p99_9_ns is not None and better.p99_9_ns is not None:
-        now = better.p99_9_ns
-        tail = duration_interval(now.value, now.low, now.high)
-        said += f"p99.9 from {duration(base.p99_9_ns.value)} to {tail}, and "
     assert base.capacity_hz is not None
     assert better.capacity_hz is not None
     assert best.capacity_hz is not None
-    said += (
-        f"the maximum throughput from {words.count(base.capacity_hz.value)} to "
-        f"{words.count(better.capacity_hz.value)} events/s"
-    )
+    tail = middle = since = ""
+    if base.p99_9_ns is not None and better.p99_9_ns is not None:
+        tail = said(ForecastSaid.TAIL, base_ns=base.p99_9_ns.value, faster_ns=better.p99_9_ns.bounds)
     if half is not None and half.p99_9_ns is not None and half.capacity_hz is not None:
-        now = half.p99_9_ns
-        tail = duration_interval(now.value, now.low, now.high)
-        said += f"; 50 % faster, p99.9 to {tail}, and the maximum to {words.count(half.capacity_hz.value)}"
-    verb = "take" if successor in (str(Verdict.CPU), str(Verdict.BURST)) else "takes"
-    since = f", since {words.limit(successor, '`')} {verb} over" if successor else ""
+        capacity = half.capacity_hz.value
+        middle = said(ForecastSaid.HALF, p99_9_ns=half.p99_9_ns.bounds, capacity_hz=capacity)
+    if successor:
+        many = successor in (str(Verdict.CPU), str(Verdict.BURST))
+        over = ForecastSaid.TAKE_OVER if many else ForecastSaid.TAKES_OVER
+        since = said(over, who=words.limit(successor, "`"))
+    gain = said(
+        ForecastSaid.STAGE,
+        stage=stage,
+        tail=tail,
+        base_hz=base.capacity_hz.value,
+        faster_hz=better.capacity_hz.value,
+        half=middle,
+    )
     if kind == "total":
-        return f"{said}; further speed-ups keep paying, up to {words.count(best.capacity_hz.value)} events/s"
+        return said(ForecastSaid.KEEPS_PAYING, sentence=gain, most_hz=best.capacity_hz.value)
     if kind == "limited" and knee is not None:
-        return f"{said}; no further gain beyond {share(knee.value, digits=0)}{since}"
-    return f"{said}: the throughput does not rise{since}"
+        return said(ForecastSaid.PAYS_UP_TO, sentence=gain, knee=knee.value, since=since)
+    return said(ForecastSaid.DOES_NOT_RISE, sentence=gain, since=since)

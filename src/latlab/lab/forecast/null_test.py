@@ -10,7 +10,8 @@ import math
 from dataclasses import dataclass, replace
 
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
-from latlab.words import share
+from latlab.model.evidence.forecast import ForecastWarning, Withheld
+from latlab.model.evidence.said import said
 
 __all__ = ["NullTest", "null_test", "with_drift", "withheld"]
 
@@ -71,11 +72,8 @@ def with_drift(found: Forecast) -> Forecast:
         for point in found.points
     )
     drift = _relative(found.baseline, stubbed) or 0.0
-    said = (
-        f"the stub at 0 % differs from the unmodified system by {share(abs(drift), digits=1)}: "
-        "the intervals hold that difference",
-    )
-    return replace(found, points=points, warnings=found.warnings + (said if abs(drift) > _SMALL else ()))
+    more = (said(ForecastWarning.DRIFT, drift=abs(drift)),) if abs(drift) > _SMALL else ()
+    return replace(found, points=points, warnings=found.warnings + more)
 
 
 _DRIFTS = ("rate_hz", "capacity_hz", "time_ns")  # what has a mean; a tail's own interval is wider than that
@@ -124,19 +122,14 @@ def withheld(found: Forecast, floor_share: float, budget_s: float) -> str | None
     if failed is None:
         return None
     again = (
-        f"repeat it with --budget {failed.more * budget_s:.0f}"
+        said(Withheld.LARGER_BUDGET, seconds=failed.more * budget_s)
         if failed.more is not None
-        else "more runs would not settle it, since the stub itself changes the system"
+        else said(Withheld.NO_RUNS_HELP)
     )
     if failed.floor is not None:
-        return (
-            f"the forecast for {found.stage} is withheld: the machine takes {share(failed.floor)} of time "
-            f"by itself; quiet it (latlab system check), then {again}"
-        )
-    return (
-        f"the forecast for {found.stage} is withheld: its stub at 0 % differs from the unmodified system by "
-        f"{share(abs(failed.drift), digits=1)}, and the claimed gain is {share(abs(failed.gain), digits=1)}; "
-        f"{again}"
+        return said(Withheld.NOISE, stage=found.stage, floor=failed.floor, again=again)
+    return said(
+        Withheld.DRIFT, stage=found.stage, drift=abs(failed.drift), gain=abs(failed.gain), again=again
     )
 
 

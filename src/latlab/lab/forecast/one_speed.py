@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from latlab.lab.forecast.stage_runs import Fast, Paced
+from latlab.model.evidence.forecast import ForecastWarning
+from latlab.model.evidence.said import said
 from latlab.stats.experiments.covariates import at_one_condition
 from latlab.system.core_speed import CacheSpeed, CoreSpeed
-from latlab.words import share
 
 __all__ = ["MachineSpeed", "at_speed", "at_usual_speed", "explained_by_speed", "usual_speed"]
 
@@ -78,7 +79,4 @@ def at_usual_speed(
 
 def explained_by_speed(explained: float) -> str:
     """The note on runs that were moved to one speed."""
-    return (
-        "throughput at full load is given at the machine's usual speed: how long work in a core and reads "
-        f"from the cache took explains {share(explained, digits=0)} of what the stub's runs differ by"
-    )
+    return said(ForecastWarning.ONE_SPEED, explained=explained)

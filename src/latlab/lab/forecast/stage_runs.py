@@ -17,11 +17,12 @@ from latlab.errors import LatlabError
 from latlab.lab.trading.layout import slowed
 from latlab.lab.trading.run import PipelineRun, run_pipeline
 from latlab.model.diagnosis.layout import STAGES, Layout
+from latlab.model.evidence.forecast import ForecastWarning
+from latlab.model.evidence.said import said
 from latlab.model.machine.environment import Environment
 from latlab.model.queues.analysis import Analysis
 from latlab.stats.quantiles import median, nearest_rank
 from latlab.system.scratch import scratch
-from latlab.words import share
 
 __all__ = [
     "CAPACITY_S",
@@ -213,9 +214,4 @@ def count(runs: Mapping[float | None, Sequence[_Run]]) -> int:
 
 def left_out(made: int, used: int) -> str:
     """The warning on runs that do not count."""
-    return (
-        f"{made - used} of {made} runs were left out: others, such as the host's other machines, took "
-        f"{share(_TAKEN, digits=0)} more of the CPUs during them than in the quietest quarter".replace(
-            "%", " %"
-        )
-    )
+    return said(ForecastWarning.LEFT_OUT, left=made - used, made=made, taken=_TAKEN)

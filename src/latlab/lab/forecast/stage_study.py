@@ -16,16 +16,14 @@ from latlab.lab.trading.demo import DemoOptions, feeds_for
 from latlab.lab.trading.layout import load_layout, slowed_by
 from latlab.model.diagnosis.answer import Forecast, ForecastPoint, Interval
 from latlab.model.diagnosis.layout import Layout
+from latlab.model.evidence.forecast import ForecastWarning
+from latlab.model.evidence.said import said
 from latlab.system.environment import capture
 from latlab.system.scratch import scratch
 
 __all__ = ["as_json", "study_stage"]
 
 _RUN_S = 1.5
-_NOT_VALIDATED = (
-    "not validated: a stage's stub takes the place of the service time that its layout adds, and no test of "
-    "the pipeline was run with it"
-)
 
 
 def study_stage(
@@ -84,7 +82,7 @@ def as_json(found: Forecast) -> dict[str, Any]:
         "t_min_sut_ns": curve[-1]["value"], "curve": curve, "sentence": found.sentence,
         "takes_over": found.takes_over, "drift": found.drift.value if found.drift else None,
         "baseline": asdict(found.baseline), "rounds": found.rounds, "validated": False,
-        "warnings": [*found.warnings, _NOT_VALIDATED],
+        "warnings": [*found.warnings, said(ForecastWarning.NOT_VALIDATED)],
     }  # fmt: skip
 
 

@@ -107,7 +107,7 @@ def losses_in_words(
     queues: Sequence[QueueRow], limiting: str | None, sockets: Sequence[SocketResult] = ()
 ) -> tuple[str, ...]:
     """Queues that overran, and what they lost, the most first; before them what the kernel dropped."""
-    since = f" because {limiting} cannot keep up" if limiting is not None else ""
+    since = "" if limiting is None else said(Loss.CANNOT_KEEP_UP, stage=limiting)
     kernel = tuple(
         said(Loss.KERNEL, dropped=socket.dropped, socket=socket.name, since=since)
         for socket in sockets
@@ -153,7 +153,7 @@ def burst_in_words(found: Analysis) -> str | None:
         if not later:
             break
         at = min(later, key=lambda candidate: candidate.from_ns)
-    after = f", and went on to {', '.join(way[1:])}" if len(way) > 1 else ""
+    after = said(Disturbance.WENT_ON, queues=", ".join(way[1:])) if len(way) > 1 else ""
     return said(
         Disturbance.BURST,
         queue=queue.name,

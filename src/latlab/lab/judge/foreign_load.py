@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 import psutil
 
+from latlab.model.evidence.pipeline import Disturbance
+from latlab.model.evidence.said import said
+
 __all__ = ["Other", "Others"]
 
 _LEAST = 0.02  # CPUs: less is not worth a name
@@ -77,8 +80,8 @@ class Others:
         """In words, as what follows "while"."""
         who = "the hypervisor" if self.stolen > self.cpus / 2 else "other processes"
         most = next(iter(self.processes), None)
-        name = "" if most is None else f" ({most.name}, process {most.pid}, {most.cpus:.2f})"
-        return f"{who} took {self.cpus:.2f} of {cores} CPUs{name}"
+        name = "" if most is None else said(Disturbance.MOST, name=most.name, pid=most.pid, cpus=most.cpus)
+        return said(Disturbance.FOREIGN, who=who, taken=self.cpus, cpus=cores, most=name)
 
 
 def _machine() -> tuple[float, float]:

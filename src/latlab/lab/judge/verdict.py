@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from latlab import words
 from latlab.errors import InputError
 from latlab.lab.judge.demand import all_of_type, held_up, most_work
 from latlab.lab.judge.disturbances import losses_in_words, unanswered
@@ -29,7 +28,6 @@ from latlab.model.queues.analysis import Analysis, LineResult, StageResult, Verd
 from latlab.model.queues.observation import Observation
 from latlab.queues import verify_recording
 from latlab.stats.quantiles import quantiles
-from latlab.words import duration
 
 __all__ = ["diagnose", "discrepancy", "latency", "overloaded", "sentence_of_line"]
 
@@ -361,12 +359,12 @@ def _sentence(
                 why = analysis.evidence[0]
                 return said(RunFinding.NAMED_SINCE, stage=limiting, why=why, tail=tail)
             return said(RunFinding.NAMED, stage=limiting, tail=tail)
-        service = (
-            f"; an event takes {duration(busiest.service_ns.p50)} there (p50)" if busiest.service_ns else ""
-        )
+        service = ""
+        if busiest.service_ns:
+            service = said(RunFinding.SERVICE_P50, ns=busiest.service_ns.p50)
         known = [one for one in results if one.label == busiest.name and one.service_ns is not None]
         if known and not busiest.service_ns and verdict == Verdict.STAGE:
-            service = f"; an event takes {duration(known[0].service_ns)} there on average"
+            service = said(RunFinding.SERVICE_MEAN, ns=known[0].service_ns)
         number = "both" if len(mine) == 2 else f"all {len(mine)}"
         plural = f"{limiting} ({number} instances)" if len(mine) > 1 else limiting
         work = {"ready": busiest.ready, "service": service}
@@ -374,11 +372,11 @@ def _sentence(
     share = ""
     if stages:
         top = max(stages, key=lambda view: view.ready or 0.0)
-        share = f"; the busiest, {top.name}, has work {words.share(top.ready)} of the time"
+        share = said(RunFinding.BUSIEST, stage=top.name, part=top.ready)
     rest = {"busiest": share, "tail": tail}
     match verdict:
         case Verdict.CPU:
-            amount = "" if used is None else f": it used {used:.2f} of {cores}"
+            amount = "" if used is None else said(RunFinding.USED, used=used, cpus=cores)
             return said(RunFinding.CPUS, amount=amount, **rest)
         case Verdict.SCHEDULER if disturbed is not None:
             return said(RunFinding.DISTURBED, disturbed=disturbed, **rest)

@@ -11,6 +11,8 @@ import numpy as np
 from latlab.errors import UsageError
 from latlab.lab.trading.demo import DemoOptions, run_demo
 from latlab.lab.trading.run import PipelineRun
+from latlab.model.evidence.pipeline import RateSaid
+from latlab.model.evidence.said import said
 from latlab.model.queues.observation import Observation
 from latlab.system.scratch import scratch
 
@@ -126,18 +128,12 @@ def rose_before(observation: Observation) -> tuple[str | None, int | None]:
 def _document(delay_ns: int, trials: list[dict[str, Any]], options: DemoOptions) -> dict[str, Any]:
     rate = 1e9 / delay_ns * options.layout.replay.packet_messages
     lost = [trial for trial in trials if trial["drops"]]
-    sentence = f"The smallest delay that loses nothing is {delay_ns:,} ns: {rate:,.0f} messages/s a venue."
+    closest = said(RateSaid.NOT_TRIED)
     if lost:
-        closest = max(lost, key=lambda trial: trial["delay_ns"])
-        if closest["rose"] is None:
-            sentence += (
-                f" At {closest['delay_ns']:,} ns messages were dropped before any queue was seen to rise."
-            )
-        else:
-            sentence += (
-                f" At {closest['delay_ns']:,} ns {closest['rose']} rose before the first drop, "
-                f"to {closest['fill_before_drop']:,} events."
-            )
-    else:
-        sentence += " No shorter one was tried."
+        last = max(lost, key=lambda trial: trial["delay_ns"])
+        closest = said(RateSaid.UNSEEN, delay_ns=last["delay_ns"])
+        if last["rose"] is not None:
+            fill = last["fill_before_drop"]
+            closest = said(RateSaid.ROSE, delay_ns=last["delay_ns"], queue=last["rose"], fill=fill)
+    sentence = said(RateSaid.FOUND, delay_ns=delay_ns, rate=rate, closest=closest)
     return {"delay_ns": delay_ns, "rate_hz": round(rate), "sentence": sentence, "trials": trials}

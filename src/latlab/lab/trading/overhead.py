@@ -18,6 +18,8 @@ from latlab.lab.trading.plan import RunSettings, plan_text
 from latlab.lab.trading.processes import PipelineProcesses
 from latlab.lab.trading.traces import trace_files
 from latlab.model.diagnosis.layout import Layout
+from latlab.model.evidence.pipeline import OverheadDoubt
+from latlab.model.evidence.said import said
 from latlab.model.queues.overhead import Overhead, QueueCost, SampleTime, Watched
 from latlab.queues import Recorder, sample_times, trace_columns
 from latlab.stats.quantiles import median, median_bounds, quantiles
@@ -253,14 +255,12 @@ def _cost(name: str, mine: Sequence[Run], unobserved: Sequence[Run]) -> QueueCos
 
 
 def _warnings(runs: Sequence[Sequence[Run]], watched: Sequence[Watched]) -> list[str]:
-    found = []
+    found: list[str] = []
     lost = sum(run.dropped for row in runs for run in row)
     if lost:
-        found.append(f"{lost:,} messages were dropped: what was lost has no latency; give a gentler --layout")
+        found.append(said(OverheadDoubt.DROPPED, dropped=lost))
     for one in watched:
         if one.achieved_p99_ns is not None and one.achieved_p99_ns > 5 * one.period_ns:
-            found.append(
-                f"asked for a sweep every {duration(one.period_ns)}, the sampler ran every "
-                f"{duration(one.achieved_p99_ns)} (p99): it lacked a CPU"
-            )
+            asked, achieved = one.period_ns, one.achieved_p99_ns
+            found.append(said(OverheadDoubt.STARVED, period_ns=asked, achieved_ns=achieved))
     return found

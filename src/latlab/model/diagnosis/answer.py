@@ -59,6 +59,11 @@ class Interval:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def bounds(self) -> tuple[float, float | None, float | None]:
+        """As it is worded: the value, and both ends."""
+        return self.value, self.low, self.high
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

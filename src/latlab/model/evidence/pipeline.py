@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from latlab.model.evidence.said import Kind
 
-__all__ = ["Disturbance", "Loss", "RunDoubt", "RunEvidence", "RunFinding"]
+__all__ = ["Disturbance", "Loss", "OverheadDoubt", "RateSaid", "RunDoubt", "RunEvidence", "RunFinding"]
 
 
 class RunEvidence(Kind):
@@ -77,6 +77,7 @@ class Loss(Kind):
         "{part:share} of {queue}'s messages were dropped{since} ({dropped:,} of {offered:,}): "
         "latencies are those of delivered messages only"
     )
+    CANNOT_KEEP_UP = " because {stage} cannot keep up"
 
 
 class Disturbance(Kind):
@@ -93,7 +94,10 @@ class Disturbance(Kind):
         "the largest burst filled {queue} to {height:,} events for {ns:duration}, {begin_ns:duration} "
         "into the run{after}"
     )
+    WENT_ON = ", and went on to {queues}"
     HAD_NO_CPU = "{stage} was ready and had no CPU {part:share} of the time, while {others}"
+    FOREIGN = "{who} took {taken:.2f} of {cpus} CPUs{most}"
+    MOST = " ({name}, process {pid}, {cpus:.2f})"
 
 
 class RunFinding(Kind):
@@ -134,7 +138,32 @@ class RunFinding(Kind):
         "time, while progress waited for its holder {waited:share}. {other} is as busy by its queues, "
         "and waits for that lock."
     )
+    SERVICE_P50 = "; an event takes {ns:duration} there (p50)"
+    SERVICE_MEAN = "; an event takes {ns:duration} there on average"
+    BUSIEST = "; the busiest, {stage}, has work {part:share} of the time"
+    USED = ": it used {used:.2f} of {cpus}"
     TAIL = (
         "The tail comes from bursts that wait for {stage}: {part:share0} of {quantile} "
         "({total_ns:duration}) is spent there, mostly waiting in {queues}."
     )
+
+
+class OverheadDoubt(Kind):
+    """Why what observing costs must not be believed as it stands."""
+
+    DROPPED = "{dropped:,} messages were dropped: what was lost has no latency; give a gentler --layout"
+    STARVED = (
+        "asked for a sweep every {period_ns:duration}, the sampler ran every {achieved_ns:duration} (p99): "
+        "it lacked a CPU"
+    )
+
+
+class RateSaid(Kind):
+    """The highest rate that loses nothing; `closest` says how the next one lost."""
+
+    FOUND = (
+        "The smallest delay that loses nothing is {delay_ns:,} ns: {rate:,.0f} messages/s a venue. {closest}"
+    )
+    UNSEEN = "At {delay_ns:,} ns messages were dropped before any queue was seen to rise."
+    ROSE = "At {delay_ns:,} ns {queue} rose before the first drop, to {fill:,} events."
+    NOT_TRIED = "No shorter one was tried."

@@ -12,16 +12,18 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from latlab.words import count, duration, plural, share
+from latlab.words import count, duration, duration_interval, plural, share
 
-__all__ = ["Kind", "Said", "data_of", "fields_of", "kind_of", "said"]
+__all__ = ["Kind", "Said", "data_of", "fields_of", "kind_of", "said", "values_of"]
 
 
 class Kind(Enum):
     """A kind of sentence; its value is the wording, with a place for each value.
 
-    Behind a colon a place says how its value is written: `share`, `share0` (without a decimal), `change`
-    (a signed share), `duration` (of ns), `count`, `or` (of names), `plural THING`, or as Python formats it.
+    Behind a colon a place says how its value is written: `share`, `share0` and `share2` (so
+    many decimals), `signed`
+    (a signed share), `change` (with one more decimal), `duration` (of ns), `interval` (of a time: value, low,
+    high), `count`, `or` and `and` (of names), `plural THING`, or as Python formats it.
     """
 
 
@@ -51,12 +53,18 @@ class _Words(string.Formatter):
                 return share(value)
             case ["share0"]:
                 return share(value, digits=0)
+            case ["share2"]:
+                return share(value, digits=2)
+            case ["signed"]:
+                return share(value, signed=True)
             case ["change"]:
                 return share(value, digits=2, signed=True)
             case ["duration"]:
                 return duration(value)
-            case ["or"]:
-                return " or ".join(value)
+            case ["interval"]:
+                return duration_interval(*value)
+            case ["or" | "and" as word]:
+                return f" {word} ".join(value)
             case ["count"]:
                 return count(value)
             case ["plural", thing]:
@@ -85,6 +93,11 @@ def _again(kind: Kind, values: dict[str, Any]) -> Said:
 def kind_of(sentence: str) -> Kind | None:
     """Which sentence it is; None of one that was read from a file."""
     return sentence.kind if isinstance(sentence, Said) else None
+
+
+def values_of(sentence: str) -> Mapping[str, Any]:
+    """The numbers and names in it; none of one that was read from a file."""
+    return sentence.values if isinstance(sentence, Said) else {}
 
 
 def data_of(sentences: Sequence[str]) -> list[dict[str, Any]]:

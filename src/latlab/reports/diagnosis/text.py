@@ -284,7 +284,7 @@ def comparison(found: AnswerComparison) -> str:
             shown(change.after, change.unit),
             "–"
             if not change.before or change.unit == "share"
-            else f"{share(change.after / change.before - 1, signed=True)}".replace("%", " %"),
+            else share(change.after / change.before - 1, signed=True),
             verdicts.get(change.verdict, change.verdict),
         ]
         for change in found.changes

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import comb
 
+from latlab.model.evidence.requests import NoTail, Occupant, TailPlace
+from latlab.model.evidence.said import kind_of, said, values_of
 from latlab.model.requests import CommonTrait, PartKind, TailAnswer
-from latlab.requests.occupants import OBSERVED, UNOCCUPIED
+from latlab.requests.occupants import OBSERVED
 from latlab.requests.parts import PREEMPTED, Spent
 
 __all__ = ["chance_of", "holding", "longest", "tail_answer"]
@@ -24,7 +26,7 @@ _MAKES: tuple[PartKind, ...] = ("running", "fault", "send")  # an answer, and ha
 _MADE = 0.7  # of the difference
 _OFTEN = 3.0  # times as long as usual, that running is a cause
 _BEHIND = ("runnable", "receive-queue", "thread")  # are what others do
-_HAD, _TOGETHER = " had the CPU", 3
+_TOGETHER = 3
 _SIZE = "answer's size"
 _SLOWEST_NS = 5.0  # a byte of a large answer: 200 MB/s
 
@@ -46,26 +48,26 @@ def tail_answer(
     tail, median, tail_causes, median_causes = (
         [_unobserved(one) for one in group] for group in (tail, median, tail_causes, median_causes)
     )
-    said = replace(_judged(tail, median), common=tuple(common))
-    if not said.of_slow:
-        return said
-    caused = _judged(tail_causes, median_causes) if tail_causes else said
-    large = _made(said, caused, common)
+    answer = replace(_judged(tail, median), common=tuple(common))
+    if not answer.of_slow:
+        return answer
+    caused = _judged(tail_causes, median_causes) if tail_causes else answer
+    large = _made(answer, caused, common)
     if large is not None:
         return large
-    if said.kind == "lock" and not said.withheld:
-        return replace(said, holder=_holder(held))
-    if tail_causes and (said.withheld or said.kind in _BEHIND):
+    if answer.kind == "lock" and not answer.withheld:
+        return replace(answer, holder=_holder(held))
+    if tail_causes and (answer.withheld or answer.kind in _BEHIND):
         # What they wait for behind others is the same thing as what these others do: it has one name.
         enough = caused.kind != "running" or _computes(tail_causes, median_causes)
         if not caused.withheld and caused.where and enough and (
-            said.withheld or said.kind != "runnable" or caused.kind == "running"
+            answer.withheld or answer.kind != "runnable" or caused.kind == "running"
         ):  # fmt: skip
-            direct = dict(said.candidates).get(caused.kind, 0.0)
+            direct = dict(answer.candidates).get(caused.kind, 0.0)
             holder = _holder(held) if caused.kind == "lock" else ""
             behind = max(0.0, caused.share - direct)
             return replace(caused, behind=behind, holder=holder, common=tuple(common))
-    return said
+    return answer
 
 
 def holding(around: TailAnswer, hundredth: TailAnswer) -> TailAnswer:
@@ -105,16 +107,16 @@ def _computes(tail: Sequence[Spent], median: Sequence[Spent]) -> bool:
     return runs >= _OFTEN * usually and runs - usually >= mean(tail, True) - mean(median, True)
 
 
-def _made(said: TailAnswer, caused: TailAnswer, common: Sequence[CommonTrait]) -> TailAnswer | None:
+def _made(answer: TailAnswer, caused: TailAnswer, common: Sequence[CommonTrait]) -> TailAnswer | None:
     """Large answers, where making and sending them is what takes the time: it has several parts."""
     size = next((one for one in common if one.what == _SIZE), None)
     made = sum(part for kind, part in caused.candidates if kind in _MAKES)
     if size is None or made < _MADE or caused.kind not in _MAKES or size.slow < _AGREE * size.of_slow:
         return None
-    if said.extra_ns > _SLOWEST_NS * size.amount:
+    if answer.extra_ns > _SLOWEST_NS * size.amount:
         return None  # so few bytes don't take that long: it is what they are computed from
     return replace(
-        said, withheld="", kind="send", where=f"answers of {size.value}, made and sent", share=made,
+        answer, withheld="", kind="send", where=said(TailPlace.ANSWERS, size=size.value), share=made,
         slow=size.slow, of_slow=size.of_slow, median=size.median, of_median=size.of_median,
         p_value=size.p_value,
     )  # fmt: skip
@@ -122,22 +124,20 @@ def _made(said: TailAnswer, caused: TailAnswer, common: Sequence[CommonTrait]) -
 
 def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
     if len(tail) < _FEWEST or len(median) < _FEWEST:
-        return TailAnswer(
-            f"too few slow requests were seen ({len(tail)}): observe for longer, with --seconds"
-        )
+        return TailAnswer(said(NoTail.TOO_FEW, number=len(tail)))
     usual = _means(median)
     means = _means(tail)
     length, usually = sum(means.values()), sum(usual.values())
     if length < _LONGER * usually:
-        return TailAnswer("the slow requests are hardly longer than the median ones: there is no tail")
+        return TailAnswer(said(NoTail.NO_TAIL))
     extra = length - usually
     more = {kind: means[kind] - usual.get(kind, 0.0) for kind in means}
     ranked = sorted(more, key=lambda kind: -more[kind])
-    said = tuple((kind, more[kind] / extra) for kind in ranked if more[kind] > 0.05 * extra)
+    candidates = tuple((kind, more[kind] / extra) for kind in ranked if more[kind] > 0.05 * extra)
     kind = ranked[0]
     mostly = _agree(tail, kind, usual, usually, extra)
     main = more[kind] >= _MAIN * extra and mostly
-    largest = not main and _largest(tail, said, usual, usually, extra)
+    largest = not main and _largest(tail, candidates, usual, usually, extra)
     has = _mostly if main or not largest else _longest
     slow, few = (sum(has(one, kind, usual, usually, extra) for one in group) for group in (tail, median))
     p_value = chance_of(slow, len(tail), few, len(median))
@@ -146,20 +146,17 @@ def _judged(tail: Sequence[Spent], median: Sequence[Spent]) -> TailAnswer:
         where = _several(tail, median, more[kind])
     withheld = ""
     if kind == "unexplained":
-        withheld = "most of what makes them longer was not seen"
+        withheld = said(NoTail.NOT_SEEN)
     elif not (main or largest):
-        withheld = "no single part makes most of them longer"
+        withheld = said(NoTail.NO_SINGLE)
     elif p_value > _RARE or few > _USUAL * len(median):
-        withheld = "median requests show the same"
+        withheld = said(NoTail.USUAL)
     elif kind == "runnable" and not where:
         # What observes takes CPU time as well, and is nobody's neighbour in the schedule.
-        withheld = (
-            "they waited for CPUs, and no single thread had these most of the time; latlab's own work may be "
-            "a part of it, so observe on a machine with a CPU to spare"
-        )
+        withheld = said(NoTail.NO_CPU)
     return TailAnswer(
         withheld, kind, where, extra, more[kind] / extra,
-        slow, len(tail), few, len(median), p_value, said,
+        slow, len(tail), few, len(median), p_value, candidates,
     )  # fmt: skip
 
 
@@ -188,16 +185,20 @@ def _agree(
 
 def _largest(
     tail: Sequence[Spent],
-    said: Sequence[tuple[PartKind, float]],
+    candidates: Sequence[tuple[PartKind, float]],
     usual: Mapping[PartKind, float],
     usually: float,
     extra: float,
 ) -> bool:
     """Whether one part is the largest by far, on average and in nearly each of the long requests."""
-    if not said or said[0][1] < _LARGEST or (len(said) > 1 and said[0][1] < _NEXT * said[1][1]):
+    if (
+        not candidates
+        or candidates[0][1] < _LARGEST
+        or (len(candidates) > 1 and candidates[0][1] < _NEXT * candidates[1][1])
+    ):
         return False
     long = _long(tail, usually)
-    agreeing = sum(_longest(one, said[0][0], usual, usually, extra) for one in long)
+    agreeing = sum(_longest(one, candidates[0][0], usual, usually, extra) for one in long)
     return len(long) >= _FEWEST and agreeing >= _MOSTLY * len(long)
 
 
@@ -267,15 +268,17 @@ def _several(tail: Sequence[Spent], median: Sequence[Spent], more: float) -> str
     for group, sign in ((tail, 1.0), (median, -1.0)):
         for one in group:
             for (part, where), ns in one.items():
-                if part == "runnable" and where.endswith(_HAD) and where != UNOCCUPIED:
+                if part == "runnable" and kind_of(where) is Occupant.HAD:
                     had[where] = had.get(where, 0.0) + sign * ns / len(group)
     first = [
         where for where in sorted(had, key=lambda each: -had[each])[:_TOGETHER] if had[where] > 0.1 * more
     ]
     if sum(had[where] for where in first) < _MADE * more:
         return ""
-    names = [where.removesuffix(_HAD) for where in first]
-    return f"{', '.join(names[:-1])} and {names[-1]}{_HAD}" if len(names) > 1 else first[0]
+    if len(first) == 1:
+        return first[0]
+    names = [values_of(where)["name"] for where in first]
+    return said(TailPlace.SEVERAL, names=", ".join(names[:-1]), last=names[-1])
 
 
 def _holder(held: Sequence[Spent]) -> str:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from latlab.model.evidence.requests import VersionsSaid
+from latlab.model.evidence.said import said
 from latlab.model.requests import QuantileChange, Requests, RequestsComparison
 from latlab.model.statistics.paired import Ruling
 from latlab.stats.experiments.paired import fewest_blocks, judge
@@ -34,8 +36,7 @@ def compare(pairs: Sequence[tuple[Requests, Requests]], smallest_effect: float =
         changes = tuple(
             replace(
                 one, verdict=Ruling.INCONCLUSIVE.value, low=None, high=None,
-                why=f"{len(pairs)} of at least {needed} pairs of recordings: how much those of one server "
-                "differ isn't known",
+                why=said(VersionsSaid.FEW_PAIRS, pairs=len(pairs), needed=needed),
             )
             for one in changes
         )  # fmt: skip
@@ -61,7 +62,7 @@ def _change(
     found = judge(ratios, smallest_effect=smallest_effect, alpha=level, block_pairs=1)
     effect = found.effect if found.effect is not None else math.expm1(ratios[0])
     if bounded:
-        why = "requests without an answer make it a lower bound in one of the recordings"
+        why = said(VersionsSaid.LOWER_BOUND)
         return QuantileChange(
             name, before[middle], after[middle], effect, None, None, Ruling.INCONCLUSIVE.value, why
         )

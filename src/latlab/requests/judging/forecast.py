@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from latlab.model.evidence.requests import ForecastDoubt
+from latlab.model.evidence.said import said
 from latlab.model.requests import QuantileForecast, RequestForecast
 from latlab.model.schedule import Schedule, Wait
 from latlab.requests.connections import NEVER
@@ -19,7 +21,6 @@ from latlab.requests.parts import Account
 from latlab.requests.places import INTERPRETER
 from latlab.schedule.simulation.simulate import run_steps
 from latlab.schedule.simulation.steps import Steps
-from latlab.words import count, share
 
 __all__ = ["forecasts"]
 
@@ -83,10 +84,12 @@ def forecasts(
         best = min(bases, key=lambda base: _misfit(base, seen))
         off = _at(best, 0.99) / max(1, seen["p99"]) - 1
         half = _at(best, 0.5) / max(1, seen["p50"]) - 1
-        return (), (
-            f"the simulation of the unchanged server gives a p50 that is {share(abs(half), digits=0)} "
-            f"{'longer' if half > 0 else 'shorter'} and a p99 that is {share(abs(off), digits=0)} "
-            f"{'longer' if off > 0 else 'shorter'} than seen"
+        return (), said(
+            ForecastDoubt.OFF,
+            p50=abs(half),
+            p50_side="longer" if half > 0 else "shorter",
+            p99=abs(off),
+            p99_side="longer" if off > 0 else "shorter",
         )
     fits.sort(key=lambda at: _misfit(bases[at], seen))
     chosen_ways = [ways[at] for at in fits[:_WAYS]] + [replace(ways[fits[0]], seed=1)]
@@ -108,15 +111,15 @@ def forecasts(
 
 def _unfit(schedule: Schedule, rows: Array, answered: Array) -> str:
     if answered.sum() < _FEWEST["p50"]:
-        return f"{count(int(answered.sum()))} answered requests are too few to simulate"
+        return said(ForecastDoubt.TOO_FEW, number=int(answered.sum()))
     if (~answered).sum() > _OPEN * len(rows):
-        return "too many requests had no answer yet"
+        return said(ForecastDoubt.OPEN)
     if schedule.losses.unseen_share > _UNSEEN:
-        return "too much of what its threads did was not seen"
+        return said(ForecastDoubt.NOT_SEEN)
     stopped = schedule.intervals[schedule.intervals["wait"] == Wait.THROTTLED]
     throttled = max(schedule.throttled_ns, int((stopped["end"] - stopped["begin"]).sum()))
     if throttled > _THROTTLED * (schedule.ended_ns - schedule.began_ns):
-        return "a CPU quota stopped the server, which the simulation does not know"
+        return said(ForecastDoubt.QUOTA)
     return ""
 
 
@@ -180,8 +183,8 @@ def _one_more(pools: Pools, jobs: Jobs) -> Pools | str:
         tokens[several[0]] += 1
         return Pools(pools.of, tuple(tokens))
     if len(np.unique(jobs.rows["connection"])) <= len(pools.tokens):
-        return "each connection has a thread of its own"
-    return "its threads keep their connections: which of them another one would take isn't known"
+        return said(ForecastDoubt.OWN_THREADS)
+    return said(ForecastDoubt.KEEP)
 
 
 def _latencies(
@@ -223,11 +226,11 @@ def _quantiles(
     for name, q in _QUANTILES.items():
         base = _at(unchanged[0], q)
         if len(unchanged[0]) < _FEWEST[name]:
-            why = f"{count(len(unchanged[0]))} requests are too few for it"
+            why = said(ForecastDoubt.TOO_FEW_FOR_IT, number=len(unchanged[0]))
             found.append(QuantileForecast(name, seen[name], base, withheld=why))
             continue
         if not _near(name, seen, unchanged[0]):
-            why = f"the unchanged simulation is {share(abs(base / max(1, seen[name]) - 1), digits=0)} away"
+            why = said(ForecastDoubt.AWAY, away=abs(base / max(1, seen[name]) - 1))
             found.append(QuantileForecast(name, seen[name], base, withheld=why))
             continue
         ratios = [_at(b, q) / max(1, _at(a, q)) for a, b in zip(unchanged, after, strict=True)]

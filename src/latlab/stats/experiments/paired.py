@@ -22,9 +22,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from latlab.model.evidence.said import said
+from latlab.model.evidence.statistics import RulingSaid
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments import betting as _betting
-from latlab.words import share
 
 __all__ = [
     "BLOCK_PAIRS",
@@ -294,20 +295,18 @@ def _why(
     pairs: int,
     needed: int | None,
 ) -> str:
-    margin = f"{smallest_effect:.3g} ({share(smallest_effect, digits=2)})"
     if verdict is Ruling.EQUIVALENT:
-        return f"the interval is within the smallest effect that matters, {margin}"
+        return said(RulingSaid.WITHIN, margin=smallest_effect)
     if verdict in (Ruling.SLOWER, Ruling.FASTER):
         sign = 1 if verdict is Ruling.SLOWER else -1
         near = low if sign > 0 else high
         sure = near is not None and sign * near >= math.log1p(smallest_effect)
-        return "the interval excludes 0" + (
-            "" if sure else f", but not that the change is smaller than the smallest that matters, {margin}"
+        return (
+            said(RulingSaid.EXCLUDES_0) if sure else said(RulingSaid.EXCLUDES_0_ONLY, margin=smallest_effect)
         )
     if needed is None:
-        return f"the interval contains 0 after {pairs} pairs, and no smallest effect was declared to stop at"
-    more = needed - pairs
-    return f"the interval contains 0 and a change that matters after {pairs} pairs; run {more} more pairs"
+        return said(RulingSaid.NO_MARGIN, pairs=pairs)
+    return said(RulingSaid.MORE_PAIRS, pairs=pairs, more=needed - pairs)
 
 
 def _relative(log_ratio: float | None) -> float | None:

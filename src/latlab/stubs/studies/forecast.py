@@ -22,7 +22,9 @@ from typing import Literal
 
 import numpy as np
 
-from latlab.model.stubs import SpeedupForecast, StudyPoint
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import Speedup, StudyWarning
+from latlab.model.stubs import Pays, SpeedupForecast, StudyPoint
 from latlab.stats.shapes.knees import Floats, Knee, concave, line, one_knee, simplest
 from latlab.stubs.studies.levels import Parts, Rank, Sample
 from latlab.words import share
@@ -237,7 +239,7 @@ class _Points:
         """Of the point with the largest weight, as known from its repetitions."""
         return float(np.median(np.var(self._spread, axis=1) * self.weights / self.weights.max()))
 
-    def kind(self, largest: float, knee: Knee) -> str:
+    def kind(self, largest: float, knee: Knee) -> Pays:
         if largest < SMALLEST_GAIN or not self._pays():
             return "none"
         return "limited" if knee.at < 1 else "total"
@@ -268,22 +270,17 @@ class _Points:
         return max(0.0, min(float(low), at - 0.01)), min(1.0, max(float(high), at + 0.01))
 
     def warnings(self, kind: str) -> list[str]:
-        found = []
+        found: list[str] = []
         if self._rounds < FEWEST_ROUNDS:
-            found.append(
-                f"only {self._rounds} rounds: the intervals are rough; {FEWEST_ROUNDS} rounds give 95 %"
-            )
+            found.append(said(StudyWarning.FEW_ROUNDS, rounds=self._rounds, enough=FEWEST_ROUNDS))
         if abs(self.drift) > 0.05 and abs(self.drift) > 2 * self._drift_error:
-            found.append(f"with the stub at full time the system takes {share(self.drift, signed=True)}")
+            found.append(said(StudyWarning.DRIFT, drift=self.drift))
         distance = np.abs(1 - self._corrected - self.gains(list(self.speedups)))
         error = np.std(self._spread, axis=1)
         far = self.speedups[(distance > 3 * error) & (distance > 2 * SMALLEST_GAIN)]
         if kind != "none" and far.size:
             where = ", ".join(f"{share(s, digits=0)}" for s in far)
-            found.append(
-                f"the points at {where} lie off every curve of diminishing returns: "
-                "something else changes too"
-            )
+            found.append(said(StudyWarning.OFF_CURVE, speedups=where))
         return found
 
 
@@ -327,43 +324,41 @@ def sentence(
         most: upper end of the whole gain's 95 % interval, where none was found.
         part: what of the component is faster: "work", "wait" or "both".
     """
-    asked = {"work": f"`{name}`", "wait": f"the waits of `{name}`", "both": f"work and waits of `{name}`"}[
-        part
-    ]
-    without = {"work": "its work", "wait": "its waits", "both": "both"}[part]
-    rate = "in proportion"
-    if slope is not None:
-        value, half = slope
-        rate = "1:1"
-        if abs(value - 1) > _ONE_TO_ONE or half > 2 * _ONE_TO_ONE:
-            ends = f" ({share(max(0.0, value - half), digits=0)} to {share(value + half, digits=0)})"
-            rate = f"by {share(value, digits=0)}{ends} of the time it saves"
+    asked, without = {
+        "work": (Speedup.ITS_WORK, "its work"),
+        "wait": (Speedup.ITS_WAITS, "its waits"),
+        "both": (Speedup.WORK_AND_WAITS, "both"),
+    }[part]
+    which = said(asked, name=name)
 
     def change(gain: float) -> str:
-        rise = gain / max(1e-9, 1 - gain)
-        return (
-            f"{what} rises by {share(rise, digits=0)}"
-            if better == "more"
-            else f"{what} falls by {share(gain)}"
-        )
+        if better == "more":
+            return said(Speedup.RISES, what=what, by=gain / max(1e-9, 1 - gain))
+        return said(Speedup.FALLS, what=what, by=gain)
 
     if kind == "none" and most > NOT_TOLD:
-        return (
-            f"no gain of speeding up {asked} stands out of the noise: "
-            f"at most {share(most)} of the system's {what}"
-        )
+        return said(Speedup.NOISE, asked=which, most=most, what=what)
     if kind == "none":
-        return f"speeding up {asked} does not pay: the system's {what} stays the same"
+        return said(Speedup.DOES_NOT_PAY, asked=which, what=what)
+    rate = _rate(slope)
     if kind == "total":
-        return (
-            f"speeding up {asked} pays off {rate} all the way; "
-            f"without {without} the system's {change(float(gains[-1]))}"
-        )
-    at_knee = float(gains[-1] if beyond < NOTHING else np.interp(knee, SPEEDUPS, gains))
-    who = f"`{takes_over}`" if takes_over else "another part"
-    rest = "nothing" if beyond < NOTHING else f"only {share(beyond, digits=0)} as much"
-    until = share(knee, digits=0)
-    return (
-        f"speeding up {asked} pays off {rate} up to {until} (the system's {change(at_knee)}); "
-        f"beyond that {rest}, since {who} takes over"
+        return said(Speedup.PAYS, asked=which, rate=rate, without=without, change=change(float(gains[-1])))
+    return said(
+        Speedup.PAYS_UP_TO,
+        asked=which,
+        rate=rate,
+        knee=knee,
+        change=change(float(gains[-1] if beyond < NOTHING else np.interp(knee, SPEEDUPS, gains))),
+        rest=said(Speedup.NOTHING_MORE) if beyond < NOTHING else said(Speedup.ONLY_PART, part=beyond),
+        who=f"`{takes_over}`" if takes_over else "another part",
     )
+
+
+def _rate(slope: tuple[float, float] | None) -> str:
+    """At what rate a speed-up pays."""
+    if slope is None:
+        return said(Speedup.IN_PROPORTION)
+    value, half = slope
+    if abs(value - 1) > _ONE_TO_ONE or half > 2 * _ONE_TO_ONE:
+        return said(Speedup.BY_PART_BETWEEN, part=value, low=max(0.0, value - half), high=value + half)
+    return said(Speedup.ONE_TO_ONE)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from latlab.errors import LatlabError, UsageError
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import StudyWarning
 from latlab.stubs.components import plan as _plan
 from latlab.stubs.components import session as _session
 from latlab.stubs.components import trace as _trace
@@ -43,16 +45,16 @@ class Changes:
 
 def run(lab: _lab.Lab, mode: str, flags: tuple[str, ...] = ()) -> subprocess.CompletedProcess[bytes]:
     """One run of the command, with what it says kept."""
-    found = said(lab, mode, flags)
+    found = output_of(lab, mode, flags)
     return subprocess.CompletedProcess(lab.command, found.code, found.out, found.err)
 
 
-def said(lab: _lab.Lab, mode: str, flags: tuple[str, ...] = ()) -> _same.Said:
+def output_of(lab: _lab.Lab, mode: str, flags: tuple[str, ...] = ()) -> _same.Output:
     """One run of the command in a variant; "original" runs it as it is."""
     if mode == "original":
-        return _same.said(lab.command, lab.original)
+        return _same.output_of(lab.command, lab.original)
     lab.prepare(mode, 1.0, 0, flags)
-    return _same.said(lab.command, lab.environment, limit_s=lab.limit_s())
+    return _same.output_of(lab.command, lab.environment, limit_s=lab.limit_s())
 
 
 def output_differs(lab: _lab.Lab) -> str | None:
@@ -63,9 +65,9 @@ def output_differs(lab: _lab.Lab) -> str | None:
     """
     for old in lab.state.glob("*.differs"):
         old.unlink()
-    original = said(lab, "original")
-    stub = said(lab, "flat", ("watch",) if lab.plan.kind == "python" else ())
-    other = _same.difference(stub, original, lambda: said(lab, "original"))
+    original = output_of(lab, "original")
+    stub = output_of(lab, "flat", ("watch",) if lab.plan.kind == "python" else ())
+    other = _same.difference(stub, original, lambda: output_of(lab, "original"))
     if other is None:
         for path in lab.state.glob("*.differs"):
             return path.read_text(encoding="utf-8")
@@ -100,8 +102,8 @@ def kept(lab: _lab.Lab) -> Changes:
 
 def told(changes: Changes) -> str:
     """What calls change, in one line."""
-    parts = [f"each call's change of {', '.join(changes.kept)} is kept"] if changes.kept else []
-    parts += [f"the change of {name} can't be kept ({why})" for name, why in changes.lost]
+    parts = [said(StudyWarning.KEPT, places=", ".join(changes.kept))] if changes.kept else []
+    parts += [said(StudyWarning.NOT_KEPT, name=name, why=why) for name, why in changes.lost]
     return "; ".join(parts)
 
 
@@ -250,11 +252,13 @@ def replay(
         shutil.copyfile(trace, lab.state / _plan.ANY_TRACE)
         stdin = _same.spooled(lab.folder)
         begin = time.monotonic()
-        original = _same.said(command, lab.original, stdin=stdin) if compare else None
+        original = _same.output_of(command, lab.original, stdin=stdin) if compare else None
         limit = max(60.0, 20 * (time.monotonic() - begin)) if compare else math.inf
         chosen = {"lazy": lazy, "views": views, "told": True}
         lab.prepare("flat", 1.0, 0, tuple(flag for flag, wanted in chosen.items() if wanted))
-        done = _same.said(command, lab.environment, stdin=stdin, out=2 if aside else 1, err=2, limit_s=limit)
+        done = _same.output_of(
+            command, lab.environment, stdin=stdin, out=2 if aside else 1, err=2, limit_s=limit
+        )
         lab.require_recorded()
         outcomes = [path.read_text(encoding="ascii").split() for path in lab.state.glob("*.outcome")]
         calls = sum(int(one[0]) for one in outcomes)
@@ -262,7 +266,9 @@ def replay(
         held = sum(int(path.read_text(encoding="ascii")) for path in lab.state.glob("*.held"))
         differs = None
         if original is not None:
-            differs = _same.difference(done, original, lambda: _same.said(command, lab.original, stdin=stdin))
+            differs = _same.difference(
+                done, original, lambda: _same.output_of(command, lab.original, stdin=stdin)
+            )
     if calls == 0 and done.code == 0:
         raise UsageError(
             f"'{name}' is never called by the command",

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import InputError, UnavailableError
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import Speedup
 from latlab.model.stubs import Timeline, WorkingPeriod
 from latlab.stubs.studies import forecast as _forecast
 from latlab.stubs.studies import runner as _lab
@@ -169,7 +171,7 @@ def study(
         longest = max(longest, time.monotonic() - start)
     found = []
     for number in chosen:
-        what = f"working period {number + 1} of {lab.plan.component}"
+        what = said(Speedup.WORKING_PERIOD, number=number + 1, component=lab.plan.component)
         forecast = _forecast.forecast(measured[number], baseline=base, name=what)
         last = forecast.curve[-1]
         share = forecast.base / t_sut

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from latlab.errors import LatlabError
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import ValidationSaid
 from latlab.stubs.studies import runner as _lab
 
 _SHOWN = 60  # characters of a line that differs
@@ -26,7 +28,7 @@ _SKIPPED = {".git", "__pycache__", ".venv", "node_modules"}
 
 
 @dataclass(frozen=True)
-class Said:
+class Output:
     """What one run of a command said.
 
     Attributes:
@@ -39,10 +41,10 @@ class Said:
     files: Mapping[str, int] = field(default_factory=dict)
 
 
-def said(
+def output_of(
     command: Sequence[str], environment: Mapping[str, str], *, stdin: Path | None = None,
     out: int | None = None, err: int | None = None, limit_s: float = math.inf,
-) -> Said:  # fmt: skip
+) -> Output:  # fmt: skip
     """Run a command and keep what it says.
 
     Args:
@@ -76,7 +78,7 @@ def said(
     process.stderr.close()
     if late:
         raise LatlabError(f"the command did not end within {limit_s:.0f} s with the stub", remedy=_lab.WAITS)
-    return Said(code, bytes(kept[1]), bytes(kept[2]), _written(before))
+    return Output(code, bytes(kept[1]), bytes(kept[2]), _written(before))
 
 
 def _pump(pipe: IO[bytes], kept: bytearray, to: int | None) -> None:
@@ -119,7 +121,7 @@ def _written(before: Mapping[Path, tuple[int, int]]) -> dict[str, int]:
     return found
 
 
-def difference(stub: Said, original: Said, again: Callable[[], Said]) -> str | None:
+def difference(stub: Output, original: Output, again: Callable[[], Output]) -> str | None:
     """What differs with the stub; None where nothing does, as far as the command says the same twice itself.
 
     Args:
@@ -131,32 +133,33 @@ def difference(stub: Said, original: Said, again: Callable[[], Said]) -> str | N
         return None
     second = again()
     if original.code == second.code != stub.code:
-        return f"it ends with {stub.code} and not with {original.code}"
+        return said(ValidationSaid.STATUS, status=stub.code, original=original.code)
     for what, name in (("out", "its line"), ("err", "line")):
         lines = [_lines(getattr(one, what), what) for one in (original, second, stub)]
         where = "" if what == "out" else " on stderr"
         if len(lines[0]) == len(lines[1]) != len(lines[2]):
-            return f"it prints {len(lines[2])} lines{where} and not {len(lines[0])}"
+            return said(ValidationSaid.LINES, lines=len(lines[2]), where=where, original=len(lines[0]))
         for number, (one, other, changed) in enumerate(zip(*lines, strict=False), 1):
             if _differs(one, other, changed):
                 shown = [text.decode(errors="replace")[:_SHOWN] for text in (changed, one)]
-                return f"{name} {number}{where} is {shown[0]!r} and not {shown[1]!r}"
+                which = {"what": name, "number": number, "where": where}
+                return said(ValidationSaid.LINE, line=shown[0], original=shown[1], **which)
     same = {path for path in original.files if original.files[path] == second.files.get(path)}
     # What only the run with the stub has written may be anybody's who works in the same folder.
     for path in sorted(original.files.keys() & second.files.keys()):
         if path not in stub.files:
-            return f"it does not write {path}"
+            return said(ValidationSaid.NOT_WRITTEN, path=path)
         if path in same and stub.files[path] != original.files[path]:
-            return f"{path} holds something else"
+            return said(ValidationSaid.WRITTEN_OTHERWISE, path=path)
     return None
 
 
-def alike(one: Said, other: Said) -> bool:
+def alike(one: Output, other: Output) -> bool:
     """Whether two runs said and wrote exactly the same."""
     return _key(one) == _key(other)
 
 
-def _key(one: Said) -> tuple[int, list[bytes], list[bytes], Mapping[str, int]]:
+def _key(one: Output) -> tuple[int, list[bytes], list[bytes], Mapping[str, int]]:
     return one.code, _lines(one.out, "out"), _lines(one.err, "err"), one.files
 
 

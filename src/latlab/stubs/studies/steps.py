@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import StepSaid
 from latlab.model.stubs import SpeedupForecast, StudyStep, WorkingPeriod
 from latlab.stubs.studies import levels as _levels
 from latlab.stubs.studies.levels import Parts
 from latlab.stubs.studies.runner import Unit, Units, rows_in_parallel
-from latlab.words import duration, share
 
 # A component that waits for less than this part of its work is one that works.
 WAITS = 0.02
@@ -83,23 +84,21 @@ def _measured(facts: Facts) -> StudyStep:
         fall, width = (each / facts.t_sut for each in _levels.difference(walls[:half], walls[half:]))
         trend = -fall
     steady = facts.scatter <= UNSTEADY and abs(trend) <= max(0.05, width)
-    waits = f", and blocked for {duration(blocked)}" if blocked else ""
-    text = (
-        f"the component is busy for {duration(busy)} in {calls} calls{waits}, of the system's "
-        f"{duration(facts.t_sut)}; "
-        f"the system is busy for {duration(user)} as user and {duration(kernel)} in the kernel"
-    )
+    waits = said(StepSaid.WAITS_UNKNOWN)
     if facts.system:
-        text += (
-            f", waits {duration(facts.system['ready_ns'])} for a CPU and is blocked for "
-            f"{duration(facts.system['blocked_ns'])}"
-        )
-    else:
-        text += "; its waits are unknown without tracing rights"
-    text += (
-        "; steady"
-        if steady
-        else f"; NOT steady: known to {share(facts.scatter)}, trend {share(trend, signed=True)}"
+        ready, asleep = facts.system["ready_ns"], facts.system["blocked_ns"]
+        waits = said(StepSaid.SYSTEM_WAITS, ready_ns=ready, blocked_ns=asleep)
+    unsteady = said(StepSaid.UNSTEADY, scatter=facts.scatter, trend=trend)
+    text = said(
+        StepSaid.MEASURED,
+        busy_ns=busy,
+        calls=calls,
+        blocked=said(StepSaid.BLOCKED, blocked_ns=blocked) if blocked else "",
+        system_ns=facts.t_sut,
+        user_ns=user,
+        kernel_ns=kernel,
+        waits=waits,
+        steady=said(StepSaid.STEADY) if steady else unsteady,
     )
     values = {"t_cus_ns": float(busy), "t_cus_blocked_ns": float(blocked), "t_sut_ns": facts.t_sut,
               "user_ns": user, "system_ns": kernel, "scatter": facts.scatter, "trend": trend}  # fmt: skip
@@ -121,17 +120,11 @@ def suspicion(walls: Mapping[float, Sequence[float]], added: float) -> StudyStep
     values = {f"rise_{part:g}_ns": rises[part] for part in parts}
     least = next((part for part in parts if rises[part] > noise), None)
     if least is not None and rises[parts[-1]] > 0.5 * expected[parts[-1]] and least <= parts[1]:
-        text = "a busy delay in front of it lengthens the run at once, in proportion: it is a bottleneck"
-        return StudyStep(2, "suspicion", "bottleneck", text, values)
+        return StudyStep(2, "suspicion", "bottleneck", said(StepSaid.BOTTLENECK), values)
     if least is not None:
-        text = (
-            f"delays below {share(least, digits=0)} of its time cost nothing, larger ones do: "
-            f"not a bottleneck yet"
-        )
+        text = said(StepSaid.NOT_YET, least=least)
         return StudyStep(2, "suspicion", "near", text, {**values, "t_limit": least})
-    return StudyStep(
-        2, "suspicion", "none", "a busy delay in front of it costs nothing: no bottleneck", values
-    )
+    return StudyStep(2, "suspicion", "none", said(StepSaid.NO_BOTTLENECK), values)
 
 
 def _waits(facts: Facts) -> StudyStep | None:
@@ -139,27 +132,23 @@ def _waits(facts: Facts) -> StudyStep | None:
     if blocked < WAITS * max(1, busy):
         return None
     if facts.waitless:
-        text = "its waits are left out: the system makes it wait with the stub too"
+        text = said(StepSaid.WAITS_LEFT_OUT)
         return StudyStep(3, "waits", "others", text, {"blocked_ns": float(blocked)})
     longest = max(int(unit.times[:, 1].max()) for unit in facts.units.values())
-    text = (
-        f"it blocks for {duration(blocked)} in all (up to {duration(longest)} a call): its "
-        f"waits are kept as idle time"
-    )
     values = {"blocked_ns": float(blocked), "longest_ns": float(longest)}
-    for one in facts.periods:
-        low, high = one.interval
-        text += f"; its working period {one.number} ({duration(one.busy_ns)}) "
-        if one.component_class == "none":
-            text += f"gains nothing measurable (at most {share(max(0.0, high))})"
-        else:
-            until = "" if one.t_limit is None else f" until it is {share(one.t_limit, digits=0)} faster"
-            text += (
-                f"pays{until}: without it the system's time falls by {share(one.gain)} "
-                f"[{share(low)}, {share(high)}]"
-            )
-        values[f"period_{one.number}_gain"] = one.gain
+    values |= {f"period_{one.number}_gain": one.gain for one in facts.periods}
+    periods = "".join(_period(one) for one in facts.periods)
+    text = said(StepSaid.WAITS_KEPT, blocked_ns=blocked, longest_ns=longest, periods=periods)
     return StudyStep(3, "waits", "by period" if facts.periods else "kept", text, values)
+
+
+def _period(one: WorkingPeriod) -> str:
+    low, high = one.interval
+    which = {"number": one.number, "busy_ns": one.busy_ns}
+    if one.component_class == "none":
+        return said(StepSaid.PERIOD_NOTHING, most=max(0.0, high), **which)
+    until = "" if one.t_limit is None else said(StepSaid.UNTIL, speedup=one.t_limit)
+    return said(StepSaid.PERIOD_PAYS, until=until, gain=one.gain, low=low, high=high, **which)
 
 
 def _flat(facts: Facts) -> StudyStep:
@@ -176,20 +165,15 @@ def _flat(facts: Facts) -> StudyStep:
     every = facts.fastest * sum(unit.busy_ns + unit.lost_ns for unit in units.values())
     values = {"iter": float(calls), "t_reduced_cus_ns": expected / max(1, calls), "t_reduced_sut_ns": reduced,
               "expected_ns": expected, "uncertainty_ns": width}  # fmt: skip
-    numbers = (
-        f"{calls} sequential calls on the busiest CPU save {duration(expected)}, the system "
-        f"{duration(reduced)}"
-    )
+    kind, verdict = StepSaid.INDEPENDENT, "independent"
     if reduced > expected + tolerance and reduced <= every + tolerance:
-        text = f"{numbers}: the calls of several threads exclude each other (a lock, or too few CPUs)"
-        return StudyStep(4, "flat", "serialised", text, values)
-    if reduced > expected + tolerance:
-        text = f"ANOMALY: {numbers}, more than the component takes: it also disturbs others (caches, locks)"
-        return StudyStep(4, "flat", "anomaly", text, values)
-    if reduced < expected - tolerance:
-        text = f"{numbers}: there are dependencies, others run beside it or wait for something else"
-        return StudyStep(4, "flat", "dependent", text, values)
-    return StudyStep(4, "flat", "independent", f"{numbers}: no dependencies", values)
+        kind, verdict = StepSaid.SERIALISED, "serialised"
+    elif reduced > expected + tolerance:
+        kind, verdict = StepSaid.FLAT_ANOMALY, "anomaly"
+    elif reduced < expected - tolerance:
+        kind, verdict = StepSaid.DEPENDENT, "dependent"
+    numbers = said(StepSaid.FLAT, calls=calls, expected_ns=expected, reduced_ns=reduced)
+    return StudyStep(4, "flat", verdict, said(kind, numbers=numbers), values)
 
 
 def asked(units: Units, faster: str) -> Units:
@@ -227,34 +211,21 @@ def _idle(facts: Facts) -> StudyStep | None:
     _, calls = rows_in_parallel(facts.units, os.cpu_count() or 1)
     values = {"saved_ns": saved, "uncertainty_ns": width}
     if saved > width + _SMALL * facts.t_sut:
-        text = (
-            f"when it leaves the CPU the system saves {duration(saved)}: others were ready, and "
-            f"another CPU or an "
-            "optimisation helps"
-        )
+        text = said(StepSaid.OTHERS_READY, saved_ns=saved)
         return StudyStep(5, "idle", "others ready", text, values)
     if -saved > width + 2 * _SMALL * facts.t_sut + calls * _WAKE_UP_NS:
-        text = (
-            f"ANOMALY: the system takes {duration(-saved)} longer when the component sleeps "
-            f"instead of working"
-        )
-        return StudyStep(5, "idle", "anomaly", text, values)
-    return StudyStep(
-        5, "idle", "nothing waits", "nothing else waits for its CPU, so another core would not help", values
-    )
+        return StudyStep(5, "idle", "anomaly", said(StepSaid.IDLE_ANOMALY, longer_ns=-saved), values)
+    return StudyStep(5, "idle", "nothing waits", said(StepSaid.NOTHING_WAITS), values)
 
 
 def _busy(facts: Facts, found: SpeedupForecast) -> StudyStep:
-    words = {
-        "total": "every part of it pays",
-        "limited": f"it pays until it is {share(found.t_limit or 0, digits=0)} faster",
-        "none": "none of it pays",
-    }
-    text = (
-        f"{words[found.component_class]}; the unmodified system simulated by the stub at full time: "
-        f"{share(found.drift, signed=True)} ({share(found.drift_interval[0], signed=True)} to "
-        f"{share(found.drift_interval[1], signed=True)})"
-    )
+    pays = {
+        "total": said(StepSaid.ALL_PAYS),
+        "limited": said(StepSaid.PAYS_UNTIL, speedup=found.t_limit or 0.0),
+        "none": said(StepSaid.NONE_PAYS),
+    }[found.component_class]
+    low, high = found.drift_interval
+    text = said(StepSaid.BUSY, pays=pays, drift=found.drift, low=low, high=high)
     values = {"drift": found.drift, "rounds": float(found.rounds)}
     return StudyStep(6, "busy", found.component_class, text, values)
 

@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from latlab.errors import InputError, LatlabError, UnavailableError, UsageError
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import Speedup, StudyWarning, ValidationSaid
 from latlab.model.stubs import StudyPoint, StudyResult, StudyStep, WorkingPeriod
 from latlab.stubs.components import plan as _plan
 from latlab.stubs.studies import forecast as _forecast
@@ -29,7 +31,7 @@ from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies import steps as _steps
 from latlab.stubs.studies import takes_over as _next
 from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan, least_seconds, load_plan
-from latlab.words import duration, share
+from latlab.words import duration
 
 __all__ = ["StudyPlan", "load_plan", "study"]
 
@@ -119,15 +121,18 @@ def study(
             by_period = _periods.study(lab, periods, end, _levels.centre(original))
         validated, verdict = _validated(plan, command, progress)
         result = _conclude(lab, units, rounds, system, suspicion, by_period)
-        warnings = result.warnings if validated else (*result.warnings, f"not validated: {verdict}")
-        warnings = (*warnings, changes) if changes else warnings
+        warnings = list(result.warnings)
+        if not validated:
+            warnings.append(said(StudyWarning.NOT_VALIDATED, verdict=verdict))
+        if changes:
+            warnings.append(changes)
         if lab.failed:
-            runs = f"{len(lab.failed)} of {len(lab.runs) + len(lab.failed)} runs failed and were repeated"
-            warnings = (*warnings, f"{runs}: {lab.failed[0]}")
+            failed, runs = len(lab.failed), len(lab.runs) + len(lab.failed)
+            warnings.append(said(StudyWarning.FAILED_RUNS, failed=failed, runs=runs, first=lab.failed[0]))
         result = replace(
             result,
             validated=validated,
-            warnings=warnings,
+            warnings=tuple(warnings),
             seconds=time.monotonic() - begin,
             runs=tuple(lab.runs),
         )
@@ -422,7 +427,7 @@ def _validated(plan: StudyPlan, command: Sequence[str], progress: Callable[[str]
     if plan.validation:
         return _validate.accepted(plan, plan.validation)
     if not plan.test:
-        return False, "STUDY.toml names no test; see 'latlab stubs validate'"
+        return False, said(ValidationSaid.NO_TEST)
     import shlex
 
     progress("running the system's own test with the stub")
@@ -457,16 +462,9 @@ def _conclude(
         takes_over = _next.takes_over(lab)
     warnings = list(found.warnings)
     if scatter > _steps.UNSTEADY:
-        warnings.append(
-            f"the unmodified system's time is known to {share(scatter)} only: not steady; quiet the machine, "
-            "see 'latlab system check', or give the study more time"
-        )
+        warnings.append(said(StudyWarning.UNSTEADY, scatter=scatter))
     if fastest < 0.7:
-        warnings.append(
-            f"the stub's own function takes {share(1 - fastest, digits=0)} of the component's "
-            f"time: gains beyond "
-            f"{share(fastest, digits=0)} are extrapolated"
-        )
+        warnings.append(said(StudyWarning.SLOW_STUB, part=1 - fastest, fastest=fastest))
     # Gains are of the original's time; the laboratory's own start is in every other run.
     part, unsure = 1.0, 0.0
     if _base_of(lab) != "original":
@@ -488,15 +486,15 @@ def _conclude(
     )
     gained = float(np.interp(knee, _forecast.SPEEDUPS, [point.gain for point in curve])) * t_sut
     whole = (curve[-1].interval[1] - curve[-1].interval[0]) / 2 / max(1e-9, curve[-1].gain)
-    said = _forecast.sentence(
+    sentence = _forecast.sentence(
         found.component_class, np.array([point.gain for point in curve]), found.t_limit or 1.0,
         found.pays_beyond or 0.0, name, takes_over=takes_over,
         slope=(gained / (knee * alone), whole * gained / (knee * alone)) if alone else None,
         most=curve[-1].interval[1], part=faster,
     )  # fmt: skip
     if faster == "work" and blocked > _steps.WAITS * max(1, busy) and "waitless" not in lab.flags:
-        said += f'; its waits ({duration(blocked)}) stayed as they are: faster = "wait" asks for them'
-    found = replace(found, sentence=said)
+        sentence = said(Speedup.WAITS_KEPT, sentence=sentence, blocked_ns=blocked)
+    found = replace(found, sentence=sentence)
     facts = _steps.Facts(
         units=units, python=python, t_sut=t_sut, scatter=scatter,
         base=rounds.base, points=points, idle=rounds.idle, fastest=fastest, system=system,

@@ -6,6 +6,8 @@ import tempfile
 from pathlib import Path
 
 from latlab.errors import InputError, UnavailableError
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import Speedup
 from latlab.stubs.components import profile as _profile
 from latlab.stubs.studies import runner as _lab
 
@@ -70,4 +72,6 @@ def _thread(lab: _lab.Lab) -> str | None:
     if busiest.run_ns < _LEAST_BUSY * timeline.total_ns:
         return "waiting"
     alike = [thread for thread in threads if thread.name == busiest.name]
-    return f"{busiest.name} (thread {busiest.id} of {len(threads)})" if len(alike) > 1 else busiest.name
+    if len(alike) == 1:
+        return busiest.name
+    return said(Speedup.THREAD_OF, thread=busiest.name, number=busiest.id, threads=len(threads))

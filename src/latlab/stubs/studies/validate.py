@@ -13,6 +13,8 @@ from typing import Any
 
 from latlab.errors import InputError, LatlabError
 from latlab.formats.trusted import MOST_TEXT_BYTES, read_file
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import ValidationSaid
 from latlab.stubs.components import trace as _trace
 from latlab.stubs.components.state import fingerprint as fingerprint_of
 from latlab.stubs.studies import outside as _outside
@@ -58,7 +60,11 @@ def validate(
         difference = recordings_differ(name, a, b)
         result["deterministic"] = difference is None
         if difference is not None:
-            return {**result, "valid": False, "verdict": f"{name} is not deterministic: {difference}"}
+            return {
+                **result,
+                "valid": False,
+                "verdict": said(ValidationSaid.NOT_DETERMINISTIC, name=name, difference=difference),
+            }
         done = run(lab, "flat")
         left = lab.left()
         other = output_differs(lab) if done.returncode == 0 and not left else None
@@ -66,15 +72,15 @@ def validate(
         result["keeps"] = list(changes.kept)
         result["not_kept"] = [name for name, _ in changes.lost]
     valid = done.returncode == 0 and not left and other is None
-    verdict = f"{name}: two recordings are the same, and the command passes with the stub, and says the same"
+    verdict = said(ValidationSaid.SAME, name=name)
     if changes.kept:
-        verdict += f"; {_outside.told(changes)}"
+        verdict = said(ValidationSaid.SAME_KEEPING, name=name, kept=_outside.told(changes))
     if other is not None:
-        verdict = f"{name}: the stub changes more than its time: {other}; {STATE}"
+        verdict = said(ValidationSaid.OTHERWISE, name=name, difference=other, state=STATE)
     if done.returncode != 0:
-        verdict = f"{name}: the command fails with the stub (exit code {done.returncode}): {last_said(done)}"
+        verdict = said(ValidationSaid.FAILS, name=name, status=done.returncode, last=last_said(done))
     elif left:
-        verdict = f"{name}: with the stub the command calls it {left} times less often"
+        verdict = said(ValidationSaid.FEWER_CALLS, name=name, fewer=left)
     return {**result, "valid": valid, "verdict": verdict}
 
 
@@ -93,9 +99,9 @@ def accepted(plan: StudyPlan, path: str) -> tuple[bool, str]:
             path, f"is not a validation ({error})", remedy="write it with 'latlab stubs validate -o'"
         ) from error
     if not same:
-        return False, f"{path} is about another component, {found['component']}"
+        return False, said(ValidationSaid.OTHER_COMPONENT, path=path, component=found["component"])
     if mark != fingerprint(plan.component, plan.kind):
-        return False, f"the component has changed since {path} was written; run 'latlab stubs validate' again"
+        return False, said(ValidationSaid.CHANGED, path=path)
     return valid, str(found["verdict"])
 
 
@@ -125,15 +131,15 @@ def recordings_differ(
 ) -> str | None:
     """What differs between two recordings of a component, by processes; None where nothing does."""
     if a.keys() != b.keys():
-        return f"{len(a)} processes call it, then {len(b)}"
+        return said(ValidationSaid.PROCESSES, first=len(a), second=len(b))
     for process in a:
         one, other = (next(d for d in each[process] if d.name == name) for each in (a, b))
         if len(one.values) != len(other.values):
-            return f"{len(one.values)} calls, then {len(other.values)}"
+            return said(ValidationSaid.CALLS, first=len(one.values), second=len(other.values))
         ordered = [sorted(each.values, key=lambda v: (v.thread, v.run)) for each in (one, other)]
         for first, second in zip(*ordered, strict=True):
             if _plain(first) != _plain(second):
-                return f"the results of run {first.run} of thread {first.thread} differ"
+                return said(ValidationSaid.RESULTS, run=first.run, thread=first.thread)
     return None
 
 

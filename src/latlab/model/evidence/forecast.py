@@ -1,0 +1,101 @@
+"""What a forecast says: what making a part faster buys, and what to read that with."""
+
+from __future__ import annotations
+
+from latlab.model.evidence.said import Kind
+
+__all__ = ["AppliedSaid", "ForecastSaid", "ForecastWarning", "Withheld"]
+
+
+class ForecastSaid(Kind):
+    """What a part that is made faster buys; `tail`, `half`, `since`, `then` and `unless` are kinds, too."""
+
+    STAGE = (
+        "making `{stage}` 20 % faster takes {tail}the maximum throughput from {base_hz:count} to "
+        "{faster_hz:count} events/s{half}"
+    )
+    TAIL = "p99.9 from {base_ns:duration} to {faster_ns:interval}, and "
+    HALF = "; 50 % faster, p99.9 to {p99_9_ns:interval}, and the maximum to {capacity_hz:count}"
+    KEEPS_PAYING = "{sentence}; further speed-ups keep paying, up to {most_hz:count} events/s"
+    PAYS_UP_TO = "{sentence}; no further gain beyond {knee:share0}{since}"
+    DOES_NOT_RISE = "{sentence}: the throughput does not rise{since}"
+    TAKES_OVER = ", since {who} takes over"
+    TAKE_OVER = ", since {who} take over"
+
+    MODEL = (
+        "by a model, making `{stage}` 20 % faster would take {tail}the throughput from {base_hz:count} to "
+        "{faster_hz:count} events/s{beyond}{unless}"
+    )
+    MODEL_TAIL = "p99.9 from {base_ns:duration} to {faster_ns:duration}, and "
+    MODEL_BEYOND = "; no further gain beyond {knee:share0}{since}"
+    MODEL_UNLESS = " – if {sources} can give as much, which was not seen"
+    MODEL_OPEN = (
+        "by a model, making `{stage}` 20 % faster would take the throughput from {base_hz:count} to at "
+        "least {faster_hz:count} events/s; how far it pays is unknown, since the counts only bound the "
+        "service of {stages}"
+    )
+
+    PART_USELESS = (
+        "Making {part} faster does not help: without it the program still takes {without_ns:duration}"
+    )
+    PART_PAYS = (
+        "Making {part} faster pays off all the way: without it the program takes {without_ns:duration} in "
+        "place of {base_ns:duration}, {saved:share} less"
+    )
+    PART_PAYS_UP_TO = (
+        "Making {part} faster pays off up to {knee:share0} faster{then}: without it the program takes "
+        "{without_ns:duration} in place of {base_ns:duration}, {saved:share} less"
+    )
+    THEN_LIMITS = "; then {who} limits"
+
+
+class ForecastWarning(Kind):
+    """What a forecast is to be read with."""
+
+    DRIFT = (
+        "the stub at 0 % differs from the unmodified system by {drift:share}: the intervals hold that "
+        "difference"
+    )
+    THROUGHPUT = "throughput: {warning}"
+    ONE_SPEED = (
+        "throughput at full load is given at the machine's usual speed: how long work in a core and reads "
+        "from the cache took explains {explained:share0} of what the stub's runs differ by"
+    )
+    LEFT_OUT = (
+        "{left} of {made} runs were left out: others, such as the host's other machines, took {taken:share0} "
+        "more of the CPUs during them than in the quietest quarter"
+    )
+    NOT_VALIDATED = (
+        "not validated: a stage's stub takes the place of the service time that its layout adds, and no "
+        "test of the pipeline was run with it"
+    )
+
+
+class Withheld(Kind):
+    """Why there is no forecast; `again` says what would settle it."""
+
+    NOTHING_TO_ASK = "nothing that could be made faster takes its time"
+    NOISE = (
+        "the forecast for {stage} is withheld: the machine takes {floor:share} of time by itself; quiet it "
+        "(latlab system check), then {again}"
+    )
+    DRIFT = (
+        "the forecast for {stage} is withheld: its stub at 0 % differs from the unmodified system by "
+        "{drift:share}, and the claimed gain is {gain:share}; {again}"
+    )
+    LARGER_BUDGET = "repeat it with --budget {seconds:.0f}"
+    NO_RUNS_HELP = "more runs would not settle it, since the stub itself changes the system"
+
+
+class AppliedSaid(Kind):
+    """What was measured after a forecast was applied."""
+
+    AGREES = (
+        "Applied: with `{stage}` {speedup:share0} faster {tail}All {quantities} quantities agree with the "
+        "forecast."
+    )
+    WRONG = (
+        "Applied: with `{stage}` {speedup:share0} faster {tail}The forecast was wrong on {off:and}: measured "
+        "and forecast intervals do not overlap."
+    )
+    TAIL = "p99.9 is {measured_ns:interval}; the forecast said {forecast_ns:interval}. "

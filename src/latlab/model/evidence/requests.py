@@ -1,0 +1,72 @@
+"""What the requests of a server say: what makes the slow ones slow, and why something is not said."""
+
+from __future__ import annotations
+
+from latlab.model.evidence.said import Kind
+
+__all__ = ["ForecastDoubt", "NoTail", "Occupant", "RequestsDoubt", "TailPlace", "VersionsSaid"]
+
+
+class Occupant(Kind):
+    """Who had the CPU that a runnable thread waited for."""
+
+    HAD = "{name} had the CPU"
+    OBSERVER = "latlab had the CPU"
+    NOBODY = "no thread had the CPU"
+    QUOTA = "CPU quota of {quota}"
+
+
+class TailPlace(Kind):
+    """Where the time of slow requests goes that has several parts."""
+
+    ANSWERS = "answers of {size}, made and sent"
+    SEVERAL = "{names} and {last} had the CPU"
+
+
+class NoTail(Kind):
+    """Why nothing is said of what makes the slow requests slow."""
+
+    TOO_FEW = "too few slow requests were seen ({number}): observe for longer, with --seconds"
+    NO_TAIL = "the slow requests are hardly longer than the median ones: there is no tail"
+    NOT_SEEN = "most of what makes them longer was not seen"
+    NO_SINGLE = "no single part makes most of them longer"
+    USUAL = "median requests show the same"
+    NO_CPU = (
+        "they waited for CPUs, and no single thread had these most of the time; latlab's own work may be a "
+        "part of it, so observe on a machine with a CPU to spare"
+    )
+
+
+class RequestsDoubt(Kind):
+    """What the requests that were seen are to be read with; each with what to do, where something helps."""
+
+    TOO_FEW = "only {number} requests were seen: observe for longer, with --seconds"
+    LOST = "{events:,} events found no room: observe for a shorter time"
+    SWITCHES = "too many of the threads' switches were not seen"
+    ARRIVALS = "of {number:,} requests the arrival was not seen: they are counted from when they were read"
+
+
+class ForecastDoubt(Kind):
+    """Why there is no forecast of a change, or of a quantile."""
+
+    OFF = (
+        "the simulation of the unchanged server gives a p50 that is {p50:share0} {p50_side} and a p99 that "
+        "is {p99:share0} {p99_side} than seen"
+    )
+    TOO_FEW = "{number:count} answered requests are too few to simulate"
+    OPEN = "too many requests had no answer yet"
+    NOT_SEEN = "too much of what its threads did was not seen"
+    QUOTA = "a CPU quota stopped the server, which the simulation does not know"
+    OWN_THREADS = "each connection has a thread of its own"
+    KEEP = "its threads keep their connections: which of them another one would take isn't known"
+    TOO_FEW_FOR_IT = "{number:count} requests are too few for it"
+    AWAY = "the unchanged simulation is {away:share0} away"
+
+
+class VersionsSaid(Kind):
+    """Why two versions of a server are not told apart."""
+
+    FEW_PAIRS = (
+        "{pairs} of at least {needed} pairs of recordings: how much those of one server differ isn't known"
+    )
+    LOWER_BOUND = "requests without an answer make it a lower bound in one of the recordings"
