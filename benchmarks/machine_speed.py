@@ -9,7 +9,6 @@ shares a core or the last-level cache: only such times do. It has no bar: nothin
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks._options import parser_of
 from latlab.lab.forecast.stage_runs import Stubbing, measure_unmodified
 from latlab.lab.trading.demo import DemoOptions, feeds_for
 from latlab.model.diagnosis.layout import Layout
@@ -35,9 +35,7 @@ def _deviation(values: NDArray[np.float64]) -> float:
 
 def main() -> None:
     """Measure in rounds, print a row each and how much they vary."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=60)
     options = parser.parse_args()
     speed = CoreSpeed(sorted(os.sched_getaffinity(0)))

@@ -11,7 +11,6 @@ runs; --parts takes only some of them (the fifth is delay).
 
 from __future__ import annotations
 
-import argparse
 import resource
 import tempfile
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._bars import Bar
+from benchmarks._options import add_day, parser_of
 from latlab._core.market import Pipeline, RecordDecoder, best_permutation, decode_sum
 from latlab.errors import MissingExtraError
 from latlab.market import DelayEstimator, census, generate, read, signals
@@ -177,12 +177,8 @@ PARTS = ("decode", "books", "stats", "growth", "delay")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("messages", nargs="?", type=int, default=20_000_000)
-    parser.add_argument("symbols", nargs="?", type=int, default=8_000)
-    parser.add_argument("--day", type=Path, help="where the generated day is, or is put")
+    parser = parser_of(__doc__)
+    add_day(parser, "where the generated day is, or is put")
     parser.add_argument("--parts", default=",".join(PARTS))
     chosen = parser.parse_args()
     parts = set(chosen.parts.split(","))

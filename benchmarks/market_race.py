@@ -10,7 +10,6 @@ fetched, can't be built or fails is told as such, never left out silently.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import importlib.util
 import os
@@ -24,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from benchmarks._options import add_day, parser_of
 from latlab.market import census, generate
 
 LATLAB = [sys.executable, "-m", "latlab", "market"]
@@ -186,12 +186,8 @@ def contestants(sources: Path | None, folder: Path) -> list[Contestant]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("messages", nargs="?", type=int, default=20_000_000)
-    parser.add_argument("symbols", nargs="?", type=int, default=8_000)
-    parser.add_argument("--day", type=Path, help="a day of ITCH 5.0, plain; by default one is generated")
+    parser = parser_of(__doc__)
+    add_day(parser, "a day of ITCH 5.0, plain; by default one is generated")
     parser.add_argument("--sources", type=Path, help="folder of checkouts of the others")
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()

@@ -33,6 +33,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks._options import add_series, parser_of
 from benchmarks._proof_cases import Case, cases
 
 if TYPE_CHECKING:
@@ -273,16 +274,9 @@ def _and(apart: float | None) -> str:
 
 def main() -> None:
     """Parse, run, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="stop in time")
-    parser.add_argument(
-        "--results", type=Path, help="JSON lines, appended to; what is in it is not done again"
-    )
-    parser.add_argument("--keep", type=Path, help="folder for the recordings of diagnoses that were wrong")
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases with this in their title")
+    add_series(parser, "cases", "diagnoses that were wrong")
     parser.add_argument("--seconds", type=float, default=2.5)
     parser.add_argument("--slow", type=int, default=30_000, metavar="NS")
     parser.add_argument("--forecasts", type=int, default=0, metavar="N", help="of the first N cases, instead")

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -33,6 +32,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from benchmarks._options import add_series, parser_of
 from latlab.formats.recording import RecordingWriter
 from latlab.queues import Recorder, analyse, load
 from latlab.system.environment import capture
@@ -202,19 +202,12 @@ def run_what_is_left(
 
 def main() -> int:
     """Parse, run, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=int, default=100, help="with a slow stage; as many without")
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--slower", type=float, default=0.25)
     parser.add_argument("--seed", type=int, default=5)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="stop in time")
-    parser.add_argument(
-        "--results", type=Path, help="JSON lines, appended to; what is in it is not done again"
-    )
-    parser.add_argument("--keep", type=Path, help="folder for the recordings of runs that were judged wrong")
-    parser.add_argument("--only", default="", metavar="TEXT", help="runs with this in their title")
+    add_series(parser, "runs", "runs that were judged wrong")
     parser.add_argument("--work", choices=("waits", "computes"), default="waits")
     parser.add_argument("--beside", type=int, default=0, metavar="N", help="processes that compute meanwhile")
     options = parser.parse_args()

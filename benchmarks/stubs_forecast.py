@@ -15,7 +15,6 @@ of both, too.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -31,6 +30,7 @@ from typing import Any
 import numpy as np
 
 import latlab
+from benchmarks._options import parser_of
 from latlab.model.stubs import SpeedupForecast
 from latlab.stubs import StudyPlan, forecast, study
 from latlab.stubs.studies.levels import SINGLE
@@ -162,9 +162,7 @@ def compare(system: System, program: Path, rate: str, seconds: float, truth_seco
 
 def main() -> None:
     """Print a line a system, then the bars."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--truth-seconds", type=float, default=30.0)

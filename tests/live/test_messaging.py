@@ -5,13 +5,11 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from tests.files import started
+from tests.files.messaging_runs import latlab, run
 
 from latlab.messaging import analyse, load_run, measure, overheads
 from latlab.messaging.running.ways.links import NATIVE
@@ -23,16 +21,6 @@ KEYS = {
     "intended_latency_ns", "sending_throughput", "receiving_throughput", "cpu", "humps", "harness_ns",
     "partial",
 }  # fmt: skip
-
-
-latlab = partial(started.latlab, "messaging")
-
-
-def run(*arguments: str) -> dict[str, Any]:
-    done = latlab("run", "--json", *arguments)
-    assert done.returncode in (0, 3), done.stderr  # 3: others use this machine, too
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
 
 
 @pytest.mark.parametrize("topology", ["broker", "direct", "pingpong"])

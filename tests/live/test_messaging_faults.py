@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -8,25 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.files import started
+from tests.files.messaging_runs import child_of, latlab, run, signalled
 
 from latlab.messaging import analyse, load_run, measure
 from latlab.messaging.running.ways.network import sweep
 from latlab.model.messaging.results import Settings
-
-latlab = partial(started.latlab, "messaging")
-
-
-def run(*arguments: str) -> dict[str, Any]:
-    done = latlab("run", "--json", *arguments)
-    assert done.returncode in (0, 3), done.stderr  # 3: others use this machine, too
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
 
 
 def children() -> set[int]:
@@ -34,76 +22,36 @@ def children() -> set[int]:
     return {int(line.split()[0]) for line in found.splitlines() if "latlab-broker" in line}
 
 
-def broker_of(pid: int) -> int:
-    return child_of(pid, "latlab-broker")
-
-
-def child_of(pid: int, word: str) -> int:
-    for _ in range(400):
-        found = subprocess.run(
-            ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
-        ).stdout.split()
-        for child in map(int, found):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a child that has ended since
-                if word.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
-                    return child
-        time.sleep(0.02)
-    raise AssertionError(f"the run started no {word}")
-
-
 @pytest.mark.parametrize("name", ["unix", "shm", "udp"])
 def test_a_broker_that_is_killed_ends_the_run_as_partial_and_leaves_nothing(name: str) -> None:
     before = children()
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", name, "--messages", "100k"]
-    command += ["--rate", "5000", "--json", "--timeout", "3"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        broker = broker_of(process.pid)
-        time.sleep(0.7)
-        os.kill(broker, signal.SIGKILL)
-        out, err = process.communicate(timeout=40)
-    finally:
-        process.kill()
-    document = json.loads(out)
-    assert process.returncode == 1
+    run_of = ("--transport", name, "--rate", "5000", "--timeout", "3")
+    _, done = signalled("latlab-broker", signal.SIGKILL, *run_of, after_s=0.7)
+    document = json.loads(done.stdout)
+    assert done.returncode == 1
     assert document["partial"]
     assert 0 < document["received"] < 100_000
-    assert "the broker was killed by SIGKILL" in err
-    assert "Traceback" not in err
+    assert "the broker was killed by SIGKILL" in done.stderr
+    assert "Traceback" not in done.stderr
     assert children() <= before
 
 
 def test_a_broker_that_is_stopped_is_named_after_the_timeout() -> None:
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "tcp", "--messages", "100k"]
-    command += ["--rate", "5000", "--json", "--timeout", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        broker = broker_of(process.pid)
-        time.sleep(0.5)
-        os.kill(broker, signal.SIGSTOP)
-        out, err = process.communicate(timeout=40)
-    finally:
-        process.kill()
-    assert json.loads(out)["received"] > 0
-    assert "the broker is stopped" in err
+    run_of = ("--transport", "tcp", "--rate", "5000", "--timeout", "1")
+    broker, done = signalled("latlab-broker", signal.SIGSTOP, *run_of, after_s=0.5)
+    assert json.loads(done.stdout)["received"] > 0
+    assert "the broker is stopped" in done.stderr
     with pytest.raises(ProcessLookupError):
         os.kill(broker, 0)
 
 
 @pytest.mark.parametrize("role", ["broker", "receiver"])
 def test_who_is_stopped_in_a_run_of_the_python_loop_is_named_after_the_timeout(role: str) -> None:
-    command = [sys.executable, "-m", "latlab", "messaging", "run", "--transport", "mp-queue"]
-    command += ["--messages", "100k", "--rate", "1000", "--json", "--timeout", "1"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        child = child_of(process.pid, f"role={role}")
-        time.sleep(2)  # it imports Python's modules first
-        os.kill(child, signal.SIGSTOP)
-        out, err = process.communicate(timeout=40)
-    finally:
-        process.kill()
-    assert (process.returncode, json.loads(out)["partial"]) == (1, True)
-    assert f"latlab: the {role} is stopped for 1 s; " in err
+    run_of = ("--transport", "mp-queue", "--rate", "1000", "--timeout", "1")
+    # It imports Python's modules first.
+    child, done = signalled(f"role={role}", signal.SIGSTOP, *run_of, after_s=2)
+    assert (done.returncode, json.loads(done.stdout)["partial"]) == (1, True)
+    assert f"latlab: the {role} is stopped for 1 s; " in done.stderr
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
 
@@ -136,7 +84,7 @@ def test_a_run_that_is_ended_keeps_what_it_measured_as_partial(
     command += ["--rate", "5000", "--json", "-o", str(tmp_path / "kept")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        broker_of(process.pid)
+        child_of(process.pid, "latlab-broker")
         time.sleep(0.7)
         process.send_signal(number)
         out, err = process.communicate(timeout=40)
@@ -156,7 +104,7 @@ def test_an_interrupt_ends_the_whole_series_of_runs(more: list[str]) -> None:
         [*command, "--rate", "1000", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        broker_of(process.pid)
+        child_of(process.pid, "latlab-broker")
         time.sleep(0.7)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=15)  # one of its runs takes 20 s
@@ -171,7 +119,7 @@ def test_killing_the_command_itself_leaves_no_broker_behind() -> None:
     process = subprocess.Popen(
         [*command, "--rate", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    broker = broker_of(process.pid)
+    broker = child_of(process.pid, "latlab-broker")
     process.kill()
     process.wait()
     for _ in range(200):
@@ -271,7 +219,7 @@ def test_a_run_that_is_ended_takes_its_namespace_and_its_line_down(
     )
     device = f"latlab{process.pid}"
     try:
-        broker_of(process.pid)
+        child_of(process.pid, "latlab-broker")
         assert Path("/sys/class/net", device).exists()
     finally:
         process.send_signal(number)

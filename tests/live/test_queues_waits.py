@@ -35,7 +35,17 @@ for work in (feed, slow, fast):
 time.sleep(1.6)
 os._exit(0)
 """
-TASKS = """
+MAIN = """\
+async def main():
+    a = made(asyncio.Queue(8), "a", "feed", "slow")
+    b = made(asyncio.Queue(8), "b", "slow", "fast")
+    tasks = [asyncio.create_task(work, name=work.__name__) for work in (feed(a), slow(a, b), fast(b))]
+    await asyncio.sleep(1.6)
+    os._exit(len(tasks) and 0)
+asyncio.run(main())
+"""
+TASKS = (
+    """
 import asyncio, os
 {instrument}
 async def feed(a):
@@ -50,14 +60,9 @@ async def fast(b):
     while True:
         await b.get()
         await asyncio.sleep(0.002)
-async def main():
-    a = made(asyncio.Queue(8), "a", "feed", "slow")
-    b = made(asyncio.Queue(8), "b", "slow", "fast")
-    tasks = [asyncio.create_task(work, name=work.__name__) for work in (feed(a), slow(a, b), fast(b))]
-    await asyncio.sleep(1.6)
-    os._exit(len(tasks) and 0)
-asyncio.run(main())
 """
+    + MAIN
+)
 NATIVE = (
     "from latlab.queues import instrument\n"
     "def made(q, name, source, drain): return instrument(q, name=name, source=source, drain=drain)"
@@ -135,14 +140,7 @@ async def stores(b):
     while True:
         await b.get()
         await asyncio.sleep(0.001)
-async def main():
-    a = made(asyncio.Queue(8), "a", "feed", "checks")
-    b = made(asyncio.Queue(8), "b", "checks", "stores")
-    tasks = [asyncio.create_task(work, name=work.__name__) for work in (feed(a), checks(a, b), stores(b))]
-    await asyncio.sleep(1.6)
-    os._exit(len(tasks) and 0)
-asyncio.run(main())
-"""
+""" + MAIN.replace("slow", "checks").replace("fast", "stores")
 
 
 @pytest.mark.parametrize("instrument", [NATIVE, PLAIN], ids=["instrumented", "unchanged"])

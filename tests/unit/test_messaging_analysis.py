@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.files.messaging_made import measurement
 
 from latlab.errors import LatlabError, UsageError
 from latlab.messaging import analyse, check, compare, measure, overheads, stability
@@ -25,26 +26,16 @@ def measured(
     sent: list[int], received: list[int], intended: list[int] | None = None, **changes: object
 ) -> Measurement:
     asked = Settings("ring", messages=len(sent), **changes)  # type: ignore[arg-type]
-    return Measurement(
-        settings=asked,
-        facts=FACTS,
-        sent_ns=np.array(sent, dtype=np.int64),
-        received_ns=np.array(received, dtype=np.int64),
+    return measurement(
+        asked,
+        FACTS,
+        np.array(sent, dtype=np.int64),
+        np.array(received, dtype=np.int64),
         intended_ns=None if intended is None else np.array(intended, dtype=np.int64),
-        kernel_ns=None,
         sender=Side(count=len(sent), cpu_ns=100),
         receiver=Side(count=len(sent), cpu_ns=300),
-        sender_samples=np.zeros((0, 3), dtype=np.int64),
-        receiver_samples=np.zeros((0, 5), dtype=np.int64),
-        broker_cpu_ns=None,
         process_cpu_ns=500,
-        foreign_cpu_ns=None,
         elapsed_ns=1,
-        network_bytes=None,
-        ticks_hz=1e9,
-        harness_ns=(1.0, 1.0, 1.0),
-        bytes_per_message=16.0,
-        locked=True,
         wait="poll",
     )
 

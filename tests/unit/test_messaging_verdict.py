@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.files.messaging_made import measurement
 
 from latlab.messaging import analyse
 from latlab.messaging.judging.periods import find_period
@@ -21,26 +22,15 @@ def measured(
     """Half a second of messages through a broker, by default on a quiet machine with nothing to do."""
     due = np.arange(count) * gap_ns
     took = np.broadcast_to(np.asarray(latency, dtype=np.int64), (count,))
-    plain = Measurement(
-        settings=Settings("tcp", messages=count, load=load),
-        facts=FACTS,
-        sent_ns=due,
-        received_ns=due + took,
+    plain = measurement(
+        Settings("tcp", messages=count, load=load),
+        FACTS,
+        due,
+        due + took,
         intended_ns=None if load == "max" else due,
-        kernel_ns=None,
-        sender=Side(count=count),
-        receiver=Side(count=count),
-        sender_samples=np.zeros((0, 3), dtype=np.int64),
-        receiver_samples=np.zeros((0, 5), dtype=np.int64),
-        broker_cpu_ns=None,
         process_cpu_ns=500 * MS,
         foreign_cpu_ns=0,
         elapsed_ns=500 * MS,
-        network_bytes=None,
-        ticks_hz=1e9,
-        harness_ns=(1.0, 1.0, 1.0),
-        bytes_per_message=16.0,
-        locked=True,
         wait="block",
         parts={"sender": Part(50 * MS, 0), "broker": Part(50 * MS, 0), "receiver": Part(50 * MS, 0)},
         cpus=4,

@@ -131,6 +131,14 @@ def test_events_without_the_program_are_refused() -> None:
         derive(FORK_AND_WAIT, 99)
 
 
+BEGINS = ("exec", 1, 0, 0)
+FORKS_AND_WAITS = [("fork", 1, 2, 0), ("switch", 1, 0, 1), ("switch", 0, 2, 0), ("waking", 2, 1, 0)]
+
+
+def told(found: EventLog) -> list[tuple[str, int, int, int]]:
+    return [(event.kind, event.tid, event.other, event.value) for event in found.events]
+
+
 def test_perf_script_text_gives_the_same_events(tmp_path: Path) -> None:
     text = """
  bash   10 [000]   0.000001: sched:sched_process_exec: filename=/bin/x pid=1 old_pid=1
@@ -142,13 +150,7 @@ def test_perf_script_text_gives_the_same_events(tmp_path: Path) -> None:
     path = tmp_path / "perf.txt"
     path.write_text(text)
     found = from_perf_script(path)
-    assert [(e.kind, e.tid, e.other, e.value) for e in found.events] == [
-        ("exec", 1, 0, 0),
-        ("fork", 1, 2, 0),
-        ("switch", 1, 0, 1),
-        ("switch", 0, 2, 0),
-        ("waking", 2, 1, 0),
-    ]
+    assert told(found) == [BEGINS, *FORKS_AND_WAITS]
 
 
 def test_the_text_of_an_lttng_trace_gives_the_same_events(tmp_path: Path) -> None:
@@ -167,14 +169,7 @@ prev_prio = 20, prev_state = 0, next_comm = "x", next_tid = 2, next_prio = 20 }
     path = tmp_path / "trace.txt"
     path.write_text(text.replace("\\\n", ""))
     found = from_ctf(path)
-    assert [(e.kind, e.tid, e.other, e.value) for e in found.events] == [
-        ("exec", 1, 0, 0),
-        ("switch", 10, 1, 0),
-        ("fork", 1, 2, 0),
-        ("switch", 1, 0, 1),
-        ("switch", 0, 2, 0),
-        ("waking", 2, 1, 0),
-    ]
+    assert told(found) == [BEGINS, ("switch", 10, 1, 0), *FORKS_AND_WAITS]
     assert found.names[1] == "x, y"
 
 

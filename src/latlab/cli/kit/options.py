@@ -16,6 +16,7 @@ import click
 from latlab import words
 
 __all__ = [
+    "ABOVE_ZERO",
     "ALL_USERS",
     "CPUS",
     "DURATION_NS",
@@ -40,6 +41,7 @@ def json_option(text: str = "Print the result as JSON.") -> Decorator:
 
 
 JSON = json_option()
+ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 
 
 def listening(port: int, *, token: str, no_token: str) -> Decorator:

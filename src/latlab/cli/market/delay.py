@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from latlab.cli.kit.options import Seconds
+from latlab.cli.kit.options import ABOVE_ZERO, Seconds
 from latlab.cli.market._options import JSON, LENIENT, SYMBOLS, Feed, conclude, names_of
 from latlab.errors import ExitCode
 from latlab.reports.json import dumps
@@ -18,18 +18,8 @@ from latlab.reports.json import dumps
 @click.argument("b", type=Feed())
 @SYMBOLS
 @click.option("--window", type=Seconds(), default=60.0, help="Window of an estimate, in seconds.")
-@click.option(
-    "--max-delay",
-    type=click.FloatRange(min=0, min_open=True),
-    default=5.0,
-    help="Largest delay to look for, in milliseconds.",
-)
-@click.option(
-    "--resolution",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1.0,
-    help="Width of a bin of lags, in microseconds.",
-)
+@click.option("--max-delay", type=ABOVE_ZERO, default=5.0, help="Largest delay to look for, in milliseconds.")
+@click.option("--resolution", type=ABOVE_ZERO, default=1.0, help="Width of a bin of lags, in microseconds.")
 @click.option(
     "--follow", type=Seconds(), help="Follow growing files; end after this many seconds without new data."
 )

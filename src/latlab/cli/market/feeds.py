@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from latlab import words
-from latlab.cli.kit.options import Seconds
+from latlab.cli.kit.options import ABOVE_ZERO, Seconds
 from latlab.cli.kit.progress import say
 from latlab.cli.market._options import FILE, JSON, OUTPUT, conclude
 from latlab.errors import ExitCode, UsageError
@@ -53,11 +53,7 @@ def generate(seed: int, messages: int, symbols: int, output: Path, as_json: bool
 )
 @click.option("--fixed", type=click.FloatRange(min=0), help="Microseconds between messages.")
 @click.option("--burst", help="B:US: B messages every US microseconds.")
-@click.option(
-    "--speed",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Keep the feed's own timing, this many times faster.",
-)
+@click.option("--speed", type=ABOVE_ZERO, help="Keep the feed's own timing, this many times faster.")
 @click.option(
     "--loss",
     type=click.FloatRange(0, 1),

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.options import ABOVE_ZERO, JSON, Seconds
 from latlab.cli.kit.progress import say
 from latlab.cli.messaging._options import number_of, run_options, settings_from
 from latlab.cli.messaging.ab import ab_command, report_command
@@ -22,18 +22,8 @@ FORMATS = ("gnuplot", "csv", "hlog", "json", "html")
 @click.command("find-limit")
 @run_options
 @click.option("--objective", required=True, help="Objective, such as 'p99.9<200us' (from the intended time).")
-@click.option(
-    "--low",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1000.0,
-    help="Lowest rate to try, in messages a second.",
-)
-@click.option(
-    "--high",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1e8,
-    help="Highest rate to try, in messages a second.",
-)
+@click.option("--low", type=ABOVE_ZERO, default=1000.0, help="Lowest rate to try, in messages a second.")
+@click.option("--high", type=ABOVE_ZERO, default=1e8, help="Highest rate to try, in messages a second.")
 @click.option("--seconds", type=Seconds(), default=0.5, help="Duration of each trial.")
 @click.option(
     "--precision",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from latlab.cli.kit.options import JSON, Seconds
+from latlab.cli.kit.options import ABOVE_ZERO, JSON, Seconds
 from latlab.cli.kit.progress import say
 from latlab.errors import ExitCode, UsageError
 from latlab.reports.json import dumps
@@ -20,15 +20,10 @@ from latlab.words import duration
     "--time",
     "times_us",
     multiple=True,
-    type=click.FloatRange(min=0, min_open=True),
+    type=ABOVE_ZERO,
     help="Duration of a stub in microseconds (repeatable).",
 )
-@click.option(
-    "--tolerance",
-    type=click.FloatRange(min=0, min_open=True),
-    default=0.01,
-    help="Median error that still counts as held.",
-)
+@click.option("--tolerance", type=ABOVE_ZERO, default=0.01, help="Median error that still counts as held.")
 @click.option("--seconds", type=Seconds(), default=0.1, help="Time to measure each stub.")
 def calibrate(
     as_json: bool, kinds: tuple[str, ...], times_us: tuple[float, ...], tolerance: float, seconds: float

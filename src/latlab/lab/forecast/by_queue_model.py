@@ -86,21 +86,32 @@ def modelled(
     points = {speedup: _point(speedup, least[speedup]) for speedup in SPEEDUPS}
     if untold:
         points = {speedup: _if_it_comes(point, points[0.0]) for speedup, point in points.items()}
-    told = Forecast(
+    sentence = _sentence(stage, points, knee, after, _condition(untold))
+    told = replace(
+        _told(stage, float(np.mean(services)), points, sentence),
+        kind="total" if found.component_class == "total" else "limited" if knee is not None else "none",
+        knee=knee,
+        takes_over=after,
+    )
+    return with_limits(told)
+
+
+def _told(stage: str, service_ns: float, points: Mapping[float, ForecastPoint], sentence: str) -> Forecast:
+    """A forecast whose end is open."""
+    return Forecast(
         method="model",
         stage=stage,
-        kind="total" if found.component_class == "total" else "limited" if knee is not None else "none",
-        service_ns=float(np.mean(services)),
+        kind="open",
+        service_ns=service_ns,
         flat_ns=None,
         baseline=points[0.0],
         points=tuple(points[speedup] for speedup in SPEEDUPS[1:]),
-        knee=knee,
-        takes_over=after,
+        knee=None,
+        takes_over=None,
         drift=None,
         rounds=_SEEDS,
-        sentence=_sentence(stage, points, knee, after, _condition(untold)),
+        sentence=sentence,
     )
-    return with_limits(told)
 
 
 def _require_null(observation: Observation, model: QueueingModel, runs: Sequence[ModelForecast]) -> None:
@@ -204,22 +215,10 @@ def _at_least(
     assert better is not None
     who = " and ".join(f"`{name}`" for name in unknown[:_MOST_NAMED])
     who += f" and {len(unknown) - _MOST_NAMED} more" if len(unknown) > _MOST_NAMED else ""
-    return Forecast(
-        method="model",
-        stage=stage,
-        kind="open",
-        service_ns=service_ns,
-        flat_ns=None,
-        baseline=points[0.0],
-        points=tuple(points[speedup] for speedup in SPEEDUPS[1:]),
-        knee=None,
-        takes_over=None,
-        drift=None,
-        rounds=_SEEDS,
-        sentence=said(
-            ForecastSaid.MODEL_OPEN, stage=stage, base_hz=base.value, faster_hz=better.value, stages=who
-        ),
+    sentence = said(
+        ForecastSaid.MODEL_OPEN, stage=stage, base_hz=base.value, faster_hz=better.value, stages=who
     )
+    return _told(stage, service_ns, points, sentence)
 
 
 def _from(value: float) -> Interval:

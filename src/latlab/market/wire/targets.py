@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, ClassVar, Protocol
 
 from latlab.errors import UnavailableError, UsageError
 from latlab.market.files.output import create
@@ -135,7 +135,15 @@ class TcpTarget:
 
 
 class _Lines:
-    """One or more UDP addresses that get the same packets."""
+    """One or more UDP addresses that get the same packets.
+
+    Attributes:
+        carries: the one dialect that its protocol carries; "P" is PITCH, "I" ITCH.
+        refusal: of the other one.
+    """
+
+    carries: ClassVar[str]
+    refusal: ClassVar[str]
 
     def __init__(self, host: str, port: int, others: Sequence[tuple[str, int]], interface: str) -> None:
         self._addresses = [(host, port), *others]
@@ -143,6 +151,15 @@ class _Lines:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
         self._socket.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(interface))
+
+    def speak(self, dialect: str) -> None:
+        """Its own dialect alone.
+
+        Raises:
+            UsageError: it is another.
+        """
+        if dialect != self.carries:
+            raise UsageError(self.refusal)
 
     def _to_all(self, packet: bytes, lost: Sequence[bool] = ()) -> None:
         for line, address in enumerate(self._addresses):
@@ -160,20 +177,14 @@ class PitchTarget(_Lines):
         interface: the address of the interface that multicast leaves by.
     """
 
+    carries = "P"
+    refusal = "an ITCH input can't be replayed as PITCH; leave out protocol=pitch"
+
     def __init__(
         self, host: str, port: int, *, others: Sequence[tuple[str, int]] = (), interface: str = "0.0.0.0"
     ) -> None:
         super().__init__(host, port, others, interface)
         self._units = Units()
-
-    def speak(self, dialect: str) -> None:
-        """PITCH alone.
-
-        Raises:
-            UsageError: it is ITCH.
-        """
-        if dialect != "P":
-            raise UsageError("an ITCH input can't be replayed as PITCH; leave out protocol=pitch")
 
     def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
         """One unit of one message, on each line."""
@@ -204,6 +215,9 @@ class MoldTarget(_Lines):
         keep: how many of the latest messages can be asked for again.
     """
 
+    carries = "I"
+    refusal = "MoldUDP64 carries ITCH; replay PITCH to udp://HOST:PORT?protocol=pitch"
+
     def __init__(
         self,
         host: str,
@@ -220,15 +234,6 @@ class MoldTarget(_Lines):
         self.kept: dict[int, bytes] = {}
         self._keep = keep
         self.linger_s = 0.0
-
-    def speak(self, dialect: str) -> None:
-        """ITCH alone.
-
-        Raises:
-            UsageError: it is PITCH.
-        """
-        if dialect != "I":
-            raise UsageError("MoldUDP64 carries ITCH; replay PITCH to udp://HOST:PORT?protocol=pitch")
 
     def send(self, message: bytes, lost: Sequence[bool] = ()) -> None:
         """One packet of one message, on each line."""

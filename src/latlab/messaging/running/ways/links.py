@@ -42,31 +42,18 @@ class Link:
 
 BOTH = ("block", "poll")
 ALL = ("broker", "direct", "pingpong")
+
+
+def _slots(name: str, where: str) -> Facts:
+    seen = "application, when the slot is seen"
+    return Facts(name, f"ring of slots {where}", True, True, 1 << 30, seen, "native", ALL, BOTH)
+
+
 NATIVE: dict[str, Facts] = {
     f.name: f
     for f in [
-        Facts(
-            "ring",
-            "ring of slots between threads of one process",
-            True,
-            True,
-            1 << 30,
-            "application, when the slot is seen",
-            "native",
-            ("broker", "direct", "pingpong"),
-            BOTH,
-        ),
-        Facts(
-            "shm",
-            "ring of slots in memory shared between processes",
-            True,
-            True,
-            1 << 30,
-            "application, when the slot is seen",
-            "native",
-            ("broker", "direct", "pingpong"),
-            BOTH,
-        ),
+        _slots("ring", "between threads of one process"),
+        _slots("shm", "in memory shared between processes"),
         Facts("pipe", "pipe", True, True, 1 << 30, AFTER_READ, "native", ALL, BOTH),
         Facts("unix", "Unix stream socket", True, True, 1 << 30, AFTER_READ, "native", ALL, BOTH),
         Facts("unix-datagram", "Unix datagram socket", True, True, 200_000, AFTER_READ, "native", ALL, BOTH),

@@ -1,0 +1,56 @@
+"""What tests of messaging start: a run with its JSON, and one whose part of a process is sent a signal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.files import started
+
+latlab = partial(started.latlab, "messaging")
+
+
+def run(*arguments: str) -> dict[str, Any]:
+    """The document of a run that ended well."""
+    done = latlab("run", "--json", *arguments)
+    assert done.returncode in (0, 3), done.stderr  # 3: others use this machine, too
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def child_of(pid: int, word: str) -> int:
+    """The child whose command line has this word, as soon as it is there."""
+    for _ in range(400):
+        found = subprocess.run(
+            ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
+        ).stdout.split()
+        for child in map(int, found):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a child that has ended since
+                if word.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return child
+        time.sleep(0.02)
+    raise AssertionError(f"the run started no {word}")
+
+
+def signalled(
+    word: str, sent: signal.Signals, *arguments: str, after_s: float
+) -> tuple[int, subprocess.CompletedProcess[str]]:
+    """A run of 100,000 messages, one process of which is signalled: its number, and what came of the run."""
+    command = [sys.executable, "-m", "latlab", "messaging", "run", "--messages", "100k", "--json", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        child = child_of(process.pid, word)
+        time.sleep(after_s)
+        os.kill(child, sent)
+        out, err = process.communicate(timeout=40)
+    finally:
+        process.kill()
+    return child, subprocess.CompletedProcess(command, process.returncode, out, err)
