@@ -457,3 +457,13 @@ def test_who_has_the_interpreters_lock_is_who_runs_also_where_time_outs_cut_the_
     held = account.held(0)
     assert held["running", "cruncher in crunch"] > 0.8 * 19 * ms
     assert {where for _, where in held} <= {"cruncher in crunch", "cruncher"}
+
+
+def test_the_output_of_a_child_is_waited_for_and_is_no_answer_that_is_being_sent() -> None:
+    reading = (0, State.BLOCKED, Wait.PIPE, Source.THREAD, -1, 100, 900, 1, 0, -1)
+    made = replace(schedule([reading]), objects={0: "pipe:[7]"})
+    rows = np.array([request(100, 100, 900)], REQUEST)
+    calls = {SERVER: (np.array([900]), np.array([True]))}  # what it called next on a socket was the answer
+    assert Account(made, rows, ("GET",), calls=calls).of(0) == {("process", "worker"): 800}
+    found = Account(made, rows, ("GET",), calls=calls, pipes=frozenset(("pipe:[7]",))).of(0)
+    assert found == {("send", "to the client"): 800}

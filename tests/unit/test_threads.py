@@ -785,3 +785,23 @@ def test_the_lock_of_an_interpreter_in_which_one_thread_works_does_not_limit() -
     stack = made.stack(helper, "take_gil", "eval", running=False)
     made.in_turn(planner, helper, 9.5, item=0x7000, sample=stack)
     assert named_in(made) == (LimitKind.THREAD, "planner")
+
+
+def test_processes_that_hand_a_system_v_semaphore_round_wait_for_a_lock() -> None:
+    made = Made()
+    hands = [made.thread("farmhand", pid=100 * (1 + one)) for one in range(3)]
+    stacks = [made.stack(one, "semop", "drill", "main", running=False) for one in hands]
+    order = np.random.default_rng(3).integers(1, 3, 100)
+    mine = 0
+    for i in range(100):
+        made.run(hands[mine], 10 * i, 10 * i + 10)
+        for other in range(3):
+            if other != mine:
+                made.wait(
+                    hands[other], 10 * i, 10 * i + 10, hands[mine],
+                    on=Wait.SEMAPHORE, item=32769, sample=stacks[other],
+                )  # fmt: skip
+        mine = (mine + int(order[i])) % 3
+    limit = found_in(made).limit
+    assert (limit.kind, limit.name) == (LimitKind.LOCK, "System V semaphore 32769 in drill")
+    assert "the System V semaphore 32769, waited for in drill" in limit.sentence

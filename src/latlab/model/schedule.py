@@ -63,6 +63,7 @@ class Wait(IntEnum):
     THROTTLED = 14  # a CPU quota of its control group
     IO_URING = 15
     FILE_LOCK = 16  # flock, fcntl with F_SETLKW; object: the file's
+    SEMAPHORE = 17  # semop, semtimedop of System V; object: the number of the set
 
 
 class Source(IntEnum):

@@ -59,7 +59,7 @@ class Found:
         uncounted: exchanges in which more requests may have come than are counted.
         calls: by thread, when its calls on all sockets ended, in order, and which of them answered.
         asked: by thread, when it read what it had asked others for, and which thread had sent that (-1: it
-            isn't known). clients: threads that ask.
+            isn't known). clients: threads that ask. pipes: those through which answers go.
     """
 
     rows: Array
@@ -70,6 +70,7 @@ class Found:
     calls: Mapping[int, tuple[Array, Array]] = field(default_factory=dict)
     asked: Mapping[int, tuple[Array, Array]] = field(default_factory=dict)
     clients: frozenset[int] = frozenset()
+    pipes: frozenset[str] = frozenset()
 
     @property
     def framing(self) -> str:
@@ -138,7 +139,7 @@ def find_requests(transfers: Transfers) -> Found:
     return Found(
         table[np.argsort(table["arrived"], kind="stable")], tuple(names), tuple(kinds),
         {name: count for name, count in framings.items() if count}, uncounted, _calls(transfers, served),
-        _by_thread(asked), frozenset(clients),
+        _by_thread(asked), frozenset(clients), _pipes(transfers),
     )  # fmt: skip
 
 
@@ -158,6 +159,15 @@ def _calls(transfers: Transfers, answering: Sequence[Call]) -> dict[int, tuple[A
     for tid, part in zip(ids.tolist(), np.split(times, starts[1:]), strict=True):
         found[tid] = (part, np.isin(part, mine[mine[:, 0] == tid, 1]))
     return found
+
+
+def _pipes(transfers: Transfers) -> frozenset[str]:
+    """Those through which something was sent; what any other pipe moves is not among the calls."""
+    sent = transfers.sent
+    if not len(sent["time_ns"]):
+        return frozenset()
+    ends = set(zip(sent["pid"].tolist(), sent["argument"].tolist(), strict=True))
+    return frozenset(filter(is_pipe, (transfers.descriptors.get(end, "") for end in ends)))
 
 
 def _row(pair: Pair, connection: int, kind: int) -> tuple[Any, ...]:

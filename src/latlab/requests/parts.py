@@ -52,7 +52,7 @@ class Account:
         schedule: of the server while it answered them.
         rows: of REQUEST, all of them. kinds: the names of their kinds.
         faults: pages that were missing to its threads.
-        calls, asked, clients: as of `Found`.
+        calls, asked, clients, pipes: as of `Found`.
     """
 
     def __init__(
@@ -64,9 +64,11 @@ class Account:
         calls: Mapping[int, tuple[Array, Array]] | None = None,
         asked: Mapping[int, tuple[Array, Array]] | None = None,
         clients: frozenset[int] = frozenset(),
+        pipes: frozenset[str] = frozenset(),
     ) -> None:
         self._schedule = schedule
         self._asked, self._clients = (asked if asked is not None else {}), clients
+        self._pipes = pipes
         self._calls = calls if calls is not None else {}
         self._faults = faults if faults is not None else Faults()
         self._requests, self._kinds = rows, kinds
@@ -436,6 +438,10 @@ class Account:
             return "lock", self._places.lock(row) + (
                 f", released by {self._name(freed)}" if freed >= 0 else ""
             )
+        if wait == Wait.SEMAPHORE:
+            return "lock", f"System V semaphore {int(row['object'])}" + (
+                f", released by {woke}" if woke else ""
+            )
         if wait in (Wait.DISK, Wait.SYNC):
             return "disk", "fsync" if wait == Wait.SYNC else thing
         if wait == Wait.FAULT:
@@ -446,7 +452,9 @@ class Account:
             return "process", "stopped by a signal"
         if wait == Wait.THROTTLED:
             return "runnable", "CPU quota"
-        if wait in (Wait.PIPE, Wait.SOCKET) and self._answers(row):
+        # A pipe of another kind, such as a child's output, is not among the calls.
+        sends = wait == Wait.SOCKET or (wait == Wait.PIPE and thing in self._pipes)
+        if sends and self._answers(row):
             return "send", _TO_CLIENT
         if wait in (Wait.PIPE, Wait.SOCKET, Wait.CHILD, Wait.POLL, Wait.EVENTFD):
             return "process", woke or ("" if thing.startswith("anon_inode:") else thing)  # of many, no name

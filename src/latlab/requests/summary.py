@@ -68,7 +68,9 @@ def summarise(
     whole, at_least = _percentiles(times, still)
     kinds, pooled = _kinds(found, rows, times, still)
     order = np.argsort(times, kind="stable")
-    account = Account(schedule, rows, found.kinds, faults, found.calls, found.asked, found.clients)
+    account = Account(
+        schedule, rows, found.kinds, faults, found.calls, found.asked, found.clients, found.pipes
+    )
 
     def apart(which: Sequence[int]) -> list[dict[Any, float]]:
         return [account.of(index) for index in which]

@@ -384,8 +384,8 @@ def _say_waits(
     for number in np.unique(call).tolist():
         rows = np.flatnonzero(call == number)
         kind = WAITS.get(number)
-        if kind == Wait.FUTEX:
-            wait[rows], thing[rows] = Wait.FUTEX, argument[rows]
+        if kind in (Wait.FUTEX, Wait.SEMAPHORE):
+            wait[rows], thing[rows] = kind, argument[rows]
         elif kind == BY_DESCRIPTOR:
             _by_descriptor(rows, pid, argument, facts, numbers, wait, thing)
         elif kind is not None:

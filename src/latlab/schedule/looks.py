@@ -37,7 +37,8 @@ _WCHAN = (  # where in the kernel it sleeps, where its system call may not be re
     ("do_poll", Wait.POLL), ("poll_schedule", Wait.POLL), ("do_select", Wait.POLL), ("do_wait", Wait.CHILD),
     ("unix_stream", Wait.SOCKET), ("inet_csk", Wait.SOCKET), ("skb_", Wait.SOCKET), ("sk_", Wait.SOCKET),
     ("flock_lock", Wait.FILE_LOCK), ("locks_lock", Wait.FILE_LOCK), ("fcntl_setlk", Wait.FILE_LOCK),
-    ("posix_lock", Wait.FILE_LOCK), ("eventfd", Wait.EVENTFD), ("sigsuspend", Wait.SIGNAL),
+    ("posix_lock", Wait.FILE_LOCK), ("semtimedop", Wait.SEMAPHORE), ("eventfd", Wait.EVENTFD),
+    ("sigsuspend", Wait.SIGNAL),
     ("sigtimedwait", Wait.SIGNAL),
 )  # fmt: skip
 _BY_NAME = (("pipe:", Wait.PIPE), ("socket:", Wait.SOCKET), ("anon_inode:[eventfd]", Wait.EVENTFD))

@@ -35,6 +35,7 @@ _NAMES: dict[str, int] = {
     **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), Wait.SIGNAL),
     "io_uring_enter": Wait.IO_URING,
     **dict.fromkeys(("flock", "fcntl"), Wait.FILE_LOCK),  # of the calls of fcntl only those for locks block
+    **dict.fromkeys(("semop", "semtimedop"), Wait.SEMAPHORE),
 }  # fmt: skip
 
 _X86_64 = {
@@ -42,9 +43,10 @@ _X86_64 = {
     "readv": 19,
     "writev": 20, "select": 23, "msync": 26, "pause": 34, "nanosleep": 35, "sendfile": 40,
     "connect": 42,
-    "accept": 43, "sendto": 44, "recvfrom": 45, "sendmsg": 46, "recvmsg": 47, "wait4": 61,
+    "accept": 43, "sendto": 44, "recvfrom": 45, "sendmsg": 46, "recvmsg": 47, "wait4": 61, "semop": 65,
     "fcntl": 72, "flock": 73,
     "fsync": 74, "fdatasync": 75, "rt_sigtimedwait": 128, "rt_sigsuspend": 130, "sync": 162, "futex": 202,
+    "semtimedop": 220,
     "clock_nanosleep": 230, "epoll_wait": 232, "waitid": 247, "pselect6": 270, "ppoll": 271,
     "splice": 275,
     "sync_file_range": 277, "epoll_pwait": 281, "accept4": 288, "preadv": 295, "pwritev": 296,
@@ -60,7 +62,8 @@ _AARCH64 = {
     "splice": 76,
     "sync": 81, "fsync": 82, "fdatasync": 83, "sync_file_range": 84, "waitid": 95, "futex": 98,
     "nanosleep": 101,
-    "clock_nanosleep": 115, "rt_sigsuspend": 133, "rt_sigtimedwait": 137, "accept": 202,
+    "clock_nanosleep": 115, "rt_sigsuspend": 133, "rt_sigtimedwait": 137,
+    "semtimedop": 192, "semop": 193, "accept": 202,
     "connect": 203,
     "sendto": 206, "recvfrom": 207, "sendmsg": 211, "recvmsg": 212, "msync": 227, "accept4": 242,
     "recvmmsg": 243,

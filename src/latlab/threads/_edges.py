@@ -23,6 +23,7 @@ _KINDS: dict[int, str] = {
     Wait.CHILD: "child",
     Wait.SIGNAL: "signal",
     Wait.FILE_LOCK: "file lock",
+    Wait.SEMAPHORE: "semaphore",
 }
 _NAMES: dict[int, str] = {
     Wait.NONE: "unknown",
@@ -42,6 +43,7 @@ _NAMES: dict[int, str] = {
     Wait.THROTTLED: "quota",
     Wait.IO_URING: "io_uring",
     Wait.FILE_LOCK: "file lock",
+    Wait.SEMAPHORE: "semaphore",
 }
 # Plain numbers: to compare with a member of an enumeration takes several times as long.
 _RUNNING, _RUNNABLE, _BLOCKED = int(State.RUNNING), int(State.RUNNABLE), int(State.BLOCKED)

@@ -58,10 +58,7 @@ def lock_of(facts: Facts, total: float) -> Limit | None:
         return None
     name = "GIL" if gil else word.name
     held = said(ThreadEvidence.HELD_BY, holders=_roles(facts, holders), waiters=_roles(facts, waiters))
-    where = f", waited for in {word.places[0]}" if word.places else ""
-    told = "the interpreter lock (GIL)" if gil else f"the {word.what} at {word.address:#x}{where}"
-    if word.file:
-        told = f"the {word.name}{where}"
+    told = "the interpreter lock (GIL)" if gil else word.told
     if not word.sure and not gil and confidence < _SURE_LOCK:
         return None
     mean_ns = word.wait_ns / max(1, word.waits)

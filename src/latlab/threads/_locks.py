@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from latlab.model.schedule import Schedule, Source, State
 from latlab.schedule.code.names import is_own, plain
-from latlab.threads._tracks import LOCKABLE, Track, address_of, file_of
+from latlab.threads._tracks import LOCKABLE, Track, address_of, file_of, set_of
 
 __all__ = ["Word", "words_of"]
 
@@ -24,7 +24,7 @@ _MUTEX = re.compile(
     r"Mutex>?::lock|mutex::lock|lock_slow|spin_lock|sync\.\(\*(?:RW)?Mutex\)|monitorenter|ObjectMonitor::enter"
 )
 _POSIX_SEMAPHORE = re.compile(r"sem_(?:timed|clock)?wait")
-_SEMAPHORE = re.compile(rf"{_POSIX_SEMAPHORE.pattern}|semaphore", re.I)
+_SEMAPHORE = re.compile(rf"{_POSIX_SEMAPHORE.pattern}|semaphore|sem(?:timed)?op", re.I)
 _CONDITION = re.compile(
     r"cond_(?:timed|clock)?wait|condition_variable|Condvar|notifyListWait|ObjectMonitor::wait|"
     r"std::thread::(?:thread::Thread>?::)?park|SimpleQueue_get|barrier|pthread_join|clockjoin|thread_join|latch|future|gomp_(?:team_)?barrier|futex_wait_queue"
@@ -90,7 +90,23 @@ class Word:
         if self.file:
             return f"file lock on {self.file}"
         where = f" in {self.places[0]}" if self.places else ""
+        if self.set:
+            return f"{self.set}{where}"
         return f"{self.what} {self.address:#x}{where}"
+
+    @property
+    def set(self) -> str:
+        """Of System V semaphores, or ""."""
+        number = set_of(self.key)
+        return f"System V semaphore {number}" if number >= 0 else ""
+
+    @property
+    def told(self) -> str:
+        """As a sentence has it."""
+        where = f", waited for in {self.places[0]}" if self.places else ""
+        if self.file or self.set:
+            return f"the {self.name if self.file else self.set}{where}"
+        return f"the {self.what} at {self.address:#x}{where}"
 
     @property
     def what(self) -> str:
@@ -159,8 +175,8 @@ def _count_stack(schedule: Schedule, sample: int, word: Word) -> None:
         word.waits_in["the interpreter lock"] += 1
         word.interpreter = True
         return
-    kind = "lock" if word.file else ""
-    for at, name in enumerate(() if word.file else names[:8]):
+    kind = "lock" if word.file else _SEMAPHORES if word.set else ""
+    for at, name in enumerate(() if kind else names[:8]):
         if _SEMAPHORE.search(name):
             if names[at + 1 : at + 2] == [_OF_PYTHON]:  # a lock of its own for each wait: its word is reused
                 kind = "condition"
@@ -214,7 +230,7 @@ def _judge(word: Word, window: int) -> None:
         word.lock = word.sure = gil > 0.5 * told
         word.interpreter = word.lock
         return
-    if word.waits_in and word.waits_in.most_common(1)[0][0].startswith(_SEMAPHORES):
+    if word.set or (word.waits_in and word.waits_in.most_common(1)[0][0].startswith(_SEMAPHORES)):
         # Who lends something out and takes it back does the same work; who makes for others does other work.
         word.sure = True
         word.lock = (

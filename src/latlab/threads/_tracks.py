@@ -11,7 +11,7 @@ import numpy as np
 
 from latlab.model.schedule import Schedule, Source, State, Wait
 
-__all__ = ["LOCKABLE", "Track", "address_of", "file_of", "latest", "tracks_of"]
+__all__ = ["LOCKABLE", "Track", "address_of", "file_of", "latest", "set_of", "tracks_of"]
 
 _MOST_INTERVALS = 1_000_000  # that are analysed, in some five seconds; of more, the latest
 
@@ -24,8 +24,10 @@ _WORDS = ~7
 _PROCESS = 48
 #: In place of both: the word is the lock of a file, and the rest its object.
 _FILES = 1 << 62
+#: Likewise, of a System V semaphore: the rest is the number of its set, which all processes share.
+_SETS = 1 << 61
 #: Waits that the holder of a lock may end; their objects are words.
-LOCKABLE = frozenset((int(Wait.FUTEX), int(Wait.FILE_LOCK)))
+LOCKABLE = frozenset((int(Wait.FUTEX), int(Wait.FILE_LOCK), int(Wait.SEMAPHORE)))
 
 
 @dataclass
@@ -74,6 +76,11 @@ def file_of(word: int) -> int:
     return word ^ _FILES if word & _FILES else -1
 
 
+def set_of(word: int) -> int:
+    """The set of System V semaphores that a word stands for; -1 of anything else."""
+    return word ^ _SETS if word & _SETS else -1
+
+
 def address_of(word: int) -> int:
     """The address of a futex word in its process."""
     return word & ((1 << _PROCESS) - 1)
@@ -100,6 +107,7 @@ def tracks_of(schedule: Schedule) -> list[Track]:
         objects[futex] = np.where(np.isin(words, shared), words, words | number[thread] << _PROCESS)
         filed = (rows["wait"] == Wait.FILE_LOCK) & (objects >= 0)
         objects[filed] |= _FILES
+        objects[(rows["wait"] == Wait.SEMAPHORE) & (objects >= 0)] |= _SETS
         track = Track(
             thread,
             rows["begin"].tolist(),
