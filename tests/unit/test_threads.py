@@ -805,3 +805,26 @@ def test_processes_that_hand_a_system_v_semaphore_round_wait_for_a_lock() -> Non
     limit = found_in(made).limit
     assert (limit.kind, limit.name) == (LimitKind.LOCK, "System V semaphore 32769 in drill")
     assert "the System V semaphore 32769, waited for in drill" in limit.sentence
+
+
+@pytest.mark.parametrize(("due", "kind"), [(True, LimitKind.TIMER), (False, LimitKind.UNKNOWN)])
+def test_who_sleeps_until_its_next_round_is_due_paces_itself_however_much_it_works(
+    due: bool, kind: LimitKind
+) -> None:
+    made = Made()
+    main, keeper = made.thread("app"), made.thread("keeper")
+    made.wait(main, 0, 1000, source=Source.UNKNOWN, item=1)
+    at, works = 0.0, np.random.default_rng(7).uniform(4.5, 7.0, 200)
+    for work in works.tolist():
+        sleep = 10.0 - work if due else 4.25
+        if at + work + sleep > 1000:
+            break
+        made.run(keeper, at, at + work)
+        made.wait(keeper, at + work, at + work + sleep, on=Wait.TIMER, source=Source.TIMER)
+        at += work + sleep
+    found = found_in(made)
+    assert found.limit.kind is kind
+    if due:
+        assert found.limit.name == "keeper"
+        assert found.limit.sentence.startswith("No resource is short: keeper paces itself.")
+        assert found.limit.share > 0.95

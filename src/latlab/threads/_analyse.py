@@ -33,7 +33,7 @@ from latlab.threads._roles import (
     labelled,
     told_apart,
 )
-from latlab.threads._tracks import Track, latest, tracks_of
+from latlab.threads._tracks import Track, by_due_times, latest, tracks_of
 from latlab.threads._verdict import judge
 
 __all__ = ["analyse"]
@@ -83,7 +83,8 @@ def analyse(
     strangers = frozenset(i for i, thread in enumerate(schedule.threads) if thread.pid not in mine)
     blame = blame_of(schedule, tracks, groups, spins | strangers, words)
     limits = [float(blame.shares[:, list(g.threads), :].sum()) / max(blame.total, 1e-9) for g in groups]
-    roles = roles_of(schedule, groups, times, limits, spins)
+    paced = frozenset(track.thread for track in tracks if by_due_times(track))
+    roles = roles_of(schedule, groups, times, limits, spins, paced)
     told = sorted(range(len(roles)), key=lambda index: -roles[index].limits)[:_MOST_PLACED]
     roles = tuple(
         replace(role, code=_places(schedule, role)) if index in told else role

@@ -32,6 +32,7 @@ _CROWD = 1.15  # of the CPUs, that the program's threads want together where the
 _CROWDED = 1.4  # the same, where more CPUs would clearly help: by 29 % at most
 _MOVES = 0.3  # of a role's time at work, that it waits for the disk: then moving data is the disk's time, too
 _THROTTLED = 0.4  # of the runnable progress: then the quota is why it had no CPU
+_SLEPT = 0.05  # of the progress of one that is paced: who works for longer hasn't much to spare
 _WOKEN = 0.6  # of the runnable progress, in which the CPU that it waited for was idle
 _FILE = 0.3  # of the waits for the disk: a file that has so much of them names them
 
@@ -88,6 +89,7 @@ def candidates_of(facts: Facts) -> list[Candidate]:
     starved = held_back or ((waits >= _CPU or competing) and blame.idle < _WOKEN)
     # Where CPUs are short, what runs on the path is what they are short for: both are one finding.
     synced = np.zeros_like(run)
+    worked: dict[int, Array] = {}  # of who is paced by due times: its work is not what takes the time
     if held_back:
         found.append(Candidate(LimitKind.CPU, "CPU quota", run + runnable))
     elif starved:
@@ -101,12 +103,16 @@ def candidates_of(facts: Facts) -> list[Candidate]:
             blocks = ran - durable + blame.share(Cause.RUNNABLE, role.threads)
             kind = _kind_of(facts, role)
             name = "load" if kind is LimitKind.LOAD else role.name
+            slept = blame.share(Cause.TIMER, role.threads)
+            if role.paced and slept.sum() >= _SLEPT * (slept + blocks).sum():
+                worked[index] = blocks
+                continue
             found.append(Candidate(kind, name, blocks, (index,)))
     found.append(Candidate(LimitKind.CPU, "CPU quota", blame.share(Cause.QUOTA)))
     found.append(Candidate(LimitKind.DISK, _disk_name(facts), blame.share(Cause.DISK) + synced))
     serving = _serving(facts)
     for index, role in enumerate(facts.roles):
-        blocks = blame.share(Cause.TIMER, role.threads)
+        blocks = blame.share(Cause.TIMER, role.threads) + worked.get(index, 0.0)
         if not blocks.sum() > 0.01 * total:
             continue
         idle = any(pid in facts.listens for pid in role.pids) and role.running < LEAST and serving

@@ -116,6 +116,7 @@ def roles_of(
     times: Sequence[Times],
     limits: Sequence[float],
     spins: frozenset[int],
+    paced: frozenset[int] = frozenset(),
 ) -> tuple[Role, ...]:
     """The roles as they are told."""
     out = []
@@ -140,6 +141,7 @@ def roles_of(
                 entry=group.entry,
                 threads=group.threads,
                 spins=all(thread in spins for thread in group.threads),
+                paced=all(thread in paced for thread in group.threads),
             )
         )
     return tuple(out)

@@ -150,13 +150,15 @@ def described(facts: Facts, first: Candidate, part: float, confidence: float) ->
         asleep: Sequence[int] = role.threads if sleeper is None else (sleeper,)
         name = role.name if sleeper is None else _instance(facts, role, sleeper)
         shown = counted(role) if sleeper is None else name
+        running = _mean(facts, asleep, "running")
+        paces = said(ThreadFinding.PACES, who=shown, running=running)
         return Limit(
             LimitKind.TIMER,
             name,
             confidence,
             part,
-            said(ThreadFinding.SLEEPS, who=shown, part=part),
-            (said(ThreadEvidence.SLEPT, who=shown, running=_mean(facts, asleep, "running")),),
+            paces if role.paced else said(ThreadFinding.SLEEPS, who=shown, part=part),
+            (said(ThreadEvidence.SLEPT, who=shown, running=running),),
             waiting_places(facts.schedule, asleep),
         )
     if first.kind is LimitKind.LOAD:

@@ -11,7 +11,7 @@ import numpy as np
 
 from latlab.model.schedule import Schedule, Source, State, Wait
 
-__all__ = ["LOCKABLE", "Track", "address_of", "file_of", "latest", "set_of", "tracks_of"]
+__all__ = ["LOCKABLE", "Track", "address_of", "by_due_times", "file_of", "latest", "set_of", "tracks_of"]
 
 _MOST_INTERVALS = 1_000_000  # that are analysed, in some five seconds; of more, the latest
 
@@ -28,6 +28,11 @@ _FILES = 1 << 62
 _SETS = 1 << 61
 #: Waits that the holder of a lock may end; their objects are words.
 LOCKABLE = frozenset((int(Wait.FUTEX), int(Wait.FILE_LOCK), int(Wait.SEMAPHORE)))
+
+
+_ROUNDS = 30  # that must be seen
+_IN_TIME = 0.9  # of the rounds, that have a sleep: who is too late for most of them is not paced
+_UNEVEN_NS = 50_000  # by what the work must differ: a timer of Linux is late by as much
 
 
 @dataclass
@@ -121,6 +126,26 @@ def tracks_of(schedule: Schedule) -> list[Track]:
         )
         tracks.append(_paced(_joined(track)) if np.any(futex & (rows["source"] == Source.TIMER)) else track)
     return tracks
+
+
+def by_due_times(track: Track) -> bool:
+    """Whether a thread begins each round when that is due, and sleeps until then for what its work leaves.
+
+    Its rounds are as long as each other then, though its work is not. Where the work is as even as they are,
+    nothing tells that from sleeps of one length, and it is False.
+    """
+    begin, end = np.array(track.begin, np.int64), np.array(track.end, np.int64)
+    slept = (np.array(track.state) == State.BLOCKED) & (np.array(track.wait) == Wait.TIMER)
+    slept &= np.array(track.source) == Source.TIMER
+    if int(slept.sum()) < _ROUNDS:
+        return False
+    rounds = np.diff(end[slept])
+    works = rounds - (end - begin)[slept][1:]
+    one_sleep = rounds <= 1.5 * np.median(rounds)
+    if one_sleep.mean() < _IN_TIME:
+        return False
+    of_round, of_work = (np.subtract(*np.percentile(one[one_sleep], (90, 10))) for one in (rounds, works))
+    return bool(of_work >= _UNEVEN_NS and of_round <= of_work / 2)
 
 
 def _shared_words(schedule: Schedule, pids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

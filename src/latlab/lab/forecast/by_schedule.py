@@ -52,7 +52,8 @@ def scenarios_of(schedule: Schedule, found: ThreadFindings) -> list[Scenario]:
     for lock in found.locks:
         if found.limit.kind is LimitKind.LOCK and lock.name == found.limit.name:
             asked.append(Scenario("lock", f"the work under {lock.name}", object=word_of(lock.address)))
-    roles = [role for role in found.roles if not role.spins and _own(schedule, role)]
+    # Who is paced by due times would only sleep for longer.
+    roles = [one for one in found.roles if not (one.spins or one.paced) and _own(schedule, one)]
     for role in roles[:_MOST_ROLES]:
         if role.asleep:
             asked.append(Scenario("timer", f"the sleeps of {role.name}", role.threads))

@@ -49,6 +49,10 @@ class ThreadFinding(Kind):
     LOCK = "Bottleneck: {lock}. Progress waited for it {part:share} of the time; it is {held}."
     DISK = "Bottleneck: the disk{where}. Progress waited for it {part:share} of the time."
     SLEEPS = "No resource is short: the program waits for the sleeps of {who}, {part:share} of the time."
+    PACES = (
+        "No resource is short: {who} paces itself. It begins each round when that is due, works "
+        "{running:share} of the time, and sleeps until the next."
+    )
     NETWORK = "Bottleneck: the network peer {peer}. Progress waited for it {part:share} of the time."
     PROCESS = "Bottleneck: another process, {name}. Progress waited for it {part:share} of the time."
     ROLE = "Bottleneck: {who}{sleeps}. Progress waited for it {part:share} of the time."
