@@ -828,3 +828,14 @@ def test_who_sleeps_until_its_next_round_is_due_paces_itself_however_much_it_wor
         assert found.limit.name == "keeper"
         assert found.limit.sentence.startswith("No resource is short: keeper paces itself.")
         assert found.limit.share > 0.95
+
+
+def test_a_program_with_a_thread_that_waits_for_its_child_is_no_supervisor() -> None:
+    made = Made()
+    main, watcher, site = made.thread("app"), made.thread("waitpid-0"), made.thread("site", 200)
+    made.parents.update({watcher: main, site: watcher})
+    made.in_turn(main, site, 9, on=Wait.SOCKET, item=0)
+    made.wait(watcher, 0, 1000, site, on=Wait.CHILD)
+    found = found_in(made)
+    assert found.root == 100
+    assert (found.limit.kind, found.limit.name) == (LimitKind.THREAD, "app")

@@ -291,14 +291,15 @@ def _schedule(
     members = dict(collector.members)
     commands = dict(collector.commands)
     peers: frozenset[int] = frozenset()
+    observers = _observers(events, members)
     if follow_peers:
-        peers = _peers(events, members, began, ended)
+        peers = _peers(events, members, began, ended) - observers
         for pid in peers:
             commands.setdefault(pid, command_of(pid))
             for one in threads_of(pid) or gone(events, pid):
                 members.setdefault(one.tid, one)
                 commands[pid] = commands[pid] or (one.name,)
-    facts = Facts(members, commands, dict(collector.descriptors), sockets, peers, _observers(events, members))
+    facts = Facts(members, commands, dict(collector.descriptors), sockets, peers, observers)
     # Requests are looked for in all of the time; by the threads alone the last of it tells enough.
     served = any(len(events[name]) for name in SOCKETS[:2] if name in events)
     schedule = derive(

@@ -139,19 +139,21 @@ def _at_work(schedule: Schedule, tracks: Sequence[Track], first: int) -> int:
     """The process itself; of one that only started another and waits for it, as a shell does, that other."""
     window = max(1, schedule.ended_ns - schedule.began_ns)
     while True:
-        waited = 0
+        waited = ran = 0
         children: dict[int, int] = {}
         for track in tracks:
             thread = schedule.threads[track.thread]
             if thread.pid == first:
+                # A thread of its own may wait for a child, as asyncio has it, while another one works.
                 waited = max(waited, _for_children(track))
+                ran += _ran_ns(track)
             elif (
                 thread.tid == thread.pid
                 and thread.parent >= 0
                 and schedule.threads[thread.parent].pid == first
             ):
                 children[thread.pid] = thread.ended_ns - thread.began_ns
-        if len(children) != 1 or waited < _SUPERVISES * window:
+        if len(children) != 1 or waited < _SUPERVISES * window or ran > (1 - _SUPERVISES) * window:
             return first
         ((child, life),) = children.items()
         if life < _SUPERVISES * window:
@@ -171,9 +173,13 @@ def _running(schedule: Schedule, tracks: Sequence[Track]) -> list[float]:
     out = []
     for track in tracks:
         thread = schedule.threads[track.thread]
-        ran = (np.asarray(track.end) - np.asarray(track.begin))[np.asarray(track.state) == State.RUNNING]
-        out.append(float(ran.sum()) / max(1, thread.ended_ns - thread.began_ns))
+        out.append(_ran_ns(track) / max(1, thread.ended_ns - thread.began_ns))
     return out
+
+
+def _ran_ns(track: Track) -> int:
+    ran = (np.asarray(track.end) - np.asarray(track.begin))[np.asarray(track.state) == State.RUNNING]
+    return int(ran.sum())
 
 
 def _family(schedule: Schedule, known: frozenset[int]) -> frozenset[int]:
