@@ -45,11 +45,12 @@ demo: core ## run a trading pipeline, find what makes its tail, forecast a fix, 
 	$(BIN)/latlab diagnose $(ARGS) || test $$? -eq 3  # 3: measured, and the output says why not to trust it
 
 test: install test-core ## the tests of a few minutes: core, unit, files, and a live smoke test of each tool
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) tests/unit tests/files
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) -m "not long" tests/unit tests/files
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m smoke tests/live  # against a live machine: one at a time
 
 test-all: $(if $(TESTED),install,test) test-types test-imports ## every test; TESTED=1 leaves out what `make test` has run
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not smoke" tests/live
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS) -m "long or side_by_side" tests/unit tests/files tests/live
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m "not smoke and not side_by_side" tests/live
 
 # In the folder of the installed package: its core is compiled once, and is what the tests are linked with.
 test-core: $(VENV)/.installed $(VENV)/.dependencies
@@ -65,13 +66,13 @@ test-types: install
 test-imports: install
 	$(BIN)/lint-imports
 
-# Every file by itself: GCC judges each, and none lives on what another includes. Debug builds in a quarter of the time that RelWithDebInfo takes, and finds the same; that one has the inlined code.
+# The first time every file by itself: GCC judges each, and none lives on what another includes. Debug builds in a quarter of the time that RelWithDebInfo takes, and finds the same; that one has the inlined code.
 SANITIZED_BUILD ?= RelWithDebInfo
 test-sanitizers: $(VENV)/.dependencies ## the core's tests under ASan+UBSan, then TSan
 	@for s in address,undefined thread; do \
-	  folder=build/sanitize-$${s%%,*}-$(SANITIZED_BUILD) && \
+	  folder=build/sanitize-$${s%%,*}-$(SANITIZED_BUILD) && unity=OFF && if [ $$s = thread ]; then unity=ON; fi && \
 	  $(BIN)/cmake -S . -B $$folder -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	    -DCMAKE_BUILD_TYPE=$(SANITIZED_BUILD) -DLATLAB_TESTS=ON -DLATLAB_UNITY=OFF -DLATLAB_SANITIZE=$$s >/dev/null && \
+	    -DCMAKE_BUILD_TYPE=$(SANITIZED_BUILD) -DLATLAB_TESTS=ON -DLATLAB_UNITY=$$unity -DLATLAB_SANITIZE=$$s >/dev/null && \
 	  $(BIN)/cmake --build $$folder -j $(JOBS) --target latlab-core-tests && \
 	  TSAN_OPTIONS=halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $$folder/latlab-core-tests || exit 1; \
 	done

@@ -353,15 +353,16 @@ void bind_pipeline(nb::module_& m) {
           [](const std::string& framing, bool lenient, const Names& symbols, std::uint64_t from_ns,
              std::uint64_t to_ns) {
             return Pipeline(framing, lenient,
-                            with_sides<market::TradesSink>("ladder", market::kDefaultCapacity,
-                                                           selection(symbols, from_ns, to_ns)));
+                            std::make_unique<market::TradesSink<market::LadderSide>>(
+                                market::kDefaultCapacity, selection(symbols, from_ns, to_ns)));
           },
           "framing"_a, "lenient"_a, "symbols"_a, "from_ns"_a, "to_ns"_a)
       .def_static(
           "snapshot",
           [](const std::string& framing, bool lenient, std::uint64_t at_ns) {
-            return Pipeline(framing, lenient,
-                            with_sides<market::SnapshotSink>("ladder", market::kDefaultCapacity, at_ns));
+            return Pipeline(
+                framing, lenient,
+                std::make_unique<market::SnapshotSink<market::LadderSide>>(market::kDefaultCapacity, at_ns));
           },
           "framing"_a, "lenient"_a, "at_ns"_a)
       .def_static(

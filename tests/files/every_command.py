@@ -65,7 +65,7 @@ CALLS: dict[str, str] = {
     "messaging compare": "MESSAGES MESSAGES2",
     "messaging conform": "--transport redis --messages 100",
     "messaging export": "MESSAGES -o OUT",
-    "messaging find-limit": "--transport pipe --objective p99<1s --high 2000 --seconds 0.1 --repeats 1",
+    "messaging find-limit": "--transport pipe --objective p99<1h --high 2000 --seconds 0.1 --repeats 1",
     "messaging report": "MESSAGES MESSAGES2 -o OUT",
     "messaging run": "--transport pipe --messages 100 --output OUT",
     "messaging transports": "",

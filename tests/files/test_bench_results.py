@@ -14,6 +14,8 @@ import pytest
 
 from latlab.formats.recording import open_recording
 
+pytestmark = pytest.mark.long  # benchmarks as users run them, one after the other
+
 FIXTURES = """
 class Short:
     def run(self):

@@ -96,6 +96,7 @@ def test_a_batch_of_messages_is_handed_over_at_once_and_a_short_queue_is_filled_
     assert (result.received, result.lost, result.reordered) == (20_000, 0, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "what"),
     [

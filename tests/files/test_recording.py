@@ -124,6 +124,7 @@ def test_words_as_numbers_are_refused_before_anything_is_written(tmp_path: Path)
     assert open_recording(tmp_path / "r").names() == []
 
 
+@pytest.mark.long
 def test_a_writer_killed_at_any_moment_leaves_every_finished_chunk(tmp_path: Path) -> None:
     dice = random.Random(1)
     for attempt in range(12):

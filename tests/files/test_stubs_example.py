@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_the_linear_search_is_measured_against_its_stub_and_drawn(tmp_path: Path) -> None:
     if shutil.which("castxml", path=str(Path(sys.executable).parent)) is None and not shutil.which("castxml"):
         pytest.skip("castxml is not installed")

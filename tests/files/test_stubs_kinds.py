@@ -94,6 +94,7 @@ def recorded_and_replayed(
     return done
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_component_of_any_kind_is_recorded_and_replayed(kind: str, tmp_path: Path) -> None:
     defined, name, shown = KINDS[kind]

@@ -70,6 +70,7 @@ def test_a_stub_that_lets_a_change_go_is_not_valid(what: str, tmp_path: Path) ->
     assert "changes more than its time" in done.stdout or "fails with the stub" in done.stdout, done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", FOUND)
 def test_what_a_call_changes_is_found_and_kept(what: str, tmp_path: Path) -> None:
     done = validated(tmp_path, what)

@@ -146,6 +146,7 @@ def _checked(called: Called) -> Called:
     return called
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("command", CALLABLE)
 def test_a_command_without_what_it_needs_says_so_in_one_line_and_loses_no_result(
     command: str, made: dict[str, str], tmp_path: Path

@@ -181,6 +181,7 @@ def write_specification(header: Path, text: str, name: str) -> None:
     assert not left.value.code
 
 
+@pytest.mark.side_by_side
 def test_a_generated_specification_carries_private_members_and_marks_pointers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,6 +199,7 @@ def test_a_generated_specification_carries_private_members_and_marks_pointers(
     assert out.strip().endswith(";42;2;1;9;3;x;115;2.5;k;3;None")
 
 
+@pytest.mark.side_by_side
 def test_members_of_every_kind_come_back_and_what_cannot_be_written_is_marked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,6 +214,7 @@ def test_members_of_every_kind_come_back_and_what_cannot_be_written_is_marked(
     assert capsys.readouterr().out.startswith("0;4;all;10;class All;0;")
 
 
+@pytest.mark.side_by_side
 def test_what_no_serialisation_can_know_is_marked_and_the_rest_comes_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,6 +337,7 @@ def test_components_of_one_type_of_callable_have_a_plan_each(name: str, us: floa
     assert us * 0.95 < found < us * 1.3
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("name", ["over", "over double", "twice int", "twice double", "same"])
 def test_overloads_and_templates_are_recorded_and_replayed_each_by_its_name(
     name: str, tmp_path: Path
@@ -360,6 +364,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("what", list(REFUSED))
 def test_what_a_stub_in_cpp_cannot_stand_for_is_refused_in_one_line(what: str, tmp_path: Path) -> None:
     body, said = REFUSED[what]

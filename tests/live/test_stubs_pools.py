@@ -89,6 +89,7 @@ def stubs(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.side_by_side
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_a_pools_calls_are_recorded_and_replayed_by_their_arguments(kind: str, tmp_path: Path) -> None:
     command = planted(tmp_path, kind)

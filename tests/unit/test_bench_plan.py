@@ -89,6 +89,7 @@ def test_the_budget_says_what_it_can_find_and_when_it_holds_no_verdict() -> None
     assert "too few for any verdict" in short.why
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("build", [None, 0.006])
 def test_the_planned_number_of_pairs_finds_the_effect_with_the_planned_power(build: float | None) -> None:
     plan = planned(pilot(build=build, build_s=2.0))

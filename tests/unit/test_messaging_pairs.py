@@ -37,6 +37,7 @@ def runs(factor: float, seed: int, spread: float = 0.3) -> Any:
     return run
 
 
+@pytest.mark.long
 def test_identical_workloads_are_hardly_ever_different() -> None:
     different = 0
     for seed in range(150):

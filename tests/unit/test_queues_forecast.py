@@ -90,6 +90,7 @@ def test_a_circle_of_stages_is_refused() -> None:
         forecast(QueueingModel((POISSON,), stages, queues))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("load", [0.7, 1.5])
 def test_a_model_fitted_to_a_line_forecasts_the_line_with_a_faster_stage(load: Any) -> None:
     line = Line(stages=3, slower=0.5, load=load, capacity=32)

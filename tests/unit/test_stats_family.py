@@ -45,6 +45,7 @@ def found(shifts: Sequence[float], seed: int, seconds: float) -> list[bool]:
     return [bool(r.verdict in DIFFERENT and p <= 0.05) for r, p in zip(results, adjusted, strict=True)]
 
 
+@pytest.mark.long
 def test_in_a_suite_of_twenty_the_two_that_changed_are_found_as_often_as_alone_and_few_others() -> None:
     rounds, change, seconds = 6, 0.03, 2.0
     alone = sum(found([change], 50 + seed, seconds)[0] for seed in range(2 * rounds))

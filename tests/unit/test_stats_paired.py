@@ -52,6 +52,7 @@ def first_look_that_excludes_zero(ratios: Floats, block_pairs: int, alpha: float
     return 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "drift", "autocorrelation", "skew"])
 @pytest.mark.parametrize("block_pairs", [1, 2])
 def test_looking_after_every_block_calls_identical_sides_different_no_more_often_than_alpha(
@@ -65,6 +66,7 @@ def test_looking_after_every_block_calls_identical_sides_different_no_more_often
     assert called <= 11
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "own", ["as large as the difference", "as small as it was large", "of the first run"]
 )
@@ -118,6 +120,7 @@ def states(pairs: int, seed: int) -> Floats:
     return np.asarray(0.04 * random.integers(0, 2, pairs) + 0.001 * random.normal(size=pairs))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block_pairs", [1, 2])
 def test_processes_of_two_states_hide_no_change_between_them(block_pairs: int) -> None:
     called = {0.0: 0, 0.01: 0}
@@ -129,6 +132,7 @@ def test_processes_of_two_states_hide_no_change_between_them(block_pairs: int) -
     assert called[0.0] <= 40 * 0.1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["normal", "heavy tails"])
 def test_two_statistics_of_identical_sides_call_them_different_no_more_often_than_one(kind: str) -> None:
     called = 0
@@ -155,6 +159,7 @@ def test_the_projected_number_of_pairs_gives_about_the_power_it_promises() -> No
     assert 0.8 <= np.mean(found) <= 1.0
 
 
+@pytest.mark.long
 def test_the_interval_covers_the_true_shift_at_every_look() -> None:
     missed = 0
     for seed in range(60):
@@ -290,3 +295,11 @@ def test_an_experiment_ends_with_its_budget_and_says_so() -> None:
     assert result.verdict is Ruling.INCONCLUSIVE
     assert machine.now <= 1.05
     assert result.more_pairs > 1000
+
+
+@given(st.lists(st.tuples(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9)), min_size=1, max_size=40))
+def test_the_quick_quantiles_are_those_of_numpy_bit_for_bit(rows: list[tuple[float, float]]) -> None:
+    values = np.array(rows)
+    for share in (0.0, 0.1, _betting.NARROW, 0.7, 1.0):
+        assert (_betting._quantile(values, share) == np.quantile(values, share, axis=0)).all()
+    assert (_betting._median(values) == np.median(values, axis=0)).all()
