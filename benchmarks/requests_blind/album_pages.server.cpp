@@ -1,7 +1,4 @@
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +7,8 @@
 #include <cstring>
 #include <string>
 #include <thread>
+
+#include "loopback.hpp"
 
 static std::atomic<unsigned> served{0};
 
@@ -25,8 +24,7 @@ static std::atomic<unsigned> served{0};
 }
 
 static void serve(int c) {
-  int one = 1;
-  setsockopt(c, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  send_at_once(c);
   char buf[128];
   for (ssize_t n; (n = read(c, buf, sizeof buf - 1)) > 0;) {
     buf[n] = 0;
@@ -39,13 +37,6 @@ static void serve(int c) {
 }
 
 int main(int argc, char** argv) {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  int one = 1;
-  setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_port = htons(std::uint16_t(argc > 1 ? std::atoi(argv[1]) : 7408));
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a) || listen(s, 16)) return perror("bind"), 1;
+  const int s = listening(argc, argv, 7408, 16);
   for (int c; (c = accept(s, nullptr, nullptr)) >= 0;) std::thread(serve, c).detach();
 }

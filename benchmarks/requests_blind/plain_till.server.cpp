@@ -1,7 +1,4 @@
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -10,6 +7,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "loopback.hpp"
+
 static std::uint64_t price(std::uint64_t basket) {
   std::uint64_t h = basket * 0x9E3779B97F4A7C15ull + 1;
   for (int item = 0; item < 300000; ++item) h = (h ^ (h >> 29)) * 0xBF58476D1CE4E5B9ull;
@@ -17,14 +16,7 @@ static std::uint64_t price(std::uint64_t basket) {
 }
 
 int main(int argc, char** argv) {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  int one = 1;
-  setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_port = htons(std::uint16_t(argc > 1 ? std::atoi(argv[1]) : 7412));
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a) || listen(s, 16)) return perror("bind"), 1;
+  const int s = listening(argc, argv, 7412, 16);
   const int ep = epoll_create1(0);
   epoll_event e{EPOLLIN, {.fd = s}};
   epoll_ctl(ep, EPOLL_CTL_ADD, s, &e);
@@ -34,7 +26,7 @@ int main(int argc, char** argv) {
     const int fd = ready.data.fd;
     if (fd == s) {
       epoll_event in{EPOLLIN, {.fd = accept(s, nullptr, nullptr)}};
-      setsockopt(in.data.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+      send_at_once(in.data.fd);
       epoll_ctl(ep, EPOLL_CTL_ADD, in.data.fd, &in);
       continue;
     }

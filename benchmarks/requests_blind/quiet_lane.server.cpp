@@ -1,8 +1,5 @@
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +7,8 @@
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+#include "loopback.hpp"
 
 static std::vector<int> lanes(900);
 
@@ -24,14 +23,7 @@ int main(int argc, char** argv) {
   CPU_ZERO(&one_core);
   CPU_SET(1, &one_core);
   sched_setaffinity(0, sizeof one_core, &one_core);
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  int one = 1;
-  setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_port = htons(std::uint16_t(argc > 1 ? std::atoi(argv[1]) : 7403));
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a) || listen(s, 16)) return perror("bind"), 1;
+  const int s = listening(argc, argv, 7403, 16);
   std::vector<pollfd> fds{{s, POLLIN, 0}};
   char buf[256];
   while (poll(fds.data(), fds.size(), -1) > 0)
@@ -39,7 +31,7 @@ int main(int argc, char** argv) {
       if (!fds[i].revents) continue;
       if (i == 0) {
         const int c = accept(s, nullptr, nullptr);
-        setsockopt(c, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        send_at_once(c);
         fds.push_back({c, POLLIN, 0});
         break;
       }

@@ -1,6 +1,3 @@
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +9,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "loopback.hpp"
 
 static std::mutex hall;
 static std::map<unsigned, unsigned> seats;
@@ -34,8 +33,7 @@ static std::string hold(unsigned seat) {
 }
 
 static void serve(int c) {
-  int one = 1;
-  setsockopt(c, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  send_at_once(c);
   std::string rest;
   char buf[1024];
   for (ssize_t n; (n = read(c, buf, sizeof buf)) > 0;) {
@@ -49,14 +47,7 @@ static void serve(int c) {
 }
 
 int main(int argc, char** argv) {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  int one = 1;
-  setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_port = htons(std::uint16_t(argc > 1 ? std::atoi(argv[1]) : 7401));
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a) || listen(s, 64)) return perror("bind"), 1;
+  const int s = listening(argc, argv, 7401, 64);
   for (unsigned i = 0; i < 2000; ++i) seats[i] = i;
   for (int c; (c = accept(s, nullptr, nullptr)) >= 0;) std::thread(serve, c).detach();
 }
