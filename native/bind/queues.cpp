@@ -176,14 +176,21 @@ nb::dict header_of(const Reader& reader) {
   return all;
 }
 
-nb::object queue_of(const Reader& reader, std::uint32_t slot) {
-  latlab::QueueView view;
-  if (!reader.at_queue(slot).describe(slot, view)) return nb::none();
+// What the descriptions of queues and of stages share.
+template <class View>
+nb::dict slot_of(const View& view) {
   nb::dict all;
   all["slot"] = view.slot;
   all["version"] = view.version;
   all["generation"] = view.generation;
   all["state"] = static_cast<std::uint32_t>(view.state);
+  return all;
+}
+
+nb::object queue_of(const Reader& reader, std::uint32_t slot) {
+  latlab::QueueView view;
+  if (!reader.at_queue(slot).describe(slot, view)) return nb::none();
+  nb::dict all = slot_of(view);
   all["kind"] = static_cast<std::uint32_t>(view.kind);
   all["capacity"] = view.capacity;
   all["identity"] = view.identity;
@@ -207,11 +214,7 @@ nb::object stage_of(const Reader& reader, std::uint32_t slot) {
   if (slot >= reader.readable().stage_room()) throw std::out_of_range("there is no such stage slot");
   latlab::StageView view;
   if (!reader.any().describe(slot, view)) return nb::none();
-  nb::dict all;
-  all["slot"] = view.slot;
-  all["version"] = view.version;
-  all["generation"] = view.generation;
-  all["state"] = static_cast<std::uint32_t>(view.state);
+  nb::dict all = slot_of(view);
   all["wait"] = static_cast<std::uint32_t>(view.wait);
   all["tid"] = view.tid;
   all["cpu"] = view.cpu;

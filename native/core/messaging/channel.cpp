@@ -48,25 +48,15 @@ void set_waiting(int fd, bool poll) {
   if (fcntl(fd, F_SETFL, poll ? flags | O_NONBLOCK : flags & ~O_NONBLOCK) < 0) refuse("fcntl");
 }
 
-class StreamSender final : public Sender {
+class StreamSender final : public BatchSender {
  public:
   StreamSender(int fd, const ChannelSpec& spec, const StopFlag& stop)
-      : fd_(fd),
-        size_(spec.size),
-        poll_(spec.poll),
-        yield_(spec.yield),
-        stop_(stop),
-        buffer_(spec.size * spec.batch) {
+      : BatchSender(spec, stop), fd_(fd), poll_(spec.poll), yield_(spec.yield) {
     struct stat status{};
     if (fstat(fd, &status) < 0) refuse("fstat");
     socket_ = S_ISSOCK(status.st_mode);
     set_waiting(fd, spec.poll);
   }
-  std::byte* claim() override {
-    if (filled_ == buffer_.size() && !flush()) return nullptr;
-    return stop_.load(std::memory_order_relaxed) ? nullptr : buffer_.data() + filled_;
-  }
-  void commit() override { filled_ += size_; }
   bool flush() override {
     std::size_t at = 0;
     while (at < filled_) {
@@ -93,13 +83,9 @@ class StreamSender final : public Sender {
 
  private:
   int fd_;
-  std::size_t size_;
   bool poll_;
   bool yield_;
   bool socket_ = false;
-  const StopFlag& stop_;
-  std::vector<std::byte> buffer_;
-  std::size_t filled_ = 0;
 };
 
 // recvmsg with room for a kernel time stamp; 0 where the kernel gave none.
@@ -181,23 +167,12 @@ class StreamReceiver final : public Receiver {
 };
 
 // Datagrams, and the messages of a POSIX queue: one call a message, whole messages only.
-class DatagramSender final : public Sender {
+class DatagramSender final : public BatchSender {
  public:
   DatagramSender(int fd, bool queue, const ChannelSpec& spec, const StopFlag& stop)
-      : fd_(fd),
-        queue_(queue),
-        size_(spec.size),
-        poll_(spec.poll),
-        yield_(spec.yield),
-        stop_(stop),
-        buffer_(spec.size * spec.batch) {
+      : BatchSender(spec, stop), fd_(fd), queue_(queue), poll_(spec.poll), yield_(spec.yield) {
     set_waiting(fd, spec.poll);
   }
-  std::byte* claim() override {
-    if (filled_ == buffer_.size() && !flush()) return nullptr;
-    return stop_.load(std::memory_order_relaxed) ? nullptr : buffer_.data() + filled_;
-  }
-  void commit() override { filled_ += size_; }
   bool flush() override {
     for (std::size_t at = 0; at < filled_;) {
       const auto* data = buffer_.data() + at;
@@ -220,12 +195,8 @@ class DatagramSender final : public Sender {
  private:
   int fd_;
   bool queue_;
-  std::size_t size_;
   bool poll_;
   bool yield_;
-  const StopFlag& stop_;
-  std::vector<std::byte> buffer_;
-  std::size_t filled_ = 0;
 };
 
 class DatagramReceiver final : public Receiver {

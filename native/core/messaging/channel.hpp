@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace latlab::messaging {
 
@@ -68,6 +69,24 @@ struct ChannelSpec {
   bool kernel_stamps = false;
   std::string library{};  // path of libzmq, where it isn't the system's
   int priority = 0;       // of SCHED_FIFO for threads that a library starts; 0 leaves them as they are
+};
+
+// Messages that are gathered until `batch` of them are flushed together.
+class BatchSender : public Sender {
+ public:
+  BatchSender(const ChannelSpec& spec, const StopFlag& stop)
+      : size_(spec.size), stop_(stop), buffer_(spec.size * spec.batch) {}
+  std::byte* claim() final {
+    if (filled_ == buffer_.size() && !flush()) return nullptr;
+    return stop_.load(std::memory_order_relaxed) ? nullptr : buffer_.data() + filled_;
+  }
+  void commit() final { filled_ += size_; }
+
+ protected:
+  std::size_t size_;
+  const StopFlag& stop_;
+  std::vector<std::byte> buffer_;
+  std::size_t filled_ = 0;
 };
 
 // Both throw std::invalid_argument for a spec that means nothing, std::system_error where the system refuses.

@@ -40,21 +40,14 @@ class PluginEnds {
   void* sender_ = nullptr;
 };
 
-class PluginSender final : public Sender {
+class PluginSender final : public BatchSender {
  public:
   PluginSender(std::shared_ptr<PluginEnds> ends, const ChannelSpec& spec, const StopFlag& stop)
-      : ends_(std::move(ends)),
+      : BatchSender(spec, stop),
+        ends_(std::move(ends)),
         send_(ends_->plugin().send),
         end_(ends_->sender()),
-        size_(spec.size),
-        yield_(spec.yield),
-        stop_(stop),
-        buffer_(spec.size * spec.batch) {}
-  std::byte* claim() override {
-    if (filled_ == buffer_.size() && !flush()) return nullptr;
-    return stop_.load(std::memory_order_relaxed) ? nullptr : buffer_.data() + filled_;
-  }
-  void commit() override { filled_ += size_; }
+        yield_(spec.yield) {}
   bool flush() override {
     std::size_t at = 0;
     for (unsigned tries = 0; at < filled_; ++tries) {
@@ -80,11 +73,7 @@ class PluginSender final : public Sender {
   std::shared_ptr<PluginEnds> ends_;
   decltype(latlab_messaging::send) send_;
   void* end_;
-  std::size_t size_;
   bool yield_;
-  const StopFlag& stop_;
-  std::vector<std::byte> buffer_;
-  std::size_t filled_ = 0;
 };
 
 class PluginReceiver final : public Receiver {
