@@ -6,7 +6,7 @@ import pytest
 from latlab.cli import main
 from latlab.errors import InputError, UsageError
 from latlab.queues import load, parse_remote_queue, readers_by_address
-from latlab.system.kernel.symbols import plain_name
+from latlab.system.kernel.binaries.symbols import plain_name
 
 pytest.importorskip("elftools", reason="symbols need the extra 'address'")
 

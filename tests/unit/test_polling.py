@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from latlab.system.kernel.elf_code import CodeFile
+from latlab.system.kernel.binaries.elf_code import CodeFile
 from latlab.system.kernel.polling import LOOKS, TAKES, Polling
 
 pytest.importorskip("capstone")

@@ -16,8 +16,8 @@ from latlab.model.schedule import Frame, Losses, Schedule, ScheduledThread, Sour
 from latlab.requests.connections import NEVER, REQUEST, Found
 from latlab.requests.faults import Faults
 from latlab.requests.judging.answer import tail_answer
+from latlab.requests.judging.summary import summarise
 from latlab.requests.parts import Account
-from latlab.requests.summary import summarise
 from latlab.stats.censored import censored_quantiles
 
 SERVER, WORKER = 11, 12

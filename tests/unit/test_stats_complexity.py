@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from latlab.stats.complexity import growth
+from latlab.stats.shapes.complexity import growth
 
 SIZES = [100, 300, 1000, 3000, 10_000, 30_000]
 LAWS: dict[str, Callable[[int], float]] = {

@@ -8,7 +8,7 @@ from latlab.model.requests import Requests
 from latlab.model.schedule import Schedule
 from latlab.requests.connections import Found, find_requests
 from latlab.requests.faults import Faults, cost_of_a_fault_ns
-from latlab.requests.summary import summarise
+from latlab.requests.judging.summary import summarise
 from latlab.schedule import Transfers, capture_command, capture_pids
 
 __all__ = ["of_transfers", "record"]

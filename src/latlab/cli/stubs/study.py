@@ -132,7 +132,7 @@ def record(
     """Run a Python COMMAND and record the component's results, without touching its code."""
     from dataclasses import replace
 
-    from latlab.stubs.studies import outside as _outside
+    from latlab.stubs.studies.sameness import outside as _outside
 
     count, changes = _outside.record(name, list(command), output, keyed=keyed, mutates=mutates)
     if as_json:
@@ -177,7 +177,7 @@ def replay(
     Exit code 1 where the command fails, says something else than without the stub, or calls the component
     less often than it was recorded.
     """
-    from latlab.stubs.studies import outside as _outside
+    from latlab.stubs.studies.sameness import outside as _outside
 
     found = _outside.replay(
         name,
@@ -246,7 +246,7 @@ def validate(
 
     Exit code 1 where two recordings differ, or the test fails or says something else with the stub.
     """
-    from latlab.stubs.studies import validate as _validate
+    from latlab.stubs.studies.sameness import validate as _validate
 
     result = _validate.validate(name, list(command), kind=kind, keyed=keyed, mutates=mutates)
     if output is not None:

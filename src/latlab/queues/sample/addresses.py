@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from latlab._core import queues as core
 from latlab.errors import InputError, UsageError
-from latlab.system.kernel.symbols import AddressBook
+from latlab.system.kernel.binaries.symbols import AddressBook
 
 __all__ = ["RemoteQueue", "parse_remote_queue", "readers_by_address"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from latlab import words
-from latlab.stats.complexity import growth
+from latlab.stats.shapes.complexity import growth
 
 __all__ = ["growth_json", "sweep_text", "threads_json"]
 

@@ -1,1 +1,1 @@
-"""The shape of a distribution: its humps."""
+"""Shapes: humps of a distribution, knees of a curve, laws by which times grow."""

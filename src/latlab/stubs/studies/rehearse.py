@@ -14,10 +14,10 @@ import numpy as np
 
 from latlab.errors import UsageError
 from latlab.stubs.components import trace as _trace
-from latlab.stubs.studies import outside as _outside
 from latlab.stubs.studies import runner as _lab
-from latlab.stubs.studies import validate as _validate
 from latlab.stubs.studies.question import StudyPlan, least_seconds, rounds_within
+from latlab.stubs.studies.sameness import outside as _outside
+from latlab.stubs.studies.sameness import validate as _validate
 
 #: Seconds for the runs of a rehearsal; one more is not begun after them.
 BUDGET_S = 3.0

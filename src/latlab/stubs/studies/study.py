@@ -25,12 +25,12 @@ from latlab.model.stubs import StudyPoint, StudyResult, StudyStep, WorkingPeriod
 from latlab.stubs.components import plan as _plan
 from latlab.stubs.studies import forecast as _forecast
 from latlab.stubs.studies import levels as _levels
-from latlab.stubs.studies import outside as _outside
 from latlab.stubs.studies import periods as _periods
 from latlab.stubs.studies import runner as _lab
 from latlab.stubs.studies import steps as _steps
 from latlab.stubs.studies import takes_over as _next
 from latlab.stubs.studies.question import LEAST_ROUNDS, StudyPlan, least_seconds, load_plan
+from latlab.stubs.studies.sameness import outside as _outside
 from latlab.words import duration
 
 __all__ = ["StudyPlan", "load_plan", "study"]
@@ -422,7 +422,7 @@ def _system(command: Sequence[str]) -> dict[str, float]:
 
 def _validated(plan: StudyPlan, command: Sequence[str], progress: Callable[[str], None]) -> tuple[bool, str]:
     """Whether the stub passed the system's own test, and what was said."""
-    from latlab.stubs.studies import validate as _validate
+    from latlab.stubs.studies.sameness import validate as _validate
 
     if plan.validation:
         return _validate.accepted(plan, plan.validation)

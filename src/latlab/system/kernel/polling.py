@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from latlab.system.kernel.elf_code import CodeFile
+from latlab.system.kernel.binaries.elf_code import CodeFile
 
 __all__ = ["LOOKS", "TAKES", "Polling"]
 

@@ -17,10 +17,10 @@ from latlab.model.evidence.said import said
 from latlab.model.evidence.studies import ValidationSaid
 from latlab.stubs.components import trace as _trace
 from latlab.stubs.components.state import fingerprint as fingerprint_of
-from latlab.stubs.studies import outside as _outside
 from latlab.stubs.studies import runner as _lab
-from latlab.stubs.studies.outside import STATE, last_said, output_differs, recorded, run
 from latlab.stubs.studies.question import StudyPlan
+from latlab.stubs.studies.sameness import outside as _outside
+from latlab.stubs.studies.sameness.outside import STATE, last_said, output_differs, recorded, run
 
 
 def validate(

@@ -18,8 +18,8 @@ from latlab.stubs.components import plan as _plan
 from latlab.stubs.components import session as _session
 from latlab.stubs.components import trace as _trace
 from latlab.stubs.studies import runner as _lab
-from latlab.stubs.studies import same as _same
 from latlab.stubs.studies.question import StudyPlan
+from latlab.stubs.studies.sameness import same as _same
 
 #: What to do where a stub lets a change of state go.
 STATE = 'what a call changes is kept where it is named: @component(mutates=("self",)), or any other argument'
