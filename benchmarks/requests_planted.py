@@ -233,12 +233,20 @@ def _bursts(stack: ExitStack, _: int, port: int, chance: random.Random) -> None:
 
 
 def _row_lock(stack: ExitStack, _: int, port: int, chance: random.Random) -> None:
+    """Somebody who keeps a row to himself while he thinks: none of his statements takes long."""
     ended = threading.Event()
-    script = "begin; update t set n = n + 1 where id = 7; select pg_sleep(0.03); commit"
+    words = ["psql", "-q", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
+    client = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
 
     def often() -> None:
-        while not ended.wait(chance.uniform(0.2, 0.4)):
-            psql(port, script)
+        with client:
+            assert client.stdin is not None
+            while not ended.wait(chance.uniform(0.2, 0.4)):
+                client.stdin.write("begin;\nupdate t set n = n + 1 where id = 7;\n")
+                client.stdin.flush()
+                ended.wait(0.03)
+                client.stdin.write("commit;\n")
+                client.stdin.flush()
 
     thread = threading.Thread(target=often)
     thread.start()
