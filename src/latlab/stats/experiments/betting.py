@@ -134,16 +134,16 @@ def _quantile(values: Floats, share: float) -> Floats:
     at = share * (len(values) - 1)
     low = int(at)
     rest, high = at - low, min(low + 1, len(values) - 1)
-    parted = np.partition(values, (low, high), axis=0)
-    apart = parted[high] - parted[low]
-    return parted[low] + apart * rest if rest < 0.5 else parted[high] - apart * (1 - rest)
+    parted: Floats = np.partition(values, (low, high), axis=0)
+    apart: Floats = parted[high] - parted[low]
+    return np.asarray(parted[low] + apart * rest if rest < 0.5 else parted[high] - apart * (1 - rest))
 
 
 def _median(values: Floats) -> Floats:
     """As `_quantile`, of numpy's median."""
     low, high = (len(values) - 1) // 2, len(values) // 2
-    parted = np.partition(values, (low, high), axis=0)
-    return (parted[low] + parted[high]) / 2
+    parted: Floats = np.partition(values, (low, high), axis=0)
+    return np.asarray((parted[low] + parted[high]) / 2)
 
 
 def _apart(values: Floats) -> Floats:
