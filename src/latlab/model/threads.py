@@ -78,8 +78,9 @@ class Role:
         blocked: share of the threads' time by what they wait for.
         busy: share of the time in which they wait for nobody else in the program.
         limits: share of the program's progress that waited for this role.
-        spins: whether it polls without progress. paced: whether it begins each round when that is due, and
-            sleeps for what its work leaves until then: to work faster makes it sleep for longer.
+        spins: whether it polls without progress.
+        paced: whether it begins each round when that is due, and sleeps for what its work leaves until then:
+            to work faster makes it sleep for longer.
         code: where it mostly runs; of one that mostly waits where it does.
         name: by where its threads start or wait.
         pids: its processes.
