@@ -1,4 +1,7 @@
-"""What each role's time, and with it the program's progress, depended on: block of time by block of time."""
+"""What each role's time, and with it the program's progress, depended on: block of time by block of time.
+
+Over 400 lines: one table of causes, filled by the path of progress, and read by what asks for its shares.
+"""
 
 from __future__ import annotations
 
