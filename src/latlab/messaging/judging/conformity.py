@@ -342,8 +342,8 @@ def _files() -> set[str]:
     """Files of ours where programs leave them."""
     found = set()
     for folder in {tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", str(Path.cwd())}:
-        with contextlib.suppress(OSError):
-            for entry in os.scandir(folder):
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
                 with contextlib.suppress(OSError):
                     if entry.stat(follow_symlinks=False).st_uid == os.geteuid():
                         found.add(entry.path)

@@ -21,8 +21,8 @@ def threads_of(*pids: int) -> list[str]:
     found = []
     for root in pids:
         for pid in descendants(root):
-            with contextlib.suppress(OSError):
-                found += [f"{task.path}/schedstat" for task in os.scandir(f"/proc/{pid}/task")]
+            with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/task") as tasks:
+                found += [f"{task.path}/schedstat" for task in tasks]
     return found
 
 

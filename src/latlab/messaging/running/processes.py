@@ -168,9 +168,10 @@ def cpu_ns(pid: int) -> int | None:
     """
     total = 0
     try:
-        for task in os.scandir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError):
-                total += int(Path(task.path, "schedstat").read_text().split()[0])
+        with os.scandir(f"/proc/{pid}/task") as tasks:
+            for task in tasks:
+                with contextlib.suppress(OSError):
+                    total += int(Path(task.path, "schedstat").read_text().split()[0])
     except OSError:
         return None
     return total
@@ -188,9 +189,10 @@ def descendants(pid: int) -> list[int]:
     """A process and all that it started, now."""
     found = [pid]
     for parent in found:
-        with contextlib.suppress(OSError):
-            for task in os.scandir(f"/proc/{parent}/task"):
-                found += [int(child) for child in Path(task.path, "children").read_text().split()]
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{parent}/task") as tasks:
+            for task in tasks:
+                with contextlib.suppress(OSError):  # a thread that has ended since
+                    found += [int(child) for child in Path(task.path, "children").read_text().split()]
     return found
 
 
