@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 from latlab.errors import InputError, UnavailableError, UsageError
+from latlab.model.evidence.machine import SettingCost, SettingUnknown, SettingValue
+from latlab.model.evidence.said import kind_of, values_of
 from latlab.system.clocks import facts_of, recommend
 from latlab.system.settings.catalogue import PROFILES, SOURCES, check, settings
 from latlab.system.settings.masks import InterruptAffinity, mask_of, mask_text
@@ -110,6 +112,10 @@ def test_every_wrong_setting_is_found_with_its_value_cost_and_command(noisy: Pat
         " /sys/devices/system/cpu/cpu3/cpuidle/state[1-9]*/disable"
     )
     assert found["C-states"].value == "idle states are enabled"
+    kinds = {name: (kind_of(one.value or ""), kind_of(one.cost)) for name, one in found.items()}
+    assert kinds["C-states"] == (SettingValue.IDLE_STATES, SettingCost.IDLE_STATES)
+    assert kind_of(found["turbo"].unavailable or "") is SettingUnknown.NO_CPUFREQ
+    assert values_of(found["network queues"].value or "") == {"count": 1, "whole": 2, "cpus": "2,3"}
     assert found["wake-up latency limit"].value == "none"
     assert found["network queues"].value == "1 of 2 hand packets to CPU 2,3"
     assert found["irqbalance"].value == "running (process 77)"

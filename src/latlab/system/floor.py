@@ -17,9 +17,10 @@ from typing import Any
 
 from latlab.errors import InputError, UnavailableError
 from latlab.formats import documents
+from latlab.model.evidence.machine import FloorRefused, FloorUnknown
+from latlab.model.evidence.said import said
 from latlab.model.machine.environment import Fact
 from latlab.model.machine.jitter import CoreJitter, JitterResult
-from latlab.words import duration, share
 
 __all__ = ["FACTS", "LEAST_S", "facts", "floor_files", "refused", "remember"]
 
@@ -29,7 +30,6 @@ _OTHERS_BUSY = 0.1  # CPUs that others may use meanwhile
 _OTHERS_GAPS = 0.01  # of a core's time that other threads may take
 FACTS = ("measured_at", "age_s", "seconds", "p50_ns", "p99.9_ns", "max_ns", "gap_share", "gaps_hz", "cores")
 _FIGURES = ("p50_ns", "p99.9_ns", "max_ns", "gap_share", "gaps_hz")  # of the worst core
-_MAKE = "measure it with `latlab jitter -r 10`"
 
 
 def refused(result: JitterResult) -> str | None:
@@ -39,13 +39,13 @@ def refused(result: JitterResult) -> str | None:
     """
     shortest = min(core.ns(core.wall_ticks) for core in result.cores) / 1e9
     if not result.whole:
-        return "it was broken off"
+        return said(FloorRefused.BROKEN_OFF)
     if shortest < LEAST_S:
-        return f"it took {shortest:.2g} s, and {LEAST_S:g} s are needed"
+        return said(FloorRefused.SHORT, seconds=shortest, least=LEAST_S)
     if result.others_busy is None:
-        return "what other processes did meanwhile is not known"
+        return said(FloorRefused.OTHERS_UNKNOWN)
     if result.others_busy > _OTHERS_BUSY:
-        return f"other processes used {result.others_busy:.2g} CPUs meanwhile"
+        return said(FloorRefused.OTHERS_BUSY, cpus=result.others_busy)
     wall = {core.cpu: core.ns(core.wall_ticks) for core in result.cores}
     taken = dict.fromkeys(wall, 0.0)
     for one in result.sources:
@@ -53,7 +53,7 @@ def refused(result: JitterResult) -> str | None:
             taken[one.cpu] += one.total_ns or 0.0
     worst = max(taken, key=lambda cpu: taken[cpu] / wall[cpu])
     if taken[worst] / wall[worst] > _OTHERS_GAPS:
-        return f"other threads took {share(taken[worst] / wall[worst])} of CPU {worst}'s time"
+        return said(FloorRefused.OTHER_THREADS, part=taken[worst] / wall[worst], cpu=worst)
     return None
 
 
@@ -124,7 +124,7 @@ def facts(root: Path = Path("/"), *, cpus: Sequence[int] | None = None) -> dict[
         cpus: in place of those of this process.
     """
     used = sorted(os.sched_getaffinity(0) if cpus is None else cpus)
-    why = f"not measured on this machine yet; {_MAKE}"
+    why: str = said(FloorUnknown.NOT_MEASURED)
     for path in floor_files(root):
         if not path.is_file():
             continue
@@ -143,16 +143,15 @@ def _read(path: Path, used: Sequence[int], root: Path) -> dict[str, Any] | str:
     document = documents.read(path)
     machine = _machine(root)
     if document.get("schema") != SCHEMA:
-        return f"kept by another version of latlab; {_MAKE}"
+        return said(FloorUnknown.OTHER_VERSION)
     if any(document.get(key) != machine[key] for key in ("host", "kernel")):
-        return f"measured on another machine or kernel; {_MAKE}"
+        return said(FloorUnknown.OTHER_MACHINE)
     if document.get("boot") != machine["boot"]:
-        return f"measured before this start of the machine; {_MAKE}"
+        return said(FloorUnknown.EARLIER_START)
     try:
         cores = {int(one["cpu"]): one for one in document["cores"]}
         if missing := sorted(set(used) - set(cores)):
-            named = ",".join(map(str, used))
-            return f"CPU {missing[0]} is used here and was not measured; {_MAKE[:-1]} --cpus {named}`"
+            return said(FloorUnknown.OTHER_CPUS, cpu=missing[0], cpus=",".join(map(str, used)))
         chosen = [cores[cpu] for cpu in used]
         age = (_now() - datetime.datetime.fromisoformat(document["measured_at"])).total_seconds()
         return {
@@ -161,10 +160,16 @@ def _read(path: Path, used: Sequence[int], root: Path) -> dict[str, Any] | str:
             "seconds": float(min(one["seconds"] for one in chosen)),
             **{name: float(max(one[name] for one in chosen)) for name in _FIGURES},
             "cores": [
-                f"CPU {one['cpu']}: p50 {duration(one['p50_ns'])}, p99.9 {duration(one['p99.9_ns'])}, "
-                f"max {duration(one['max_ns'])}, {one['gaps_hz']:.0f} gaps/s"
+                said(
+                    FloorUnknown.CORE,
+                    cpu=one["cpu"],
+                    p50_ns=one["p50_ns"],
+                    p99_9_ns=one["p99.9_ns"],
+                    max_ns=one["max_ns"],
+                    gaps_hz=one["gaps_hz"],
+                )
                 for one in chosen
             ],
         }
     except (KeyError, TypeError, ValueError):
-        return f"{path} is not a floor; {_MAKE}"
+        return said(FloorUnknown.NOT_A_FLOOR, path=str(path))

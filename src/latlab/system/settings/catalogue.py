@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from latlab.model.evidence.machine import SettingCost, SettingFix, SettingUnknown, SettingValue
+from latlab.model.evidence.said import said
 from latlab.system.settings import network as _network
 from latlab.system.settings import readings as _readings
 from latlab.system.settings.masks import InterruptAffinity, MaskSetting, SiblingSetting
@@ -16,13 +18,6 @@ from latlab.system.settings.setting import FactSetting, FileSetting, Finding, Se
 from latlab.system.settings.shield import ShieldSetting
 
 __all__ = ["PROFILES", "SOURCES", "Finding", "Setting", "check", "settings"]
-
-
-def _boot(parameter: str) -> str:
-    return f"add {parameter} to the kernel's command line and boot again"
-
-
-_NO_DEBUGFS = "debugfs is not mounted: sudo mount -t debugfs none /sys/kernel/debug"
 
 
 def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
@@ -35,24 +30,24 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
         cost: str,
         good: Sequence[str],
         mend: str = "",
-        missing: str = "this kernel has no such setting",
+        missing: str = said(SettingUnknown.NO_SETTING),
     ) -> FileSetting:
         return FileSetting(
             root, name, tuple(patterns), wanted, cost, lambda value: value in good, mend, missing
         )
 
-    def mask(name: str, patterns: Sequence[str], what: str, cost: str) -> MaskSetting:
-        return MaskSetting(root, name, tuple(patterns), what, cost, tuple(cpus))
+    def mask(name: str, patterns: Sequence[str], value: SettingValue, cost: str) -> MaskSetting:
+        return MaskSetting(root, name, tuple(patterns), value, cost, tuple(cpus))
 
     named = ",".join(map(str, cpus)) or "<cpus>"
-    cpu, virtual = "sys/devices/system/cpu", "no cpufreq (usual in a virtual machine): the host decides"
+    cpu, virtual = "sys/devices/system/cpu", said(SettingUnknown.NO_CPUFREQ)
     debugfs = any((root / "sys/kernel/debug").glob("*"))
     found: list[Setting] = [
         file(
             "governor",
             [f"{cpu}/cpu[0-9]*/cpufreq/scaling_governor"],
             "performance",
-            "the first ms after idle run slowly: up to 2 times",
+            said(SettingCost.GOVERNOR),
             ["performance"],
             missing=virtual,
         ),
@@ -60,15 +55,15 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "turbo (Intel)",
             [f"{cpu}/intel_pstate/no_turbo"],
             "1",
-            "the frequency follows temperature and neighbours: some % a run",
+            said(SettingCost.TURBO_INTEL),
             ["1"],
-            missing="no intel_pstate",
+            missing=said(SettingUnknown.NO_INTEL_PSTATE),
         ),
         file(
             "turbo",
             [f"{cpu}/cpufreq/boost"],
             "0",
-            "the frequency follows temperature and neighbours: some % from run to run",
+            said(SettingCost.TURBO),
             ["0"],
             missing=virtual,
         ),
@@ -76,139 +71,137 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "energy bias",
             [f"{cpu}/cpu[0-9]*/cpufreq/energy_performance_preference"],
             "performance",
-            "the processor lowers its clock while it waits for memory: some % a run",
+            said(SettingCost.ENERGY_BIAS),
             ["performance"],
-            missing="no hardware-managed frequency (usual in a virtual machine)",
+            missing=said(SettingUnknown.NO_MANAGED_FREQUENCY),
         ),
         FileSetting(
             root,
             "C-states",
             tuple(f"{cpu}/cpu{one}/cpuidle/state[1-9]*/disable" for one in [*map(str, cpus)] or ["[0-9]*"]),
             "1",
-            "a core that idled wakes up 1 to 200 µs later, by the depth of its sleep",
+            said(SettingCost.IDLE_STATES),
             lambda value: value == "1",
-            missing="no cpuidle, or polling alone: the host decides",
+            missing=said(SettingUnknown.NO_CPUIDLE),
             every=True,
-            said={"0": "idle states are enabled", "1": "disabled"},
+            meaning={"0": said(SettingValue.IDLE_STATES), "1": said(SettingValue.NO_IDLE_STATES)},
         ),
         FactSetting(
             "wake-up latency limit",
-            "cores may sleep as deeply as they like, and wake up that much later",
+            said(SettingCost.WAKE_UP_LIMIT),
             r"exec 9<>/dev/cpu_dma_latency && printf '\0\0\0\0' >&9  # holds while this shell runs",
             _of(_readings.wake_up_limit, root),
         ),
         SiblingSetting(root, tuple(cpus)),
         FactSetting(
             "isolation and nohz",
-            "other threads, and 100 to 1000 ticks a second, interrupt a core that isn't isolated",
-            _boot(f"isolcpus={named} nohz_full={named} rcu_nocbs={named}"),
+            said(SettingCost.ISOLATION),
+            said(SettingFix.BOOT, parameter=f"isolcpus={named} nohz_full={named} rcu_nocbs={named}"),
             lambda: _readings.isolation(root, cpus),
         ),
         FactSetting(
             "RCU offload",
-            "the kernel's deferred frees run on the core: 1 to 100 µs at a time",
-            _boot(f"rcu_nocbs={named}"),
+            said(SettingCost.RCU_OFFLOAD),
+            said(SettingFix.BOOT, parameter=f"rcu_nocbs={named}"),
             lambda: _readings.rcu_offload(root, cpus),
         ),
         InterruptAffinity(root, tuple(cpus)),
         mask(
             "new interrupts' affinity",
             ["proc/irq/default_smp_affinity"],
-            "would send new interrupts to",
-            "a device that is started later interrupts a measuring core",
+            SettingValue.MASKS_SEND,
+            said(SettingCost.NEW_INTERRUPTS),
         ),
         FactSetting(
             "irqbalance",
-            "it moves interrupts back to the cores that they were moved off, every 10 s",
+            said(SettingCost.IRQBALANCE),
             "sudo systemctl stop irqbalance",
             _of(_readings.irqbalance, root),
         ),
         mask(
             "network queues",
             ["sys/class/net/*/queues/*/[rx]ps_cpus"],
-            "hand packets to",
-            "packets of others are worked on by a measuring core: 5 to 50 µs each",
+            SettingValue.MASKS_HAND,
+            said(SettingCost.NETWORK_QUEUES),
         ),
         FactSetting(
             "interrupt coalescing",
-            "a card holds a packet back for this time, waiting for more",
+            said(SettingCost.COALESCING),
             "sudo ethtool -C <card> adaptive-rx off rx-usecs 0",
             _of(_network.coalescing, root),
         ),
         FactSetting(
             "energy-efficient Ethernet",
-            "a link that slept takes 5 to 30 µs to wake up",
+            said(SettingCost.ENERGY_EFFICIENT_ETHERNET),
             "sudo ethtool --set-eee <card> eee off",
             _of(_network.energy_efficient_ethernet, root),
         ),
         mask(
             "work queues",
             ["sys/devices/virtual/workqueue/cpumask"],
-            "may run on",
-            "kworker threads take 5 to 100 µs at a time",
+            SettingValue.MASKS_RUN,
+            said(SettingCost.WORK_QUEUES),
         ),
         mask(
             "writeback",
             ["sys/devices/virtual/workqueue/writeback/cpumask"],
-            "may run on",
-            "dirty pages are written out by a measuring core: up to ms",
+            SettingValue.MASKS_RUN,
+            said(SettingCost.WRITEBACK),
         ),
         ShieldSetting(root, tuple(cpus)),
         file(
             "real-time limit",
             ["proc/sys/kernel/sched_rt_runtime_us"],
             "-1",
-            "a real-time thread that spins loses 50 ms of each second",
+            said(SettingCost.REAL_TIME_LIMIT),
             ["-1"],
         ),
         file(
             "fair server",
             ["sys/kernel/debug/sched/fair_server/cpu[0-9]*/runtime"],
             "0",
-            "since Linux 6.12 it gives others 50 ms of each second, in place of the real-time limit",
+            said(SettingCost.FAIR_SERVER),
             ["0"],
-            missing="no fair server here (Linux before 6.12)" if debugfs else _NO_DEBUGFS,
+            missing=said(SettingUnknown.NO_FAIR_SERVER) if debugfs else said(SettingUnknown.NO_DEBUGFS),
         ),
         file(
             "transparent huge pages",
             ["sys/kernel/mm/transparent_hugepage/enabled"],
             "madvise",
-            "khugepaged and faults of 2 MiB: stalls up to ms",
+            said(SettingCost.HUGE_PAGES),
             ["madvise", "never"],
         ),
         file(
             "same-page merging (KSM)",
             ["sys/kernel/mm/ksm/run"],
             "0",
-            "ksmd compares pages on any core, and a write to a merged page faults: 1 to 5 µs",
+            said(SettingCost.SAME_PAGES),
             ["0"],
         ),
-        FactSetting(
-            "swap", "a page that was swapped out takes ms", "sudo swapoff -a", _of(_readings.swap, root)
-        ),
+        FactSetting("swap", said(SettingCost.SWAP), "sudo swapoff -a", _of(_readings.swap, root)),
         file(
             "clock source",
             ["sys/devices/system/clocksource/clocksource0/current_clocksource"],
             "tsc",
-            "a clock other than the TSC costs a system call or more: 0.2 to 2 µs a reading",
+            said(SettingCost.CLOCK_SOURCE),
             ["tsc", "kvm-clock", "arch_sys_counter"],
         ),
         file(
             "address layout (ASLR)",
             ["proc/sys/kernel/randomize_va_space"],
             "0",
-            "caches and branch predictors meet another layout each run: some % between runs",
+            said(SettingCost.ADDRESS_LAYOUT),
             ["0"],
         ),
         FactSetting(
             "mitigations",
-            "each system call and interrupt costs 0.1 to 1 µs more",
-            _boot("mitigations=off"),
+            said(SettingCost.MITIGATIONS),
+            said(SettingFix.BOOT, parameter="mitigations=off"),
             _of(_readings.mitigations, root),
         ),
         FactSetting(
             "timer slack",
-            "each sleep ends up to this much later",
+            said(SettingCost.TIMER_SLACK),
             "echo 1 > /proc/$$/timerslack_ns  # for this shell and what it starts",
             _of(_readings.timer_slack, root),
         ),
@@ -216,14 +209,14 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "NMI watchdog",
             ["proc/sys/kernel/nmi_watchdog"],
             "0",
-            "a non-maskable interrupt now and then, and one hardware counter less",
+            said(SettingCost.NMI_WATCHDOG),
             ["0"],
         ),
         file(
             "soft watchdog",
             ["proc/sys/kernel/soft_watchdog"],
             "0",
-            "a timer and a thread on every core, every 4 s: 5 to 20 µs",
+            said(SettingCost.SOFT_WATCHDOG),
             ["0"],
         ),
         FileSetting(
@@ -231,7 +224,7 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "statistics interval",
             ("proc/sys/vm/stat_interval",),
             "120",
-            "every core folds its memory statistics at this interval, in seconds: 5 to 50 µs",
+            said(SettingCost.STATISTICS_INTERVAL),
             lambda value: value.isdigit() and int(value) >= 60,
         ),
         FileSetting(
@@ -239,39 +232,39 @@ def settings(root: Path = Path("/"), cpus: Sequence[int] = ()) -> list[Setting]:
             "perf's sample rate",
             ("proc/sys/kernel/perf_event_max_sample_rate",),
             "1000",
-            "a profiler of somebody else may interrupt each core at this rate, in Hz: 1 to 5 µs each",
+            said(SettingCost.SAMPLE_RATE),
             lambda value: value.isdigit() and int(value) <= 1000,
         ),
         file(
             "automatic NUMA balancing",
             ["proc/sys/kernel/numa_balancing"],
             "0",
-            "page faults of its own making",
+            said(SettingCost.NUMA_BALANCING),
             ["0"],
         ),
         file(
             "timer migration",
             ["proc/sys/kernel/timer_migration"],
             "0",
-            "others' timers run on this core",
+            said(SettingCost.TIMER_MIGRATION),
             ["0"],
         ),
         FactSetting(
             "load by other processes",
-            "they preempt, and they empty the shared caches",
-            f"stop them, or shield cores: sudo latlab system tune --apply --for jitter --cpus {named}",
+            said(SettingCost.LOAD),
+            said(SettingFix.SHIELD, cpus=named),
             _of(_readings.load, root),
         ),
         FactSetting(
             "CPU quota",
-            "the kernel stops the whole container until the quota's next period: tens of ms",
-            "start the container without it: docker update --cpus 0 <container>",
+            said(SettingCost.QUOTA),
+            said(SettingFix.NO_QUOTA),
             _of(_readings.quota, root),
         ),
         FactSetting(
             "steal time",
-            "the host ran something else on our CPU",
-            "use a dedicated host, or pin the virtual CPUs",
+            said(SettingCost.STEAL),
+            said(SettingFix.DEDICATED_HOST),
             _of(_readings.steal, root),
         ),
     ]

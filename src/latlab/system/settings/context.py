@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from latlab.errors import UnavailableError, UsageError
+from latlab.model.evidence.machine import ChangeSaid
+from latlab.model.evidence.said import said
 
 __all__ = ["Conditions", "ConditionsWarning", "OnFailure", "Scheduling", "measuring"]
 
@@ -104,7 +106,7 @@ def measuring(
             try:
                 undo.append(step.apply())
             except OSError as error:
-                reason = f"{step.name} {step.value} was refused ({error.strerror})"
+                reason = said(ChangeSaid.REFUSED, name=step.name, value=step.value, why=str(error.strerror))
                 conditions.failed[step.name] = reason
                 if on_failure == "error":
                     raise UnavailableError(reason, remedy=step.remedy) from None

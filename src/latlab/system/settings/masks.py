@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from latlab.errors import UnavailableError, UsageError
+from latlab.model.evidence.machine import SettingCost, SettingUnknown, SettingValue
+from latlab.model.evidence.said import said
 from latlab.system.cpus import parse_cpu_list
 from latlab.system.settings.setting import Finding, Shown, put, read_text
 
 __all__ = ["InterruptAffinity", "MaskSetting", "SiblingSetting", "mask_of", "mask_text"]
 
-_NO_CPUS = "no measuring cores are named: give --cpus"
+_NO_CPUS = said(SettingUnknown.NO_CPUS_NAMED)
 
 
 def mask_of(text: str) -> set[int]:
@@ -62,17 +64,17 @@ class MaskSetting(Shown):
 
     Attributes:
         patterns: globs below the root; the first that finds files is used.
-        what: does the files' owner with those CPUs, as "may run on".
+        value: says what the files' owner does with those CPUs.
         cpus: the measuring CPUs; empty to only look.
     """
 
     root: Path
     name: str
     patterns: tuple[str, ...]
-    what: str
+    value: SettingValue
     cost: str
     cpus: tuple[int, ...] = ()
-    missing: str = "this kernel has no such mask"
+    missing: str = said(SettingUnknown.NO_MASK)
 
     def _paths(self) -> list[Path]:
         return next((found for one in self.patterns if (found := sorted(self.root.glob(one)))), [])
@@ -97,8 +99,8 @@ class MaskSetting(Shown):
 
     def found(self) -> Finding:
         """How many of the masks hold a measuring CPU."""
-        count, chosen = len(self.files()), ",".join(map(str, self.cpus))
-        value = f"{count} of {len(self._paths())} {self.what} CPU {chosen}"
+        count, kind = len(self.files()), self.value
+        value = said(kind, count=count, whole=len(self._paths()), cpus=",".join(map(str, self.cpus)))
         return Finding(self.name, value, None, count == 0, self.cost, _tune(self.cpus) if count else "")
 
     def write(self) -> None:
@@ -138,12 +140,12 @@ class InterruptAffinity(Shown):
     root: Path
     cpus: tuple[int, ...] = ()
     name: str = field(default="interrupt affinity", init=False)
-    cost = "device interrupts on a measuring core take 1 to 50 µs each"
+    cost = said(SettingCost.INTERRUPTS)
 
     def available(self) -> str | None:
         """Why it isn't there; None where it is."""
         if not any(self.root.glob("proc/irq/*/smp_affinity_list")):
-            return "no /proc/irq here"
+            return said(SettingUnknown.NO_INTERRUPTS)
         return None if self.cpus else _NO_CPUS
 
     def files(self) -> dict[Path, str]:
@@ -161,7 +163,7 @@ class InterruptAffinity(Shown):
     def found(self) -> Finding:
         """How many interrupts may come to the measuring CPUs."""
         count, whole = len(self.files()), len(list(self.root.glob("proc/irq/*/smp_affinity_list")))
-        value = f"{count} of {whole} may run on CPU {','.join(map(str, self.cpus))}"
+        value = said(SettingValue.MASKS_RUN, count=count, whole=whole, cpus=",".join(map(str, self.cpus)))
         return Finding(self.name, value, None, count == 0, self.cost, _tune(self.cpus) if count else "")
 
     def write(self) -> None:
@@ -185,7 +187,7 @@ class SiblingSetting(Shown):
     root: Path
     cpus: tuple[int, ...] = ()
     name: str = field(default="SMT siblings", init=False)
-    cost = "a busy sibling takes up to half of a core's units"
+    cost = said(SettingCost.SIBLINGS)
 
     def _lists(self) -> dict[int, list[int]]:
         found = {}
@@ -195,7 +197,7 @@ class SiblingSetting(Shown):
 
     def available(self) -> str | None:
         """Why it isn't known; None where it is."""
-        return None if self._lists() else "this kernel publishes no topology"
+        return None if self._lists() else said(SettingUnknown.NO_TOPOLOGY)
 
     def _siblings(self) -> list[int]:
         """Those that are online and don't measure themselves."""
@@ -215,11 +217,18 @@ class SiblingSetting(Shown):
         if self.cpus:
             shared = ", ".join(f"CPU {cpu}" for cpu in self._siblings())
             chosen = ",".join(map(str, self.cpus))
-            who = f"{shared} share" if shared else "no other CPU shares"
-            value = f"{who} a core with CPU {chosen}"
+            value = (
+                said(SettingValue.SHARE_CORE, siblings=shared, cpus=chosen)
+                if shared
+                else said(SettingValue.NONE_SHARES_CORE, cpus=chosen)
+            )
             return Finding(self.name, value, None, not shared, self.cost, _tune(self.cpus) if shared else "")
         pairs = sorted({",".join(map(str, one)) for one in self._lists().values() if len(one) > 1})
-        value = f"cores shared by {'; '.join(pairs)}" if pairs else "no core is shared"
+        value = (
+            said(SettingValue.SHARED_CORES, pairs="; ".join(pairs))
+            if pairs
+            else said(SettingValue.NO_SHARED_CORE)
+        )
         mend = "echo off | sudo tee /sys/devices/system/cpu/smt/control" if pairs else ""
         return Finding(self.name, value, None, not pairs, self.cost, mend)
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from latlab.errors import LatlabError, UsageError
+from latlab.model.evidence.machine import ChangeSaid, ProbeSaid
+from latlab.model.evidence.said import said
 from latlab.model.statistics.paired import PairedResult, Ruling
 from latlab.stats.experiments.paired import interleaving, judge
 from latlab.system.settings.probe import MEASURES
@@ -45,7 +47,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "memory": ("automatic NUMA balancing", "transparent huge pages", "same-page merging (KSM)"),
     "limits of real time": ("real-time limit", "fair server"),
 }
-_UNSEEN = {"address layout (ASLR)": "it changes runs, not gaps: kept without a verdict"}
+_UNSEEN = {"address layout (ASLR)": said(ChangeSaid.KEPT_UNSEEN)}
 _SMALLEST = 0.05  # a change of the gaps' time that matters
 _MOST_PAIRS = 24
 _HOPELESS = 12  # pairs after which a verdict that is far off is given up
@@ -173,8 +175,7 @@ def _tried(
         write()
     elif not helps:
         write_back(before)
-    said = f"{name}: {_words(result)}"
-    outcome = ("applied" if helps else "taken back", said, _figures(result))
+    outcome = ("applied" if helps else "taken back", _told(name, result), _figures(result))
     return {**told, **{setting.name: outcome for setting in kept}}
 
 
@@ -194,13 +195,17 @@ def _figures(result: PairedResult) -> dict[str, Any]:
     }
 
 
-def _words(result: PairedResult) -> str:
-    low, high = result.interval
-    effect = f"gap time {100 * (result.effect or 0.0):+.0f} %"
-    bounds = " to ".join("?" if one is None else f"{100 * one:+.0f} %" for one in (low, high))
+def _told(group: str, result: PairedResult) -> str:
+    low, high = (
+        said(ChangeSaid.NOT_BOUND) if one is None else said(ChangeSaid.BOUND, percent=100 * one)
+        for one in result.interval
+    )
     verdict = {
-        Ruling.FASTER: "it helps",
-        Ruling.SLOWER: "it makes things worse",
-        Ruling.EQUIVALENT: "it changes nothing that matters",
-    }.get(result.verdict, "no effect was detected")
-    return f"{verdict} ({effect} [{bounds}], {result.pairs} pairs)"
+        Ruling.FASTER: ProbeSaid.HELPS,
+        Ruling.SLOWER: ProbeSaid.WORSE,
+        Ruling.EQUIVALENT: ProbeSaid.NOTHING_THAT_MATTERS,
+    }.get(result.verdict, ProbeSaid.NO_EFFECT)
+    return said(
+        ChangeSaid.MEASURED, group=group, verdict=said(verdict), percent=100 * (result.effect or 0.0),
+        low=low, high=high, pairs=result.pairs,
+    )  # fmt: skip

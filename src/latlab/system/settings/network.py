@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from latlab.errors import UnavailableError
+from latlab.model.evidence.machine import SettingUnknown, SettingValue
+from latlab.model.evidence.said import said
 
 __all__ = ["coalescing", "energy_efficient_ethernet"]
 
@@ -43,7 +45,7 @@ def ask(card: str, command: int, words: int) -> tuple[int, ...]:
 def _asked(root: Path, command: int, words: int, ask: Ask) -> dict[str, tuple[int, ...]]:
     names = cards(root)
     if not names:
-        raise UnavailableError("no network card here")
+        raise UnavailableError(said(SettingUnknown.NO_CARD))
     found = {}
     for name in names:
         try:
@@ -51,27 +53,26 @@ def _asked(root: Path, command: int, words: int, ask: Ask) -> dict[str, tuple[in
         except OSError:
             continue
     if not found:
-        raise UnavailableError(
-            f"the driver of {', '.join(names)} does not tell it (usual in a virtual machine)"
-        )
+        raise UnavailableError(said(SettingUnknown.NOT_TOLD, cards=", ".join(names)))
     return found
 
 
 def coalescing(root: Path, ask: Ask = ask) -> tuple[str, bool]:
     """For how long each card holds interrupts back."""
-    said, good = [], True
+    told, good = list[str](), True
     for name, words in _asked(root, _GET_COALESCE, _COALESCE_WORDS, ask).items():
-        adaptive = ", adaptive" if words[_ADAPTIVE_RX] else ""
-        said.append(f"{name}: received {words[_RX_US]} µs{adaptive}, sent {words[_TX_US]} µs")
-        good = good and words[_RX_US] <= _HELD_BACK_US and not adaptive
-    return "; ".join(said), good
+        kind = SettingValue.COALESCED_ADAPTIVELY if words[_ADAPTIVE_RX] else SettingValue.COALESCED
+        told.append(said(kind, card=name, received_us=words[_RX_US], sent_us=words[_TX_US]))
+        good = good and words[_RX_US] <= _HELD_BACK_US and not words[_ADAPTIVE_RX]
+    return told[0] if len(told) == 1 else "; ".join(told), good
 
 
 def energy_efficient_ethernet(root: Path, ask: Ask = ask) -> tuple[str, bool]:
     """Whether a link may sleep."""
     found = _asked(root, _GET_EEE, _EEE_WORDS, ask)
-    said = {
-        name: ("on, and in use" if words[_EEE_ACTIVE] else "on") if words[_EEE_ENABLED] else "off"
+    enabled = [name for name, words in found.items() if words[_EEE_ENABLED]]
+    told = {
+        name: "off" if name not in enabled else said(SettingValue.LINK_SLEEPS) if words[_EEE_ACTIVE] else "on"
         for name, words in found.items()
     }
-    return "; ".join(f"{name}: {text}" for name, text in said.items()), set(said.values()) == {"off"}
+    return "; ".join(f"{name}: {text}" for name, text in told.items()), not enabled

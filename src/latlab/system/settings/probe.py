@@ -12,12 +12,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from latlab._core import jitter as native
+from latlab.model.evidence.machine import ProbeSaid
+from latlab.model.evidence.said import said
 
 __all__ = ["MEASURES", "PROBES", "Probe"]
 
@@ -71,12 +74,12 @@ def _longest_real_time_gap_ms(cpus: Sequence[int]) -> float | None:
 
 
 def _real_time_verdict(before: float, after: float) -> str:
-    lost = f"a real-time thread lost at most {before:.1f} ms at once before, {after:.1f} ms after"
+    state = ProbeSaid.NEVER_LIMITED
     if after > _AT_ONCE_MS:
-        return f"{lost}: a limit (this one, or the fair server) is still in force"
-    if before > _AT_ONCE_MS:
-        return f"{lost}: the limit is gone"
-    return f"{lost}: none was in force before either"
+        state = ProbeSaid.STILL_LIMITED
+    elif before > _AT_ONCE_MS:
+        state = ProbeSaid.LIMIT_GONE
+    return said(ProbeSaid.REAL_TIME, before_ms=before, after_ms=after, state=said(state))
 
 
 def _layouts(cpus: Sequence[int]) -> float | None:
@@ -91,8 +94,7 @@ def _layouts(cpus: Sequence[int]) -> float | None:
 
 
 def _layout_verdict(before: float, after: float) -> str:
-    same = "one layout" if after == 1 else "different layouts still"
-    return f"three processes had {before:.0f} layouts before, and have {same}"
+    return said(ProbeSaid.ONE_LAYOUT if after == 1 else ProbeSaid.LAYOUTS, before=before)
 
 
 def _preemptions(cpus: Sequence[int]) -> float | None:
@@ -105,17 +107,17 @@ def _preemptions(cpus: Sequence[int]) -> float | None:
 def _fewer(before: float, after: float) -> str:
     """Whether a count became smaller, in as much time: given the sum, each event is as likely in either."""
     if before == after == 0:
-        return "there were none before either"
+        return said(ProbeSaid.NONE_BEFORE)
     change = after - before
     deviations = max(0.0, abs(change) - 1.0) / math.sqrt(before + after)
     if math.erfc(deviations / math.sqrt(2.0)) / 2.0 >= _CHANCE:
-        return "no effect was detected"
-    return "it helps" if change < 0 else "it does not help: there are more"
+        return said(ProbeSaid.NO_EFFECT)
+    return said(ProbeSaid.HELPS if change < 0 else ProbeSaid.MORE)
 
 
-def _preemption_verdict(before: float, after: float) -> str:
-    rates = f"{before / _COUNT_S:.0f} times a second before, {after / _COUNT_S:.0f} after"
-    return f"{_fewer(before, after)}: a measuring thread was preempted {rates}"
+def _rates(kind: ProbeSaid, before: float, after: float) -> str:
+    effect = _fewer(before, after)
+    return said(kind, effect=effect, before_hz=before / _COUNT_S, after_hz=after / _COUNT_S)
 
 
 def _gap_time(cpus: Sequence[int]) -> float | None:
@@ -153,18 +155,13 @@ def _device_interrupts(cpus: Sequence[int]) -> float | None:
     return float(count() - first)
 
 
-def _interrupt_verdict(before: float, after: float) -> str:
-    rates = f"{before / _COUNT_S:.0f} times a second before, {after / _COUNT_S:.0f} after"
-    return f"{_fewer(before, after)}: devices interrupted the measuring CPUs {rates}"
-
-
 _REAL_TIME = Probe(_longest_real_time_gap_ms, _real_time_verdict)
 PROBES: Mapping[str, Probe] = {
     "real-time limit": _REAL_TIME,
     "fair server": _REAL_TIME,
     "address layout (ASLR)": Probe(_layouts, _layout_verdict),
-    "shield": Probe(_preemptions, _preemption_verdict),
-    "interrupt affinity": Probe(_device_interrupts, _interrupt_verdict),
+    "shield": Probe(_preemptions, partial(_rates, ProbeSaid.PREEMPTED)),
+    "interrupt affinity": Probe(_device_interrupts, partial(_rates, ProbeSaid.INTERRUPTED)),
 }
 
 # What `tune --measure` judges groups of settings by.

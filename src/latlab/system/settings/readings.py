@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from latlab.errors import UnavailableError
+from latlab.model.evidence.machine import SettingUnknown, SettingValue
+from latlab.model.evidence.said import said
 from latlab.system.cpus import parse_cpu_list
 from latlab.system.settings.setting import read_text
 
@@ -20,7 +22,7 @@ _NO_LIMIT_US = 1_000_000_000  # the kernel's default is 2,000 s
 def swap(root: Path) -> tuple[str, bool]:
     """Swap areas in use."""
     lines = _lines(root / "proc/swaps")[1:]
-    return (f"{len(lines)} areas", False) if lines else ("none", True)
+    return (said(SettingValue.SWAP_AREAS, areas=len(lines)), False) if lines else ("none", True)
 
 
 def load(root: Path) -> tuple[str, bool]:
@@ -31,16 +33,16 @@ def load(root: Path) -> tuple[str, bool]:
         cpus = len(parse_cpu_list(read_text(root / "sys/devices/system/cpu/online")))
     except OSError:
         cpus = 1
-    return f"{words[0]} over 1 min, {running} running now, {cpus} CPUs", float(words[0]) < 0.25 * cpus
+    return said(SettingValue.LOAD, load=words[0], running=running, cpus=cpus), float(words[0]) < 0.25 * cpus
 
 
 def steal(root: Path) -> tuple[str, bool]:
     """Share of time that the hypervisor took."""
     numbers = [int(word) for word in _lines(root / "proc/stat")[0].split()[1:9]]
     if len(numbers) < 8:
-        raise UnavailableError("this kernel does not count stolen time")
+        raise UnavailableError(said(SettingUnknown.NO_STOLEN_TIME))
     share = numbers[7] / max(1, sum(numbers))
-    return f"{100 * share:.3f} % since boot", share < 1e-4
+    return said(SettingValue.STOLEN, percent=100 * share), share < 1e-4
 
 
 def mitigations(root: Path) -> tuple[str, bool]:
@@ -50,25 +52,26 @@ def mitigations(root: Path) -> tuple[str, bool]:
         if read_text(path).startswith("Mitigation"):
             active.append(path.name)
     if not (root / "sys/devices/system/cpu/vulnerabilities").is_dir():
-        raise UnavailableError("this kernel does not list its mitigations")
-    return (", ".join(active) or "none active"), not active
+        raise UnavailableError(said(SettingUnknown.NO_MITIGATIONS))
+    return (", ".join(active) or said(SettingValue.NONE_ACTIVE)), not active
 
 
 def isolation(root: Path, cpus: Sequence[int] = ()) -> tuple[str, bool]:
     """Isolated CPUs; good where the measuring ones are among them (of no named ones, where there are any)."""
-    found, good = [], True
+    found, good = dict[str, str](), True
     if not any((root / f"sys/devices/system/cpu/{name}").exists() for name in ("isolated", "nohz_full")):
-        raise UnavailableError("this kernel does not publish what is isolated")
+        raise UnavailableError(said(SettingUnknown.NO_ISOLATION))
     for name in ("isolated", "nohz_full"):
         try:
             text = read_text(root / f"sys/devices/system/cpu/{name}")
         except OSError:
             text = ""
         text = "" if text == "(null)" else text
-        found.append(f"{name}: {text or 'none'}")
+        found[name] = text or "none"
         good = good and bool(text) and set(cpus) <= set(parse_cpu_list(text))
-    chosen = f"; measured on: CPU {','.join(map(str, cpus))}" if cpus and not good else ""
-    return ", ".join(found) + chosen, good
+    if good or not cpus:
+        return said(SettingValue.ISOLATED, **found), good
+    return said(SettingValue.ISOLATED_OTHERS, **found, cpus=",".join(map(str, cpus))), good
 
 
 def rcu_offload(root: Path, cpus: Sequence[int] = ()) -> tuple[str, bool]:
@@ -92,9 +95,9 @@ def wake_up_limit(root: Path) -> tuple[str, bool]:
         with open(path, "rb") as file:
             raw = file.read(4)
     except OSError as error:
-        raise UnavailableError(f"{path} can't be read ({error.strerror})") from None
+        raise UnavailableError(said(SettingUnknown.UNREADABLE, path=str(path), why=error.strerror)) from None
     if len(raw) < 4:
-        raise UnavailableError(f"{path} holds no latency")
+        raise UnavailableError(said(SettingUnknown.NO_LATENCY, path=str(path)))
     limit = int.from_bytes(raw, "little", signed=True)
     if limit >= _NO_LIMIT_US:
         return "none", False
@@ -105,14 +108,14 @@ def irqbalance(root: Path) -> tuple[str, bool]:
     """Whether the daemon runs that distributes interrupts."""
     names = list((root / "proc").glob("[0-9]*/comm"))
     if not names:
-        raise UnavailableError("processes are not known here")
+        raise UnavailableError(said(SettingUnknown.NO_PROCESSES))
     for path in names:
         try:
             if read_text(path) == "irqbalance":
-                return f"running (process {path.parent.name})", False
+                return said(SettingValue.RUNNING, pid=int(path.parent.name)), False
         except OSError:
             continue
-    return "not running", True
+    return said(SettingValue.NOT_RUNNING), True
 
 
 def timer_slack(root: Path) -> tuple[str, bool]:
@@ -125,9 +128,9 @@ def _lines(path: Path) -> list[str]:
     try:
         lines = path.read_text().splitlines()
     except OSError as error:
-        raise UnavailableError(f"{path} can't be read ({error.strerror})") from None
+        raise UnavailableError(said(SettingUnknown.UNREADABLE, path=str(path), why=error.strerror)) from None
     if not lines:
-        raise UnavailableError(f"{path} is empty")
+        raise UnavailableError(said(SettingUnknown.EMPTY, path=str(path)))
     return lines
 
 
@@ -138,7 +141,8 @@ def quota(root: Path) -> tuple[str, bool]:
     try:
         text = cpu_quota(root)
     except (OSError, ValueError) as error:
-        raise UnavailableError(f"the control group is not known ({error})") from None
+        raise UnavailableError(said(SettingUnknown.NO_CONTROL_GROUP, why=str(error))) from None
     if text == "none":
         return text, True
-    return " of each ".join(f"{word} µs" for word in text.split()), False
+    quota_us, period_us = text.split()
+    return said(SettingValue.QUOTA, quota_us=quota_us, period_us=period_us), False

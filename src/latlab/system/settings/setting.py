@@ -11,9 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from latlab.errors import UnavailableError
+from latlab.errors import LatlabError, UnavailableError
+from latlab.model.evidence.machine import SettingUnknown
+from latlab.model.evidence.said import said
 
-__all__ = ["FactSetting", "FileSetting", "Finding", "Setting", "Shown", "chosen", "put", "read_text"]
+__all__ = [
+    "FactSetting", "FileSetting", "Finding", "Setting", "Shown", "chosen", "put", "read_text", "reason",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ class FileSetting(Shown):
         accept: whether a value is good.
         mend: the command for what `wanted` can't do; by default the `echo` that writes it.
         missing: what its absence means.
-        said: what values mean, where the kernel writes a number.
+        meaning: what values mean, where the kernel writes a number.
         every: the files of every pattern are used, and not of the first that finds some.
     """
 
@@ -110,9 +114,9 @@ class FileSetting(Shown):
     cost: str
     accept: Callable[[str], bool]
     mend: str = ""
-    missing: str = "this kernel has no such setting"
+    missing: str = said(SettingUnknown.NO_SETTING)
     every: bool = False
-    said: Mapping[str, str] = field(default_factory=dict)
+    meaning: Mapping[str, str] = field(default_factory=dict)
 
     def _paths(self) -> list[Path]:
         each = [sorted(self.root.glob(pattern)) for pattern in self.patterns]
@@ -126,7 +130,7 @@ class FileSetting(Shown):
         try:
             read_text(paths[0])
         except OSError as error:
-            return f"{paths[0]} can't be read ({error.strerror})"
+            return said(SettingUnknown.UNREADABLE, path=str(paths[0]), why=error.strerror)
         return None
 
     def files(self) -> dict[Path, str]:
@@ -137,8 +141,9 @@ class FileSetting(Shown):
         """Its values, each once."""
         values = list(dict.fromkeys(self.files().values()))
         good = all(self.accept(value) for value in values)
-        said = ", ".join(self.said.get(value, value) for value in values)
-        return Finding(self.name, said, None, good, self.cost, "" if good else self._command())
+        meant = [self.meaning.get(value, value) for value in values]
+        value = meant[0] if len(meant) == 1 else ", ".join(meant)
+        return Finding(self.name, value, None, good, self.cost, "" if good else self._command())
 
     def _command(self) -> str:
         if self.mend or self.wanted is None:
@@ -183,7 +188,7 @@ class FactSetting(Shown):
         try:
             self.read()
         except UnavailableError as error:
-            return str(error)
+            return reason(error)
         return None
 
     def files(self) -> dict[Path, str]:
@@ -195,7 +200,7 @@ class FactSetting(Shown):
         try:
             value, good = self.read()
         except UnavailableError as error:
-            return Finding(self.name, None, str(error), None, self.cost, "")
+            return Finding(self.name, None, reason(error), None, self.cost, "")
         return Finding(self.name, value, None, good, self.cost, "" if good else self.mend)
 
     def write(self) -> None:
@@ -205,6 +210,13 @@ class FactSetting(Shown):
             UnavailableError: always.
         """
         raise UnavailableError(f"{self.name} can't be changed while running", remedy=self.mend)
+
+
+def reason(error: LatlabError) -> str:
+    """What an error says, as a kind where it is one."""
+    if error.remedy is None:
+        return error.what
+    return said(SettingUnknown.REMEDY, what=error.what, remedy=error.remedy)
 
 
 def read_text(path: Path) -> str:

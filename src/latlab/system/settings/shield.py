@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from latlab.errors import UnavailableError, UsageError
+from latlab.model.evidence.machine import SettingCost, SettingUnknown, SettingValue
+from latlab.model.evidence.said import said
 from latlab.system.cpus import parse_cpu_list
-from latlab.system.settings.setting import Finding, put, read_text
+from latlab.system.settings.setting import Finding, put, read_text, reason
 
 __all__ = ["Shield", "ShieldSetting", "cpuset_version", "dissolve", "shielded"]
 
@@ -57,9 +59,7 @@ def cpuset_version(root: Path = Path("/")) -> tuple[int, Path]:
     for name in ("cpuset.cpus", "cpus"):
         if (legacy / name).exists():
             return 1, legacy
-    raise UnavailableError(
-        "there is no cpuset controller here", remedy="boot with isolcpus=<cpus> in its place"
-    )
+    raise UnavailableError(said(SettingUnknown.NO_CPUSET), remedy="boot with isolcpus=<cpus> in its place")
 
 
 def dissolve(group: Path) -> None:
@@ -101,29 +101,27 @@ class ShieldSetting:
     root: Path
     cpus: tuple[int, ...] = ()
     name: str = field(default="shield", init=False)
-    _cost = "a task that wakes on a measuring core holds it for up to a time slice: 1 to 4 ms"
+    _cost = said(SettingCost.SHIELD)
 
     def available(self) -> str | None:
         """Why it isn't possible; None where it is."""
         if not self.cpus:
-            return "no measuring cores are named: give --cpus"
+            return said(SettingUnknown.NO_CPUS_NAMED)
         try:
             cpuset_version(self.root)
             self._others()
         except UnavailableError as error:
-            return str(error)
+            return reason(error)
         return None
 
     def _others(self) -> list[int]:
         try:
             online = parse_cpu_list(read_text(self.root / "sys/devices/system/cpu/online"))
         except OSError as error:
-            raise UnavailableError(f"the cores that are online are not known ({error.strerror})") from None
+            raise UnavailableError(said(SettingUnknown.NO_ONLINE_CPUS, why=error.strerror)) from None
         others = [cpu for cpu in online if cpu not in set(self.cpus)]
         if not others:
-            raise UnavailableError(
-                "every CPU is to be shielded: none is left for the others", remedy="name fewer with --cpus"
-            )
+            raise UnavailableError(said(SettingUnknown.ALL_SHIELDED), remedy="name fewer with --cpus")
         return others
 
     def show(self) -> Finding:
@@ -135,7 +133,7 @@ class ShieldSetting:
         own = _lineage(self.root)
         free = [tid for tid in _user_tasks(self.root, set(self.cpus)) if tid not in own]
         command = f"sudo latlab system tune --apply --for jitter --cpus {chosen}" if free else ""
-        value = f"{len(free)} tasks of others may run on CPU {chosen}"
+        value = said(SettingValue.TASKS_OF_OTHERS, tasks=len(free), cpus=chosen)
         return Finding(self.name, value, None, not free, self._cost, command)
 
     def files(self) -> dict[Path, str]:
@@ -283,7 +281,7 @@ def shielded(cpus: Sequence[int], *, root: Path = Path("/")) -> Iterator[Shield]
     setting = ShieldSetting(root, tuple(cpus))
     cpuset_version(root)
     if set(parse_cpu_list(read_text(root / "sys/devices/system/cpu/online"))) <= set(cpus):
-        raise UsageError("every CPU is to be shielded: none is left for the others", remedy="name fewer")
+        raise UsageError(said(SettingUnknown.ALL_SHIELDED), remedy="name fewer")
     before, groups = setting.files(), setting.groups()
     try:
         yield setting.confine()

@@ -14,6 +14,8 @@ from types import FrameType
 from typing import Any
 
 from latlab.errors import LatlabError, UnavailableError, UsageError
+from latlab.model.evidence.machine import ChangeSaid, ProbeSaid
+from latlab.model.evidence.said import said
 from latlab.system.settings.catalogue import PROFILES, settings
 from latlab.system.settings.probe import PROBES, Probe
 from latlab.system.settings.saved import Saved, state_file
@@ -145,12 +147,16 @@ def _applied(setting: Setting, change: Change, probe: Probe | None, cpus: Sequen
         setting.write()
     except (LatlabError, OSError) as error:
         return Change(setting.name, change.before, "refused", str(error))
-    said = f"reads {setting.show().value}"
-    if probe is not None:
-        after = probe.measure(cpus)
-        verdict = "not possible here" if before is None or after is None else probe.verdict(before, after)
-        said += f"; probe: {verdict}"
-    return Change(setting.name, change.before, "applied", said)
+    value = setting.show().value
+    if probe is None:
+        return Change(setting.name, change.before, "applied", said(ChangeSaid.READS, value=value))
+    after = probe.measure(cpus)
+    if before is None or after is None:
+        verdict: str = said(ProbeSaid.NOT_POSSIBLE)
+    else:
+        verdict = probe.verdict(before, after)
+    detail = said(ChangeSaid.PROBED, value=value, verdict=verdict)
+    return Change(setting.name, change.before, "applied", detail)
 
 
 def restore(*, state: Path | None = None, overwrite: bool = False) -> list[Change]:
@@ -171,8 +177,8 @@ def restore(*, state: Path | None = None, overwrite: bool = False) -> list[Chang
     saved = Saved.load(state)
     if not saved.of_this_boot():
         state.unlink()
-        said = "the machine was started since: its settings are those of its start"
-        return [Change("previous settings", f"saved at {saved.saved_at}", ENDED, said)]
+        before = said(ChangeSaid.SAVED_AT, when=saved.saved_at)
+        return [Change("previous settings", before, ENDED, said(ChangeSaid.STARTED_SINCE))]
     changes, rest = write_back(saved, overwrite=overwrite)
     if rest.files or rest.groups:
         rest.save(state)
@@ -196,24 +202,25 @@ def write_back(saved: Saved, *, overwrite: bool = True) -> tuple[list[Change], S
             if chosen(before) == text:  # some files (managed interrupts) refuse even what they hold
                 continue
             if ours is not None and before != ours and not overwrite:
-                said = f"it was changed after latlab wrote {chosen(ours)}; --overwrite writes {text}"
-                changes.append(Change(name, chosen(before), "changed since", said))
+                detail = said(ChangeSaid.CHANGED_SINCE, ours=chosen(ours), before=text)
+                changes.append(Change(name, chosen(before), "changed since", detail))
                 left[name] = text
                 continue
             put(path, text)
-            changes.append(Change(name, before, "applied", f"reads {path.read_text().strip()}"))
+            detail = said(ChangeSaid.READS, value=path.read_text().strip())
+            changes.append(Change(name, before, "applied", detail))
         except (UnavailableError, OSError) as error:
             if path.exists():
                 changes.append(Change(name, None, "refused", str(error)))
                 left[name] = text
             else:  # an interrupt, a CPU or a group that has gone needs no restoring
-                changes.append(Change(name, None, "unavailable", "it is not there any more"))
+                changes.append(Change(name, None, "unavailable", said(ChangeSaid.GONE)))
     for group in map(Path, saved.groups):
         there = group.exists()
         try:
             dissolve(group)
             if there:
-                changes.append(Change(str(group), "shield", "applied", "its tasks are back"))
+                changes.append(Change(str(group), "shield", "applied", said(ChangeSaid.TASKS_BACK)))
         except UnavailableError as error:
             changes.append(Change(str(group), "shield", "refused", str(error)))
             kept.append(str(group))
