@@ -15,6 +15,7 @@ import pytest
 from latlab.errors import InputError, UnavailableError, UsageError
 from latlab.model.schedule import Schedule, Source, State, Wait
 from latlab.schedule import capture_command, capture_pids
+from latlab.system.cpus import ahead_of_others
 
 PROGRAM = """
 import os, socket, subprocess, sys, threading, time
@@ -178,6 +179,39 @@ def test_who_traces_beside_it_by_perf_events_loses_nothing() -> None:
     with outer, Tracer(["sched:sched_switch"]) as tracer:
         subprocess.run(["sleep", "0.1"], check=True)
     assert len(tracer.events()["sched:sched_switch"]) > 0
+
+
+def test_of_too_many_samples_the_latest_are_kept_and_all_of_the_seldom_ones() -> None:
+    from latlab.system.kernel.tracing import BpfTracer
+
+    names = ["sched:sched_switch", "sched:sched_process_fork"]
+    try:
+        tracer = BpfTracer(names, latest=50, always=names[1:])
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    with tracer:
+        for _ in range(8):
+            subprocess.run(["bash", "-c", "sleep 0.001; sleep 0.001; sleep 0.001"], check=True)
+            tracer.look({})
+    events = tracer.events()
+    switches = events["sched:sched_switch"]["time_ns"]
+    assert len(events["sched:sched_process_fork"]) >= 8 * 3
+    assert events.forgotten.samples > 0
+    assert events.forgotten.until_ns <= switches.min()
+
+
+def test_who_watches_runs_before_others_and_what_it_starts_as_usual() -> None:
+    usual = os.sched_getscheduler(0)
+    with ahead_of_others():
+        ahead = os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK
+        child = subprocess.run(
+            [sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"],
+            capture_output=True,
+            text=True,
+        )
+    assert ahead == os.SCHED_RR
+    assert int(child.stdout) == os.SCHED_OTHER
+    assert os.sched_getscheduler(0) == usual
 
 
 def test_who_observes_is_nobodys_neighbour(planted: Schedule) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from latlab.model.schedule import State
 from latlab.schedule.capture import gone
 from latlab.schedule.derive import Facts, derive
 from latlab.schedule.tree import Member
-from latlab.system.kernel.samples import Events, EventTable
+from latlab.system.kernel.samples import Events, EventTable, Forgotten
 
 OURS, OTHER = 11, 78
 
@@ -161,3 +162,15 @@ def test_of_too_much_the_last_part_is_what_it_is_in_the_whole(monkeypatch: pytes
     assert len(last.intervals) == len(rows)
     assert "are analysed" in last.losses.notes[-1]
     assert derive(made, facts, 0, at + 100, "bpf", most=5000).left_out_ns == 0
+
+
+def test_of_what_was_forgotten_the_schedule_says_how_much_it_leaves_out() -> None:
+    facts = Facts({OURS: Member(OURS, OURS, "ours")}, {}, {}, {})
+    made = events([(500, 0, 0, 1, OURS), (700, 0, OURS, 1, 0)], [(480, 0)])
+    kept = derive(replace(made, forgotten=Forgotten(1000, 400)), facts, 0, 1000, "bpf")
+    assert (kept.began_ns, kept.left_out_ns) == (
+        480,
+        480,
+    )  # the first that is there is later than the last gone
+    assert "1,00" in kept.losses.notes[-1]
+    assert "are analysed" in kept.losses.notes[-1]

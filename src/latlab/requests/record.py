@@ -44,8 +44,10 @@ def record(
     return of_transfers(seen[0], schedule, forecast=forecast)
 
 
-def of_transfers(moved: Transfers, schedule: Schedule, *, forecast: bool = False) -> tuple[Found, Requests]:
-    """The requests in what was moved, and what they say."""
-    found = find_requests(moved)
+def of_transfers(
+    moved: Transfers, schedule: Schedule, *, found: Found | None = None, forecast: bool = False
+) -> tuple[Found, Requests]:
+    """The requests in what was moved (`found`, where somebody has looked for them), and what they say."""
+    found = find_requests(moved) if found is None else found
     faults = Faults(moved.faults, cost_of_a_fault_ns()) if moved.faults else None
     return found, summarise(found, schedule, moved.lost, moved.sampled_share, faults, forecast=forecast)

@@ -23,6 +23,7 @@ from latlab.schedule.looks import Looks
 from latlab.schedule.pipes import PIPES, inherits_pipes, joined, pipe_transfers, pipes_of
 from latlab.schedule.sockets import local_sockets
 from latlab.schedule.tree import Member, command_of, leads, member, threads_of, tree_of
+from latlab.system.cpus import ahead_of_others
 from latlab.system.kernel.samples import Events, name_of
 
 __all__ = ["GivenUpError", "Transfers", "capture_command", "capture_pids"]
@@ -124,18 +125,19 @@ def capture_command(
         own = _own(process.pid)
         collector.follow([process.pid])
         given_up = False
-        try:
-            code = _wait(process, seconds, give_up)
-            given_up = code is None and give_up()
-        finally:
-            ended = time.monotonic_ns()
-            if not given_up:
-                over()
-                _end(process, collector)
-        if given_up:
-            raise GivenUpError(process)
-        sockets = local_sockets()
-        time.sleep(_SETTLE_S)
+        with ahead_of_others():
+            try:
+                code = _wait(process, seconds, give_up)
+                given_up = code is None and give_up()
+            finally:
+                ended = time.monotonic_ns()
+                if not given_up:
+                    over()
+                    _end(process, collector)
+            if given_up:
+                raise GivenUpError(process)
+            sockets = local_sockets()
+            time.sleep(_SETTLE_S)
     if isinstance(collector, Looks):
         return collector.schedule(began, ended, code)
     collector.members.setdefault(process.pid, own)
@@ -181,13 +183,14 @@ def capture_pids(
         sampling.follow(pids)
         collector.follow(pids)
         began = time.monotonic_ns()
-        while time.monotonic_ns() - began < seconds * 1e9 and not stop():
-            if not any(_alive(pid) for pid in pids):  # one that has ended may wait for its parent yet
-                break
-            time.sleep(min(0.05, max(0.0, seconds - (time.monotonic_ns() - began) / 1e9)))
-        ended = time.monotonic_ns()
-        sockets = local_sockets()
-        time.sleep(_SETTLE_S)
+        with ahead_of_others():
+            while time.monotonic_ns() - began < seconds * 1e9 and not stop():
+                if not any(_alive(pid) for pid in pids):  # one that has ended may wait for its parent yet
+                    break
+                time.sleep(min(0.05, max(0.0, seconds - (time.monotonic_ns() - began) / 1e9)))
+            ended = time.monotonic_ns()
+            sockets = local_sockets()
+            time.sleep(_SETTLE_S)
     if isinstance(collector, Looks):
         return collector.schedule(began, ended, None)
     events = collector.events()

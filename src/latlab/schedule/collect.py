@@ -58,6 +58,7 @@ _LOOKED_AT = {"sched:sched_process_fork": ("child_pid",), _SWITCH: ("call", "arg
 _ENDS_S = 0.5
 _QUOTAS_S = 0.1
 _MOST_QUOTAS = 50  # processes whose groups are looked at each time
+_LATEST = 2_000_000  # samples of twice as many; of a server's all, since its requests are looked for in all
 _MOST_DESCRIPTORS = 1 << 20  # of a process
 _AGAIN_S = 1.0  # a descriptor may be closed, and its number used again
 
@@ -131,6 +132,9 @@ class Collector:
                     counts=[_SWITCH],
                     untimed=UNTIMED,
                     adopts={"sched:sched_process_fork": "child_pid"},
+                    latest=_LATEST,
+                    always=[name for name in names if name.startswith("sched:sched_process_")],
+                    whole=transfers,
                 )
                 self.method = "bpf"
             except UnavailableError:

@@ -85,8 +85,8 @@ def derive(
     """The schedule of the members and all that they made, from `began_ns` to `ended_ns`.
 
     Args:
-        most: of more events than these, only the latest `LATEST` make the schedule, which says how long that
-            is; all where it is None.
+        most: of more events than these, or where some are forgotten, only the latest `LATEST` make the
+            schedule, which says how long that is; all where it is None.
     """
     observed_ns = began_ns
     kin = kin_of(events, facts.members)
@@ -95,9 +95,9 @@ def derive(
     lookup = _Lookup(tids)
     switches = events["sched:sched_switch"]
     rows = _rows(events, lookup, kin, tids, began_ns)
-    happened = len(rows["time"])
-    if most is not None and happened > most:
-        rows, began_ns = _latest(rows, LATEST, began_ns)
+    happened = len(rows["time"]) + events.forgotten.samples
+    if events.forgotten.samples or (most is not None and happened > most):
+        rows, began_ns = _latest(rows, LATEST, max(began_ns, events.forgotten.until_ns))
     names = _names(switches, facts.members, tids)
     moves = moves_of(events, lookup, began_ns)
     intervals, wakes, ends = _intervals(rows, len(tids), began_ns, ended_ns, moves)
@@ -132,7 +132,8 @@ _BLIND = "on what threads wait isn't known: without BPF no system call is read; 
 def _latest(rows: dict[str, Array], most: int, began_ns: int) -> tuple[dict[str, Array], int]:
     """The last of the rows, and of each thread the one before them, which says in what state it was."""
     time, thread = rows["time"], rows["thread"]
-    begin = max(began_ns, int(np.partition(time, len(time) - most)[len(time) - most]))
+    first = max(0, len(time) - most)
+    begin = max(began_ns, int(np.partition(time, first)[first]) if len(time) else 0)
     keep = time >= begin
     before = np.flatnonzero(~keep)
     if len(before):

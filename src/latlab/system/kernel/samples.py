@@ -62,6 +62,18 @@ class EventTable:
 
 
 @dataclass(frozen=True)
+class Forgotten:
+    """Samples that came, and went again since too many came: so many, the last of them at `until_ns`."""
+
+    samples: int = 0
+    until_ns: int = 0
+
+    def and_of(self, times_ns: np.ndarray[Any, Any]) -> Forgotten:
+        """With these."""
+        return Forgotten(self.samples + len(times_ns), max(self.until_ns, int(times_ns.max())))
+
+
+@dataclass(frozen=True)
 class Events:
     """What a trace saw.
 
@@ -69,11 +81,13 @@ class Events:
         tables: one table a tracepoint, by its name.
         lost: samples that the kernel had to drop; whatever is concluded from the rest must say so.
         cpus: the CPUs that were traced.
+        forgotten: what was seen and is not among them.
     """
 
     tables: Mapping[str, EventTable]
     lost: int
     cpus: tuple[int, ...]
+    forgotten: Forgotten = Forgotten()
     _comm: dict[int, str] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, name: str) -> EventTable:
@@ -191,5 +205,14 @@ def _field(raw: np.ndarray[Any, Any], one: Field) -> np.ndarray[Any, Any]:
 
 def _until_nul(text: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Fixed-width bytes cut at their first NUL: the kernel leaves older text behind it."""
-    dead = np.cumsum(text == 0, axis=1) > 0
-    return np.where(dead, 0, text).astype(np.uint8).view(f"S{text.shape[1]}").reshape(len(text))
+    width = text.shape[1]
+    names = text.reshape(-1).view(f"S{width}")
+    dead = text == 0
+    first = np.where(dead.any(axis=1), dead.argmax(axis=1), width)
+    # numpy leaves out what is NUL to the end: the few that are longer by it have older text.
+    older = np.flatnonzero(np.char.str_len(names) > first)
+    if len(older):
+        names = names.copy()
+        cut = np.where(np.arange(width) < first[older, None], text[older], 0).astype(np.uint8)
+        names[older] = cut.view(f"S{width}").reshape(-1)
+    return names

@@ -18,7 +18,7 @@ import numpy as np
 from latlab._core.system import BpfTrace, PerfTrace
 from latlab.errors import UnavailableError, UsageError
 from latlab.system.cpus import online_cpus
-from latlab.system.kernel.samples import Events, EventTable, decode
+from latlab.system.kernel.samples import Events, EventTable, Forgotten, decode
 from latlab.system.kernel.tracefs import EventFormat, event_format, known_events
 
 __all__ = ["SCHEDULER", "BpfTracer", "Tracer", "unavailable"]
@@ -168,6 +168,8 @@ class BpfTracer:
         reports, counts, untimed: see `contexts`.
         adopts: of a fork, the event's field with the child: the chosen events of a child come, too, from its
             first one on, if those of its parent do.
+        latest: of twice as many samples, only so many of the latest are kept, but for those of `always`
+            and where one of `whole` came; all when None.
         ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
 
     Raises:
@@ -187,6 +189,9 @@ class BpfTracer:
         counts: Iterable[str] = (),
         untimed: Mapping[int, Iterable[int]] | None = None,
         adopts: Mapping[str, str] | None = None,
+        latest: int | None = None,
+        always: Iterable[str] = (),
+        whole: Iterable[str] = (),
         ring_bytes: int = 1 << 25,
         most_bytes: int = 1 << 30,
     ) -> None:
@@ -225,6 +230,12 @@ class BpfTracer:
         self._salt = int(self._trace.salt)
         self._lost = 0
         self._taken: list[list[dict[str, Any]]] = []
+        names = [form.name for form in self._formats]
+        self._latest, self._always, self._whole = (
+            latest, {names.index(one) for one in always}, {names.index(one) for one in whole}
+        )  # fmt: skip
+        self._kept, self._needed = 0, False
+        self._forgotten = Forgotten()
 
     def __enter__(self) -> Self:
         if self._trace is None:
@@ -235,7 +246,7 @@ class BpfTracer:
     def __exit__(self, *_: object) -> None:
         if self._trace is not None:
             self._trace.stop()
-            self._taken.append(self._trace.take())
+            self._take(self._trace)
             self._lost = int(self._trace.lost())
             self._trace = None
 
@@ -282,7 +293,7 @@ class BpfTracer:
         preempted in it would keep them suspended.
         """
         if self._trace is not None:
-            self._taken.append(self._trace.take())
+            self._take(self._trace)
         return self.looked(columns, len(self._taken) - 1)
 
     def looked(self, columns: Mapping[str, Sequence[str]], since: int) -> Events:
@@ -303,11 +314,28 @@ class BpfTracer:
     def events(self) -> Events:
         """Everything so far."""
         if self._trace is not None:
-            self._taken.append(self._trace.take())
-        return self._decoded(self._taken)
+            self._take(self._trace)
+        tables = _tables(self._formats, self._taken)
+        return Events(tables, self.lost, tuple(online_cpus()), self._forgotten)
 
-    def _decoded(self, taken: list[list[dict[str, Any]]]) -> Events:
-        return Events(_tables(self._formats, taken), self.lost, tuple(online_cpus()))
+    def _take(self, trace: BpfTrace) -> None:
+        """What has come; where too much did, the first of it goes: memory, and the time of an answer."""
+        self._taken.append(trace.take())
+        self._kept += sum(len(one["time_ns"]) for one in self._taken[-1])
+        self._needed |= any(len(self._taken[-1][index]["time_ns"]) for index in self._whole)
+        if self._latest is None or self._needed or self._kept <= 2 * self._latest:
+            return
+        for parts in self._taken[:-1]:
+            if self._kept <= self._latest:
+                break
+            for index, part in enumerate(parts):
+                if index not in self._always and len(part["time_ns"]):
+                    self._kept -= len(part["time_ns"])
+                    self._forgotten = self._forgotten.and_of(part["time_ns"])
+                    parts[index] = {
+                        key: value[:0].copy() if isinstance(value, np.ndarray) else value
+                        for key, value in part.items()
+                    }
 
 
 def _tables(formats: Sequence[EventFormat], taken: list[list[dict[str, Any]]]) -> dict[str, EventTable]:

@@ -155,10 +155,13 @@ def _requests(moved: Sequence[Transfers], schedule: Schedule) -> Requests | None
     """What the program answered; None where these are too few to speak of."""
     from latlab.requests import find_requests, of_transfers
 
-    if not moved or len(find_requests(moved[0]).rows) < _LEAST_REQUESTS:
+    if not moved:
         return None
-    found = of_transfers(moved[0], schedule)[1]
-    return found if found is not None and found.requests >= _LEAST_REQUESTS else None
+    seen = find_requests(moved[0])
+    if len(seen.rows) < _LEAST_REQUESTS:
+        return None
+    found = of_transfers(moved[0], schedule, found=seen)[1]
+    return found if found.requests >= _LEAST_REQUESTS else None
 
 
 def _analysed(schedule: Schedule, watch: _Watch, queues: QueueRun | None, place: Place) -> Observed:
