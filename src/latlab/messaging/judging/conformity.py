@@ -23,8 +23,9 @@ from latlab.messaging.running import python_loop as loop
 from latlab.messaging.running.native import run_native
 from latlab.messaging.running.python import run_python
 from latlab.messaging.running.ways.clients import served
+from latlab.model.evidence.messaging import Broken, Promise
+from latlab.model.evidence.said import said
 from latlab.model.messaging.results import Facts, Measurement, Settings
-from latlab.words import size
 
 __all__ = ["conformity", "conformity_of_plugin"]
 
@@ -33,8 +34,9 @@ Runner = Callable[[Settings], Measurement]
 _LARGEST = 64 << 20
 # More often woken up in an idle second than this is looking again and again.
 _POLLS = 20
-_MANY = 20_000
+_MANY, _PACED = 20_000, 2000
 _PATIENCE_S = 12.0
+_PLUGIN_S, _IDLE_S = 60, 6.0 + IDLE_S
 
 
 def conformity(target: str, facts: Facts, settings: Settings) -> list[Check]:
@@ -43,7 +45,10 @@ def conformity(target: str, facts: Facts, settings: Settings) -> list[Check]:
     needed = ("facts", "prepare", "connect", "send", "receive", "close")
     missing = [name for name in needed if not hasattr(kind, name)]
     found: list[Check] = [
-        (f"has {', '.join(needed[:-1])} and close", f"no {missing[0]}" if missing else None)
+        (
+            said(Promise.HAS_CALLS, names=", ".join(needed[:-1]), last=needed[-1]),
+            said(Broken.NO_CALL, name=missing[0]) if missing else None,
+        )
     ]
     if missing:
         return found
@@ -56,6 +61,7 @@ def conformity_of_plugin(facts: Facts, settings: Settings) -> list[Check]:
     """Check the promises of a native plug-in, or of a C client; its ends in a process that it may crash."""
     found: list[Check] = []
     for waits in facts.waits:
+        answers = said(Promise.ENDS_ANSWER, waits=waits)
         try:
             with _at(facts, settings) as (path, options):
                 # Not as arguments: there may be a password among the options.
@@ -63,14 +69,16 @@ def conformity_of_plugin(facts: Facts, settings: Settings) -> list[Check]:
                 order = json.dumps([path, options, min(64, facts.max_bytes), waits == "block", *promised])
                 done = subprocess.run(
                     [sys.executable, "-m", "latlab.messaging.judging.plugin_probe"],
-                    input=order, capture_output=True, text=True, timeout=60, check=False,
+                    input=order, capture_output=True, text=True, timeout=_PLUGIN_S, check=False,
                 )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return [*found, (f"its ends answer ({waits})", "not within 60 s")]
+            return [*found, (answers, said(Broken.NOT_WITHIN, seconds=_PLUGIN_S))]
         if done.returncode != 0:
-            said = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-            return [*found, (f"its ends answer ({waits})", f"the process with them ended: {said}")]
-        found += [(f"{what} ({waits})", wrong) for what, wrong in json.loads(done.stdout)]
+            why = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+            return [*found, (answers, said(Broken.PROCESS_ENDED, why=why))]
+        for promise, broken in json.loads(done.stdout):
+            what = said(Promise.WAITING_BY, promise=said(Promise[promise]), waits=waits)
+            found.append((what, None if broken is None else said(Broken[broken[0]], **broken[1])))
     if all(wrong is None for _, wrong in found):  # who fails alone would take this process along
         found += _over_hops(lambda load: run_native(load, facts), facts, settings)
     return found
@@ -104,23 +112,24 @@ def _carried(run: Runner, facts: Facts, base: Settings, hops: str) -> list[Check
     largest = min(facts.max_bytes, _LARGEST)
     # What is cut short at any size is cut short at the largest.
     sizes = sorted({min(s, largest) for s in (1, 4096, largest)})
-    found = []
+    found: list[Check] = []
     for one in sizes:
         count = max(3, min(400, (16 << 20) // one))
         load = base.with_(size=one, messages=count)
         if not facts.lossless:  # what may be lost is sent at a pace
             load = load.with_(load="rate", rate_hz=500.0, messages=min(count, 150))
-        found.append((f"carries messages of {size(one)} over {hops}", _run(run, facts, load)))
+        found.append((said(Promise.CARRIES_SIZE, bytes=one, hops=hops), _run(run, facts, load)))
     if facts.lossless:
         one = min(1024, largest)
         full = base.with_(size=min(64, largest), messages=_MANY)
-        found.append((f"carries {_MANY:,} messages at full rate over {hops}", _run(run, facts, full)))
+        what = said(Promise.CARRIES_AT_FULL_RATE, messages=_MANY, hops=hops)
+        found.append((what, _run(run, facts, full)))
         slow = base.with_(size=one, messages=_MANY, receiver_delay_ns=40_000)
-        what = f"keeps what a slow receiver has not taken yet, over {hops}"
-        found.append((what, _run(run, facts, slow)))
+        found.append((said(Promise.KEEPS_UNTAKEN, hops=hops), _run(run, facts, slow)))
     else:
-        paced = base.with_(size=min(64, largest), messages=2000, load="rate", rate_hz=2000.0)
-        found.append((f"carries 2,000 messages at a pace over {hops}", _run(run, facts, paced)))
+        paced = base.with_(size=min(64, largest), messages=_PACED, load="rate", rate_hz=2000.0)
+        what = said(Promise.CARRIES_AT_A_PACE, messages=_PACED, hops=hops)
+        found.append((what, _run(run, facts, paced)))
     return found
 
 
@@ -134,17 +143,17 @@ def _run(run: Runner, facts: Facts, settings: Settings) -> str | None:
     if r.partial is not None:
         return r.partial
     if not r.received and r.corrupted:
-        return f"none of {r.sent} arrived whole"
+        return said(Broken.NONE_WHOLE, sent=r.sent)
     if r.corrupted or r.duplicated:
-        return f"{r.corrupted} corrupted, {r.duplicated} duplicated"
+        return said(Broken.NOT_AS_SENT, corrupted=r.corrupted, duplicated=r.duplicated)
     if facts.lossless and r.lost:
-        return f"promises to lose nothing and lost {r.lost} of {r.sent}"
+        return said(Broken.LOST, lost=r.lost, sent=r.sent)
     if facts.ordered and r.reordered:
-        return f"promises order and reordered {r.reordered} of {r.sent}"
+        return said(Broken.REORDERED, reordered=r.reordered, sent=r.sent)
     # A few are what may be lost; as many at a slow pace are not what anybody expects.
     if r.lost > r.sent // 2:
-        return f"lost {r.lost} of {r.sent} at a slow pace"
-    return None if r.received else "nothing arrived"
+        return said(Broken.LOST_AT_A_PACE, lost=r.lost, sent=r.sent)
+    return None if r.received else said(Broken.NOTHING_ARRIVED)
 
 
 class _Probe:
@@ -201,7 +210,7 @@ def _ends(target: str, kind: Any, facts: Facts, settings: Settings) -> list[Chec
                 found.append(_gone(target, kind, one, address))
             found += _left_behind(target, kind, one, address)
     except LatlabError as error:
-        found.append(("can be connected", str(error)))
+        found.append((said(Promise.CONNECTS), str(error)))
     return found
 
 
@@ -217,19 +226,19 @@ def _places(kind: Any, settings: Settings, address: Any, count: int = 1) -> Iter
 
 
 def _idle_and_over(target: str, kind: Any, facts: Facts, settings: Settings, address: Any) -> list[Check]:
-    timeout, idle_check = "keeps to the time-out of an idle receive", "sleeps while nothing arrives"
-    over = "tells, or waits, when its sender has ended"
+    timeout, idle_check = said(Promise.TIMES_OUT), said(Promise.SLEEPS)
+    over = said(Promise.TELLS_SENDER_ENDED)
     with _places(kind, settings, address) as where:
         receiver, sender = (_Probe(target, role, where, settings.size) for role in ("receiver", "sender"))
         try:
             if receiver.ask("connect") is None or sender.ask("connect") is None:
-                return [("both ends connect", "one did not within 12 s, or ended")]
-            idle = receiver.ask("idle", 6.0 + IDLE_S)
+                return [(said(Promise.BOTH_CONNECT), said(Broken.NOT_BOTH, seconds=_PATIENCE_S))]
+            idle = receiver.ask("idle", _IDLE_S)
             if idle is None:
-                return [(timeout, f"a receive with a time-out of {IDLE_S:g} s did not return within 7 s")]
-            found = [(timeout, _time_out(idle)), (idle_check, _polling(idle, facts))]
+                return [(timeout, said(Broken.LATE_TIME_OUT, timeout_s=IDLE_S, seconds=_IDLE_S))]
+            found: list[Check] = [(timeout, _time_out(idle)), (idle_check, _polling(idle, facts))]
             if sender.ask("send") is None or sender.ask("close") is None:
-                return [*found, (over, "the sender could not send one message and close")]
+                return [*found, (over, said(Broken.NOT_SENT))]
             sender.kill()
             after = receiver.ask("after")
             found.append((over, _swallowed(after) or (_unsaid(receiver.pid) if _nothing(after) else None)))
@@ -241,13 +250,13 @@ def _idle_and_over(target: str, kind: Any, facts: Facts, settings: Settings, add
 
 def _time_out(idle: dict[str, Any]) -> str | None:
     if idle["what"] not in ("none", "closed"):
-        return f"an idle receive gave '{idle['what']}'"
+        return said(Broken.IDLE_GAVE, what=idle["what"])
     if idle["what"] == "closed":
-        return "an idle receive said that the peer has gone"
+        return said(Broken.IDLE_SAID_GONE)
     if idle["took_s"] > 3 * IDLE_S:
-        return f"a receive with a time-out of {IDLE_S:g} s took {idle['took_s']:.1f} s"
+        return said(Broken.TIME_OUT_LONG, timeout_s=IDLE_S, seconds=idle["took_s"])
     if idle["took_s"] < 0.5 * IDLE_S:
-        return f"a receive with a time-out of {IDLE_S:g} s gave up after {idle['took_s']:.3f} s"
+        return said(Broken.TIME_OUT_SHORT, timeout_s=IDLE_S, seconds=idle["took_s"])
     return None
 
 
@@ -255,21 +264,21 @@ def _polling(idle: dict[str, Any], facts: Facts) -> str | None:
     if "block" not in facts.waits:
         return None
     if idle["cpu_s"] > 0.5 * idle["took_s"]:
-        return f"an idle receive used {idle['cpu_s']:.2f} s of CPU in {idle['took_s']:.2f} s: it spins"
+        return said(Broken.SPINS, cpu_s=idle["cpu_s"], seconds=idle["took_s"])
     if idle["sleeps"] > _POLLS * max(idle["took_s"], 0.1):
-        return f"an idle receive woke up {idle['sleeps']} times in {idle['took_s']:.2f} s: it polls"
+        return said(Broken.POLLS, times=idle["sleeps"], seconds=idle["took_s"])
     return None
 
 
 def _swallowed(after: dict[str, Any] | None) -> str | None:
     if after is None:
-        return "a receive did not return within 12 s after the sender had ended"
+        return said(Broken.ENDED_UNHEARD, seconds=_PATIENCE_S)
     if after["what"] == "closed":
         return None
     if after["what"] != "none":
-        return f"a receive gave '{after['what']}' after the sender had ended, not TransportClosed"
+        return said(Broken.ENDED_GAVE, what=after["what"])
     if after["took_s"] < 0.5 * AFTER_S or after["cpu_s"] > 0.5 * after["took_s"]:
-        return "a receive sees that the sender has ended, and says 'nothing yet' instead of TransportClosed"
+        return said(Broken.ENDED_KEPT_QUIET)
     return None
 
 
@@ -286,37 +295,32 @@ def _unsaid(pid: int) -> str | None:
     except psutil.Error:
         return None
     if psutil.CONN_CLOSE_WAIT in states:
-        return (
-            "the sender's connection is closed, and a receive says 'nothing yet' instead of TransportClosed"
-        )
+        return said(Broken.CLOSED_KEPT_QUIET)
     return None
 
 
 def _gone(target: str, kind: Any, settings: Settings, address: Any) -> Check:
     """A sender whose receiver was killed: it says so, or waits; it may not go on as if it were there."""
-    what = "tells, or waits, when its receiver was killed"
+    what = said(Promise.TELLS_RECEIVER_KILLED)
     with _places(kind, settings, address) as where:
         receiver, sender = (_Probe(target, role, where, settings.size) for role in ("receiver", "sender"))
         try:
             if receiver.ask("connect") is None or sender.ask("connect") is None or sender.ask("send") is None:
-                return what, "the ends did not connect"
+                return what, said(Broken.NOT_CONNECTED)
             receiver.ask("after")
             receiver.kill()
             flood = sender.ask("flood", 6.0)
             # No answer: it waits for room, as it should.
             if flood is None or flood["count"] < 5000 or flood["said"]:
                 return what, None
-            return (
-                what,
-                f"promises to lose nothing, and took {flood['count']:,} messages for a receiver that is gone",
-            )
+            return what, said(Broken.SENT_TO_NONE, messages=flood["count"])
         finally:
             for probe in (receiver, sender):
                 probe.kill()
 
 
 def _left_behind(target: str, kind: Any, settings: Settings, address: Any) -> list[Check]:
-    files, descriptors = "leaves no files behind", "closes its descriptors"
+    files, descriptors = said(Promise.NO_FILES_LEFT), said(Promise.CLOSES_DESCRIPTORS)
     left: list[set[str]] = []
     counts: list[int] = []
     for _ in range(2):  # others leave files, too, but hardly twice
@@ -331,10 +335,10 @@ def _left_behind(target: str, kind: Any, settings: Settings, address: Any) -> li
         counts = [] if answer is None else answer["descriptors"]
     wrong = None
     if all(left):
-        wrong = f"{len(left[-1])} file(s) such as {sorted(left[-1])[0]}"
+        wrong = said(Broken.FILES_LEFT, files=len(left[-1]), first=sorted(left[-1])[0])
     leaked = None
     if len(counts) == 3 and counts[2] - counts[0] >= 2 and counts[1] > counts[0]:
-        leaked = f"{counts[2] - counts[0]} more are open after two more connections"
+        leaked = said(Broken.DESCRIPTORS_LEFT, more=counts[2] - counts[0])
     return [(files, wrong), (descriptors, leaked)]
 
 

@@ -1,7 +1,7 @@
 """Whether the ends of a native plug-in keep their promises, asked in a process that it may crash.
 
 `python -m latlab.messaging.judging.plugin_probe` reads [PATH, OPTIONS, SIZE, BLOCK, LOSSLESS, ORDERED] as
-JSON, and prints a JSON list of (what, wrong).
+JSON, and prints a JSON list: the kind of promise, and None, or the kind and the values of how it is broken.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from latlab.model.evidence.messaging import Broken, Promise
+from latlab.model.evidence.said import Said, said
+
 __all__ = ["probe"]
 
-Check = tuple[str, str | None]
+Check = tuple[Promise, Said | None]
 _LONGEST_S = 0.3  # a wait in receive or send is at most 100 ms; a busy machine may add to it
 _TIMES = 40
 _MANY = 100_000
@@ -101,39 +104,39 @@ def probe(
     def way() -> _Way:
         return _Way(plugin, options.encode(), size, block)
 
-    def full(way: Callable[[], _Way]) -> str | None:
+    def full(way: Callable[[], _Way]) -> Said | None:
         return _full(way, ordered)
 
     found: list[Check] = []
     for what, check in (
-        ("an idle receive returns within 100 ms, with nothing", _idle),
-        ("a full way says so, and keeps what it took", full),
-        ("nothing is left behind by opening and closing", _left),
-        ("the receiver hears the rest, then nothing, after its sender has closed", _over),
+        (Promise.IDLE_RETURNS, _idle),
+        (Promise.FULL_IS_SAID, full),
+        (Promise.NOTHING_LEFT, _left),
+        (Promise.CLOSED_IS_HEARD, _over),
     ):
         if check is full and not lossless:
             continue
         try:
             found.append((what, check(way)))
         except OSError as error:
-            found.append((what, f"could not be opened: {error.strerror}"))
+            found.append((what, said(Broken.NOT_OPENED, why=error.strerror)))
         if found[-1][1] is not None:
             break
     return found
 
 
-def _idle(way: Callable[[], _Way]) -> str | None:
+def _idle(way: Callable[[], _Way]) -> Said | None:
     one = way()
     begin = time.monotonic()
     count, _ = one.receive()
     took = time.monotonic() - begin
     one.close()
     if count != 0:
-        return f"returned {count}"
-    return f"took {took:.2f} s" if took > _LONGEST_S else None
+        return said(Broken.RETURNED, number=count)
+    return said(Broken.TOOK, seconds=took) if took > _LONGEST_S else None
 
 
-def _full(way: Callable[[], _Way], ordered: bool) -> str | None:
+def _full(way: Callable[[], _Way], ordered: bool) -> Said | None:
     one = way()
     taken = 0
     width = min(one.size, 4)
@@ -142,9 +145,9 @@ def _full(way: Callable[[], _Way], ordered: bool) -> str | None:
         begin = time.monotonic()
         answer = one.send(taken.to_bytes(4, "little")[:width] + body)
         if time.monotonic() - begin > _LONGEST_S:
-            return "a send that has no room does not return within 100 ms"
+            return said(Broken.FULL_SEND_BLOCKS)
         if answer < 0:
-            return f"send refused with {errno.errorcode.get(-answer, -answer)} where it should say 0"
+            return said(Broken.FULL_SEND_REFUSED, error=errno.errorcode.get(-answer, -answer))
         if answer == 0:
             break
         taken += 1
@@ -152,17 +155,17 @@ def _full(way: Callable[[], _Way], ordered: bool) -> str | None:
     for number in range(taken):
         count, message = one.awaited()
         if count != 1:
-            return f"took {taken} messages and brought {number}"
+            return said(Broken.BROUGHT_FEWER, taken=taken, brought=number)
         came.append(message[:width])
         if ordered and came[-1] != number.to_bytes(4, "little")[:width]:
-            return f"message {number} of {taken} came back as another one"
+            return said(Broken.BROUGHT_ANOTHER, number=number, taken=taken)
     if sorted(came) != sorted(number.to_bytes(4, "little")[:width] for number in range(taken)):
-        return f"of {taken} messages some came back as others"
+        return said(Broken.BROUGHT_OTHERS, taken=taken)
     one.close()
     return None
 
 
-def _left(way: Callable[[], _Way]) -> str | None:
+def _left(way: Callable[[], _Way]) -> Said | None:
     for _ in range(3):  # what is made once and kept is no leak
         way().close()
     before, grown = _held(), _memory_kib()
@@ -171,9 +174,9 @@ def _left(way: Callable[[], _Way]) -> str | None:
     after = _held()
     for name, (had, has) in {n: (before[n], after[n]) for n in before}.items():
         if has >= had + _TIMES // 2:
-            return f"{has - had} {name} after {_TIMES} times"
+            return said(Broken.GREW, more=has - had, what=name, times=_TIMES)
     more = _memory_kib() - grown
-    return f"{more} KiB after {_TIMES} times" if more > _TIMES * 64 else None
+    return said(Broken.GREW, more=more, what="KiB", times=_TIMES) if more > _TIMES * 64 else None
 
 
 def _held() -> dict[str, int]:
@@ -190,19 +193,23 @@ def _memory_kib() -> int:
     return 0
 
 
-def _over(way: Callable[[], _Way]) -> str | None:
+def _over(way: Callable[[], _Way]) -> Said | None:
     one = way()
     sent = bytes(one.size)
     if one.send(sent) != 1:
-        return "an empty way had no room for one message"
+        return said(Broken.EMPTY_HAD_NO_ROOM)
     one.close_sender()
     count, _ = one.awaited()
     after, _ = one.receive()
     one.close()
     if count != 1:
-        return "the last message did not arrive"
-    return None if after in (0, -errno.EPIPE) else f"then returned {after}"
+        return said(Broken.LAST_DID_NOT_ARRIVE)
+    return None if after in (0, -errno.EPIPE) else said(Broken.THEN_RETURNED, number=after)
 
 
 if __name__ == "__main__":
-    print(json.dumps(probe(*json.load(sys.stdin))))  # noqa: T201 (its answer)
+    answer = [
+        (promise.name, None if broken is None else (broken.kind.name, broken.values))
+        for promise, broken in probe(*json.load(sys.stdin))
+    ]
+    print(json.dumps(answer))  # noqa: T201 (what it is asked for)
