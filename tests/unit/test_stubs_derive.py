@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from latlab.errors import InputError
+from latlab.model.evidence.said import kind_of
+from latlab.model.evidence.studies import TimelineSaid
 from latlab.stubs.timelines import derive as _derive
 from latlab.stubs.timelines.actions import Program, parse_thread, render
 from latlab.stubs.timelines.derive import derive
@@ -99,7 +101,7 @@ def test_a_lost_switch_in_is_mended_from_the_run_time() -> None:
             (190, "runtime", 1, 0, 80 * US), (190, "switch", 1, 0, 32)), 1
     )  # fmt: skip
     assert timeline.threads[0].run_ns == 90 * US
-    assert any("lost switch-ins" in note for note in timeline.notes)
+    assert TimelineSaid.SWITCH_INS_LOST in map(kind_of, timeline.notes)
 
 
 def test_a_thread_that_wakes_another_has_a_cpu_though_its_switch_in_was_lost() -> None:
@@ -210,7 +212,7 @@ def test_a_run_whose_switches_were_both_lost_is_found_by_its_charge() -> None:
         1,
     )  # fmt: skip
     assert timeline.threads[0].run_ns == (10 + 120 + 100) * US
-    assert any("lost switch-ins" in note for note in timeline.notes)
+    assert TimelineSaid.SWITCH_INS_LOST in map(kind_of, timeline.notes)
 
 
 def test_a_lost_switch_out_does_not_turn_a_wait_into_a_run() -> None:

@@ -1,10 +1,13 @@
-"""What the study of a component says: its forecast, what each step of the method found, and its warnings."""
+"""What the study of a component says: its forecast, what each step of the method found, and its warnings.
+
+And what timelines of threads, which are played and edited in place of a component, are to be read with.
+"""
 
 from __future__ import annotations
 
 from latlab.model.evidence.said import Kind
 
-__all__ = ["Speedup", "StepSaid", "StudyWarning", "ValidationSaid"]
+__all__ = ["EditWithheld", "Speedup", "StepSaid", "StudyWarning", "TimelineSaid", "ValidationSaid"]
 
 
 class Speedup(Kind):
@@ -143,3 +146,43 @@ class ValidationSaid(Kind):
     LINE = "{what} {number}{where} is {line!r} and not {original!r}"
     NOT_WRITTEN = "it does not write {path}"
     WRITTEN_OTHERWISE = "{path} holds something else"
+
+
+class TimelineSaid(Kind):
+    """What a timeline that was captured, played or simulated is to be read with."""
+
+    COMMAND_ENDED = "interrupted: the command was ended before its own end"
+    INTERRUPTED = "interrupted before its time was over"
+    CPU_TIME_DIFFERS = "{traced_s:.3f} s of CPU time by the trace, {used_s:.3f} s by rusage"
+    SLEPT = (
+        "{waits} waits are slept for as long as they took: by the events as they were recorded, whoever "
+        "ended them would have waited for them"
+    )
+    OUTLIVED = "{threads} threads ({which}) outlived the recording and are cut at its end"
+    MERGED = "blocked slices below {below_ns:duration} are part of the runs around them ({slices} of them)"
+    EVENTS_LOST = "the kernel lost {events} events"
+    SWITCH_INS_LOST = "thread {thread}: {switches} lost switch-ins, from sched_stat_runtime"
+    RUN_TIME_DIFFERS = (
+        "thread {thread}: {run_ns:duration} by its switches, {kernel_ns:duration} by sched_stat_runtime"
+    )
+    LEAST_DISTURBED = "the least disturbed of {runs} runs"
+    FIFO = "played by SCHED_FIFO: each switch costs up to 10 us more CPU time"
+    CPUS_SHARED = "threads share CPUs: each sleep has its own length, and late wake-ups add up"
+    PRIORITY_REFUSED = "a priority of '{scheduling}' isn't allowed here: other programs interrupt it"
+    CPUS_HALT = "idle CPUs may halt (/dev/cpu_dma_latency isn't allowed here): wake-ups are later"
+    SIMULATED = "simulated on {cpus} CPUs"
+
+
+class EditWithheld(Kind):
+    """Why the simulation of an edited program gives no forecast."""
+
+    TOO_LONG = "{actions:count} actions are too many to simulate"
+    OFF = "the simulation of the unchanged program is off by {off:share} of its time"
+    OTHER_WAITS = "its threads wait at other places in the simulation than they did"
+    OPEN = (
+        "simulations that explain what was recorded equally well give {low_ns:duration} to {high_ns:duration}"
+    )
+    OTHER_PROGRAMS = (
+        "other programs took CPUs from its threads for {lost:share} of its time while it was captured; "
+        "capture it again on a quieter machine"
+    )

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from latlab.errors import InputError, UnavailableError, UsageError
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import TimelineSaid
 from latlab.model.stubs import Timeline
 from latlab.stubs.timelines import actions as _actions
 from latlab.stubs.timelines import derive as _derive
@@ -60,8 +62,8 @@ def capture(
     interrupted = False
     with tracer, _adopting(linger_s) as linger:
         silent = subprocess.DEVNULL if quiet else None
-        said = 2 if aside and not quiet else silent
-        process = subprocess.Popen(list(command), stdout=said, stderr=silent, env=environment)
+        output = 2 if aside and not quiet else silent
+        process = subprocess.Popen(list(command), stdout=output, stderr=silent, env=environment)
         try:
             code = process.wait()
         except KeyboardInterrupt:  # the terminal told the command too: what was recorded is kept
@@ -79,10 +81,10 @@ def capture(
     traced = sum(thread.run_ns for thread in timeline.threads) / 1e9
     notes = timeline.notes
     if interrupted:
-        notes += ("interrupted: the command was ended before its own end",)
+        notes += (said(TimelineSaid.COMMAND_ENDED),)
     # rusage counts in ticks where the kernel has no exact accounting: only a wide difference says something.
     if abs(used - traced) > max(0.05 * traced, 0.02):
-        notes += (f"{traced:.3f} s of CPU time by the trace, {used:.3f} s by rusage",)
+        notes += (said(TimelineSaid.CPU_TIME_DIFFERS, traced_s=traced, used_s=used),)
     timeline = replace(timeline, notes=notes, cpus=len(os.sched_getaffinity(0)))
     write(timeline, program, folder)
     return timeline, code
@@ -125,7 +127,7 @@ def capture_pid(
     log = _events.from_tracer(tracer.events())
     log = replace(log, names={**{tid: one.name for tid, one in there.items()}, **log.names})
     timeline, program = _derive.derive(log, pid, merge_ns=merge_ns, there=there)
-    notes = timeline.notes + (("interrupted before its time was over",) if interrupted else ())
+    notes = timeline.notes + ((said(TimelineSaid.INTERRUPTED),) if interrupted else ())
     timeline = replace(timeline, notes=notes, cpus=len(os.sched_getaffinity(pid)))
     write(timeline, program, folder)
     return timeline

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from latlab.errors import InputError
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import TimelineSaid
 from latlab.model.stubs import Timeline, TimelineThread
 from latlab.stubs.timelines.actions import Action, Program, blocked
 from latlab.stubs.timelines.events import DEAD, Event, EventLog
-from latlab.words import duration
 
 # A shorter blocked slice can't be slept (the kernel's own wake-up takes about as long): it becomes a run.
 MERGE_NS = 20_000
@@ -255,13 +256,10 @@ def derive(
     total = max(thread.end for thread in threads) - reader.zero
     notes = [*_notes(threads, ids, log, merge_ns, cutter.merged)]
     if slept:
-        notes.append(
-            f"{slept} waits are slept for as long as they took: by the events as they were recorded, whoever "
-            "ended them would have waited for them"
-        )
+        notes.append(said(TimelineSaid.SLEPT, waits=slept))
     if outlived:
         which = ", ".join(str(ids[thread.tid]) for thread in outlived[:8])
-        notes.append(f"{len(outlived)} threads ({which}) outlived the recording and are cut at its end")
+        notes.append(said(TimelineSaid.OUTLIVED, threads=len(outlived), which=which))
     # What is slept is not a join any more.
     left = {action.text() for actions in program.threads.values() for action in actions}
     order = tuple(what for _, what in sorted(cutter.order) if what in left)
@@ -434,16 +432,15 @@ def _row(thread: _Thread, ids: dict[int, int], zero: int, log: EventLog, budget:
 def _notes(
     threads: list[_Thread], ids: dict[int, int], log: EventLog, merge_ns: int, merged: int
 ) -> Iterable[str]:
-    yield f"blocked slices below {duration(merge_ns)} are part of the runs around them ({merged} of them)"
+    yield said(TimelineSaid.MERGED, below_ns=merge_ns, slices=merged)
     if log.lost:
-        yield f"the kernel lost {log.lost} events"
+        yield said(TimelineSaid.EVENTS_LOST, events=log.lost)
     for thread in threads:
         run = sum(part.end - part.begin for part in thread.slices if part.state == "running")
         if thread.repaired:
-            yield f"thread {ids[thread.tid]}: {thread.repaired} lost switch-ins, from sched_stat_runtime"
+            yield said(TimelineSaid.SWITCH_INS_LOST, thread=ids[thread.tid], switches=thread.repaired)
         # Below a millisecond the kernel's own accounting of forks and exits is the difference.
         if thread.runtime and abs(run - thread.runtime) > max(RUNTIME_TOLERANCE * run, 1_000_000):
-            yield (
-                f"thread {ids[thread.tid]}: {duration(run)} by its switches, "
-                f"{duration(thread.runtime)} by sched_stat_runtime"
+            yield said(
+                TimelineSaid.RUN_TIME_DIFFERS, thread=ids[thread.tid], run_ns=run, kernel_ns=thread.runtime
             )

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import EditWithheld, TimelineSaid
 from latlab.model.stubs import Edit, Timeline
 from latlab.schedule.simulation.forecast import jittered
 from latlab.schedule.simulation.simulate import (
@@ -36,7 +38,6 @@ from latlab.stubs.timelines.simulated import (
     taken_by_others,
     with_meetings,
 )
-from latlab.words import count, duration, share
 
 __all__ = ["Edited", "edited"]
 
@@ -117,17 +118,13 @@ def edited(before: Program, after: Program, captured: Timeline | None = None) ->
         return Edited(after, None, kept)
     steps = sum(map(len, then.after.values()))
     if steps > MOST_STEPS:
-        return Edited(after, None, replace(kept, withheld=f"{count(steps)} actions are too many to simulate"))
+        return Edited(after, None, replace(kept, withheld=said(EditWithheld.TOO_LONG, actions=steps)))
     tried = [(way, _misfit(way, before, then)) for way in _ways(before, captured, cpus)]
     fitting = [(way, fit) for way, fit in tried if abs(fit.off) <= TOLERANCE and fit.unlike <= ALIKE]
     if not fitting:
         nearest = min(abs(fit.off) for _, fit in tried)
-        why = (
-            f"the simulation of the unchanged program is off by {share(nearest)} of its time"
-            if nearest > TOLERANCE
-            else "its threads wait at other places in the simulation than they did"
-        )
-        return Edited(after, None, replace(kept, withheld=why))
+        off = said(EditWithheld.OFF, off=nearest) if nearest > TOLERANCE else said(EditWithheld.OTHER_WAITS)
+        return Edited(after, None, replace(kept, withheld=off))
     least = min(fit.whole for _, fit in fitting)
     alike = [(way, fit) for way, fit in fitting if fit.whole <= least + _AS_GOOD]
     # Each of them as it is, and with turns of other lengths: which of several threads comes first is chance.
@@ -139,25 +136,21 @@ def edited(before: Program, after: Program, captured: Timeline | None = None) ->
     slack = abs(fit.off) + _UNMODELLED * abs(1 - middle)
     low, high = float(shares.min()) - slack, float(shares.max()) + slack
     usual = [float(each) * then.total_ns for each in np.quantile(shares, (0.1, 0.9))]
-    why = (
-        f"simulations that explain what was recorded equally well give {duration(usual[0])} to "
-        f"{duration(usual[1])}"
+    why: str = (
+        said(EditWithheld.OPEN, low_ns=usual[0], high_ns=usual[1])
         if usual[1] - usual[0] > _OPEN * then.total_ns
         else ""
     )
     placed = captured if way.policy.own_queues else None
     lost = taken_by_others(before, way.cpus, placed) / max(1, then.total_ns)
     if lost > _OTHERS:
-        why = (
-            f"other programs took CPUs from its threads for {share(lost)} of its time while it was captured; "
-            "capture it again on a quieter machine"
-        )
+        why = said(EditWithheld.OTHER_PROGRAMS, lost=lost)
     result = Edit(
         len(program.threads), way.cpus, True, then.total_ns, timeline.total_ns,
         max(0, round(min(low * then.total_ns, timeline.total_ns))),
         round(max(high * then.total_ns, timeline.total_ns)), fit.off, why,
     )  # fmt: skip
-    return Edited(program, replace(timeline, notes=(f"simulated on {way.cpus} CPUs",)), result)
+    return Edited(program, replace(timeline, notes=(said(TimelineSaid.SIMULATED, cpus=way.cpus),)), result)
 
 
 def _ways(before: Program, captured: Timeline | None, cpus: int) -> Iterator[_Way]:

@@ -11,6 +11,8 @@ from typing import Any
 
 from latlab._core import stubs as native
 from latlab.errors import LatlabError, UnavailableError
+from latlab.model.evidence.said import said
+from latlab.model.evidence.studies import TimelineSaid
 from latlab.model.stubs import Timeline, TimelineThread
 from latlab.stubs.timelines import actions as _actions
 from latlab.stubs.timelines import schedule as _schedule
@@ -177,15 +179,15 @@ def play(
 
 def _notes(played: dict[str, Any], scheduling: str, scheduled: bool, plays: int) -> Iterator[str]:
     if plays > 1:
-        yield f"the least disturbed of {plays} runs"
+        yield said(TimelineSaid.LEAST_DISTURBED, runs=plays)
     if scheduling == "fifo":
-        yield "played by SCHED_FIFO: each switch costs up to 10 us more CPU time"
+        yield said(TimelineSaid.FIFO)
     if not scheduled:
-        yield "threads share CPUs: each sleep has its own length, and late wake-ups add up"
+        yield said(TimelineSaid.CPUS_SHARED)
     if played["refused"]:
-        yield f"a priority of '{scheduling}' isn't allowed here: other programs interrupt it"
+        yield said(TimelineSaid.PRIORITY_REFUSED, scheduling=scheduling)
     if scheduled and not played["awake"]:
-        yield "idle CPUs may halt (/dev/cpu_dma_latency isn't allowed here): wake-ups are later"
+        yield said(TimelineSaid.CPUS_HALT)
 
 
 def _order(played: dict[str, Any], numbers: list[int]) -> Iterator[str]:
