@@ -157,6 +157,15 @@ def test_a_loop_that_naps_until_a_thread_has_ended_ends_with_it() -> None:
     assert shares(schedule, Scenario("role", "t1", (1,)))[1] == pytest.approx(0.52, abs=0.03)
 
 
+def test_one_wait_for_another_thread_behind_many_naps_is_simulated() -> None:
+    naps = [row for i in range(50) for row in (nap(2 * i, 2 * i + 1), run(2 * i + 1, 2 * i + 2))]
+    schedule = schedule_of([*naps, woken(100, 120, 1), run(120, 130)], [run(0, 130)], cpus=3)
+
+    base, (found,) = forecast(schedule, [Scenario("role", "t1", (1,))])
+    assert base.withheld == ""
+    assert found.scenario.name == "t1"
+
+
 def test_strangers_keep_their_share_of_a_cpu() -> None:
     # A stranger had the only CPU for 4 of every 8 ms.
     rows = [part for i in range(10) for part in (run(8 * i, 8 * i + 4), ready(8 * i + 4, 8 * i + 8))]

@@ -215,6 +215,24 @@ def contended(sample: bool) -> Made:
     return made
 
 
+@pytest.mark.parametrize(("clock", "tries", "withheld"), [(50, 30, True), (50, 2, False), (2, 50, False)])
+def test_a_thread_that_mostly_tries_and_reads_the_clock_may_wait_in_a_loop(
+    clock: int, tries: int, withheld: bool
+) -> None:
+    made = Made()
+    feeder, bath = made.thread("feeder"), made.thread("bath", 100)
+    made.run(feeder, 0, 1000)
+    for at in range(0, 1000, 10):
+        made.wait(bath, at, at + 9, source=Source.TIMER, on=Wait.TIMER)
+        made.run(bath, at + 9, at + 10)
+    made.stack(feeder, "clock_gettime", "main", times=clock)
+    made.stack(feeder, "Rack::try_put", "main", times=tries)
+    made.stack(feeder, "cast", "main", times=100 - clock - tries)
+    limit = analyse(made.schedule(), root=100).limit
+    assert (limit.kind is LimitKind.UNKNOWN) == withheld, limit.sentence
+    assert not withheld or "in a loop" in limit.sentence
+
+
 @pytest.mark.parametrize("sample", [False, True])
 def test_a_lock_that_workers_hand_to_each_other_is_the_bottleneck(sample: bool) -> None:
     assert named_in(contended(sample)) == (

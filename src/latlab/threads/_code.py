@@ -15,6 +15,7 @@ from latlab.schedule.code.names import is_own, makes_durable, plain, telling
 from latlab.system.kernel.polling import TAKES
 
 __all__ = [
+    "asking",
     "coroutine_of",
     "entries_of",
     "hottest",
@@ -37,6 +38,15 @@ _MOSTLY = 0.7
 _PLACED = 0.4
 _NEAR = 8  # frames: a loop that looks may have called the clock
 _SPUN = 0.25  # of the running samples: so much two threads spin that share a lock half of the time
+# What a loop calls that asks again and again whether it may go on: a queue with room, a lock that is free.
+_TRIES = re.compile(
+    r"(^|::|\.|_)try_?(put|push|pop|take|lock|send|recv|receive|get|enqueue|dequeue|acquire|insert|read|write)",
+    re.I,
+)
+_LOCKS = re.compile(
+    r"^_*(GI_+)?(pthread_(mutex|rwlock|spin)_\w*lock\w*|lll_\w*lock\w*)|^std::(sync::)?mutex::(try_)?(un)?lock"
+)
+_CLOCK = re.compile(r"clock_gettime|gettimeofday|(steady|system)_clock::now|Instant::now")
 _MOVES = re.compile(r"^_*(GI_|libc_)?_*p?(read|write)(64|v|v2)?$")
 _HANDLE = re.compile(r"(^|\.)_run$")
 
@@ -233,6 +243,27 @@ def spinning(schedule: Schedule) -> frozenset[int]:
         if spins > _MOSTLY * mine.size:
             found.add(thread)
     return frozenset(found)
+
+
+def asking(schedule: Schedule, threads: Iterable[int]) -> tuple[float, float]:
+    """Shares of these threads' running samples: that try something or take a lock, and that read the clock.
+
+    A loop that tries again until another thread has made room, and gives up in time, does little else.
+    """
+    samples = schedule.samples
+    if not samples.size:
+        return 0.0, 0.0
+    mine = np.isin(samples["thread"], list(threads)) & (samples["running"] == 1)
+    stacks, counts = np.unique(samples["stack"][mine], return_counts=True)
+    tries = clock = 0
+    for stack, number in zip(stacks.tolist(), counts.tolist(), strict=True):
+        near = [schedule.frames[one] for one in schedule.stacks[stack][:_NEAR]]
+        if any(one.module.startswith("[vdso") or _CLOCK.search(one.function) for one in near[:3]):
+            clock += number
+        elif any(_TRIES.search(one.function) or _LOCKS.search(one.function) for one in near[:3]):
+            tries += number
+    total = max(1, int(counts.sum()))
+    return tries / total, clock / total
 
 
 def spin_lock(schedule: Schedule, threads: Iterable[int]) -> Code | None:

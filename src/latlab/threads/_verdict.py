@@ -17,7 +17,7 @@ from latlab.model.evidence.threads import ThreadEvidence, ThreadFinding, ThreadR
 from latlab.model.threads import Limit, LimitKind, Role
 from latlab.threads._blame import Cause
 from latlab.threads._candidates import IDLE, LEAST, Candidate, Facts, candidates_of, crowd, crowded
-from latlab.threads._code import hottest
+from latlab.threads._code import asking, hottest
 from latlab.threads._limits import counted, described, late_of, load_of, lock_of, none_told, spun_lock
 from latlab.words import share
 
@@ -36,6 +36,8 @@ _HANDED = 5  # waits of others that a sleeper ends, of whose sleeps these depend
 _IDLE = 0.8  # of the progress, that several sleep or wait for work
 _NAMED = 0.1  # of the progress: sleepers that are named beside others
 _INNER = 0.35  # of their time that threads of one role wait for each other
+_TRIES = 0.15  # of the running samples that try, and of those that read the clock
+_ASKS = 0.5  # of both
 _RESAMPLES = 400
 
 
@@ -96,6 +98,7 @@ def judge(facts: Facts) -> Limit:
             or _locked(facts, first, total)
             or _without_cpus(facts, first)
             or _in_turn(facts, first)
+            or _asks(facts, first)
         )
         if alike is not None:
             return _withheld(facts, candidates, alike)
@@ -218,6 +221,15 @@ def _in_turn(facts: Facts, first: Candidate) -> str | None:
     if len(members) < 2 or inner < _INNER * life or late_of(facts, facts.roles[first.roles[0]]) is not None:
         return None
     return said(ThreadReason.EACH_OTHER, name=first.name, threads=len(members), part=inner / life)
+
+
+def _asks(facts: Facts, first: Candidate) -> str | None:
+    """A role that runs mostly in taking locks, trying, and reading the clock: it may wait in a loop."""
+    threads = [thread for index in first.roles for thread in facts.roles[index].threads]
+    tries, clock = asking(facts.schedule, threads)
+    if min(tries, clock) < _TRIES or tries + clock < _ASKS:
+        return None
+    return said(ThreadReason.ASKS, name=first.name, tries=tries, clock=clock)
 
 
 def _work(facts: Facts, role: Role) -> float:

@@ -113,6 +113,10 @@ class ThreadReason(Kind):
         "{who} ran {running:share} of the time and were runnable without a CPU {runnable:share}: "
         "their work or the CPUs may limit"
     )
+    ASKS = (
+        "of what {name} runs, {tries:share} takes locks or tries and {clock:share} reads the clock: "
+        "it may work, or wait in a loop for another thread"
+    )
     EACH_OTHER = (
         "{name} ({threads:plural thread}) wait for each other {part:share} of the time: a lock that "
         "they share, or their work may limit"

@@ -107,7 +107,7 @@ def waits_of(schedule: Schedule, places: Places, blocked: Array, meets: bool) ->
     by_thread = (waker >= 0) & np.isin(rows["source"], (Source.THREAD, Source.NETWORK))
     by_thread &= waker != rows["thread"]
     by_thread &= places.interval(np.maximum(waker, 0), rows["end"]) >= 0
-    slots = np.arange(len(rows))
+    slots = np.cumsum(by_thread) - 1  # those that have a use: the simulation allows no more than steps
     length = rows["end"] - rows["begin"]
     timed = (rows["source"] == Source.TIMER) & ~by_thread
     idle_for, join = _polls(schedule, places, rows, timed, by_thread)
@@ -161,7 +161,7 @@ def _meetings(schedule: Schedule, rows: Array, by_thread: Array, giver: Array, w
     ends = np.array([one.ended_ns for one in schedule.threads], np.int64)
     begin, thread = rows["begin"][by_thread], rows["thread"][by_thread].astype(np.int64)
     real = (ends[giver] - when > _LAST_NS) & (begin < when)
-    slots = len(rows) + np.flatnonzero(by_thread)[real]
+    slots = int(by_thread.sum()) + np.flatnonzero(real)
     arrived = Part(thread[real], begin[real], Deed.POST, slots, 2)
     return [arrived, Part(giver[real], when[real], Deed.WAIT, slots, -1)]
 
