@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-// Over 400 lines: one program of the kernel, instruction by instruction, whose offsets must agree.
 #include "system/bpf_program.hpp"
 
 #include <linux/bpf.h>
@@ -12,28 +11,16 @@
 #include <system_error>
 #include <vector>
 
+#include "system/bpf_assembler.hpp"
+
 namespace latlab::system::bpf {
 namespace {
 
-// The helpers' numbers, from the kernel's uapi (include/uapi/linux/bpf.h); older headers lack the last names.
-enum : std::int32_t {
-  kMapLookup = 1,
-  kMapUpdate = 2,
-  kKtime = 5,  // bpf_ktime_get_ns
-  kCpu = 8,
-  kPidTgid = 14,
-  kProbeReadUser = 112,
-  kProbeReadKernel = 113,
-  kRingReserve = 131,
-  kRingSubmit = 132,
-  kCurrentTask = 158,
-  kTaskRegisters = 175,
-};
-constexpr std::int32_t kNoWakeup = 1;           // BPF_RB_NO_WAKEUP: the reader looks by itself
-constexpr std::uint32_t kRingMap = 27;          // BPF_MAP_TYPE_RINGBUF
-constexpr std::uint32_t kPerCpuArray = 6;       // BPF_MAP_TYPE_PERCPU_ARRAY
-constexpr std::uint32_t kMappable = 1U << 10U;  // BPF_F_MMAPABLE
-constexpr std::uint8_t kMapValue = 2;           // BPF_PSEUDO_MAP_VALUE
+constexpr std::uint32_t kRingMap = 27;                           // BPF_MAP_TYPE_RINGBUF
+constexpr std::uint32_t kPerCpuArray = 6;                        // BPF_MAP_TYPE_PERCPU_ARRAY
+constexpr std::uint32_t kMappable = 1U << 10U;                   // BPF_F_MMAPABLE
+constexpr auto kTypedProgram = static_cast<bpf_prog_type>(26);   // BPF_PROG_TYPE_TRACING
+constexpr auto kTypedAttach = static_cast<bpf_attach_type>(23);  // BPF_TRACE_RAW_TP
 constexpr std::int32_t kMostPositive = 0x7FFFFFFF;
 
 [[noreturn]] void fail(const char* what) {
@@ -57,90 +44,6 @@ int make_map(std::uint32_t type, std::uint32_t key_bytes, std::uint32_t value_by
   return made;
 }
 
-class Assembler {
- public:
-  void move(std::uint8_t to, std::uint8_t from) { add(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0); }
-  void set(std::uint8_t to, std::int32_t value) { add(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value); }
-  void plus(std::uint8_t to, std::int32_t value) { add(BPF_ALU64 | BPF_ADD | BPF_K, to, 0, 0, value); }
-  void map(std::uint8_t to, int descriptor) {
-    add(BPF_LD | BPF_DW | BPF_IMM, to, BPF_PSEUDO_MAP_FD, 0, descriptor);
-    add(0, 0, 0, 0, 0);
-  }
-  // The address of the only value of an array.
-  void map_value(std::uint8_t to, int descriptor) {
-    add(BPF_LD | BPF_DW | BPF_IMM, to, kMapValue, 0, descriptor);
-    add(0, 0, 0, 0, 0);
-  }
-  void set64(std::uint8_t to, std::uint64_t value) {
-    add(BPF_LD | BPF_DW | BPF_IMM, to, 0, 0, static_cast<std::int32_t>(value & 0xFFFFFFFFU));
-    add(0, 0, 0, 0, static_cast<std::int32_t>(value >> 32U));
-  }
-  void minus(std::uint8_t to, std::uint8_t what) { add(BPF_ALU64 | BPF_SUB | BPF_X, to, what, 0, 0); }
-  void add_to(std::uint8_t to, std::uint8_t what) { add(BPF_ALU64 | BPF_ADD | BPF_X, to, what, 0, 0); }
-  void multiply(std::uint8_t to, std::uint8_t by) { add(BPF_ALU64 | BPF_MUL | BPF_X, to, by, 0, 0); }
-  void exclusive_or(std::uint8_t to, std::uint8_t with) { add(BPF_ALU64 | BPF_XOR | BPF_X, to, with, 0, 0); }
-  void load32(std::uint8_t to, std::uint8_t base, std::int16_t offset) {
-    add(BPF_LDX | BPF_MEM | BPF_W, to, base, offset, 0);
-  }
-  void helper(std::int32_t number) { add(BPF_JMP | BPF_CALL, 0, 0, 0, number); }
-  void store64(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
-    add(BPF_STX | BPF_MEM | BPF_DW, base, from, offset, 0);
-  }
-  void store32(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
-    add(BPF_STX | BPF_MEM | BPF_W, base, from, offset, 0);
-  }
-  void store16(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
-    add(BPF_STX | BPF_MEM | BPF_H, base, from, offset, 0);
-  }
-  void load64(std::uint8_t to, std::uint8_t base, std::int16_t offset) {
-    add(BPF_LDX | BPF_MEM | BPF_DW, to, base, offset, 0);
-  }
-  void shift_right(std::uint8_t to, std::int32_t bits) { add(BPF_ALU64 | BPF_RSH | BPF_K, to, 0, 0, bits); }
-  void store32_value(std::uint8_t base, std::int16_t offset, std::int32_t value) {
-    add(BPF_ST | BPF_MEM | BPF_W, base, 0, offset, value);
-  }
-  void add_atomic64(std::uint8_t base, std::uint8_t from) {
-    add(BPF_STX | 0xC0 | BPF_DW, base, from, 0, BPF_ADD);  // 0xC0: BPF_ATOMIC
-  }
-  // Jumps over what is written until `land`.
-  std::size_t unless_zero(std::uint8_t what) { return jump(BPF_JMP | BPF_JNE | BPF_K, what); }
-  std::size_t if_zero(std::uint8_t what) { return jump(BPF_JMP | BPF_JEQ | BPF_K, what); }
-  std::size_t if_is(std::uint8_t what, std::int32_t value) {
-    return jump(BPF_JMP | BPF_JEQ | BPF_K, what, value);
-  }
-  std::size_t if_at_most(std::uint8_t what, std::int32_t value) {
-    return jump(BPF_JMP | BPF_JLE | BPF_K, what, value);
-  }
-  std::size_t if_less(std::uint8_t what, std::uint8_t other) {
-    add(BPF_JMP | BPF_JLT | BPF_X, what, other, 0, 0);
-    return code_.size() - 1;
-  }
-  std::size_t always() { return jump(BPF_JMP | BPF_JA, 0); }
-  void land(std::size_t at) { code_[at].off = static_cast<std::int16_t>(code_.size() - at - 1); }
-  // With 1: a 0 would keep the event from everybody else who traces it by perf.
-  void leave() {
-    set(BPF_REG_0, 1);
-    add(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
-  }
-  const std::vector<bpf_insn>& code() const { return code_; }
-
- private:
-  void add(unsigned code, std::uint8_t to, std::uint8_t from, std::int16_t offset, std::int32_t value) {
-    bpf_insn one{};
-    one.code = static_cast<std::uint8_t>(code);
-    one.dst_reg = to & 0xFU;
-    one.src_reg = from & 0xFU;
-    one.off = offset;
-    one.imm = value;
-    code_.push_back(one);
-  }
-  std::size_t jump(unsigned code, std::uint8_t what, std::int32_t value = 0) {
-    add(code, what, 0, 0, value);
-    return code_.size() - 1;
-  }
-  std::vector<bpf_insn> code_;
-};
-
 #if defined(__x86_64__)
 // Where the copied registers have them, in words.
 constexpr std::size_t kCallAt = 8;
@@ -161,11 +64,6 @@ constexpr std::int32_t kIovecCalls[] = {-1, -1};
 constexpr std::int32_t kMessageCalls[] = {-1, -1};
 constexpr std::int32_t kIovecOfMessage = 0;
 #endif
-
-// Of a CPU's contexts: the word, how long it has served interrupts, and since when each of three.
-constexpr std::int16_t kServedAt = 8;
-constexpr std::int16_t kSinceAt = 16;
-constexpr std::uint32_t kContextBytes = 40;
 
 constexpr std::int16_t kPairAt = -32;  // on the stack: two words that `follow` reads
 
@@ -233,14 +131,6 @@ void leave_unless_sampled(Assembler& a, int sampling, std::uint32_t key_at) {
   a.land(wanted);
 }
 
-// r0 becomes the address of the value in a map of the key that stands at -4 of the stack, or 0.
-void look_up(Assembler& a, int map) {
-  a.map(BPF_REG_1, map);
-  a.move(BPF_REG_2, BPF_REG_10);
-  a.plus(BPF_REG_2, -4);
-  a.helper(kMapLookup);
-}
-
 // r0 becomes the address of the running process's word in `processes`, or 0.
 void find_process(Assembler& a, int processes) {
   a.helper(kPidTgid);
@@ -266,12 +156,6 @@ void adopt(Assembler& a, int processes, std::uint32_t child_at) {
   a.land(stranger);
 }
 
-// r0 becomes the address of this CPU's word of contexts, or 0.
-void find_context(Assembler& a, int contexts) {
-  a.store32_value(BPF_REG_10, -4, 0);
-  look_up(a, contexts);
-}
-
 // Of an interrupt that begins or ends: says so to those that come meanwhile, and counts how long it took.
 std::vector<bpf_insn> keeper(const Program& wanted) {
   const auto since_at = static_cast<std::int16_t>(kSinceAt + 8 * (wanted.keeps_at / 2));
@@ -282,7 +166,10 @@ std::vector<bpf_insn> keeper(const Program& wanted) {
   const std::size_t none = a.if_zero(BPF_REG_0);
   a.move(BPF_REG_7, BPF_REG_0);
   a.set(BPF_REG_8, 0);  // its number
-  if (wanted.word_at > 0) a.load32(BPF_REG_8, BPF_REG_6, static_cast<std::int16_t>(wanted.word_at));
+  if (wanted.word_at > 0 && wanted.type > 0)
+    a.load64(BPF_REG_8, BPF_REG_6, 0);  // the first that it passes
+  else if (wanted.word_at > 0)
+    a.load32(BPF_REG_8, BPF_REG_6, static_cast<std::int16_t>(wanted.word_at));
   a.move(BPF_REG_1, BPF_REG_8);
   a.plus(BPF_REG_1, 1);
   if (wanted.clears) a.set(BPF_REG_1, 0);
@@ -317,7 +204,8 @@ std::vector<bpf_insn> keeper(const Program& wanted) {
 std::vector<bpf_insn> program(const Program& wanted) {
   if (wanted.keeps_at >= 0) return keeper(wanted);
   const auto [ring, counters, event, raw_bytes, registers, payload_bytes, length_at, processes, key_at,
-              sampling, contexts, keeps_at, word_at, clears, untimed, adopts_at, adopting, reports] = wanted;
+              sampling, contexts, keeps_at, word_at, clears, untimed, adopts_at, adopting, reports, type] =
+      wanted;
   const auto payload_at = static_cast<std::int32_t>(sizeof(RecordHead) + (registers ? kRegisterBytes : 0));
   const bool has_payload = registers && payload_bytes > 0;
   const std::int32_t behind = payload_at + (has_payload ? static_cast<std::int32_t>(payload_bytes) + 8 : 0);
@@ -412,6 +300,11 @@ int make_sampling() {
   return make_map(BPF_MAP_TYPE_ARRAY, 4, 16, 1, "making the sampling of the BPF programs", kMappable);
 }
 
+int make_rings(std::size_t bytes, std::uint32_t cpus) {
+  return make_map(BPF_MAP_TYPE_ARRAY, 4, static_cast<std::uint32_t>(bytes), cpus,
+                  "making the rings of the BPF programs", kMappable);
+}
+
 int make_contexts() {
   return make_map(kPerCpuArray, 4, kContextBytes, 1, "making the contexts of the BPF programs");
 }
@@ -431,17 +324,42 @@ void add_process(int processes, std::uint32_t pid) {
 }
 
 int load(const Program& wanted) {
-  const std::vector<bpf_insn> code = program(wanted);
+  return load(program(wanted), wanted.type);
+}
+
+int load(const std::vector<bpf_insn>& code, std::uint32_t type) {
   static constexpr std::array<char, 13> kLicence{"Dual BSD/GPL"};
   bpf_attr attributes{};
-  attributes.prog_type = BPF_PROG_TYPE_TRACEPOINT;
+  attributes.prog_type = type > 0 ? kTypedProgram : BPF_PROG_TYPE_TRACEPOINT;
   attributes.insns = reinterpret_cast<std::uint64_t>(code.data());
   attributes.insn_cnt = static_cast<std::uint32_t>(code.size());
   attributes.license = reinterpret_cast<std::uint64_t>(kLicence.data());
   std::memcpy(attributes.prog_name, "latlab", sizeof("latlab"));
+  if (type > 0) {
+    attributes.expected_attach_type = static_cast<std::uint32_t>(kTypedAttach);
+    attributes.attach_btf_id = type;
+  }
   const int loaded = call(BPF_PROG_LOAD, attributes);
   if (loaded < 0) fail("loading a BPF program");
   return loaded;
+}
+
+int attach(int program) {
+  bpf_attr attributes{};
+  attributes.raw_tracepoint.prog_fd = static_cast<std::uint32_t>(program);
+  const int opened = call(BPF_RAW_TRACEPOINT_OPEN, attributes);
+  if (opened < 0) fail("attaching a BPF program to the kernel's own tracepoint");
+  return opened;
+}
+
+std::uint64_t misses(int program) {
+  bpf_prog_info info{};
+  bpf_attr attributes{};
+  attributes.info.bpf_fd = static_cast<std::uint32_t>(program);
+  attributes.info.info_len = sizeof(info);
+  attributes.info.info = reinterpret_cast<std::uint64_t>(&info);
+  if (call(BPF_OBJ_GET_INFO_BY_FD, attributes) < 0) fail("asking what a BPF program missed");
+  return info.recursion_misses;
 }
 
 }  // namespace latlab::system::bpf

@@ -6,9 +6,12 @@
 // this file and bpf_program.cpp alone are under either of the two licences above.
 #pragma once
 
+#include <linux/bpf.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace latlab::system::bpf {
 
@@ -44,6 +47,8 @@ std::uint64_t read_counter(int counters, std::uint32_t index);
 // hashes' salt. A key's hash is the upper half of (key ^ salt) * kSpread.
 int make_sampling();
 inline constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // 2^64 by the golden ratio (Knuth, 6.4)
+// A map of one value of so many bytes a CPU, which this process maps too: see bpf_scheduler.hpp.
+int make_rings(std::size_t bytes, std::uint32_t cpus);
 // A map of one value a CPU, which no reader sees: a word of the interrupts that it is in, 16 bits each; how
 // long it has served interrupts so far, in ns; and since when each of the first three, or 0.
 int make_contexts();
@@ -78,9 +83,17 @@ struct Program {
   std::uint32_t adopts_at = 0;
   int adopting = -1;          // of make_processes
   std::uint32_t reports = 0;  // 1: its record has the CPU's word; 2: how long it has served interrupts
+  // What the kernel's types call the tracepoint (btf.hpp), for one that gets its arguments as they are, and
+  // no record; such a one must keep a context. 0: by perf's tracepoint.
+  std::uint32_t type = 0;
 };
 
 // Loads it, and returns its descriptor.
 int load(const Program& wanted);
+int load(const std::vector<bpf_insn>& code, std::uint32_t type);
+// One that was loaded for a type: it runs from now on until the descriptor that is returned is closed.
+int attach(int program);
+// How often it would have run while it ran already on that CPU.
+std::uint64_t misses(int program);
 
 }  // namespace latlab::system::bpf

@@ -21,6 +21,10 @@
 #include <utility>
 
 #include "system/bpf_program.hpp"
+#include "system/bpf_scheduler.hpp"
+#include "system/btf.hpp"
+#include "system/cpu_rings.hpp"
+#include "system/descriptor.hpp"
 
 namespace latlab::system {
 namespace {
@@ -34,26 +38,6 @@ constexpr auto kLook = std::chrono::milliseconds(5);
 [[noreturn]] void fail(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
-
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  int get() const { return value_; }
-
- private:
-  int value_ = -1;
-};
 
 // The registers that a row keeps, from those that were copied.
 void keep_registers(const std::uint8_t* from, std::vector<std::int64_t>& to) {
@@ -102,7 +86,9 @@ struct BpfTrace::State {
   Descriptor ring, counters, processes, sampling, contexts;
   std::uint64_t* sampled = nullptr;  // one page: the threshold and the salt
   std::uint64_t salt = 0;
-  std::vector<Descriptor> programs, tracepoints;
+  std::vector<Descriptor> programs, typed_programs, tracepoints;
+  CpuRings rings;                    // of the events in `typed`
+  std::vector<std::size_t> typed;    // their indices
   std::uint8_t* consumer = nullptr;  // one page: how far we have read
   std::uint8_t* producer = nullptr;  // one page: how far was written; then the data, twice
   bool with_registers = true;
@@ -161,11 +147,7 @@ struct BpfTrace::State {
     if (bytes < before + event.raw_bytes) return;
     const std::size_t room =
         sizeof(head) + event.raw_bytes + payload + (has_registers ? kBpfRegisters * 8 : 0);
-    if (kept_bytes + room > most_bytes) {
-      ++dropped;
-      return;
-    }
-    kept_bytes += room;
+    if (!has_room(room)) return;
     BpfSamples& samples = kept[head.event];
     samples.time_ns.push_back(head.time_ns);
     samples.cpu.push_back(static_cast<std::int32_t>(head.cpu));
@@ -179,8 +161,62 @@ struct BpfTrace::State {
       samples.payload.insert(samples.payload.end(), record + before - payload, record + before);
   }
 
+  bool has_room(std::size_t bytes) {
+    if (kept_bytes + bytes > most_bytes) {
+      ++dropped;
+      return false;
+    }
+    kept_bytes += bytes;
+    return true;
+  }
+
+  void keep(std::int32_t cpu, const bpf::Slot& slot) {
+    const BpfEvent& event = events.at(slot.event);
+    if (has_room(sizeof(bpf::RecordHead) + event.raw_bytes + (event.registers ? kBpfRegisters * 8 : 0)))
+      append(slot, cpu, event, kept[slot.event]);
+  }
+
+  // Attaches a program to the kernel's own tracepoint, where this kernel lets us: perf's cost a program more.
+  void attach_typed(std::uint32_t index) {
+    const BpfEvent& event = events[index];
+    const btf::Scheduler* task = event.typed.empty() ? nullptr : btf::scheduler();
+    if (task == nullptr) return;
+    const auto found = task->tracepoints.find(event.typed);
+    if (found == task->tracepoints.end()) return;
+    const bpf::Typed what = bpf::typed(found->first, found->second.arguments);
+    const bool interrupt = what == bpf::Typed::kInterrupt;
+    if (interrupt ? event.keeps_at < 0 : !fits(what, event)) return;
+    try {
+      Descriptor program(interrupt ? load_interrupt(event, found->second.type)
+                                   : load_scheduler(what, index, *task, found->second.type));
+      Descriptor attached(bpf::attach(program.get()));
+      typed_programs.push_back(std::move(program));
+      tracepoints.push_back(std::move(attached));
+      typed.push_back(index);
+    } catch (const std::system_error&) {
+      return;
+    }
+  }
+  int load_interrupt(const BpfEvent& event, std::uint32_t type) const {
+    return bpf::load({.contexts = contexts.get(),
+                      .keeps_at = event.keeps_at,
+                      .word_at = event.word_at,
+                      .clears = event.clears,
+                      .untimed = event.untimed,
+                      .type = type});
+  }
+
+  int load_scheduler(bpf::Typed what, std::uint32_t index, const btf::Scheduler& task, std::uint32_t type) {
+    rings.open(ring_bytes);
+    const bpf::SchedulerProgram wanted{
+        what,           rings.map(),          rings.bytes(), counters.get(), index, events[index].registers,
+        contexts.get(), events[index].reports};
+    return bpf::load(bpf::scheduler_program(wanted, task), type);
+  }
+
   void drain() {
     const std::scoped_lock held(lock);
+    rings.drain([this](std::int32_t cpu, const bpf::Slot& slot) { keep(cpu, slot); });
     const std::uint8_t* data = producer + page();
     auto* read_to = reinterpret_cast<unsigned long*>(consumer);
     const auto* written_to = reinterpret_cast<const unsigned long*>(producer);
@@ -238,9 +274,14 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
   state.sampling = Descriptor(bpf::make_sampling());
   state.map_sampling();
   state.with_registers = bpf::kRegisterBytes > 0;
-  state.ring = Descriptor(bpf::make_ring(request.ring_bytes));
   state.counters = Descriptor(bpf::make_counters(static_cast<std::uint32_t>(state.events.size())));
+  for (std::uint32_t i = 0; i < state.events.size(); ++i) state.attach_typed(i);
+  // What is left is rare, unless it has payloads.
+  const bool rare = state.rings.map() >= 0 && std::ranges::none_of(state.events, &BpfEvent::payload_bytes);
+  if (rare) state.ring_bytes = std::max(State::page(), request.ring_bytes / 8);
+  state.ring = Descriptor(bpf::make_ring(state.ring_bytes));
   for (std::uint32_t i = 0; i < state.events.size(); ++i) {
+    if (std::ranges::find(state.typed, i) != state.typed.end()) continue;
     const BpfEvent& event = state.events[i];
     bpf::Program wanted{state.ring.get(),
                         state.counters.get(),
@@ -259,7 +300,8 @@ BpfTrace::BpfTrace(const BpfRequest& request) : state_(std::make_unique<State>()
                         event.untimed,
                         event.adopts_at,
                         state.processes.get(),
-                        event.reports};
+                        event.reports,
+                        0};
     int program = -1;
     try {
       program = bpf::load(wanted);
@@ -319,7 +361,11 @@ void BpfTrace::stop() {
   state.ended = true;
   // The programs go with their tracepoints. The kernel waits for every CPU at each of them, for a second in
   // all: by a thread of its own, while what was drained is looked at. What comes meanwhile is nobody's.
-  std::thread([tracepoints = std::move(state.tracepoints)]() mutable { tracepoints.clear(); }).detach();
+  try {
+    std::thread([tracepoints = std::move(state.tracepoints)]() mutable { tracepoints.clear(); }).detach();
+  } catch (const std::system_error&) {
+    // No thread is to be had: the closure that would have gone to it has closed them here.
+  }
   state.tracepoints.clear();
 }
 
@@ -337,12 +383,18 @@ std::uint64_t BpfTrace::lost() {
   if (state.ended) return state.lost;
   std::uint64_t sum = 0;
   for (std::uint32_t i = 0; i < state.events.size(); ++i) sum += bpf::read_counter(state.counters.get(), i);
+  // One that came while the same program ran on that CPU, as an interrupt's.
+  for (const Descriptor& program : state.typed_programs) sum += bpf::misses(program.get());
   const std::scoped_lock held(state.lock);
-  return sum + state.dropped;
+  return sum + state.rings.lost() + state.dropped;
 }
 
 bool BpfTrace::registers() const {
   return state_->with_registers;
+}
+
+std::vector<std::size_t> BpfTrace::typed() const {
+  return state_->typed;
 }
 
 }  // namespace latlab::system

@@ -8,11 +8,16 @@
 // switch out of the idle task of a CPU to perf and tracefs, and count nothing as lost; a BPF program sees
 // every one. It also reads, at a switch, the system call that the leaving thread is in, so that system calls
 // which don't block cost nothing. No compiler, no library and no BTF of ours is needed: see bpf_program.cpp.
+//
+// The scheduler's events, which are as frequent as switches, are read from the kernel's own tracepoints where
+// the kernel describes its types (btf.hpp): perf's make a record first, and one lock serves all CPUs' rings
+// of BPF. See bpf_scheduler.hpp.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "system/perf_trace.hpp"
@@ -41,6 +46,10 @@ struct BpfEvent {
   // its parent's do.
   std::uint32_t adopts_at = 0;
   std::uint32_t reports = 0;
+  // Of one that may be read from the kernel's own tracepoint: what that is called, and where the record has
+  // each of its fields, in the order of `bpf::Slot`'s reader (cpu_rings.hpp). "": by perf's tracepoint.
+  std::string typed;
+  std::vector<std::uint32_t> places;
 };
 
 struct BpfRequest {
@@ -84,6 +93,8 @@ class BpfTrace {
   std::uint64_t lost();
   // Whether the kernel lets the programs read the registers.
   bool registers() const;
+  // The events, by their index, that are read from the kernel's own tracepoints.
+  std::vector<std::size_t> typed() const;
 
  private:
   struct State;

@@ -30,9 +30,9 @@ class PerfTrace:
         """
 
 class BpfTrace:
-    """Tracepoints of all CPUs by BPF programs, one ring."""
+    """Tracepoints of all CPUs by BPF programs."""
 
-    def __init__(self, event_ids: Sequence[int], raw_bytes: Sequence[int], registers: Sequence[bool], payload_bytes: Sequence[int], length_at: Sequence[int], chosen: Sequence[bool], key_at: Sequence[int], keeps_at: Sequence[int], word_at: Sequence[int], clears: Sequence[bool], untimed: Sequence[int], adopts_at: Sequence[int], reports: Sequence[int], ring_bytes: int = 33554432, most_bytes: int = 1073741824) -> None: ...
+    def __init__(self, event_ids: Sequence[int], raw_bytes: Sequence[int], registers: Sequence[bool], payload_bytes: Sequence[int], length_at: Sequence[int], chosen: Sequence[bool], key_at: Sequence[int], keeps_at: Sequence[int], word_at: Sequence[int], clears: Sequence[bool], untimed: Sequence[int], adopts_at: Sequence[int], reports: Sequence[int], typed: Sequence[str], places: Sequence[Sequence[int]], ring_bytes: int = 33554432, most_bytes: int = 1073741824) -> None: ...
 
     def start(self) -> None: ...
 
@@ -52,6 +52,10 @@ class BpfTrace:
     @property
     def registers(self) -> bool:
         """Whether the kernel lets the programs read registers."""
+
+    @property
+    def typed(self) -> list[int]:
+        """Indices of the events that the kernel's own tracepoints give."""
 
     def take(self) -> list[dict[str, Any]]:
         """

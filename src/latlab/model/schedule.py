@@ -172,7 +172,7 @@ class Losses:
     """What could not be seen.
 
     Attributes:
-        method: "bpf", "perf", or "proc" (sampled).
+        method: "bpf", "bpf, by perf's tracepoints" (costs the program more), "perf", or "proc" (sampled).
         events: that the kernel counted as lost.
         breaks: of continuity: switches whose `prev` is not the `next` of the switch before on their CPU.
         switches: that were seen.

@@ -88,7 +88,7 @@ class Collector:
         pipes: and of their pipes.
 
     Attributes:
-        method: the one that is used.
+        method: the one that is used, and whether it takes perf's tracepoints, which cost the program more.
         members: threads that were there at the beginning, by tid.
         descriptors: (process, descriptor) -> what it was when it was waited for.
         commands: process -> its command line.
@@ -136,7 +136,7 @@ class Collector:
                     always=[name for name in names if name.startswith("sched:sched_process_")],
                     whole=transfers,
                 )
-                self.method = "bpf"
+                self.method = "bpf" if _SWITCH in self._tracer.typed else "bpf, by perf's tracepoints"
             except UnavailableError:
                 if method == "bpf":
                     raise

@@ -32,6 +32,20 @@ SCHEDULER: tuple[str, ...] = (
     "sched:sched_process_exec",
     "sched:sched_process_exit",
 )
+# What the kernel's own tracepoints give of these events, as cpu_rings.hpp has it: each field and its size.
+_TYPED: dict[str, tuple[tuple[str, int], ...]] = {
+    "sched:sched_switch": (
+        ("prev_comm", 16),
+        ("prev_pid", 4),
+        ("prev_prio", 4),
+        ("prev_state", 8),
+        ("next_comm", 16),
+        ("next_pid", 4),
+        ("next_prio", 4),
+    ),
+    "sched:sched_waking": (("comm", 16), ("pid", 4), ("prio", 4), ("target_cpu", 4)),
+    "sched:sched_migrate_task": (("comm", 16), ("pid", 4), ("prio", 4), ("orig_cpu", 4), ("dest_cpu", 4)),
+}
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # bpf_program.hpp: kSpread
 _RIGHTS = "run as root, or with CAP_PERFMON, or set kernel.perf_event_paranoid to -1"
 
@@ -170,7 +184,12 @@ class BpfTracer:
             first one on, if those of its parent do.
         latest: of twice as many samples, only so many of the latest are kept, but for those of `always`
             and where one of `whole` came; all when None.
+        typed: read the scheduler's and the interrupts' events from the kernel's own tracepoints where that is
+            possible, which costs the observed program less; the same columns.
         ring_bytes: for all CPUs together, a power of two; `most_bytes` is what is kept until it is taken.
+
+    Attributes:
+        typed: the events that are read so.
 
     Raises:
         UnavailableError: no rights, no such event, a kernel without BPF.
@@ -192,6 +211,7 @@ class BpfTracer:
         latest: int | None = None,
         always: Iterable[str] = (),
         whole: Iterable[str] = (),
+        typed: bool = True,
         ring_bytes: int = 1 << 25,
         most_bytes: int = 1 << 30,
     ) -> None:
@@ -219,6 +239,8 @@ class BpfTracer:
                 [skipped.get(place, 0) for place, _, _ in kept],
                 [_offset(form, (adopts or {}).get(form.name, "")) for form in self._formats],
                 [telling.get(form.name, 0) for form in self._formats],
+                [form.name.partition(":")[2] if typed else "" for form in self._formats],
+                [_places(form) for form in self._formats],
                 ring_bytes, most_bytes,
             )  # fmt: skip
         except OSError as error:
@@ -227,6 +249,7 @@ class BpfTracer:
                 remedy="run as root, or with CAP_BPF and CAP_PERFMON",
             ) from None
         self.registers = bool(self._trace.registers)
+        self.typed = tuple(self._formats[index].name for index in self._trace.typed)
         self._salt = int(self._trace.salt)
         self._lost = 0
         self._taken: list[list[dict[str, Any]]] = []
@@ -345,6 +368,19 @@ def _tables(formats: Sequence[EventFormat], taken: list[list[dict[str, Any]]]) -
 
 def _offset(form: EventFormat, name: str) -> int:
     return next((one.offset_bytes for one in form.fields if one.name == name), 0)
+
+
+def _places(form: EventFormat) -> list[int]:
+    """Where the record has what its own tracepoint gives, 0: a text that isn't in place; [] if it differs."""
+    fields = {one.name: one for one in form.fields}
+    places = []
+    for name, size in _TYPED.get(form.name, ()):
+        one = fields.get(name)
+        dynamic = one is not None and one.kind == "dynamic_text"
+        if one is None or (one.size_bytes != size and not dynamic):
+            return []
+        places.append(0 if dynamic else one.offset_bytes)
+    return places
 
 
 def unavailable(events: Iterable[str] = ("sched:sched_switch",)) -> str | None:

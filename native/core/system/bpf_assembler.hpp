@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+// No thread contract: plain functions on values.
+//
+// Instructions of BPF programs, one call each, and the kernel's helpers that they call. Which registers a
+// call of a helper keeps (r6 to r9), and where it wants its arguments (r1 to r5), is the kernel's rule
+// (Documentation/bpf/standardization/instruction-set.rst).
+#pragma once
+
+#include <linux/bpf.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace latlab::system::bpf {
+
+// The helpers' numbers, from the kernel's uapi (include/uapi/linux/bpf.h); older headers lack the last names.
+enum : std::int32_t {
+  kMapLookup = 1,
+  kMapUpdate = 2,
+  kKtime = 5,  // bpf_ktime_get_ns
+  kCpu = 8,
+  kPidTgid = 14,
+  kProbeReadUser = 112,
+  kProbeReadKernel = 113,
+  kRingReserve = 131,
+  kRingSubmit = 132,
+  kCurrentTask = 158,
+  kTaskRegisters = 175,
+};
+inline constexpr std::int32_t kNoWakeup = 1;  // BPF_RB_NO_WAKEUP: the reader looks by itself
+inline constexpr std::uint8_t kMapValue = 2;  // BPF_PSEUDO_MAP_VALUE
+
+class Assembler {
+ public:
+  void move(std::uint8_t to, std::uint8_t from) { add(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0); }
+  void set(std::uint8_t to, std::int32_t value) { add(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value); }
+  void plus(std::uint8_t to, std::int32_t value) { add(BPF_ALU64 | BPF_ADD | BPF_K, to, 0, 0, value); }
+  void map(std::uint8_t to, int descriptor) {
+    add(BPF_LD | BPF_DW | BPF_IMM, to, BPF_PSEUDO_MAP_FD, 0, descriptor);
+    add(0, 0, 0, 0, 0);
+  }
+  // The address of the only value of an array.
+  void map_value(std::uint8_t to, int descriptor) {
+    add(BPF_LD | BPF_DW | BPF_IMM, to, kMapValue, 0, descriptor);
+    add(0, 0, 0, 0, 0);
+  }
+  void set64(std::uint8_t to, std::uint64_t value) {
+    add(BPF_LD | BPF_DW | BPF_IMM, to, 0, 0, static_cast<std::int32_t>(value & 0xFFFFFFFFU));
+    add(0, 0, 0, 0, static_cast<std::int32_t>(value >> 32U));
+  }
+  void minus(std::uint8_t to, std::uint8_t what) { add(BPF_ALU64 | BPF_SUB | BPF_X, to, what, 0, 0); }
+  void add_to(std::uint8_t to, std::uint8_t what) { add(BPF_ALU64 | BPF_ADD | BPF_X, to, what, 0, 0); }
+  void multiply(std::uint8_t to, std::uint8_t by) { add(BPF_ALU64 | BPF_MUL | BPF_X, to, by, 0, 0); }
+  void exclusive_or(std::uint8_t to, std::uint8_t with) { add(BPF_ALU64 | BPF_XOR | BPF_X, to, with, 0, 0); }
+  void both(std::uint8_t to, std::uint8_t with) { add(BPF_ALU64 | BPF_OR | BPF_X, to, with, 0, 0); }
+  void mask(std::uint8_t to, std::int32_t bits) { add(BPF_ALU64 | BPF_AND | BPF_K, to, 0, 0, bits); }
+  void load32(std::uint8_t to, std::uint8_t base, std::int16_t offset) {
+    add(BPF_LDX | BPF_MEM | BPF_W, to, base, offset, 0);
+  }
+  void helper(std::int32_t number) { add(BPF_JMP | BPF_CALL, 0, 0, 0, number); }
+  void store64(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
+    add(BPF_STX | BPF_MEM | BPF_DW, base, from, offset, 0);
+  }
+  void store32(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
+    add(BPF_STX | BPF_MEM | BPF_W, base, from, offset, 0);
+  }
+  void store16(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
+    add(BPF_STX | BPF_MEM | BPF_H, base, from, offset, 0);
+  }
+  void load64(std::uint8_t to, std::uint8_t base, std::int16_t offset) {
+    add(BPF_LDX | BPF_MEM | BPF_DW, to, base, offset, 0);
+  }
+  void shift_left(std::uint8_t to, std::int32_t bits) { add(BPF_ALU64 | BPF_LSH | BPF_K, to, 0, 0, bits); }
+  // With the sign.
+  void shift_down(std::uint8_t to, std::int32_t bits) { add(BPF_ALU64 | BPF_ARSH | BPF_K, to, 0, 0, bits); }
+  void shift_right(std::uint8_t to, std::int32_t bits) { add(BPF_ALU64 | BPF_RSH | BPF_K, to, 0, 0, bits); }
+  void store32_value(std::uint8_t base, std::int16_t offset, std::int32_t value) {
+    add(BPF_ST | BPF_MEM | BPF_W, base, 0, offset, value);
+  }
+  void store64_value(std::uint8_t base, std::int16_t offset, std::int32_t value) {
+    add(BPF_ST | BPF_MEM | BPF_DW, base, 0, offset, value);
+  }
+  // Stores it, behind all that was stored before, for who reads it on another CPU; `from` is lost.
+  void publish64(std::uint8_t base, std::int16_t offset, std::uint8_t from) {
+#if defined(__x86_64__)
+    store64(base, offset, from);  // its CPUs store in order
+#else
+    add(BPF_STX | 0xC0 | BPF_DW, base, from, offset, 0xE1);  // BPF_XCHG, a full barrier
+#endif
+  }
+  void add_atomic64(std::uint8_t base, std::uint8_t from, std::int16_t offset = 0) {
+    add(BPF_STX | 0xC0 | BPF_DW, base, from, offset, BPF_ADD);  // 0xC0: BPF_ATOMIC
+  }
+  // Jumps over what is written until `land`.
+  std::size_t unless_zero(std::uint8_t what) { return jump(BPF_JMP | BPF_JNE | BPF_K, what); }
+  std::size_t if_zero(std::uint8_t what) { return jump(BPF_JMP | BPF_JEQ | BPF_K, what); }
+  std::size_t if_is(std::uint8_t what, std::int32_t value) {
+    return jump(BPF_JMP | BPF_JEQ | BPF_K, what, value);
+  }
+  std::size_t if_at_most(std::uint8_t what, std::int32_t value) {
+    return jump(BPF_JMP | BPF_JLE | BPF_K, what, value);
+  }
+  std::size_t if_less(std::uint8_t what, std::uint8_t other) {
+    add(BPF_JMP | BPF_JLT | BPF_X, what, other, 0, 0);
+    return code_.size() - 1;
+  }
+  std::size_t unless_equal(std::uint8_t what, std::uint8_t other) {
+    add(BPF_JMP | BPF_JNE | BPF_X, what, other, 0, 0);
+    return code_.size() - 1;
+  }
+  std::size_t unless_is(std::uint8_t what, std::int32_t value) {
+    return jump(BPF_JMP | BPF_JNE | BPF_K, what, value);
+  }
+  std::size_t always() { return jump(BPF_JMP | BPF_JA, 0); }
+  void land(std::size_t at) { code_[at].off = static_cast<std::int16_t>(code_.size() - at - 1); }
+  // With 1: a 0 would keep the event from everybody else who traces it by perf.
+  void leave() {
+    set(BPF_REG_0, 1);
+    add(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+  }
+  const std::vector<bpf_insn>& code() const { return code_; }
+
+ private:
+  void add(unsigned code, std::uint8_t to, std::uint8_t from, std::int16_t offset, std::int32_t value) {
+    bpf_insn one{};
+    one.code = static_cast<std::uint8_t>(code);
+    one.dst_reg = to & 0xFU;
+    one.src_reg = from & 0xFU;
+    one.off = offset;
+    one.imm = value;
+    code_.push_back(one);
+  }
+  std::size_t jump(unsigned code, std::uint8_t what, std::int32_t value = 0) {
+    add(code, what, 0, 0, value);
+    return code_.size() - 1;
+  }
+  std::vector<bpf_insn> code_;
+};
+
+// r0 becomes the address of the value in a map of the key that stands at -4 of the stack, or 0.
+inline void look_up(Assembler& a, int map) {
+  a.map(BPF_REG_1, map);
+  a.move(BPF_REG_2, BPF_REG_10);
+  a.plus(BPF_REG_2, -4);
+  a.helper(kMapLookup);
+}
+
+// Of a CPU's contexts: the word, how long it has served interrupts, and since when each of three.
+inline constexpr std::int16_t kServedAt = 8;
+inline constexpr std::int16_t kSinceAt = 16;
+inline constexpr std::uint32_t kContextBytes = 40;
+
+// r0 becomes the address of this CPU's word of contexts, or 0.
+inline void find_context(Assembler& a, int contexts) {
+  a.store32_value(BPF_REG_10, -4, 0);
+  look_up(a, contexts);
+}
+
+}  // namespace latlab::system::bpf

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+#include "system/bpf_scheduler.hpp"
+
+#include <cstddef>
+
+#include "system/bpf_assembler.hpp"
+
+namespace latlab::system::bpf {
+namespace {
+
+constexpr std::int16_t at(std::size_t offset) {
+  return static_cast<std::int16_t>(offset);
+}
+constexpr std::int16_t in_slot(std::size_t offset) {
+  return static_cast<std::int16_t>(kRingData + offset);
+}
+constexpr std::int16_t argument(int index) {
+  return static_cast<std::int16_t>(8 * index);
+}
+
+// How the kernel reports why a thread leaves (include/linux/sched.h: __task_state_index and its callers).
+constexpr std::int32_t kReported = 0x7F;      // TASK_REPORT
+constexpr std::int32_t kIdle = 0x402;         // TASK_IDLE
+constexpr std::int32_t kReportIdle = 0x80;    // TASK_REPORT_IDLE
+constexpr std::int32_t kPreempted = 0x100;    // TASK_REPORT_MAX
+constexpr std::int32_t kLockWait = 0x1000;    // TASK_RTLOCK_WAIT
+constexpr std::int32_t kFrozen = 0x8000;      // TASK_FROZEN
+constexpr std::int32_t kUninterruptible = 2;  // TASK_UNINTERRUPTIBLE
+
+// r6: the arguments; r7: this CPU's ring; r8: its head; r9: where the record is written, less kRingData.
+// Leaves where there is no room.
+void reserve(Assembler& a, const SchedulerProgram& wanted) {
+  a.move(BPF_REG_6, BPF_REG_1);
+  a.helper(kCpu);
+  a.store32(BPF_REG_10, -4, BPF_REG_0);
+  look_up(a, wanted.rings);
+  const std::size_t known = a.unless_zero(BPF_REG_0);
+  a.store32_value(BPF_REG_10, -4, static_cast<std::int32_t>(wanted.event));
+  look_up(a, wanted.counters);
+  const std::size_t none = a.if_zero(BPF_REG_0);
+  a.set(BPF_REG_1, 1);
+  a.add_atomic64(BPF_REG_0, BPF_REG_1);
+  a.land(none);
+  a.leave();
+  a.land(known);
+  a.move(BPF_REG_7, BPF_REG_0);
+  a.load64(BPF_REG_1, BPF_REG_7, at(offsetof(RingHead, busy)));
+  const std::size_t busy = a.unless_zero(BPF_REG_1);
+  a.load64(BPF_REG_8, BPF_REG_7, at(offsetof(RingHead, head)));
+  a.load64(BPF_REG_2, BPF_REG_7, at(offsetof(RingHead, tail)));
+  a.load64(BPF_REG_9, BPF_REG_7, at(offsetof(RingHead, base)));
+  const std::size_t unread = a.unless_equal(BPF_REG_8, BPF_REG_2);
+  a.move(BPF_REG_9, BPF_REG_8);
+  a.store64(BPF_REG_7, at(offsetof(RingHead, base)), BPF_REG_9);
+  a.land(unread);
+  a.move(BPF_REG_1, BPF_REG_8);
+  a.minus(BPF_REG_1, BPF_REG_2);
+  const std::size_t room =
+      a.if_at_most(BPF_REG_1, static_cast<std::int32_t>(wanted.ring_bytes - sizeof(SwitchSlot)));
+  a.land(busy);
+  a.set(BPF_REG_1, 1);
+  a.add_atomic64(BPF_REG_7, BPF_REG_1, at(offsetof(RingHead, lost)));
+  a.leave();
+  a.land(room);
+  a.store64_value(BPF_REG_7, at(offsetof(RingHead, busy)), 1);
+  a.move(BPF_REG_1, BPF_REG_8);
+  a.minus(BPF_REG_1, BPF_REG_9);
+  a.mask(BPF_REG_1, static_cast<std::int32_t>(wanted.ring_bytes - kLine));
+  a.move(BPF_REG_9, BPF_REG_7);
+  a.add_to(BPF_REG_9, BPF_REG_1);
+}
+
+void submit(Assembler& a, std::size_t bytes) {
+  a.plus(BPF_REG_8, static_cast<std::int32_t>(bytes));
+  a.publish64(BPF_REG_7, at(offsetof(RingHead, head)), BPF_REG_8);
+  a.store64_value(BPF_REG_7, at(offsetof(RingHead, busy)), 0);
+  a.leave();
+}
+
+// When, and in which context.
+void stamp(Assembler& a, const SchedulerProgram& wanted, std::size_t bytes) {
+  a.helper(kKtime);
+  a.store64(BPF_REG_9, in_slot(offsetof(Slot, time_ns)), BPF_REG_0);
+  a.store32_value(BPF_REG_9, in_slot(offsetof(Slot, event)),
+                  static_cast<std::int32_t>(wanted.event | (bytes << 16U)));
+  if (wanted.reports == 0) return;
+  find_context(a, wanted.contexts);
+  a.set(BPF_REG_1, 0);
+  const std::size_t unknown = a.if_zero(BPF_REG_0);
+  a.load64(BPF_REG_1, BPF_REG_0, wanted.reports == 1 ? at(0) : kServedAt);
+  a.land(unknown);
+  a.store64(BPF_REG_9, in_slot(offsetof(Slot, context)), BPF_REG_1);
+}
+
+void copy32(Assembler& a, std::size_t to, std::uint8_t from, std::uint32_t offset) {
+  a.load32(BPF_REG_2, from, at(offset));
+  a.store32(BPF_REG_9, in_slot(to), BPF_REG_2);
+}
+
+void copy_name(Assembler& a, std::size_t to, std::uint8_t from, std::uint32_t offset) {
+  for (std::size_t part = 0; part < 16; part += 8) {
+    a.load64(BPF_REG_2, from, at(offset + part));
+    a.store64(BPF_REG_9, in_slot(to + part), BPF_REG_2);
+  }
+}
+
+// Into r5, of the task in r1 that leaves.
+void report_state(Assembler& a, const btf::Scheduler& task) {
+  a.set(BPF_REG_5, kPreempted);
+  a.load64(BPF_REG_3, BPF_REG_6, argument(0));
+  const std::size_t preempted = a.unless_zero(BPF_REG_3);
+  a.load64(BPF_REG_3, BPF_REG_6, argument(3));
+  a.load32(BPF_REG_5, BPF_REG_1, at(task.exit_state));
+  a.both(BPF_REG_5, BPF_REG_3);
+  a.mask(BPF_REG_5, kReported);
+  a.move(BPF_REG_4, BPF_REG_3);
+  a.mask(BPF_REG_4, kIdle);
+  const std::size_t other = a.unless_is(BPF_REG_4, kIdle);
+  a.set(BPF_REG_5, kReportIdle);
+  a.land(other);
+  a.mask(BPF_REG_3, kLockWait | kFrozen);
+  const std::size_t neither = a.if_zero(BPF_REG_3);
+  a.set(BPF_REG_5, kUninterruptible);
+  a.land(neither);
+  const std::size_t one_bit = a.if_at_most(BPF_REG_5, 2);
+  for (const std::int32_t by : {1, 2, 4}) {  // the highest bit alone: all below it are set, then taken away
+    a.move(BPF_REG_4, BPF_REG_5);
+    a.shift_right(BPF_REG_4, by);
+    a.both(BPF_REG_5, BPF_REG_4);
+  }
+  a.move(BPF_REG_4, BPF_REG_5);
+  a.shift_right(BPF_REG_4, 1);
+  a.minus(BPF_REG_5, BPF_REG_4);
+  a.land(one_bit);
+  a.land(preempted);
+}
+
+// The leaving thread's system call, from where it entered the kernel (struct pt_regs, which is part of the
+// kernel's interface).
+void copy_registers(Assembler& a) {
+  constexpr auto kTo = offsetof(SwitchSlot, registers);
+  a.load64(BPF_REG_1, BPF_REG_6, argument(1));
+  a.helper(kTaskRegisters);
+#if defined(__x86_64__)
+  constexpr std::int16_t kFrom[] = {120, 112, 56};  // orig_ax, di, r10
+#elif defined(__aarch64__)
+  constexpr std::int16_t kFrom[] = {280, 272, 24};  // syscallno, orig_x0, x3
+#else
+  constexpr std::int16_t kFrom[] = {0, 0, 0};
+#endif
+  for (std::size_t i = 0; i < 3; ++i) {
+#if defined(__aarch64__)
+    if (i == 0) {  // an int
+      a.load32(BPF_REG_1, BPF_REG_0, kFrom[i]);
+      a.shift_left(BPF_REG_1, 32);
+      a.shift_down(BPF_REG_1, 32);
+      a.store64(BPF_REG_9, in_slot(kTo), BPF_REG_1);
+      continue;
+    }
+#endif
+    a.load64(BPF_REG_1, BPF_REG_0, kFrom[i]);
+    a.store64(BPF_REG_9, in_slot(kTo + 8 * i), BPF_REG_1);
+  }
+}
+
+void write_switch(Assembler& a, const SchedulerProgram& wanted, const btf::Scheduler& task) {
+  a.load64(BPF_REG_1, BPF_REG_6, argument(1));
+  copy32(a, offsetof(Slot, pid_tgid), BPF_REG_1, task.pid);
+  copy32(a, offsetof(Slot, pid_tgid) + 4, BPF_REG_1, task.tgid);
+  copy_name(a, offsetof(Slot, comm), BPF_REG_1, task.comm);
+  copy32(a, offsetof(Slot, prio), BPF_REG_1, task.prio);
+  report_state(a, task);
+  a.store32(BPF_REG_9, in_slot(offsetof(Slot, number)), BPF_REG_5);
+  a.load64(BPF_REG_1, BPF_REG_6, argument(2));
+  copy32(a, offsetof(Slot, pid), BPF_REG_1, task.pid);
+  copy32(a, offsetof(Slot, other), BPF_REG_1, task.prio);
+  copy_name(a, offsetof(SwitchSlot, next_comm), BPF_REG_1, task.comm);
+  if (wanted.registers) copy_registers(a);
+}
+
+void write_other(Assembler& a, const SchedulerProgram& wanted, const btf::Scheduler& task) {
+  a.helper(kPidTgid);
+  a.store64(BPF_REG_9, in_slot(offsetof(Slot, pid_tgid)), BPF_REG_0);
+  a.load64(BPF_REG_1, BPF_REG_6, argument(0));
+  copy32(a, offsetof(Slot, pid), BPF_REG_1, task.pid);
+  copy_name(a, offsetof(Slot, comm), BPF_REG_1, task.comm);
+  copy32(a, offsetof(Slot, prio), BPF_REG_1, task.prio);
+  copy32(a, offsetof(Slot, number), BPF_REG_1, task.cpu);
+  if (wanted.what != Typed::kMove) return;
+  a.load64(BPF_REG_2, BPF_REG_6, argument(1));
+  a.store32(BPF_REG_9, in_slot(offsetof(Slot, other)), BPF_REG_2);
+}
+
+}  // namespace
+
+Typed typed(std::string_view tracepoint, std::string_view arguments) {
+  if (tracepoint == "sched_switch" && arguments == "itti") return Typed::kSwitch;
+  if (tracepoint == "sched_waking" && arguments == "t") return Typed::kWaking;
+  if (tracepoint == "sched_migrate_task" && arguments == "ti") return Typed::kMove;
+  const bool numbered = arguments.starts_with('i');
+  for (const char* one : {"softirq_entry", "softirq_exit", "irq_handler_entry", "irq_handler_exit",
+                          "local_timer_entry", "local_timer_exit"})
+    if (tracepoint == one && numbered) return Typed::kInterrupt;
+  return Typed::kNone;
+}
+
+std::vector<bpf_insn> scheduler_program(const SchedulerProgram& wanted, const btf::Scheduler& task) {
+  const std::size_t bytes = wanted.what == Typed::kSwitch ? sizeof(SwitchSlot) : sizeof(Slot);
+  Assembler a;
+  reserve(a, wanted);
+  stamp(a, wanted, bytes);
+  if (wanted.what == Typed::kSwitch)
+    write_switch(a, wanted, task);
+  else
+    write_other(a, wanted, task);
+  submit(a, bytes);
+  return a.code();
+}
+
+}  // namespace latlab::system::bpf

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
+// Threads: the programs run in the kernel, on any thread. What they and the reader of a ring share, and in
+// which order each stores it, is said at RingHead.
+//
+// BPF programs on the scheduler's hottest tracepoints that get the kernel's arguments as they are: no record
+// is made of them first, and no lock is taken. Each CPU has a ring of its own in memory that is mapped: a
+// record is some stores to one or two lines of the cache. A CPU's ring is begun anew whenever it was read to
+// its end, so that the same few lines are written, which are in the cache yet.
+#pragma once
+
+#include <linux/bpf.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "system/btf.hpp"
+
+namespace latlab::system::bpf {
+
+// At the beginning of a CPU's value. Positions count bytes from the first record on; that at `position` lies
+// at (position - base) modulo the ring's size. Programs move `head` when a record is complete, the reader
+// `tail` when it has copied one. Programs alone move `base`, before they write the first record behind it,
+// and only to where head and tail are the same: who has read `head` first therefore reads the base that it is
+// valid for.
+struct RingHead {
+  std::uint64_t head;
+  std::uint64_t base;
+  std::uint64_t busy;  // a program writes: another one, of an interrupt, has no room
+  std::uint64_t lost;
+  std::uint64_t unused[4];
+  std::uint64_t tail;  // by the reader, in a line of its own
+};
+
+// What each tracepoint tells, in one line of the cache; and more of it by a switch, in two.
+struct Slot {
+  std::uint64_t time_ns;   // CLOCK_MONOTONIC
+  std::uint64_t pid_tgid;  // of the current task: process << 32 | thread
+  std::uint64_t context;   // see Program::reports
+  std::uint16_t event;     // index in the request
+  std::uint16_t bytes;
+  std::int32_t number;  // a switch: prev_state; a wake-up: target_cpu; a move: orig_cpu
+  char comm[16];        // of who leaves, is woken, or is moved
+  std::int32_t prio;    // likewise
+  std::int32_t pid;     // of who is woken or moved; a switch: next_pid
+  std::int32_t other;   // a switch: next_prio; a move: dest_cpu
+  std::int32_t unused;
+};
+struct SwitchSlot {
+  Slot slot;
+  char next_comm[16];
+  std::int64_t registers[3];  // where asked for: the leaving thread's call, first and fourth argument
+  std::int64_t rest[3];
+};
+inline constexpr std::size_t kLine = 64;
+static_assert(sizeof(Slot) == kLine && sizeof(SwitchSlot) == 2 * kLine);
+
+inline constexpr std::size_t kRingData = 2 * kLine;  // behind the head
+// So many bytes are a CPU's value beside the data: its head, and room for a record that begins in the last
+// line.
+inline constexpr std::size_t kRingMore = 4096;
+
+enum class Typed { kNone, kSwitch, kWaking, kMove, kInterrupt };
+// How a tracepoint is read that passes these arguments (btf.hpp); kNone if it is another one, or if a kernel
+// passes something else.
+Typed typed(std::string_view tracepoint, std::string_view arguments);
+
+struct SchedulerProgram {
+  Typed what = Typed::kNone;
+  int rings = -1;                // of make_rings
+  std::uint32_t ring_bytes = 0;  // a power of two
+  int counters = -1;             // where an event of a CPU without a ring is counted
+  std::uint32_t event = 0;
+  bool registers = false;
+  int contexts = -1;
+  std::uint32_t reports = 0;  // as of Program
+};
+std::vector<bpf_insn> scheduler_program(const SchedulerProgram& wanted, const btf::Scheduler& task);
+
+}  // namespace latlab::system::bpf

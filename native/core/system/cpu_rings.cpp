@@ -1,0 +1,108 @@
+#include "system/cpu_rings.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "system/bpf_program.hpp"
+
+namespace latlab::system {
+namespace {
+
+constexpr std::size_t kLeast = 1U << 20U;  // a CPU: 20 ms of 200,000 switches a second
+constexpr std::size_t kMost = 1U << 28U;
+
+// The highest number of a CPU that is online, and one more: "0-3,6" gives 7.
+std::uint32_t count_cpus() {
+  std::ifstream file("/sys/devices/system/cpu/online");
+  std::string text;
+  if (!std::getline(file, text) || text.empty())
+    return static_cast<std::uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_CONF)));
+  const std::size_t last = text.find_last_of(",-");
+  return static_cast<std::uint32_t>(std::stoul(last == std::string::npos ? text : text.substr(last + 1))) + 1;
+}
+
+}  // namespace
+
+CpuRings::~CpuRings() {
+  if (mapped_ != nullptr) munmap(mapped_, cpus_ * (bytes_ + bpf::kRingMore));
+  if (map_ >= 0) close(map_);
+}
+
+void CpuRings::open(std::size_t all_bytes) {
+  if (mapped_ != nullptr) return;
+  const std::uint32_t cpus = count_cpus();
+  const std::size_t least = std::min(kLeast, std::bit_floor(all_bytes));
+  const auto bytes = static_cast<std::uint32_t>(std::clamp(std::bit_floor(all_bytes / cpus), least, kMost));
+  if (map_ < 0) map_ = bpf::make_rings(bytes + bpf::kRingMore, cpus);
+  void* mapped = mmap(nullptr, cpus * (bytes + bpf::kRingMore), PROT_READ | PROT_WRITE, MAP_SHARED, map_, 0);
+  if (mapped == MAP_FAILED)
+    throw std::system_error(errno, std::generic_category(), "mapping the rings of the BPF programs");
+  mapped_ = static_cast<std::uint8_t*>(mapped);
+  cpus_ = cpus;
+  bytes_ = bytes;
+}
+
+std::uint64_t CpuRings::lost() const {
+  std::uint64_t sum = 0;
+  for (std::uint32_t cpu = 0; cpu < cpus_; ++cpu)
+    sum += __atomic_load_n(&reinterpret_cast<const bpf::RingHead*>(of(cpu))->lost, __ATOMIC_RELAXED);
+  return sum;
+}
+
+bool fits(bpf::Typed what, const BpfEvent& event) {
+  const bool chooses = event.chosen || event.key_at > 0 || event.adopts_at > 0 || event.keeps_at >= 0;
+  const bool more = event.payload_bytes > 0 || (event.registers && what != bpf::Typed::kSwitch);
+  if (chooses || more) return false;
+  std::vector<std::uint32_t> sizes;
+  if (what == bpf::Typed::kSwitch) sizes = {16, 4, 4, 8, 16, 4, 4};
+  if (what == bpf::Typed::kWaking) sizes = {16, 4, 4, 4};
+  if (what == bpf::Typed::kMove) sizes = {16, 4, 4, 4, 4};
+  if (sizes.empty() || sizes.size() != event.places.size()) return false;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (event.places[i] > event.raw_bytes || sizes[i] > event.raw_bytes - event.places[i]) return false;
+  return true;
+}
+
+void append(const bpf::Slot& slot, std::int32_t cpu, const BpfEvent& event, BpfSamples& to) {
+  const auto tid = static_cast<std::int32_t>(slot.pid_tgid & 0xFFFFFFFFU);
+  to.time_ns.push_back(slot.time_ns);
+  to.cpu.push_back(cpu);
+  to.pid.push_back(static_cast<std::int32_t>(slot.pid_tgid >> 32U));
+  to.tid.push_back(tid);
+  to.raw_bytes.push_back(event.raw_bytes);
+  const std::size_t row = to.raw.size();
+  to.raw.resize(row + event.raw_bytes);
+  const auto put = [&](std::size_t field, const auto& value) {
+    if (event.places[field] == 0) return;
+    std::memcpy(to.raw.data() + row + event.places[field], &value, sizeof(value));
+  };
+  put(0, slot.comm);
+  if (slot.bytes == sizeof(bpf::SwitchSlot)) {
+    const auto& more = reinterpret_cast<const bpf::SwitchSlot&>(slot);
+    put(1, tid);
+    put(2, slot.prio);
+    put(3, static_cast<std::int64_t>(slot.number));
+    put(4, more.next_comm);
+    put(5, slot.pid);
+    put(6, slot.other);
+    if (event.registers)
+      to.registers.insert(to.registers.end(), more.registers, more.registers + kBpfRegisters);
+  } else {
+    put(1, slot.pid);
+    put(2, slot.prio);
+    put(3, slot.number);
+    if (event.places.size() > 4) put(4, slot.other);
+  }
+  if (event.reports > 0) to.context.push_back(static_cast<std::int64_t>(slot.context));
+}
+
+}  // namespace latlab::system

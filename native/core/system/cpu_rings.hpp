@@ -1,0 +1,68 @@
+// Threads: one owner. Programs in the kernel write what it reads, see bpf_scheduler.hpp: RingHead.
+//
+// The reading side of the rings that the BPF programs on the scheduler's tracepoints write, one a CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "system/bpf_scheduler.hpp"
+#include "system/bpf_trace.hpp"
+
+namespace latlab::system {
+
+class CpuRings {
+ public:
+  CpuRings() = default;
+  ~CpuRings();
+  CpuRings(const CpuRings&) = delete;
+  CpuRings& operator=(const CpuRings&) = delete;
+
+  // About so many bytes for all CPUs together; the second time does nothing. Throws std::system_error.
+  void open(std::size_t all_bytes);
+  int map() const { return map_; }
+  std::uint32_t bytes() const { return bytes_; }  // of one CPU's data
+
+  // Calls `take(cpu, slot)` for what came since the last time, one CPU after another.
+  template <class Take>
+  void drain(Take take);
+  std::uint64_t lost() const;
+
+ private:
+  std::uint8_t* of(std::uint32_t cpu) const { return mapped_ + cpu * (bytes_ + bpf::kRingMore); }
+
+  int map_ = -1;
+  std::uint32_t cpus_ = 0;
+  std::uint32_t bytes_ = 0;
+  std::uint8_t* mapped_ = nullptr;
+};
+
+template <class Take>
+void CpuRings::drain(Take take) {
+  for (std::uint32_t cpu = 0; cpu < cpus_; ++cpu) {
+    std::uint8_t* ring = of(cpu);
+    auto* shared = reinterpret_cast<bpf::RingHead*>(ring);
+    std::uint64_t at = shared->tail;
+    // Acquire: what lies before the head was written before it, and the base too.
+    const std::uint64_t end = __atomic_load_n(&shared->head, __ATOMIC_ACQUIRE);
+    const std::uint64_t base = __atomic_load_n(&shared->base, __ATOMIC_RELAXED);
+    while (at < end) {
+      const auto* slot =
+          reinterpret_cast<const bpf::Slot*>(ring + bpf::kRingData + ((at - base) & (bytes_ - 1)));
+      take(static_cast<std::int32_t>(cpu), *slot);
+      at += slot->bytes;
+    }
+    // Release: we have read it before a program may write there again.
+    __atomic_store_n(&shared->tail, at, __ATOMIC_RELEASE);
+  }
+}
+
+// Whether the event wants nothing else than such a tracepoint gives, and has places for that: a switch
+// prev_comm, prev_pid, prev_prio, prev_state, next_comm, next_pid, next_prio; a wake-up comm, pid, prio,
+// target_cpu; a move comm, pid, prio, orig_cpu, dest_cpu. A place of 0: the record has this one elsewhere,
+// and it is left out.
+bool fits(bpf::Typed what, const BpfEvent& event);
+// Adds the slot as the row that perf's tracepoint would have given.
+void append(const bpf::Slot& slot, std::int32_t cpu, const BpfEvent& event, BpfSamples& to);
+
+}  // namespace latlab::system
