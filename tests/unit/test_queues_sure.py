@@ -36,6 +36,15 @@ def test_a_lead_within_what_the_times_may_be_wrong_by_names_nobody() -> None:
     assert rank(*busy(0.94, 0.70, 0.2), loaded=True, error=np.full(3, 0.04)).named == 0
 
 
+def test_stages_that_take_turns_are_told_apart_only_where_equal_ones_would_seldom_lead_so() -> None:
+    # 40 events heavy for the one, then 40 for the other: 5.5 turns of the one, 4.5 of the other.
+    turns = np.arange(96) // 9 % 2 == 0
+    work = np.stack([np.where(turns, 0.98, 0.1), np.where(turns, 0.1, 0.98), np.full(96, 0.01)])
+    found = rank(work, np.ones((3, 96)), loaded=True)
+    assert found.lead > 0.05
+    assert (found.named, found.reason) == (None, "cannot tell")
+
+
 def queue(number: int, source: str, drain: str, capacity: int = 8, **more: Any) -> Queue:
     return Queue(
         number, f"q{number}", QueueKind.BOUNDED, capacity, source_name=source, drain_name=drain, **more

@@ -35,6 +35,7 @@ _BY_CHANCE = 0.005
 _SOUGHT = 0.05
 _MISSED = 0.03
 _RATHER = 0.4
+_SELDOM = 0.05  # equal stages that would lead so more often are not told apart, however short the run
 _LEAST = 0.005  # a lead below this is not worth naming, however sure
 _NEAR = 0.15  # stages so much faster than the first can't be as slow as it
 
@@ -111,7 +112,8 @@ def rank(
         near[first] = False
         ahead = _SOUGHT * shares[first] + noise[first] - noise[near].max(axis=0)
         enough = gap >= np.quantile(ahead, _MISSED) and confidence >= _RATHER
-        stands_out = lead >= _LEAST and (by_chance <= _BY_CHANCE or bool(enough and not strict))
+        enough = enough and by_chance <= _SELDOM and not strict
+        stands_out = lead >= _LEAST and (by_chance <= _BY_CHANCE or bool(enough))
         if error is not None:
             rivals = shares * (1 + error)
             rivals[first] = 0.0
